@@ -1,0 +1,3 @@
+//! Bytes in and out of files.
+pub mod storage;
+pub use storage::*;

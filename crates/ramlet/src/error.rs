@@ -1,0 +1,106 @@
+//! One opaque error that answers questions.
+
+use std::fmt;
+
+use ramlet_io::{IoError, IoErrorKind};
+use ramlet_memory::OverBudget;
+
+/// Any failure of the engine. Ask it what it is; print it to say what and where.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+/// What kind of failure: the server maps each to one status code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request is wrong (400).
+    BadInput,
+    /// A collection, point or vector name that isn't there (404).
+    NotFound,
+    /// A collection that is there already (409).
+    AlreadyExists,
+    /// The request alone is larger than what the budget could ever give (413).
+    TooLarge,
+    /// The budget is taken right now; ask again later (429).
+    OverBudget,
+    /// A queue is full; ask again later (429).
+    Busy,
+    /// The disk is full or nearly (507).
+    DiskFull,
+    /// A write to log or manifest failed; reads go on, writes need a restart (503).
+    WritesStopped,
+    /// Bytes on disk aren't what was written (500).
+    Corrupt,
+    /// The storage failed (500).
+    Io,
+    /// Shutting down (503).
+    Closed,
+}
+
+impl Error {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error {
+            kind,
+            message: message.into(),
+        }
+    }
+    pub fn bad_input(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::BadInput, message)
+    }
+    pub fn not_found(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::NotFound, message)
+    }
+    pub fn corrupt(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Corrupt, message)
+    }
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+    pub fn is_over_budget(&self) -> bool {
+        matches!(self.kind, ErrorKind::OverBudget | ErrorKind::TooLarge)
+    }
+    pub fn is_corrupt(&self) -> bool {
+        self.kind == ErrorKind::Corrupt
+    }
+    pub fn is_not_found(&self) -> bool {
+        self.kind == ErrorKind::NotFound
+    }
+    /// The same failure, told with where it happened in front.
+    pub fn at(mut self, place: impl fmt::Display) -> Error {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+impl std::error::Error for Error {}
+
+impl From<IoError> for Error {
+    fn from(e: IoError) -> Error {
+        let kind = match e.kind {
+            IoErrorKind::NoSpace => ErrorKind::DiskFull,
+            IoErrorKind::Corrupt => ErrorKind::Corrupt,
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
+impl From<OverBudget> for Error {
+    fn from(e: OverBudget) -> Error {
+        let kind = if e.asked > e.limit {
+            ErrorKind::TooLarge
+        } else {
+            ErrorKind::OverBudget
+        };
+        Error::new(kind, e.to_string())
+    }
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,3 @@
+//! placeholder
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {}

@@ -1,0 +1,148 @@
+//! What can be asked of a collection.
+
+use crate::filter::Filter;
+use crate::types::{NamedVectors, OrderValue, PayloadSelector, Point, PointId, ScoredPoint, VectorSelector};
+
+/// Which points an update concerns.
+#[derive(Debug, Clone)]
+pub enum PointsSelector {
+    Ids(Vec<PointId>),
+    Filter(Filter),
+}
+
+/// How an upsert treats what is there (`update_mode` of the API).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UpdateMode {
+    #[default]
+    Upsert,
+    UpdateOnly,
+    InsertOnly,
+}
+
+/// A change. It is resolved to ids and whole values before it is logged, so that replay needs no filter.
+#[derive(Debug, Clone)]
+pub enum UpdateOp {
+    /// `filter` (the API's `update_filter`): existing points that don't match it are left alone.
+    Upsert {
+        points: Vec<Point>,
+        filter: Option<Filter>,
+        mode: UpdateMode,
+    },
+    Delete(PointsSelector),
+    /// Merges `payload` (JSON object text) into the points' payload, at `key` when given (a JSON path).
+    SetPayload {
+        payload: Vec<u8>,
+        key: Option<String>,
+        points: PointsSelector,
+    },
+    OverwritePayload {
+        payload: Vec<u8>,
+        points: PointsSelector,
+    },
+    DeletePayload {
+        keys: Vec<String>,
+        points: PointsSelector,
+    },
+    ClearPayload(PointsSelector),
+    /// Replaces the named vectors only; unknown ids are `not found`.
+    UpdateVectors {
+        points: Vec<(PointId, NamedVectors)>,
+        filter: Option<Filter>,
+    },
+    DeleteVectors {
+        names: Vec<String>,
+        points: PointsSelector,
+    },
+}
+
+/// What an update did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdateResult {
+    /// The log position: the API's `operation_id`.
+    pub operation_id: u64,
+}
+
+/// The vector a search starts from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueryVector {
+    Vector(Vec<f32>),
+    /// The stored vector of this point, which is itself left out of the hits.
+    Id(PointId),
+}
+
+/// Search effort asked by the request; unset means calibrated.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SearchParams {
+    /// Scan everything.
+    pub exact: bool,
+    pub hnsw_ef: Option<usize>,
+    pub indexed_only: bool,
+    /// Own addition: recall@k to reach.
+    pub recall: Option<f32>,
+}
+
+/// Nearest neighbours.
+#[derive(Debug, Clone)]
+pub struct SearchRequest {
+    pub query: QueryVector,
+    /// Name of the vector; `""` is the default one.
+    pub using: String,
+    pub filter: Option<Filter>,
+    pub params: SearchParams,
+    pub limit: usize,
+    pub offset: usize,
+    pub score_threshold: Option<f32>,
+    pub with_payload: PayloadSelector,
+    pub with_vectors: VectorSelector,
+}
+
+/// Ascending or descending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    #[default]
+    Asc,
+    Desc,
+}
+
+/// Order of a scroll by a payload field that has an index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrderBy {
+    pub key: String,
+    pub direction: Direction,
+    pub start_from: Option<OrderValue>,
+}
+
+/// Points in id order, or in the order of a field.
+#[derive(Debug, Clone)]
+pub struct ScrollRequest {
+    pub filter: Option<Filter>,
+    /// First id to give (inclusive).
+    pub offset: Option<PointId>,
+    pub limit: usize,
+    pub order_by: Option<OrderBy>,
+    pub with_payload: PayloadSelector,
+    pub with_vectors: VectorSelector,
+}
+
+/// A page of a scroll.
+#[derive(Debug, Clone, Default)]
+pub struct ScrollPage {
+    pub points: Vec<crate::types::Record>,
+    /// The id to go on from; `None` at the end, and always with `order_by`.
+    pub next: Option<PointId>,
+}
+
+/// What a search cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SearchCost {
+    pub rows_scanned: u64,
+    pub disk_reads: u64,
+    pub disk_bytes: u64,
+}
+
+/// Hits, best first, and what they cost.
+#[derive(Debug, Clone, Default)]
+pub struct SearchResponse {
+    pub hits: Vec<ScoredPoint>,
+    pub cost: SearchCost,
+}
