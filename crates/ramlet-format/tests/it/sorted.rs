@@ -36,6 +36,15 @@ impl Table {
         Self { file, index }
     }
 
+    fn first_of(&self, page: u64) -> Vec<u8> {
+        let block = SortedBlock::parse(verified(&self.file, SEED, page, 1)).unwrap();
+        SortedCursor::new(block, &mut Vec::new())
+            .next()
+            .unwrap()
+            .unwrap()
+            .to_vec()
+    }
+
     /// The first `count` keys >= `key`, as a reader gets them: seek, then on through the blocks.
     fn from(&self, key: &[u8], count: usize) -> Vec<Vec<u8>> {
         let (mut found, mut buffer) = (Vec::new(), Vec::new());
@@ -70,6 +79,14 @@ fn check(keys: &Keys, probes: impl IntoIterator<Item = Vec<u8>>) {
         table.from(&[], usize::MAX),
         keys.iter().cloned().collect::<Vec<_>>()
     );
+    for page in 0..table.index.blocks() {
+        let first = table.first_of(page);
+        assert_eq!(
+            table.index.block_for(&first),
+            page,
+            "a block's first key costs one read"
+        );
+    }
     for probe in probes {
         let expected: Vec<_> = keys.range(probe.clone()..).take(3).cloned().collect();
         assert_eq!(table.from(&probe, 3), expected, "from {probe:?}");
