@@ -143,3 +143,22 @@ fn a_file_is_bound_to_its_seed_and_kind() {
         "the file is Records, not Rows"
     );
 }
+
+#[test]
+fn common_rows_lie_as_the_documentation_says() {
+    let check = |row_bytes, rows, pages| {
+        let layout = RowsLayout::for_row(row_bytes);
+        assert_eq!(
+            (layout.rows_per_block(), layout.block_pages()),
+            (rows, pages),
+            "{row_bytes}"
+        );
+    };
+    check(200, 20, 1);
+    check(400, 10, 1);
+    check(1536, 5, 2);
+    check(3072, 5, 4);
+    check(3136, 5, 4);
+    check(4096, 14, 15);
+    check(6144, 5, 8);
+}
