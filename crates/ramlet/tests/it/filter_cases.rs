@@ -8,7 +8,7 @@ use ramlet::{PayloadSelector, PointId};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-#[derive(serde::Deserialize)]
+#[derive(Clone, serde::Deserialize)]
 pub struct FilterCase {
     pub id: PointId,
     pub vectors: Vec<String>,
