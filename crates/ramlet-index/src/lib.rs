@@ -12,7 +12,26 @@ mod query;
 mod topk;
 mod vector;
 
+mod allowed;
+mod rows_file;
+mod scan;
+mod vector_index;
+
+mod flat;
+pub mod ivf;
+
+mod error;
+mod source;
+
+pub use allowed::{Allowed, RowFilter};
+pub use error::{IndexError, Result};
+pub use flat::{Flat, scan_rows};
+pub use ivf::Ivf;
 pub use metric::{Element, Metric};
 pub use query::Query;
+pub use rows_file::RowsFile;
+pub use scan::{IndexScratch, SearchStats, scan_bytes};
+pub use source::RowSource;
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
+pub use vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ramlet_io::{BlockFile, IoContext};
+use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
@@ -69,7 +69,7 @@ impl IndexScratch {
     }
 }
 
-/// Whose number a position in a file is.
+/// What a position in a file says about the row's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowNumber {
     /// The position itself.
@@ -218,6 +218,3 @@ pub fn scan_bytes(
     let mut search = Search { query, allowed, io, top, stats, numbers: RowNumber::Position };
     search.score_rows(rows, stride, first, count)
 }
-
-#[allow(unused)]
-type _Block = BlockFile;
