@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use ramlet_format::manifest::{Component, FileEntry};
+use ramlet_format::manifest::FileEntry;
 use ramlet_format::records::{RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
-use ramlet_format::{FormatError, block, footer::Footer, index_payload};
+use ramlet_format::footer::{Footer, index_payload};
+use ramlet_format::{FormatError, block};
 use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, Storage};
 use ramlet_memory::{AnonBuf, Consumer, Reservation};
 
 use super::names::seed;
 use crate::error::{Error, Result};
+use crate::query::index_error;
 
 /// Pages of one sequential read.
 const RUN_PAGES: u32 = 64;
@@ -87,7 +89,7 @@ impl RowsFile {
     }
 
     pub fn row_bytes(&self) -> usize {
-        self.meta.layout.row_bytes as usize
+        self.meta.layout.row_bytes() as usize
     }
 
     /// One row; one read unless cached.
@@ -96,7 +98,7 @@ impl RowsFile {
             return Err(Error::corrupt(format!("{}: row {row} of {}", self.name, self.meta.rows)));
         }
         let (page, offset) = self.meta.layout.locate(row);
-        let block = self.file.read(io, page, self.meta.layout.block_pages, buf)?;
+        let block = self.file.read(io, page, self.meta.layout.block_pages(), buf)?;
         Ok(&block[offset..offset + self.row_bytes()])
     }
 
@@ -107,15 +109,15 @@ impl RowsFile {
         each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let layout = &self.meta.layout;
-        let blocks_per_run = (RUN_PAGES / layout.block_pages).max(1);
-        let mut buf = AnonBuf::new((blocks_per_run * layout.block_pages) as usize * PAGE);
+        let blocks_per_run = (RUN_PAGES / layout.block_pages()).max(1);
+        let mut buf = AnonBuf::new((blocks_per_run * layout.block_pages()) as usize * PAGE);
         let mut row = 0;
         let (mut page, end) = (0, self.meta.data_pages);
         while page < end {
-            let pages = (end - page).min(u64::from(blocks_per_run * layout.block_pages)) as u32;
-            let run = self.file.read_run(io, page, pages, layout.block_pages, &mut buf)?;
-            for block in run.chunks_exact(layout.block_pages as usize * PAGE) {
-                let here = (self.meta.rows - row).min(u64::from(layout.rows_per_block));
+            let pages = (end - page).min(u64::from(blocks_per_run * layout.block_pages())) as u32;
+            let run = self.file.read_run(io, page, pages, layout.block_pages(), &mut buf)?;
+            for block in run.chunks_exact(layout.block_pages() as usize * PAGE) {
+                let here = (self.meta.rows - row).min(u64::from(layout.rows_per_block()));
                 for bytes in block.chunks_exact(self.row_bytes()).take(here as usize) {
                     each(row, bytes)?;
                     row += 1;
@@ -125,6 +127,17 @@ impl RowsFile {
         }
         Ok(())
     }
+}
+
+/// Fixed-size rows, for a vector index.
+pub fn open_index_rows(
+    shelf: &Shelf,
+    segment: u64,
+    entry: &FileEntry,
+    io: &mut IoContext,
+) -> Result<ramlet_index::RowsFile> {
+    let RowsFile { file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
+    ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(index_error)
 }
 
 /// Byte strings by row.
@@ -144,12 +157,7 @@ impl RecordsFile {
         Ok(RecordsFile { file: opened.file, index, name: opened.name, _heap: heap })
     }
 
-    /// Appends one record to `out`; one read unless cached.
-    pub fn record(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(self.borrow(row, io, buf)?);
-        Ok(())
-    }
-
+    /// One record; one read unless cached.
     pub fn borrow<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
         let at = self.index.locate(row).ok_or_else(|| Error::corrupt(format!("{}: no row {row}", self.name)))?;
         let block = self.file.read(io, at.page, at.pages, buf)?;
@@ -283,9 +291,5 @@ impl TableFile {
 
     pub fn keys(&self) -> u64 {
         self.index.keys()
-    }
-
-    pub fn component(slot: u16) -> Component {
-        Component::FieldIndex { slot }
     }
 }
