@@ -10,7 +10,6 @@ use ramlet_format::log::{self, Decoded, Later, LogHeader, Stop, Tail};
 use ramlet_io::{LogFile, PAGE, Storage};
 
 use crate::error::{Error, Result};
-use crate::limits::LOG_FILE_BYTES;
 
 const PREFIX: &str = "log-";
 const KIND_GROUP: u8 = 1;
@@ -36,6 +35,16 @@ pub struct Log {
     /// Files of standard length to take again.
     spare: Vec<String>,
     record: Vec<u8>,
+    setup: LogSetup,
+}
+
+/// What new log files are made with.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSetup {
+    /// Length of a file; one larger group gets a file of its own size.
+    pub file_bytes: u64,
+    /// Of the first file created.
+    pub salt: u64,
 }
 
 fn file_name(first_lsn: u64) -> String {
@@ -56,9 +65,10 @@ pub fn is_log_name(name: &str) -> bool {
 
 impl Log {
     /// A new log whose first group will be `first_lsn`.
-    pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, salt: u64) -> Result<Log> {
+    pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, setup: LogSetup) -> Result<Log> {
+        let salt = setup.salt;
         let name = file_name(first_lsn);
-        let mut file = storage.create_log(&name, LOG_FILE_BYTES)?;
+        let mut file = storage.create_log(&name, setup.file_bytes)?;
         start_file(file.as_mut(), salt, first_lsn)?;
         storage.sync_dir()?;
         Ok(Log {
@@ -71,6 +81,7 @@ impl Log {
             closed: Vec::new(),
             spare: Vec::new(),
             record: Vec::new(),
+            setup,
         })
     }
 
@@ -79,7 +90,7 @@ impl Log {
     pub fn open(
         storage: Arc<dyn Storage>,
         applied_lsn: u64,
-        salt: u64,
+        setup: LogSetup,
         group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Log> {
         let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
@@ -131,7 +142,7 @@ impl Log {
             for name in spare {
                 storage.remove(&name)?;
             }
-            return Log::create(storage, applied_lsn + 1, salt);
+            return Log::create(storage, applied_lsn + 1, setup);
         };
         clear_tail(file.as_mut(), offset)?;
         let mut log = Log {
@@ -144,6 +155,7 @@ impl Log {
             closed,
             spare: Vec::new(),
             record: Vec::new(),
+            setup,
         };
         for name in spare {
             log.storage.remove(&name)?;
@@ -193,7 +205,7 @@ impl Log {
         let (done, keep): (Vec<_>, Vec<_>) = self.closed.drain(..).partition(|c| c.last_lsn <= applied_lsn);
         self.closed = keep;
         for file in done {
-            if file.bytes == LOG_FILE_BYTES && self.spare.len() < 2 {
+            if file.bytes == self.setup.file_bytes && self.spare.len() < 2 {
                 self.spare.push(file.name);
             } else {
                 self.storage.remove(&file.name)?;
@@ -215,14 +227,14 @@ impl Log {
         let name = file_name(first_lsn);
         let needed = PAGE as u64 + record_bytes;
         let mut file = match self.spare.pop() {
-            Some(old) if needed <= LOG_FILE_BYTES => {
+            Some(old) if needed <= self.setup.file_bytes => {
                 self.storage.rename(&old, &name)?;
                 self.storage.open_log(&name)?
             }
             other => {
                 self.spare.extend(other);
                 self.storage
-                    .create_log(&name, needed.next_multiple_of(PAGE as u64).max(LOG_FILE_BYTES))?
+                    .create_log(&name, needed.next_multiple_of(PAGE as u64).max(self.setup.file_bytes))?
             }
         };
         start_file(file.as_mut(), salt, first_lsn)?;
@@ -244,16 +256,38 @@ fn start_file(file: &mut dyn LogFile, salt: u64, first_lsn: u64) -> Result<()> {
     Ok(file.sync()?)
 }
 
-/// `None`: zeros, a file whose header was never written.
+/// `None`: a file whose header was never written whole, so that nothing in it was acknowledged.
 fn read_header(file: &dyn LogFile, name: &str) -> Result<Option<LogHeader>> {
-    let mut page = vec![0; PAGE];
-    file.read_at(&mut page, 0)?;
-    if page.iter().all(|&b| b == 0) {
+    if file.len() < PAGE as u64 {
         return Ok(None);
     }
-    LogHeader::decode(&page)
-        .map(Some)
-        .map_err(|e| Error::corrupt(format!("{name}: log header: {e}")))
+    let mut page = vec![0; PAGE];
+    file.read_at(&mut page, 0)?;
+    match LogHeader::decode(&page) {
+        Ok(header) => Ok(Some(header)),
+        Err(e) if has_first_record(file, name)? => Err(Error::corrupt(format!("{name}: {e}"))),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the group that the file is named by stands at its start: then the header was once whole and is damaged.
+fn has_first_record(file: &dyn LogFile, name: &str) -> Result<bool> {
+    let mut window = Window { file, start: PAGE as u64, bytes: Vec::new() };
+    if !window.fill(log::HEADER_BYTES)? {
+        return Ok(false);
+    }
+    let salt = u64::from_le_bytes(window.bytes[8..16].try_into().expect("8 bytes"));
+    loop {
+        match log::decode(&window.bytes, salt) {
+            Decoded::Record(record) => return Ok(Some(record.lsn) == first_lsn_of(name)),
+            Decoded::NeedMore(needed) if needed > window.bytes.len() => {
+                if !window.fill(needed)? {
+                    return Ok(false);
+                }
+            }
+            Decoded::NeedMore(_) | Decoded::Invalid => return Ok(false),
+        }
+    }
 }
 
 /// Makes an end of the log out of a torn group. Clearing its header is enough: what lies behind is no record of its own.
