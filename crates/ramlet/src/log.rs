@@ -93,75 +93,33 @@ impl Log {
         setup: LogSetup,
         group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Log> {
-        let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
-        names.sort_unstable();
         storage.sync_dir()?;
-        let mut closed: Vec<Closed> = Vec::new();
-        let mut spare = Vec::new();
-        let mut tail: Option<(Box<dyn LogFile>, Closed, u64, u64)> = None;
-        let mut last_lsn = applied_lsn;
-        for name in names {
-            let mut file = storage.open_log(&name)?;
-            file.sync()?;
-            let first = first_lsn_of(&name).unwrap_or_default();
-            let Some(header) = read_header(file.as_ref(), &name)?.filter(|h| h.first_lsn == first) else {
-                // Its header was never synced: nothing in it was acknowledged.
-                spare.push(name);
-                continue;
-            };
-            if first > last_lsn + 1 {
-                let why = format!(
-                    "{name}: log starts at group {first}, group {} is missing",
-                    last_lsn + 1
-                );
-                return Err(Error::corrupt(why));
-            }
-            let scan = Scan {
-                file: file.as_ref(),
-                name: &name,
-                salt: header.salt,
-                first,
-            };
-            let (end, last) = scan.replay(applied_lsn, &mut last_lsn, group)?;
-            if let Some((_, before, _, _)) = tail.take() {
-                closed.push(before);
-            }
-            let bytes = file.len();
-            tail = Some((
-                file,
-                Closed {
-                    name,
-                    last_lsn: last,
-                    bytes,
-                },
-                end,
-                header.salt,
-            ));
+        let Scanned { tail, closed, unused, last_lsn } = scan(storage.as_ref(), applied_lsn, true, group)?;
+        for name in unused {
+            storage.remove(&name)?;
         }
-        let Some((mut file, current, offset, file_salt)) = tail else {
-            for name in spare {
-                storage.remove(&name)?;
-            }
+        let Some(Tailing { mut file, salt, offset, summary }) = tail else {
             return Log::create(storage, applied_lsn + 1, setup);
         };
         clear_tail(file.as_mut(), offset)?;
-        let mut log = Log {
-            storage,
-            file,
-            name: current.name,
-            salt: file_salt,
-            offset,
-            last_lsn,
-            closed,
-            spare: Vec::new(),
-            record: Vec::new(),
-            setup,
-        };
-        for name in spare {
-            log.storage.remove(&name)?;
+        let (name, record) = (summary.name, Vec::new());
+        let mut log = Log { storage, file, name, salt, offset, last_lsn, closed, spare: Vec::new(), record, setup };
+        if summary.last_lsn != last_lsn {
+            // Its groups end before what the segments hold: the next one starts a file of its own.
+            log.rotate(last_lsn + 1, 0, setup.salt)?;
         }
         log.release(applied_lsn)?;
         Ok(log)
+    }
+
+    /// Reads all groups without changing anything; how many there are after `applied_lsn`.
+    pub fn verify(storage: &dyn Storage, applied_lsn: u64) -> Result<u64> {
+        let mut groups = 0;
+        scan(storage, applied_lsn, false, &mut |_, payload| {
+            groups += 1;
+            crate::change::for_each(payload, |_, _| Ok(()))
+        })?;
+        Ok(groups)
     }
 
     pub fn last_lsn(&self) -> u64 {
@@ -300,6 +258,55 @@ fn clear_tail(file: &mut dyn LogFile, offset: u64) -> Result<()> {
         file.sync()?;
     }
     Ok(())
+}
+
+/// The last file of a log: groups go on at `offset`.
+struct Tailing {
+    file: Box<dyn LogFile>,
+    salt: u64,
+    offset: u64,
+    summary: Closed,
+}
+
+/// What a pass over all files found.
+struct Scanned {
+    tail: Option<Tailing>,
+    closed: Vec<Closed>,
+    /// Files whose header was never synced: nothing in them was acknowledged.
+    unused: Vec<String>,
+    last_lsn: u64,
+}
+
+fn scan(
+    storage: &dyn Storage,
+    applied_lsn: u64,
+    sync: bool,
+    group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<Scanned> {
+    let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
+    names.sort_unstable();
+    let mut found = Scanned { tail: None, closed: Vec::new(), unused: Vec::new(), last_lsn: applied_lsn };
+    for name in names {
+        let mut file = storage.open_log(&name)?;
+        if sync {
+            file.sync()?;
+        }
+        let first = first_lsn_of(&name).unwrap_or_default();
+        let Some(header) = read_header(file.as_ref(), &name)?.filter(|h| h.first_lsn == first) else {
+            found.unused.push(name);
+            continue;
+        };
+        if first > found.last_lsn + 1 {
+            let missing = found.last_lsn + 1;
+            return Err(Error::corrupt(format!("{name}: log starts at group {first}, group {missing} is missing")));
+        }
+        let scan = Scan { file: file.as_ref(), name: &name, salt: header.salt, first };
+        let (offset, last_lsn) = scan.replay(applied_lsn, &mut found.last_lsn, group)?;
+        found.closed.extend(found.tail.take().map(|t| t.summary));
+        let summary = Closed { name, last_lsn, bytes: file.len() };
+        found.tail = Some(Tailing { file, salt: header.salt, offset, summary });
+    }
+    Ok(found)
 }
 
 /// One pass over a file's records.
