@@ -107,6 +107,9 @@ fn build(storage: &dyn Storage, rows: u32) -> Ivf {
         "built {clusters} clusters, largest {largest}: {:.1} s",
         start.elapsed().as_secs_f32()
     );
+    for point in built.calibration.points.iter().take(12) {
+        println!("calibrated: {point:?}");
+    }
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
@@ -160,7 +163,7 @@ fn main() {
             exact: true,
             effort: None,
         },
-        &queries[..20],
+        &queries,
     );
     println!("{}: exact {rate:.1} searches/s", storage.backend());
     for effort in [16, 32, 64, 128, 256, 512] {

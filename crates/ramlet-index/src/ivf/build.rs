@@ -29,7 +29,7 @@ const ROWS_PER_CLUSTER_MIN: usize = 128;
 /// Sampled rows per centroid at most; more don't make better centroids.
 const SAMPLE_PER_CLUSTER: usize = 64;
 
-const HELD_OUT_MAX: usize = 100;
+const HELD_OUT_MAX: usize = 1000;
 const HELD_OUT_MIN: usize = 10;
 
 /// What is built, and with what.
