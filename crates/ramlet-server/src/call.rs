@@ -106,10 +106,12 @@ impl Call {
         let (tx, rx) = oneshot::channel();
         let held = self.held.clone();
         self.app.engine.run(Box::new(move |scratch| {
-            let _held = held;
             // Nobody waits any more: the slot is better used for the next one.
             if !tx.is_closed() {
-                let _ = tx.send(job(scratch, &mut out).map(|()| out));
+                let result = job(scratch, &mut out).map(|()| out);
+                // Given back before the answer goes out: who has it may count on the bytes.
+                drop(held);
+                let _ = tx.send(result);
             }
         }))?;
         let limit = self.query.timeout.unwrap_or(limits::READ_TIMEOUT);
@@ -130,7 +132,7 @@ impl Call {
         collection.submit(
             op,
             Box::new(move |result| {
-                let _held = held;
+                drop(held);
                 let _ = tx.send(result);
             }),
         )?;
