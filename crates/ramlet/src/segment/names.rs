@@ -1,0 +1,86 @@
+//! File names of a collection's directory. All ours are told from foreign ones by their form.
+
+use ramlet_format::manifest::Component;
+
+/// `00000012.v0`: segment 12, vector slot 0.
+pub fn segment_file(segment: u64, component: Component) -> String {
+    format!("{segment:08}.{}", suffix(component))
+}
+
+/// The deletes of a segment, one file per version.
+pub fn deletes_file(segment: u64, version: u64) -> String {
+    format!("{segment:08}.del-{version:08}")
+}
+
+/// A field index that was added after the segment was written.
+pub fn late_index_file(segment: u64, slot: u16) -> String {
+    segment_file(segment, Component::FieldIndex { slot })
+}
+
+/// Scratch files of a job: removed by the job, or at the next open.
+pub const SCRATCH_PREFIX: &str = "tmp-";
+
+/// The checksum seed of a file: its blocks are valid in no other one.
+pub fn seed(segment: u64, component: Component) -> u64 {
+    let (tag, slot) = match component {
+        Component::Ids => (1, 0),
+        Component::IdFilter => (2, 0),
+        Component::RowIds => (3, 0),
+        Component::Vector { slot } => (4, slot),
+        Component::Presence { slot } => (5, slot),
+        Component::Position { slot } => (6, slot),
+        Component::Centroids { slot } => (7, slot),
+        Component::Payload => (8, 0),
+        Component::Versions => (9, 0),
+        Component::FieldIndex { slot } => (10, slot),
+    };
+    segment << 24 | tag << 16 | u64::from(slot)
+}
+
+fn suffix(component: Component) -> String {
+    match component {
+        Component::Ids => "ids".into(),
+        Component::IdFilter => "idf".into(),
+        Component::RowIds => "row".into(),
+        Component::Vector { slot } => format!("v{slot}"),
+        Component::Presence { slot } => format!("has{slot}"),
+        Component::Position { slot } => format!("pos{slot}"),
+        Component::Centroids { slot } => format!("cen{slot}"),
+        Component::Payload => "pay".into(),
+        Component::Versions => "ver".into(),
+        Component::FieldIndex { slot } => format!("x{slot}"),
+    }
+}
+
+/// Whether a file of this name is one that we write (and may remove when no manifest names it).
+pub fn is_ours(name: &str) -> bool {
+    if name.starts_with(SCRATCH_PREFIX) {
+        return true;
+    }
+    let Some((number, suffix)) = name.split_once('.') else { return false };
+    let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
+        || ["v", "has", "pos", "cen", "x", "del-"].iter().any(|p| {
+            suffix.strip_prefix(p).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+        });
+    known && number.len() >= 8 && number.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_and_foreign() {
+        for name in [
+            segment_file(3, Component::Vector { slot: 12 }),
+            segment_file(123456789, Component::Payload),
+            deletes_file(1, 2),
+            "tmp-7".into(),
+        ] {
+            assert!(is_ours(&name), "{name}");
+        }
+        for name in ["notes.txt", "00000001", "00000001.vec", "1.ids", "MANIFEST-000000000001", "LOCK"] {
+            assert!(!is_ours(name), "{name}");
+        }
+    }
+}
