@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use chrono::{DateTime, Utc};
 use ramlet::Engine;
-use ramlet_memory::{BudgetTable, Consumer};
+use ramlet_memory::Consumer;
 use tokio::sync::Semaphore;
 
 use crate::auth::Keys;
@@ -26,11 +25,11 @@ pub struct App {
     pub(crate) connections_max: usize,
     /// Places for calls that may take long on the blocking pool.
     pub(crate) long_calls: Arc<Semaphore>,
-    pub(crate) budget: Option<BudgetTable>,
     pub(crate) allocator: Option<fn() -> AllocatorStats>,
     pub(crate) stats: RequestStats,
     pub(crate) started: Instant,
-    pub(crate) started_at: DateTime<Utc>,
+    /// Microseconds since 1970.
+    pub(crate) started_at: i64,
 }
 
 impl App {
@@ -48,12 +47,18 @@ impl App {
             connections: ledger.consumer("connections", connections_max as u64 * limits::CONNECTION_BYTES),
             connections_max,
             long_calls: Arc::new(Semaphore::new(limits::LONG_CALLS)),
-            budget: options.budget,
             allocator: options.allocator,
             stats: RequestStats::default(),
             started: Instant::now(),
-            started_at: std::time::SystemTime::now().into(),
+            started_at: now_micros(),
             engine: options.engine,
         })
     }
+}
+
+fn now_micros() -> i64 {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

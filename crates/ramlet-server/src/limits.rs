@@ -51,10 +51,14 @@ pub const PARSE_INLINE_BYTES: usize = 64 * KIB as usize;
 pub const RESPONSE_STEP_BYTES: u64 = 64 * KIB;
 /// Largest answer.
 pub const RESPONSE_BYTES: u64 = 64 * MIB;
-/// A record without payload and vectors: the engine's form and its JSON.
-pub const RECORD_BYTES: u64 = 256;
-/// A float of an answer: 4 bytes in the engine's form, up to 13 as text.
-pub const FLOAT_BYTES: u64 = 17;
+/// A record of the engine without payload and vectors.
+pub const RECORD_BYTES: u64 = 160;
+/// What a payload is taken for before it is read.
+pub const PAYLOAD_GUESS_BYTES: u64 = 4 * KIB;
+/// Records whose payloads and vectors are in memory at once, at most...
+pub const FETCH_RECORDS: usize = 64;
+/// ... and about the bytes that they may have together: records are fetched, written and dropped in such portions.
+pub const FETCH_BYTES: u64 = 512 * KIB;
 
 /// Threads that run the async side.
 pub const ASYNC_THREADS: usize = 2;
@@ -75,5 +79,5 @@ pub const SEARCHES_MAX: usize = 4_096;
 pub const OPERATIONS_MAX: usize = 4_096;
 /// Alias changes of one request.
 pub const ALIAS_ACTIONS_MAX: usize = 1_024;
-/// Largest `limit` + `offset`: further ones are cut to it (no collection here has more points).
-pub const LIMIT_MAX: usize = u32::MAX as usize;
+/// Largest `limit` + `offset` that the engine takes; larger ones are cut to what the collection has.
+pub const LIMIT_MAX: usize = 1 << 20;

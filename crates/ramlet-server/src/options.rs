@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ramlet::Engine;
-use ramlet_memory::BudgetTable;
 
 use crate::limits;
 
@@ -24,21 +23,16 @@ pub struct ServerOptions {
     pub request_bytes: u64,
     /// Bytes that answers may hold together until they are sent.
     pub response_bytes: u64,
-    /// The budget table as it was printed at start-up, for `/memory`.
-    pub budget: Option<BudgetTable>,
     /// Figures of the allocator, where the binary has one that tells.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
 
 impl ServerOptions {
-    /// Loopback, port 6333, no keys. Of the elastic memory of `budget` (a quarter of the ledger without one) at most
-    /// a quarter goes to connections, three quarters to requests and half to answers: together they are still
-    /// bounded by the ledger, and neither can keep the other out for longer than one request takes.
-    pub fn new(engine: Arc<Engine>, budget: Option<BudgetTable>) -> ServerOptions {
-        let elastic = match &budget {
-            Some(table) => table.elastic,
-            None => engine.ledger().limit() / 4,
-        };
+    /// Loopback, port 6333, no keys. Of the elastic memory of the engine's budget at most a quarter goes to
+    /// connections, three quarters to requests and half to answers: together they are still bounded by the ledger,
+    /// and neither can keep the other out for longer than one request takes.
+    pub fn new(engine: Arc<Engine>) -> ServerOptions {
+        let elastic = engine.budget().elastic;
         let affordable = usize::try_from(elastic / 4 / limits::CONNECTION_BYTES).unwrap_or(usize::MAX);
         ServerOptions {
             engine,
@@ -49,7 +43,6 @@ impl ServerOptions {
             connections: affordable.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_DEFAULT),
             request_bytes: elastic / 4 * 3,
             response_bytes: elastic / 2,
-            budget,
             allocator: None,
         }
     }

@@ -19,6 +19,8 @@ pub struct Out {
     bytes: Vec<u8>,
     held: Held,
     from: Consumer,
+    /// Bytes held for what the engine hands over to be written.
+    expected: u64,
     failed: Option<ApiError>,
 }
 
@@ -29,16 +31,24 @@ impl Out {
             bytes: Vec::new(),
             held: Held::default(),
             from: from.clone(),
+            expected: 0,
             failed: None,
         };
         out.raw("{\"result\":");
         out
     }
 
-    /// Reserves for what the engine is about to hand over, so that nothing is computed that can't be sent.
+    /// Reserves `bytes` for what the engine is about to hand over, so that nothing is computed that can't be sent.
     pub fn expect(&mut self, bytes: u64) {
+        self.expected = bytes;
+        self.hold(self.bytes.capacity() as u64);
+    }
+
+    fn hold(&mut self, written: u64) {
         if self.failed.is_none()
-            && let Err(e) = self.held.at_least(bytes, &self.from)
+            && let Err(e) = self
+                .held
+                .at_least(self.expected.saturating_add(written), &self.from)
         {
             self.failed = Some(e.into());
         }
@@ -70,7 +80,7 @@ impl Out {
         } else {
             (len + len / 2).next_multiple_of(limits::RESPONSE_STEP_BYTES.min(len.next_power_of_two()))
         };
-        self.expect(target + self.bytes.capacity() as u64);
+        self.hold(target + self.bytes.capacity() as u64);
         if self.failed.is_none() {
             self.bytes.reserve_exact(target as usize - self.bytes.len());
         }
@@ -100,14 +110,20 @@ impl Out {
 
     /// `[a,b,...]`.
     pub fn list<T>(&mut self, items: &[T], mut one: impl FnMut(&mut Out, &T)) {
-        self.raw("[");
-        for (i, item) in items.iter().enumerate() {
-            if i > 0 {
-                self.raw(",");
-            }
-            one(self, item);
+        let mut list = self.open_list();
+        for item in items {
+            list.item(|out| one(out, item));
         }
-        self.raw("]");
+        list.close();
+    }
+
+    /// A list whose items come one by one.
+    pub fn open_list(&mut self) -> ListOut<'_> {
+        self.raw("[");
+        ListOut {
+            out: self,
+            first: true,
+        }
     }
 
     fn id(&mut self, id: PointId) {
@@ -195,6 +211,25 @@ impl Out {
                 _held: self.held,
             })),
         }
+    }
+}
+
+/// A list under construction.
+pub struct ListOut<'a> {
+    out: &'a mut Out,
+    first: bool,
+}
+
+impl ListOut<'_> {
+    pub fn item(&mut self, write: impl FnOnce(&mut Out)) {
+        if !std::mem::take(&mut self.first) {
+            self.out.raw(",");
+        }
+        write(self.out);
+    }
+
+    pub fn close(self) {
+        self.out.raw("]");
     }
 }
 

@@ -81,6 +81,7 @@ fn collection_routes() -> Vec<Route> {
         route!("GET" "/collections/{collection}/exists" Read NONE => collections::exists),
         route!("GET" "/collections/{collection}/aliases" Read NONE => aliases::of_collection),
         route!("GET" "/collections/{collection}/cluster" Read NONE => collections::cluster),
+        route!("GET" "/collections/{collection}/memory" Read NONE => collections::memory),
         route!("PUT" "/collections/{collection}/index" Manage CONFIG => indexes::create),
         route!("DELETE" "/collections/{collection}/index/{field}" Manage NONE => indexes::delete),
     ]

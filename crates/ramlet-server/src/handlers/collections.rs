@@ -85,3 +85,27 @@ pub async fn cluster(call: Call) -> ApiResult<Answer> {
         "shard_transfers": [],
     }))
 }
+
+/// `GET /collections/{collection}/memory`: bytes by component and place. Own addition.
+pub async fn memory(call: Call) -> ApiResult<Answer> {
+    let info = call.collection()?.info();
+    let components: Vec<_> = info
+        .memory
+        .iter()
+        .map(|c| {
+            json!({
+                "component": c.component,
+                "kind": c.kind,
+                "heap_bytes": c.heap_bytes,
+                "pinned_bytes": c.pinned_bytes,
+                "disk_bytes": c.disk_bytes,
+            })
+        })
+        .collect();
+    call.answer(&json!({
+        "points_count": info.points_count,
+        "segments_count": info.segments_count,
+        "disk_bytes": info.disk_bytes,
+        "components": components,
+    }))
+}

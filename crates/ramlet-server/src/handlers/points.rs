@@ -1,30 +1,14 @@
 //! Points by id, in order, and counted.
 
-use ramlet::{Collection, PayloadSelector, PointId, VectorSelector};
+use ramlet::{PayloadSelector, PointId, VectorSelector};
 
+use super::fetch::{self, Parts};
 use crate::call::Call;
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
-use crate::limits;
 use crate::out::Out;
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{payload_selector, vector_selector};
-
-/// Bytes that `n` records of the collection take at most, payloads aside: what is reserved before the engine reads.
-pub fn expected_bytes(collection: &Collection, n: usize, with_vectors: &VectorSelector) -> u64 {
-    let info = collection.info();
-    let n = (n as u64).min(info.points_count);
-    let floats: usize = match with_vectors {
-        VectorSelector::None => 0,
-        VectorSelector::All => info.config.vectors.values().map(|v| v.size).sum(),
-        VectorSelector::Names(names) => names
-            .iter()
-            .filter_map(|name| info.config.vectors.get(name))
-            .map(|v| v.size)
-            .sum(),
-    };
-    n.saturating_mul(limits::RECORD_BYTES + floats as u64 * limits::FLOAT_BYTES)
-}
 
 /// `GET /collections/{collection}/points/{id}`.
 pub async fn get(call: Call) -> ApiResult<Answer> {
@@ -36,9 +20,13 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
         )
     })?;
     let collection = call.collection()?;
-    let expected = expected_bytes(&collection, 1, &VectorSelector::All);
+    let parts = Parts {
+        payload: PayloadSelector::All,
+        vectors: VectorSelector::All,
+    };
+    let expected = parts.expected_bytes(&collection, 1);
     call.read(expected, move |scratch, out| {
-        let found = collection.retrieve(&[id], &PayloadSelector::All, &VectorSelector::All, scratch)?;
+        let found = collection.retrieve(&[id], &parts.payload, &parts.vectors, scratch)?;
         match found.first() {
             Some(record) => out.record(record),
             None => {
@@ -56,13 +44,18 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
 pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
     let wire: WireRetrieve = call.parse().await?;
     wire.shard_key.refuse("`shard_key`")?;
-    let with_payload = payload_selector(wire.with_payload, true);
-    let with_vectors = vector_selector(wire.with_vector);
+    let parts = Parts {
+        payload: payload_selector(wire.with_payload, true),
+        vectors: vector_selector(wire.with_vector),
+    };
     let collection = call.collection()?;
-    let expected = expected_bytes(&collection, wire.ids.len(), &with_vectors);
+    let expected = parts.expected_bytes(&collection, wire.ids.len());
     call.read(expected, move |scratch, out| {
-        let records = collection.retrieve(&wire.ids, &with_payload, &with_vectors, scratch)?;
-        out.list(&records, Out::record);
+        let mut list = out.open_list();
+        fetch::records(&collection, &wire.ids, &parts, scratch, &mut |_, record| {
+            list.item(|out| out.record(&record));
+        })?;
+        list.close();
         Ok(())
     })
     .await
@@ -73,13 +66,12 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     let wire: WireScroll = call.parse().await?;
     let scroll = wire.into_scroll()?;
     let collection = call.collection()?;
-    let expected = expected_bytes(&collection, scroll.limit, &scroll.with_vectors);
+    let expected = fetch::scroll_bytes(&collection, &scroll);
     call.read(expected, move |scratch, out| {
-        let page = collection.scroll(&scroll, scratch)?;
         out.raw("{\"points\":");
-        out.list(&page.points, Out::record);
+        let next = fetch::scroll(&collection, &scroll, 0, scratch, out, Out::record)?;
         out.raw(",\"next_page_offset\":");
-        out.value(&page.next);
+        out.value(&next);
         out.raw("}");
         Ok(())
     })

@@ -1,8 +1,8 @@
 //! Searches: the query API, and the older search routes.
 
-use ramlet::{Collection, Scratch, SearchRequest};
+use ramlet::{Collection, Scratch};
 
-use super::points::expected_bytes;
+use super::fetch;
 use crate::call::Call;
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
@@ -49,9 +49,9 @@ pub async fn search(mut call: Call) -> ApiResult<Answer> {
     let wire: WireSearchRequest = call.parse().await?;
     let search = wire.into_search()?;
     let collection = call.collection()?;
-    let expected = search_bytes(&collection, &search);
+    let expected = fetch::hits_bytes(&collection, &search);
     call.read(expected, move |scratch, out| {
-        one_search(&collection, &search, scratch, out)
+        fetch::hits(&collection, &search, scratch, out)
     })
     .await
 }
@@ -68,11 +68,11 @@ pub async fn search_batch(mut call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let expected = all
         .iter()
-        .map(|search| search_bytes(&collection, search))
+        .map(|search| fetch::hits_bytes(&collection, search))
         .fold(0, u64::saturating_add);
     call.read(expected, move |scratch, out| {
         batch(&all, out, |search, out| {
-            one_search(&collection, search, scratch, out)
+            fetch::hits(&collection, search, scratch, out)
         })
     })
     .await
@@ -86,14 +86,10 @@ fn check_searches(n: usize) -> ApiResult<()> {
     Err(ApiError::validation("searches", what))
 }
 
-fn search_bytes(collection: &Collection, search: &SearchRequest) -> u64 {
-    expected_bytes(collection, search.limit, &search.with_vectors)
-}
-
 fn asked_bytes(collection: &Collection, asked: &Asked) -> u64 {
     match asked {
-        Asked::Nearest(search) => search_bytes(collection, search),
-        Asked::Scroll { scroll, .. } => expected_bytes(collection, scroll.limit, &scroll.with_vectors),
+        Asked::Nearest(search) => fetch::hits_bytes(collection, search),
+        Asked::Scroll { scroll, .. } => fetch::scroll_bytes(collection, scroll),
     }
 }
 
@@ -113,23 +109,11 @@ fn batch<T>(all: &[T], out: &mut Out, mut one: impl FnMut(&T, &mut Out) -> ApiRe
 fn one_query(collection: &Collection, asked: &Asked, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
     out.raw("{\"points\":");
     match asked {
-        Asked::Nearest(search) => one_search(collection, search, scratch, out)?,
+        Asked::Nearest(search) => fetch::hits(collection, search, scratch, out)?,
         Asked::Scroll { scroll, skip } => {
-            let page = collection.scroll(scroll, scratch)?;
-            out.list(page.points.get(*skip..).unwrap_or(&[]), Out::record_as_hit);
+            fetch::scroll(collection, scroll, *skip, scratch, out, Out::record_as_hit)?;
         }
     }
     out.raw("}");
-    Ok(())
-}
-
-fn one_search(
-    collection: &Collection,
-    search: &SearchRequest,
-    scratch: &mut Scratch,
-    out: &mut Out,
-) -> ApiResult<()> {
-    let found = collection.search(search, scratch)?;
-    out.list(&found.hits, Out::hit);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use axum::http::StatusCode;
-use chrono::SecondsFormat;
+use ramlet::filter::format_datetime;
 use ramlet_memory::RowKind;
 use serde_json::{Value, json};
 
@@ -69,9 +69,9 @@ pub async fn clear_issues(call: Call) -> ApiResult<Answer> {
 /// `GET /telemetry`: what the API's model asks for, and the counts of requests.
 pub async fn telemetry(call: Call) -> ApiResult<Answer> {
     let app = &call.app;
-    let started = app.started_at.to_rfc3339_opts(SecondsFormat::Millis, true);
+    let started = format_datetime(app.started_at);
     call.answer(&json!({
-        "id": format!("{:016x}", app.started_at.timestamp_micros()),
+        "id": format!("{:016x}", app.started_at),
         "app": { "name": "ramlet", "version": API_VERSION, "startup": started },
         "collections": { "number_of_collections": app.engine.collection_names().len() },
         "cluster": { "enabled": false },
@@ -95,16 +95,16 @@ fn memory_json(app: &App) -> Value {
             })
         })
         .collect();
-    let budget = app.budget.as_ref().map(|table| {
-        let rows: Vec<Value> = table
-            .rows()
-            .iter()
-            .map(|row| json!({ "name": row.name, "bytes": row.bytes, "kind": kind_name(row.kind) }))
-            .collect();
-        json!({ "memory_bytes": table.memory_bytes, "search_threads": table.search_threads, "rows": rows })
-    });
+    let table = app.engine.budget();
+    let rows: Vec<Value> = table
+        .rows()
+        .iter()
+        .map(|row| json!({ "name": row.name, "bytes": row.bytes, "kind": kind_name(row.kind) }))
+        .collect();
     json!({
-        "budget": budget,
+        "budget": {
+            "memory_bytes": table.memory_bytes, "search_threads": table.search_threads, "rows": rows,
+        },
         "ledger": {
             "limit_bytes": ledger.limit(), "used_bytes": ledger.used(), "peak_bytes": ledger.peak(),
             "consumers": consumers,

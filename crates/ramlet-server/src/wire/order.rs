@@ -1,5 +1,6 @@
 //! `order_by` of scrolls and queries.
 
+use ramlet::filter::parse_datetime;
 use ramlet::{Direction, OrderBy, OrderValue};
 use serde::Deserialize;
 
@@ -50,7 +51,7 @@ impl WireOrderBy {
             None => None,
             Some(StartFrom::Int(n)) => Some(OrderValue::Int(n)),
             Some(StartFrom::Float(x)) => Some(OrderValue::Float(x)),
-            Some(StartFrom::Date(text)) => Some(OrderValue::Int(date_micros(&text).ok_or_else(|| {
+            Some(StartFrom::Date(text)) => Some(OrderValue::Int(parse_datetime(&text).ok_or_else(|| {
                 ApiError::format(format!(
                     "order_by.start_from: '{text}' is neither a number nor a date"
                 ))
@@ -66,25 +67,6 @@ impl WireOrderBy {
             start_from,
         })
     }
-}
-
-/// Microseconds since 1970 of the date forms that the API reads: RFC 3339, or without zone (UTC), or a day.
-fn date_micros(text: &str) -> Option<i64> {
-    if let Ok(at) = chrono::DateTime::parse_from_rfc3339(text) {
-        return Some(at.timestamp_micros());
-    }
-    for form in [
-        "%Y-%m-%dT%H:%M:%S%.f",
-        "%Y-%m-%d %H:%M:%S%.f",
-        "%Y-%m-%dT%H:%M",
-        "%Y-%m-%d %H:%M",
-    ] {
-        if let Ok(at) = chrono::NaiveDateTime::parse_from_str(text, form) {
-            return Some(at.and_utc().timestamp_micros());
-        }
-    }
-    let day = chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
-    Some(day.and_hms_opt(0, 0, 0)?.and_utc().timestamp_micros())
 }
 
 #[cfg(test)]
@@ -123,18 +105,5 @@ mod tests {
         );
         assert!(parse(r#"{"key":"a","direction":"up"}"#).is_err());
         assert!(parse(r#"{"key":"a","start_from":"soon"}"#).is_err());
-    }
-
-    #[test]
-    fn dates_without_zone_are_utc() {
-        let expected = Some(1_000_000);
-        for text in [
-            "1970-01-01T00:00:01Z",
-            "1970-01-01T01:00:01+01:00",
-            "1970-01-01T00:00:01",
-            "1970-01-01 00:00:01",
-        ] {
-            assert_eq!(date_micros(text), expected, "{text}");
-        }
     }
 }

@@ -12,7 +12,6 @@ use super::order::WireOrderBy;
 use super::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
 use super::vector::{Dense, dense_of_seq};
 use crate::error::{ApiError, ApiResult};
-use crate::limits::LIMIT_MAX;
 
 const LIMIT_DEFAULT: usize = 10;
 
@@ -60,7 +59,7 @@ impl WireQueryRequest {
         self.lookup_from.refuse("`lookup_from`")?;
         self.shard_key.refuse("`shard_key`")?;
         let limit = check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?;
-        let offset = self.offset.unwrap_or(0).min(LIMIT_MAX);
+        let offset = self.offset.unwrap_or(0);
         let params = self.params.unwrap_or_default().into_params();
         let with_payload = payload_selector(self.with_payload, false);
         let with_vectors = vector_selector(self.with_vector);
@@ -112,7 +111,7 @@ fn scroll(
     with_payload: ramlet::PayloadSelector,
     with_vectors: ramlet::VectorSelector,
 ) -> Asked {
-    let limit = (limit + offset).min(LIMIT_MAX);
+    let limit = limit.saturating_add(offset);
     let scroll = ScrollRequest {
         filter,
         offset: None,
@@ -124,14 +123,14 @@ fn scroll(
     Asked::Scroll { scroll, skip: offset }
 }
 
-/// At least 1, and not more than any collection has.
+/// At least 1.
 pub fn check_limit(limit: usize) -> ApiResult<usize> {
     match limit {
         0 => Err(ApiError::validation(
             "limit",
             "value 0 invalid, must be 1 or larger",
         )),
-        n => Ok(n.min(LIMIT_MAX)),
+        n => Ok(n),
     }
 }
 
@@ -263,7 +262,7 @@ impl WireSearchRequest {
             filter: self.filter,
             params: self.params.unwrap_or_default().into_params(),
             limit: check_limit(self.limit)?,
-            offset: self.offset.unwrap_or(0).min(LIMIT_MAX),
+            offset: self.offset.unwrap_or(0),
             score_threshold: self.score_threshold,
             with_payload: payload_selector(self.with_payload, false),
             with_vectors: vector_selector(self.with_vector),
