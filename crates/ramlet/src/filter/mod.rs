@@ -13,6 +13,7 @@ mod geo;
 pub mod index;
 mod limits;
 mod parse;
+mod parse_check;
 mod slice;
 mod text;
 mod write;

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use ramlet_format::manifest::{Component, FileEntry};
+use ramlet_format::manifest::FileEntry;
 use ramlet_format::records::{RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
-use ramlet_format::{FormatError, block, footer::Footer, index_payload};
+use ramlet_format::footer::{Footer, index_payload};
+use ramlet_format::{FormatError, block};
 use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, Storage};
 use ramlet_memory::{AnonBuf, Consumer, Reservation};
 
 use super::names::seed;
 use crate::error::{Error, Result};
+use crate::query::index_error;
 
 /// Pages of one sequential read.
 const RUN_PAGES: u32 = 64;
@@ -87,7 +89,7 @@ impl RowsFile {
     }
 
     pub fn row_bytes(&self) -> usize {
-        self.meta.layout.row_bytes as usize
+        self.meta.layout.row_bytes() as usize
     }
 
     /// One row; one read unless cached.
@@ -96,7 +98,7 @@ impl RowsFile {
             return Err(Error::corrupt(format!("{}: row {row} of {}", self.name, self.meta.rows)));
         }
         let (page, offset) = self.meta.layout.locate(row);
-        let block = self.file.read(io, page, self.meta.layout.block_pages, buf)?;
+        let block = self.file.read(io, page, self.meta.layout.block_pages(), buf)?;
         Ok(&block[offset..offset + self.row_bytes()])
     }
 
@@ -107,15 +109,15 @@ impl RowsFile {
         each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let layout = &self.meta.layout;
-        let blocks_per_run = (RUN_PAGES / layout.block_pages).max(1);
-        let mut buf = AnonBuf::new((blocks_per_run * layout.block_pages) as usize * PAGE);
+        let blocks_per_run = (RUN_PAGES / layout.block_pages()).max(1);
+        let mut buf = AnonBuf::new((blocks_per_run * layout.block_pages()) as usize * PAGE);
         let mut row = 0;
         let (mut page, end) = (0, self.meta.data_pages);
         while page < end {
-            let pages = (end - page).min(u64::from(blocks_per_run * layout.block_pages)) as u32;
-            let run = self.file.read_run(io, page, pages, layout.block_pages, &mut buf)?;
-            for block in run.chunks_exact(layout.block_pages as usize * PAGE) {
-                let here = (self.meta.rows - row).min(u64::from(layout.rows_per_block));
+            let pages = (end - page).min(u64::from(blocks_per_run * layout.block_pages())) as u32;
+            let run = self.file.read_run(io, page, pages, layout.block_pages(), &mut buf)?;
+            for block in run.chunks_exact(layout.block_pages() as usize * PAGE) {
+                let here = (self.meta.rows - row).min(u64::from(layout.rows_per_block()));
                 for bytes in block.chunks_exact(self.row_bytes()).take(here as usize) {
                     each(row, bytes)?;
                     row += 1;
@@ -127,12 +129,23 @@ impl RowsFile {
     }
 }
 
+/// Fixed-size rows, for a vector index.
+pub fn open_index_rows(
+    shelf: &Shelf,
+    segment: u64,
+    entry: &FileEntry,
+    io: &mut IoContext,
+) -> Result<ramlet_index::RowsFile> {
+    let RowsFile { file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
+    ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(index_error)
+}
+
 /// Byte strings by row.
 pub struct RecordsFile {
     file: BlockFile,
     index: RecordsIndex,
     name: String,
-    _heap: Reservation,
+    heap: Reservation,
 }
 
 impl RecordsFile {
@@ -141,15 +154,18 @@ impl RecordsFile {
         let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
         let payload = opened.index(io)?;
         let index = RecordsIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
-        Ok(RecordsFile { file: opened.file, index, name: opened.name, _heap: heap })
+        Ok(RecordsFile { file: opened.file, index, name: opened.name, heap: heap })
     }
 
-    /// Appends one record to `out`; one read unless cached.
-    pub fn record(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(self.borrow(row, io, buf)?);
-        Ok(())
+    pub fn heap_bytes(&self) -> u64 {
+        self.heap.bytes()
     }
 
+    pub fn disk_bytes(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// One record; one read unless cached.
     pub fn borrow<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
         let at = self.index.locate(row).ok_or_else(|| Error::corrupt(format!("{}: no row {row}", self.name)))?;
         let block = self.file.read(io, at.page, at.pages, buf)?;
@@ -208,7 +224,7 @@ pub struct TableFile {
     file: BlockFile,
     pub index: SortedIndex,
     name: String,
-    _heap: Reservation,
+    heap: Reservation,
 }
 
 /// A table key without its row number, and the row.
@@ -223,7 +239,7 @@ impl TableFile {
         let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
         let payload = opened.index(io)?;
         let index = SortedIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
-        Ok(TableFile { file: opened.file, index, name: opened.name, _heap: heap })
+        Ok(TableFile { file: opened.file, index, name: opened.name, heap: heap })
     }
 
     /// Calls `each(value, row)` for the keys from `from` on, until it returns false. Reads one block at a time.
@@ -274,18 +290,35 @@ impl TableFile {
         Ok(())
     }
 
-    /// About how many keys lie in `from..to`: exact to a block's keys at either end.
-    pub fn estimate(&self, from: &[u8], to: &[u8]) -> u64 {
-        let blocks = self.index.blocks().max(1);
-        let span = self.index.block_for(to).saturating_sub(self.index.block_for(from));
-        (self.index.keys() * span / blocks).max(if from < to { 1 } else { 0 })
+    /// About how many keys lie in `from..to`: counted where the range begins and ends (a read each, unless cached),
+    /// an average block's worth between.
+    pub fn estimate(&self, from: &[u8], to: &[u8], io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
+        let blocks = self.index.blocks();
+        let (first, last) = (self.index.block_for(from), self.index.block_for(to).min(blocks.saturating_sub(1)));
+        if blocks == 0 || from >= to {
+            return Ok(0);
+        }
+        let mut count = 0;
+        let mut edge = |page| {
+            self.block_keys(page, io, buf, &mut |value, _| count += u64::from(from <= value && value < to))
+        };
+        edge(first)?;
+        if last > first {
+            edge(last)?;
+        }
+        let between = last.saturating_sub(first + 1);
+        Ok((count + between * self.index.keys().div_ceil(blocks)).min(self.index.keys()))
     }
 
     pub fn keys(&self) -> u64 {
         self.index.keys()
     }
 
-    pub fn component(slot: u16) -> Component {
-        Component::FieldIndex { slot }
+    pub fn heap_bytes(&self) -> u64 {
+        self.heap.bytes()
+    }
+
+    pub fn disk_bytes(&self) -> u64 {
+        self.file.len()
     }
 }

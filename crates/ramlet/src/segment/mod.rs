@@ -12,22 +12,27 @@ mod source;
 
 use std::sync::Arc;
 
+use ramlet_format::bitmap;
 use ramlet_format::bloom::{Bloom, hash64};
-use ramlet_format::deletes;
-use ramlet_format::manifest::{Component, FileEntry, SegmentEntry};
+use ramlet_format::component::Component;
+use ramlet_format::envelope::EnvelopeKind;
+use ramlet_format::manifest::{FileEntry, SegmentEntry};
+use ramlet_index::{Flat, IndexScratch, Ivf, VectorIndex};
 use ramlet_io::{IoContext, Storage};
 use ramlet_memory::{AnonBuf, Reservation};
 use roaring::RoaringBitmap;
 
 pub use build::{FieldSorters, Job, build};
-pub use files::{RowsFile, Shelf, TableFile};
+pub use files::{Shelf, TableFile};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
+use crate::schema::Schema;
 use crate::types::PointId;
-use files::{RecordsFile, bad};
+use crate::query::index_error;
+use files::{RecordsFile, RowsFile, bad, open_index_rows};
 
 /// A segment, opened.
 pub struct Segment {
@@ -43,9 +48,10 @@ pub struct Segment {
 /// One vector of all rows.
 pub struct VectorColumn {
     pub slot: u16,
-    pub file: RowsFile,
-    /// Rows that have the vector; `None`: all. File row = rank among them.
+    pub index: Box<dyn VectorIndex>,
+    /// Rows that have the vector; `None`: all.
     pub present: Option<RoaringBitmap>,
+    _present_heap: Option<Reservation>,
 }
 
 /// A segment at one moment.
@@ -65,14 +71,6 @@ impl VectorColumn {
     pub fn has(&self, row: u32) -> bool {
         self.present.as_ref().is_none_or(|p| p.contains(row))
     }
-
-    /// Where a row's vector stands in the file.
-    pub fn file_row(&self, row: u32) -> Option<u64> {
-        match &self.present {
-            None => Some(u64::from(row)),
-            Some(present) => present.contains(row).then(|| present.rank(row) - 1),
-        }
-    }
 }
 
 impl Segment {
@@ -88,16 +86,12 @@ impl Segment {
         };
         let row_ids = RowsFile::open(shelf, id, one(Component::RowIds)?, io)?;
         let ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
-        let id_filter = open_filter(shelf, one(Component::IdFilter)?)?;
+        let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
         let (mut vectors, mut fields) = (Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
-                Component::Vector { slot } => {
-                    let present = entry.files.iter().find(|f| f.component == Component::Presence { slot });
-                    let present = present.map(|f| read_bitmap(shelf, f)).transpose()?;
-                    vectors.push(VectorColumn { slot, file: RowsFile::open(shelf, id, file, io)?, present });
-                }
+                Component::Vector { slot } => vectors.push(open_vector(shelf, &entry, slot, io)?),
                 Component::FieldIndex { slot } => fields.push((slot, TableFile::open(shelf, id, file, io)?)),
                 _ => {}
             }
@@ -138,8 +132,9 @@ impl Segment {
         let mut key = Vec::with_capacity(PointId::ENCODED_MAX + 4);
         id.encode(&mut key);
         let index = &self.ids.index;
-        let (first, last) = (index.first_key(), index.last_key());
-        if key.as_slice() < &first[..first.len().saturating_sub(4)] || key.as_slice() > &last[..last.len().saturating_sub(4)] {
+        let (Some(first), Some(last)) = (index.first_key(), index.last_key()) else { return Ok(None) };
+        let id_of = |key: &'_ [u8]| key.len().saturating_sub(4);
+        if key.as_slice() < &first[..id_of(first)] || key.as_slice() > &last[..id_of(last)] {
             return Ok(None);
         }
         if self.id_filter.as_ref().is_some_and(|(filter, _)| !filter.may_contain(hash64(&key))) {
@@ -182,17 +177,50 @@ impl Segment {
         self.payload.borrow(row, io, buf)
     }
 
-    /// The encoded vector of a row.
-    pub fn vector_row<'a>(
-        &'a self,
+    /// Appends the encoded vector of a row to `out`; false when it has none.
+    pub fn vector_row(
+        &self,
         slot: u16,
         row: u32,
+        scratch: &mut IndexScratch,
         io: &mut IoContext,
-        buf: &'a mut AnonBuf,
-    ) -> Result<Option<&'a [u8]>> {
-        let Some(column) = self.vector(slot) else { return Ok(None) };
-        let Some(at) = column.file_row(row) else { return Ok(None) };
-        column.file.row(at, io, buf).map(Some)
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let Some(column) = self.vector(slot).filter(|column| column.has(row)) else { return Ok(false) };
+        let mut found = false;
+        column
+            .index
+            .read_rows(&[row], scratch, io, &mut |_, bytes| {
+                out.extend_from_slice(bytes);
+                found = true;
+                Ok(())
+            })
+            .map_err(index_error)?;
+        Ok(found)
+    }
+
+    /// Vectors that an approximate index holds.
+    pub fn indexed_vectors(&self) -> u64 {
+        self.vectors.iter().filter(|c| c.index.kind() != "flat").map(|c| u64::from(c.index.rows())).sum()
+    }
+
+    /// (name, kind, heap bytes, disk bytes) of everything but vectors.
+    pub fn tables(&self, schema: &Schema) -> Vec<(String, &'static str, u64, u64)> {
+        let filter = self.id_filter.as_ref().map_or(0, |(_, held)| held.bytes());
+        let mut out = vec![
+            ("ids".to_string(), "rows", 0, self.row_ids.file.len()),
+            ("ids".to_string(), "sorted", self.ids.heap_bytes() + filter, self.ids.disk_bytes() + filter),
+            ("payload".to_string(), "records", self.payload.heap_bytes(), self.payload.disk_bytes()),
+        ];
+        for (slot, table) in &self.fields {
+            let name = schema.fields.iter().find(|f| f.slot == *slot).map_or("", |f| f.path.as_str());
+            out.push((format!("payload index `{name}`"), "sorted", table.heap_bytes(), table.disk_bytes()));
+        }
+        out
+    }
+
+    pub fn columns(&self) -> &[VectorColumn] {
+        &self.vectors
     }
 
     pub fn for_each_id(
@@ -205,29 +233,6 @@ impl Segment {
                 .ok_or_else(|| Error::corrupt(format!("segment {}: row {row} has no id", self.id())))?;
             each(row as u32, id, version)
         })
-    }
-
-    /// Every row with its vector of this slot, or `None`.
-    pub fn for_each_vector(
-        &self,
-        slot: u16,
-        io: &mut IoContext,
-        each: &mut dyn FnMut(u32, Option<&[u8]>) -> Result<()>,
-    ) -> Result<()> {
-        let Some(column) = self.vector(slot) else {
-            return (0..self.rows()).try_for_each(|row| each(row, None));
-        };
-        let mut next = 0u32;
-        column.file.for_each(io, &mut |_, bytes| {
-            while !column.has(next) {
-                each(next, None)?;
-                next += 1;
-            }
-            each(next, Some(bytes))?;
-            next += 1;
-            Ok(())
-        })?;
-        (next..self.rows()).try_for_each(|row| each(row, None))
     }
 
     pub fn for_each_payload(
@@ -251,15 +256,56 @@ pub fn read_whole(storage: &dyn Storage, entry: &FileEntry) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn open_filter(shelf: &Shelf, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
+fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result<()> {
+    let file = storage.open(&entry.name)?;
+    if file.len() != entry.bytes {
+        let why = format!("{}: {} bytes, the manifest says {}", entry.name, file.len(), entry.bytes);
+        return Err(Error::corrupt(why));
+    }
+    Ok(file.read_at(&mut out[..entry.bytes as usize], 0)?)
+}
+
+fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
     // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
     let Ok(reservation) = shelf.metadata.reserve(entry.bytes) else { return Ok(None) };
     let bytes = read_whole(shelf.storage.as_ref(), entry)?;
-    let bloom = Bloom::parse(bytes).map_err(|e| bad(&entry.name, e))?;
+    let bloom = Bloom::parse(names::seed(segment, entry.component), &bytes).map_err(|e| bad(&entry.name, e))?;
     Ok(Some((bloom, reservation)))
 }
 
-pub fn read_bitmap(shelf: &Shelf, entry: &FileEntry) -> Result<RoaringBitmap> {
+/// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
+const RECALL: f32 = 0.95;
+
+fn open_vector(shelf: &Shelf, entry: &SegmentEntry, slot: u16, io: &mut IoContext) -> Result<VectorColumn> {
+    let id = entry.id;
+    let file = |component| entry.files.iter().find(|f| f.component == component);
+    let one = |component| {
+        file(component).ok_or_else(|| Error::corrupt(format!("segment {id}: the manifest names no {component:?} file")))
+    };
+    let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, io)?;
+    let index: Box<dyn VectorIndex> = match file(Component::Centroids { slot }) {
+        None => Box::new(Flat::new(rows)),
+        Some(centroids) => {
+            let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, io)?;
+            let mut bytes = AnonBuf::reserved(&shelf.metadata, centroids.bytes as usize)?;
+            read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
+            Box::new(Ivf::open(rows, positions, bytes, RECALL).map_err(index_error)?)
+        }
+    };
+    let (present, heap) = match file(Component::Presence { slot }) {
+        None => (None, None),
+        Some(file) => {
+            let heap = shelf.metadata.reserve(file.bytes)?;
+            let bytes = read_whole(shelf.storage.as_ref(), file)?;
+            let present = bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
+            (Some(present), Some(heap))
+        }
+    };
+    Ok(VectorColumn { slot, index, present, _present_heap: heap })
+}
+
+/// The deleted rows that a manifest names.
+pub fn read_deletes(shelf: &Shelf, entry: &FileEntry, rows: u32) -> Result<RoaringBitmap> {
     let bytes = read_whole(shelf.storage.as_ref(), entry)?;
-    deletes::decode(&bytes).map_err(|e| bad(&entry.name, e))
+    bitmap::decode(EnvelopeKind::Deletes, rows, &bytes).map_err(|e| bad(&entry.name, e))
 }

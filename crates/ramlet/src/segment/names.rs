@@ -1,6 +1,6 @@
 //! File names of a collection's directory. All ours are told from foreign ones by their form.
 
-use ramlet_format::manifest::Component;
+use ramlet_format::{Component, block};
 
 /// `00000012.v0`: segment 12, vector slot 0.
 pub fn segment_file(segment: u64, component: Component) -> String {
@@ -12,29 +12,12 @@ pub fn deletes_file(segment: u64, version: u64) -> String {
     format!("{segment:08}.del-{version:08}")
 }
 
-/// A field index that was added after the segment was written.
-pub fn late_index_file(segment: u64, slot: u16) -> String {
-    segment_file(segment, Component::FieldIndex { slot })
-}
-
 /// Scratch files of a job: removed by the job, or at the next open.
 pub const SCRATCH_PREFIX: &str = "tmp-";
 
 /// The checksum seed of a file: its blocks are valid in no other one.
 pub fn seed(segment: u64, component: Component) -> u64 {
-    let (tag, slot) = match component {
-        Component::Ids => (1, 0),
-        Component::IdFilter => (2, 0),
-        Component::RowIds => (3, 0),
-        Component::Vector { slot } => (4, slot),
-        Component::Presence { slot } => (5, slot),
-        Component::Position { slot } => (6, slot),
-        Component::Centroids { slot } => (7, slot),
-        Component::Payload => (8, 0),
-        Component::Versions => (9, 0),
-        Component::FieldIndex { slot } => (10, slot),
-    };
-    segment << 24 | tag << 16 | u64::from(slot)
+    block::seed(segment, component.code())
 }
 
 fn suffix(component: Component) -> String {
@@ -49,6 +32,7 @@ fn suffix(component: Component) -> String {
         Component::Payload => "pay".into(),
         Component::Versions => "ver".into(),
         Component::FieldIndex { slot } => format!("x{slot}"),
+        Component::Deletes => "del".into(),
     }
 }
 

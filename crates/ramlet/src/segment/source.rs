@@ -2,20 +2,44 @@
 //!
 //! Columns are read one after another, so that a job holds one column's buffers at a time.
 
+use ramlet_index::{IndexError, IndexScratch};
 use ramlet_io::IoContext;
 
-use super::SegmentView;
+use roaring::RoaringBitmap;
+
+use super::{SegmentView, VectorColumn};
 use crate::buffer::BufferView;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::query::index_error;
 use crate::types::PointId;
 
-/// Rows in their order, live ones only: every method gives the same rows.
+/// What a source reads with.
+pub struct Reads<'a> {
+    pub io: &'a mut IoContext,
+    pub scratch: &'a mut IndexScratch,
+}
+
+/// Live rows only, numbered as they will be in the new segment.
 pub trait RowSource {
     fn rows(&self) -> u32;
     fn ids(&self, io: &mut IoContext, each: &mut dyn FnMut(PointId, u64) -> Result<()>) -> Result<()>;
-    /// The encoded vectors of a slot; `None` for rows without.
-    fn vectors(&self, slot: u16, io: &mut IoContext, each: &mut dyn FnMut(Option<&[u8]>) -> Result<()>)
-    -> Result<()>;
+    /// The encoded vectors of a slot with their rows, in whatever order reads them cheapest, the same every time.
+    fn vectors(
+        &self,
+        slot: u16,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()>;
+    /// The same in row order. Holds `bytes` at most where the source has another order.
+    fn vectors_in_order(
+        &self,
+        slot: u16,
+        bytes: usize,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()>;
+    /// Rows that have the vector; `None`: all.
+    fn present(&self, slot: u16) -> Option<RoaringBitmap>;
     fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 
@@ -34,13 +58,32 @@ impl RowSource for BufferView {
     fn vectors(
         &self,
         slot: u16,
-        _: &mut IoContext,
-        each: &mut dyn FnMut(Option<&[u8]>) -> Result<()>,
+        _: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let Some(index) = self.buffer.schema().vectors.iter().position(|v| v.slot == slot) else {
-            return self.live_rows().try_for_each(|_| each(None));
-        };
-        self.live_rows().try_for_each(|row| each(self.buffer.row(row).vector(index)))
+        let Some(index) = self.buffer.schema().vectors.iter().position(|v| v.slot == slot) else { return Ok(()) };
+        self.live_rows().zip(0..).try_for_each(|(row, new)| match self.buffer.row(row).vector(index) {
+            Some(bytes) => each(new, bytes),
+            None => Ok(()),
+        })
+    }
+
+    fn vectors_in_order(
+        &self,
+        slot: u16,
+        _: usize,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.vectors(slot, job, each)
+    }
+
+    fn present(&self, slot: u16) -> Option<RoaringBitmap> {
+        let index = self.buffer.schema().vectors.iter().position(|v| v.slot == slot);
+        let Some(index) = index else { return Some(RoaringBitmap::new()) };
+        let rows = self.live_rows().zip(0..).filter(|(row, _)| self.buffer.row(*row).has_vector(index));
+        let present: RoaringBitmap = rows.map(|(_, new)| new).collect();
+        (present.len() < u64::from(self.live())).then_some(present)
     }
 
     fn payloads(&self, _: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -68,15 +111,59 @@ impl RowSource for Merged<'_> {
     fn vectors(
         &self,
         slot: u16,
-        io: &mut IoContext,
-        each: &mut dyn FnMut(Option<&[u8]>) -> Result<()>,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
+        let mut base = 0;
         for view in self.0 {
-            view.segment.for_each_vector(slot, io, &mut |row, vector| {
-                if view.deletes.contains(row) { Ok(()) } else { each(vector) }
-            })?;
+            if let Some(column) = view.segment.vector(slot) {
+                let mut result = Ok(());
+                let read = column.index.for_each_row(job.scratch, job.io, &mut |row, vector| {
+                    if view.deletes.contains(row) || !column.has(row) {
+                        return Ok(());
+                    }
+                    each(base + row - view.deletes.rank(row), vector).map_err(|e| keep(e, &mut result))
+                });
+                result?;
+                read.map_err(index_error)?;
+            }
+            base += view.live();
         }
         Ok(())
+    }
+
+    fn vectors_in_order(
+        &self,
+        slot: u16,
+        bytes: usize,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut base = 0;
+        for view in self.0 {
+            if let Some(column) = view.segment.vector(slot) {
+                in_order(view, column, base, bytes, job, each)?;
+            }
+            base += view.live();
+        }
+        Ok(())
+    }
+
+    fn present(&self, slot: u16) -> Option<RoaringBitmap> {
+        let all = |view: &SegmentView| view.segment.vector(slot).is_some_and(|c| c.present.is_none());
+        if self.0.iter().all(all) {
+            return None;
+        }
+        let mut present = RoaringBitmap::new();
+        let mut base = 0;
+        for view in self.0 {
+            if let Some(column) = view.segment.vector(slot) {
+                let rows = (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row) && column.has(row));
+                present.extend(rows.map(|row| base + row - view.deletes.rank(row)));
+            }
+            base += view.live();
+        }
+        (present.len() < u64::from(self.rows())).then_some(present)
     }
 
     fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -87,4 +174,47 @@ impl RowSource for Merged<'_> {
         }
         Ok(())
     }
+}
+
+/// A segment's vectors by row: fetched in batches of rows, each put in order in memory.
+fn in_order(
+    view: &SegmentView,
+    column: &VectorColumn,
+    base: u32,
+    bytes: usize,
+    job: &mut Reads<'_>,
+    each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+) -> Result<()> {
+    const BATCH_ROWS_MAX: usize = 4096;
+    let mut rows = (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row) && column.has(row)).peekable();
+    let mut fetched: Vec<(u32, usize)> = Vec::new();
+    let (mut vectors, mut wanted) = (Vec::new(), Vec::new());
+    let mut batch = 1;
+    while rows.peek().is_some() {
+        wanted.clear();
+        wanted.extend(rows.by_ref().take(batch));
+        fetched.clear();
+        vectors.clear();
+        column
+            .index
+            .read_rows(&wanted, job.scratch, job.io, &mut |row, vector| {
+                fetched.push((row, vectors.len()));
+                vectors.extend_from_slice(vector);
+                Ok(())
+            })
+            .map_err(index_error)?;
+        let width = vectors.len() / fetched.len().max(1);
+        fetched.sort_unstable();
+        for &(row, at) in &fetched {
+            each(base + row - view.deletes.rank(row), &vectors[at..at + width])?;
+        }
+        batch = (bytes / width.max(1)).clamp(1, BATCH_ROWS_MAX);
+    }
+    Ok(())
+}
+
+/// Carries an error of ours through a callback of the index crate.
+pub(super) fn keep(e: Error, slot: &mut Result<()>) -> IndexError {
+    *slot = Err(e);
+    IndexError::Mismatch("stopped by its caller".into())
 }

@@ -218,6 +218,29 @@ fn resolving_never_loses_or_invents_a_row() {
     );
 }
 
+/// The same check of a key inside the elements of `items`, held and not held.
+fn within_items(field: &FieldCondition) -> Condition {
+    let key = ["a", "b", "n"][field.key.len() % 3].to_string();
+    let inner = vec![Condition::Field(FieldCondition {
+        key,
+        check: field.check.clone(),
+    })];
+    let filter = match field.key.len() % 2 {
+        0 => Filter {
+            must: inner,
+            ..Filter::default()
+        },
+        _ => Filter {
+            must_not: inner,
+            ..Filter::default()
+        },
+    };
+    Condition::Nested {
+        key: "items".to_string(),
+        filter,
+    }
+}
+
 #[test]
 fn every_kind_serves_every_condition_alone() {
     let all = filter_cases();
@@ -234,13 +257,28 @@ fn every_kind_serves_every_condition_alone() {
             .for_each(|field| memory.index(field, kind, &payloads));
         for case in &all {
             for condition in case.filter().must {
-                if let Condition::Field(field) = &condition {
-                    planned += usize::from(plan(kind, field).is_some());
-                    let filter = Filter {
-                        must: vec![condition],
-                        ..Filter::default()
-                    };
-                    check_resolve(&filter, cases, &mut memory);
+                let Condition::Field(field) = condition else {
+                    continue;
+                };
+                planned += usize::from(plan(kind, &field).is_some());
+                for condition in [within_items(&field), Condition::Field(field)] {
+                    let one = || vec![condition.clone()];
+                    check_resolve(
+                        &Filter {
+                            must: one(),
+                            ..Filter::default()
+                        },
+                        cases,
+                        &mut memory,
+                    );
+                    check_resolve(
+                        &Filter {
+                            must_not: one(),
+                            ..Filter::default()
+                        },
+                        cases,
+                        &mut memory,
+                    );
                 }
             }
         }
