@@ -250,22 +250,25 @@ impl Scan<'_> {
         let mut last = self.first - 1;
         let mut durable = 0;
         loop {
-            match log::decode(&window.bytes, self.salt) {
-                Decoded::NeedMore(needed) if window.fill(needed)? => continue,
+            let size = match log::decode(&window.bytes, self.salt) {
+                Decoded::NeedMore(needed) => {
+                    if window.fill(needed)? {
+                        continue;
+                    }
+                    break;
+                }
                 Decoded::Record(record) if record.lsn == last + 1 => {
                     last = record.lsn;
                     durable = durable.max(record.durable_lsn);
                     if record.lsn > applied_lsn {
                         group(record.lsn, record.payload)?;
-                        *last_lsn = record.lsn;
-                    } else {
-                        *last_lsn = (*last_lsn).max(record.lsn);
                     }
-                    let size = record.size;
-                    window.advance(size);
+                    *last_lsn = (*last_lsn).max(record.lsn);
+                    record.size
                 }
                 _ => break,
-            }
+            };
+            window.advance(size);
         }
         let end = window.start;
         let later = self.find_later(end)?;

@@ -61,7 +61,7 @@ pub fn search(
     scratch: &mut Scratch,
     out: &mut Vec<ScoredPoint>,
 ) -> Result<SearchCost> {
-    let before = scratch.lookup.io.stats();
+    let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
     let field = view.schema.vector(&request.using)?;
     let own_id = prepare(view, request, field, scratch)?;
     let filter = compile(request.filter.as_ref())?;
@@ -83,11 +83,10 @@ pub fn search(
         stats.rows_scored += scan_buffer(buffer, at, filter.as_ref(), own_id, scratch);
     }
     collect(view, request, field, scratch, out)?;
-    let after = scratch.lookup.io.stats();
     Ok(SearchCost {
         rows_scanned: stats.rows_scored,
-        disk_reads: after.reads - before.reads,
-        disk_bytes: after.bytes - before.bytes,
+        disk_reads: scratch.lookup.io.reads() - before.0,
+        disk_bytes: scratch.lookup.io.bytes() - before.1,
     })
 }
 

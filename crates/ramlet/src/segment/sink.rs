@@ -74,6 +74,10 @@ impl WriteFile for FileSink {
         self.file.len()
     }
 
+    fn flush(&mut self) -> ramlet_io::Result<()> {
+        self.file.flush()
+    }
+
     fn sync(&mut self) -> ramlet_io::Result<()> {
         self.file.sync()
     }
