@@ -196,14 +196,34 @@ fn metrics_text(app: &App) -> String {
         );
     }
     let process = process_memory();
-    head(&mut out, "process_resident_memory_bytes", "gauge", "Resident memory of the process");
+    head(
+        &mut out,
+        "process_resident_memory_bytes",
+        "gauge",
+        "Resident memory of the process",
+    );
     let _ = writeln!(out, "process_resident_memory_bytes {}", process.rss);
-    head(&mut out, "process_resident_memory_peak_bytes", "gauge", "The most that was ever resident");
+    head(
+        &mut out,
+        "process_resident_memory_peak_bytes",
+        "gauge",
+        "The most that was ever resident",
+    );
     let _ = writeln!(out, "process_resident_memory_peak_bytes {}", process.rss_peak);
     let cache = app.engine.cache().stats();
-    head(&mut out, "ramlet_block_cache_hits_total", "counter", "Reads that the block cache answered");
+    head(
+        &mut out,
+        "ramlet_block_cache_hits_total",
+        "counter",
+        "Reads that the block cache answered",
+    );
     let _ = writeln!(out, "ramlet_block_cache_hits_total {}", cache.hits);
-    head(&mut out, "ramlet_block_cache_misses_total", "counter", "Reads that went to disk");
+    head(
+        &mut out,
+        "ramlet_block_cache_misses_total",
+        "counter",
+        "Reads that went to disk",
+    );
     let _ = writeln!(out, "ramlet_block_cache_misses_total {}", cache.misses);
     if let Some(stats) = app.allocator {
         allocator_text(&mut out, stats());

@@ -22,7 +22,11 @@ pub const MEMORY: u64 = 64 << 20;
 pub fn engine() -> Arc<Engine> {
     let budget = BudgetTable::plan(BudgetRequest::new(MEMORY, 1)).expect("enough memory");
     let ledger = Ledger::new(budget.ledger_limit());
-    let options = EngineOptions { budget, ledger, seed: 1 };
+    let options = EngineOptions {
+        budget,
+        ledger,
+        seed: 1,
+    };
     Engine::open(Arc::new(RamStorage::new(None)), options).expect("an engine in RAM")
 }
 
