@@ -1,1 +1,37 @@
-//! placeholder
+//! Vectors in order: encoding, scoring, the k nearest, and the indexes that find them.
+//!
+//! This crate opens no file and knows no collection and no payload: it is given readers ([`ramlet_io::BlockFile`])
+//! and row numbers. A row is one encoded vector; rows are numbered from 0 within a segment.
+//!
+//! In reading order: [`Metric`] and [`Element`] say how vectors compare and how they are stored; [`Query`] is a
+//! vector made ready to be compared; [`TopK`] keeps the nearest; [`Allowed`] says which rows may be found;
+//! [`VectorIndex`] is the seam behind which an index lives.
+
+mod metric;
+mod query;
+mod topk;
+mod vector;
+
+mod allowed;
+mod rows_file;
+mod scan;
+mod vector_index;
+
+mod flat;
+pub mod ivf;
+
+mod error;
+mod source;
+
+pub use allowed::{Allowed, RowFilter};
+pub use error::{IndexError, Result};
+pub use flat::{Flat, scan_rows};
+pub use ivf::Ivf;
+pub use metric::{Element, Metric};
+pub use query::Query;
+pub use rows_file::RowsFile;
+pub use scan::{IndexScratch, SearchStats, scan_bytes};
+pub use source::RowSource;
+pub use topk::{Hit, TopK};
+pub use vector::{NotFinite, decode_row, encode_row, validate};
+pub use vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};

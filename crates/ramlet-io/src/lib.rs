@@ -1,3 +1,27 @@
-//! Bytes in and out of files.
+//! Bytes in and out of files: the only crate that touches a file system.
+//!
+//! [`Storage`] is the seam. Behind it: [`PreadStorage`], [`UringStorage`], [`MmapStorage`] over a directory,
+//! [`RamStorage`] in memory, [`SimStorage`] a disk that fails as told and shows what a power loss may leave. Above it:
+//! [`BlockFile`] reads verified blocks through an [`IoContext`] (one per thread), with a [`BlockCache`] between.
+
+mod append_buffer;
+mod block_cache;
+mod block_file;
+mod context;
+mod error;
+mod open;
+mod posix;
+mod ram;
+mod reader;
+mod sim;
 pub mod storage;
+pub mod system;
+
+pub use block_cache::{BlockCache, CacheStats};
+pub use block_file::{BlockFile, Verify};
+pub use context::{IoContext, IoStats};
+pub use open::{Backend, open_best};
+pub use posix::{MmapStorage, PreadStorage, UringStorage};
+pub use ram::RamStorage;
+pub use sim::{Fault, FaultOp, SimStorage};
 pub use storage::*;

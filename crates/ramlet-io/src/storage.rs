@@ -31,6 +31,8 @@ pub enum IoErrorKind {
     Unsupported,
     /// Verification of a block failed: the bytes on disk are not the bytes that were written.
     Corrupt,
+    /// The memory for this operation doesn't fit into the budget; the detail states both numbers.
+    OverBudget,
     Other,
 }
 
@@ -84,7 +86,10 @@ pub trait WriteFile: Send {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Makes everything appended durable (fdatasync). The name is durable only after `Storage::sync_dir`.
+    /// Hands everything appended to the file, padded with zeros to PAGE, without waiting for the disk: readers
+    /// that open the file afterwards see it. Dropping the value does the same, but can't report a failure.
+    fn flush(&mut self) -> Result<()>;
+    /// `flush`, and makes everything appended durable (fdatasync). The name is durable only after `Storage::sync_dir`.
     fn sync(&mut self) -> Result<()>;
 }
 

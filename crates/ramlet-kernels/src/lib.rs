@@ -1,1 +1,19 @@
-//! placeholder
+//! Arithmetic on slices: distances between vectors, and half-precision conversion.
+//!
+//! No allocation, no I/O, no dependencies. Every function exists once in plain Rust (the reference) and once
+//! per instruction set; a [`Kernels`] table of one instruction set is handed out only on a processor that has
+//! all of its features. Integer kernels agree bit for bit over all tables; a float kernel lies within
+//! `(n + 8) * f32::EPSILON * sum |term|` of the exact sum of its terms.
+//!
+//! ```
+//! let kernels = ramlet_kernels::kernels();
+//! assert_eq!(kernels.dot_f32(&[1.0, 2.0], &[3.0, 4.0]), 11.0);
+//! ```
+
+#[cfg(target_endian = "big")]
+compile_error!("rows are little-endian bytes and are read in place: big-endian machines are not supported");
+
+mod arch;
+mod table;
+
+pub use table::{Kernels, MAX_U8_DIMS, Measure, kernels};

@@ -1,14 +1,29 @@
-//! A collection (skeleton: signatures first).
-use crate::engine::Scratch;
-use crate::error::Result;
-use crate::filter::Filter;
-use crate::request::*;
-use crate::types::*;
+//! A collection, as its users see it.
 
-/// Called once, on an engine thread, when an update is durable (and, with `wait`, searchable) or has failed.
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+use ramlet_index::encode_row;
+
+use crate::change::{encode_delete, encode_put};
+use crate::core::{Core, Work};
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filter;
+use crate::jobs;
+use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use crate::maintenance;
+use crate::payload::{Path, validate};
+use crate::query::{self, Scratch, check_vector, selector};
+use crate::request::*;
+use crate::schema::Schema;
+use crate::scroll;
+use crate::types::*;
+use crate::view::View;
+
+/// Called once, on an engine thread, when an update is durable and searchable, or has failed.
 pub type Completion = Box<dyn FnOnce(Result<UpdateResult>) + Send>;
 
-/// Green: nothing to do. Yellow: flush, index build or merge under way. Grey: pending. Red: a job failed.
+/// Green: nothing to do. Yellow: a flush, merge or index build is due or under way. Red: a job failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CollectionStatus {
     Green,
@@ -32,55 +47,311 @@ pub struct CollectionInfo {
     pub last_operation_id: u64,
     /// Updates accepted and not yet applied.
     pub update_queue: u64,
+    /// Bytes by component and place.
+    pub memory: Vec<ComponentMemory>,
 }
 
-pub struct Collection {}
+/// What one kind of data of a collection holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentMemory {
+    pub component: String,
+    /// "flat", "ivf", "records", "sorted", "buffer".
+    pub kind: &'static str,
+    pub heap_bytes: u64,
+    pub pinned_bytes: u64,
+    pub disk_bytes: u64,
+}
+
+/// A handle; cheap to clone by `Arc`.
+pub struct Collection {
+    core: Arc<Core>,
+}
+
+/// The encoded vectors of a point, by slot, ascending.
+pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<Vec<(u16, Vec<u8>)>> {
+    let mut encoded: Vec<(u16, Vec<u8>)> = Vec::with_capacity(vectors.len());
+    for (name, values) in vectors {
+        let field = schema.vector(name)?;
+        check_vector(field, values)?;
+        let mut row = Vec::with_capacity(field.row_bytes());
+        encode_row(field.metric, field.element, values, &mut row);
+        encoded.retain(|(slot, _)| *slot != field.slot);
+        encoded.push((field.slot, row));
+    }
+    encoded.sort_unstable_by_key(|(slot, _)| *slot);
+    Ok(encoded)
+}
 
 impl Collection {
+    pub(crate) fn new(core: Arc<Core>) -> Collection {
+        Collection { core }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    fn view(&self) -> Arc<View> {
+        self.core.view.load_full()
+    }
+
     pub fn info(&self) -> CollectionInfo {
-        unimplemented!()
+        let view = self.view();
+        let (config, busy, stopped) = {
+            let writer = self.core.writer();
+            let busy = writer.frozen.is_some() || !jobs::merge_candidates(&writer.segments).is_empty();
+            (writer.config.clone(), busy, writer.stopped.clone())
+        };
+        let error = stopped.or_else(|| self.core.job_error.lock().expect("never poisoned").clone());
+        let covered: u64 = view.segments.iter().map(|s| u64::from(s.live())).sum();
+        let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
+        CollectionInfo {
+            status: match (&error, busy) {
+                (Some(_), _) => CollectionStatus::Red,
+                (None, true) => CollectionStatus::Yellow,
+                (None, false) => CollectionStatus::Green,
+            },
+            optimizer_error: error,
+            points_count: view.points(),
+            indexed_vectors_count: indexed,
+            segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
+            payload_index_points: view.schema.fields.iter().map(|f| (f.path.clone(), covered)).collect(),
+            config,
+            disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
+            last_operation_id: view.operation,
+            update_queue: self.core.queue.lock().expect("never poisoned").waiting.len() as u64,
+            memory: crate::footprint::of(&view),
+        }
     }
+
     pub fn config(&self) -> CollectionConfig {
-        unimplemented!()
+        self.core.writer().config.clone()
     }
+
     /// Queues a change. `Busy` at once when the queue is full; `BadInput` at once for what can be told without state
     /// (unknown vector name, wrong dimension, payload not an object). `done` is called from an engine thread.
-    pub fn submit(&self, _op: UpdateOp, _done: Completion) -> Result<()> {
-        unimplemented!()
+    pub fn submit(&self, op: UpdateOp, done: Completion) -> Result<()> {
+        let view = self.view();
+        check_op(&view.schema, &op)?;
+        let (work, bytes) = match op {
+            UpdateOp::Upsert { points, filter: None, mode: UpdateMode::Upsert } => {
+                let changes = encode_points(&view.schema, &points)?;
+                let bytes = changes.capacity() as u64;
+                (Work::Changes(changes), bytes)
+            }
+            UpdateOp::Delete(PointsSelector::Ids(ids)) => {
+                let mut changes = Vec::with_capacity(ids.len() * 10);
+                ids.iter().for_each(|id| encode_delete(&mut changes, *id));
+                let bytes = changes.capacity() as u64;
+                (Work::Changes(changes), bytes)
+            }
+            op => {
+                let bytes = op_bytes(&op);
+                (Work::Resolve(op), bytes)
+            }
+        };
+        drop(view);
+        self.core.enqueue(work, bytes, done)
     }
+
     /// `submit`, and wait for the completion.
-    pub fn update(&self, _op: UpdateOp) -> Result<UpdateResult> {
-        unimplemented!()
+    pub fn update(&self, op: UpdateOp) -> Result<UpdateResult> {
+        let (tell, told) = mpsc::sync_channel(1);
+        self.submit(
+            op,
+            Box::new(move |result| {
+                let _ = tell.send(result);
+            }),
+        )?;
+        told.recv().map_err(|_| Error::new(ErrorKind::Closed, "the engine stopped before the update was done"))?
     }
-    pub fn search(&self, _request: &SearchRequest, _scratch: &mut Scratch) -> Result<SearchResponse> {
-        unimplemented!()
+
+    pub fn search(&self, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {
+        let mut hits = Vec::with_capacity(request.limit.min(1024));
+        let cost = self.search_into(request, scratch, &mut hits)?;
+        Ok(SearchResponse { hits, cost })
     }
+
+    /// Appends the hits to `out`. Allocates nothing when warm, without filter, payload and vectors.
+    pub fn search_into(
+        &self,
+        request: &SearchRequest,
+        scratch: &mut Scratch,
+        out: &mut Vec<ScoredPoint>,
+    ) -> Result<SearchCost> {
+        query::search(&self.view(), request, scratch, out)
+    }
+
     /// In the order of `ids`, unknown ones left out.
     pub fn retrieve(
         &self,
-        _ids: &[PointId],
-        _with_payload: &PayloadSelector,
-        _with_vectors: &VectorSelector,
-        _scratch: &mut Scratch,
+        ids: &[PointId],
+        with_payload: &PayloadSelector,
+        with_vectors: &VectorSelector,
+        scratch: &mut Scratch,
     ) -> Result<Vec<Record>> {
-        unimplemented!()
+        let view = self.view();
+        check_vector_names(&view.schema, with_vectors)?;
+        let payload = selector(with_payload)?;
+        let lookup = &mut scratch.lookup;
+        let mut records = Vec::with_capacity(ids.len().min(1024));
+        for &id in ids {
+            if let Some((view, place)) = self.find(&view, id, lookup)? {
+                records.push(scroll::record(&view, id, place, &payload, with_vectors, lookup)?);
+            }
+        }
+        Ok(records)
     }
-    pub fn scroll(&self, _request: &ScrollRequest, _scratch: &mut Scratch) -> Result<ScrollPage> {
-        unimplemented!()
+
+    /// Looks an id up. Its newest row may be newer than the view: then in a newer view.
+    fn find(
+        &self,
+        view: &Arc<View>,
+        id: PointId,
+        lookup: &mut crate::lookup::Lookup,
+    ) -> Result<Option<(Arc<View>, crate::view::Place)>> {
+        let mut view = view.clone();
+        loop {
+            if let Some(place) = view.find(id, lookup)? {
+                return Ok(Some((view, place)));
+            }
+            let newer = self.view();
+            if newer.operation == view.operation {
+                return Ok(None);
+            }
+            view = newer;
+        }
     }
-    pub fn count(&self, _filter: Option<&Filter>, _exact: bool, _scratch: &mut Scratch) -> Result<u64> {
-        unimplemented!()
+
+    pub fn scroll(&self, request: &ScrollRequest, scratch: &mut Scratch) -> Result<ScrollPage> {
+        let view = self.view();
+        check_vector_names(&view.schema, &request.with_vectors)?;
+        scroll::scroll(&view, request, &mut scratch.lookup)
     }
+
+    pub fn count(&self, filter: Option<&Filter>, exact: bool, scratch: &mut Scratch) -> Result<u64> {
+        scroll::count(&self.view(), filter, exact, &mut scratch.lookup)
+    }
+
     /// Builds the index over what is there, then keeps it. The same again is a no-op; another kind replaces it.
-    pub fn create_payload_index(&self, _field: &str, _index: FieldIndex) -> Result<UpdateResult> {
-        unimplemented!()
+    pub fn create_payload_index(&self, field: &str, index: FieldIndex) -> Result<UpdateResult> {
+        Path::parse(field).map_err(|e| Error::bad_input(format!("Wrong input: field_name `{field}`: {e}")))?;
+        self.core.check_open()?;
+        jobs::create_field_index(&self.core, field, index)?;
+        Ok(UpdateResult { operation_id: self.view().operation })
     }
+
     /// No-op when there is none.
-    pub fn delete_payload_index(&self, _field: &str) -> Result<UpdateResult> {
-        unimplemented!()
+    pub fn delete_payload_index(&self, field: &str) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        jobs::delete_field_index(&self.core, field)?;
+        Ok(UpdateResult { operation_id: self.view().operation })
     }
-    /// Waits until buffer, flush and merge queues are empty (tests, benches, `import --wait`).
+
+    /// Does what is due in the background on this thread: flushes and merges, until there is nothing left.
     pub fn wait_idle(&self) -> Result<()> {
-        unimplemented!()
+        maintenance::settle(&self.core)
     }
+
+    /// Makes a segment of the write buffer (tests and benches; the log keeps it safe without).
+    pub fn flush(&self) -> Result<()> {
+        jobs::flush(&self.core)?;
+        {
+            let mut writer = self.core.writer();
+            if writer.active.is_empty() {
+                return Ok(());
+            }
+            if writer.frozen.is_none() {
+                writer.freeze(self.core.shared.salt())?;
+            }
+            self.core.publish(&writer);
+        }
+        jobs::flush(&self.core)
+    }
+
+    pub fn is_dropped(&self) -> bool {
+        self.core.dropped.load(Ordering::Acquire)
+    }
+}
+
+fn check_vector_names(schema: &Schema, wanted: &VectorSelector) -> Result<()> {
+    match wanted {
+        VectorSelector::Names(names) => names.iter().try_for_each(|name| schema.vector(name).map(|_| ())),
+        _ => Ok(()),
+    }
+}
+
+fn check_payload(id: impl std::fmt::Display, payload: &[u8]) -> Result<()> {
+    if payload.is_empty() {
+        return Ok(());
+    }
+    validate(payload, PAYLOAD_BYTES_MAX).map_err(|e| Error::bad_input(format!("Wrong input: payload of {id}: {e}")))
+}
+
+/// Refuses at once what no state can make right.
+fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
+    match op {
+        UpdateOp::Upsert { points, .. } => points.iter().try_for_each(|point| {
+            check_payload(format_args!("point {}", point.id), &point.payload)?;
+            point.vectors.iter().try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
+        }),
+        UpdateOp::UpdateVectors { points, .. } => points.iter().try_for_each(|(_, vectors)| {
+            vectors.iter().try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
+        }),
+        UpdateOp::SetPayload { payload, key, .. } => {
+            check_payload("the request", payload)?;
+            key.as_deref().map_or(Ok(()), check_key)
+        }
+        UpdateOp::OverwritePayload { payload, .. } => check_payload("the request", payload),
+        UpdateOp::DeletePayload { keys, .. } => keys.iter().try_for_each(|key| check_key(key)),
+        UpdateOp::DeleteVectors { names, .. } => names.iter().try_for_each(|name| schema.vector(name).map(|_| ())),
+        UpdateOp::Delete(_) | UpdateOp::ClearPayload(_) => Ok(()),
+    }
+}
+
+fn check_key(key: &str) -> Result<()> {
+    Path::parse(key).map(|_| ()).map_err(|e| Error::bad_input(format!("Wrong input: payload key `{key}`: {e}")))
+}
+
+fn encode_points(schema: &Schema, points: &[Point]) -> Result<Vec<u8>> {
+    let bytes: usize = points.iter().map(|p| 64 + p.payload.len() + p.vectors.iter().map(|(_, v)| v.len() * 4).sum::<usize>()).sum();
+    let mut changes = Vec::with_capacity(bytes);
+    for point in points {
+        let start = changes.len();
+        let vectors = encode_vectors(schema, &point.vectors)?;
+        encode_put(&mut changes, point.id, vectors.iter().map(|(slot, v)| (*slot, v.as_slice())), &point.payload);
+        let bytes = changes.len() - start;
+        if bytes > GROUP_BYTES_MAX - 1024 {
+            let id = point.id;
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("point {id} takes {bytes} bytes, at most {} are possible", GROUP_BYTES_MAX - 1024),
+            ));
+        }
+    }
+    Ok(changes)
+}
+
+/// About the heap bytes of an update that waits to be resolved.
+fn op_bytes(op: &UpdateOp) -> u64 {
+    let selector = |points: &PointsSelector| match points {
+        PointsSelector::Ids(ids) => ids.len() * size_of::<PointId>(),
+        PointsSelector::Filter(_) => 1024,
+    };
+    let bytes = match op {
+        UpdateOp::Upsert { points, .. } => points
+            .iter()
+            .map(|p| size_of::<Point>() + p.payload.len() + p.vectors.iter().map(|(n, v)| n.len() + v.len() * 4 + 48).sum::<usize>())
+            .sum(),
+        UpdateOp::UpdateVectors { points, .. } => {
+            points.iter().map(|(_, vectors)| 48 + vectors.iter().map(|(n, v)| n.len() + v.len() * 4 + 48).sum::<usize>()).sum()
+        }
+        UpdateOp::SetPayload { payload, points, .. } | UpdateOp::OverwritePayload { payload, points } => {
+            payload.len() + selector(points)
+        }
+        UpdateOp::DeletePayload { keys, points } => keys.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points),
+        UpdateOp::DeleteVectors { names, points } => names.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points),
+        UpdateOp::Delete(points) | UpdateOp::ClearPayload(points) => selector(points),
+    };
+    bytes as u64
 }

@@ -1,20 +1,42 @@
-//! The engine: a directory of collections (skeleton: signatures first).
-use std::sync::Arc;
+//! The engine: a directory of collections, their names, and the threads that serve them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+
+use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
+use ramlet_io::{BlockCache, IoContext, Storage};
+use ramlet_memory::{AnonBuf, BudgetTable, Consumer, Ledger};
 
 use crate::collection::Collection;
-use crate::error::Result;
+use crate::core::Core;
+use crate::error::{Error, ErrorKind, Result};
+use crate::groups::Turn;
+use crate::limits::SEARCH_QUEUE_MAX;
+use crate::query::Scratch;
+use crate::recover::{self, Parts};
+use crate::segment::Shelf;
+use crate::shared::{JobArena, Shared};
+use crate::store::{self, CommitError};
 use crate::types::CollectionConfig;
+use crate::writer::Lookup;
+use crate::{jobs, maintenance};
+
+/// Reads in flight of one search slot.
+const SLOT_READS: usize = 64;
+/// Reads in flight of the writer and of a job.
+const BACKGROUND_READS: usize = 32;
 
 /// How an engine is opened.
 pub struct EngineOptions {
-    /// RAM in all, bytes (`B` of docs/memory.md).
-    pub memory: u64,
-    /// Search slots: fixed threads, each with its `Scratch`.
-    pub search_threads: usize,
+    /// The division of the RAM (`docs/memory.md`).
+    pub budget: BudgetTable,
+    /// Where all reservations are held; its limit is `budget.ledger_limit()`.
+    pub ledger: Arc<Ledger>,
+    /// New at each start: log files get their salts from it.
+    pub seed: u64,
 }
-
-/// What one search slot owns: reader, buffers, heaps. One per thread; nothing is allocated on the warm path.
-pub struct Scratch {}
 
 /// One step of an alias change; a list is applied all at once or not at all.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,62 +46,405 @@ pub enum AliasOp {
     Rename { from: String, to: String },
 }
 
-pub struct Engine {}
+/// A search slot's work.
+pub type SlotJob = Box<dyn FnOnce(&mut Scratch) + Send>;
+
+/// Collections of one data directory.
+pub struct Engine {
+    storage: Arc<dyn Storage>,
+    options: EngineOptions,
+    shared: Arc<Shared>,
+    cache: Arc<BlockCache>,
+    consumers: Consumers,
+    names: Mutex<Names>,
+    slots: Arc<SlotQueue>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    _lock: Box<dyn Send + Sync>,
+}
+
+struct Consumers {
+    buffers: Consumer,
+    metadata: Consumer,
+    pinned: Consumer,
+    updates: Consumer,
+    slots: Consumer,
+}
+
+struct Names {
+    catalog: Catalog,
+    open: BTreeMap<String, Arc<Collection>>,
+}
+
+#[derive(Default)]
+struct SlotQueue {
+    jobs: Mutex<(VecDeque<SlotJob>, bool)>,
+    told: Condvar,
+}
+
+impl SlotQueue {
+    fn next(&self) -> Option<SlotJob> {
+        let mut guard = self.jobs.lock().expect("never poisoned");
+        loop {
+            if let Some(job) = guard.0.pop_front() {
+                return Some(job);
+            }
+            if guard.1 {
+                return None;
+            }
+            guard = self.told.wait(guard).expect("never poisoned");
+        }
+    }
+}
+
+fn directory_id(number: u64) -> String {
+    format!("c{number:08}")
+}
+
+fn is_directory_id(name: &str) -> bool {
+    name.strip_prefix('c').is_some_and(|d| d.len() >= 8 && d.bytes().all(|b| b.is_ascii_digit()))
+}
 
 impl Engine {
-    pub fn open(
-        _storage: Arc<dyn ramlet_io::storage::Storage>,
-        _options: EngineOptions,
-    ) -> Result<Arc<Engine>> {
-        unimplemented!()
+    /// Takes the directory's lock, recovers every collection, starts the threads.
+    pub fn open(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
+        let lock = storage.lock()?;
+        let budget = &options.budget;
+        let ledger = &options.ledger;
+        let consumers = Consumers {
+            buffers: ledger.consumer("write buffers", budget.write_buffers),
+            metadata: ledger.consumer("segment metadata", budget.pinned),
+            pinned: ledger.consumer("pinned data", budget.pinned),
+            updates: ledger.consumer("queued updates", budget.elastic / 2),
+            slots: ledger.consumer("search slots", budget.search_slots),
+        };
+        let cache = BlockCache::new(&ledger.consumer("block cache", budget.block_cache), budget.block_cache)?;
+        // The scratch of jobs is bounded by construction (sort runs, column buffers); it is taken as a whole.
+        let scratch = ledger.consumer("job scratch", budget.job_scratch).reserve(budget.job_scratch)?;
+        let arena = JobArena {
+            io: IoContext::new(storage.reader(BACKGROUND_READS)?),
+            scratch_bytes: (budget.job_scratch / 2) as usize,
+            held: scratch,
+        };
+        let shared = Arc::new(Shared::new(arena, options.seed));
+        let catalog = newest_catalog(storage.as_ref())?.unwrap_or_default();
+        let engine = Engine {
+            storage,
+            options,
+            shared,
+            cache,
+            consumers,
+            names: Mutex::new(Names { catalog: catalog.clone(), open: BTreeMap::new() }),
+            slots: Arc::default(),
+            threads: Mutex::default(),
+            _lock: lock,
+        };
+        engine.recover(&catalog)?;
+        let engine = Arc::new(engine);
+        engine.start()?;
+        Ok(engine)
     }
+
+    fn recover(&self, catalog: &Catalog) -> Result<()> {
+        for name in self.storage.list_subdirs()? {
+            if is_directory_id(&name) && !catalog.collections.iter().any(|c| c.id == name) {
+                self.storage.remove_subdir(&name)?;
+            }
+        }
+        let mut lookup = self.lookup()?;
+        let mut names = self.names.lock().expect("never poisoned");
+        for entry in &catalog.collections {
+            let core = recover::open(self.parts(&entry.id)?, &mut lookup).map_err(|e| e.at(&entry.name))?;
+            names.open.insert(entry.name.clone(), self.register(core));
+        }
+        Ok(())
+    }
+
+    fn register(&self, core: Core) -> Arc<Collection> {
+        let core = Arc::new(core);
+        self.shared.collections.lock().expect("never poisoned").push(Arc::downgrade(&core));
+        Arc::new(Collection::new(core))
+    }
+
+    fn lookup(&self) -> Result<Lookup> {
+        Ok(Lookup { io: IoContext::new(self.storage.reader(BACKGROUND_READS)?), buf: AnonBuf::new(ramlet_io::PAGE) })
+    }
+
+    fn parts(&self, id: &str) -> Result<Parts> {
+        Ok(Parts {
+            id: id.to_string(),
+            shelf: Shelf {
+                storage: self.storage.subdir(id)?,
+                cache: self.cache.clone(),
+                metadata: self.consumers.metadata.clone(),
+                pinned: self.consumers.pinned.clone(),
+            },
+            shared: self.shared.clone(),
+            updates: self.consumers.updates.clone(),
+            buffers: self.consumers.buffers.clone(),
+        })
+    }
+
+    fn start(self: &Arc<Self>) -> Result<()> {
+        let mut threads = self.threads.lock().expect("never poisoned");
+        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(name.into())
+                .stack_size(THREAD_STACK)
+                .spawn(body)
+                .map_err(|e| Error::new(ErrorKind::Io, format!("starting thread {name}: {e}")))
+        };
+        let (shared, mut lookup) = (self.shared.clone(), self.lookup()?);
+        threads.push(spawn(
+            "writer",
+            Box::new(move || {
+                while let Some(core) = shared.next_ready() {
+                    Turn::run(&core, &mut lookup);
+                }
+            }),
+        )?);
+        let shared = self.shared.clone();
+        threads.push(spawn("maintenance", Box::new(move || maintenance::run(&shared)))?);
+        self.shared.maintained.store(true, Ordering::Release);
+        self.shared.wake_maintenance();
+        for _ in 0..self.options.budget.search_threads {
+            let (queue, mut scratch) = (self.slots.clone(), self.scratch()?);
+            threads.push(spawn(
+                "search",
+                Box::new(move || {
+                    while let Some(job) = queue.next() {
+                        job(&mut scratch);
+                    }
+                }),
+            )?);
+        }
+        Ok(())
+    }
+
     /// `AlreadyExists` when the name is taken (by a collection or an alias).
-    pub fn create_collection(&self, _name: &str, _config: CollectionConfig) -> Result<()> {
-        unimplemented!()
+    pub fn create_collection(&self, name: &str, config: CollectionConfig) -> Result<()> {
+        let mut names = self.names.lock().expect("never poisoned");
+        if names.open.contains_key(name) || names.catalog.aliases.iter().any(|a| a.alias == name) {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("Wrong input: Collection `{name}` already exists!"),
+            ));
+        }
+        let id = directory_id(names.catalog.next_id);
+        // A number is used once, even when creating fails half-way.
+        names.catalog.next_id += 1;
+        let core = recover::create(self.parts(&id)?, config).inspect_err(|_| {
+            let _ = self.storage.remove_subdir(&id);
+        })?;
+        let mut catalog = names.catalog.clone();
+        catalog.collections.push(CollectionEntry { name: name.to_string(), id });
+        self.commit(&mut names, catalog)?;
+        let collection = self.register(core);
+        names.open.insert(name.to_string(), collection);
+        Ok(())
     }
-    /// Replaces the settings that may change (`other`, `indexing_threshold`, `on_disk_payload`, per-vector `on_disk`/`other`).
+
+    /// Changes the settings that may change.
     pub fn update_collection(
         &self,
-        _name: &str,
-        _change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>,
+        name: &str,
+        change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>,
     ) -> Result<()> {
-        unimplemented!()
+        jobs::change_settings(self.collection(name)?.core(), change)
     }
+
     /// `false` when there was none.
-    pub fn delete_collection(&self, _name: &str) -> Result<bool> {
-        unimplemented!()
+    pub fn delete_collection(&self, name: &str) -> Result<bool> {
+        let collection = {
+            let mut names = self.names.lock().expect("never poisoned");
+            let Some(collection) = names.open.get(name).cloned() else { return Ok(false) };
+            let mut catalog = names.catalog.clone();
+            catalog.collections.retain(|c| c.name != name);
+            catalog.aliases.retain(|a| a.collection != name);
+            self.commit(&mut names, catalog)?;
+            names.open.remove(name);
+            collection
+        };
+        let core = collection.core();
+        core.dropped.store(true, Ordering::Release);
+        // A job that is under way ends first: it may be writing into the directory.
+        let _job = self.shared.job();
+        if let Err(e) = self.storage.remove_subdir(&core.id) {
+            tracing::warn!(directory = %core.id, error = %e, "removed at the next start");
+        }
+        Ok(true)
     }
+
     /// By name or alias. `NotFound` with the API's sentence.
-    pub fn collection(&self, _name: &str) -> Result<Arc<Collection>> {
-        unimplemented!()
+    pub fn collection(&self, name: &str) -> Result<Arc<Collection>> {
+        let names = self.names.lock().expect("never poisoned");
+        let alias = names.catalog.aliases.iter().find(|a| a.alias == name);
+        let target = alias.map_or(name, |a| a.collection.as_str());
+        names
+            .open
+            .get(target)
+            .cloned()
+            .ok_or_else(|| Error::not_found(format!("Not found: Collection `{name}` doesn't exist!")))
     }
+
     pub fn collection_names(&self) -> Vec<String> {
-        unimplemented!()
+        self.names.lock().expect("never poisoned").open.keys().cloned().collect()
     }
+
     /// (alias, collection) pairs, sorted.
     pub fn aliases(&self) -> Vec<(String, String)> {
-        unimplemented!()
+        let names = self.names.lock().expect("never poisoned");
+        let mut pairs: Vec<_> =
+            names.catalog.aliases.iter().map(|a| (a.alias.clone(), a.collection.clone())).collect();
+        pairs.sort_unstable();
+        pairs
     }
-    pub fn change_aliases(&self, _ops: &[AliasOp]) -> Result<()> {
-        unimplemented!()
+
+    pub fn change_aliases(&self, ops: &[AliasOp]) -> Result<()> {
+        let mut names = self.names.lock().expect("never poisoned");
+        let mut catalog = names.catalog.clone();
+        for op in ops {
+            change_alias(&mut catalog, op)?;
+        }
+        self.commit(&mut names, catalog)
     }
-    /// The search slots: runs `job` on a slot's thread. `Busy` when the queue is full (the job is handed back by drop).
-    pub fn run(&self, _job: Box<dyn FnOnce(&mut Scratch) + Send>) -> Result<()> {
-        unimplemented!()
+
+    fn commit(&self, names: &mut Names, mut catalog: Catalog) -> Result<()> {
+        catalog.number = names.catalog.number + 1;
+        names.catalog.number = catalog.number;
+        let name = catalog::file_name(catalog.number);
+        match store::commit_file(self.storage.as_ref(), &name, &catalog.encode()) {
+            Ok(()) => {
+                if let Some(old) = catalog.number.checked_sub(2) {
+                    let _ = self.storage.remove(&catalog::file_name(old));
+                }
+                names.catalog = catalog;
+                Ok(())
+            }
+            Err(CommitError::Before(e)) => Err(e),
+            Err(CommitError::Unknown(e)) => {
+                for core in self.shared.live_collections() {
+                    core.writer().stop(e.clone());
+                }
+                Err(e)
+            }
+        }
     }
+
+    /// Runs `job` on a search slot's thread. `Busy` when the queue is full.
+    pub fn run(&self, job: SlotJob) -> Result<()> {
+        let mut guard = self.slots.jobs.lock().expect("never poisoned");
+        if guard.1 {
+            return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
+        }
+        if guard.0.len() >= SEARCH_QUEUE_MAX {
+            return Err(Error::new(ErrorKind::Busy, format!("{SEARCH_QUEUE_MAX} searches wait already")));
+        }
+        guard.0.push_back(job);
+        drop(guard);
+        self.slots.told.notify_one();
+        Ok(())
+    }
+
     /// A scratch outside the slots (embedded use, tests).
     pub fn scratch(&self) -> Result<Scratch> {
-        unimplemented!()
+        Scratch::new(IoContext::new(self.storage.reader(SLOT_READS)?), &self.consumers.slots)
     }
-    pub fn ledger(&self) -> &Arc<ramlet_memory::Ledger> {
-        unimplemented!()
+
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.options.ledger
     }
+
+    pub fn budget(&self) -> &BudgetTable {
+        &self.options.budget
+    }
+
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    pub fn cache(&self) -> &Arc<BlockCache> {
+        &self.cache
+    }
+
     /// False after a failed write to log or manifest: readiness.
     pub fn writable(&self) -> bool {
-        unimplemented!()
+        !self.shared.is_closed() && self.shared.live_collections().iter().all(|c| c.writer().stopped.is_none())
     }
-    /// Flushes nothing (the log has it all), stops the threads, releases the lock.
+
+    /// Flushes nothing (the log has it all), stops the threads. The lock goes with the last handle.
     pub fn close(&self) {
-        unimplemented!()
+        self.shared.close();
+        self.slots.jobs.lock().expect("never poisoned").1 = true;
+        self.slots.told.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock().expect("never poisoned"));
+        for thread in threads {
+            let _ = thread.join();
+        }
     }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Stack of an engine thread. Nothing in the engine recurses deeper than a filter's nesting.
+const THREAD_STACK: usize = 1 << 20;
+
+fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
+    let known = |catalog: &Catalog, alias: &str| {
+        let found = catalog.aliases.iter().position(|a| a.alias == alias);
+        found.ok_or_else(|| Error::not_found(format!("Not found: Alias {alias} does not exists!")))
+    };
+    let free = |catalog: &Catalog, alias: &str| match catalog.collections.iter().any(|c| c.name == alias) {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!("Wrong input: Collection with name {alias} already exists, so it can't be an alias"),
+        )),
+    };
+    match op {
+        AliasOp::Create { alias, collection } => {
+            if !catalog.collections.iter().any(|c| c.name == *collection) {
+                return Err(Error::not_found(format!("Not found: Collection `{collection}` doesn't exist!")));
+            }
+            free(catalog, alias)?;
+            catalog.aliases.retain(|a| a.alias != *alias);
+            catalog.aliases.push(AliasEntry { alias: alias.clone(), collection: collection.clone() });
+        }
+        AliasOp::Delete { alias } => {
+            let at = known(catalog, alias)?;
+            catalog.aliases.remove(at);
+        }
+        AliasOp::Rename { from, to } => {
+            free(catalog, to)?;
+            let at = known(catalog, from)?;
+            catalog.aliases[at].alias = to.clone();
+            let moved = catalog.aliases[at].clone();
+            catalog.aliases.retain(|a| a.alias != *to);
+            catalog.aliases.push(moved);
+        }
+    }
+    Ok(())
+}
+
+fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
+    let numbers = storage.list()?.into_iter().filter_map(|n| catalog::parse_file_name(&n));
+    let Some(number) = numbers.max() else {
+        let lost = storage.list_subdirs()?.into_iter().find(|d| is_directory_id(d));
+        return match lost {
+            None => Ok(None),
+            // Without a catalog these would be removed as left over: better to stop.
+            Some(dir) => {
+                let why = format!("{}: no catalog, but a collection in {dir}", storage.location());
+                Err(Error::corrupt(why))
+            }
+        };
+    };
+    let name = catalog::file_name(number);
+    let file = storage.open(&name)?;
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(&mut bytes, 0)?;
+    Catalog::decode(&bytes).map(Some).map_err(|e| Error::corrupt(format!("{}/{name}: {e}", storage.location())))
 }

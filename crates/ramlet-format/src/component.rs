@@ -1,0 +1,74 @@
+use serde::{Deserialize, Serialize};
+
+/// What a file of a segment holds. `slot` is the number of the vector or of the payload index within the collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Component {
+    /// Sorted table: encoded point id, then row (u32, big endian).
+    Ids,
+    /// Bloom filter over the encoded point ids.
+    IdFilter,
+    /// Rows: encoded point id by row.
+    RowIds,
+    /// Rows: vectors of one vector name.
+    Vector { slot: u16 },
+    /// Bitmap of the rows that have this vector.
+    Presence { slot: u16 },
+    /// Rows: from row to position in cluster order, or back.
+    Position { slot: u16 },
+    /// Centroids of the vector index.
+    Centroids { slot: u16 },
+    /// Records: payload by row.
+    Payload,
+    /// Rows: version of the point by row.
+    Versions,
+    /// Sorted table: encoded value, then row (u32, big endian).
+    FieldIndex { slot: u16 },
+    /// Bitmap of the deleted rows, in an envelope; the only component that has versions.
+    Deletes,
+}
+
+impl Component {
+    /// Slots are below this, so that kind and slot fit the 16 bits that a block's seed has for them.
+    pub const SLOTS: u16 = 1 << 12;
+
+    /// 16 bits for [`block::seed`](crate::block::seed): kind << 12 | slot. On disk: never renumber.
+    ///
+    /// # Panics
+    /// If the slot isn't below [`Component::SLOTS`].
+    pub fn code(self) -> u16 {
+        let (kind, slot) = self.kind_and_slot();
+        assert!(slot < Self::SLOTS, "slot {slot} isn't below {}", Self::SLOTS);
+        (kind << 12) | slot
+    }
+
+    /// The slot, if this component has one.
+    pub fn slot(self) -> Option<u16> {
+        match self {
+            Self::Vector { slot }
+            | Self::Presence { slot }
+            | Self::Position { slot }
+            | Self::Centroids { slot }
+            | Self::FieldIndex { slot } => Some(slot),
+            Self::Ids | Self::IdFilter | Self::RowIds | Self::Payload | Self::Versions | Self::Deletes => {
+                None
+            }
+        }
+    }
+
+    fn kind_and_slot(self) -> (u16, u16) {
+        match self {
+            Self::Ids => (1, 0),
+            Self::IdFilter => (2, 0),
+            Self::RowIds => (3, 0),
+            Self::Vector { slot } => (4, slot),
+            Self::Presence { slot } => (5, slot),
+            Self::Position { slot } => (6, slot),
+            Self::Centroids { slot } => (7, slot),
+            Self::Payload => (8, 0),
+            Self::Versions => (9, 0),
+            Self::FieldIndex { slot } => (10, slot),
+            Self::Deletes => (11, 0),
+        }
+    }
+}

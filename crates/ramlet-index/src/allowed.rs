@@ -1,0 +1,52 @@
+//! Which rows a search may find.
+
+use ramlet_io::IoContext;
+use roaring::RoaringBitmap;
+
+use crate::error::Result;
+
+/// A condition that is dear to check: it may read the row's payload.
+pub trait RowFilter {
+    /// Whether this row may be found. A failure ends the search.
+    fn admits(&mut self, row: u32, io: &mut IoContext) -> Result<bool>;
+}
+
+/// The rows that a search may find; a row must pass all that is given.
+///
+/// A scan scores first and asks afterwards, and only for rows whose score would enter the result: few do, and a
+/// `RowFilter` may cost a read each, while a score costs ten nanoseconds. The bitmaps are asked before the filter.
+#[derive(Default)]
+pub struct Allowed<'a> {
+    /// Rows that don't exist any more.
+    pub deleted: Option<&'a RoaringBitmap>,
+    /// If given, no other row may be found. When it is sparse, only the blocks of its rows are read.
+    pub only: Option<&'a RoaringBitmap>,
+    pub filter: Option<&'a mut dyn RowFilter>,
+    /// Estimated share (above 0, at most 1) of the rows passing the bitmaps that `filter` will admit; the effort of
+    /// approximate indexes grows with its inverse. Without an estimate, `None` counts as 1.
+    pub filter_share: Option<f32>,
+}
+
+impl Allowed<'_> {
+    /// Whether a row may be found, cheapest check first.
+    pub fn admits(&mut self, row: u32, io: &mut IoContext) -> Result<bool> {
+        if self.deleted.is_some_and(|deleted| deleted.contains(row))
+            || self.only.is_some_and(|only| !only.contains(row))
+        {
+            return Ok(false);
+        }
+        match &mut self.filter {
+            Some(filter) => filter.admits(row, io),
+            None => Ok(true),
+        }
+    }
+
+    /// Estimated share of `rows` that may be found, above 0 and at most 1.
+    pub(crate) fn share(&self, rows: u64) -> f64 {
+        let rows = rows.max(1) as f64;
+        let only = self.only.map_or(1.0, |only| only.len() as f64 / rows);
+        let live = self.deleted.map_or(1.0, |deleted| 1.0 - deleted.len() as f64 / rows);
+        let filter = f64::from(self.filter_share.unwrap_or(1.0));
+        (only * live * filter).clamp(1.0 / rows, 1.0)
+    }
+}

@@ -1,0 +1,80 @@
+//! Batches of rows out of a source, worked on by several threads.
+
+use super::calibrate::HeldOut;
+use super::sample::Decoder;
+use super::tree::{AssignScratch, Tree};
+use crate::RowSource;
+use crate::error::{IndexError, Result};
+
+/// Consecutive rows of the source.
+pub(super) struct Batch {
+    /// Without gaps.
+    pub(super) rows: Vec<u8>,
+    pub(super) numbers: Vec<u32>,
+    /// The rows' clusters, once known.
+    pub(super) clusters: Vec<u32>,
+}
+
+impl Batch {
+    /// Finds each row's cluster.
+    pub(super) fn assign(&mut self, tree: &Tree, decoder: &Decoder, threads: usize) -> &[u32] {
+        self.clusters.resize(self.numbers.len(), 0);
+        let share = self.numbers.len().div_ceil(threads.max(1)).max(1);
+        std::thread::scope(|scope| {
+            let rows = self.rows.chunks(share * decoder.row_bytes());
+            for (rows, clusters) in rows.zip(self.clusters.chunks_mut(share)) {
+                scope.spawn(move || {
+                    let mut scratch = AssignScratch::default();
+                    for (row, cluster) in rows.chunks_exact(decoder.row_bytes()).zip(clusters) {
+                        decoder.decode(row, &mut scratch.vector);
+                        *cluster = tree.assign(&mut scratch);
+                    }
+                });
+            }
+        });
+        &self.clusters
+    }
+
+    /// Shows all rows to the held-out ones.
+    pub(super) fn compare(&self, held_out: &mut [HeldOut], threads: usize) {
+        let share = held_out.len().div_ceil(threads.max(1)).max(1);
+        std::thread::scope(|scope| {
+            for held_out in held_out.chunks_mut(share) {
+                scope.spawn(|| {
+                    held_out.iter_mut().for_each(|one| one.compare(&self.rows, &self.numbers, &self.clusters));
+                });
+            }
+        });
+    }
+}
+
+pub(super) struct Batches<'s> {
+    pub(super) source: &'s mut dyn RowSource,
+    /// Rows of a batch at most.
+    pub(super) rows: usize,
+    pub(super) row_bytes: usize,
+}
+
+impl Batches<'_> {
+    pub(super) fn for_each(self, mut each: impl FnMut(&mut Batch) -> Result<()>) -> Result<()> {
+        let mut batch = Batch {
+            rows: Vec::with_capacity(self.rows * self.row_bytes),
+            numbers: Vec::with_capacity(self.rows),
+            clusters: Vec::with_capacity(self.rows),
+        };
+        self.source.replay(&mut |number, row| {
+            if row.len() != self.row_bytes {
+                return Err(IndexError::Mismatch(format!("row {number} changed its length to {}", row.len())));
+            }
+            batch.rows.extend_from_slice(row);
+            batch.numbers.push(number);
+            if batch.numbers.len() == self.rows {
+                each(&mut batch)?;
+                batch.rows.clear();
+                batch.numbers.clear();
+            }
+            Ok(())
+        })?;
+        if batch.numbers.is_empty() { Ok(()) } else { each(&mut batch) }
+    }
+}

@@ -1,0 +1,394 @@
+//! Building the index within a bounded scratch: memory doesn't grow with the number of rows.
+//!
+//! Three replays of the source: a sample is taken and clustered; every row is assigned to a cluster (and the clusters'
+//! sizes are then known); rows go to buckets of whole clusters on disk, while the held-out rows are compared with
+//! them. Each bucket is then sorted in memory and written. A last pass over the list of row numbers in cluster order
+//! writes each row's position.
+
+use ramlet_format::envelope::{self, EnvelopeKind};
+use ramlet_format::rows::{RowsLayout, RowsWriter};
+use ramlet_io::{Storage, WriteFile};
+
+use super::assign::{Batch, Batches};
+use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
+use super::calibrate::{Calibration, HeldOut, measure};
+use super::meta::{self, Shape};
+use super::random::Random;
+use super::sample::{Decoder, Points};
+use super::spill::{BucketWriter, Buckets, List, ListWriter};
+use super::tree::Tree;
+use crate::error::{IndexError, Result};
+use crate::{Element, Metric, Query, RowSource, decode_row};
+
+/// Position of a segment row that has no vector.
+pub const NO_POSITION: u32 = u32::MAX;
+
+/// Fewest rows of an average cluster: below it, ranking centroids costs more than it saves.
+const ROWS_PER_CLUSTER_MIN: usize = 128;
+
+/// Sampled rows per centroid at most; more don't make better centroids.
+const SAMPLE_PER_CLUSTER: usize = 64;
+
+const HELD_OUT_MAX: usize = 100;
+const HELD_OUT_MIN: usize = 10;
+
+/// What is built, and with what.
+#[derive(Clone, Copy, Debug)]
+pub struct IvfParams {
+    pub metric: Metric,
+    pub element: Element,
+    pub dims: usize,
+    /// Rows of the segment; each number that the source gives lies below.
+    pub segment_rows: u32,
+    /// Bytes that the build may hold at a time, all in all. More give a larger sample and more centroids.
+    pub scratch_bytes: usize,
+    pub threads: usize,
+    /// Equal seeds, rows and scratch give equal files, whatever the number of threads.
+    pub seed: u64,
+    /// Number of clusters; `None` chooses about `8 sqrt(rows)`, at least 128 rows each.
+    pub clusters: Option<u32>,
+}
+
+/// The files of the index, created and later synced by the caller. The seeds are those of their blocks.
+pub struct IvfFiles<'f> {
+    /// Rows in cluster order: the vector, then the segment row's number (u32).
+    pub rows: &'f mut dyn WriteFile,
+    pub rows_seed: u64,
+    /// Rows: the position (u32) of each segment row, or [`NO_POSITION`].
+    pub positions: &'f mut dyn WriteFile,
+    pub positions_seed: u64,
+    /// An envelope: centroids, clusters, calibration.
+    pub centroids: &'f mut dyn WriteFile,
+}
+
+/// What was built.
+#[derive(Clone, Debug)]
+pub struct IvfBuilt {
+    pub rows: u32,
+    pub clusters: u32,
+    pub largest_cluster: u32,
+    /// Rows the centroids were computed from.
+    pub sampled: u32,
+    pub calibration: Calibration,
+}
+
+/// Builds the index of the source's rows. Temporary files named `tmp-ivf-*` are created in `spill` and removed; they
+/// take about `rows * (row bytes + 16)` bytes.
+pub fn build_ivf(
+    params: &IvfParams,
+    source: &mut dyn RowSource,
+    spill: &dyn Storage,
+    files: &mut IvfFiles<'_>,
+) -> Result<IvfBuilt> {
+    Build::new(params, source.rows()).run(source, spill, files)
+}
+
+struct Build<'p> {
+    params: &'p IvfParams,
+    decoder: Decoder,
+    rows: usize,
+    clusters: usize,
+    sampled: usize,
+    held_out: usize,
+}
+
+impl<'p> Build<'p> {
+    fn new(params: &'p IvfParams, rows: u32) -> Build<'p> {
+        let &IvfParams { metric, element, dims, scratch_bytes, .. } = params;
+        let rows = rows as usize;
+        let decoder = Decoder { metric, element, dims };
+        let wanted = match params.clusters {
+            Some(clusters) => clusters as usize,
+            None => (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN),
+        };
+        // Centroids, while they are trained and encoded, exist twice.
+        let clusters = wanted.min(scratch_bytes / 8 / (dims * 4)).max(1);
+        // A sampled row costs its bytes and, while it is grouped, 12 more.
+        let affordable = scratch_bytes / 4 / (decoder.row_bytes() + 12);
+        let sampled = (clusters * SAMPLE_PER_CLUSTER).min(affordable).min(rows);
+        let held_out = (scratch_bytes / 8 / HeldOut::bytes(dims)).clamp(HELD_OUT_MIN, HELD_OUT_MAX).min(rows);
+        Build { params, decoder, rows, clusters, sampled, held_out }
+    }
+
+    fn run(
+        &self,
+        source: &mut dyn RowSource,
+        spill: &dyn Storage,
+        files: &mut IvfFiles<'_>,
+    ) -> Result<IvfBuilt> {
+        let (sample, mut held_out) = self.sample(source)?;
+        let points = Points { rows: &sample, decoder: self.decoder };
+        let sampled = points.count() as u32;
+        if sampled == 0 {
+            return self.write_empty(files);
+        }
+        let tree = Tree::train(&points, self.clusters, self.params.threads, self.params.seed);
+        drop(sample);
+        let (assigned, counts) = self.assign(source, &tree, spill)?;
+        let (buckets, plan) = self.distribute(source, &assigned, &counts, &mut held_out, spill)?;
+        drop(assigned);
+        let calibration = measure(&mut held_out, tree.leaves());
+        drop(held_out);
+        let order = self.write_rows(&buckets, &plan, spill, files)?;
+        drop(buckets);
+        self.write_positions(&order, files)?;
+        let starts = starts(&counts);
+        let body = meta::encode(self.shape(tree.leaves().count()), &calibration, &starts, tree.leaves());
+        files.centroids.append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
+        Ok(IvfBuilt {
+            rows: self.rows as u32,
+            clusters: counts.len() as u32,
+            largest_cluster: counts.iter().copied().max().unwrap_or(0),
+            sampled,
+            calibration,
+        })
+    }
+
+    /// Two reservoirs: rows to cluster, rows to hold out as queries.
+    fn sample(&self, source: &mut dyn RowSource) -> Result<(Vec<u8>, Vec<HeldOut>)> {
+        let bytes = self.decoder.row_bytes();
+        let mut sample = vec![0u8; self.sampled * bytes];
+        let mut queries: Vec<HeldOut> = Vec::with_capacity(self.held_out);
+        let mut vector = Vec::with_capacity(self.decoder.dims);
+        let mut random = Random::new(self.params.seed);
+        let mut seen = 0usize;
+        source.replay(&mut |number, row| {
+            self.check_row(number, row)?;
+            let place = |random: &mut Random, room: usize| match seen {
+                seen if seen < room => seen,
+                _ => random.below(seen as u64 + 1) as usize,
+            };
+            let at = place(&mut random, self.sampled);
+            if at < self.sampled {
+                sample[at * bytes..][..bytes].copy_from_slice(row);
+            }
+            let at = place(&mut random, self.held_out);
+            if at < self.held_out {
+                vector.clear();
+                decode_row(self.decoder.element, row, &mut vector);
+                let query = Query::new(self.decoder.metric, self.decoder.element, &vector);
+                match queries.get_mut(at) {
+                    Some(slot) => *slot = HeldOut::new(number, query),
+                    None => queries.push(HeldOut::new(number, query)),
+                }
+            }
+            seen += 1;
+            Ok(())
+        })?;
+        self.check_count(seen)?;
+        Ok((sample, queries))
+    }
+
+    /// Every row's cluster in the source's order, and the clusters' sizes.
+    fn assign<'s>(
+        &self,
+        source: &mut dyn RowSource,
+        tree: &Tree,
+        spill: &'s dyn Storage,
+    ) -> Result<(List<'s>, Vec<u32>)> {
+        let mut list = ListWriter::create(spill, "tmp-ivf-assigned", self.buffer_bytes())?;
+        let mut counts = vec![0u32; tree.leaves().count()];
+        let mut seen = 0;
+        self.batches(source, |batch| {
+            seen += batch.numbers.len();
+            for cluster in batch.assign(tree, &self.decoder, self.params.threads) {
+                counts[*cluster as usize] += 1;
+                list.push(*cluster)?;
+            }
+            Ok(())
+        })?;
+        self.check_count(seen)?;
+        Ok((list.finish()?, counts))
+    }
+
+    /// Rows into buckets; the held-out rows meet them all on the way.
+    fn distribute<'s>(
+        &self,
+        source: &mut dyn RowSource,
+        assigned: &List<'_>,
+        counts: &[u32],
+        held_out: &mut [HeldOut],
+        spill: &'s dyn Storage,
+    ) -> Result<(Buckets<'s>, Plan)> {
+        let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
+        let plan = Plan::new(counts, record_bytes, self.params.scratch_bytes / 4);
+        let buffer_bytes = self.params.scratch_bytes / 8 / plan.buckets();
+        if buffer_bytes < record_bytes {
+            let needed = record_bytes * plan.buckets() * 8;
+            let given_bytes = self.params.scratch_bytes as u64;
+            return Err(IndexError::Scratch { needed_bytes: needed as u64, given_bytes });
+        }
+        let mut writer = BucketWriter::create(spill, "tmp-ivf-buckets", plan.buckets(), buffer_bytes)?;
+        let mut clusters = assigned.values();
+        let mut seen = 0;
+        self.batches(source, |batch| {
+            seen += batch.numbers.len();
+            batch.clusters.clear();
+            for _ in 0..batch.numbers.len() {
+                let cluster = clusters.next()?.ok_or_else(|| changed("more rows than before"))?;
+                batch.clusters.push(cluster);
+            }
+            batch.compare(held_out, self.params.threads);
+            let rows = batch.rows.chunks_exact(self.decoder.row_bytes());
+            for ((row, number), cluster) in rows.zip(&batch.numbers).zip(&batch.clusters) {
+                let parts = [&cluster.to_le_bytes()[..], row, &number.to_le_bytes()];
+                writer.push(plan.bucket_of(*cluster), parts)?;
+            }
+            Ok(())
+        })?;
+        self.check_count(seen)?;
+        Ok((writer.finish()?, plan))
+    }
+
+    /// The file of rows; returns the rows' numbers in its order.
+    fn write_rows<'s>(
+        &self,
+        buckets: &Buckets<'_>,
+        plan: &Plan,
+        spill: &'s dyn Storage,
+        files: &mut IvfFiles<'_>,
+    ) -> Result<List<'s>> {
+        let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
+        let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
+        let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
+        let mut write = |record: &[u8]| {
+            order.push(crate::scan::trailing_number(record)?)?;
+            rows.push(&record[4..])
+        };
+        for bucket in 0..plan.buckets() {
+            if plan.is_one_cluster(bucket) {
+                // Needs no sorting, and may be larger than the scratch.
+                buckets.for_each_piece(bucket, |piece| piece.chunks_exact(record_bytes).try_for_each(&mut write))?;
+                continue;
+            }
+            let mut records = Vec::with_capacity(plan.bytes(bucket));
+            buckets.for_each_piece(bucket, |piece| {
+                records.extend_from_slice(piece);
+                Ok(())
+            })?;
+            for record in sort_by_cluster(&records, record_bytes) {
+                write(&records[record as usize * record_bytes..][..record_bytes])?;
+            }
+        }
+        rows.finish()?;
+        order.finish()
+    }
+
+    /// The file of positions, a window of rows at a time.
+    fn write_positions(&self, order: &List<'_>, files: &mut IvfFiles<'_>) -> Result<()> {
+        let segment_rows = self.params.segment_rows as usize;
+        let window = (self.params.scratch_bytes / 4 / 4).clamp(1, segment_rows.max(1));
+        let mut rows = Rows::new(files.positions, files.positions_seed, 4, self.buffer_bytes());
+        let mut positions = vec![NO_POSITION; window];
+        for first in (0..segment_rows).step_by(window) {
+            positions.fill(NO_POSITION);
+            let mut position = 0u32;
+            order.for_each(|number| {
+                if let Some(slot) = (number as usize).checked_sub(first).and_then(|i| positions.get_mut(i)) {
+                    *slot = position;
+                }
+                position += 1;
+            })?;
+            for position in &positions[..window.min(segment_rows - first)] {
+                rows.push(&position.to_le_bytes())?;
+            }
+        }
+        rows.finish()
+    }
+
+    /// An index of no rows has one cluster, whose centroid is zero.
+    fn write_empty(&self, files: &mut IvfFiles<'_>) -> Result<IvfBuilt> {
+        Rows::new(files.rows, files.rows_seed, self.decoder.row_bytes() + 4, 0).finish()?;
+        let mut positions = Rows::new(files.positions, files.positions_seed, 4, self.buffer_bytes());
+        for _ in 0..self.params.segment_rows {
+            positions.push(&NO_POSITION.to_le_bytes())?;
+        }
+        positions.finish()?;
+        let mut centroids = super::centroids::Centroids::with_capacity(self.decoder.dims, 1);
+        centroids.push((0..self.decoder.dims).map(|_| 0.0));
+        let calibration = Calibration::default();
+        let body = meta::encode(self.shape(1), &calibration, &[0, 0], &centroids);
+        files.centroids.append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
+        Ok(IvfBuilt { rows: 0, clusters: 1, largest_cluster: 0, sampled: 0, calibration })
+    }
+
+    fn shape(&self, clusters: usize) -> Shape {
+        let &IvfParams { metric, element, dims, segment_rows, .. } = self.params;
+        Shape { metric, element, dims, clusters, rows: self.rows as u32, segment_rows }
+    }
+
+    fn batches(&self, source: &mut dyn RowSource, each: impl FnMut(&mut Batch) -> Result<()>) -> Result<()> {
+        let rows = (self.params.scratch_bytes / 16 / (self.decoder.row_bytes() + 8)).clamp(1, 1 << 14);
+        Batches { source, rows, row_bytes: self.decoder.row_bytes() }.for_each(each)
+    }
+
+    /// Buffer of one file being written or read.
+    fn buffer_bytes(&self) -> usize {
+        (self.params.scratch_bytes / 32).clamp(4096, 256 << 10)
+    }
+
+    fn check_row(&self, number: u32, row: &[u8]) -> Result<()> {
+        if number < self.params.segment_rows && row.len() == self.decoder.row_bytes() {
+            return Ok(());
+        }
+        Err(IndexError::Mismatch(format!(
+            "row {number} of {} bytes in a segment of {} rows of {} bytes",
+            row.len(),
+            self.params.segment_rows,
+            self.decoder.row_bytes()
+        )))
+    }
+
+    fn check_count(&self, seen: usize) -> Result<()> {
+        if seen == self.rows {
+            return Ok(());
+        }
+        Err(changed(format!("{seen} rows, {} were announced", self.rows)))
+    }
+}
+
+/// Clusters' first positions, and the end of the last.
+fn starts(counts: &[u32]) -> Vec<u32> {
+    let mut starts = Vec::with_capacity(counts.len() + 1);
+    let mut next = 0;
+    starts.push(next);
+    for count in counts {
+        next += count;
+        starts.push(next);
+    }
+    starts
+}
+
+fn changed(detail: impl Into<String>) -> IndexError {
+    IndexError::Mismatch(format!("the source of rows changed between replays: {}", detail.into()))
+}
+
+/// A file of rows being written, through a buffer.
+struct Rows<'f> {
+    file: &'f mut dyn WriteFile,
+    writer: RowsWriter,
+    out: Vec<u8>,
+    buffer_bytes: usize,
+}
+
+impl<'f> Rows<'f> {
+    fn new(file: &'f mut dyn WriteFile, seed: u64, row_bytes: usize, buffer_bytes: usize) -> Rows<'f> {
+        let writer = RowsWriter::new(seed, row_bytes as u32);
+        let out = Vec::with_capacity(buffer_bytes + RowsLayout::for_row(row_bytes as u32).block_bytes());
+        Rows { file, writer, out, buffer_bytes }
+    }
+
+    fn push(&mut self, row: &[u8]) -> Result<()> {
+        self.writer.push(row, &mut self.out);
+        if self.out.len() > self.buffer_bytes {
+            self.file.append(&self.out)?;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.writer.finish(&mut self.out);
+        Ok(self.file.append(&self.out)?)
+    }
+}

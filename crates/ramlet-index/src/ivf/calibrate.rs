@@ -1,0 +1,129 @@
+//! How many clusters must be visited for which recall: measured at build on rows of the index itself.
+//!
+//! Within a visited cluster every row is scored exactly, so the recall of a query is the share of its true
+//! neighbours whose clusters rank among those visited. One pass over the rows finds the true neighbours; nothing is
+//! searched. The row that serves as query is left out of its own neighbours, which would flatter.
+
+use super::centroids::AT_ONCE;
+use super::centroids::Centroids;
+use crate::{Query, TopK};
+
+/// Neighbours whose clusters are looked at.
+const DEPTHS: [usize; 2] = [10, 100];
+
+/// Recall reached with so many clusters visited, averaged over the held-out rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CalibrationPoint {
+    pub probes: u32,
+    pub recall_10: f32,
+    pub recall_100: f32,
+}
+
+/// Recall by number of clusters visited, ascending; empty when there was nothing to measure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calibration {
+    pub points: Vec<CalibrationPoint>,
+}
+
+impl Calibration {
+    /// Clusters to visit for `recall` among the `wanted` nearest rows, of `clusters` in all.
+    ///
+    /// Between and beyond 10 and 100 the number follows a power of `wanted`, through what was measured at both.
+    pub fn probes(&self, recall: f32, wanted: f64, clusters: u32) -> u32 {
+        let first = |reached: fn(&CalibrationPoint) -> f32| {
+            let point = self.points.iter().find(|point| reached(point) >= recall);
+            point.map_or(clusters, |point| point.probes)
+        };
+        let at_10 = f64::from(first(|point| point.recall_10));
+        let at_100 = f64::from(first(|point| point.recall_100));
+        let power = (at_100 / at_10).log10().clamp(0.1, 1.0);
+        let probes = at_10 * (wanted.max(10.0) / 10.0).powf(power);
+        (probes.ceil() as u32).clamp(1, clusters)
+    }
+}
+
+/// A row that serves as query, and its nearest rows so far; a hit's segment is the row's cluster.
+pub(super) struct HeldOut {
+    row: u32,
+    query: Query,
+    top: TopK,
+}
+
+impl HeldOut {
+    /// Bytes of one, all included.
+    pub(super) fn bytes(dims: usize) -> usize {
+        TopK::bytes_for(DEPTHS[1] + 1) + dims * 5 + size_of::<HeldOut>()
+    }
+
+    pub(super) fn new(row: u32, query: Query) -> HeldOut {
+        HeldOut { row, query, top: TopK::new(DEPTHS[1] + 1) }
+    }
+
+    /// Compares with `numbers.len()` rows without gaps, whose clusters are given.
+    pub(super) fn compare(&mut self, rows: &[u8], numbers: &[u32], clusters: &[u32]) {
+        let stride = self.query.row_bytes();
+        let mut keys = [0.0f32; AT_ONCE];
+        for start in (0..numbers.len()).step_by(AT_ONCE) {
+            let keys = &mut keys[..AT_ONCE.min(numbers.len() - start)];
+            self.query.key_rows(&rows[start * stride..], stride, keys);
+            for (key, i) in keys.iter().zip(start..) {
+                if *key <= self.top.threshold() {
+                    self.top.begin_segment(clusters[i]);
+                    self.top.push(*key, numbers[i]);
+                }
+            }
+        }
+    }
+}
+
+/// Recall by probes, from the neighbours that were found.
+pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibration {
+    let clusters = centroids.count();
+    // found[d][r]: neighbours among the nearest DEPTHS[d] in the cluster of rank r.
+    let mut found = DEPTHS.map(|_| vec![0u32; clusters]);
+    let mut totals = [0u32; DEPTHS.len()];
+    let mut keys = vec![0.0f32; clusters];
+    let mut ranks = vec![0u32; clusters];
+    for held_out in held_out {
+        rank(&held_out.query, centroids, &mut keys, &mut ranks);
+        let row = held_out.row;
+        let neighbours = held_out.top.sorted().iter().filter(|hit| hit.row != row);
+        for (i, hit) in neighbours.enumerate() {
+            for (depth, limit) in DEPTHS.iter().enumerate() {
+                if i < *limit {
+                    found[depth][ranks[hit.segment as usize] as usize] += 1;
+                    totals[depth] += 1;
+                }
+            }
+        }
+    }
+    if totals.contains(&0) {
+        return Calibration::default();
+    }
+    let recall = |depth: usize, probes: u32| {
+        let found: u32 = found[depth][..probes as usize].iter().sum();
+        found as f32 / totals[depth] as f32
+    };
+    let point = |probes| CalibrationPoint { probes, recall_10: recall(0, probes), recall_100: recall(1, probes) };
+    Calibration { points: steps(clusters as u32).map(point).collect() }
+}
+
+/// `ranks[cluster]`: how many clusters are visited before it.
+fn rank(query: &Query, centroids: &Centroids, keys: &mut [f32], ranks: &mut [u32]) {
+    query.key_centroids(centroids.bytes(), keys);
+    let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+    order.sort_unstable_by(|a, b| keys[*a as usize].total_cmp(&keys[*b as usize]).then(a.cmp(b)));
+    for (rank, cluster) in order.into_iter().enumerate() {
+        ranks[cluster as usize] = rank as u32;
+    }
+}
+
+/// 1, 2, 3, .. growing by an eighth, and last `clusters`.
+fn steps(clusters: u32) -> impl Iterator<Item = u32> {
+    let mut next = Some(1);
+    std::iter::from_fn(move || {
+        let now = next?;
+        next = (now < clusters).then(|| (now + 1).max(now + now / 8).min(clusters));
+        Some(now)
+    })
+}

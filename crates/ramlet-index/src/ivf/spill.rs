@@ -1,0 +1,195 @@
+//! Temporary files of a build: one for lists, one for records by bucket.
+
+use std::sync::Arc;
+
+use ramlet_io::{IoErrorKind, ReadFile, Storage, WriteFile};
+
+use crate::error::Result;
+
+/// A temporary file, removed when dropped.
+struct Temporary<'a> {
+    storage: &'a dyn Storage,
+    name: &'static str,
+}
+
+impl Temporary<'_> {
+    /// Creates the file; what a crashed build left under that name goes first.
+    fn create<'a>(storage: &'a dyn Storage, name: &'static str) -> Result<(Temporary<'a>, Box<dyn WriteFile>)> {
+        match storage.remove(name) {
+            Err(error) if error.kind != IoErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let file = storage.create(name)?;
+        Ok((Temporary { storage, name }, file))
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        // Nothing is lost if it stays: the next build removes it, and so does the engine when it opens.
+        let _ = self.storage.remove(self.name);
+    }
+}
+
+/// A list of `u32` that is written once and then read front to back, as often as wanted.
+pub(crate) struct ListWriter<'a> {
+    temporary: Temporary<'a>,
+    file: Box<dyn WriteFile>,
+    buffer: Vec<u8>,
+    buffer_bytes: usize,
+}
+
+pub(crate) struct List<'a> {
+    file: Arc<dyn ReadFile>,
+    bytes: u64,
+    buffer_bytes: usize,
+    _temporary: Temporary<'a>,
+}
+
+impl<'a> ListWriter<'a> {
+    pub(crate) fn create(storage: &'a dyn Storage, name: &'static str, buffer_bytes: usize) -> Result<Self> {
+        let (temporary, file) = Temporary::create(storage, name)?;
+        let buffer_bytes = buffer_bytes.next_multiple_of(4);
+        Ok(ListWriter { temporary, file, buffer: Vec::with_capacity(buffer_bytes), buffer_bytes })
+    }
+
+    pub(crate) fn push(&mut self, value: u32) -> Result<()> {
+        self.buffer.extend_from_slice(&value.to_le_bytes());
+        if self.buffer.len() >= self.buffer_bytes {
+            self.file.append(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<List<'a>> {
+        self.file.append(&self.buffer)?;
+        self.file.sync()?; // so that what is still buffered can be read
+        let bytes = self.file.len();
+        drop(self.file);
+        let file = self.temporary.storage.open(self.temporary.name)?;
+        Ok(List { file, bytes, buffer_bytes: self.buffer_bytes, _temporary: self.temporary })
+    }
+}
+
+impl List<'_> {
+    pub(crate) fn values(&self) -> ListReader<'_> {
+        ListReader { list: self, offset: 0, buffer: Vec::new(), at: 0 }
+    }
+
+    /// Calls `each` with every value, in order.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(u32)) -> Result<()> {
+        let mut values = self.values();
+        while let Some(value) = values.next()? {
+            each(value);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) struct ListReader<'l> {
+    list: &'l List<'l>,
+    offset: u64,
+    buffer: Vec<u8>,
+    at: usize,
+}
+
+impl ListReader<'_> {
+    pub(crate) fn next(&mut self) -> Result<Option<u32>> {
+        if self.at == self.buffer.len() {
+            let left = self.list.bytes - self.offset;
+            self.buffer.resize(left.min(self.list.buffer_bytes as u64) as usize, 0);
+            self.list.file.read_at(&mut self.buffer, self.offset)?;
+            self.offset += self.buffer.len() as u64;
+            self.at = 0;
+        }
+        let value = self.buffer[self.at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        self.at += 4;
+        Ok(value)
+    }
+}
+
+/// Records in buckets: each bucket fills a small buffer, which goes to the end of the one file when full.
+pub(crate) struct BucketWriter<'a> {
+    temporary: Temporary<'a>,
+    file: Box<dyn WriteFile>,
+    buckets: Vec<Bucket>,
+    buffer_bytes: usize,
+}
+
+#[derive(Default)]
+struct Bucket {
+    buffer: Vec<u8>,
+    /// Where its pieces lie in the file.
+    pieces: Vec<(u64, u32)>,
+}
+
+pub(crate) struct Buckets<'a> {
+    file: Arc<dyn ReadFile>,
+    buckets: Vec<Vec<(u64, u32)>>,
+    _temporary: Temporary<'a>,
+}
+
+impl<'a> BucketWriter<'a> {
+    pub(crate) fn create(
+        storage: &'a dyn Storage,
+        name: &'static str,
+        buckets: usize,
+        buffer_bytes: usize,
+    ) -> Result<Self> {
+        let (temporary, file) = Temporary::create(storage, name)?;
+        let buckets = (0..buckets).map(|_| Bucket::default()).collect();
+        Ok(BucketWriter { temporary, file, buckets, buffer_bytes })
+    }
+
+    pub(crate) fn push(&mut self, bucket: usize, parts: [&[u8]; 3]) -> Result<()> {
+        let bucket = &mut self.buckets[bucket];
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if bucket.buffer.len() + bytes > self.buffer_bytes {
+            bucket.flush(&mut *self.file)?;
+        }
+        bucket.buffer.reserve_exact(self.buffer_bytes.max(bytes) - bucket.buffer.len());
+        parts.iter().for_each(|part| bucket.buffer.extend_from_slice(part));
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Buckets<'a>> {
+        for bucket in &mut self.buckets {
+            bucket.flush(&mut *self.file)?;
+            bucket.buffer = Vec::new();
+        }
+        self.file.sync()?; // so that what is still buffered can be read
+        drop(self.file);
+        let file = self.temporary.storage.open(self.temporary.name)?;
+        let buckets = self.buckets.into_iter().map(|bucket| bucket.pieces).collect();
+        Ok(Buckets { file, buckets, _temporary: self.temporary })
+    }
+}
+
+impl Bucket {
+    fn flush(&mut self, file: &mut dyn WriteFile) -> Result<()> {
+        if !self.buffer.is_empty() {
+            self.pieces.push((file.len(), self.buffer.len() as u32));
+            file.append(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Buckets<'_> {
+    /// The bucket's records piece by piece, whole records each, in the order in which they were pushed.
+    pub(crate) fn for_each_piece(
+        &self,
+        bucket: usize,
+        mut each: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffer = Vec::new();
+        for (offset, bytes) in &self.buckets[bucket] {
+            buffer.resize(*bytes as usize, 0);
+            self.file.read_at(&mut buffer, *offset)?;
+            each(&buffer)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! A file of rows, and the reads that fetch some of them.
+
+use std::sync::Arc;
+
+use ramlet_format::rows::RowsMeta;
+use ramlet_io::{BlockFile, IoContext};
+use ramlet_memory::AnonBuf;
+
+use crate::error::{IndexError, Result};
+
+/// A reader of a rows file, with its layout. A position is a row's place in the file.
+///
+/// Holds nothing itself; cheap to clone.
+#[derive(Clone)]
+pub struct RowsFile {
+    file: Arc<BlockFile>,
+    meta: RowsMeta,
+}
+
+impl RowsFile {
+    /// `meta` is what the file's footer says. Positions are 32 bits wide.
+    pub fn new(file: Arc<BlockFile>, meta: RowsMeta) -> Result<RowsFile> {
+        if u32::try_from(meta.rows).is_err() {
+            return Err(IndexError::Mismatch(format!("{} rows in one file", meta.rows)));
+        }
+        Ok(RowsFile { file, meta })
+    }
+
+    pub fn file(&self) -> &Arc<BlockFile> {
+        &self.file
+    }
+
+    pub fn rows(&self) -> u32 {
+        self.meta.rows as u32
+    }
+
+    /// Bytes from one row to the next within a block.
+    pub fn stride(&self) -> usize {
+        self.meta.layout.row_bytes() as usize
+    }
+
+    pub(crate) fn rows_per_block(&self) -> u32 {
+        self.meta.layout.rows_per_block()
+    }
+
+    pub(crate) fn block_pages(&self) -> u32 {
+        self.meta.layout.block_pages()
+    }
+
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.meta.layout.block_bytes()
+    }
+
+    pub(crate) fn data_pages(&self) -> u64 {
+        self.meta.data_pages
+    }
+
+    /// Whether reading is copying at most, so that gathering reads gains nothing.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.file.pinned_bytes() > 0 || self.file.file().as_bytes().is_some()
+    }
+
+    /// Blocks that fit `buf`, which grows to one block if it is smaller.
+    pub(crate) fn blocks_in(&self, buf: &mut AnonBuf) -> Result<u32> {
+        buf.ensure(self.block_bytes())?;
+        Ok((buf.len() / self.block_bytes()) as u32)
+    }
+
+    /// First page of a block.
+    fn page(&self, block: u32) -> u64 {
+        u64::from(block) * u64::from(self.block_pages())
+    }
+
+    /// Consecutive blocks in one sequence; past the cache.
+    pub(crate) fn read_run<'a>(
+        &'a self,
+        io: &mut IoContext,
+        first_block: u32,
+        blocks: u32,
+        buf: &'a mut AnonBuf,
+    ) -> Result<&'a [u8]> {
+        let block_pages = self.block_pages();
+        Ok(self.file.read_run(io, self.page(first_block), blocks * block_pages, block_pages, buf)?)
+    }
+
+    /// The blocks of `reads` one after another; through the cache.
+    pub(crate) fn read_many<'b>(
+        &self,
+        io: &mut IoContext,
+        reads: &[(u64, u32)],
+        buf: &'b mut AnonBuf,
+    ) -> Result<&'b [u8]> {
+        self.file.read_many(io, reads, buf)?;
+        Ok(&buf[..reads.len() * self.block_bytes()])
+    }
+
+    /// Appends the read of one block.
+    pub(crate) fn plan_block(&self, block: u32, reads: &mut Vec<(u64, u32)>) {
+        reads.push((self.page(block), self.block_pages()));
+    }
+
+    /// Appends reads of the blocks of ascending positions, at most `blocks` of them; how many positions they cover.
+    pub(crate) fn plan_blocks(&self, positions: &[u32], blocks: usize, reads: &mut Vec<(u64, u32)>) -> usize {
+        let mut last = None;
+        for (i, position) in positions.iter().enumerate() {
+            let block = position / self.rows_per_block();
+            if last != Some(block) {
+                if reads.len() == blocks {
+                    return i;
+                }
+                self.plan_block(block, reads);
+                last = Some(block);
+            }
+        }
+        positions.len()
+    }
+
+    /// The rows at ascending positions, out of the bytes of the reads that `plan_blocks` planned for them.
+    pub(crate) fn rows_in_reads<'b>(
+        &self,
+        positions: &'b [u32],
+        reads: &'b [(u64, u32)],
+        bytes: &'b [u8],
+    ) -> impl Iterator<Item = (u32, &'b [u8])> {
+        let (layout, block_bytes, stride) = (self.meta.layout, self.block_bytes(), self.stride());
+        let mut read = 0;
+        positions.iter().map(move |position| {
+            let (page, offset) = layout.locate(u64::from(*position));
+            while reads[read].0 != page {
+                read += 1;
+            }
+            (*position, &bytes[read * block_bytes + offset..][..stride])
+        })
+    }
+}
+
+impl std::fmt::Debug for RowsFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RowsFile({}, {:?})", self.file.file().name(), self.meta)
+    }
+}

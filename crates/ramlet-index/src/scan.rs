@@ -1,0 +1,220 @@
+//! Scoring rows as they come off the disk: what all indexes share.
+
+use std::ops::Range;
+
+use ramlet_io::IoContext;
+use ramlet_memory::AnonBuf;
+
+use crate::error::{IndexError, Result};
+use crate::{Allowed, Query, RowsFile, TopK};
+
+/// Rows scored by one call of the kernels; their keys lie on the stack.
+const KEYS: usize = 64;
+
+/// What a search did, in counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchStats {
+    /// Rows compared with the query.
+    pub rows_scored: u64,
+    /// Rows whose score would have entered the result, so that the filters were asked.
+    pub rows_checked: u64,
+    /// Pages of rows asked of the I/O seam (they may have come from its cache).
+    pub pages_read: u64,
+    /// Reads asked of the I/O seam.
+    pub reads: u64,
+    /// Clusters visited.
+    pub probes: u64,
+}
+
+impl SearchStats {
+    /// Sums, over segments or queries.
+    pub fn add(&mut self, other: &SearchStats) {
+        self.rows_scored += other.rows_scored;
+        self.rows_checked += other.rows_checked;
+        self.pages_read += other.pages_read;
+        self.reads += other.reads;
+        self.probes += other.probes;
+    }
+}
+
+/// One thread's memory for searching; reused, so that a warm search allocates nothing.
+#[derive(Debug)]
+pub struct IndexScratch {
+    /// What the last search did.
+    pub stats: SearchStats,
+    /// Blocks are read into here; its length decides how much is read at once.
+    pub(crate) buf: AnonBuf,
+    pub(crate) lists: Lists,
+}
+
+/// Working lists, each bounded: by the blocks that fit the buffer, by `POSITIONS`, by the number of clusters.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    /// Reads of one batch: first page and pages.
+    pub(crate) reads: Vec<(u64, u32)>,
+    /// Positions to visit.
+    pub(crate) positions: Vec<u32>,
+    /// Rows to find the positions of.
+    pub(crate) rows: Vec<u32>,
+    /// Clusters with their keys.
+    pub(crate) clusters: Vec<(f32, u32)>,
+    /// Positions of the clusters of one batch.
+    pub(crate) ranges: Vec<Range<u32>>,
+}
+
+impl IndexScratch {
+    /// Scratch that reads into `buf`. 256 KiB to 1 MiB is a good size; it grows only if a single block doesn't fit.
+    pub fn new(buf: AnonBuf) -> IndexScratch {
+        IndexScratch { stats: SearchStats::default(), buf, lists: Lists::default() }
+    }
+}
+
+/// What a position in a file says about the row's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowNumber {
+    /// The position itself.
+    Position,
+    /// A `u32` behind the vector.
+    Trailing,
+}
+
+/// A search under way: everything but the buffer.
+pub(crate) struct Search<'s, 'a> {
+    pub(crate) query: &'s Query,
+    pub(crate) allowed: &'s mut Allowed<'a>,
+    pub(crate) io: &'s mut IoContext,
+    pub(crate) top: &'s mut TopK,
+    pub(crate) stats: &'s mut SearchStats,
+    pub(crate) numbers: RowNumber,
+}
+
+impl Search<'_, '_> {
+    /// Streams the positions `wanted` in runs as large as `buf`.
+    pub(crate) fn scan_run(&mut self, file: &RowsFile, wanted: Range<u32>, buf: &mut AnonBuf) -> Result<()> {
+        let per_block = file.rows_per_block();
+        let blocks_at_once = file.blocks_in(buf)?;
+        let (mut block, end) = (wanted.start / per_block, wanted.end.div_ceil(per_block));
+        while block < end {
+            let count = blocks_at_once.min(end - block);
+            self.count_read(file, count);
+            let bytes = file.read_run(self.io, block, count, buf)?;
+            self.score_blocks(file, bytes, block, wanted.clone())?;
+            block += count;
+        }
+        Ok(())
+    }
+
+    /// Visits single positions, ascending: only their blocks are read, as many at once as fit `buf`.
+    pub(crate) fn scan_positions(
+        &mut self,
+        file: &RowsFile,
+        positions: &[u32],
+        reads: &mut Vec<(u64, u32)>,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let blocks_at_once = file.blocks_in(buf)? as usize;
+        let mut rest = positions;
+        while !rest.is_empty() {
+            reads.clear();
+            let taken = file.plan_blocks(rest, blocks_at_once, reads);
+            self.stats.reads += reads.len() as u64;
+            self.stats.pages_read += reads.iter().map(|(_, pages)| u64::from(*pages)).sum::<u64>();
+            let bytes = file.read_many(self.io, reads, buf)?;
+            let (now, later) = rest.split_at(taken);
+            for (position, row) in file.rows_in_reads(now, reads, bytes) {
+                self.stats.rows_scored += 1;
+                let key = self.query.key_row(&row[..self.query.row_bytes()]);
+                self.offer(key, position, row)?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Scores those rows of consecutive blocks whose positions are wanted.
+    pub(crate) fn score_blocks(
+        &mut self,
+        file: &RowsFile,
+        bytes: &[u8],
+        first_block: u32,
+        wanted: Range<u32>,
+    ) -> Result<()> {
+        let per_block = file.rows_per_block();
+        for (block, number) in bytes.chunks_exact(file.block_bytes()).zip(first_block..) {
+            let first = number * per_block;
+            let from = wanted.start.max(first);
+            let to = wanted.end.min(first.saturating_add(per_block));
+            if from < to {
+                let rows = &block[(from - first) as usize * file.stride()..];
+                self.score_rows(rows, file.stride(), from, (to - from) as usize)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Scores `count` rows that start `stride` bytes apart, the first at position `first`.
+    pub(crate) fn score_rows(&mut self, rows: &[u8], stride: usize, first: u32, count: usize) -> Result<()> {
+        self.stats.rows_scored += count as u64;
+        let mut keys = [0.0f32; KEYS];
+        for start in (0..count).step_by(KEYS) {
+            let keys = &mut keys[..KEYS.min(count - start)];
+            let rows = &rows[start * stride..];
+            self.query.key_rows(rows, stride, keys);
+            for (i, key) in keys.iter().enumerate() {
+                // Almost every row ends here. (A NaN doesn't; `offer` sees to it.)
+                if *key > self.top.threshold() {
+                    continue;
+                }
+                self.offer(*key, first + (start + i) as u32, &rows[i * stride..][..stride])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, key: f32, position: u32, row: &[u8]) -> Result<()> {
+        let row = match self.numbers {
+            RowNumber::Position => position,
+            RowNumber::Trailing => trailing_number(row)?,
+        };
+        if !self.top.would_enter(key, row) {
+            return Ok(());
+        }
+        self.stats.rows_checked += 1;
+        if self.allowed.admits(row, self.io)? {
+            self.top.push(key, row);
+        }
+        Ok(())
+    }
+
+    fn count_read(&mut self, file: &RowsFile, blocks: u32) {
+        self.stats.reads += 1;
+        self.stats.pages_read += u64::from(blocks) * u64::from(file.block_pages());
+    }
+}
+
+/// The row number behind a vector.
+pub(crate) fn trailing_number(row: &[u8]) -> Result<u32> {
+    match row.last_chunk() {
+        Some(bytes) => Ok(u32::from_le_bytes(*bytes)),
+        None => Err(IndexError::Mismatch(format!("a row of {} bytes has no number", row.len()))),
+    }
+}
+
+/// Scores `count` rows in memory (a write buffer): row `first + i` starts at `i * stride`.
+///
+/// Asks `allowed` only for rows that would enter `top`; allocates nothing.
+#[expect(clippy::too_many_arguments, reason = "the parts of a search, each lent by another owner")]
+pub fn scan_bytes(
+    query: &Query,
+    rows: &[u8],
+    stride: usize,
+    first: u32,
+    count: usize,
+    allowed: &mut Allowed<'_>,
+    io: &mut IoContext,
+    top: &mut TopK,
+    stats: &mut SearchStats,
+) -> Result<()> {
+    let mut search = Search { query, allowed, io, top, stats, numbers: RowNumber::Position };
+    search.score_rows(rows, stride, first, count)
+}

@@ -1,0 +1,73 @@
+//! The seam behind which vector indexes live.
+
+use ramlet_io::IoContext;
+
+use crate::error::Result;
+use crate::scan::IndexScratch;
+use crate::{Allowed, Query, TopK};
+
+/// How hard to look. How many rows are wanted is the [`TopK`]'s `k`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Want {
+    /// The `k` nearest for certain, whatever it costs.
+    pub exact: bool,
+    /// The API's `hnsw_ef`: 128 is the effort calibrated for the index's recall target, 256 twice that. `None` is 128.
+    pub effort: Option<u32>,
+}
+
+/// The effort that a request without one has.
+pub const EFFORT_DEFAULT: u32 = 128;
+
+/// Bytes of an index, apart by where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Held by the index itself.
+    pub heap_bytes: u64,
+    /// Files pinned into RAM.
+    pub pinned_bytes: u64,
+    /// Files, pinned or not.
+    pub disk_bytes: u64,
+}
+
+/// An index over the vectors of one segment. Immutable; shared by all search threads.
+pub trait VectorIndex: Send + Sync {
+    /// Offers `top` the rows nearest to `query` among those allowed; ties as [`TopK`] says. What `top` already holds
+    /// (of other segments) stays in the race. Counts go to `scratch.stats`, which starts at zero.
+    ///
+    /// Allocates nothing once `scratch` has seen an equal search. After an error, what `top` holds is meaningless.
+    fn search(
+        &self,
+        query: &Query,
+        want: &Want,
+        allowed: &mut Allowed<'_>,
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        top: &mut TopK,
+    ) -> Result<()>;
+
+    /// Shows `each` the encoded vectors of these rows, in whatever order reads them cheapest; rows without a vector
+    /// are left out. An error of `each` ends it.
+    fn read_rows(
+        &self,
+        rows: &[u32],
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Shows `each` the encoded vectors of all rows, in the order of the file, which is the same every time.
+    fn for_each_row(
+        &self,
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Vectors in the index.
+    fn rows(&self) -> u32;
+
+    fn memory(&self) -> MemoryUse;
+
+    /// `flat` or `ivf`.
+    fn kind(&self) -> &'static str;
+}

@@ -1,0 +1,411 @@
+//! Reading verified blocks of an immutable file.
+
+use std::array;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ramlet_memory::{AnonBuf, Consumer, OverBudget};
+
+use crate::block_cache::BlockCache;
+use crate::context::IoContext;
+use crate::error::check_range;
+use crate::storage::{BatchRead, IoError, IoErrorKind, PAGE, ReadFile, Result};
+
+/// Tells whether a block read at `page` holds the bytes that were written there; `seed` is the file's own.
+pub type Verify = fn(seed: u64, page: u64, block: &[u8]) -> bool;
+
+/// An immutable file of blocks, each a run of whole pages that carries its own checksum.
+///
+/// Every block is verified when it comes from the backend, and not again when it comes from the cache or from pinned
+/// memory, where it was put verified. A block that fails is never returned: the error is `Corrupt`, with the file and
+/// the offset. Shared by all threads; each brings its own [`IoContext`] and buffer. Reading allocates nothing, except
+/// that a buffer too small grows.
+pub struct BlockFile {
+    file: Arc<dyn ReadFile>,
+    seed: u64,
+    verify: Verify,
+    cache: Option<Arc<BlockCache>>,
+    /// This opening of the file, in the cache.
+    key: u64,
+    pinned: Option<AnonBuf>,
+    /// The backend holds the file in RAM anyway, and all of it was verified by `pin`.
+    verified: bool,
+}
+
+/// Blocks handled at once: as many as a stack array of reads may hold.
+const WAVE: usize = 64;
+
+/// A sequential read is cut into parts of this size, so that the disk works on several at once.
+const PART: usize = 256 << 10;
+
+static NEXT_KEY: AtomicU64 = AtomicU64::new(0);
+
+/// The file's bytes in memory, where they are.
+struct Memory<'a> {
+    bytes: &'a [u8],
+    verified: bool,
+    /// Pinned by us: nothing that counts as a read.
+    pinned: bool,
+}
+
+/// Bytes to be read into a part of a buffer.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    page: u64,
+    start: usize,
+    len: usize,
+}
+
+impl BlockFile {
+    pub fn new(
+        file: Arc<dyn ReadFile>,
+        seed: u64,
+        verify: Verify,
+        cache: Option<Arc<BlockCache>>,
+    ) -> BlockFile {
+        let key = NEXT_KEY.fetch_add(1, Ordering::Relaxed);
+        BlockFile {
+            file,
+            seed,
+            verify,
+            cache,
+            key,
+            pinned: None,
+            verified: false,
+        }
+    }
+
+    pub fn file(&self) -> &Arc<dyn ReadFile> {
+        &self.file
+    }
+
+    pub fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whole pages of the file.
+    pub fn pages(&self) -> u64 {
+        self.len() / PAGE as u64
+    }
+
+    /// Bytes of RAM that `pin` took.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.pinned.as_ref().map_or(0, |buf| buf.capacity() as u64)
+    }
+
+    /// One block of `pages` pages. The slice lies in pinned or mapped memory, or at the start of `buf`.
+    pub fn read<'a>(
+        &'a self,
+        io: &mut IoContext,
+        page: u64,
+        pages: u32,
+        buf: &'a mut AnonBuf,
+    ) -> Result<&'a [u8]> {
+        let len = pages as usize * PAGE;
+        if let Some(memory) = self.memory() {
+            return self.block_in_memory(&memory, io, page, len);
+        }
+        self.ensure(buf, len)?;
+        let out = &mut buf[..len];
+        if let Some(cache) = &self.cache
+            && cache.get(self.key, page, out)
+        {
+            io.note_cache_hit();
+            return Ok(out);
+        }
+        let offset = page * PAGE as u64;
+        io.read_batch(&mut [BatchRead {
+            file: self.file.as_ref(),
+            offset,
+            out: &mut *out,
+        }])?;
+        self.check(page, out)?;
+        self.keep(page, out);
+        Ok(out)
+    }
+
+    /// Many blocks, each `(page, pages)`, laid one after another into `buf`. What isn't cached is read at once (64
+    /// blocks at a time); blocks that follow each other in the list and in the file are one read.
+    pub fn read_many(&self, io: &mut IoContext, blocks: &[(u64, u32)], buf: &mut AnonBuf) -> Result<()> {
+        let total: usize = blocks.iter().map(|(_, pages)| *pages as usize * PAGE).sum();
+        self.ensure(buf, total)?;
+        let mut out = &mut buf[..total];
+        for wave in blocks.chunks(WAVE) {
+            let len = wave.iter().map(|(_, pages)| *pages as usize * PAGE).sum();
+            let (now, later) = out.split_at_mut(len);
+            match self.memory() {
+                Some(memory) => self.copy_wave(&memory, io, wave, now)?,
+                None => self.read_wave(io, wave, now)?,
+            }
+            out = later;
+        }
+        Ok(())
+    }
+
+    /// `pages` pages in one sequence, for scans: blocks of `block_pages` pages each (the last may be shorter), read in
+    /// large parts at once, verified, past the cache. The slice lies in pinned or mapped memory, or in `buf`.
+    pub fn read_run<'a>(
+        &'a self,
+        io: &mut IoContext,
+        page: u64,
+        pages: u32,
+        block_pages: u32,
+        buf: &'a mut AnonBuf,
+    ) -> Result<&'a [u8]> {
+        let len = pages as usize * PAGE;
+        let out: &[u8] = match self.memory() {
+            Some(memory) => {
+                let bytes = self.slice(&memory, page, len)?;
+                if !memory.pinned {
+                    io.note_read(len);
+                }
+                if memory.verified {
+                    return Ok(bytes);
+                }
+                bytes
+            }
+            None => {
+                self.ensure(buf, len)?;
+                self.read_parts(io, page, &mut buf[..len])?;
+                &buf[..len]
+            }
+        };
+        for (block, at) in out.chunks(block_pages.max(1) as usize * PAGE).zip(0..) {
+            self.check(page + at * u64::from(block_pages.max(1)), block)?;
+        }
+        Ok(out)
+    }
+
+    /// Takes the whole file into reserved memory, verified; from then on every read comes from there. The inner
+    /// result says when the budget doesn't have the bytes: the file stays as it was. `block_pages_of` tells how many
+    /// pages the block at a page has. A file that its backend holds in RAM anyway is only verified.
+    pub fn pin(
+        &mut self,
+        consumer: &Consumer,
+        io: &mut IoContext,
+        block_pages_of: &mut dyn FnMut(u64) -> u32,
+    ) -> Result<std::result::Result<(), OverBudget>> {
+        if self.pinned.is_some() || self.verified {
+            return Ok(Ok(()));
+        }
+        if let (Some(bytes), None) = (self.file.as_bytes(), self.file.raw_fd()) {
+            self.check_all(bytes, block_pages_of)?;
+            self.verified = true;
+            return Ok(Ok(()));
+        }
+        let len = self.pages() as usize * PAGE;
+        let mut buf = match AnonBuf::reserved(consumer, len) {
+            Ok(buf) => buf,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        self.read_parts(io, 0, &mut buf)?;
+        self.check_all(&buf, block_pages_of)?;
+        self.pinned = Some(buf);
+        if let Some(cache) = &self.cache {
+            cache.forget(self.key);
+        }
+        Ok(Ok(()))
+    }
+
+    fn memory(&self) -> Option<Memory<'_>> {
+        if let Some(buf) = &self.pinned {
+            return Some(Memory {
+                bytes: buf,
+                verified: true,
+                pinned: true,
+            });
+        }
+        let bytes = self.file.as_bytes()?;
+        Some(Memory {
+            bytes,
+            verified: self.verified,
+            pinned: false,
+        })
+    }
+
+    fn slice<'a>(&self, memory: &Memory<'a>, page: u64, len: usize) -> Result<&'a [u8]> {
+        let offset = page.saturating_mul(PAGE as u64);
+        check_range(self.file.name(), offset, len, memory.bytes.len() as u64)?;
+        Ok(&memory.bytes[offset as usize..][..len])
+    }
+
+    fn block_in_memory<'a>(
+        &self,
+        memory: &Memory<'a>,
+        io: &mut IoContext,
+        page: u64,
+        len: usize,
+    ) -> Result<&'a [u8]> {
+        let block = self.slice(memory, page, len)?;
+        if !memory.pinned {
+            io.note_read(len);
+        }
+        if !memory.verified {
+            self.check(page, block)?;
+        }
+        Ok(block)
+    }
+
+    fn copy_wave(
+        &self,
+        memory: &Memory<'_>,
+        io: &mut IoContext,
+        wave: &[(u64, u32)],
+        mut out: &mut [u8],
+    ) -> Result<()> {
+        for (page, pages) in wave {
+            let (now, later) = out.split_at_mut(*pages as usize * PAGE);
+            now.copy_from_slice(self.block_in_memory(memory, io, *page, now.len())?);
+            out = later;
+        }
+        Ok(())
+    }
+
+    /// At most `WAVE` blocks: from the cache what is there, the rest by one batch.
+    fn read_wave(&self, io: &mut IoContext, wave: &[(u64, u32)], out: &mut [u8]) -> Result<()> {
+        let mut runs = [Run::default(); WAVE];
+        let mut run_count = 0;
+        let mut missing = 0u64;
+        let mut start = 0;
+        for (number, (page, pages)) in wave.iter().enumerate() {
+            let len = *pages as usize * PAGE;
+            let block = &mut out[start..start + len];
+            if let Some(cache) = &self.cache
+                && cache.get(self.key, *page, block)
+            {
+                io.note_cache_hit();
+            } else {
+                missing |= 1 << number;
+                let run = Run {
+                    page: *page,
+                    start,
+                    len,
+                };
+                match runs[..run_count].last_mut() {
+                    Some(last) if last.takes(&run) => last.len += len,
+                    _ => {
+                        runs[run_count] = run;
+                        run_count += 1;
+                    }
+                }
+            }
+            start += len;
+        }
+        self.read_runs(io, &runs[..run_count], out)?;
+        let mut start = 0;
+        for (number, (page, pages)) in wave.iter().enumerate() {
+            let block = &out[start..start + *pages as usize * PAGE];
+            if missing >> number & 1 == 1 {
+                self.check(*page, block)?;
+                self.keep(*page, block);
+            }
+            start += block.len();
+        }
+        Ok(())
+    }
+
+    /// One long sequence, in parts at once.
+    fn read_parts(&self, io: &mut IoContext, mut page: u64, out: &mut [u8]) -> Result<()> {
+        for wave in out.chunks_mut(WAVE * PART) {
+            let mut runs = [Run::default(); WAVE];
+            let count = wave.len().div_ceil(PART);
+            for (number, run) in runs[..count].iter_mut().enumerate() {
+                let start = number * PART;
+                let len = PART.min(wave.len() - start);
+                *run = Run {
+                    page: page + (start / PAGE) as u64,
+                    start,
+                    len,
+                };
+            }
+            self.read_runs(io, &runs[..count], wave)?;
+            page += (wave.len() / PAGE) as u64;
+        }
+        Ok(())
+    }
+
+    /// One batch of at most `WAVE` reads; `runs` in the order of their places in `out`.
+    fn read_runs(&self, io: &mut IoContext, runs: &[Run], out: &mut [u8]) -> Result<()> {
+        let file = self.file.as_ref();
+        let mut reads: [BatchRead<'_>; WAVE] = array::from_fn(|_| BatchRead {
+            file,
+            offset: 0,
+            out: &mut [],
+        });
+        let mut rest = out;
+        let mut passed = 0;
+        for (read, run) in reads.iter_mut().zip(runs) {
+            let (_, from_run) = rest.split_at_mut(run.start - passed);
+            let (into, behind) = from_run.split_at_mut(run.len);
+            *read = BatchRead {
+                file,
+                offset: run.page.saturating_mul(PAGE as u64),
+                out: into,
+            };
+            passed = run.start + run.len;
+            rest = behind;
+        }
+        match runs.is_empty() {
+            true => Ok(()),
+            false => io.read_batch(&mut reads[..runs.len()]),
+        }
+    }
+
+    fn check_all(&self, bytes: &[u8], block_pages_of: &mut dyn FnMut(u64) -> u32) -> Result<()> {
+        let (mut page, mut rest) = (0, bytes);
+        while !rest.is_empty() {
+            let pages = block_pages_of(page).max(1);
+            let Some((block, behind)) = rest.split_at_checked(pages as usize * PAGE) else {
+                return Err(self.corrupt(page, "the last block reaches past the end of the file"));
+            };
+            self.check(page, block)?;
+            page += u64::from(pages);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn check(&self, page: u64, block: &[u8]) -> Result<()> {
+        match (self.verify)(self.seed, page, block) {
+            true => Ok(()),
+            false => Err(self.corrupt(page, "the checksum doesn't fit the bytes")),
+        }
+    }
+
+    fn corrupt(&self, page: u64, what: &str) -> IoError {
+        let name = self.file.name();
+        let detail = format!("block at byte offset {} is corrupt: {what}", page * PAGE as u64);
+        IoError::new("read", name, IoErrorKind::Corrupt, detail)
+    }
+
+    fn keep(&self, page: u64, block: &[u8]) {
+        if let Some(cache) = &self.cache {
+            cache.put(self.key, page, block);
+        }
+    }
+
+    fn ensure(&self, buf: &mut AnonBuf, len: usize) -> Result<()> {
+        buf.ensure(len)
+            .map_err(|refused| IoError::over_budget("read", self.file.name(), &refused))
+    }
+}
+
+impl Run {
+    /// Whether `next` goes on where this ends, in the file and in the buffer, and stays a sensible size.
+    fn takes(&self, next: &Run) -> bool {
+        let end = self.page + (self.len / PAGE) as u64;
+        end == next.page && self.start + self.len == next.start && self.len + next.len <= PART
+    }
+}
+
+impl Drop for BlockFile {
+    fn drop(&mut self) {
+        if let Some(cache) = &self.cache {
+            cache.forget(self.key);
+        }
+    }
+}

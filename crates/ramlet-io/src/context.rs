@@ -1,0 +1,69 @@
+//! What a thread needs to read: its reader and its counters.
+
+use crate::storage::{BatchRead, BatchReader, Result, Storage};
+
+/// One per thread: how it reads many blocks at once, and how much it has read.
+pub struct IoContext {
+    reader: Box<dyn BatchReader>,
+    stats: IoStats,
+}
+
+/// What was read since the counters were last taken. A block held in RAM (pinned) counts nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IoStats {
+    /// Reads handed to the backend; adjacent blocks read as one count once. The same on every backend.
+    pub reads: u64,
+    /// Bytes of those reads.
+    pub bytes: u64,
+    /// Blocks found in the block cache instead.
+    pub cache_hits: u64,
+}
+
+impl IoContext {
+    pub fn new(reader: Box<dyn BatchReader>) -> IoContext {
+        IoContext {
+            reader,
+            stats: IoStats::default(),
+        }
+    }
+
+    /// A context with the storage's own kind of reader, `depth` reads in flight at most.
+    pub fn for_storage(storage: &dyn Storage, depth: usize) -> Result<IoContext> {
+        Ok(IoContext::new(storage.reader(depth)?))
+    }
+
+    pub fn reads(&self) -> u64 {
+        self.stats.reads
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.stats.bytes
+    }
+
+    pub fn cache_hits(&self) -> u64 {
+        self.stats.cache_hits
+    }
+
+    /// The counters, which start again at zero.
+    pub fn take_stats(&mut self) -> IoStats {
+        std::mem::take(&mut self.stats)
+    }
+
+    /// Does all the reads at once; the first error wins.
+    pub fn read_batch(&mut self, reads: &mut [BatchRead<'_>]) -> Result<()> {
+        for read in reads.iter() {
+            self.note_read(read.out.len());
+        }
+        self.reader.read_batch(reads)
+    }
+
+    /// Counts a read that the backend answered out of its own memory.
+    pub(crate) fn note_read(&mut self, bytes: usize) {
+        self.stats.reads += 1;
+        self.stats.bytes += bytes as u64;
+    }
+
+    pub(crate) fn note_cache_hit(&mut self) {
+        self.stats.cache_hits += 1;
+    }
+}

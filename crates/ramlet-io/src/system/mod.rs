@@ -1,0 +1,105 @@
+//! What the kernel says about this process and this machine. Linux only: elsewhere everything is None or unknown.
+
+mod cgroup;
+
+use std::fs;
+
+pub use cgroup::{cgroup_memory_limit, cgroup_memory_usage};
+
+/// Memory of this process, in bytes; 0 where the kernel doesn't say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessMemory {
+    /// Resident now: `anon` + `file` + shared memory.
+    pub rss: u64,
+    /// The most that was ever resident.
+    pub rss_peak: u64,
+    /// Resident memory of its own: heap, stacks, anonymous mappings.
+    pub anon: u64,
+    /// Resident pages of files: code and memory-mapped data.
+    pub file: u64,
+}
+
+/// The machine, for records beside a measurement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    pub ram_bytes: u64,
+    pub kernel: String,
+}
+
+/// Reads `/proc/self/status`: two or three system calls, no walk over the mappings.
+pub fn process_memory() -> ProcessMemory {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bytes = |name| kilobytes(&status, name).unwrap_or(0);
+    ProcessMemory {
+        rss: bytes("VmRSS"),
+        rss_peak: bytes("VmHWM"),
+        anon: bytes("RssAnon"),
+        file: bytes("RssFile"),
+    }
+}
+
+/// Proportional resident bytes (shared pages divided among their processes), exact: the kernel walks every mapping,
+/// which takes milliseconds a gigabyte. From `/proc/self/smaps_rollup`.
+pub fn process_memory_exact() -> Option<u64> {
+    kilobytes(&fs::read_to_string("/proc/self/smaps_rollup").ok()?, "Pss")
+}
+
+pub fn machine() -> Machine {
+    let unknown = || "unknown".to_owned();
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
+    Machine {
+        cpu: field(&cpu, "model name").map_or_else(unknown, str::to_owned),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        ram_bytes: kilobytes(&memory, "MemTotal").unwrap_or(0),
+        kernel: kernel.map_or_else(|_| unknown(), |text| text.trim().to_owned()),
+    }
+}
+
+/// The value of the first line `name: value`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// The value of a line `name: n kB`, in bytes.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let number = field(text, name)?
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?;
+    number.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_kernel_are_understood() {
+        let text = "Name:\tx\nVmRSS:\t   1556 kB\nVmHWM:\t12 kB\nbad kB\n";
+        assert_eq!(kilobytes(text, "VmRSS"), Some(1556 * 1024));
+        assert_eq!(kilobytes(text, "Vm"), None);
+        assert_eq!(kilobytes(text, "Name"), None);
+        assert_eq!(field("model name\t: A B\n", "model name"), Some("A B"));
+    }
+
+    #[test]
+    fn this_process_has_memory_and_this_machine_a_kernel() {
+        let memory = process_memory();
+        assert!(
+            memory.rss > 0 && memory.rss_peak >= memory.rss && memory.anon > 0,
+            "{memory:?}"
+        );
+        assert!(process_memory_exact().is_some_and(|bytes| bytes > 0));
+        let machine = machine();
+        assert!(machine.cores > 0 && machine.ram_bytes > memory.rss && machine.kernel != "unknown");
+    }
+}

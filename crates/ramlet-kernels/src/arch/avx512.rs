@@ -1,0 +1,202 @@
+//! AVX-512 F, BW, VL and VNNI: 16 floats or 64 bytes a step, tails by mask.
+
+use std::arch::x86_64::*;
+
+use crate::Kernels;
+use crate::table::FloatKernel;
+
+pub(super) static TABLE: Kernels = Kernels {
+    name: "avx512",
+    f32: [f32_dot::KERNEL, f32_l2sq::KERNEL, f32_l1::KERNEL],
+    f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
+    u8: [dot_u8, l2sq_u8, l1_u8],
+    to_f16: f32_to_f16,
+    from_f16: f16_to_f32,
+};
+
+const LANES: usize = 16;
+
+macro_rules! kernel {
+    ($name:ident, $bytes:literal, $load:ident, $tail:ident, $step:ident) => {
+        float_kernel!($name, "avx512f,avx512bw,avx512vl", block: 4, bytes: $bytes,
+            load: $load, tail: $tail, step: $step);
+    };
+}
+kernel!(f32_dot, 4, load_f32, tail_f32, step_dot);
+kernel!(f32_l2sq, 4, load_f32, tail_f32, step_l2sq);
+kernel!(f32_l1, 4, load_f32, tail_f32, step_l1);
+kernel!(f16_dot, 2, load_f16, tail_f16, step_dot);
+kernel!(f16_l2sq, 2, load_f16, tail_f16, step_l2sq);
+kernel!(f16_l1, 2, load_f16, tail_f16, step_l1);
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn zero() -> __m512 {
+    _mm512_setzero_ps()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add(a: __m512, b: __m512) -> __m512 {
+    _mm512_add_ps(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn sum(v: __m512) -> f32 {
+    let upper = _mm512_castps_pd(v);
+    let upper = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(upper));
+    let v = _mm256_add_ps(_mm512_castps512_ps256(v), upper);
+    let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+    let v = _mm_hadd_ps(v, v);
+    _mm_cvtss_f32(_mm_hadd_ps(v, v))
+}
+
+/// The lowest `count` of 16 lanes.
+#[inline]
+fn lanes(count: usize) -> __mmask16 {
+    ((1u32 << count) - 1) as __mmask16
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn query_at(query: &[f32], i: usize) -> __m512 {
+    // SAFETY: the caller has checked `i + LANES <= query.len()`.
+    unsafe { _mm512_loadu_ps(query.as_ptr().add(i)) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn query_tail(query: &[f32], i: usize) -> __m512 {
+    // SAFETY: masked-off lanes are not read; fewer than 16 are left.
+    unsafe { _mm512_maskz_loadu_ps(lanes(query.len() - i), query.as_ptr().add(i)) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load_f32(row: *const u8) -> __m512 {
+    // SAFETY: the caller vouches for 64 readable bytes.
+    unsafe { _mm512_loadu_ps(row.cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn tail_f32(row: *const u8, count: usize) -> __m512 {
+    // SAFETY: masked-off lanes are not read.
+    unsafe { _mm512_maskz_loadu_ps(lanes(count), row.cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load_f16(row: *const u8) -> __m512 {
+    // SAFETY: the caller vouches for 32 readable bytes.
+    _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(row.cast()) })
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn tail_f16(row: *const u8, count: usize) -> __m512 {
+    // SAFETY: masked-off lanes are not read.
+    _mm512_cvtph_ps(unsafe { _mm256_maskz_loadu_epi16(lanes(count), row.cast()) })
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn step_dot(acc: __m512, q: __m512, v: __m512) -> __m512 {
+    _mm512_fmadd_ps(q, v, acc)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn step_l2sq(acc: __m512, q: __m512, v: __m512) -> __m512 {
+    let d = _mm512_sub_ps(q, v);
+    _mm512_fmadd_ps(d, d, acc)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn step_l1(acc: __m512, q: __m512, v: __m512) -> __m512 {
+    _mm512_add_ps(acc, _mm512_abs_ps(_mm512_sub_ps(q, v)))
+}
+
+/// 64 bytes at `i`, or as many as are left, padded with zeros, which add nothing to any measure.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn load_u8(v: &[u8], i: usize) -> __m512i {
+    let left = v.len() - i;
+    if left >= 64 {
+        // SAFETY: 64 bytes are left.
+        unsafe { _mm512_loadu_si512(v.as_ptr().add(i).cast()) }
+    } else {
+        // SAFETY: masked-off lanes are not read; `left` bytes are.
+        unsafe { _mm512_maskz_loadu_epi8((1u64 << left) - 1, v.as_ptr().add(i).cast()) }
+    }
+}
+
+/// VNNI multiplies unsigned by signed bytes: `sum a * b = sum a * (b - 128) + 128 * sum a`.
+/// All sums are modulo 2^32 and the result fits, so nothing is lost if a lane wraps.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn dot_u8(a: &[u8], b: &[u8]) -> u32 {
+    let b = &b[..a.len()];
+    let (flip, ones) = (_mm512_set1_epi8(-128), _mm512_set1_epi8(1));
+    let (mut products, mut sums) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+    for i in (0..a.len()).step_by(64) {
+        let va = load_u8(a, i);
+        products = _mm512_dpbusd_epi32(products, va, _mm512_xor_si512(load_u8(b, i), flip));
+        sums = _mm512_dpbusd_epi32(sums, va, ones);
+    }
+    let total = _mm512_add_epi32(products, _mm512_slli_epi32::<7>(sums));
+    _mm512_reduce_add_epi32(total) as u32
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn l2sq_u8(a: &[u8], b: &[u8]) -> u32 {
+    let b = &b[..a.len()];
+    let zero = _mm512_setzero_si512();
+    let (mut even, mut odd) = (zero, zero);
+    for i in (0..a.len()).step_by(64) {
+        let (va, vb) = (load_u8(a, i), load_u8(b, i));
+        let d = _mm512_or_si512(_mm512_subs_epu8(va, vb), _mm512_subs_epu8(vb, va));
+        let (low, high) = (_mm512_unpacklo_epi8(d, zero), _mm512_unpackhi_epi8(d, zero));
+        even = _mm512_dpwssd_epi32(even, low, low);
+        odd = _mm512_dpwssd_epi32(odd, high, high);
+    }
+    _mm512_reduce_add_epi32(_mm512_add_epi32(even, odd)) as u32
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn l1_u8(a: &[u8], b: &[u8]) -> u32 {
+    let b = &b[..a.len()];
+    let mut sums = _mm512_setzero_si512();
+    for i in (0..a.len()).step_by(64) {
+        sums = _mm512_add_epi64(sums, _mm512_sad_epu8(load_u8(a, i), load_u8(b, i)));
+    }
+    _mm512_reduce_add_epi64(sums) as u32
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn f32_to_f16(from: &[f32], to: &mut [u16]) {
+    let to = &mut to[..from.len()];
+    for (from, to) in from.chunks(LANES).zip(to.chunks_mut(LANES)) {
+        let mask = lanes(from.len());
+        // SAFETY: masked-off lanes are neither read nor written; both chunks have `from.len()` elements.
+        unsafe {
+            let half =
+                _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_maskz_loadu_ps(mask, from.as_ptr()));
+            _mm256_mask_storeu_epi16(to.as_mut_ptr().cast(), mask, half);
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn f16_to_f32(from: &[u16], to: &mut [f32]) {
+    let to = &mut to[..from.len()];
+    for (from, to) in from.chunks(LANES).zip(to.chunks_mut(LANES)) {
+        let mask = lanes(from.len());
+        // SAFETY: masked-off lanes are neither read nor written; both chunks have `from.len()` elements.
+        unsafe {
+            let wide = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.as_ptr().cast()));
+            _mm512_mask_storeu_ps(to.as_mut_ptr(), mask, wide);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! How one number, the memory that the user gave, is divided.
+
+use std::fmt;
+
+use crate::PAGE;
+
+/// What the division is made for. Bytes; `None` lets the table choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetRequest {
+    /// All the memory that the process may ever use, as a memory cgroup counts it.
+    pub memory_bytes: u64,
+    /// Threads that search; each has a slot of scratch memory.
+    pub search_threads: usize,
+    /// Threads beside those: network, log writer, job.
+    pub other_threads: usize,
+    /// What the process holds before it has any data, threads' stacks not counted: code, allocator, runtime.
+    pub process_bytes: u64,
+    pub log_buffers: Option<u64>,
+    pub write_buffers: Option<u64>,
+    pub job_scratch: Option<u64>,
+    pub block_cache: Option<u64>,
+    pub elastic: Option<u64>,
+}
+
+/// The memory of a process, divided: the rows add up to exactly what was given.
+///
+/// Reserves are for what the process doesn't allocate itself, arenas are taken once at start, elastic memory is
+/// reserved request by request, pinned memory holds data for speed, headroom is never given out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetTable {
+    pub memory_bytes: u64,
+    pub search_threads: usize,
+    /// Kernel memory charged to the process: page tables, sockets, rings, file system caches.
+    pub kernel: u64,
+    /// Code, allocator, async runtime, thread stacks.
+    pub runtime: u64,
+    /// Scratch memory of all search slots; see [`BudgetTable::search_slot`].
+    pub search_slots: u64,
+    pub log_buffers: u64,
+    /// Fresh points of all collections, until they are flushed into a segment.
+    pub write_buffers: u64,
+    /// The one background job: flush, merge, snapshot, index build.
+    pub job_scratch: u64,
+    pub block_cache: u64,
+    /// Requests, responses, connections.
+    pub elastic: u64,
+    /// Data kept in RAM to save reads.
+    pub pinned: u64,
+    pub headroom: u64,
+}
+
+/// What a row of the table is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowKind {
+    /// Held by the kernel or the runtime: not ours to hand out.
+    Reserve,
+    /// Taken once, at the start.
+    Arena,
+    /// Handed out and given back by reservations.
+    Elastic,
+    /// Never handed out.
+    Headroom,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetRow {
+    pub name: &'static str,
+    pub bytes: u64,
+    pub kind: RowKind,
+}
+
+/// The memory given doesn't do for these threads and wishes: states both numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooSmall {
+    pub memory_bytes: u64,
+    pub memory_bytes_min: u64,
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// A row's least size and what it takes of the memory that is left when all have their least:
+/// `permille` of it while it is scarce; `base` + `permille_wide` of it when there is plenty; never above `max`.
+struct Share {
+    least: u64,
+    permille: u64,
+    base: u64,
+    permille_wide: u64,
+    max: u64,
+}
+
+// The permille columns must add up to less than 1000; pinned gets the rest. Data in RAM is what makes queries
+// fast, so all others grow slower than the budget once they have enough to work well.
+const SLOT: Share = share(256 * KIB, 55, MIB, 15, 8 * MIB);
+const LOG: Share = share(256 * KIB, 15, MIB, 4, 4 * MIB);
+const WRITE: Share = share(512 * KIB, 200, 16 * MIB, 40, 1024 * MIB);
+const JOB: Share = share(512 * KIB, 160, 16 * MIB, 60, 2048 * MIB);
+const CACHE: Share = share(128 * KIB, 120, 8 * MIB, 80, 4096 * MIB);
+const ELASTIC: Share = share(1024 * KIB, 180, 24 * MIB, 20, 1024 * MIB);
+
+const fn share(least: u64, permille: u64, base: u64, permille_wide: u64, max: u64) -> Share {
+    Share {
+        least,
+        permille,
+        base,
+        permille_wide,
+        max,
+    }
+}
+
+impl BudgetRequest {
+    pub fn new(memory_bytes: u64, search_threads: usize) -> BudgetRequest {
+        BudgetRequest {
+            memory_bytes,
+            search_threads,
+            other_threads: 4,
+            // Measured for a bare process of this kind: 2-3 MB; the server's code and tables come on top.
+            process_bytes: 5_000_000,
+            log_buffers: None,
+            write_buffers: None,
+            job_scratch: None,
+            block_cache: None,
+            elastic: None,
+        }
+    }
+}
+
+impl BudgetTable {
+    /// Divides the memory; a pure function. Fails when a row would fall below what it needs to work at all.
+    pub fn plan(request: BudgetRequest) -> Result<BudgetTable, TooSmall> {
+        try_plan(&request, request.memory_bytes).ok_or_else(|| TooSmall {
+            memory_bytes: request.memory_bytes,
+            memory_bytes_min: least_memory(&request),
+        })
+    }
+
+    /// Scratch memory of one search slot, whole pages.
+    pub fn search_slot(&self) -> u64 {
+        page_down(self.search_slots / self.search_threads.max(1) as u64)
+    }
+
+    /// Memory that reservations may hold in all: everything but the reserves and the headroom. The ledger's limit.
+    pub fn ledger_limit(&self) -> u64 {
+        self.memory_bytes - self.kernel - self.runtime - self.headroom
+    }
+
+    pub fn rows(&self) -> [BudgetRow; 10] {
+        let row = |name, bytes, kind| BudgetRow { name, bytes, kind };
+        [
+            row("kernel reserve", self.kernel, RowKind::Reserve),
+            row("binary and runtime", self.runtime, RowKind::Reserve),
+            row("search slots", self.search_slots, RowKind::Arena),
+            row("log buffers", self.log_buffers, RowKind::Arena),
+            row("write buffers", self.write_buffers, RowKind::Arena),
+            row("job scratch", self.job_scratch, RowKind::Arena),
+            row("block cache", self.block_cache, RowKind::Arena),
+            row("elastic", self.elastic, RowKind::Elastic),
+            row("pinned data", self.pinned, RowKind::Elastic),
+            row("headroom", self.headroom, RowKind::Headroom),
+        ]
+    }
+}
+
+/// The table for `memory` bytes, or None when that is too little.
+fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
+    let slots = request.search_threads as u64;
+    let threads = slots + request.other_threads as u64;
+    let headroom = memory / 20;
+    let kernel = kernel_reserve(memory, threads);
+    // A thread's stack, allocator cache and thread-local buffers: 0.4 MB measured.
+    let runtime = request.process_bytes.saturating_add(threads * 400_000);
+    let ours = memory
+        .checked_sub(headroom)?
+        .checked_sub(kernel)?
+        .checked_sub(runtime)?;
+
+    let least = |share: &Share, wish: Option<u64>| wish.unwrap_or(share.least);
+    let mut spare = ours.checked_sub(slots * SLOT.least)?;
+    let wishes = [
+        (&LOG, request.log_buffers),
+        (&WRITE, request.write_buffers),
+        (&JOB, request.job_scratch),
+        (&CACHE, request.block_cache),
+        (&ELASTIC, request.elastic),
+    ];
+    for (share, wish) in wishes {
+        spare = spare.checked_sub(least(share, wish))?;
+    }
+    let [log_buffers, write_buffers, job_scratch, block_cache, elastic] =
+        wishes.map(|(share, wish)| wish.unwrap_or_else(|| share.of(spare)));
+    // The slots divide one share while memory is scarce, so that more threads don't starve the rest.
+    let slot_more = (SLOT.of(spare) - SLOT.least).min(spare / 1000 * SLOT.permille / slots.max(1));
+    let search_slots = slots * page_down(SLOT.least + slot_more);
+    let arenas = search_slots + log_buffers + write_buffers + job_scratch + block_cache + elastic;
+    Some(BudgetTable {
+        memory_bytes: memory,
+        search_threads: request.search_threads,
+        kernel,
+        runtime,
+        search_slots,
+        log_buffers,
+        write_buffers,
+        job_scratch,
+        block_cache,
+        elastic,
+        pinned: ours.checked_sub(arenas)?,
+        headroom,
+    })
+}
+
+/// Page tables are 1/512 of what they map; a thread costs 27 KiB; the rest is sockets, rings and inodes.
+fn kernel_reserve(memory: u64, threads: u64) -> u64 {
+    2_000_000 + memory.min(512_000_000) / 40 + memory / 256 + threads * 27 * KIB
+}
+
+/// The least memory for which `try_plan` gives a table: it does for all above, so bisection finds it.
+fn least_memory(request: &BudgetRequest) -> u64 {
+    let (mut low, mut high) = (0u64, 1u64 << 62);
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        match try_plan(request, middle) {
+            Some(_) => high = middle,
+            None => low = middle,
+        }
+    }
+    high
+}
+
+fn page_down(bytes: u64) -> u64 {
+    bytes - bytes % PAGE as u64
+}
+
+impl Share {
+    /// The row's size when `spare` bytes are left after all have their least.
+    fn of(&self, spare: u64) -> u64 {
+        let scarce = spare / 1000 * self.permille;
+        let wide = self.base + spare / 1000 * self.permille_wide;
+        page_down(self.least + scarce.min(wide).min(self.max))
+    }
+}
+
+impl fmt::Display for BudgetTable {
+    /// Aligned rows, in MB of 10^6 bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for row in self.rows() {
+            let kind = match row.kind {
+                RowKind::Reserve => "reserve",
+                RowKind::Arena => "arena",
+                RowKind::Elastic => "elastic",
+                RowKind::Headroom => "headroom",
+            };
+            writeln!(f, "{:<20} {:>10.2} MB  {kind}", row.name, row.bytes as f64 / 1e6)?;
+        }
+        write!(f, "{:<20} {:>10.2} MB", "total", self.memory_bytes as f64 / 1e6)
+    }
+}
+
+impl fmt::Display for TooSmall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Up for the one and down for the other, so that the numbers never look alike.
+        let min = (self.memory_bytes_min as f64 / 1e5).ceil() / 10.0;
+        let given = (self.memory_bytes as f64 / 1e5).floor() / 10.0;
+        write!(
+            f,
+            "a budget of {given} MB is below the {min} MB that the process needs with these settings"
+        )
+    }
+}
+
+impl std::error::Error for TooSmall {}

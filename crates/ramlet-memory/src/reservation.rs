@@ -1,0 +1,99 @@
+//! Bytes held, and the refusal to hold more.
+
+use std::fmt;
+
+use crate::ledger::Consumer;
+
+/// Bytes held by a [`Consumer`]; given back on drop.
+pub struct Reservation {
+    consumer: Consumer,
+    bytes: u64,
+}
+
+/// A request for bytes that the budget doesn't have: states both numbers and who holds most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverBudget {
+    pub consumer: &'static str,
+    pub asked: u64,
+    /// What this consumer could have got at that moment.
+    pub available: u64,
+    /// What this consumer could ever get.
+    pub limit: u64,
+    /// The consumers that held most at that moment, largest first; an empty name is an unused place.
+    pub largest: [(&'static str, u64); 3],
+}
+
+impl Reservation {
+    pub(crate) fn new(consumer: Consumer, bytes: u64) -> Reservation {
+        Reservation { consumer, bytes }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn consumer(&self) -> &Consumer {
+        &self.consumer
+    }
+
+    /// Holds `more` bytes in addition; unchanged when refused.
+    pub fn grow(&mut self, more: u64) -> Result<(), OverBudget> {
+        self.consumer.take(more)?;
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Gives back all but `bytes`; nothing happens when it holds no more than that.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let surplus = self.bytes.saturating_sub(bytes);
+        self.bytes -= surplus;
+        self.consumer.give(surplus);
+    }
+
+    /// Hands `bytes` of these over to a reservation of their own. Panics when it doesn't hold so many.
+    pub fn split(&mut self, bytes: u64) -> Reservation {
+        assert!(
+            bytes <= self.bytes,
+            "split {bytes} bytes off a reservation of {}",
+            self.bytes
+        );
+        self.bytes -= bytes;
+        Reservation::new(self.consumer.clone(), bytes)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.consumer.give(self.bytes);
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reservation({}: {} bytes)", self.consumer.name(), self.bytes)
+    }
+}
+
+impl fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OverBudget {
+            consumer,
+            asked,
+            available,
+            limit,
+            largest,
+        } = self;
+        write!(
+            f,
+            "{consumer} needs {asked} bytes, {available} of its {limit} bytes are free"
+        )?;
+        let mut before = "; most is held by ";
+        for (name, bytes) in largest.iter().filter(|held| !held.0.is_empty()) {
+            write!(f, "{before}{name} ({bytes})")?;
+            before = ", ";
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for OverBudget {}

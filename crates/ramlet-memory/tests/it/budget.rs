@@ -1,0 +1,107 @@
+use ramlet_memory::{BudgetRequest, BudgetTable, TooSmall};
+
+const MB: u64 = 1_000_000;
+
+fn plan(memory_bytes: u64, threads: usize) -> Result<BudgetTable, TooSmall> {
+    BudgetTable::plan(BudgetRequest::new(memory_bytes, threads))
+}
+
+fn check_sum(table: &BudgetTable) {
+    let sum: u64 = table.rows().iter().map(|row| row.bytes).sum();
+    assert_eq!(sum, table.memory_bytes, "{table}");
+    assert_eq!(table.headroom, table.memory_bytes / 20);
+    assert!(table.search_slot() * table.search_threads as u64 <= table.search_slots);
+}
+
+#[test]
+fn rows_add_up_to_exactly_the_budget() {
+    for threads in [0, 1, 2, 3, 8, 64] {
+        let least = plan(0, threads)
+            .expect_err("nothing is too small")
+            .memory_bytes_min;
+        for memory in [least, least + 1, 64 * MB, 135_000_001, 1 << 30, 64 << 30, 1 << 40] {
+            if memory >= least {
+                check_sum(&plan(memory, threads).expect("above the least"));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_least_memory_that_an_error_names_works_and_one_byte_less_does_not() {
+    for threads in [1, 2, 8, 64] {
+        let refused = plan(5 * MB, threads).expect_err("5 MB");
+        assert_eq!(refused.memory_bytes, 5 * MB);
+        check_sum(&plan(refused.memory_bytes_min, threads).expect("the least"));
+        assert!(plan(refused.memory_bytes_min - 1, threads).is_err());
+    }
+}
+
+#[test]
+fn small_machines_are_served_and_proportions_are_sensible() {
+    let table = plan(16 * MB, 2).expect("16 MB do for two threads");
+    assert!(table.elastic >= MB && table.search_slot() >= 256 << 10, "{table}");
+
+    let table = plan(64 * MB, 2).expect("64 MB");
+    let between = |bytes: u64, low: u64, high: u64| assert!((low..=high).contains(&bytes), "{table}");
+    between(table.kernel, 3 * MB, 5 * MB);
+    between(table.runtime, 6 * MB, 9 * MB);
+    between(table.search_slots, 2 * MB, 4 * MB);
+    between(table.write_buffers, 8 * MB, 11 * MB);
+    between(table.job_scratch, 6 * MB, 9 * MB);
+    between(table.block_cache, 5 * MB, 7 * MB);
+    between(table.elastic, 8 * MB, 11 * MB);
+    between(table.pinned, 9 * MB, 16 * MB);
+
+    let table = plan(1 << 30, 2).expect("1 GiB");
+    assert!(
+        table.pinned > (1 << 30) / 2,
+        "most of a large budget holds data: {table}"
+    );
+}
+
+#[test]
+fn every_row_grows_with_the_budget() {
+    let mut before = plan(20 * MB, 2).expect("20 MB");
+    for step in 1..400 {
+        let table = plan(20 * MB + step * step * 100_000, 2).expect("more than before");
+        for (row, old) in table.rows().iter().zip(before.rows()) {
+            assert!(
+                row.bytes >= old.bytes || row.name == "pinned data",
+                "{} shrank:\n{table}",
+                row.name
+            );
+        }
+        before = table;
+    }
+}
+
+#[test]
+fn wishes_are_granted_or_refused() {
+    let mut request = BudgetRequest::new(64 * MB, 2);
+    request.block_cache = Some(20 * MB);
+    request.write_buffers = Some(3 * MB);
+    let table = BudgetTable::plan(request.clone()).expect("room for 20 MB");
+    check_sum(&table);
+    assert_eq!((table.block_cache, table.write_buffers), (20 * MB, 3 * MB));
+    request.block_cache = Some(60 * MB);
+    let refused = BudgetTable::plan(request).expect_err("60 of 64 MB");
+    assert!(refused.memory_bytes_min > 70 * MB);
+}
+
+#[test]
+fn the_table_and_the_error_print_their_numbers() {
+    let text = plan(64 * MB, 2).expect("64 MB").to_string();
+    assert!(
+        text.contains("block cache") && text.ends_with("64.00 MB"),
+        "{text}"
+    );
+    let widths: Vec<_> = text.lines().map(|line| line.find(" MB")).collect();
+    assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "{text}");
+    let refused = TooSmall {
+        memory_bytes: 9_960_000,
+        memory_bytes_min: 13_310_001,
+    };
+    let text = "a budget of 9.9 MB is below the 13.4 MB that the process needs with these settings";
+    assert_eq!(refused.to_string(), text);
+}

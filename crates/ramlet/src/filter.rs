@@ -1,3 +1,0 @@
-//! placeholder
-#[derive(Debug, Clone, PartialEq)]
-pub struct Filter {}

@@ -1,0 +1,222 @@
+//! A filter with its paths parsed and its lists sorted, ready to be asked.
+
+use super::ast::{Condition, FieldCheck, FieldCondition, Filter};
+use super::check::Check;
+use super::limits::FilterLimits;
+use super::slice::slice_of;
+use crate::payload::{JsonRef, Path};
+use crate::types::PointId;
+
+/// What a filter asks of a point. Asked only for what the filter's conditions need, and only until it is decided.
+pub trait PointAccess {
+    fn id(&self) -> PointId;
+    /// A JSON object's text; empty = no payload. May be asked once per condition.
+    fn payload(&self) -> &[u8];
+    fn has_vector(&self, name: &str) -> bool;
+}
+
+/// A filter ready to be asked of many points; matching allocates only for escaped strings and text conditions.
+#[derive(Debug, Clone)]
+pub struct CompiledFilter {
+    pub(super) root: Group,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Group {
+    pub must: Vec<Node>,
+    pub should: Vec<Node>,
+    pub must_not: Vec<Node>,
+    pub min_should: Option<(u64, Vec<Node>)>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    Field(Box<FieldNode>),
+    /// Sorted.
+    HasId(Vec<PointId>),
+    HasVector(String),
+    Slice {
+        total: u64,
+        index: u64,
+    },
+    Nested {
+        path: Path,
+        group: Group,
+    },
+    Group(Group),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct FieldNode {
+    pub condition: FieldCondition,
+    pub path: Path,
+    pub check: Check,
+}
+
+/// What conditions are asked of: a point, or an element of a nested array, which has no id and no vectors.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    point: Option<&'a dyn PointAccess>,
+    element: Option<JsonRef<'a>>,
+}
+
+impl CompiledFilter {
+    /// Checks the filter against [`FilterLimits::default`] and compiles it; the error says what is wrong and where.
+    pub fn new(filter: &Filter) -> Result<CompiledFilter, String> {
+        filter.check(&FilterLimits::default())?;
+        Ok(CompiledFilter {
+            root: Group::new(filter)?,
+        })
+    }
+
+    pub fn matches(&self, point: &dyn PointAccess) -> bool {
+        self.root.holds(Subject {
+            point: Some(point),
+            element: None,
+        })
+    }
+
+    /// Whether some condition reads the payload.
+    pub fn needs_payload(&self) -> bool {
+        self.root.needs_payload()
+    }
+
+    /// Whether every point matches, whatever it is.
+    pub fn is_empty(&self) -> bool {
+        let Group {
+            must,
+            should,
+            must_not,
+            min_should,
+        } = &self.root;
+        must.is_empty() && should.is_empty() && must_not.is_empty() && min_should.is_none()
+    }
+}
+
+impl Filter {
+    /// [`CompiledFilter::matches`] for a single point; a filter that can't be compiled matches nothing.
+    pub fn matches(&self, point: &dyn PointAccess) -> bool {
+        CompiledFilter::new(self).is_ok_and(|filter| filter.matches(point))
+    }
+}
+
+impl Group {
+    fn new(filter: &Filter) -> Result<Group, String> {
+        let compile =
+            |conditions: &[Condition]| conditions.iter().map(Node::new).collect::<Result<Vec<_>, _>>();
+        Ok(Group {
+            must: compile(&filter.must)?,
+            should: compile(&filter.should)?,
+            must_not: compile(&filter.must_not)?,
+            min_should: match &filter.min_should {
+                Some(m) => Some((m.min_count, compile(&m.conditions)?)),
+                None => None,
+            },
+        })
+    }
+
+    fn holds(&self, subject: Subject<'_>) -> bool {
+        self.must.iter().all(|node| node.holds(subject))
+            && !self.must_not.iter().any(|node| node.holds(subject))
+            && (self.should.is_empty() || self.should.iter().any(|node| node.holds(subject)))
+            && self.min_should.as_ref().is_none_or(|(min_count, nodes)| {
+                let holding = nodes.iter().filter(|node| node.holds(subject));
+                let wanted = usize::try_from(*min_count).unwrap_or(usize::MAX);
+                holding.take(wanted).count() == wanted
+            })
+    }
+
+    fn needs_payload(&self) -> bool {
+        let min_should = self.min_should.iter().flat_map(|(_, nodes)| nodes);
+        let mut all = self
+            .must
+            .iter()
+            .chain(&self.should)
+            .chain(&self.must_not)
+            .chain(min_should);
+        all.any(|node| match node {
+            Node::Field(_) | Node::Nested { .. } => true,
+            Node::Group(group) => group.needs_payload(),
+            Node::HasId(_) | Node::HasVector(_) | Node::Slice { .. } => false,
+        })
+    }
+}
+
+impl Node {
+    fn new(condition: &Condition) -> Result<Node, String> {
+        Ok(match condition {
+            Condition::Field(field) => Node::field(field.clone())?,
+            Condition::IsEmpty(key) => Node::field(FieldCondition {
+                key: key.clone(),
+                check: FieldCheck::IsEmpty(true),
+            })?,
+            Condition::IsNull(key) => Node::field(FieldCondition {
+                key: key.clone(),
+                check: FieldCheck::IsNull(true),
+            })?,
+            Condition::HasId(ids) => {
+                let mut ids = ids.clone();
+                ids.sort_unstable();
+                ids.dedup();
+                Node::HasId(ids)
+            }
+            Condition::HasVector(name) => Node::HasVector(name.clone()),
+            Condition::Nested { key, filter } => Node::Nested {
+                path: parse(key)?.without_last_each(),
+                group: Group::new(filter)?,
+            },
+            Condition::Slice { total, index } => Node::Slice {
+                total: *total,
+                index: *index,
+            },
+            Condition::Filter(filter) => Node::Group(Group::new(filter)?),
+        })
+    }
+
+    fn field(condition: FieldCondition) -> Result<Node, String> {
+        let path = parse(&condition.key)?;
+        let check = Check::new(&condition.check);
+        Ok(Node::Field(Box::new(FieldNode {
+            condition,
+            path,
+            check,
+        })))
+    }
+
+    fn holds(&self, subject: Subject<'_>) -> bool {
+        match self {
+            Node::Field(field) => field.check.holds(&field.path, subject.root()),
+            Node::HasId(ids) => subject.point.is_some_and(|p| ids.binary_search(&p.id()).is_ok()),
+            Node::HasVector(name) => subject.point.is_some_and(|p| p.has_vector(name)),
+            Node::Slice { total, index } => subject
+                .point
+                .is_some_and(|p| slice_of(p.id(), *total) == Some(*index)),
+            Node::Nested { path, group } => subject.root().is_some_and(|root| {
+                path.any_node(root, &mut |node| {
+                    let mut elements = node.array().into_iter().flatten();
+                    elements.any(|e| {
+                        e.is_object()
+                            && group.holds(Subject {
+                                point: None,
+                                element: Some(e),
+                            })
+                    })
+                })
+            }),
+            Node::Group(group) => group.holds(subject),
+        }
+    }
+}
+
+impl<'a> Subject<'a> {
+    fn root(self) -> Option<JsonRef<'a>> {
+        match self.point {
+            Some(point) => JsonRef::new(point.payload()),
+            None => self.element,
+        }
+    }
+}
+
+fn parse(key: &str) -> Result<Path, String> {
+    Path::parse(key).map_err(|e| format!("filter: {e}"))
+}

@@ -1,0 +1,28 @@
+//! Filters: the API's JSON as a tree ([`Filter`]), compiled ([`CompiledFilter`]) and asked of payload bytes, and the
+//! payload indexes that narrow the rows to ask ([`index`]).
+//!
+//! [`CompiledFilter::matches`] is the meaning of a filter; whatever an index answers is either the same or a superset
+//! that is checked again. The meaning is that of the API's server on fields without an index; a type mismatch never
+//! matches, an array matches when one of its elements does.
+
+mod ast;
+mod check;
+mod compile;
+mod datetime;
+mod geo;
+pub mod index;
+mod limits;
+mod parse;
+mod parse_check;
+mod slice;
+mod text;
+mod write;
+
+pub use ast::{
+    AnyOf, Condition, DatetimeRange, FieldCheck, FieldCondition, Filter, GeoBoundingBox, GeoPoint,
+    GeoPolygon, GeoRadius, Match, MinShould, Range, Scalar, ValuesCount,
+};
+pub use compile::{CompiledFilter, PointAccess};
+pub use datetime::{format_datetime, parse_datetime};
+pub use geo::{EARTH_RADIUS_M, geo_distance_m};
+pub use limits::FilterLimits;

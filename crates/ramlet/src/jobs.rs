@@ -1,0 +1,325 @@
+//! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
+
+use std::sync::Arc;
+
+use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
+
+use crate::buffer::BufferWriter;
+use crate::core::Core;
+use crate::deletes::DeleteSet;
+use crate::error::{Error, Result};
+use crate::limits::{MERGE_FANIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN};
+use crate::schema::{Schema, Slots};
+use crate::segment::{FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build};
+use crate::shared::JobArena;
+use crate::store::{self, CommitError};
+use crate::types::{CollectionConfig, FieldIndex};
+use crate::writer::Writer;
+
+/// What the manifest keeps of a collection beside its segments.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct Settings {
+    pub config: CollectionConfig,
+    pub slots: Slots,
+    /// Of the last change at the time of the commit.
+    pub operation: u64,
+}
+
+/// Turns the frozen buffer into a segment; nothing to do when there is none.
+pub fn flush(core: &Core) -> Result<()> {
+    let mut arena = core.shared.job();
+    let result = flush_with(core, &mut arena);
+    core.set_job_error(result.as_ref().err().map(Error::to_string));
+    core.flushed.notify_all();
+    result
+}
+
+fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
+    let (source, applied_lsn, id, schema) = {
+        let mut writer = core.writer();
+        writer.check_writable()?;
+        let Some(frozen) = &writer.frozen else { return Ok(()) };
+        let (view, applied_lsn) = (frozen.buffer.view(), frozen.applied_lsn);
+        (view, applied_lsn, take_segment_id(&mut writer), writer.schema.clone())
+    };
+    let entry = match source.rows() {
+        0 => None,
+        _ => Some(build_segment(core, arena, id, &source, &schema)?),
+    };
+    let segment = entry.map(|e| Segment::open(e, &core.shelf, &mut arena.io)).transpose()?;
+    let mut writer = core.writer();
+    let frozen = writer.frozen.as_ref().expect("only a flush takes it");
+    let mut segments = writer.segments.clone();
+    if let Some(segment) = segment {
+        let deletes = carried(&frozen.buffer.deletes, &source.deletes, 0);
+        segments.push(SegmentView { segment: Arc::new(segment), deletes });
+    }
+    commit(core, &mut writer, segments, applied_lsn, None)?;
+    writer.frozen = None;
+    if writer.spare.is_none() {
+        writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
+    }
+    core.publish(&writer);
+    writer.release_log(applied_lsn)
+}
+
+/// Rows deleted since a job took its source, as rows of what it built: `base` + place among the rows that were live then.
+fn carried(now: &DeleteSet, then: &DeleteSet, base: u32) -> DeleteSet {
+    let mut carried = DeleteSet::default();
+    carry(now, then, base, &mut carried);
+    carried
+}
+
+fn carry(now: &DeleteSet, then: &DeleteSet, base: u32, out: &mut DeleteSet) {
+    if !now.same(then) {
+        for row in now.iter().filter(|&row| !then.contains(row)) {
+            out.insert(base + row - then.rank(row));
+        }
+    }
+}
+
+fn take_segment_id(writer: &mut Writer) -> u64 {
+    let id = writer.manifest.next_segment;
+    writer.manifest.next_segment += 1;
+    id
+}
+
+fn build_segment(
+    core: &Core,
+    arena: &mut JobArena,
+    id: u64,
+    source: &dyn RowSource,
+    schema: &Schema,
+) -> Result<SegmentEntry> {
+    let JobArena { io, scratch_bytes } = arena;
+    let mut job = Job { shelf: &core.shelf, schema, scratch_bytes: *scratch_bytes, io };
+    build(id, source, &mut job).inspect_err(|_| store::remove_job_files(core.shelf.storage.as_ref(), id))
+}
+
+/// Makes `segments` (and new settings, if given) the state, on disk and for readers.
+fn commit(
+    core: &Core,
+    writer: &mut Writer,
+    segments: Vec<SegmentView>,
+    applied_lsn: u64,
+    settings: Option<(CollectionConfig, Slots)>,
+) -> Result<()> {
+    writer.check_writable()?;
+    let storage = core.shelf.storage.as_ref();
+    let number = writer.manifest.number + 1;
+    // Whatever comes of it, the number is used up.
+    let before = writer.manifest.clone();
+    writer.manifest.number = number;
+    let mut entries = Vec::with_capacity(segments.len());
+    for view in &segments {
+        entries.push(entry_of(storage, view, &before, number)?);
+    }
+    let (config, slots) = settings.unwrap_or_else(|| (writer.config.clone(), writer.slots.clone()));
+    let schema = Schema::new(&config, &slots)?;
+    let settings = Settings { config, slots, operation: writer.operation };
+    let manifest = Manifest {
+        number,
+        collection: core.id.clone(),
+        applied_lsn,
+        next_segment: writer.manifest.next_segment,
+        config: serde_json::to_value(&settings).map_err(|e| Error::corrupt(e.to_string()))?,
+        segments: entries,
+        logs: Vec::new(),
+    };
+    match store::commit(storage, &manifest) {
+        Ok(()) => {}
+        Err(CommitError::Before(e)) => return Err(e),
+        Err(CommitError::Unknown(e)) => return Err(writer.stop(e)),
+    }
+    let keep: std::collections::HashSet<&str> = manifest.segments.iter().flat_map(store::files_of).collect();
+    let gone = before.segments.iter().flat_map(store::files_of).filter(|name| !keep.contains(name));
+    store::remove_quietly(storage, gone);
+    store::remove_old_manifests(storage, number);
+    drop(keep);
+    writer.manifest = manifest;
+    writer.segments = segments;
+    let Settings { config, slots, .. } = settings;
+    (writer.config, writer.slots, writer.schema) = (config, slots, Arc::new(schema));
+    core.publish(writer);
+    Ok(())
+}
+
+/// A segment as the manifest names it, its deletes written if they changed.
+fn entry_of(
+    storage: &dyn ramlet_io::Storage,
+    view: &SegmentView,
+    before: &Manifest,
+    number: u64,
+) -> Result<SegmentEntry> {
+    let mut entry = view.segment.entry.clone();
+    let old = before.segments.iter().find(|s| s.id == entry.id);
+    entry.live = view.live();
+    entry.deletes = match old {
+        _ if view.deletes.is_empty() => None,
+        Some(old) if old.live == entry.live => old.deletes.clone(),
+        _ => Some(store::write_deletes(storage, view, number)?),
+    };
+    Ok(entry)
+}
+
+/// Segments that are worth merging now: one with many deletes, or some of about the same size.
+pub fn merge_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
+    let wasteful = segments.iter().find(|s| {
+        let rows = s.segment.rows();
+        let gone = s.deletes.len();
+        gone == rows || rows >= REWRITE_ROWS_MIN && f64::from(gone) > f64::from(rows) * REWRITE_DELETED_SHARE
+    });
+    if let Some(view) = wasteful {
+        return vec![view.clone()];
+    }
+    // Tiers by powers of the fan-in: each row is rewritten once per tier.
+    let tier = |view: &SegmentView| view.live().max(1).ilog(MERGE_FANIN as u32);
+    let mut tiers: Vec<u32> = segments.iter().map(tier).collect();
+    tiers.sort_unstable();
+    let crowded = tiers.chunk_by(|a, b| a == b).find(|same| same.len() >= MERGE_FANIN).map(|same| same[0]);
+    let Some(crowded) = crowded else { return Vec::new() };
+    segments.iter().filter(|view| tier(view) == crowded).take(2 * MERGE_FANIN).cloned().collect()
+}
+
+/// Merges what `merge_candidates` names; false when nothing is worth it.
+pub fn merge(core: &Core) -> Result<bool> {
+    let mut arena = core.shared.job();
+    let result = merge_with(core, &mut arena);
+    core.set_job_error(result.as_ref().err().map(Error::to_string));
+    result
+}
+
+fn merge_with(core: &Core, arena: &mut JobArena) -> Result<bool> {
+    let (sources, id, schema) = {
+        let mut writer = core.writer();
+        writer.check_writable()?;
+        let sources = merge_candidates(&writer.segments);
+        if sources.is_empty() {
+            return Ok(false);
+        }
+        (sources, take_segment_id(&mut writer), writer.schema.clone())
+    };
+    let rows = Merged(&sources).rows();
+    let merged = match rows {
+        0 => None,
+        _ => {
+            let entry = build_segment(core, arena, id, &Merged(&sources), &schema)?;
+            Some(Arc::new(Segment::open(entry, &core.shelf, &mut arena.io)?))
+        }
+    };
+    let mut writer = core.writer();
+    let mut deletes = DeleteSet::default();
+    let mut base = 0;
+    let mut segments = Vec::new();
+    for view in &writer.segments {
+        if !sources.iter().any(|s| s.segment.id() == view.segment.id()) {
+            segments.push(view.clone());
+        }
+    }
+    for source in &sources {
+        let now = writer.segments.iter().find(|s| s.segment.id() == source.segment.id());
+        let now = now.expect("only jobs remove segments, one runs at a time");
+        carry(&now.deletes, &source.deletes, base, &mut deletes);
+        base += source.live();
+    }
+    segments.extend(merged.map(|segment| SegmentView { segment, deletes }));
+    let applied_lsn = writer.manifest.applied_lsn;
+    commit(core, &mut writer, segments, applied_lsn, None)?;
+    Ok(true)
+}
+
+/// Adds a payload index: builds its table for every segment, then commits it with the settings.
+pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result<()> {
+    let mut arena = core.shared.job();
+    let (segments, schema, config, slots, new) = {
+        let writer = core.writer();
+        writer.check_writable()?;
+        let mut config = writer.config.clone();
+        let old = config.payload_schema.get(field);
+        if old.is_some_and(|old| old.kind == index.kind) {
+            // Same tables; the parameters may be said anew.
+            config.payload_schema.insert(field.to_string(), index);
+            drop(writer);
+            return change_settings_with(core, config);
+        }
+        config.payload_schema.insert(field.to_string(), index);
+        crate::schema::check_config(&config)?;
+        let mut slots = writer.slots.clone();
+        slots.fields.remove(field);
+        slots.take_field(field);
+        let schema = Schema::new(&config, &slots)?;
+        let new = schema.field(field).cloned().expect("just added");
+        (writer.segments.clone(), schema, config, slots, new)
+    };
+    let _ = schema;
+    let mut files = Vec::with_capacity(segments.len());
+    for view in &segments {
+        let JobArena { io, scratch_bytes } = &mut *arena;
+        let mut job =
+            Job { shelf: &core.shelf, schema: &core.view.load().schema.clone(), scratch_bytes: *scratch_bytes, io };
+        let mut sorters = FieldSorters::new(view.segment.id(), std::slice::from_ref(&new), &job)?;
+        view.segment.for_each_payload(job.io, &mut |_, payload| sorters.push(payload))?;
+        let mut built = Vec::new();
+        sorters.finish(&mut job, &mut built)?;
+        files.extend(built.into_iter().map(|f| (view.segment.id(), f)));
+    }
+    replace_field_files(core, &mut arena, files, config, slots)
+}
+
+/// Removes a payload index.
+pub fn delete_field_index(core: &Core, field: &str) -> Result<()> {
+    let mut arena = core.shared.job();
+    let (config, slots) = {
+        let writer = core.writer();
+        let (mut config, mut slots) = (writer.config.clone(), writer.slots.clone());
+        if config.payload_schema.remove(field).is_none() {
+            return Ok(());
+        }
+        slots.fields.remove(field);
+        (config, slots)
+    };
+    replace_field_files(core, &mut arena, Vec::new(), config, slots)
+}
+
+/// Commits settings with the segments' files brought in line: tables of fields that are gone go too, new ones come.
+fn replace_field_files(
+    core: &Core,
+    arena: &mut JobArena,
+    new_files: Vec<(u64, FileEntry)>,
+    config: CollectionConfig,
+    slots: Slots,
+) -> Result<()> {
+    let live: Vec<u16> = slots.fields.values().copied().collect();
+    let reopen = core.writer().segments.clone();
+    let mut reopened = Vec::with_capacity(reopen.len());
+    for view in &reopen {
+        let mut entry = view.segment.entry.clone();
+        entry.files.retain(|f| match f.component {
+            ramlet_format::Component::FieldIndex { slot } => live.contains(&slot),
+            _ => true,
+        });
+        entry.files.extend(new_files.iter().filter(|(id, _)| *id == entry.id).map(|(_, f)| f.clone()));
+        reopened.push(Arc::new(Segment::open(entry, &core.shelf, &mut arena.io)?));
+    }
+    let mut writer = core.writer();
+    let segments = writer.segments.iter().zip(reopened);
+    let segments = segments.map(|(view, segment)| SegmentView { segment, deletes: view.deletes.clone() }).collect();
+    let applied_lsn = writer.manifest.applied_lsn;
+    commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))
+}
+
+/// Commits changed settings that touch no file.
+pub fn change_settings(core: &Core, change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>) -> Result<()> {
+    let _arena = core.shared.job();
+    let mut config = core.writer().config.clone();
+    change(&mut config)?;
+    change_settings_with(core, config)
+}
+
+fn change_settings_with(core: &Core, config: CollectionConfig) -> Result<()> {
+    crate::schema::check_config(&config)?;
+    let mut writer = core.writer();
+    let (segments, slots) = (writer.segments.clone(), writer.slots.clone());
+    let applied_lsn = writer.manifest.applied_lsn;
+    commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))
+}

@@ -1,0 +1,42 @@
+//! Every bound of the engine in one place.
+
+/// Longest group of the log: one write and one fdatasync. Also the largest point, encoded.
+pub const GROUP_BYTES_MAX: usize = 4 << 20;
+/// Largest payload of one point, JSON text.
+pub const PAYLOAD_BYTES_MAX: usize = 2 << 20;
+/// Largest dimension of a vector.
+pub const DIM_MAX: usize = 65_536;
+/// Named vectors of one collection: a row's presence is one 64-bit mask.
+pub const VECTORS_MAX: usize = 64;
+/// Payload indexes of one collection.
+pub const FIELD_INDEXES_MAX: usize = 256;
+/// Updates that wait in one collection's queue.
+pub const QUEUE_OPS_MAX: usize = 4_096;
+/// Searches that wait for a slot.
+pub const SEARCH_QUEUE_MAX: usize = 1_024;
+/// Length of a log file; one larger group gets a file of its own size.
+pub const LOG_FILE_BYTES: u64 = 8 << 20;
+/// Log bytes of one collection after which its buffer is flushed even when it isn't full.
+pub const LOG_BYTES_MAX: u64 = 64 << 20;
+/// Chunk of a write buffer's arena.
+pub const BUFFER_CHUNK_BYTES: usize = 64 << 10;
+/// Chunks of one write buffer at most.
+pub const BUFFER_CHUNKS_MAX: usize = 256;
+/// What a row of the write buffer costs beside its bytes: id map entry and row directory.
+pub const BUFFER_ROW_OVERHEAD: u64 = 96;
+/// Segments of about the same size that are merged into one.
+pub const MERGE_FANIN: usize = 4;
+/// Share of deleted rows above which a segment is rewritten alone.
+pub const REWRITE_DELETED_SHARE: f64 = 0.2;
+/// Segments below this many rows aren't rewritten for their deletes alone.
+pub const REWRITE_ROWS_MIN: u32 = 1_000;
+/// Pending bytes of a segment file before they are appended.
+pub const SINK_BYTES: usize = 256 << 10;
+/// Sorted runs merged at once.
+pub const SORT_RUNS_MAX: usize = 64;
+/// kB of vectors in a segment from which it gets an approximate index (`indexing_threshold` unset).
+pub const INDEXING_THRESHOLD_KB: usize = 10_000;
+/// Free disk below which upserts answer 507; deletes still work.
+pub const DISK_FREE_MIN: u64 = 64 << 20;
+/// Most hits of one search (limit + offset) and most points of one page.
+pub const LIMIT_MAX: usize = 1 << 20;

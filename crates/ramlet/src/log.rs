@@ -1,0 +1,314 @@
+//! The log of one collection: what makes an acknowledged change survive.
+//!
+//! A group of changes is one record, so that a torn group can never be followed by a valid record: the next group is written only
+//! after this one was synced. Files are named by their first group (`log-%020d`) and reused: a reused file keeps an older
+//! header until its new one is synced, and is known by it.
+
+use std::sync::Arc;
+
+use ramlet_format::log::{self, Decoded, LogHeader, Tail};
+use ramlet_io::{IoErrorKind, LogFile, PAGE, Storage};
+
+use crate::error::{Error, Result};
+use crate::limits::LOG_FILE_BYTES;
+
+const PREFIX: &str = "log-";
+const KIND_GROUP: u8 = 1;
+
+/// A log file that will get no more groups.
+#[derive(Debug, Clone)]
+struct Closed {
+    name: String,
+    last_lsn: u64,
+    bytes: u64,
+}
+
+/// The open log. Every method that fails leaves it unusable: the caller stops writing (DESIGN section 5).
+pub struct Log {
+    storage: Arc<dyn Storage>,
+    file: Box<dyn LogFile>,
+    name: String,
+    salt: u64,
+    offset: u64,
+    /// Of the last group that was written and synced.
+    last_lsn: u64,
+    closed: Vec<Closed>,
+    /// Files of standard length to take again.
+    spare: Vec<String>,
+    record: Vec<u8>,
+}
+
+fn file_name(first_lsn: u64) -> String {
+    format!("{PREFIX}{first_lsn:020}")
+}
+
+fn first_lsn_of(name: &str) -> Option<u64> {
+    name.strip_prefix(PREFIX).filter(|digits| digits.len() == 20)?.parse().ok()
+}
+
+/// Whether a file of this name is a log's.
+pub fn is_log_name(name: &str) -> bool {
+    first_lsn_of(name).is_some()
+}
+
+impl Log {
+    /// A new log whose first group will be `first_lsn`.
+    pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, salt: u64) -> Result<Log> {
+        let name = file_name(first_lsn);
+        let mut file = storage.create_log(&name, LOG_FILE_BYTES)?;
+        start_file(file.as_mut(), salt, first_lsn)?;
+        storage.sync_dir()?;
+        Ok(Log {
+            storage,
+            file,
+            name,
+            salt,
+            offset: PAGE as u64,
+            last_lsn: first_lsn - 1,
+            closed: Vec::new(),
+            spare: Vec::new(),
+            record: Vec::new(),
+        })
+    }
+
+    /// Replays all groups after `applied_lsn` in order, repairs a torn tail, and goes on in the last file.
+    /// Corruption and gaps are refused with file and offset.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        applied_lsn: u64,
+        salt: u64,
+        group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<Log> {
+        let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
+        names.sort_unstable();
+        storage.sync_dir()?;
+        let mut closed: Vec<Closed> = Vec::new();
+        let mut spare = Vec::new();
+        let mut tail: Option<(Box<dyn LogFile>, Closed, u64, u64)> = None;
+        let mut last_lsn = applied_lsn;
+        for name in names {
+            let mut file = storage.open_log(&name)?;
+            file.sync()?;
+            let first = first_lsn_of(&name).unwrap_or_default();
+            let Some(header) = read_header(file.as_ref(), &name)?.filter(|h| h.first_lsn == first) else {
+                // Its header was never synced: nothing in it was acknowledged.
+                spare.push(name);
+                continue;
+            };
+            if first > last_lsn + 1 {
+                let why = format!("{name}: log starts at group {first}, group {} is missing", last_lsn + 1);
+                return Err(Error::corrupt(why));
+            }
+            let scan = Scan { file: file.as_ref(), name: &name, salt: header.salt, first };
+            let (end, last) = scan.replay(applied_lsn, &mut last_lsn, group)?;
+            if let Some((_, before, _, _)) = tail.take() {
+                closed.push(before);
+            }
+            let bytes = file.len();
+            tail = Some((file, Closed { name, last_lsn: last, bytes }, end, header.salt));
+        }
+        let Some((mut file, current, offset, file_salt)) = tail else {
+            for name in spare {
+                storage.remove(&name)?;
+            }
+            return Log::create(storage, applied_lsn + 1, salt);
+        };
+        clear_tail(file.as_mut(), offset)?;
+        let mut log = Log {
+            storage,
+            file,
+            name: current.name,
+            salt: file_salt,
+            offset,
+            last_lsn,
+            closed,
+            spare: Vec::new(),
+            record: Vec::new(),
+        };
+        for name in spare {
+            log.storage.remove(&name)?;
+        }
+        log.release(applied_lsn)?;
+        Ok(log)
+    }
+
+    pub fn last_lsn(&self) -> u64 {
+        self.last_lsn
+    }
+
+    /// Writes and syncs one group. When it returns, the group is durable.
+    pub fn commit(&mut self, payload: &[u8], salt: u64) -> Result<u64> {
+        let lsn = self.last_lsn + 1;
+        let bytes = (log::HEADER_BYTES + payload.len()) as u64;
+        if self.offset + bytes > self.file.len() {
+            self.rotate(lsn, bytes, salt)?;
+        }
+        self.record.clear();
+        log::encode(&mut self.record, self.salt, lsn, self.last_lsn, KIND_GROUP, payload);
+        self.file.write_at(&self.record, self.offset)?;
+        self.file.sync()?;
+        self.offset += self.record.len() as u64;
+        self.last_lsn = lsn;
+        if self.record.capacity() > 1 << 20 {
+            self.record = Vec::new();
+        }
+        Ok(lsn)
+    }
+
+    /// Bytes of all files that hold groups.
+    pub fn bytes(&self) -> u64 {
+        self.offset + self.closed.iter().map(|c| c.bytes).sum::<u64>()
+    }
+
+    /// Takes files out of use whose groups are all at or below `applied_lsn`.
+    pub fn release(&mut self, applied_lsn: u64) -> Result<()> {
+        let (done, keep): (Vec<_>, Vec<_>) = self.closed.drain(..).partition(|c| c.last_lsn <= applied_lsn);
+        self.closed = keep;
+        for file in done {
+            if file.bytes == LOG_FILE_BYTES && self.spare.len() < 2 {
+                self.spare.push(file.name);
+            } else {
+                self.storage.remove(&file.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on in a fresh file, so that the groups up to now can be released as a whole.
+    pub fn cut(&mut self, salt: u64) -> Result<()> {
+        if self.offset > PAGE as u64 { self.rotate(self.last_lsn + 1, 0, salt) } else { Ok(()) }
+    }
+
+    fn rotate(&mut self, first_lsn: u64, record_bytes: u64, salt: u64) -> Result<()> {
+        let name = file_name(first_lsn);
+        let needed = PAGE as u64 + record_bytes;
+        let mut file = match self.spare.pop() {
+            Some(old) if needed <= LOG_FILE_BYTES => {
+                self.storage.rename(&old, &name)?;
+                self.storage.open_log(&name)?
+            }
+            other => {
+                self.spare.extend(other);
+                self.storage.create_log(&name, needed.next_multiple_of(PAGE as u64).max(LOG_FILE_BYTES))?
+            }
+        };
+        start_file(file.as_mut(), salt, first_lsn)?;
+        self.storage.sync_dir()?;
+        let bytes = self.file.len();
+        let old = std::mem::replace(&mut self.name, name);
+        self.closed.push(Closed { name: old, last_lsn: self.last_lsn, bytes });
+        (self.file, self.salt, self.offset) = (file, salt, PAGE as u64);
+        Ok(())
+    }
+}
+
+fn start_file(file: &mut dyn LogFile, salt: u64, first_lsn: u64) -> Result<()> {
+    file.write_at(&LogHeader { salt, first_lsn }.encode(), 0)?;
+    Ok(file.sync()?)
+}
+
+/// `None`: zeros, a file whose header was never written.
+fn read_header(file: &dyn LogFile, name: &str) -> Result<Option<LogHeader>> {
+    let mut page = vec![0; PAGE];
+    file.read_at(&mut page, 0)?;
+    if page.iter().all(|&b| b == 0) {
+        return Ok(None);
+    }
+    LogHeader::decode(&page).map(Some).map_err(|e| Error::corrupt(format!("{name}: log header: {e}")))
+}
+
+/// Makes an end of the log out of a torn group. Clearing its header is enough: what lies behind is no record of its own.
+fn clear_tail(file: &mut dyn LogFile, offset: u64) -> Result<()> {
+    let mut header = [0; log::HEADER_BYTES];
+    let n = header.len().min((file.len() - offset) as usize);
+    file.read_at(&mut header[..n], offset)?;
+    if header[..n].iter().any(|&b| b != 0) {
+        file.write_at(&[0; log::HEADER_BYTES][..n], offset)?;
+        file.sync()?;
+    }
+    Ok(())
+}
+
+/// One pass over a file's records.
+struct Scan<'a> {
+    file: &'a dyn LogFile,
+    name: &'a str,
+    salt: u64,
+    first: u64,
+}
+
+impl Scan<'_> {
+    /// Returns where the next record goes, and the last group of this file.
+    fn replay(
+        &self,
+        applied_lsn: u64,
+        last_lsn: &mut u64,
+        group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<(u64, u64)> {
+        let mut window = Window { file: self.file, start: PAGE as u64, bytes: Vec::new() };
+        let mut last = self.first - 1;
+        let mut durable = 0;
+        loop {
+            match log::decode(&window.bytes, self.salt) {
+                Decoded::NeedMore(needed) if window.fill(needed)? => continue,
+                Decoded::Record(record) if record.lsn == last + 1 => {
+                    last = record.lsn;
+                    durable = durable.max(record.durable_lsn);
+                    if record.lsn > applied_lsn {
+                        group(record.lsn, record.payload)?;
+                        *last_lsn = record.lsn;
+                    } else {
+                        *last_lsn = (*last_lsn).max(record.lsn);
+                    }
+                    let size = record.size;
+                    window.advance(size);
+                }
+                _ => break,
+            }
+        }
+        let end = window.start;
+        match log::judge_tail(last, durable, end, self.find_later(end)?) {
+            Tail::Clean | Tail::Torn { .. } => Ok((end, last)),
+            Tail::Corrupt { at, why } => Err(Error::corrupt(format!("{} at byte {at}: {why}", self.name))),
+        }
+    }
+
+    /// A valid record of this file's salt behind `from`.
+    fn find_later(&self, from: u64) -> Result<Option<(u64, u64, u64)>> {
+        let mut bytes = vec![0; (self.file.len() - from) as usize];
+        self.file.read_at(&mut bytes, from)?;
+        Ok(log::find_valid_after(&bytes, self.salt).map(|(at, lsn, durable)| (from + at as u64, lsn, durable)))
+    }
+}
+
+/// A stretch of the file in memory, from the next record on.
+struct Window<'a> {
+    file: &'a dyn LogFile,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window<'_> {
+    /// Reads until `needed` bytes are there; false when the file ends before.
+    fn fill(&mut self, needed: usize) -> Result<bool> {
+        let have = self.bytes.len();
+        let left = self.file.len() - self.start;
+        if needed as u64 > left || needed <= have {
+            return Ok(false);
+        }
+        let target = (needed.max(256 << 10) as u64).min(left) as usize;
+        self.bytes.resize(target, 0);
+        self.file.read_at(&mut self.bytes[have..], self.start + have as u64)?;
+        Ok(true)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.bytes.drain(..bytes);
+        self.start += bytes as u64;
+    }
+}
+
+/// Whether an error of the storage says that the disk is full.
+pub fn is_no_space(e: &ramlet_io::IoError) -> bool {
+    e.kind == IoErrorKind::NoSpace
+}

@@ -1,0 +1,78 @@
+//! The maintenance thread: looks for what is due and does one thing at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::core::Core;
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs;
+use crate::limits::LOG_BYTES_MAX;
+use crate::shared::Shared;
+
+/// Runs until the engine closes.
+pub fn run(shared: &Shared) {
+    while shared.wait_due() {
+        while !shared.is_closed() && step(shared) {}
+    }
+}
+
+/// Does the most urgent thing; false when nothing is due.
+fn step(shared: &Shared) -> bool {
+    let cores: Vec<Arc<Core>> =
+        shared.live_collections().into_iter().filter(|c| !c.dropped.load(Ordering::Acquire)).collect();
+    if let Some(core) = cores.iter().find(|core| core.writer().frozen.is_some()) {
+        return report(core, jobs::flush(core).map(|()| true));
+    }
+    if shared.room_wanted.swap(false, Ordering::AcqRel) && freeze_largest(&cores) {
+        return true;
+    }
+    for core in &cores {
+        if core.writer().log_bytes() > LOG_BYTES_MAX && freeze(core) {
+            return true;
+        }
+    }
+    cores.iter().any(|core| report(core, jobs::merge(core)))
+}
+
+/// A failed job is shown in the collection's status and tried again when something else becomes due.
+fn report(core: &Core, result: Result<bool>) -> bool {
+    match result {
+        Ok(did) => did,
+        Err(e) => {
+            if e.kind() != ErrorKind::WritesStopped {
+                tracing::error!(collection = %core.id, error = %e, "a background job failed");
+            }
+            false
+        }
+    }
+}
+
+fn freeze(core: &Core) -> bool {
+    let mut writer = core.writer();
+    if writer.frozen.is_some() || writer.active.is_empty() && writer.log_bytes() <= LOG_BYTES_MAX {
+        return false;
+    }
+    let frozen = writer.check_writable().and_then(|()| writer.freeze(core.shared.salt()));
+    core.publish(&writer);
+    report(core, frozen.map(|()| true))
+}
+
+/// Someone waits for room: the collection that holds most gives it.
+fn freeze_largest(cores: &[Arc<Core>]) -> bool {
+    let largest = cores.iter().max_by_key(|core| core.writer().active.bytes());
+    largest.is_some_and(|core| freeze(core))
+}
+
+/// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
+pub fn settle(core: &Core) -> Result<()> {
+    loop {
+        if core.dropped.load(Ordering::Acquire) {
+            return Err(Error::not_found("Not found: the collection was deleted"));
+        }
+        if core.writer().frozen.is_some() {
+            jobs::flush(core)?;
+        } else if !jobs::merge(core)? {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Which rows of a segment match a filter: payload indexes first, payloads where they must.
+
+use ramlet_io::IoContext;
+use ramlet_memory::AnonBuf;
+use roaring::RoaringBitmap;
+
+use crate::error::Result;
+use crate::filter::index::{FieldIndexes, KeyRange, resolve};
+use crate::filter::CompiledFilter;
+use crate::schema::Schema;
+use crate::segment::SegmentView;
+use crate::types::{FieldKind, PointId};
+use crate::view::{Place, SegmentRow, View};
+
+/// A segment's payload indexes, with what reading them needs.
+pub struct SegmentIndexes<'a> {
+    pub schema: &'a Schema,
+    pub view: &'a SegmentView,
+    pub io: &'a mut IoContext,
+    pub buf: &'a mut AnonBuf,
+}
+
+impl FieldIndexes for SegmentIndexes<'_> {
+    fn kind(&self, field: &str) -> Option<FieldKind> {
+        let field = self.schema.field(field)?;
+        self.view.segment.field(field.slot).map(|_| field.kind)
+    }
+
+    fn scan(&mut self, field: &str, range: &KeyRange, out: &mut RoaringBitmap) -> Result<()> {
+        let Some(table) = self.schema.field(field).and_then(|f| self.view.segment.field(f.slot)) else {
+            return Ok(());
+        };
+        table.from(&range.from, self.io, self.buf, &mut |value, row| {
+            let within = value < range.to.as_slice();
+            if within {
+                out.insert(row);
+            }
+            within
+        })
+    }
+
+    fn estimate(&mut self, field: &str, range: &KeyRange) -> Result<u64> {
+        let table = self.schema.field(field).and_then(|f| self.view.segment.field(f.slot));
+        Ok(table.map_or(0, |table| table.estimate(&range.from, &range.to)))
+    }
+
+    fn rows(&self) -> u32 {
+        self.view.segment.rows()
+    }
+
+    fn lookup_ids(&mut self, ids: &[PointId], out: &mut RoaringBitmap) -> Result<()> {
+        for &id in ids {
+            out.extend(self.view.segment.find(id, self.io, self.buf)?);
+        }
+        Ok(())
+    }
+}
+
+/// What the indexes of a segment say of a filter.
+pub struct Candidates {
+    /// `None`: any row may match. May name deleted rows.
+    pub rows: Option<RoaringBitmap>,
+    /// Whether a candidate still has to be checked against the filter.
+    pub recheck: bool,
+}
+
+pub fn candidates(
+    schema: &Schema,
+    view: &SegmentView,
+    filter: Option<&CompiledFilter>,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<Candidates> {
+    let Some(filter) = filter else { return Ok(Candidates { rows: None, recheck: false }) };
+    let resolved = resolve(filter, &mut SegmentIndexes { schema, view, io, buf })?;
+    Ok(Candidates { rows: resolved.bitmap, recheck: !resolved.exact })
+}
+
+/// Live rows that match, all checked.
+pub fn matching_rows(
+    schema: &Schema,
+    view: &SegmentView,
+    filter: Option<&CompiledFilter>,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<RoaringBitmap> {
+    let Candidates { rows, recheck } = candidates(schema, view, filter, io, buf)?;
+    let Some(filter) = filter.filter(|_| recheck) else {
+        let mut rows = rows.unwrap_or_else(|| {
+            let mut all = RoaringBitmap::new();
+            all.insert_range(0..view.segment.rows());
+            all
+        });
+        for row in view.deletes.iter() {
+            rows.remove(row);
+        }
+        return Ok(rows);
+    };
+    let mut matching = RoaringBitmap::new();
+    match rows {
+        Some(rows) => {
+            for row in rows.iter().filter(|&row| !view.deletes.contains(row)) {
+                if row_matches(schema, view, row, filter, io, buf)? {
+                    matching.insert(row);
+                }
+            }
+        }
+        None => scan_payloads(schema, view, filter, io, buf, &mut matching)?,
+    }
+    Ok(matching)
+}
+
+/// Checks every live row, reading the payloads in order.
+fn scan_payloads(
+    schema: &Schema,
+    view: &SegmentView,
+    filter: &CompiledFilter,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+    matching: &mut RoaringBitmap,
+) -> Result<()> {
+    let needs_id = filter.needs_id();
+    let mut unsure = Vec::new();
+    view.segment.for_each_payload(io, &mut |row, payload| {
+        if view.deletes.contains(row) {
+            return Ok(());
+        }
+        if needs_id {
+            unsure.push(row);
+        } else if filter.matches(&SegmentRow { id: PointId::Num(0), payload, row, schema, view }) {
+            matching.insert(row);
+        }
+        Ok(())
+    })?;
+    for row in unsure {
+        if row_matches(schema, view, row, filter, io, buf)? {
+            matching.insert(row);
+        }
+    }
+    Ok(())
+}
+
+/// Checks one row: a read of its payload, and of its id where the filter asks for it.
+pub fn row_matches(
+    schema: &Schema,
+    view: &SegmentView,
+    row: u32,
+    filter: &CompiledFilter,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<bool> {
+    let id = if filter.needs_id() { view.segment.row_id(row, io, buf)?.0 } else { PointId::Num(0) };
+    let payload = view.segment.payload(row, io, buf)?;
+    Ok(filter.matches(&SegmentRow { id, payload, row, schema, view }))
+}
+
+pub fn place_matches(
+    view: &View,
+    place: Place,
+    filter: &CompiledFilter,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<bool> {
+    match place {
+        Place::Buffer { index, row } => Ok(filter.matches(&view.buffers[index as usize].buffer.row(row))),
+        Place::Segment { index, row } => {
+            row_matches(&view.schema, &view.segments[index as usize], row, filter, io, buf)
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Opening a collection: the newest manifest, its segments, then the log from there on.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex};
+
+use arc_swap::ArcSwap;
+use ramlet_format::manifest::Manifest;
+use ramlet_memory::Consumer;
+
+use crate::buffer::BufferWriter;
+use crate::core::Core;
+use crate::deletes::DeleteSet;
+use crate::error::{Error, Result};
+use crate::groups::apply_group;
+use crate::jobs::Settings;
+use crate::log::Log;
+use crate::schema::{Schema, Slots, check_config};
+use crate::segment::{Segment, SegmentView, Shelf, read_deletes};
+use crate::shared::Shared;
+use crate::store;
+use crate::types::CollectionConfig;
+use crate::writer::{Lookup, Writer};
+
+/// What a collection is opened with.
+pub struct Parts {
+    pub id: String,
+    pub shelf: Shelf,
+    pub shared: Arc<Shared>,
+    pub updates: Consumer,
+    pub buffers: Consumer,
+}
+
+/// A new collection in an empty directory: its log, then its first manifest.
+pub fn create(parts: Parts, config: CollectionConfig) -> Result<Core> {
+    check_config(&config)?;
+    let slots = Slots::for_config(&config);
+    let settings = Settings { config, slots, operation: 0 };
+    let log = Log::create(parts.shelf.storage.clone(), 1, parts.shared.salt())?;
+    let manifest = Manifest {
+        number: 1,
+        collection: parts.id.clone(),
+        applied_lsn: 0,
+        next_segment: 1,
+        config: serde_json::to_value(&settings).map_err(|e| Error::bad_input(e.to_string()))?,
+        segments: Vec::new(),
+        logs: Vec::new(),
+    };
+    let core = assemble(parts, settings, Vec::new(), manifest)?;
+    {
+        let mut writer = core.writer();
+        writer.log = Some(log);
+        match store::commit(core.shelf.storage.as_ref(), &writer.manifest) {
+            Ok(()) => {}
+            Err(store::CommitError::Before(e) | store::CommitError::Unknown(e)) => return Err(e),
+        }
+    }
+    Ok(core)
+}
+
+/// Opens what is there: corruption is refused with file and place.
+pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
+    let storage = parts.shelf.storage.clone();
+    let manifest = store::newest_manifest(storage.as_ref())?
+        .ok_or_else(|| Error::corrupt(format!("{}: no manifest", storage.location())))?;
+    if manifest.collection != parts.id {
+        let why = format!("{}: its manifest is of collection {}", storage.location(), manifest.collection);
+        return Err(Error::corrupt(why));
+    }
+    let settings: Settings = serde_json::from_value(manifest.config.clone())
+        .map_err(|e| Error::corrupt(format!("{}: manifest {}: {e}", storage.location(), manifest.number)))?;
+    store::remove_orphans(storage.as_ref(), &manifest)?;
+    let mut segments = Vec::with_capacity(manifest.segments.len());
+    for entry in &manifest.segments {
+        let segment = Segment::open(entry.clone(), &parts.shelf, &mut lookup.io)?;
+        let deletes = match &entry.deletes {
+            Some(file) => DeleteSet::from_bitmap(&read_deletes(&parts.shelf, file, entry.rows)?),
+            None => DeleteSet::default(),
+        };
+        segments.push(SegmentView { segment: Arc::new(segment), deletes });
+    }
+    let applied_lsn = manifest.applied_lsn;
+    let core = assemble(parts, settings, segments, manifest)?;
+    let log = Log::open(storage, applied_lsn, core.shared.salt(), &mut |lsn, group| {
+        let (mut writer, result) = apply_group(&core, core.writer(), group, lookup);
+        result?;
+        writer.applied_lsn = lsn;
+        Ok(())
+    })?;
+    {
+        let mut writer = core.writer();
+        writer.log = Some(log);
+        core.publish(&writer);
+        if writer.frozen.is_some() {
+            core.shared.wake_maintenance();
+        }
+        writer.applied_lsn = writer.log.as_ref().map_or(applied_lsn, Log::last_lsn);
+    }
+    Ok(core)
+}
+
+fn assemble(
+    parts: Parts,
+    settings: Settings,
+    segments: Vec<SegmentView>,
+    manifest: Manifest,
+) -> Result<Core> {
+    let schema = Arc::new(Schema::new(&settings.config, &settings.slots)?);
+    let writer = Writer {
+        log: None,
+        active: BufferWriter::new(schema.clone(), &parts.buffers)?,
+        spare: Some(BufferWriter::new(schema.clone(), &parts.buffers)?),
+        frozen: None,
+        segments,
+        applied_lsn: manifest.applied_lsn,
+        manifest,
+        config: settings.config,
+        slots: settings.slots,
+        schema,
+        operation: settings.operation,
+        stopped: None,
+        buffers: parts.buffers,
+    };
+    let view = ArcSwap::from_pointee(writer.view());
+    Ok(Core {
+        id: parts.id,
+        shelf: parts.shelf,
+        shared: parts.shared,
+        updates: parts.updates,
+        view,
+        queue: Mutex::default(),
+        writer: Mutex::new(writer),
+        flushed: Condvar::new(),
+        dropped: AtomicBool::new(false),
+        job_error: Mutex::default(),
+        jobs: AtomicU64::new(0),
+    })
+}

@@ -1,0 +1,150 @@
+//! What the rows of a collection consist of: the settings, resolved once for the hot paths.
+
+use std::collections::BTreeMap;
+
+use ramlet_index::{Element, Metric};
+
+use crate::error::{Error, Result};
+use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, VECTORS_MAX};
+use crate::types::{CollectionConfig, Datatype, Distance, FieldKind};
+
+/// A dense vector: its place in the presence mask, and how its rows look.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VectorField {
+    pub name: String,
+    /// Bit of the presence mask and part of the file names; never used again after a drop.
+    pub slot: u16,
+    pub dim: usize,
+    pub metric: Metric,
+    pub element: Element,
+    pub on_disk: Option<bool>,
+}
+
+impl VectorField {
+    pub fn row_bytes(&self) -> usize {
+        self.dim * self.element.bytes()
+    }
+}
+
+/// A payload index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PayloadField {
+    pub path: String,
+    pub slot: u16,
+    pub kind: FieldKind,
+}
+
+/// The settings of a collection, resolved.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Schema {
+    pub vectors: Vec<VectorField>,
+    pub fields: Vec<PayloadField>,
+}
+
+/// Slots by name, kept in the manifest beside the settings: a name that comes back gets a new slot.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Slots {
+    pub vectors: BTreeMap<String, u16>,
+    pub fields: BTreeMap<String, u16>,
+    pub next_field: u16,
+}
+
+impl Slots {
+    /// Gives every vector of a new collection its slot.
+    pub fn for_config(config: &CollectionConfig) -> Slots {
+        let mut slots = Slots::default();
+        for (slot, name) in config.vectors.keys().enumerate() {
+            slots.vectors.insert(name.clone(), slot as u16);
+        }
+        for path in config.payload_schema.keys() {
+            slots.take_field(path);
+        }
+        slots
+    }
+
+    pub fn take_field(&mut self, path: &str) -> u16 {
+        let slot = self.next_field;
+        self.next_field += 1;
+        self.fields.insert(path.to_string(), slot);
+        slot
+    }
+}
+
+impl Schema {
+    pub fn new(config: &CollectionConfig, slots: &Slots) -> Result<Schema> {
+        let mut schema = Schema::default();
+        for (name, params) in &config.vectors {
+            let slot =
+                *slots.vectors.get(name).ok_or_else(|| Error::corrupt(format!("vector `{name}` has no slot")))?;
+            schema.vectors.push(VectorField {
+                name: name.clone(),
+                slot,
+                dim: params.size,
+                metric: metric(params.distance),
+                element: element(params.datatype.unwrap_or_default()),
+                on_disk: params.on_disk,
+            });
+        }
+        schema.vectors.sort_by_key(|v| v.slot);
+        for (path, index) in &config.payload_schema {
+            let slot = *slots
+                .fields
+                .get(path)
+                .ok_or_else(|| Error::corrupt(format!("payload index `{path}` has no slot")))?;
+            schema.fields.push(PayloadField { path: path.clone(), slot, kind: index.kind });
+        }
+        Ok(schema)
+    }
+
+    pub fn vector(&self, name: &str) -> Result<&VectorField> {
+        self.vectors.iter().find(|v| v.name == name).ok_or_else(|| {
+            Error::bad_input(match name {
+                "" => "Wrong input: Not existing vector name error: the collection has no default vector".to_string(),
+                _ => format!("Wrong input: Not existing vector name error: {name}"),
+            })
+        })
+    }
+
+    pub fn by_slot(&self, slot: u16) -> Option<&VectorField> {
+        self.vectors.iter().find(|v| v.slot == slot)
+    }
+
+    pub fn field(&self, path: &str) -> Option<&PayloadField> {
+        self.fields.iter().find(|f| f.path == path)
+    }
+}
+
+/// Refuses settings that no collection can have.
+pub fn check_config(config: &CollectionConfig) -> Result<()> {
+    if config.vectors.len() > VECTORS_MAX {
+        let n = config.vectors.len();
+        return Err(Error::bad_input(format!("{n} named vectors; at most {VECTORS_MAX} are possible")));
+    }
+    if config.payload_schema.len() > FIELD_INDEXES_MAX {
+        let n = config.payload_schema.len();
+        return Err(Error::bad_input(format!("{n} payload indexes; at most {FIELD_INDEXES_MAX} are possible")));
+    }
+    for (name, v) in &config.vectors {
+        if v.size == 0 || v.size > DIM_MAX {
+            return Err(Error::bad_input(format!("vector `{name}`: size {} is not in 1..={DIM_MAX}", v.size)));
+        }
+    }
+    Ok(())
+}
+
+fn metric(distance: Distance) -> Metric {
+    match distance {
+        Distance::Cosine => Metric::Cosine,
+        Distance::Dot => Metric::Dot,
+        Distance::Euclid => Metric::Euclid,
+        Distance::Manhattan => Metric::Manhattan,
+    }
+}
+
+fn element(datatype: Datatype) -> Element {
+    match datatype {
+        Datatype::Float32 => Element::F32,
+        Datatype::Float16 => Element::F16,
+        Datatype::Uint8 => Element::U8,
+    }
+}

@@ -1,0 +1,310 @@
+//! Points in order: by id, or by the values of an indexed payload field. And how many there are.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use roaring::RoaringBitmap;
+
+use crate::error::{Error, Result};
+use crate::filter::index::{KeyRange, order_range, order_value, order_values_of};
+use crate::filter::{CompiledFilter, Filter};
+use crate::limits::LIMIT_MAX;
+use crate::lookup::Lookup;
+use crate::matching::{self, Candidates};
+use crate::payload::{Path, Selector};
+use crate::query::{compile, selected_payload, selected_vectors, selector};
+use crate::request::{Direction, OrderBy, ScrollPage, ScrollRequest};
+use crate::segment::SegmentView;
+use crate::types::{OrderValue, PointId, Record, VectorSelector};
+use crate::view::{Place, View};
+
+/// Ids taken from one source at a time.
+const RUN: usize = 256;
+
+pub fn scroll(view: &View, request: &ScrollRequest, lookup: &mut Lookup) -> Result<ScrollPage> {
+    if request.limit == 0 || request.limit > LIMIT_MAX {
+        let limit = request.limit;
+        return Err(Error::bad_input(format!("limit is {limit}, it must be in 1..={LIMIT_MAX}")));
+    }
+    let filter = compile(request.filter.as_ref())?;
+    match &request.order_by {
+        None => by_id(view, request, filter.as_ref(), lookup),
+        Some(_) if request.offset.is_some() => Err(Error::bad_input(
+            "Wrong input: Cannot use an `offset` when using `order_by`. The alternative for paging is to use `order_by.start_from` and a filter to exclude already seen points",
+        )),
+        Some(order) => by_value(view, request, order, filter.as_ref(), lookup),
+    }
+}
+
+/// A segment's part of a filter, resolved once for the whole page.
+struct SegmentFilter<'a> {
+    view: &'a SegmentView,
+    rows: Option<RoaringBitmap>,
+    recheck: bool,
+}
+
+impl SegmentFilter<'_> {
+    fn admits(
+        &self,
+        view: &View,
+        row: u32,
+        filter: Option<&CompiledFilter>,
+        lookup: &mut Lookup,
+    ) -> Result<bool> {
+        if self.view.deletes.contains(row) || self.rows.as_ref().is_some_and(|rows| !rows.contains(row)) {
+            return Ok(false);
+        }
+        match filter.filter(|_| self.recheck) {
+            None => Ok(true),
+            Some(f) => {
+                matching::row_matches(&view.schema, self.view, row, f, &mut lookup.io, &mut lookup.buf)
+            }
+        }
+    }
+}
+
+fn segment_filters<'a>(
+    view: &'a View,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<Vec<SegmentFilter<'a>>> {
+    let of = |segment: &'a SegmentView| {
+        let Candidates { rows, recheck } =
+            matching::candidates(&view.schema, segment, filter, &mut lookup.io, &mut lookup.buf)?;
+        Ok(SegmentFilter { view: segment, rows, recheck })
+    };
+    view.segments.iter().map(of).collect()
+}
+
+/// Ids of one source in ascending order, fetched in runs.
+struct IdRun {
+    source: usize,
+    ids: Vec<(PointId, u32)>,
+    next: usize,
+    /// Where the next run starts; `None`: this was the last.
+    resume: Option<Bound<PointId>>,
+}
+
+impl IdRun {
+    fn refill(&mut self, view: &View, lookup: &mut Lookup) -> Result<()> {
+        let Some(from) = self.resume.take() else { return Ok(()) };
+        self.ids.clear();
+        self.next = 0;
+        match self.source.checked_sub(view.segments.len()) {
+            Some(buffer) => view.buffers[buffer].buffer.ids_from(from, RUN, &mut self.ids),
+            None => {
+                let (start, skip) = match from {
+                    Bound::Unbounded => (None, None),
+                    Bound::Included(id) => (Some(id), None),
+                    Bound::Excluded(id) => (Some(id), Some(id)),
+                };
+                let ids = &mut self.ids;
+                let segment = &view.segments[self.source].segment;
+                segment.ids_from(start, &mut lookup.io, &mut lookup.buf, &mut |id, row| {
+                    if skip != Some(id) {
+                        ids.push((id, row));
+                    }
+                    ids.len() < RUN
+                })?;
+            }
+        }
+        if self.ids.len() == RUN {
+            self.resume = self.ids.last().map(|(id, _)| Bound::Excluded(*id));
+        }
+        Ok(())
+    }
+
+    /// The smallest id not taken yet.
+    fn peek(&mut self, view: &View, lookup: &mut Lookup) -> Result<Option<(PointId, u32)>> {
+        if self.next == self.ids.len() {
+            self.refill(view, lookup)?;
+        }
+        Ok(self.ids.get(self.next).copied())
+    }
+}
+
+fn by_id(
+    view: &View,
+    request: &ScrollRequest,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<ScrollPage> {
+    let filters = segment_filters(view, filter, lookup)?;
+    let start = request.offset.map_or(Bound::Unbounded, Bound::Included);
+    let sources = view.segments.len() + view.buffers.len();
+    let mut runs: Vec<IdRun> =
+        (0..sources).map(|source| IdRun { source, ids: Vec::new(), next: 0, resume: Some(start) }).collect();
+    let payload = selector(&request.with_payload)?;
+    let mut page = ScrollPage::default();
+    loop {
+        let mut least: Option<(PointId, u32, usize)> = None;
+        for (i, run) in runs.iter_mut().enumerate() {
+            if let Some((id, row)) = run.peek(view, lookup)?
+                && least.is_none_or(|(best, _, _)| id < best)
+            {
+                least = Some((id, row, i));
+            }
+        }
+        let Some((id, row, i)) = least else { return Ok(page) };
+        runs[i].next += 1;
+        let Some(place) = admitted(view, &filters, i, row, filter, lookup)? else { continue };
+        if page.points.len() == request.limit {
+            page.next = Some(id);
+            return Ok(page);
+        }
+        page.points.push(record(view, id, place, &payload, &request.with_vectors, lookup)?);
+    }
+}
+
+/// The place of a source's row, if it is live and matches.
+fn admitted(
+    view: &View,
+    filters: &[SegmentFilter<'_>],
+    source: usize,
+    row: u32,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<Option<Place>> {
+    let Some(buffer) = source.checked_sub(view.segments.len()) else {
+        let admitted = filters[source].admits(view, row, filter, lookup)?;
+        return Ok(admitted.then_some(Place::Segment { index: source as u32, row }));
+    };
+    let buffer_view = &view.buffers[buffer];
+    // The id map is newer than the view: rows it doesn't show yet are left out.
+    let admitted = row < buffer_view.len
+        && !buffer_view.deletes.contains(row)
+        && filter.is_none_or(|f| f.matches(&buffer_view.buffer.row(row)));
+    Ok(admitted.then_some(Place::Buffer { index: buffer as u32, row }))
+}
+
+pub(crate) fn record(
+    view: &View,
+    id: PointId,
+    place: Place,
+    payload: &Selector,
+    vectors: &VectorSelector,
+    lookup: &mut Lookup,
+) -> Result<Record> {
+    Ok(Record {
+        id,
+        payload: selected_payload(view, place, payload, lookup)?,
+        vectors: selected_vectors(view, place, vectors, lookup)?,
+        order_value: None,
+    })
+}
+
+/// A value of the field, and whose it is.
+struct Ordered {
+    value: OrderValue,
+    place: Place,
+}
+
+fn compare(a: OrderValue, b: OrderValue) -> Ordering {
+    match (a, b) {
+        (OrderValue::Int(a), OrderValue::Int(b)) => a.cmp(&b),
+        (OrderValue::Float(a), OrderValue::Float(b)) => a.total_cmp(&b),
+        (OrderValue::Int(a), OrderValue::Float(b)) => (a as f64).total_cmp(&b),
+        (OrderValue::Float(a), OrderValue::Int(b)) => a.total_cmp(&(b as f64)),
+    }
+}
+
+/// Of each source the first `limit` that match; then the first `limit` of all. A source's index is read in order,
+/// so this reads no more of it than the page needs.
+fn by_value(
+    view: &View,
+    request: &ScrollRequest,
+    order: &OrderBy,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<ScrollPage> {
+    let descending = order.direction == Direction::Desc;
+    let no_index = || {
+        Error::bad_input(format!(
+            "Wrong input: No range index for `order_by` key: `{}`. Please create one to use `order_by`. Check https://qdrant.tech/documentation/concepts/indexing/#payload-index to see which payload schemas support Range conditions",
+            order.key
+        ))
+    };
+    let field = view.schema.field(&order.key).ok_or_else(no_index)?;
+    let range = order_range(field.kind, order.start_from, descending).ok_or_else(no_index)?;
+    let path = Path::parse(&field.path).map_err(|e| Error::bad_input(format!("order_by key: {e}")))?;
+    let filters = segment_filters(view, filter, lookup)?;
+    let mut found = Vec::new();
+    for (source, segment) in filters.iter().enumerate() {
+        let Some(table) = segment.view.segment.field(field.slot) else { continue };
+        let first = found.len();
+        let mut pages = pages_of(table, &range, descending);
+        let mut block: Vec<(OrderValue, u32)> = Vec::new();
+        while found.len() - first < request.limit
+            && let Some(page) = pages.next()
+        {
+            block.clear();
+            table.block_keys(page, &mut lookup.io, &mut lookup.buf, &mut |key, row| {
+                if range.contains(key) {
+                    block.extend(order_value(field.kind, key).map(|value| (value, row)));
+                }
+            })?;
+            if descending {
+                block.reverse();
+            }
+            for &(value, row) in &block {
+                if segment.admits(view, row, filter, lookup)? {
+                    found.push(Ordered { value, place: Place::Segment { index: source as u32, row } });
+                }
+            }
+        }
+    }
+    for (index, buffer) in view.buffers.iter().enumerate() {
+        for number in buffer.live_rows() {
+            let row = buffer.buffer.row(number);
+            if filter.is_none_or(|f| f.matches(&row)) {
+                order_values_of(field.kind, &path, row.payload, &mut |value| {
+                    if within(value, order) {
+                        found.push(Ordered { value, place: Place::Buffer { index: index as u32, row: number } });
+                    }
+                });
+            }
+        }
+    }
+    found.sort_by(|a, b| if descending { compare(b.value, a.value) } else { compare(a.value, b.value) });
+    let payload = selector(&request.with_payload)?;
+    let mut page = ScrollPage::default();
+    for ordered in found.into_iter().take(request.limit) {
+        let (id, _) = view.id_of(ordered.place, lookup)?;
+        let mut record = record(view, id, ordered.place, &payload, &request.with_vectors, lookup)?;
+        record.order_value = Some(ordered.value);
+        page.points.push(record);
+    }
+    Ok(page)
+}
+
+fn within(value: OrderValue, order: &OrderBy) -> bool {
+    order.start_from.is_none_or(|start| match order.direction {
+        Direction::Asc => compare(value, start).is_ge(),
+        Direction::Desc => compare(value, start).is_le(),
+    })
+}
+
+/// Pages of a table that may hold keys of the range, in the order of the scroll.
+fn pages_of(table: &crate::segment::TableFile, range: &KeyRange, descending: bool) -> Box<dyn Iterator<Item = u64>> {
+    let first = table.index.block_for(&range.from);
+    let end = (table.index.block_for(&range.to) + 1).min(table.index.blocks());
+    if descending { Box::new((first..end).rev()) } else { Box::new(first..end) }
+}
+
+/// How many points match. Not exact: from what the indexes say, without looking at payloads.
+pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Lookup) -> Result<u64> {
+    let Some(filter) = compile(filter)? else { return Ok(view.points()) };
+    let mut total = 0;
+    for segment in &view.segments {
+        total += if exact {
+            let Lookup { io, buf, .. } = lookup;
+            matching::matching_rows(&view.schema, segment, Some(&filter), io, buf)?.len()
+        } else {
+            matching::estimate(&view.schema, segment, &filter, &mut lookup.io, &mut lookup.buf)?
+        };
+    }
+    for buffer in &view.buffers {
+        total += buffer.live_rows().filter(|&row| filter.matches(&buffer.buffer.row(row))).count() as u64;
+    }
+    Ok(total)
+}

@@ -1,0 +1,295 @@
+//! The three shapes of a segment's files, opened: fixed rows, byte records, sorted keys.
+
+use std::sync::Arc;
+
+use ramlet_format::manifest::FileEntry;
+use ramlet_format::records::{RecordsBlock, RecordsIndex};
+use ramlet_format::rows::RowsMeta;
+use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
+use ramlet_format::footer::{Footer, index_payload};
+use ramlet_format::{FormatError, block};
+use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, Storage};
+use ramlet_memory::{AnonBuf, Consumer, Reservation};
+
+use super::names::seed;
+use crate::error::{Error, Result};
+use crate::query::index_error;
+
+/// Pages of one sequential read.
+const RUN_PAGES: u32 = 64;
+
+/// Where a segment's files come from, and what they may keep in RAM.
+#[derive(Clone)]
+pub struct Shelf {
+    pub storage: Arc<dyn Storage>,
+    pub cache: Arc<BlockCache>,
+    /// Fences, filters and bitmaps: a few bytes a block, needed to read at all.
+    pub metadata: Consumer,
+    /// Whole files kept in RAM because they fit.
+    pub pinned: Consumer,
+}
+
+pub(super) fn bad(name: &str, e: FormatError) -> Error {
+    Error::corrupt(format!("{name}: {e}"))
+}
+
+/// A file whose length and footer agree with the manifest.
+struct Opened {
+    file: BlockFile,
+    footer: Footer,
+    seed: u64,
+    name: String,
+}
+
+fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<Opened> {
+    let file = shelf.storage.open(&entry.name)?;
+    if file.len() != entry.bytes || entry.bytes < PAGE as u64 {
+        let found = file.len();
+        let why = format!("{}: {found} bytes, the manifest says {}", entry.name, entry.bytes);
+        return Err(Error::corrupt(why));
+    }
+    let seed = seed(segment, entry.component);
+    let file = BlockFile::new(file, seed, block::verify, Some(shelf.cache.clone()));
+    let last = entry.bytes / PAGE as u64 - 1;
+    let mut buf = AnonBuf::new(PAGE);
+    let page = file.read_run(io, last, 1, 1, &mut buf)?;
+    let footer = Footer::parse(page, seed, last).map_err(|e| bad(&entry.name, e))?;
+    Ok(Opened { file, footer, seed, name: entry.name.clone() })
+}
+
+impl Opened {
+    fn index(&self, io: &mut IoContext) -> Result<Vec<u8>> {
+        let mut buf = AnonBuf::new(PAGE);
+        let pages = self.footer.index_pages;
+        let region = match u32::try_from(pages) {
+            Ok(0) => &[][..],
+            Ok(pages) => self.file.read_run(io, self.footer.index_page, pages, 1, &mut buf)?,
+            Err(_) => return Err(Error::corrupt(format!("{}: index of {pages} pages", self.name))),
+        };
+        index_payload(region, &self.footer, self.seed).map_err(|e| bad(&self.name, e))
+    }
+}
+
+/// Fixed-size rows.
+pub struct RowsFile {
+    pub file: BlockFile,
+    pub meta: RowsMeta,
+    name: String,
+}
+
+impl RowsFile {
+    pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<RowsFile> {
+        let Opened { file, footer, name, .. } = open(shelf, segment, entry, io)?;
+        let meta = RowsMeta::open(&footer).map_err(|e| bad(&name, e))?;
+        Ok(RowsFile { file, meta, name })
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.meta.rows
+    }
+
+    pub fn row_bytes(&self) -> usize {
+        self.meta.layout.row_bytes() as usize
+    }
+
+    /// One row; one read unless cached.
+    pub fn row<'a>(&'a self, row: u64, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
+        if row >= self.meta.rows {
+            return Err(Error::corrupt(format!("{}: row {row} of {}", self.name, self.meta.rows)));
+        }
+        let (page, offset) = self.meta.layout.locate(row);
+        let block = self.file.read(io, page, self.meta.layout.block_pages(), buf)?;
+        Ok(&block[offset..offset + self.row_bytes()])
+    }
+
+    /// Every row in order, read in large pieces past the cache.
+    pub fn for_each(
+        &self,
+        io: &mut IoContext,
+        each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let layout = &self.meta.layout;
+        let blocks_per_run = (RUN_PAGES / layout.block_pages()).max(1);
+        let mut buf = AnonBuf::new((blocks_per_run * layout.block_pages()) as usize * PAGE);
+        let mut row = 0;
+        let (mut page, end) = (0, self.meta.data_pages);
+        while page < end {
+            let pages = (end - page).min(u64::from(blocks_per_run * layout.block_pages())) as u32;
+            let run = self.file.read_run(io, page, pages, layout.block_pages(), &mut buf)?;
+            for block in run.chunks_exact(layout.block_pages() as usize * PAGE) {
+                let here = (self.meta.rows - row).min(u64::from(layout.rows_per_block()));
+                for bytes in block.chunks_exact(self.row_bytes()).take(here as usize) {
+                    each(row, bytes)?;
+                    row += 1;
+                }
+            }
+            page += u64::from(pages);
+        }
+        Ok(())
+    }
+}
+
+/// Fixed-size rows, for a vector index.
+pub fn open_index_rows(
+    shelf: &Shelf,
+    segment: u64,
+    entry: &FileEntry,
+    io: &mut IoContext,
+) -> Result<ramlet_index::RowsFile> {
+    let RowsFile { file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
+    ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(index_error)
+}
+
+/// Byte strings by row.
+pub struct RecordsFile {
+    file: BlockFile,
+    index: RecordsIndex,
+    name: String,
+    _heap: Reservation,
+}
+
+impl RecordsFile {
+    pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<RecordsFile> {
+        let opened = open(shelf, segment, entry, io)?;
+        let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
+        let payload = opened.index(io)?;
+        let index = RecordsIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
+        Ok(RecordsFile { file: opened.file, index, name: opened.name, _heap: heap })
+    }
+
+    /// One record; one read unless cached.
+    pub fn borrow<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
+        let at = self.index.locate(row).ok_or_else(|| Error::corrupt(format!("{}: no row {row}", self.name)))?;
+        let block = self.file.read(io, at.page, at.pages, buf)?;
+        let block = RecordsBlock::parse(block).map_err(|e| bad(&self.name, e))?;
+        block.get((row - at.first_row) as usize).map_err(|e| bad(&self.name, e))
+    }
+
+    /// Every record in order.
+    pub fn for_each(
+        &self,
+        io: &mut IoContext,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut buf = AnonBuf::new(RUN_PAGES as usize * PAGE);
+        let mut blocks = self.index.blocks().peekable();
+        let mut wave = Vec::with_capacity(RUN_PAGES as usize);
+        while blocks.peek().is_some() {
+            wave.clear();
+            let mut pages = 0;
+            while let Some(at) = blocks.next_if(|at| wave.is_empty() || pages + at.pages <= RUN_PAGES) {
+                pages += at.pages;
+                wave.push(at);
+            }
+            // Adjacent blocks of one page each are one sequential read; a long record stands alone.
+            if wave.iter().all(|at| at.pages == 1) {
+                let run = self.file.read_run(io, wave[0].page, pages, 1, &mut buf)?;
+                for (at, bytes) in wave.iter().zip(run.chunks_exact(PAGE)) {
+                    self.each_of_block(at.first_row, bytes, each)?;
+                }
+            } else {
+                for at in &wave {
+                    let bytes = self.file.read_run(io, at.page, at.pages, at.pages, &mut buf)?;
+                    self.each_of_block(at.first_row, bytes, each)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn each_of_block(
+        &self,
+        first_row: u32,
+        bytes: &[u8],
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let block = RecordsBlock::parse(bytes).map_err(|e| bad(&self.name, e))?;
+        for i in 0..block.len() {
+            each(first_row + i as u32, block.get(i).map_err(|e| bad(&self.name, e))?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Sorted keys, each ending in a row number.
+pub struct TableFile {
+    file: BlockFile,
+    pub index: SortedIndex,
+    name: String,
+    _heap: Reservation,
+}
+
+/// A table key without its row number, and the row.
+pub fn split_row(key: &[u8]) -> Option<(&[u8], u32)> {
+    let (value, row) = key.split_last_chunk::<4>()?;
+    Some((value, u32::from_be_bytes(*row)))
+}
+
+impl TableFile {
+    pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<TableFile> {
+        let opened = open(shelf, segment, entry, io)?;
+        let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
+        let payload = opened.index(io)?;
+        let index = SortedIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
+        Ok(TableFile { file: opened.file, index, name: opened.name, _heap: heap })
+    }
+
+    /// Calls `each(value, row)` for the keys from `from` on, until it returns false. Reads one block at a time.
+    pub fn from(
+        &self,
+        from: &[u8],
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(&[u8], u32) -> bool,
+    ) -> Result<()> {
+        let mut page = self.index.block_for(from);
+        let mut key = Vec::with_capacity(64);
+        let mut first = true;
+        while page < self.index.blocks() {
+            let block = SortedBlock::parse(self.file.read(io, page, 1, buf)?).map_err(|e| bad(&self.name, e))?;
+            let mut cursor = SortedCursor::new(block, &mut key);
+            if std::mem::take(&mut first) {
+                cursor.seek(from).map_err(|e| bad(&self.name, e))?;
+            }
+            while let Some(key) = cursor.next().map_err(|e| bad(&self.name, e))? {
+                let (value, row) =
+                    split_row(key).ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
+                if !each(value, row) {
+                    return Ok(());
+                }
+            }
+            page += 1;
+        }
+        Ok(())
+    }
+
+    /// The keys of one block, in order: (value, row) pairs appended to `out` as (end of value in `bytes`, row).
+    pub fn block_keys(
+        &self,
+        page: u64,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(&[u8], u32),
+    ) -> Result<()> {
+        let block = SortedBlock::parse(self.file.read(io, page, 1, buf)?).map_err(|e| bad(&self.name, e))?;
+        let mut key = Vec::with_capacity(64);
+        let mut cursor = SortedCursor::new(block, &mut key);
+        while let Some(key) = cursor.next().map_err(|e| bad(&self.name, e))? {
+            let (value, row) =
+                split_row(key).ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
+            each(value, row);
+        }
+        Ok(())
+    }
+
+    /// About how many keys lie in `from..to`: exact to a block's keys at either end.
+    pub fn estimate(&self, from: &[u8], to: &[u8]) -> u64 {
+        let blocks = self.index.blocks().max(1);
+        let span = self.index.block_for(to).saturating_sub(self.index.block_for(from));
+        (self.index.keys() * span / blocks).max(if from < to { 1 } else { 0 })
+    }
+
+    pub fn keys(&self) -> u64 {
+        self.index.keys()
+    }
+}

@@ -1,0 +1,295 @@
+//! Segments: rows on disk, written once.
+//!
+//! A row number stands for a point within its segment. Columns: ids by row, rows by id, one file per vector, payloads by row,
+//! one sorted table per payload index. Only deletes change, and they live beside the segment.
+
+mod build;
+mod files;
+mod names;
+mod sink;
+mod sorter;
+mod source;
+
+use std::sync::Arc;
+
+use ramlet_format::bitmap;
+use ramlet_format::bloom::{Bloom, hash64};
+use ramlet_format::component::Component;
+use ramlet_format::envelope::EnvelopeKind;
+use ramlet_format::manifest::{FileEntry, SegmentEntry};
+use ramlet_index::{Flat, IndexScratch, Ivf, VectorIndex};
+use ramlet_io::{IoContext, Storage};
+use ramlet_memory::{AnonBuf, Reservation};
+use roaring::RoaringBitmap;
+
+pub use build::{FieldSorters, Job, build};
+pub use files::{Shelf, TableFile};
+pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
+pub use source::{Merged, RowSource};
+
+use crate::deletes::DeleteSet;
+use crate::error::{Error, Result};
+use crate::types::PointId;
+use crate::query::index_error;
+use files::{RecordsFile, RowsFile, bad, open_index_rows};
+
+/// A segment, opened.
+pub struct Segment {
+    pub entry: SegmentEntry,
+    row_ids: RowsFile,
+    ids: TableFile,
+    id_filter: Option<(Bloom, Reservation)>,
+    payload: RecordsFile,
+    vectors: Vec<VectorColumn>,
+    fields: Vec<(u16, TableFile)>,
+}
+
+/// One vector of all rows.
+pub struct VectorColumn {
+    pub slot: u16,
+    pub index: Box<dyn VectorIndex>,
+    /// Rows that have the vector; `None`: all.
+    pub present: Option<RoaringBitmap>,
+    _present_heap: Option<Reservation>,
+}
+
+/// A segment at one moment.
+#[derive(Clone)]
+pub struct SegmentView {
+    pub segment: Arc<Segment>,
+    pub deletes: DeleteSet,
+}
+
+impl SegmentView {
+    pub fn live(&self) -> u32 {
+        self.segment.rows() - self.deletes.len()
+    }
+}
+
+impl VectorColumn {
+    pub fn has(&self, row: u32) -> bool {
+        self.present.as_ref().is_none_or(|p| p.contains(row))
+    }
+}
+
+impl Segment {
+    /// Opens all files; their blocks are verified when they are read.
+    pub fn open(entry: SegmentEntry, shelf: &Shelf, io: &mut IoContext) -> Result<Segment> {
+        let id = entry.id;
+        let one = |component| {
+            entry
+                .files
+                .iter()
+                .find(|f| f.component == component)
+                .ok_or_else(|| Error::corrupt(format!("segment {id}: the manifest names no {component:?} file")))
+        };
+        let row_ids = RowsFile::open(shelf, id, one(Component::RowIds)?, io)?;
+        let ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
+        let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
+        let payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
+        let (mut vectors, mut fields) = (Vec::new(), Vec::new());
+        for file in &entry.files {
+            match file.component {
+                Component::Vector { slot } => vectors.push(open_vector(shelf, &entry, slot, io)?),
+                Component::FieldIndex { slot } => fields.push((slot, TableFile::open(shelf, id, file, io)?)),
+                _ => {}
+            }
+        }
+        let rows = u64::from(entry.rows);
+        if row_ids.rows() != rows || ids.keys() != rows {
+            return Err(Error::corrupt(format!(
+                "segment {id}: {rows} rows in the manifest, {} in its row file, {} in its id table",
+                row_ids.rows(),
+                ids.keys()
+            )));
+        }
+        Ok(Segment { entry, row_ids, ids, id_filter, payload, vectors, fields })
+    }
+
+    pub fn id(&self) -> u64 {
+        self.entry.id
+    }
+
+    pub fn rows(&self) -> u32 {
+        self.entry.rows
+    }
+
+    pub fn disk_bytes(&self) -> u64 {
+        self.entry.files.iter().map(|f| f.bytes).sum()
+    }
+
+    pub fn vector(&self, slot: u16) -> Option<&VectorColumn> {
+        self.vectors.iter().find(|v| v.slot == slot)
+    }
+
+    pub fn field(&self, slot: u16) -> Option<&TableFile> {
+        self.fields.iter().find(|(s, _)| *s == slot).map(|(_, table)| table)
+    }
+
+    /// The row of an id, deleted or not. No read when the filter or the range of ids says no; else one, unless cached.
+    pub fn find(&self, id: PointId, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Option<u32>> {
+        let mut key = Vec::with_capacity(PointId::ENCODED_MAX + 4);
+        id.encode(&mut key);
+        let index = &self.ids.index;
+        let (Some(first), Some(last)) = (index.first_key(), index.last_key()) else { return Ok(None) };
+        let id_of = |key: &'_ [u8]| key.len().saturating_sub(4);
+        if key.as_slice() < &first[..id_of(first)] || key.as_slice() > &last[..id_of(last)] {
+            return Ok(None);
+        }
+        if self.id_filter.as_ref().is_some_and(|(filter, _)| !filter.may_contain(hash64(&key))) {
+            return Ok(None);
+        }
+        let mut found = None;
+        self.ids.from(&key, io, buf, &mut |value, row| {
+            if value == key {
+                found = Some(row);
+            }
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// Ids from `from` on in ascending order, with their rows, until `each` returns false.
+    pub fn ids_from(
+        &self,
+        from: Option<PointId>,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(PointId, u32) -> bool,
+    ) -> Result<()> {
+        let mut key = Vec::with_capacity(PointId::ENCODED_MAX);
+        if let Some(id) = from {
+            id.encode(&mut key);
+        }
+        self.ids.from(&key, io, buf, &mut |value, row| {
+            PointId::decode(value).is_none_or(|(id, _)| each(id, row))
+        })
+    }
+
+    /// (id, version) of a row.
+    pub fn row_id(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<(PointId, u64)> {
+        let bytes = self.row_ids.row(u64::from(row), io, buf)?;
+        build::decode_row_id(bytes).ok_or_else(|| Error::corrupt(format!("segment {}: row {row} has no id", self.id())))
+    }
+
+    pub fn payload<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
+        self.payload.borrow(row, io, buf)
+    }
+
+    /// Appends the encoded vector of a row to `out`; false when it has none.
+    pub fn vector_row(
+        &self,
+        slot: u16,
+        row: u32,
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let Some(column) = self.vector(slot).filter(|column| column.has(row)) else { return Ok(false) };
+        let mut found = false;
+        column
+            .index
+            .read_rows(&[row], scratch, io, &mut |_, bytes| {
+                out.extend_from_slice(bytes);
+                found = true;
+                Ok(())
+            })
+            .map_err(index_error)?;
+        Ok(found)
+    }
+
+    /// Vectors that an approximate index holds.
+    pub fn indexed_vectors(&self) -> u64 {
+        self.vectors.iter().filter(|c| c.index.kind() != "flat").map(|c| u64::from(c.index.rows())).sum()
+    }
+
+    pub fn columns(&self) -> &[VectorColumn] {
+        &self.vectors
+    }
+
+    pub fn for_each_id(
+        &self,
+        io: &mut IoContext,
+        each: &mut dyn FnMut(u32, PointId, u64) -> Result<()>,
+    ) -> Result<()> {
+        self.row_ids.for_each(io, &mut |row, bytes| {
+            let (id, version) = build::decode_row_id(bytes)
+                .ok_or_else(|| Error::corrupt(format!("segment {}: row {row} has no id", self.id())))?;
+            each(row as u32, id, version)
+        })
+    }
+
+    pub fn for_each_payload(
+        &self,
+        io: &mut IoContext,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.payload.for_each(io, each)
+    }
+}
+
+/// A small whole file.
+pub fn read_whole(storage: &dyn Storage, entry: &FileEntry) -> Result<Vec<u8>> {
+    let file = storage.open(&entry.name)?;
+    if file.len() != entry.bytes {
+        let why = format!("{}: {} bytes, the manifest says {}", entry.name, file.len(), entry.bytes);
+        return Err(Error::corrupt(why));
+    }
+    let mut bytes = vec![0; entry.bytes as usize];
+    file.read_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result<()> {
+    let file = storage.open(&entry.name)?;
+    if file.len() != entry.bytes {
+        let why = format!("{}: {} bytes, the manifest says {}", entry.name, file.len(), entry.bytes);
+        return Err(Error::corrupt(why));
+    }
+    Ok(file.read_at(&mut out[..entry.bytes as usize], 0)?)
+}
+
+fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
+    // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
+    let Ok(reservation) = shelf.metadata.reserve(entry.bytes) else { return Ok(None) };
+    let bytes = read_whole(shelf.storage.as_ref(), entry)?;
+    let bloom = Bloom::parse(names::seed(segment, entry.component), &bytes).map_err(|e| bad(&entry.name, e))?;
+    Ok(Some((bloom, reservation)))
+}
+
+/// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
+const RECALL: f32 = 0.95;
+
+fn open_vector(shelf: &Shelf, entry: &SegmentEntry, slot: u16, io: &mut IoContext) -> Result<VectorColumn> {
+    let id = entry.id;
+    let file = |component| entry.files.iter().find(|f| f.component == component);
+    let one = |component| {
+        file(component).ok_or_else(|| Error::corrupt(format!("segment {id}: the manifest names no {component:?} file")))
+    };
+    let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, io)?;
+    let index: Box<dyn VectorIndex> = match file(Component::Centroids { slot }) {
+        None => Box::new(Flat::new(rows)),
+        Some(centroids) => {
+            let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, io)?;
+            let mut bytes = AnonBuf::reserved(&shelf.metadata, centroids.bytes as usize)?;
+            read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
+            Box::new(Ivf::open(rows, positions, bytes, RECALL).map_err(index_error)?)
+        }
+    };
+    let (present, heap) = match file(Component::Presence { slot }) {
+        None => (None, None),
+        Some(file) => {
+            let heap = shelf.metadata.reserve(file.bytes)?;
+            let bytes = read_whole(shelf.storage.as_ref(), file)?;
+            let present = bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
+            (Some(present), Some(heap))
+        }
+    };
+    Ok(VectorColumn { slot, index, present, _present_heap: heap })
+}
+
+/// The deleted rows that a manifest names.
+pub fn read_deletes(shelf: &Shelf, entry: &FileEntry, rows: u32) -> Result<RoaringBitmap> {
+    let bytes = read_whole(shelf.storage.as_ref(), entry)?;
+    bitmap::decode(EnvelopeKind::Deletes, rows, &bytes).map_err(|e| bad(&entry.name, e))
+}

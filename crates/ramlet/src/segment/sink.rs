@@ -1,0 +1,45 @@
+//! A segment file being written: collects what a format writer emits, appends it in large pieces, keeps size and checksum.
+
+use ramlet_format::crc::FileCrc;
+use ramlet_format::manifest::{Component, FileEntry};
+use ramlet_io::{Storage, WriteFile};
+
+use crate::error::Result;
+use crate::limits::SINK_BYTES;
+
+/// Where a format writer puts its bytes.
+pub struct Sink {
+    file: Box<dyn WriteFile>,
+    name: String,
+    component: Component,
+    crc: FileCrc,
+    /// Bytes not appended yet: writers push here, then call [`Sink::drain`].
+    pub out: Vec<u8>,
+}
+
+impl Sink {
+    pub fn create(storage: &dyn Storage, name: String, component: Component) -> Result<Sink> {
+        let file = storage.create(&name)?;
+        Ok(Sink { file, name, component, crc: FileCrc::new(), out: Vec::with_capacity(SINK_BYTES * 5 / 4) })
+    }
+
+    /// Appends what has come together, once it is worth a write.
+    pub fn drain(&mut self) -> Result<()> {
+        if self.out.len() >= SINK_BYTES { self.append() } else { Ok(()) }
+    }
+
+    fn append(&mut self) -> Result<()> {
+        self.crc.update(&self.out);
+        self.file.append(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Appends the rest and makes it durable (its name is so after the directory's sync).
+    pub fn finish(mut self) -> Result<FileEntry> {
+        self.append()?;
+        self.file.sync()?;
+        let bytes = self.file.len();
+        Ok(FileEntry { name: self.name, bytes, crc: self.crc.value(), component: self.component })
+    }
+}

@@ -1,0 +1,216 @@
+//! Sorts more keys than fit in the job's memory: sorted runs on disk, then one merge.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use ramlet_format::block;
+use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedWriter};
+use ramlet_io::{BlockFile, IoContext, PAGE, Storage};
+use ramlet_memory::AnonBuf;
+
+use super::names::SCRATCH_PREFIX;
+use crate::error::{Error, Result};
+use crate::limits::SORT_RUNS_MAX;
+
+/// Pages that the merge reads of a run at once.
+const RUN_PAGES: u32 = 8;
+
+/// Takes keys in any order, gives them back ascending and without duplicates.
+/// RAM: `bytes` while collecting; 32 KiB a run while merging.
+pub struct Sorter {
+    storage: Arc<dyn Storage>,
+    /// Distinguishes the scratch files of sorters that live at once.
+    tag: String,
+    bytes: usize,
+    keys: Vec<u8>,
+    ends: Vec<u32>,
+    runs: Vec<(String, u64)>,
+    next_run: u32,
+}
+
+impl Sorter {
+    pub fn new(storage: Arc<dyn Storage>, tag: String, bytes: usize) -> Sorter {
+        Sorter { storage, tag, bytes, keys: Vec::new(), ends: Vec::new(), runs: Vec::new(), next_run: 0 }
+    }
+
+    pub fn push(&mut self, key: &[u8]) -> Result<()> {
+        // A key costs its bytes, its end, and its place in the order while sorting.
+        if !self.ends.is_empty() && self.keys.len() + key.len() + (self.ends.len() + 1) * 12 > self.bytes {
+            self.spill()?;
+        }
+        self.keys.extend_from_slice(key);
+        self.ends.push(self.keys.len() as u32);
+        Ok(())
+    }
+
+    /// Gives every key once, ascending.
+    pub fn finish(mut self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if self.runs.is_empty() {
+            return self.in_order(each);
+        }
+        if !self.ends.is_empty() {
+            self.spill()?;
+        }
+        (self.keys, self.ends) = (Vec::new(), Vec::new());
+        while self.runs.len() > SORT_RUNS_MAX {
+            self.merge_runs(io)?;
+        }
+        let runs = std::mem::take(&mut self.runs);
+        self.merge(&runs, io, each)?;
+        self.remove(&runs)
+    }
+
+    fn in_order(&mut self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let key = |i: u32| {
+            let start = if i == 0 { 0 } else { self.ends[i as usize - 1] };
+            &self.keys[start as usize..self.ends[i as usize] as usize]
+        };
+        let mut order: Vec<u32> = (0..self.ends.len() as u32).collect();
+        order.sort_unstable_by_key(|&i| key(i));
+        order.dedup_by_key(|i| key(*i));
+        for i in order {
+            each(key(i))?;
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        let mut run = RunWriter::create(self)?;
+        self.in_order(&mut |key| run.push(key))?;
+        let run = run.finish()?;
+        self.runs.push(run);
+        self.keys.clear();
+        self.ends.clear();
+        Ok(())
+    }
+
+    fn merge_runs(&mut self, io: &mut IoContext) -> Result<()> {
+        let runs: Vec<_> = self.runs.drain(..SORT_RUNS_MAX).collect();
+        let mut merged = RunWriter::create(self)?;
+        self.merge(&runs, io, &mut |key| merged.push(key))?;
+        self.runs.push(merged.finish()?);
+        self.remove(&runs)
+    }
+
+    fn remove(&self, runs: &[(String, u64)]) -> Result<()> {
+        runs.iter().try_for_each(|(name, _)| Ok(self.storage.remove(name)?))
+    }
+
+    fn merge(
+        &self,
+        runs: &[(String, u64)],
+        io: &mut IoContext,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut readers = Vec::with_capacity(runs.len());
+        let mut heap = BinaryHeap::with_capacity(runs.len());
+        for (i, (name, pages)) in runs.iter().enumerate() {
+            let mut reader = RunReader::open(self.storage.as_ref(), name, *pages)?;
+            if let Some(key) = reader.next(io)? {
+                heap.push(Reverse((key, i)));
+            }
+            readers.push(reader);
+        }
+        let mut last: Option<Vec<u8>> = None;
+        while let Some(Reverse((key, i))) = heap.pop() {
+            if last.as_ref() != Some(&key) {
+                each(&key)?;
+            }
+            if let Some(next) = readers[i].next(io)? {
+                heap.push(Reverse((next, i)));
+            }
+            last = Some(key);
+        }
+        Ok(())
+    }
+}
+
+/// A run is the data blocks of a sorted table; its pages are counted in memory, so it needs no footer of its own.
+struct RunWriter {
+    file: Box<dyn ramlet_io::WriteFile>,
+    name: String,
+    writer: SortedWriter,
+    out: Vec<u8>,
+}
+
+impl RunWriter {
+    fn create(sorter: &mut Sorter) -> Result<RunWriter> {
+        let name = format!("{SCRATCH_PREFIX}{}-{}", sorter.tag, sorter.next_run);
+        sorter.next_run += 1;
+        let file = sorter.storage.create(&name)?;
+        Ok(RunWriter { file, name, writer: SortedWriter::new(0), out: Vec::new() })
+    }
+
+    fn push(&mut self, key: &[u8]) -> Result<()> {
+        self.writer.push(key, &mut self.out).map_err(|e| Error::corrupt(e.to_string()))?;
+        if self.out.len() >= RUN_PAGES as usize * PAGE {
+            self.file.append(&self.out)?;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(String, u64)> {
+        let meta = self.writer.finish(&mut self.out);
+        self.file.append(&self.out)?;
+        // Scratch: it need not survive a crash, but the reader may bypass the page cache.
+        self.file.sync()?;
+        Ok((self.name, meta.data_pages))
+    }
+}
+
+struct RunReader {
+    file: BlockFile,
+    pages: u64,
+    next_page: u64,
+    buf: AnonBuf,
+    keys: Vec<u8>,
+    ends: std::collections::VecDeque<u32>,
+    start: u32,
+}
+
+impl RunReader {
+    fn open(storage: &dyn Storage, name: &str, pages: u64) -> Result<RunReader> {
+        Ok(RunReader {
+            file: BlockFile::new(storage.open(name)?, 0, block::verify, None),
+            pages,
+            next_page: 0,
+            buf: AnonBuf::new(RUN_PAGES as usize * PAGE),
+            keys: Vec::new(),
+            ends: Default::default(),
+            start: 0,
+        })
+    }
+
+    fn next(&mut self, io: &mut IoContext) -> Result<Option<Vec<u8>>> {
+        if self.ends.is_empty() && !self.load(io)? {
+            return Ok(None);
+        }
+        let Some(end) = self.ends.pop_front() else { return Ok(None) };
+        let key = self.keys[self.start as usize..end as usize].to_vec();
+        self.start = end;
+        Ok(Some(key))
+    }
+
+    fn load(&mut self, io: &mut IoContext) -> Result<bool> {
+        let count = (self.pages - self.next_page).min(u64::from(RUN_PAGES)) as u32;
+        if count == 0 {
+            return Ok(false);
+        }
+        let bytes = self.file.read_run(io, self.next_page, count, 1, &mut self.buf)?;
+        self.next_page += u64::from(count);
+        self.keys.clear();
+        self.start = 0;
+        let mut key = Vec::new();
+        for page in bytes.chunks_exact(PAGE) {
+            let block = SortedBlock::parse(page).map_err(|e| Error::corrupt(e.to_string()))?;
+            let mut cursor = SortedCursor::new(block, &mut key);
+            while let Some(key) = cursor.next().map_err(|e| Error::corrupt(e.to_string()))? {
+                self.keys.extend_from_slice(key);
+                self.ends.push_back(self.keys.len() as u32);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,119 @@
+//! Where a new segment's rows come from: a write buffer, or segments that are merged.
+//!
+//! Columns are read one after another, so that a job holds one column's buffers at a time.
+
+use ramlet_index::{IndexError, IndexScratch};
+use ramlet_io::IoContext;
+
+use super::SegmentView;
+use crate::buffer::BufferView;
+use crate::error::{Error, Result};
+use crate::query::index_error;
+use crate::types::PointId;
+
+/// What a source reads with.
+pub struct Reads<'a> {
+    pub io: &'a mut IoContext,
+    pub scratch: &'a mut IndexScratch,
+}
+
+/// Live rows only, numbered as they will be in the new segment.
+pub trait RowSource {
+    fn rows(&self) -> u32;
+    fn ids(&self, io: &mut IoContext, each: &mut dyn FnMut(PointId, u64) -> Result<()>) -> Result<()>;
+    /// The encoded vectors of a slot with their rows, in whatever order reads them cheapest, the same every time.
+    fn vectors(
+        &self,
+        slot: u16,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()>;
+    fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+}
+
+impl RowSource for BufferView {
+    fn rows(&self) -> u32 {
+        self.live()
+    }
+
+    fn ids(&self, _: &mut IoContext, each: &mut dyn FnMut(PointId, u64) -> Result<()>) -> Result<()> {
+        self.live_rows().try_for_each(|row| {
+            let row = self.buffer.row(row);
+            each(row.id, row.version)
+        })
+    }
+
+    fn vectors(
+        &self,
+        slot: u16,
+        _: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let Some(index) = self.buffer.schema().vectors.iter().position(|v| v.slot == slot) else { return Ok(()) };
+        self.live_rows().zip(0..).try_for_each(|(row, new)| match self.buffer.row(row).vector(index) {
+            Some(bytes) => each(new, bytes),
+            None => Ok(()),
+        })
+    }
+
+    fn payloads(&self, _: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.live_rows().try_for_each(|row| each(self.buffer.row(row).payload))
+    }
+}
+
+/// Segments one after another.
+pub struct Merged<'a>(pub &'a [SegmentView]);
+
+impl RowSource for Merged<'_> {
+    fn rows(&self) -> u32 {
+        self.0.iter().map(SegmentView::live).sum()
+    }
+
+    fn ids(&self, io: &mut IoContext, each: &mut dyn FnMut(PointId, u64) -> Result<()>) -> Result<()> {
+        for view in self.0 {
+            view.segment.for_each_id(io, &mut |row, id, version| {
+                if view.deletes.contains(row) { Ok(()) } else { each(id, version) }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn vectors(
+        &self,
+        slot: u16,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut base = 0;
+        for view in self.0 {
+            if let Some(column) = view.segment.vector(slot) {
+                let mut result = Ok(());
+                let read = column.index.for_each_row(job.scratch, job.io, &mut |row, vector| {
+                    if view.deletes.contains(row) || !column.has(row) {
+                        return Ok(());
+                    }
+                    each(base + row - view.deletes.rank(row), vector).map_err(|e| keep(e, &mut result))
+                });
+                result?;
+                read.map_err(index_error)?;
+            }
+            base += view.live();
+        }
+        Ok(())
+    }
+
+    fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        for view in self.0 {
+            view.segment.for_each_payload(io, &mut |row, payload| {
+                if view.deletes.contains(row) { Ok(()) } else { each(payload) }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Carries an error of ours through a callback of the index crate.
+pub(super) fn keep(e: Error, slot: &mut Result<()>) -> IndexError {
+    *slot = Err(e);
+    IndexError::Mismatch("stopped by its caller".into())
+}

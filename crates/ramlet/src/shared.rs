@@ -1,0 +1,114 @@
+//! What all collections of an engine share: its threads' to-do lists, the job lock, salts.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+
+use ramlet_io::IoContext;
+
+use crate::core::Core;
+
+/// What the one job that may run at a time owns.
+pub struct JobArena {
+    pub io: IoContext,
+    pub scratch_bytes: usize,
+}
+
+/// State between the engine's threads.
+pub struct Shared {
+    /// Collections with queued updates.
+    ready: Mutex<VecDeque<Arc<Core>>>,
+    ready_told: Condvar,
+    /// Collections, for the maintenance thread to look through.
+    pub collections: Mutex<Vec<Weak<Core>>>,
+    /// Set when there may be something to flush or merge.
+    due: Mutex<bool>,
+    due_told: Condvar,
+    /// Held by whoever runs a job: flush, merge, index build.
+    job: Mutex<JobArena>,
+    /// Updates wait for room in the write buffers.
+    pub room_wanted: AtomicBool,
+    closed: AtomicBool,
+    /// The maintenance thread runs: whoever needs room may wait for it.
+    pub maintained: AtomicBool,
+    salt: AtomicU64,
+}
+
+impl Shared {
+    pub fn new(arena: JobArena, seed: u64) -> Shared {
+        Shared {
+            ready: Mutex::default(),
+            ready_told: Condvar::new(),
+            collections: Mutex::default(),
+            due: Mutex::new(true),
+            due_told: Condvar::new(),
+            job: Mutex::new(arena),
+            room_wanted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            maintained: AtomicBool::new(false),
+            salt: AtomicU64::new(seed),
+        }
+    }
+
+    /// A number that no earlier log file of this data directory had: the seed is new at each start (splitmix64).
+    pub fn salt(&self) -> u64 {
+        let mut z = self.salt.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) | 1
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.ready_told.notify_all();
+        self.wake_maintenance();
+    }
+
+    pub fn schedule(&self, core: Arc<Core>) {
+        self.ready.lock().expect("never poisoned").push_back(core);
+        self.ready_told.notify_one();
+    }
+
+    /// The next collection with updates; `None` once closed and drained.
+    pub fn next_ready(&self) -> Option<Arc<Core>> {
+        let mut ready = self.ready.lock().expect("never poisoned");
+        loop {
+            if let Some(core) = ready.pop_front() {
+                return Some(core);
+            }
+            if self.is_closed() {
+                return None;
+            }
+            ready = self.ready_told.wait(ready).expect("never poisoned");
+        }
+    }
+
+    pub fn wake_maintenance(&self) {
+        *self.due.lock().expect("never poisoned") = true;
+        self.due_told.notify_all();
+    }
+
+    /// Waits until something may be due; false once closed.
+    pub fn wait_due(&self) -> bool {
+        let mut due = self.due.lock().expect("never poisoned");
+        while !*due && !self.is_closed() {
+            due = self.due_told.wait(due).expect("never poisoned");
+        }
+        *due = false;
+        !self.is_closed()
+    }
+
+    pub fn job(&self) -> MutexGuard<'_, JobArena> {
+        self.job.lock().expect("a job's panic ends the process")
+    }
+
+    pub fn live_collections(&self) -> Vec<Arc<Core>> {
+        let mut list = self.collections.lock().expect("never poisoned");
+        list.retain(|weak| weak.strong_count() > 0);
+        list.iter().filter_map(Weak::upgrade).collect()
+    }
+}

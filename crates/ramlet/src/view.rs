@@ -1,0 +1,154 @@
+//! A collection at one moment: what a reader holds while the writer goes on.
+
+use std::sync::Arc;
+
+use ramlet_index::encode::decode_row;
+use ramlet_io::IoContext;
+use ramlet_memory::AnonBuf;
+
+use crate::buffer::{BufferRow, BufferView};
+use crate::error::Result;
+use crate::filter::PointAccess;
+use crate::schema::Schema;
+use crate::segment::SegmentView;
+use crate::types::PointId;
+
+/// Segments oldest first, then the buffer that is being flushed, then the one that is written to.
+#[derive(Clone)]
+pub struct View {
+    pub schema: Arc<Schema>,
+    pub segments: Vec<SegmentView>,
+    pub buffers: Vec<BufferView>,
+    /// Operation number of the last change in it.
+    pub operation: u64,
+}
+
+/// Where a point's row is within a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Segment { index: u32, row: u32 },
+    Buffer { index: u32, row: u32 },
+}
+
+impl View {
+    pub fn points(&self) -> u64 {
+        let segments: u64 = self.segments.iter().map(|s| u64::from(s.live())).sum();
+        segments + self.buffers.iter().map(|b| u64::from(b.live())).sum::<u64>()
+    }
+
+    /// The live row of an id. A row that is newer than the view is not found: take a newer view.
+    pub fn find(&self, id: PointId, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Option<Place>> {
+        for (index, view) in self.buffers.iter().enumerate().rev() {
+            if let Some(row) = view.buffer.newest(id).filter(|&r| r < view.len && !view.deletes.contains(r)) {
+                return Ok(Some(Place::Buffer { index: index as u32, row }));
+            }
+        }
+        for (index, view) in self.segments.iter().enumerate().rev() {
+            if let Some(row) = view.segment.find(id, io, buf)?.filter(|&r| !view.deletes.contains(r)) {
+                return Ok(Some(Place::Segment { index: index as u32, row }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Id and version of a row.
+    pub fn id_of(&self, place: Place, io: &mut IoContext, buf: &mut AnonBuf) -> Result<(PointId, u64)> {
+        match place {
+            Place::Buffer { index, row } => {
+                let row = self.buffers[index as usize].buffer.row(row);
+                Ok((row.id, row.version))
+            }
+            Place::Segment { index, row } => self.segments[index as usize].segment.row_id(row, io, buf),
+        }
+    }
+
+    pub fn payload_of(&self, place: Place, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Vec<u8>> {
+        match place {
+            Place::Buffer { index, row } => Ok(self.buffers[index as usize].buffer.row(row).payload.to_vec()),
+            Place::Segment { index, row } => {
+                Ok(self.segments[index as usize].segment.payload(row, io, buf)?.to_vec())
+            }
+        }
+    }
+
+    /// The encoded vector of a slot, appended to `out`; false when the point has none.
+    pub fn encoded_vector_of(
+        &self,
+        place: Place,
+        slot: u16,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let bytes = match place {
+            Place::Buffer { index, row } => {
+                let at = self.schema.vectors.iter().position(|v| v.slot == slot);
+                at.and_then(|at| self.buffers[index as usize].buffer.row(row).vector(at))
+            }
+            Place::Segment { index, row } => {
+                self.segments[index as usize].segment.vector_row(slot, row, io, buf)?
+            }
+        };
+        out.extend_from_slice(bytes.unwrap_or_default());
+        Ok(bytes.is_some())
+    }
+
+    /// A point's vectors by name, decoded; `names`: `None` for all.
+    pub fn vectors_of(
+        &self,
+        place: Place,
+        names: Option<&[String]>,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+    ) -> Result<Vec<(String, Vec<f32>)>> {
+        let mut out = Vec::new();
+        let mut bytes = Vec::new();
+        for vector in &self.schema.vectors {
+            if names.is_some_and(|names| !names.contains(&vector.name)) {
+                continue;
+            }
+            bytes.clear();
+            if self.encoded_vector_of(place, vector.slot, io, buf, &mut bytes)? {
+                let mut values = Vec::with_capacity(vector.dim);
+                decode_row(vector.element, &bytes, &mut values);
+                out.push((vector.name.clone(), values));
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// A row of the buffer, as filters see it.
+impl PointAccess for BufferRow<'_> {
+    fn id(&self) -> PointId {
+        self.id
+    }
+    fn payload(&self) -> &[u8] {
+        self.payload
+    }
+    fn has_vector(&self, name: &str) -> bool {
+        self.vector_index(name).is_some_and(|i| BufferRow::has_vector(self, i))
+    }
+}
+
+/// A row of a segment, as filters see it: its payload was read for the purpose.
+pub struct SegmentRow<'a> {
+    pub id: PointId,
+    pub payload: &'a [u8],
+    pub row: u32,
+    pub schema: &'a Schema,
+    pub view: &'a SegmentView,
+}
+
+impl PointAccess for SegmentRow<'_> {
+    fn id(&self) -> PointId {
+        self.id
+    }
+    fn payload(&self) -> &[u8] {
+        self.payload
+    }
+    fn has_vector(&self, name: &str) -> bool {
+        let slot = self.schema.vectors.iter().find(|v| v.name == name).map(|v| v.slot);
+        slot.and_then(|slot| self.view.segment.vector(slot)).is_some_and(|column| column.has(self.row))
+    }
+}

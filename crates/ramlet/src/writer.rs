@@ -1,0 +1,192 @@
+//! The writing side of one collection: groups go to the log, then into the buffer, then become visible.
+//!
+//! All of it happens under one lock, on one thread at a time: the engine's writer thread for changes, a job at its very end.
+
+use std::sync::Arc;
+
+use ramlet_format::manifest::Manifest;
+use ramlet_io::IoContext;
+use ramlet_memory::{AnonBuf, Consumer, OverBudget};
+
+use crate::buffer::BufferWriter;
+use crate::change::{self, Change, Row};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::Log;
+use crate::schema::{Schema, Slots};
+use crate::segment::SegmentView;
+use crate::types::{CollectionConfig, PointId};
+use crate::view::View;
+
+/// Reader and block buffer of a thread that looks things up.
+pub struct Lookup {
+    pub io: IoContext,
+    pub buf: AnonBuf,
+}
+
+/// A buffer that waits to become a segment. Its rows are all of groups up to `applied_lsn`, and maybe some of the next one.
+pub struct Frozen {
+    pub buffer: BufferWriter,
+    pub applied_lsn: u64,
+}
+
+/// State of the writing side. What readers see of it is what was last published.
+pub struct Writer {
+    /// `None` only while the log is being replayed.
+    pub log: Option<Log>,
+    pub active: BufferWriter,
+    /// The next active buffer, empty: freezing must not need memory when there is none.
+    pub spare: Option<BufferWriter>,
+    pub frozen: Option<Frozen>,
+    pub segments: Vec<SegmentView>,
+    /// As last committed.
+    pub manifest: Manifest,
+    pub config: CollectionConfig,
+    pub slots: Slots,
+    pub schema: Arc<Schema>,
+    /// Of the last change that was applied.
+    pub operation: u64,
+    /// Last group that is wholly in the buffers or segments.
+    pub applied_lsn: u64,
+    /// Why no more changes are taken, after a failed write to log or manifest.
+    pub stopped: Option<String>,
+    pub buffers: Consumer,
+}
+
+/// A put that found no room in the write buffers; what was before it in the group is applied.
+pub struct NoRoom(pub OverBudget);
+
+impl Writer {
+    pub fn check_writable(&self) -> Result<()> {
+        match &self.stopped {
+            None => Ok(()),
+            Some(why) => Err(Error::new(
+                ErrorKind::WritesStopped,
+                format!("writes have stopped until a restart: {why}"),
+            )),
+        }
+    }
+
+    /// Notes that log or manifest can't be trusted any more, and gives the error back.
+    pub fn stop(&mut self, error: Error) -> Error {
+        self.stopped.get_or_insert_with(|| error.to_string());
+        Error::new(ErrorKind::WritesStopped, format!("writes have stopped until a restart: {error}"))
+    }
+
+    /// What readers may see now.
+    pub fn view(&self) -> View {
+        let frozen = self.frozen.iter().map(|f| f.buffer.view());
+        View {
+            schema: self.schema.clone(),
+            segments: self.segments.clone(),
+            buffers: frozen.chain([self.active.view()]).collect(),
+            operation: self.operation,
+        }
+    }
+
+    /// Makes a group durable. On failure writing stops for good, except for a full disk before anything was written.
+    pub fn commit_group(&mut self, group: &[u8], salt: u64) -> Result<u64> {
+        self.check_writable()?;
+        let log = self.log.as_mut().expect("groups come after recovery");
+        log.commit(group, salt).map_err(|e| self.stop(e))
+    }
+
+    /// Puts one change of a durable group into the buffer.
+    pub fn apply(
+        &mut self,
+        operation: u64,
+        change: Change<'_>,
+        lookup: &mut Lookup,
+    ) -> Result<std::result::Result<(), NoRoom>> {
+        match change {
+            Change::Put(id, row) => {
+                // First the new row, then the end of the old one: a put without room leaves all as it was.
+                let known = self.active.contains(id);
+                if let Err(over) = self.put(id, operation, &row) {
+                    return Ok(Err(NoRoom(over)));
+                }
+                if !known {
+                    self.forget_older(id, lookup)?;
+                }
+            }
+            Change::Delete(id) => {
+                if !self.active.delete(id) {
+                    self.forget_older(id, lookup)?;
+                }
+            }
+        }
+        self.operation = self.operation.max(operation);
+        Ok(Ok(()))
+    }
+
+    fn put(&mut self, id: PointId, operation: u64, row: &Row<'_>) -> std::result::Result<(), OverBudget> {
+        self.active.put(id, operation, row)
+    }
+
+    /// Marks the row of an id in the frozen buffer or the segments as deleted. At most one is live.
+    fn forget_older(&mut self, id: PointId, lookup: &mut Lookup) -> Result<()> {
+        if self.frozen.as_mut().is_some_and(|f| f.buffer.delete(id)) {
+            return Ok(());
+        }
+        for view in self.segments.iter_mut().rev() {
+            let found = view.segment.find(id, &mut lookup.io, &mut lookup.buf)?;
+            if found.is_some_and(|row| view.deletes.insert(row)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a new buffer; the old one is to be flushed. Needs that none waits already.
+    pub fn freeze(&mut self, salt: u64) -> Result<()> {
+        assert!(self.frozen.is_none(), "one frozen buffer at a time");
+        let fresh = match self.spare.take() {
+            Some(spare) => spare,
+            None => BufferWriter::new(self.schema.clone(), &self.buffers)?,
+        };
+        // Groups from here on go to a new file, so that the old ones can be released as a whole.
+        if let Some(log) = &mut self.log {
+            log.cut(salt).map_err(|e| self.stop(e))?;
+        }
+        let buffer = std::mem::replace(&mut self.active, fresh);
+        self.frozen = Some(Frozen { buffer, applied_lsn: self.applied_lsn });
+        Ok(())
+    }
+
+    /// Gives log files free whose groups are all in segments.
+    pub fn release_log(&mut self, applied_lsn: u64) -> Result<()> {
+        match &mut self.log {
+            Some(log) => log.release(applied_lsn).map_err(|e| self.stop(e)),
+            None => Ok(()),
+        }
+    }
+
+    pub fn log_bytes(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::bytes)
+    }
+
+    /// Bytes of RAM that the buffers hold.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.active.bytes() + self.frozen.as_ref().map_or(0, |f| f.buffer.bytes())
+    }
+}
+
+/// Collects changes into a group: ops framed one after another.
+#[derive(Default)]
+pub struct Group {
+    pub bytes: Vec<u8>,
+}
+
+impl Group {
+    pub fn push(&mut self, operation: u64, changes: &[u8]) {
+        change::encode_op(&mut self.bytes, operation, changes);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Whether `more` bytes of changes would make it too long.
+    pub fn is_full(&self, more: usize, limit: usize) -> bool {
+        !self.bytes.is_empty() && self.bytes.len() + change::OP_HEADER_BYTES + more > limit
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of the engine from outside.
+
+mod filter_cases;
+mod filter_index;
+mod filter_limits;
+mod filter_payload;
