@@ -2,6 +2,8 @@
 
 mod args;
 mod import;
+mod serve;
+mod settings;
 mod size;
 
 use std::process::ExitCode;
@@ -17,8 +19,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match &cli.command {
+        Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
-        _ => Ok(()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
