@@ -1,1 +1,28 @@
-//! placeholder
+//! Ramlet's server: the Qdrant REST API over the engine.
+//!
+//! `socket -> connection (bounded) -> route -> key -> memory for the body -> body -> engine -> answer (reserved)`.
+//! Each step may refuse; none holds memory that the ledger doesn't know. Reading order of the modules: [`routes`],
+//! `dispatch`, `admission`, `call`, `handlers`, `wire`, `out`.
+
+mod admission;
+mod app;
+mod auth;
+mod call;
+mod dispatch;
+mod error;
+mod handlers;
+pub mod limits;
+mod options;
+mod out;
+pub mod routes;
+mod serve;
+mod stats;
+mod timed_io;
+mod wire;
+
+pub use app::App;
+pub use auth::{Access, Identity};
+pub use error::{ApiError, status_of};
+pub use options::{AllocatorStats, ServerOptions, check_exposure, is_loopback};
+pub use routes::router;
+pub use serve::{Bound, bind, runtime, serve};

@@ -206,6 +206,11 @@ impl Buffer {
         BufferRow { id, version: word(0), payload, schema: &self.schema, presence: word(32), vectors }
     }
 
+    /// Bytes of its arenas.
+    pub fn bytes(&self) -> u64 {
+        self.rows.bytes_reserved() + self.directory.bytes_reserved()
+    }
+
     /// The newest row of an id, whatever a view says.
     pub fn newest(&self, id: PointId) -> Option<u32> {
         self.ids.read().unwrap().get(&id).copied()

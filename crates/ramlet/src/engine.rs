@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, Storage};
-use ramlet_memory::{AnonBuf, BudgetTable, Consumer, Ledger};
+use ramlet_memory::{BudgetTable, Consumer, Ledger};
 
 use crate::collection::Collection;
 use crate::core::Core;
@@ -20,7 +20,7 @@ use crate::segment::Shelf;
 use crate::shared::{JobArena, Shared};
 use crate::store::{self, CommitError};
 use crate::types::CollectionConfig;
-use crate::writer::Lookup;
+use crate::lookup::Lookup;
 use crate::{jobs, maintenance};
 
 /// Reads in flight of one search slot.
@@ -121,12 +121,17 @@ impl Engine {
         // The scratch of jobs is bounded by construction (sort runs, column buffers); it is taken as a whole.
         let scratch = ledger.consumer("job scratch", budget.job_scratch).reserve(budget.job_scratch)?;
         let arena = JobArena {
-            io: IoContext::new(storage.reader(BACKGROUND_READS)?),
+            lookup: Lookup::new(IoContext::new(storage.reader(BACKGROUND_READS)?), &consumers.slots)?,
+            // The other half: files being written, blocks being read.
             scratch_bytes: (budget.job_scratch / 2) as usize,
+            threads: budget.search_threads.max(1),
             held: scratch,
         };
         let shared = Arc::new(Shared::new(arena, options.seed));
-        let catalog = newest_catalog(storage.as_ref())?.unwrap_or_default();
+        let catalog = match newest_catalog(storage.as_ref())? {
+            Some(catalog) => catalog,
+            None => first_catalog(storage.as_ref())?,
+        };
         let engine = Engine {
             storage,
             options,
@@ -166,7 +171,7 @@ impl Engine {
     }
 
     fn lookup(&self) -> Result<Lookup> {
-        Ok(Lookup { io: IoContext::new(self.storage.reader(BACKGROUND_READS)?), buf: AnonBuf::new(ramlet_io::PAGE) })
+        Ok(Lookup::new(IoContext::new(self.storage.reader(BACKGROUND_READS)?), &self.consumers.slots)?)
     }
 
     fn parts(&self, id: &str) -> Result<Parts> {
@@ -427,6 +432,15 @@ fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A data directory has a catalog from its first moment, so that a missing one is known to be lost.
+fn first_catalog(storage: &dyn Storage) -> Result<Catalog> {
+    let catalog = Catalog { number: 1, ..Catalog::default() };
+    match store::commit_file(storage, &catalog::file_name(1), &catalog.encode()) {
+        Ok(()) => Ok(catalog),
+        Err(CommitError::Before(e) | CommitError::Unknown(e)) => Err(e),
+    }
 }
 
 fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {

@@ -12,7 +12,8 @@ use crate::core::{Core, Pending, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{DISK_FREE_MIN, GROUP_BYTES_MAX, LOG_BYTES_MAX};
 use crate::request::UpdateResult;
-use crate::writer::{Group, Lookup, NoRoom, Writer};
+use crate::lookup::Lookup;
+use crate::writer::{Group, NoRoom, Writer};
 
 /// Changes above this length are committed before more are added.
 const GROUP_BYTES: usize = 1 << 20;

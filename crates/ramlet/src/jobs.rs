@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use ramlet_format::Component;
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 
 use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
-use crate::limits::{MERGE_FANIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN};
+use crate::limits::{INDEXING_THRESHOLD_KB, MERGE_FANIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN};
 use crate::schema::{Schema, Slots};
 use crate::segment::{FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build};
 use crate::shared::JobArena;
@@ -46,7 +47,7 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
         0 => None,
         _ => Some(build_segment(core, arena, id, &source, &schema)?),
     };
-    let segment = entry.map(|e| Segment::open(e, &core.shelf, &mut arena.io)).transpose()?;
+    let segment = entry.map(|e| Segment::open(e, &core.shelf, &mut arena.lookup.io)).transpose()?;
     let mut writer = core.writer();
     let frozen = writer.frozen.as_ref().expect("only a flush takes it");
     let mut segments = writer.segments.clone();
@@ -84,6 +85,18 @@ fn take_segment_id(writer: &mut Writer) -> u64 {
     id
 }
 
+fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, schema: &'a Schema, threshold_kb: u64) -> Job<'a> {
+    Job {
+        shelf: &core.shelf,
+        schema,
+        indexing_threshold_kb: threshold_kb,
+        scratch_bytes: arena.scratch_bytes,
+        threads: arena.threads,
+        io: &mut arena.lookup.io,
+        scratch: &mut arena.lookup.index,
+    }
+}
+
 fn build_segment(
     core: &Core,
     arena: &mut JobArena,
@@ -91,8 +104,8 @@ fn build_segment(
     source: &dyn RowSource,
     schema: &Schema,
 ) -> Result<SegmentEntry> {
-    let JobArena { io, scratch_bytes } = arena;
-    let mut job = Job { shelf: &core.shelf, schema, scratch_bytes: *scratch_bytes, io };
+    let threshold = core.writer().config.indexing_threshold;
+    let mut job = job_of(core, arena, schema, threshold.unwrap_or(INDEXING_THRESHOLD_KB) as u64);
     build(id, source, &mut job).inspect_err(|_| store::remove_job_files(core.shelf.storage.as_ref(), id))
 }
 
@@ -204,7 +217,7 @@ fn merge_with(core: &Core, arena: &mut JobArena) -> Result<bool> {
         0 => None,
         _ => {
             let entry = build_segment(core, arena, id, &Merged(&sources), &schema)?;
-            Some(Arc::new(Segment::open(entry, &core.shelf, &mut arena.io)?))
+            Some(Arc::new(Segment::open(entry, &core.shelf, &mut arena.lookup.io)?))
         }
     };
     let mut writer = core.writer();
@@ -251,12 +264,9 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
         let new = schema.field(field).cloned().expect("just added");
         (writer.segments.clone(), schema, config, slots, new)
     };
-    let _ = schema;
     let mut files = Vec::with_capacity(segments.len());
     for view in &segments {
-        let JobArena { io, scratch_bytes } = &mut *arena;
-        let mut job =
-            Job { shelf: &core.shelf, schema: &core.view.load().schema.clone(), scratch_bytes: *scratch_bytes, io };
+        let mut job = job_of(core, &mut arena, &schema, 0);
         let mut sorters = FieldSorters::new(view.segment.id(), std::slice::from_ref(&new), &job)?;
         view.segment.for_each_payload(job.io, &mut |_, payload| sorters.push(payload))?;
         let mut built = Vec::new();
@@ -295,11 +305,11 @@ fn replace_field_files(
     for view in &reopen {
         let mut entry = view.segment.entry.clone();
         entry.files.retain(|f| match f.component {
-            ramlet_format::Component::FieldIndex { slot } => live.contains(&slot),
+            Component::FieldIndex { slot } => live.contains(&slot),
             _ => true,
         });
         entry.files.extend(new_files.iter().filter(|(id, _)| *id == entry.id).map(|(_, f)| f.clone()));
-        reopened.push(Arc::new(Segment::open(entry, &core.shelf, &mut arena.io)?));
+        reopened.push(Arc::new(Segment::open(entry, &core.shelf, &mut arena.lookup.io)?));
     }
     let mut writer = core.writer();
     let segments = writer.segments.iter().zip(reopened);

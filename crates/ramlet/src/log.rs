@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use ramlet_format::log::{self, Decoded, LogHeader, Tail};
-use ramlet_io::{IoErrorKind, LogFile, PAGE, Storage};
+use ramlet_format::log::{self, Decoded, Later, LogHeader, Stop, Tail};
+use ramlet_io::{LogFile, PAGE, Storage};
 
 use crate::error::{Error, Result};
 use crate::limits::LOG_FILE_BYTES;
@@ -144,7 +144,8 @@ impl Log {
             self.rotate(lsn, bytes, salt)?;
         }
         self.record.clear();
-        log::encode(&mut self.record, self.salt, lsn, self.last_lsn, KIND_GROUP, payload);
+        log::encode(&mut self.record, self.salt, lsn, self.last_lsn, KIND_GROUP, payload)
+            .map_err(|e| Error::bad_input(e.to_string()))?;
         self.file.write_at(&self.record, self.offset)?;
         self.file.sync()?;
         self.offset += self.record.len() as u64;
@@ -267,17 +268,28 @@ impl Scan<'_> {
             }
         }
         let end = window.start;
-        match log::judge_tail(last, durable, end, self.find_later(end)?) {
+        let later = self.find_later(end)?;
+        let blank = later.is_none() && self.is_blank(end)?;
+        match log::judge_tail(last, durable, Stop { at: end, blank }, later) {
             Tail::Clean | Tail::Torn { .. } => Ok((end, last)),
             Tail::Corrupt { at, why } => Err(Error::corrupt(format!("{} at byte {at}: {why}", self.name))),
         }
     }
 
     /// A valid record of this file's salt behind `from`.
-    fn find_later(&self, from: u64) -> Result<Option<(u64, u64, u64)>> {
+    fn find_later(&self, from: u64) -> Result<Option<Later>> {
         let mut bytes = vec![0; (self.file.len() - from) as usize];
         self.file.read_at(&mut bytes, from)?;
-        Ok(log::find_valid_after(&bytes, self.salt).map(|(at, lsn, durable)| (from + at as u64, lsn, durable)))
+        let found = log::find_valid_after(&bytes, self.salt);
+        Ok(found.map(|(at, lsn, durable_lsn)| Later { offset: from + at, lsn, durable_lsn }))
+    }
+
+    /// Whether no record was begun at `at`.
+    fn is_blank(&self, at: u64) -> Result<bool> {
+        let mut header = [0; log::HEADER_BYTES];
+        let n = header.len().min((self.file.len() - at) as usize);
+        self.file.read_at(&mut header[..n], at)?;
+        Ok(header.iter().all(|&b| b == 0))
     }
 }
 
@@ -306,9 +318,4 @@ impl Window<'_> {
         self.bytes.drain(..bytes);
         self.start += bytes as u64;
     }
-}
-
-/// Whether an error of the storage says that the disk is full.
-pub fn is_no_space(e: &ramlet_io::IoError) -> bool {
-    e.kind == IoErrorKind::NoSpace
 }

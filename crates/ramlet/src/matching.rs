@@ -5,7 +5,7 @@ use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
 use crate::error::Result;
-use crate::filter::index::{FieldIndexes, KeyRange, resolve};
+use crate::filter::index::{self, FieldIndexes, KeyRange, resolve};
 use crate::filter::CompiledFilter;
 use crate::schema::Schema;
 use crate::segment::SegmentView;
@@ -41,7 +41,7 @@ impl FieldIndexes for SegmentIndexes<'_> {
 
     fn estimate(&mut self, field: &str, range: &KeyRange) -> Result<u64> {
         let table = self.schema.field(field).and_then(|f| self.view.segment.field(f.slot));
-        Ok(table.map_or(0, |table| table.estimate(&range.from, &range.to)))
+        table.map_or(Ok(0), |table| table.estimate(&range.from, &range.to, self.io, self.buf))
     }
 
     fn rows(&self) -> u32 {
@@ -152,6 +152,30 @@ pub fn row_matches(
     let id = if filter.needs_id() { view.segment.row_id(row, io, buf)?.0 } else { PointId::Num(0) };
     let payload = view.segment.payload(row, io, buf)?;
     Ok(filter.matches(&SegmentRow { id, payload, row, schema, view }))
+}
+
+/// Estimated share of a segment's rows that a filter admits, for the effort of approximate indexes.
+pub fn share(
+    schema: &Schema,
+    view: &SegmentView,
+    filter: &CompiledFilter,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<f32> {
+    let expected = estimate(schema, view, filter, io, buf)?;
+    Ok((expected as f32 / view.segment.rows().max(1) as f32).clamp(f32::MIN_POSITIVE, 1.0))
+}
+
+/// About how many live rows match, from what the indexes say.
+pub fn estimate(
+    schema: &Schema,
+    view: &SegmentView,
+    filter: &CompiledFilter,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<u64> {
+    let cardinality = index::estimate(filter, &mut SegmentIndexes { schema, view, io, buf })?;
+    Ok(cardinality.expected.min(u64::from(view.live())))
 }
 
 pub fn place_matches(

@@ -19,7 +19,8 @@ use crate::segment::{Segment, SegmentView, Shelf, read_deletes};
 use crate::shared::Shared;
 use crate::store;
 use crate::types::CollectionConfig;
-use crate::writer::{Lookup, Writer};
+use crate::lookup::Lookup;
+use crate::writer::Writer;
 
 /// What a collection is opened with.
 pub struct Parts {

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::groups::Turn;
 use crate::matching;
-use crate::payload::{edit, path::Path, validate};
+use crate::payload::{self, Path, validate};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::request::{PointsSelector, UpdateMode, UpdateOp};
 use crate::segment::Segment;
@@ -30,16 +30,16 @@ pub fn resolve(turn: &mut Turn<'_>, operation: u64, op: UpdateOp) -> Result<()> 
             encode_delete(out, id);
             Ok(())
         }),
-        UpdateOp::SetPayload { payload, key, points } => {
+        UpdateOp::SetPayload { payload: patch, key, points } => {
             let key = key.as_deref().map(parse_path).transpose()?;
-            edit_payloads(turn, operation, points, &mut |old| edit::set(old, &payload, key.as_ref()).map_err(bad))
+            edit_payloads(turn, operation, points, &mut |old| payload::set(old, &patch, key.as_ref()).map_err(bad))
         }
-        UpdateOp::OverwritePayload { payload, points } => {
-            edit_payloads(turn, operation, points, &mut |_| edit::overwrite(&payload).map_err(bad))
+        UpdateOp::OverwritePayload { payload: new, points } => {
+            edit_payloads(turn, operation, points, &mut |_| payload::overwrite(&new).map_err(bad))
         }
         UpdateOp::DeletePayload { keys, points } => {
             let keys = keys.iter().map(|k| parse_path(k)).collect::<Result<Vec<_>>>()?;
-            edit_payloads(turn, operation, points, &mut |old| edit::delete_keys(old, &keys).map_err(bad))
+            edit_payloads(turn, operation, points, &mut |old| payload::delete_keys(old, &keys).map_err(bad))
         }
         UpdateOp::ClearPayload(points) => edit_payloads(turn, operation, points, &mut |_| Ok(Vec::new())),
         UpdateOp::UpdateVectors { points, filter } => update_vectors(turn, operation, points, filter),
@@ -106,7 +106,7 @@ fn rewrite_ids(
         let mut taken = 0;
         for &id in rest.iter().take(BATCH) {
             taken += 1;
-            match view.find(id, &mut turn.lookup.io, &mut turn.lookup.buf)? {
+            match view.find(id, turn.lookup)? {
                 Some(place) => {
                     out.clear();
                     rewrite(id, &view, place, turn, &mut out)?;
@@ -155,8 +155,7 @@ fn stored_vectors(turn: &mut Turn<'_>, view: &View, place: Place) -> Result<Vec<
     let mut vectors = Vec::new();
     for vector in &view.schema.vectors {
         let mut bytes = Vec::with_capacity(vector.row_bytes());
-        let lookup = &mut *turn.lookup;
-        if view.encoded_vector_of(place, vector.slot, &mut lookup.io, &mut lookup.buf, &mut bytes)? {
+        if view.encoded_vector_of(place, vector.slot, turn.lookup, &mut bytes)? {
             vectors.push((vector.slot, bytes));
         }
     }
@@ -175,7 +174,7 @@ fn edit_payloads(
 ) -> Result<()> {
     turn.check_disk()?;
     each_point(turn, operation, points, true, &mut |id, view, place, turn, out| {
-        let old = view.payload_of(place, &mut turn.lookup.io, &mut turn.lookup.buf)?;
+        let old = view.payload_of(place, turn.lookup)?;
         let new = change(&old)?;
         if !new.is_empty() {
             validate(&new, PAYLOAD_BYTES_MAX).map_err(|e| bad(format!("point {id}: {e}")))?;
@@ -197,8 +196,7 @@ fn upsert(
     let mut out = Vec::new();
     for point in points {
         let view = turn.core.view.load_full();
-        let lookup = &mut *turn.lookup;
-        let place = view.find(point.id, &mut lookup.io, &mut lookup.buf)?;
+        let place = view.find(point.id, turn.lookup)?;
         let wanted = match (place, mode) {
             (Some(_), UpdateMode::InsertOnly) | (None, UpdateMode::UpdateOnly) => false,
             (Some(place), _) => matches(&view, place, filter.as_ref(), turn)?,
@@ -241,7 +239,7 @@ fn update_vectors(
                 stored.push((slot, bytes));
             }
             stored.sort_unstable_by_key(|(slot, _)| *slot);
-            let payload = view.payload_of(place, &mut turn.lookup.io, &mut turn.lookup.buf)?;
+            let payload = view.payload_of(place, turn.lookup)?;
             put(out, id, &stored, &payload);
             Ok(())
         })?;
@@ -261,7 +259,7 @@ fn delete_vectors(
     each_point(turn, operation, points, true, &mut |id, view, place, turn, out| {
         let mut stored = stored_vectors(turn, view, place)?;
         stored.retain(|(slot, _)| !slots.contains(slot));
-        let payload = view.payload_of(place, &mut turn.lookup.io, &mut turn.lookup.buf)?;
+        let payload = view.payload_of(place, turn.lookup)?;
         put(out, id, &stored, &payload);
         Ok(())
     })

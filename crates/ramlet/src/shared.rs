@@ -4,14 +4,18 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
-use ramlet_io::IoContext;
+use ramlet_memory::Reservation;
 
 use crate::core::Core;
+use crate::lookup::Lookup;
 
 /// What the one job that may run at a time owns.
 pub struct JobArena {
-    pub io: IoContext,
+    pub lookup: Lookup,
     pub scratch_bytes: usize,
+    pub threads: usize,
+    /// All that a job may use, taken once.
+    pub held: Reservation,
 }
 
 /// State between the engine's threads.

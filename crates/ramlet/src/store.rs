@@ -1,7 +1,8 @@
 //! Committing a manifest: the one moment in which files become the collection's state.
 
-use ramlet_format::deletes;
-use ramlet_format::manifest::{Component, FileEntry, Manifest, SegmentEntry};
+use ramlet_format::envelope::EnvelopeKind;
+use ramlet_format::manifest::{self, FileEntry, Manifest, SegmentEntry};
+use ramlet_format::{Component, FileCrc, bitmap};
 use ramlet_io::Storage;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -39,21 +40,21 @@ pub fn write_whole(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()
 /// Writes the deletes of a segment under the number of the manifest that will name it.
 pub fn write_deletes(storage: &dyn Storage, view: &SegmentView, number: u64) -> Result<FileEntry> {
     let name = deletes_file(view.segment.id(), number);
-    let bytes = deletes::encode(&view.deletes.to_bitmap());
+    let bytes = bitmap::encode(EnvelopeKind::Deletes, &view.deletes.to_bitmap());
     // A file of this name may be left from a commit that didn't happen.
     if storage.list()?.binary_search(&name).is_ok() {
         storage.remove(&name)?;
     }
     write_whole(storage, &name, &bytes)?;
-    let crc = ramlet_format::crc::crc_of(&bytes);
-    let bytes = (bytes.len() as u64).next_multiple_of(ramlet_io::PAGE as u64);
-    Ok(FileEntry { name, bytes, crc, component: Component::Ids })
+    let mut crc = FileCrc::new();
+    crc.update(&bytes);
+    Ok(FileEntry { name, bytes: bytes.len() as u64, crc: crc.value(), component: Component::Deletes })
 }
 
 /// Makes `manifest` the state: all files it names are synced already, their names are made durable here.
 pub fn commit(storage: &dyn Storage, manifest: &Manifest) -> std::result::Result<(), CommitError> {
     storage.sync_dir().map_err(CommitError::before)?;
-    commit_file(storage, &Manifest::file_name(manifest.number), &manifest.encode())
+    commit_file(storage, &manifest::file_name(manifest.number), &manifest.encode())
 }
 
 /// `name.tmp`, sync, rename, sync directory.
@@ -69,9 +70,9 @@ pub fn commit_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> std::resu
 
 /// The newest manifest of a directory.
 pub fn newest_manifest(storage: &dyn Storage) -> Result<Option<Manifest>> {
-    let numbers = storage.list()?.into_iter().filter_map(|n| Manifest::parse_file_name(&n));
+    let numbers = storage.list()?.into_iter().filter_map(|n| manifest::parse_file_name(&n));
     let Some(number) = numbers.max() else { return Ok(None) };
-    let name = Manifest::file_name(number);
+    let name = manifest::file_name(number);
     let at = |e: &dyn std::fmt::Display| Error::corrupt(format!("{}/{name}: {e}", storage.location()));
     let file = storage.open(&name)?;
     let mut bytes = vec![0; file.len() as usize];
@@ -88,8 +89,8 @@ pub fn newest_manifest(storage: &dyn Storage) -> Result<Option<Manifest>> {
 pub fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let keep: std::collections::HashSet<&str> = manifest.segments.iter().flat_map(files_of).collect();
     for name in storage.list()? {
-        let old_manifest = Manifest::parse_file_name(&name).is_some_and(|n| n + 1 < manifest.number);
-        let tmp = name.strip_suffix(TMP).is_some_and(|n| Manifest::parse_file_name(n).is_some());
+        let old_manifest = manifest::parse_file_name(&name).is_some_and(|n| n + 1 < manifest.number);
+        let tmp = name.strip_suffix(TMP).is_some_and(|n| manifest::parse_file_name(n).is_some());
         if old_manifest || tmp || (is_ours(&name) && !keep.contains(name.as_str())) {
             storage.remove(&name)?;
         } else if !keep.contains(name.as_str()) && is_foreign(&name) {
@@ -100,7 +101,7 @@ pub fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> 
 }
 
 fn is_foreign(name: &str) -> bool {
-    Manifest::parse_file_name(name).is_none() && !crate::log::is_log_name(name) && name != "LOCK"
+    manifest::parse_file_name(name).is_none() && !crate::log::is_log_name(name) && name != "LOCK"
 }
 
 /// Names of all files of a segment.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use ramlet_index::encode::decode_row;
-use ramlet_io::IoContext;
-use ramlet_memory::AnonBuf;
+use ramlet_index::decode_row;
 
 use crate::buffer::{BufferRow, BufferView};
 use crate::error::Result;
 use crate::filter::PointAccess;
+use crate::lookup::Lookup;
 use crate::schema::Schema;
 use crate::segment::SegmentView;
 use crate::types::PointId;
@@ -37,14 +36,14 @@ impl View {
     }
 
     /// The live row of an id. A row that is newer than the view is not found: take a newer view.
-    pub fn find(&self, id: PointId, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Option<Place>> {
+    pub fn find(&self, id: PointId, lookup: &mut Lookup) -> Result<Option<Place>> {
         for (index, view) in self.buffers.iter().enumerate().rev() {
             if let Some(row) = view.buffer.newest(id).filter(|&r| r < view.len && !view.deletes.contains(r)) {
                 return Ok(Some(Place::Buffer { index: index as u32, row }));
             }
         }
         for (index, view) in self.segments.iter().enumerate().rev() {
-            if let Some(row) = view.segment.find(id, io, buf)?.filter(|&r| !view.deletes.contains(r)) {
+            if let Some(row) = view.segment.find(id, &mut lookup.io, &mut lookup.buf)?.filter(|&r| !view.deletes.contains(r)) {
                 return Ok(Some(Place::Segment { index: index as u32, row }));
             }
         }
@@ -52,21 +51,21 @@ impl View {
     }
 
     /// Id and version of a row.
-    pub fn id_of(&self, place: Place, io: &mut IoContext, buf: &mut AnonBuf) -> Result<(PointId, u64)> {
+    pub fn id_of(&self, place: Place, lookup: &mut Lookup) -> Result<(PointId, u64)> {
         match place {
             Place::Buffer { index, row } => {
                 let row = self.buffers[index as usize].buffer.row(row);
                 Ok((row.id, row.version))
             }
-            Place::Segment { index, row } => self.segments[index as usize].segment.row_id(row, io, buf),
+            Place::Segment { index, row } => self.segments[index as usize].segment.row_id(row, &mut lookup.io, &mut lookup.buf),
         }
     }
 
-    pub fn payload_of(&self, place: Place, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Vec<u8>> {
+    pub fn payload_of(&self, place: Place, lookup: &mut Lookup) -> Result<Vec<u8>> {
         match place {
             Place::Buffer { index, row } => Ok(self.buffers[index as usize].buffer.row(row).payload.to_vec()),
             Place::Segment { index, row } => {
-                Ok(self.segments[index as usize].segment.payload(row, io, buf)?.to_vec())
+                Ok(self.segments[index as usize].segment.payload(row, &mut lookup.io, &mut lookup.buf)?.to_vec())
             }
         }
     }
@@ -76,21 +75,21 @@ impl View {
         &self,
         place: Place,
         slot: u16,
-        io: &mut IoContext,
-        buf: &mut AnonBuf,
+        lookup: &mut Lookup,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let bytes = match place {
+        match place {
             Place::Buffer { index, row } => {
                 let at = self.schema.vectors.iter().position(|v| v.slot == slot);
-                at.and_then(|at| self.buffers[index as usize].buffer.row(row).vector(at))
+                let bytes = at.and_then(|at| self.buffers[index as usize].buffer.row(row).vector(at));
+                out.extend_from_slice(bytes.unwrap_or_default());
+                Ok(bytes.is_some())
             }
             Place::Segment { index, row } => {
-                self.segments[index as usize].segment.vector_row(slot, row, io, buf)?
+                let segment = &self.segments[index as usize].segment;
+                segment.vector_row(slot, row, &mut lookup.index, &mut lookup.io, out)
             }
-        };
-        out.extend_from_slice(bytes.unwrap_or_default());
-        Ok(bytes.is_some())
+        }
     }
 
     /// A point's vectors by name, decoded; `names`: `None` for all.
@@ -98,8 +97,7 @@ impl View {
         &self,
         place: Place,
         names: Option<&[String]>,
-        io: &mut IoContext,
-        buf: &mut AnonBuf,
+        lookup: &mut Lookup,
     ) -> Result<Vec<(String, Vec<f32>)>> {
         let mut out = Vec::new();
         let mut bytes = Vec::new();
@@ -108,7 +106,7 @@ impl View {
                 continue;
             }
             bytes.clear();
-            if self.encoded_vector_of(place, vector.slot, io, buf, &mut bytes)? {
+            if self.encoded_vector_of(place, vector.slot, lookup, &mut bytes)? {
                 let mut values = Vec::with_capacity(vector.dim);
                 decode_row(vector.element, &bytes, &mut values);
                 out.push((vector.name.clone(), values));

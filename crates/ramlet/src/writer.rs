@@ -5,23 +5,17 @@
 use std::sync::Arc;
 
 use ramlet_format::manifest::Manifest;
-use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, Consumer, OverBudget};
+use ramlet_memory::{Consumer, OverBudget};
 
 use crate::buffer::BufferWriter;
 use crate::change::{self, Change, Row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
+use crate::lookup::Lookup;
 use crate::schema::{Schema, Slots};
 use crate::segment::SegmentView;
 use crate::types::{CollectionConfig, PointId};
 use crate::view::View;
-
-/// Reader and block buffer of a thread that looks things up.
-pub struct Lookup {
-    pub io: IoContext,
-    pub buf: AnonBuf,
-}
 
 /// A buffer that waits to become a segment. Its rows are all of groups up to `applied_lsn`, and maybe some of the next one.
 pub struct Frozen {

@@ -1,22 +1,27 @@
 //! Writes a segment: column by column, each file front to back, sorting within the job's memory.
 
-use std::sync::Arc;
-
+use ramlet_format::bitmap;
 use ramlet_format::bloom::{BloomBuilder, hash64};
-use ramlet_format::manifest::{Component, FileEntry, SegmentEntry};
+use ramlet_format::component::Component;
+use ramlet_format::envelope::EnvelopeKind;
+use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_io::{IoContext, Storage};
+use ramlet_index::IndexScratch;
+use ramlet_index::ivf::{IvfFiles, IvfParams};
+use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
 use super::names::{seed, segment_file};
-use super::sink::Sink;
+use super::files::Shelf;
+use super::sink::{FileSink, Sink};
 use super::sorter::Sorter;
-use super::source::RowSource;
+use super::source::{Reads, RowSource, keep};
 use crate::error::{Error, Result};
 use crate::filter::index::emit_keys;
-use crate::payload::path::Path;
+use crate::payload::Path;
+use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, VectorField};
 use crate::types::PointId;
 
@@ -45,11 +50,16 @@ pub fn decode_row_id(row: &[u8]) -> Option<(PointId, u64)> {
 
 /// What a job may use.
 pub struct Job<'a> {
-    pub storage: &'a Arc<dyn Storage>,
+    pub shelf: &'a Shelf,
     pub schema: &'a Schema,
+    /// kB of vectors from which a segment gets an approximate index; 0: never.
+    pub indexing_threshold_kb: u64,
     /// Bytes of scratch memory for sorting and index builds.
     pub scratch_bytes: usize,
+    /// Threads of an index build.
+    pub threads: usize,
     pub io: &'a mut IoContext,
+    pub scratch: &'a mut IndexScratch,
 }
 
 /// Writes segment `id` from `source`. All its files are synced when this returns; the directory isn't.
@@ -74,9 +84,9 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
 }
 
 fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
-    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, Component::RowIds), Component::RowIds)?;
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, Component::RowIds), Component::RowIds)?;
     let mut writer = RowsWriter::new(seed(id, Component::RowIds), ROW_ID_BYTES);
-    let mut sorter = Sorter::new(job.storage.clone(), format!("{id}-ids"), job.scratch_bytes);
+    let mut sorter = Sorter::new(job.shelf.storage.clone(), format!("{id}-ids"), job.scratch_bytes);
     let mut bloom = BloomBuilder::new(u64::from(source.rows()));
     let (mut row, mut key) = (0u32, Vec::new());
     source.ids(job.io, &mut |point, version| {
@@ -92,13 +102,13 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
 
-    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, Component::Ids), Component::Ids)?;
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, Component::Ids), Component::Ids)?;
     let mut table = SortedWriter::new(seed(id, Component::Ids));
     sorter.finish(job.io, &mut |key| push_key(&mut table, key, &mut sink))?;
     table.finish(&mut sink.out);
     files.push(sink.finish()?);
 
-    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, Component::IdFilter), Component::IdFilter)?;
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, Component::IdFilter), Component::IdFilter)?;
     sink.out = bloom.finish(seed(id, Component::IdFilter));
     files.push(sink.finish()?);
     Ok(())
@@ -109,6 +119,7 @@ fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()>
     sink.drain()
 }
 
+/// Writes a vector's rows: with an approximate index where there are enough of them, else in row order.
 fn build_vectors(
     id: u64,
     vector: &VectorField,
@@ -116,47 +127,145 @@ fn build_vectors(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<()> {
-    let component = Component::Vector { slot: vector.slot };
-    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
-    let mut writer = RowsWriter::new(seed(id, component), vector.row_bytes() as u32);
-    let mut absent = RoaringBitmap::new();
-    let mut row = 0;
-    source.vectors(vector.slot, job.io, &mut |bytes| {
-        match bytes {
-            Some(bytes) => writer.push(bytes, &mut sink.out),
-            None => {
-                absent.insert(row);
-            }
-        }
-        row += 1;
-        sink.drain()
-    })?;
-    writer.finish(&mut sink.out);
-    files.push(sink.finish()?);
-    if !absent.is_empty() {
+    let present = source.present(vector.slot);
+    let rows = present.as_ref().map_or(u64::from(source.rows()), RoaringBitmap::len);
+    let kb = rows * vector.row_bytes() as u64 / 1024;
+    if job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb {
+        build_ivf(id, vector, source, rows as u32, job, files)?;
+    } else {
+        build_flat(id, vector, source, job, files)?;
+    }
+    if let Some(present) = present {
         let component = Component::Presence { slot: vector.slot };
-        let mut present = RoaringBitmap::new();
-        present.insert_range(0..row);
-        present -= absent;
-        let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
-        sink.out = ramlet_format::deletes::encode(&present);
+        let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+        sink.out = bitmap::encode(EnvelopeKind::Presence, &present);
         files.push(sink.finish()?);
     }
     Ok(())
 }
 
+/// Rows by number; rows without the vector are zeros.
+fn build_flat(
+    id: u64,
+    vector: &VectorField,
+    source: &dyn RowSource,
+    job: &mut Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<()> {
+    let component = Component::Vector { slot: vector.slot };
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    let mut writer = RowsWriter::new(seed(id, component), vector.row_bytes() as u32);
+    let absent = vec![0; vector.row_bytes()];
+    let total = source.rows();
+    let mut next = 0;
+    let mut push = |row: u32, bytes: &[u8]| {
+        while next < row {
+            writer.push(&absent, &mut sink.out);
+            next += 1;
+        }
+        writer.push(bytes, &mut sink.out);
+        next += 1;
+        sink.drain()
+    };
+    let Job { io, scratch, scratch_bytes, .. } = job;
+    source.vectors_in_order(vector.slot, *scratch_bytes, &mut Reads { io, scratch }, &mut push)?;
+    while next < total {
+        writer.push(&absent, &mut sink.out);
+        next += 1;
+        sink.drain()?;
+    }
+    writer.finish(&mut sink.out);
+    files.push(sink.finish()?);
+    Ok(())
+}
+
+/// A source's vectors, as an index build reads them.
+struct Replay<'a, 'b> {
+    source: &'a dyn RowSource,
+    slot: u16,
+    rows: u32,
+    reads: Reads<'b>,
+    error: Result<()>,
+}
+
+impl ramlet_index::RowSource for Replay<'_, '_> {
+    fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    fn replay(
+        &mut self,
+        each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
+    ) -> ramlet_index::Result<()> {
+        let mut theirs = Ok(());
+        let ours = self.source.vectors(self.slot, &mut self.reads, &mut |row, bytes| {
+            each(row, bytes).map_err(|e| {
+                theirs = Err(e);
+                Error::corrupt("stopped by the index build")
+            })
+        });
+        theirs?;
+        ours.map_err(|e| keep(e, &mut self.error))
+    }
+}
+
+fn build_ivf(
+    id: u64,
+    vector: &VectorField,
+    source: &dyn RowSource,
+    rows: u32,
+    job: &mut Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<()> {
+    let slot = vector.slot;
+    let storage = job.shelf.storage.as_ref();
+    let sink = |component| FileSink::create(storage, segment_file(id, component), component);
+    let (mut vectors, mut positions, mut centroids) = (
+        sink(Component::Vector { slot })?,
+        sink(Component::Position { slot })?,
+        sink(Component::Centroids { slot })?,
+    );
+    let params = IvfParams {
+        metric: vector.metric,
+        element: vector.element,
+        dims: vector.dim,
+        segment_rows: source.rows(),
+        scratch_bytes: job.scratch_bytes,
+        threads: job.threads,
+        seed: id,
+        clusters: None,
+    };
+    let reads = Reads { io: job.io, scratch: job.scratch };
+    let mut replay = Replay { source, slot, rows, reads, error: Ok(()) };
+    let mut targets = IvfFiles {
+        rows: &mut vectors,
+        rows_seed: seed(id, Component::Vector { slot }),
+        positions: &mut positions,
+        positions_seed: seed(id, Component::Position { slot }),
+        centroids: &mut centroids,
+    };
+    let built = ramlet_index::ivf::build_ivf(&params, &mut replay, storage, &mut targets);
+    replay.error?;
+    let built = built.map_err(index_error)?;
+    tracing::info!(segment = id, vector = %vector.name, rows = built.rows, clusters = built.clusters, "vector index built");
+    for file in [vectors, positions, centroids] {
+        files.push(file.finish()?);
+    }
+    Ok(())
+}
+
 fn build_payload(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
-    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, Component::Payload), Component::Payload)?;
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, Component::Payload), Component::Payload)?;
     let mut writer = RecordsWriter::new(seed(id, Component::Payload));
     let mut indexes = FieldSorters::new(id, &job.schema.fields, job)?;
     source.payloads(job.io, &mut |payload| {
-        writer.push(payload, &mut sink.out);
+        writer.push(payload, &mut sink.out).map_err(|e| Error::corrupt(e.to_string()))?;
         indexes.push(payload)?;
         sink.drain()
     })?;
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
-    indexes.finish(job.storage.as_ref(), job.io, files)
+    indexes.finish(job, files)
 }
 
 /// Builds the payload indexes of a segment in one pass over its payloads.
@@ -173,7 +282,7 @@ impl FieldSorters {
         let sorter = |field: &PayloadField| {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
             let tag = format!("{segment}-x{}", field.slot);
-            Ok((field.clone(), path, Sorter::new(job.storage.clone(), tag, share)))
+            Ok((field.clone(), path, Sorter::new(job.shelf.storage.clone(), tag, share)))
         };
         let fields = fields.iter().map(sorter).collect::<Result<_>>()?;
         Ok(FieldSorters { segment, fields, row: 0, key: Vec::new() })
@@ -201,12 +310,13 @@ impl FieldSorters {
         Ok(())
     }
 
-    pub fn finish(self, storage: &dyn Storage, io: &mut IoContext, files: &mut Vec<FileEntry>) -> Result<()> {
+    pub fn finish(self, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
         for (field, _, sorter) in self.fields {
             let component = Component::FieldIndex { slot: field.slot };
+            let storage = job.shelf.storage.as_ref();
             let mut sink = Sink::create(storage, segment_file(self.segment, component), component)?;
             let mut table = SortedWriter::new(seed(self.segment, component));
-            sorter.finish(io, &mut |key| push_key(&mut table, key, &mut sink))?;
+            sorter.finish(job.io, &mut |key| push_key(&mut table, key, &mut sink))?;
             table.finish(&mut sink.out);
             files.push(sink.finish()?);
         }

@@ -145,7 +145,7 @@ pub struct RecordsFile {
     file: BlockFile,
     index: RecordsIndex,
     name: String,
-    _heap: Reservation,
+    heap: Reservation,
 }
 
 impl RecordsFile {
@@ -154,7 +154,15 @@ impl RecordsFile {
         let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
         let payload = opened.index(io)?;
         let index = RecordsIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
-        Ok(RecordsFile { file: opened.file, index, name: opened.name, _heap: heap })
+        Ok(RecordsFile { file: opened.file, index, name: opened.name, heap: heap })
+    }
+
+    pub fn heap_bytes(&self) -> u64 {
+        self.heap.bytes()
+    }
+
+    pub fn disk_bytes(&self) -> u64 {
+        self.file.len()
     }
 
     /// One record; one read unless cached.
@@ -216,7 +224,7 @@ pub struct TableFile {
     file: BlockFile,
     pub index: SortedIndex,
     name: String,
-    _heap: Reservation,
+    heap: Reservation,
 }
 
 /// A table key without its row number, and the row.
@@ -231,7 +239,7 @@ impl TableFile {
         let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
         let payload = opened.index(io)?;
         let index = SortedIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
-        Ok(TableFile { file: opened.file, index, name: opened.name, _heap: heap })
+        Ok(TableFile { file: opened.file, index, name: opened.name, heap: heap })
     }
 
     /// Calls `each(value, row)` for the keys from `from` on, until it returns false. Reads one block at a time.
@@ -282,14 +290,35 @@ impl TableFile {
         Ok(())
     }
 
-    /// About how many keys lie in `from..to`: exact to a block's keys at either end.
-    pub fn estimate(&self, from: &[u8], to: &[u8]) -> u64 {
-        let blocks = self.index.blocks().max(1);
-        let span = self.index.block_for(to).saturating_sub(self.index.block_for(from));
-        (self.index.keys() * span / blocks).max(if from < to { 1 } else { 0 })
+    /// About how many keys lie in `from..to`: counted where the range begins and ends (a read each, unless cached),
+    /// an average block's worth between.
+    pub fn estimate(&self, from: &[u8], to: &[u8], io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
+        let blocks = self.index.blocks();
+        let (first, last) = (self.index.block_for(from), self.index.block_for(to).min(blocks.saturating_sub(1)));
+        if blocks == 0 || from >= to {
+            return Ok(0);
+        }
+        let mut count = 0;
+        let mut edge = |page| {
+            self.block_keys(page, io, buf, &mut |value, _| count += u64::from(from <= value && value < to))
+        };
+        edge(first)?;
+        if last > first {
+            edge(last)?;
+        }
+        let between = last.saturating_sub(first + 1);
+        Ok((count + between * self.index.keys().div_ceil(blocks)).min(self.index.keys()))
     }
 
     pub fn keys(&self) -> u64 {
         self.index.keys()
+    }
+
+    pub fn heap_bytes(&self) -> u64 {
+        self.heap.bytes()
+    }
+
+    pub fn disk_bytes(&self) -> u64 {
+        self.file.len()
     }
 }

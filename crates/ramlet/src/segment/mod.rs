@@ -29,6 +29,7 @@ pub use source::{Merged, RowSource};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
+use crate::schema::Schema;
 use crate::types::PointId;
 use crate::query::index_error;
 use files::{RecordsFile, RowsFile, bad, open_index_rows};
@@ -201,6 +202,21 @@ impl Segment {
     /// Vectors that an approximate index holds.
     pub fn indexed_vectors(&self) -> u64 {
         self.vectors.iter().filter(|c| c.index.kind() != "flat").map(|c| u64::from(c.index.rows())).sum()
+    }
+
+    /// (name, kind, heap bytes, disk bytes) of everything but vectors.
+    pub fn tables(&self, schema: &Schema) -> Vec<(String, &'static str, u64, u64)> {
+        let filter = self.id_filter.as_ref().map_or(0, |(_, held)| held.bytes());
+        let mut out = vec![
+            ("ids".to_string(), "rows", 0, self.row_ids.file.len()),
+            ("ids".to_string(), "sorted", self.ids.heap_bytes() + filter, self.ids.disk_bytes() + filter),
+            ("payload".to_string(), "records", self.payload.heap_bytes(), self.payload.disk_bytes()),
+        ];
+        for (slot, table) in &self.fields {
+            let name = schema.fields.iter().find(|f| f.slot == *slot).map_or("", |f| f.path.as_str());
+            out.push((format!("payload index `{name}`"), "sorted", table.heap_bytes(), table.disk_bytes()));
+        }
+        out
     }
 
     pub fn columns(&self) -> &[VectorColumn] {

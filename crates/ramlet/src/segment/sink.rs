@@ -1,7 +1,7 @@
 //! A segment file being written: collects what a format writer emits, appends it in large pieces, keeps size and checksum.
 
-use ramlet_format::crc::FileCrc;
-use ramlet_format::manifest::{Component, FileEntry};
+use ramlet_format::manifest::FileEntry;
+use ramlet_format::{Component, FileCrc};
 use ramlet_io::{Storage, WriteFile};
 
 use crate::error::Result;
@@ -41,5 +41,40 @@ impl Sink {
         self.file.sync()?;
         let bytes = self.file.len();
         Ok(FileEntry { name: self.name, bytes, crc: self.crc.value(), component: self.component })
+    }
+}
+
+/// The same for a builder that appends to a file by itself: sees all bytes pass.
+pub struct FileSink {
+    file: Box<dyn WriteFile>,
+    name: String,
+    component: Component,
+    crc: FileCrc,
+}
+
+impl FileSink {
+    pub fn create(storage: &dyn Storage, name: String, component: Component) -> Result<FileSink> {
+        Ok(FileSink { file: storage.create(&name)?, name, component, crc: FileCrc::new() })
+    }
+
+    pub fn finish(mut self) -> Result<FileEntry> {
+        self.file.sync()?;
+        let bytes = self.file.len();
+        Ok(FileEntry { name: self.name, bytes, crc: self.crc.value(), component: self.component })
+    }
+}
+
+impl WriteFile for FileSink {
+    fn append(&mut self, bytes: &[u8]) -> ramlet_io::Result<()> {
+        self.crc.update(bytes);
+        self.file.append(bytes)
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn sync(&mut self) -> ramlet_io::Result<()> {
+        self.file.sync()
     }
 }

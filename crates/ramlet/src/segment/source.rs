@@ -5,7 +5,9 @@
 use ramlet_index::{IndexError, IndexScratch};
 use ramlet_io::IoContext;
 
-use super::SegmentView;
+use roaring::RoaringBitmap;
+
+use super::{SegmentView, VectorColumn};
 use crate::buffer::BufferView;
 use crate::error::{Error, Result};
 use crate::query::index_error;
@@ -28,6 +30,16 @@ pub trait RowSource {
         job: &mut Reads<'_>,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()>;
+    /// The same in row order. Holds `bytes` at most where the source has another order.
+    fn vectors_in_order(
+        &self,
+        slot: u16,
+        bytes: usize,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()>;
+    /// Rows that have the vector; `None`: all.
+    fn present(&self, slot: u16) -> Option<RoaringBitmap>;
     fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 
@@ -54,6 +66,24 @@ impl RowSource for BufferView {
             Some(bytes) => each(new, bytes),
             None => Ok(()),
         })
+    }
+
+    fn vectors_in_order(
+        &self,
+        slot: u16,
+        _: usize,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.vectors(slot, job, each)
+    }
+
+    fn present(&self, slot: u16) -> Option<RoaringBitmap> {
+        let index = self.buffer.schema().vectors.iter().position(|v| v.slot == slot);
+        let Some(index) = index else { return Some(RoaringBitmap::new()) };
+        let rows = self.live_rows().zip(0..).filter(|(row, _)| self.buffer.row(*row).has_vector(index));
+        let present: RoaringBitmap = rows.map(|(_, new)| new).collect();
+        (present.len() < u64::from(self.live())).then_some(present)
     }
 
     fn payloads(&self, _: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -102,6 +132,40 @@ impl RowSource for Merged<'_> {
         Ok(())
     }
 
+    fn vectors_in_order(
+        &self,
+        slot: u16,
+        bytes: usize,
+        job: &mut Reads<'_>,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut base = 0;
+        for view in self.0 {
+            if let Some(column) = view.segment.vector(slot) {
+                in_order(view, column, base, bytes, job, each)?;
+            }
+            base += view.live();
+        }
+        Ok(())
+    }
+
+    fn present(&self, slot: u16) -> Option<RoaringBitmap> {
+        let all = |view: &SegmentView| view.segment.vector(slot).is_some_and(|c| c.present.is_none());
+        if self.0.iter().all(all) {
+            return None;
+        }
+        let mut present = RoaringBitmap::new();
+        let mut base = 0;
+        for view in self.0 {
+            if let Some(column) = view.segment.vector(slot) {
+                let rows = (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row) && column.has(row));
+                present.extend(rows.map(|row| base + row - view.deletes.rank(row)));
+            }
+            base += view.live();
+        }
+        (present.len() < u64::from(self.rows())).then_some(present)
+    }
+
     fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         for view in self.0 {
             view.segment.for_each_payload(io, &mut |row, payload| {
@@ -110,6 +174,43 @@ impl RowSource for Merged<'_> {
         }
         Ok(())
     }
+}
+
+/// A segment's vectors by row: fetched in batches of rows, each put in order in memory.
+fn in_order(
+    view: &SegmentView,
+    column: &VectorColumn,
+    base: u32,
+    bytes: usize,
+    job: &mut Reads<'_>,
+    each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+) -> Result<()> {
+    const BATCH_ROWS_MAX: usize = 4096;
+    let mut rows = (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row) && column.has(row)).peekable();
+    let mut fetched: Vec<(u32, usize)> = Vec::new();
+    let (mut vectors, mut wanted) = (Vec::new(), Vec::new());
+    let mut batch = 1;
+    while rows.peek().is_some() {
+        wanted.clear();
+        wanted.extend(rows.by_ref().take(batch));
+        fetched.clear();
+        vectors.clear();
+        column
+            .index
+            .read_rows(&wanted, job.scratch, job.io, &mut |row, vector| {
+                fetched.push((row, vectors.len()));
+                vectors.extend_from_slice(vector);
+                Ok(())
+            })
+            .map_err(index_error)?;
+        let width = vectors.len() / fetched.len().max(1);
+        fetched.sort_unstable();
+        for &(row, at) in &fetched {
+            each(base + row - view.deletes.rank(row), &vectors[at..at + width])?;
+        }
+        batch = (bytes / width.max(1)).clamp(1, BATCH_ROWS_MAX);
+    }
+    Ok(())
 }
 
 /// Carries an error of ours through a callback of the index crate.

@@ -1,0 +1,215 @@
+//! Memory before work: what a request may hold, taken from the ledger before its body is read.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::{Buf, Bytes};
+use http_body_util::BodyExt;
+use ramlet_memory::{Consumer, OverBudget, Reservation};
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::{ApiError, ApiResult};
+use crate::limits;
+
+/// Bytes held for one request or answer, growing as it does.
+#[derive(Default)]
+pub struct Held {
+    reservation: Option<Reservation>,
+}
+
+impl Held {
+    pub fn bytes(&self) -> u64 {
+        self.reservation.as_ref().map_or(0, Reservation::bytes)
+    }
+
+    /// Makes sure that at least `bytes` are held.
+    pub fn at_least(&mut self, bytes: u64, from: &Consumer) -> Result<(), OverBudget> {
+        let more = bytes.saturating_sub(self.bytes());
+        if more == 0 {
+            return Ok(());
+        }
+        let grown = match &mut self.reservation {
+            Some(reservation) => reservation.grow(more),
+            none => from.reserve(more).map(|r| *none = Some(r)),
+        };
+        // Told as a whole: that is what decides whether waiting would help.
+        grown.map_err(|e| OverBudget { asked: bytes, ..e })
+    }
+}
+
+/// What the bodies of a route may be, and what they become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyRule {
+    /// Largest body, bytes.
+    pub cap: u64,
+    /// Bytes reserved per byte of body before it is read: the body and what usually comes of it.
+    pub factor: u64,
+    /// Bytes of the parsed form per comma, at worst...
+    pub per_comma: u64,
+    /// ... and per opening bracket or brace.
+    pub per_open: u64,
+}
+
+impl BodyRule {
+    /// Nothing is read.
+    pub const NONE: BodyRule = BodyRule {
+        cap: 0,
+        factor: 0,
+        per_comma: 0,
+        per_open: 0,
+    };
+    /// Points with vectors: a number is at least two bytes of text and four of f32, in a Vec grown by doubling.
+    pub const VECTORS: BodyRule = BodyRule {
+        cap: limits::VECTOR_BODY_BYTES,
+        factor: 2,
+        per_comma: 6,
+        per_open: 128,
+    };
+    /// Ids, filters and queries: an id is two bytes of text and 32 parsed.
+    pub const QUERY: BodyRule = BodyRule {
+        cap: limits::QUERY_BODY_BYTES,
+        factor: 2,
+        per_comma: 48,
+        per_open: 256,
+    };
+    /// Settings: a JSON tree.
+    pub const CONFIG: BodyRule = BodyRule {
+        cap: limits::CONFIG_BODY_BYTES,
+        factor: 100,
+        per_comma: 0,
+        per_open: 0,
+    };
+
+    /// Bytes to hold before a body of `len` bytes is read.
+    fn before(&self, len: u64) -> u64 {
+        len.saturating_mul(self.factor)
+    }
+
+    /// Bytes that the body and its parsed form can take: no element of JSON comes without a comma or a bracket,
+    /// so that counting them bounds what a hostile body can become before a parser sees it.
+    fn after(&self, body: &[u8]) -> u64 {
+        let (mut commas, mut opens) = (0u64, 0u64);
+        for &byte in body {
+            commas += u64::from(byte == b',');
+            opens += u64::from(byte == b'[' || byte == b'{');
+        }
+        let len = body.len() as u64;
+        let parsed = commas
+            .saturating_mul(self.per_comma)
+            .saturating_add(opens.saturating_mul(self.per_open));
+        self.before(len).max(len.saturating_add(parsed))
+    }
+}
+
+/// A body in memory and the reservation for it and for what is parsed from it.
+pub struct Admitted {
+    pub body: Bytes,
+    pub held: Held,
+}
+
+/// Reserves, then reads. 429 when the bytes are taken now, 413 when they could never be had, 408 when the client is
+/// slower than [`limits::BODY_RATE_MIN`].
+pub async fn read_body(
+    headers: &HeaderMap,
+    body: &mut Body,
+    rule: BodyRule,
+    from: &Consumer,
+) -> ApiResult<Admitted> {
+    if rule.cap == 0 {
+        return Ok(Admitted {
+            body: Bytes::new(),
+            held: Held::default(),
+        });
+    }
+    refuse_encodings(headers)?;
+    let announced = content_length(headers)?;
+    let mut held = Held::default();
+    if let Some(len) = announced {
+        check_cap(len, rule)?;
+        held.at_least(rule.before(len), from)?;
+    }
+    let bytes = collect(body, announced, rule, &mut held, from).await?;
+    held.at_least(rule.after(&bytes), from)?;
+    Ok(Admitted {
+        body: bytes.into(),
+        held,
+    })
+}
+
+fn check_cap(len: u64, rule: BodyRule) -> ApiResult<()> {
+    if len <= rule.cap {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        format!(
+            "the body of {len} bytes is larger than the {} bytes that this route takes",
+            rule.cap
+        ),
+    ))
+}
+
+fn content_length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
+    let Some(value) = headers.get(header::CONTENT_LENGTH) else {
+        return Ok(None);
+    };
+    let parsed = value.to_str().ok().and_then(|v| v.trim().parse::<u64>().ok());
+    parsed
+        .map(Some)
+        .ok_or_else(|| ApiError::new(StatusCode::BAD_REQUEST, "Content-Length is not a number"))
+}
+
+/// A compressed body could grow a thousandfold; clients of this API send none.
+fn refuse_encodings(headers: &HeaderMap) -> ApiResult<()> {
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"identity") => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Content-Encoding of request bodies is not supported; send plain JSON",
+        )),
+        _ => Ok(()),
+    }
+}
+
+async fn collect(
+    body: &mut Body,
+    announced: Option<u64>,
+    rule: BodyRule,
+    held: &mut Held,
+    from: &Consumer,
+) -> ApiResult<Vec<u8>> {
+    let start = Instant::now();
+    let mut out = Vec::with_capacity(announced.unwrap_or(0) as usize);
+    loop {
+        let slowest = std::time::Duration::from_secs(out.len() as u64 / limits::BODY_RATE_MIN);
+        let deadline = start + limits::BODY_IDLE_TIMEOUT + slowest;
+        let frame = match timeout_at(deadline, body.frame()).await {
+            Err(_) => {
+                return Err(ApiError::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "the body came too slowly",
+                ));
+            }
+            Ok(None) => return Ok(out),
+            Ok(Some(Err(e))) => {
+                return Err(ApiError::new(
+                    StatusCode::BAD_REQUEST,
+                    format!("the body broke off: {e}"),
+                ));
+            }
+            Ok(Some(Ok(frame))) => frame,
+        };
+        let Ok(mut data) = frame.into_data() else { continue };
+        let len = (out.len() + data.len()) as u64;
+        check_cap(len, rule)?;
+        if announced.is_none() {
+            // Doubling of the Vec included.
+            let step = len.next_multiple_of(limits::BODY_STEP_BYTES);
+            held.at_least(rule.before(step.saturating_mul(2)), from)?;
+        }
+        while data.has_remaining() {
+            let chunk = data.chunk();
+            out.extend_from_slice(chunk);
+            let n = chunk.len();
+            data.advance(n);
+        }
+    }
+}

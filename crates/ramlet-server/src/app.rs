@@ -1,0 +1,64 @@
+//! What all requests share.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ramlet::Engine;
+use ramlet_memory::Consumer;
+use tokio::sync::Semaphore;
+
+use crate::auth::Keys;
+use crate::limits;
+use crate::options::{AllocatorStats, ServerOptions, is_loopback};
+use crate::stats::RequestStats;
+
+/// The server's state: one per process, shared by all connections.
+pub struct App {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) keys: Keys,
+    /// Account of bodies and of what is parsed from them.
+    pub(crate) requests: Consumer,
+    /// Account of answers until they are sent.
+    pub(crate) responses: Consumer,
+    /// Account of open connections.
+    pub(crate) connections: Consumer,
+    pub(crate) connections_max: usize,
+    /// Places for calls that may take long on the blocking pool.
+    pub(crate) long_calls: Arc<Semaphore>,
+    pub(crate) allocator: Option<fn() -> AllocatorStats>,
+    pub(crate) stats: RequestStats,
+    pub(crate) started: Instant,
+    /// Microseconds since 1970.
+    pub(crate) started_at: i64,
+}
+
+impl App {
+    pub fn new(options: ServerOptions) -> Arc<App> {
+        let ledger = options.engine.ledger().clone();
+        let connections_max = options.connections.max(1);
+        Arc::new(App {
+            keys: Keys::new(
+                options.api_key,
+                options.read_only_api_key,
+                is_loopback(&options.host),
+            ),
+            requests: ledger.consumer("requests", options.request_bytes),
+            responses: ledger.consumer("responses", options.response_bytes),
+            connections: ledger.consumer("connections", connections_max as u64 * limits::CONNECTION_BYTES),
+            connections_max,
+            long_calls: Arc::new(Semaphore::new(limits::LONG_CALLS)),
+            allocator: options.allocator,
+            stats: RequestStats::default(),
+            started: Instant::now(),
+            started_at: now_micros(),
+            engine: options.engine,
+        })
+    }
+}
+
+fn now_micros() -> i64 {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,162 @@
+//! Who asks, and what a route asks for.
+
+use axum::http::{HeaderMap, StatusCode, header};
+
+use crate::error::{ApiError, ApiResult};
+
+/// What a route does, and so which key it needs when one is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Health and version: no key.
+    Public,
+    /// Reads data or figures.
+    Read,
+    /// Changes points.
+    Write,
+    /// Creates, changes or drops collections, aliases and indexes.
+    Manage,
+}
+
+/// Who a request's key makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// No key given.
+    Anonymous,
+    /// A key that is none of ours.
+    Unknown,
+    ReadOnly,
+    Admin,
+}
+
+/// The keys of the server. Without any, everybody is admin.
+#[derive(Default)]
+pub struct Keys {
+    admin: Option<String>,
+    read_only: Option<String>,
+    /// Refuse what a browser was lured into sending: set when the server has no key and listens on loopback.
+    guard_local: bool,
+}
+
+impl Keys {
+    /// Empty keys count as not set: an empty environment variable must not open or lock the server.
+    pub fn new(admin: Option<String>, read_only: Option<String>, loopback: bool) -> Keys {
+        let admin = admin.filter(|k| !k.is_empty());
+        let read_only = read_only.filter(|k| !k.is_empty());
+        let guard_local = loopback && admin.is_none() && read_only.is_none();
+        Keys {
+            admin,
+            read_only,
+            guard_local,
+        }
+    }
+
+    pub fn any(&self) -> bool {
+        self.admin.is_some() || self.read_only.is_some()
+    }
+
+    /// Reads `api-key` or `Authorization: Bearer`. Both keys are always compared, each in constant time.
+    pub fn identify(&self, headers: &HeaderMap) -> Identity {
+        if !self.any() {
+            return Identity::Admin;
+        }
+        let Some(given) = given_key(headers) else {
+            return Identity::Anonymous;
+        };
+        let admin = self
+            .admin
+            .as_deref()
+            .is_some_and(|key| same_bytes(key.as_bytes(), given));
+        let read_only = self
+            .read_only
+            .as_deref()
+            .is_some_and(|key| same_bytes(key.as_bytes(), given));
+        match (admin, read_only) {
+            (true, _) => Identity::Admin,
+            (false, true) => Identity::ReadOnly,
+            (false, false) => Identity::Unknown,
+        }
+    }
+
+    /// Whether a request with these headers may use a route of this access.
+    pub fn authorise(&self, access: Access, headers: &HeaderMap) -> ApiResult<()> {
+        if self.guard_local && access != Access::Public {
+            refuse_lured_browser(headers)?;
+        }
+        if access == Access::Public {
+            return Ok(());
+        }
+        match (self.identify(headers), access) {
+            (Identity::Admin, _) | (Identity::ReadOnly, Access::Read) => Ok(()),
+            (Identity::ReadOnly, _) => Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "Forbidden: this key may only read",
+            )),
+            (Identity::Anonymous, _) => Err(ApiError::new(
+                StatusCode::UNAUTHORIZED,
+                "Must provide an API key or an Authorization bearer token",
+            )),
+            (Identity::Unknown, _) => Err(ApiError::new(StatusCode::UNAUTHORIZED, "Invalid API key or JWT")),
+        }
+    }
+}
+
+fn given_key(headers: &HeaderMap) -> Option<&[u8]> {
+    if let Some(key) = headers.get("api-key") {
+        return Some(key.as_bytes());
+    }
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
+    let (scheme, key) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then_some(key)
+}
+
+/// Equality whose time depends on the lengths only.
+fn same_bytes(ours: &[u8], given: &[u8]) -> bool {
+    let mut different = ours.len() ^ given.len();
+    for (i, byte) in given.iter().enumerate() {
+        // Some byte of ours in any case, so that the loop runs as long as `given` whatever we have.
+        let other = ours.get(i).or(ours.first()).copied().unwrap_or(0);
+        different |= usize::from(byte ^ other);
+    }
+    std::hint::black_box(different) == 0
+}
+
+/// A page that a browser shows may send requests to localhost: by a name that it rebinds to 127.0.0.1, or as a
+/// "simple" cross-origin post. Programs name the host as it is and send no `Origin`.
+fn refuse_lured_browser(headers: &HeaderMap) -> ApiResult<()> {
+    let refuse = |what: &str| {
+        let message = format!("Forbidden: {what}; set an API key to allow it");
+        Err(ApiError::new(StatusCode::FORBIDDEN, message))
+    };
+    let host = headers
+        .get(header::HOST)
+        .and_then(|h| h.to_str().ok())
+        .unwrap_or("localhost");
+    let name = host_name(host);
+    let local = name.eq_ignore_ascii_case("localhost")
+        || name.to_ascii_lowercase().ends_with(".localhost")
+        || name.parse::<std::net::IpAddr>().is_ok();
+    if !local {
+        return refuse("the Host header names another machine than this one");
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return Ok(());
+    };
+    let same = origin
+        .to_str()
+        .ok()
+        .and_then(|o| o.split_once("://"))
+        .is_some_and(|(_, of)| of == host);
+    if same {
+        Ok(())
+    } else {
+        refuse("the request comes from a web page of another origin")
+    }
+}
+
+/// `host:port`, `[v6]:port` or `host` without the port.
+fn host_name(host: &str) -> &str {
+    if let Some(v6) = host.strip_prefix('[') {
+        return v6.split(']').next().unwrap_or(v6);
+    }
+    host.split(':').next().unwrap_or(host)
+}

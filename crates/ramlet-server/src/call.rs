@@ -1,0 +1,179 @@
+//! A request on its way into the engine, and the three ways in: search slots, the update queue, the blocking pool.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use bytes::Bytes;
+use ramlet::{Collection, Scratch, UpdateOp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+
+use crate::admission::Held;
+use crate::app::App;
+use crate::dispatch::{Answer, QueryParams};
+use crate::error::{ApiError, ApiResult};
+use crate::limits;
+use crate::out::Out;
+
+/// What a handler gets.
+pub struct Call {
+    pub app: Arc<App>,
+    params: Vec<(String, String)>,
+    pub query: QueryParams,
+    body: Bytes,
+    /// Held until the engine is done with what the body became, even when the client is gone by then.
+    held: Arc<Held>,
+    start: Instant,
+}
+
+/// How an update ended.
+pub enum Updated {
+    Done {
+        operation_id: u64,
+    },
+    /// `timeout` passed first; the update is still under way.
+    TimedOut,
+}
+
+impl Call {
+    pub fn new(
+        app: Arc<App>,
+        params: Vec<(String, String)>,
+        query: QueryParams,
+        body: Bytes,
+        held: Held,
+        start: Instant,
+    ) -> Call {
+        Call {
+            app,
+            params,
+            query,
+            body,
+            held: Arc::new(held),
+            start,
+        }
+    }
+
+    /// A parameter of the path, percent-decoded.
+    pub fn param(&self, name: &str) -> &str {
+        self.params
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value)
+    }
+
+    /// The collection that the path names, directly or by an alias.
+    pub fn collection(&self) -> ApiResult<Arc<Collection>> {
+        Ok(self.app.engine.collection(self.param("collection"))?)
+    }
+
+    /// The body as `T`. Large ones are parsed off the async threads.
+    pub async fn parse<T: DeserializeOwned + Send + 'static>(&mut self) -> ApiResult<T> {
+        let body = std::mem::take(&mut self.body);
+        if body.len() <= limits::PARSE_INLINE_BYTES {
+            return serde_json::from_slice(&body).map_err(ApiError::format);
+        }
+        let held = self.held.clone();
+        let parsed = tokio::task::spawn_blocking(move || {
+            let _held = held;
+            serde_json::from_slice(&body)
+        });
+        parsed
+            .await
+            .map_err(ApiError::internal)?
+            .map_err(ApiError::format)
+    }
+
+    /// A small result, written here and now.
+    pub fn answer<T: Serialize + ?Sized>(&self, result: &T) -> ApiResult<Answer> {
+        let mut out = Out::new(&self.app.responses);
+        out.value(result);
+        Ok(Answer::Json(out))
+    }
+
+    /// Runs `job` on a search slot, which also writes the answer. `expected`: bytes that the job is known to need.
+    pub async fn read<F>(&self, expected: u64, job: F) -> ApiResult<Answer>
+    where
+        F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<()> + Send + 'static,
+    {
+        let mut out = Out::new(&self.app.responses);
+        out.expect(expected);
+        if out.is_failed() {
+            return out.finish(self.start).map(|_| Answer::text(""));
+        }
+        let (tx, rx) = oneshot::channel();
+        let held = self.held.clone();
+        self.app.engine.run(Box::new(move |scratch| {
+            // Nobody waits any more: the slot is better used for the next one.
+            if !tx.is_closed() {
+                let result = job(scratch, &mut out).map(|()| out);
+                // Given back before the answer goes out: who has it may count on the bytes.
+                drop(held);
+                let _ = tx.send(result);
+            }
+        }))?;
+        let limit = self.query.timeout.unwrap_or(limits::READ_TIMEOUT);
+        match tokio::time::timeout_at((self.start + limit).into(), rx).await {
+            Ok(Ok(answer)) => answer.map(Answer::Json),
+            Ok(Err(_)) => Err(ApiError::internal("the search thread gave no answer")),
+            Err(_) => {
+                let message = format!("Timeout: the operation took longer than {limit:?}");
+                Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, message))
+            }
+        }
+    }
+
+    /// Queues `op` and waits until it is durable, in both modes of `wait`: an acknowledged change survives.
+    pub async fn submit(&self, collection: &Collection, op: UpdateOp) -> ApiResult<Updated> {
+        let (tx, rx) = oneshot::channel();
+        let held = self.held.clone();
+        collection.submit(
+            op,
+            Box::new(move |result| {
+                drop(held);
+                let _ = tx.send(result);
+            }),
+        )?;
+        let done = async { rx.await.map_err(|_| ApiError::internal("the update was dropped")) };
+        let result = match self.query.timeout {
+            None => done.await?,
+            Some(limit) => match tokio::time::timeout_at((self.start + limit).into(), done).await {
+                Ok(result) => result?,
+                Err(_) => return Ok(Updated::TimedOut),
+            },
+        };
+        Ok(Updated::Done {
+            operation_id: result?.operation_id,
+        })
+    }
+
+    /// Runs a call that blocks, such as creating a collection or building a payload index.
+    ///
+    /// It runs to its end even when the client leaves: half of a change is not an option.
+    pub async fn block<T, F>(&self, job: F) -> ApiResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&ramlet::Engine) -> ApiResult<T> + Send + 'static,
+    {
+        let app = self.app.clone();
+        let held = self.held.clone();
+        let place = app
+            .long_calls
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(ApiError::internal)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let (_place, _held) = (place, held);
+            job(&app.engine)
+        });
+        done.await.map_err(ApiError::internal)?
+    }
+
+    /// Time since the request's head was read.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+}

@@ -1,0 +1,204 @@
+//! One request through its steps: key, memory, body, handler, answer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams, Request};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+
+use crate::admission::{Admitted, read_body};
+use crate::app::App;
+use crate::call::Call;
+use crate::error::{ApiError, ApiResult};
+use crate::limits;
+use crate::out::Out;
+use crate::routes::Route;
+
+/// What a handler answers with.
+pub enum Answer {
+    /// The envelope; the time is put in at the end.
+    Json(Out),
+    /// Anything else: health checks, metrics, the version.
+    Plain {
+        status: StatusCode,
+        content_type: &'static str,
+        body: String,
+    },
+}
+
+impl Answer {
+    pub fn text(body: impl Into<String>) -> Answer {
+        Answer::Plain {
+            status: StatusCode::OK,
+            content_type: "text/plain; charset=utf-8",
+            body: body.into(),
+        }
+    }
+}
+
+/// The query parameters that the API knows; `ordering` and `consistency` say nothing to a single node.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct QueryParams {
+    pub wait: bool,
+    pub timeout: Option<Duration>,
+}
+
+impl QueryParams {
+    pub fn parse(query: &str) -> ApiResult<QueryParams> {
+        let bad = |what: String| {
+            let message = format!("Deserialize error in query parameters: {what}");
+            Err(ApiError::new(StatusCode::BAD_REQUEST, message))
+        };
+        let mut out = QueryParams::default();
+        for pair in query.split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match (key, value) {
+                ("wait", "true") => out.wait = true,
+                ("wait", "false") => out.wait = false,
+                ("wait", other) => return bad(format!("wait: `{other}` is not true or false")),
+                ("timeout", seconds) => match seconds.parse::<u64>() {
+                    Ok(n) if n > 0 => out.timeout = Some(Duration::from_secs(n)),
+                    _ => return bad(format!("timeout: `{seconds}` is not a number of seconds from 1")),
+                },
+                _ => {}
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Answers one request of `route`.
+pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) -> Response {
+    let start = Instant::now();
+    let head_only = request.method() == Method::HEAD;
+    let result = answer(route, &app, request, start).await;
+    let response = match result {
+        Ok(Answer::Json(out)) => match out.finish(start) {
+            Ok(bytes) => respond(StatusCode::OK, "application/json", bytes),
+            Err(e) => refuse(&e, start),
+        },
+        Ok(Answer::Plain {
+            status,
+            content_type,
+            body,
+        }) => respond(status, content_type, body.into()),
+        Err(e) => refuse(&e, start),
+    };
+    app.stats.record(
+        route.method,
+        route.path,
+        response.status().as_u16(),
+        start.elapsed(),
+    );
+    if head_only {
+        response.map(|_| Body::empty())
+    } else {
+        response
+    }
+}
+
+async fn answer(
+    route: &'static Route,
+    app: &Arc<App>,
+    request: Request,
+    start: Instant,
+) -> ApiResult<Answer> {
+    let (mut parts, mut body) = request.into_parts();
+    app.keys.authorise(route.access, &parts.headers)?;
+    let query = QueryParams::parse(parts.uri.query().unwrap_or(""))?;
+    let params = RawPathParams::from_request_parts(&mut parts, &())
+        .await
+        .map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "the path is not valid UTF-8"))?;
+    let params = params
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let Admitted { body, held } = match read_body(&parts.headers, &mut body, route.body, &app.requests).await
+    {
+        Ok(admitted) => admitted,
+        Err(e) => {
+            // A client that is still sending would take the closed connection for a failure and not see why.
+            drain(body).await;
+            return Err(e);
+        }
+    };
+    (route.handler)(Call::new(app.clone(), params, query, body, held, start)).await
+}
+
+/// Reads and forgets the rest of a refused body, within bounds.
+async fn drain(mut body: Body) {
+    let deadline = tokio::time::Instant::now() + limits::BODY_IDLE_TIMEOUT;
+    let mut seen = 0u64;
+    while seen < 2 * limits::VECTOR_BODY_BYTES {
+        match tokio::time::timeout_at(deadline, body.frame()).await {
+            Ok(Some(Ok(frame))) => seen += frame.data_ref().map_or(0, |d| d.len() as u64),
+            _ => return,
+        }
+    }
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// `{"status":{"error":...},"time":...}` with the headers that belong to the code.
+pub fn refuse(e: &ApiError, start: Instant) -> Response {
+    #[derive(serde::Serialize)]
+    struct Status<'a> {
+        error: &'a str,
+    }
+    #[derive(serde::Serialize)]
+    struct Envelope<'a> {
+        status: Status<'a>,
+        time: f64,
+    }
+    let envelope = Envelope {
+        status: Status { error: &e.message },
+        time: start.elapsed().as_secs_f64(),
+    };
+    let body = serde_json::to_vec(&envelope).unwrap_or_default();
+    let mut response = respond(e.status, "application/json", body.into());
+    let headers = response.headers_mut();
+    if let Some(seconds) = e.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if e.status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_parameters() {
+        let parse = |q: &str| QueryParams::parse(q).map_err(|e| e.status.as_u16());
+        let wait = QueryParams {
+            wait: true,
+            timeout: None,
+        };
+        assert_eq!(parse(""), Ok(QueryParams::default()));
+        assert_eq!(parse("wait=true&ordering=strong&consistency=2"), Ok(wait));
+        assert_eq!(
+            parse("timeout=3"),
+            Ok(QueryParams {
+                wait: false,
+                timeout: Some(Duration::from_secs(3))
+            })
+        );
+        for bad in ["wait=1", "wait", "timeout=0", "timeout=-1", "timeout=x"] {
+            assert_eq!(parse(bad), Err(400), "{bad}");
+        }
+    }
+}

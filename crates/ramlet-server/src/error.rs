@@ -1,0 +1,112 @@
+//! A failed request: its status code and sentence, and the one table that maps the engine's failures to them.
+
+use axum::http::StatusCode;
+use ramlet::ErrorKind;
+use ramlet_memory::OverBudget;
+
+use crate::limits::RETRY_AFTER_SECONDS;
+
+/// What the client gets instead of a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiError {
+    pub status: StatusCode,
+    pub message: String,
+    /// Seconds, for 429 and 503.
+    pub retry_after: Option<u32>,
+}
+
+pub type ApiResult<T> = Result<T, ApiError>;
+
+/// Status code and the words in front of the sentence, for each kind of the engine's failures.
+pub fn status_of(kind: ErrorKind) -> (StatusCode, &'static str) {
+    match kind {
+        ErrorKind::BadInput => (StatusCode::BAD_REQUEST, "Wrong input: "),
+        ErrorKind::NotFound => (StatusCode::NOT_FOUND, "Not found: "),
+        ErrorKind::AlreadyExists => (StatusCode::CONFLICT, "Wrong input: "),
+        ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Over the memory budget: "),
+        ErrorKind::OverBudget => (StatusCode::TOO_MANY_REQUESTS, "Memory budget taken: "),
+        ErrorKind::Busy => (StatusCode::TOO_MANY_REQUESTS, "Busy: "),
+        ErrorKind::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "Disk full: "),
+        ErrorKind::WritesStopped => (StatusCode::SERVICE_UNAVAILABLE, "Writes stopped: "),
+        ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "Shutting down: "),
+        ErrorKind::Corrupt => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Service internal error: corrupt data: ",
+        ),
+        ErrorKind::Io => (StatusCode::INTERNAL_SERVER_ERROR, "Service internal error: "),
+    }
+}
+
+impl ApiError {
+    pub fn new(status: StatusCode, message: impl Into<String>) -> ApiError {
+        let asks_to_wait = status == StatusCode::TOO_MANY_REQUESTS;
+        ApiError {
+            status,
+            message: message.into(),
+            retry_after: asks_to_wait.then_some(RETRY_AFTER_SECONDS),
+        }
+    }
+
+    /// 400, the request's meaning is wrong.
+    pub fn wrong_input(what: impl std::fmt::Display) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, format!("Wrong input: {what}"))
+    }
+
+    /// 400, the body isn't the JSON that the route takes.
+    pub fn format(what: impl std::fmt::Display) -> ApiError {
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            format!("Format error in JSON body: {what}"),
+        )
+    }
+
+    /// 422, a value is outside its range; `path` is where in the body it stands.
+    pub fn validation(path: impl std::fmt::Display, what: impl std::fmt::Display) -> ApiError {
+        let message = format!("Validation error in JSON body: [{path}: {what}]");
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+    }
+
+    /// 400, a part of the API that isn't built yet: named, never passed over.
+    pub fn unsupported(feature: impl std::fmt::Display) -> ApiError {
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            format!(
+                "Bad request: {feature} is not supported by this version of Ramlet (see docs/compatibility.md)"
+            ),
+        )
+    }
+
+    pub fn not_found(what: impl std::fmt::Display) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, format!("Not found: {what}"))
+    }
+
+    pub fn internal(what: impl std::fmt::Display) -> ApiError {
+        ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("Service internal error: {what}"),
+        )
+    }
+}
+
+impl From<ramlet::Error> for ApiError {
+    fn from(e: ramlet::Error) -> ApiError {
+        let (status, prefix) = status_of(e.kind());
+        let text = e.to_string();
+        // The engine may use the API's own sentence.
+        let message = if text.starts_with(prefix) {
+            text
+        } else {
+            format!("{prefix}{text}")
+        };
+        if status.is_server_error() {
+            tracing::error!(kind = ?e.kind(), "{message}");
+        }
+        ApiError::new(status, message)
+    }
+}
+
+impl From<OverBudget> for ApiError {
+    fn from(e: OverBudget) -> ApiError {
+        ramlet::Error::from(e).into()
+    }
+}

@@ -1,0 +1,11 @@
+//! What each route does: one file per noun of the API.
+
+pub mod aliases;
+pub mod collections;
+mod fetch;
+pub mod indexes;
+pub mod points;
+pub mod refused;
+pub mod search;
+pub mod service;
+pub mod updates;

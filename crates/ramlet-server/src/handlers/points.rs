@@ -1,0 +1,94 @@
+//! Points by id, in order, and counted.
+
+use ramlet::{PayloadSelector, PointId, VectorSelector};
+
+use super::fetch::{self, Parts};
+use crate::call::Call;
+use crate::dispatch::Answer;
+use crate::error::{ApiError, ApiResult};
+use crate::out::Out;
+use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
+use crate::wire::selectors::{payload_selector, vector_selector};
+
+/// `GET /collections/{collection}/points/{id}`.
+pub async fn get(call: Call) -> ApiResult<Answer> {
+    let text = call.param("id");
+    let id: PointId = text.parse().map_err(|e| {
+        ApiError::new(
+            axum::http::StatusCode::BAD_REQUEST,
+            format!("Can not recognize \"{text}\" as point id: {e}"),
+        )
+    })?;
+    let collection = call.collection()?;
+    let parts = Parts {
+        payload: PayloadSelector::All,
+        vectors: VectorSelector::All,
+    };
+    let expected = parts.expected_bytes(&collection, 1);
+    call.read(expected, move |scratch, out| {
+        let found = collection.retrieve(&[id], &parts.payload, &parts.vectors, scratch)?;
+        match found.first() {
+            Some(record) => out.record(record),
+            None => {
+                return Err(ApiError::not_found(format!(
+                    "Point with id {id} does not exists!"
+                )));
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/points`.
+pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
+    let wire: WireRetrieve = call.parse().await?;
+    wire.shard_key.refuse("`shard_key`")?;
+    let parts = Parts {
+        payload: payload_selector(wire.with_payload, true),
+        vectors: vector_selector(wire.with_vector),
+    };
+    let collection = call.collection()?;
+    let expected = parts.expected_bytes(&collection, wire.ids.len());
+    call.read(expected, move |scratch, out| {
+        let mut list = out.open_list();
+        fetch::records(&collection, &wire.ids, &parts, scratch, &mut |_, record| {
+            list.item(|out| out.record(&record));
+        })?;
+        list.close();
+        Ok(())
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/points/scroll`.
+pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
+    let wire: WireScroll = call.parse().await?;
+    let scroll = wire.into_scroll()?;
+    let collection = call.collection()?;
+    let expected = fetch::scroll_bytes(&collection, &scroll);
+    call.read(expected, move |scratch, out| {
+        out.raw("{\"points\":");
+        let next = fetch::scroll(&collection, &scroll, 0, scratch, out, Out::record)?;
+        out.raw(",\"next_page_offset\":");
+        out.value(&next);
+        out.raw("}");
+        Ok(())
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/points/count`.
+pub async fn count(mut call: Call) -> ApiResult<Answer> {
+    let wire: WireCount = call.parse().await?;
+    wire.shard_key.refuse("`shard_key`")?;
+    let collection = call.collection()?;
+    call.read(0, move |scratch, out| {
+        let count = collection.count(wire.filter.as_ref(), wire.exact.unwrap_or(true), scratch)?;
+        out.raw("{\"count\":");
+        out.value(&count);
+        out.raw("}");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,130 @@
+//! Changes of points.
+
+use std::time::Duration;
+
+use ramlet::{Collection, UpdateOp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call::{Call, Updated};
+use crate::dispatch::Answer;
+use crate::error::{ApiError, ApiResult};
+use crate::limits;
+use crate::wire::points::WireUpsert;
+use crate::wire::selectors::WirePoints;
+use crate::wire::updates::{
+    WireDeletePayload, WireDeleteVectors, WireOperation, WireOperations, WireSetPayload, WireUpdateVectors,
+};
+
+#[derive(Serialize)]
+struct UpdateAnswer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation_id: Option<u64>,
+    status: &'static str,
+}
+
+/// `PUT /points`.
+pub async fn upsert(call: Call) -> ApiResult<Answer> {
+    change(call, WireUpsert::into_op).await
+}
+/// `POST /points/delete`.
+pub async fn delete(call: Call) -> ApiResult<Answer> {
+    change(call, |wire: WirePoints| {
+        wire.into_selector().map(UpdateOp::Delete)
+    })
+    .await
+}
+/// `POST /points/payload`.
+pub async fn set_payload(call: Call) -> ApiResult<Answer> {
+    change(call, WireSetPayload::into_set).await
+}
+/// `PUT /points/payload`.
+pub async fn overwrite_payload(call: Call) -> ApiResult<Answer> {
+    change(call, WireSetPayload::into_overwrite).await
+}
+/// `POST /points/payload/delete`.
+pub async fn delete_payload(call: Call) -> ApiResult<Answer> {
+    change(call, WireDeletePayload::into_op).await
+}
+/// `POST /points/payload/clear`.
+pub async fn clear_payload(call: Call) -> ApiResult<Answer> {
+    change(call, |wire: WirePoints| {
+        wire.into_selector().map(UpdateOp::ClearPayload)
+    })
+    .await
+}
+/// `PUT /points/vectors`.
+pub async fn update_vectors(call: Call) -> ApiResult<Answer> {
+    change(call, WireUpdateVectors::into_op).await
+}
+/// `POST /points/vectors/delete`.
+pub async fn delete_vectors(call: Call) -> ApiResult<Answer> {
+    change(call, WireDeleteVectors::into_op).await
+}
+
+/// Parses, turns into the engine's operation, submits, answers.
+async fn change<T>(mut call: Call, into_op: fn(T) -> ApiResult<UpdateOp>) -> ApiResult<Answer>
+where
+    T: DeserializeOwned + Send + 'static,
+{
+    let collection = call.collection()?;
+    let op = into_op(call.parse().await?)?;
+    let updated = call.submit(&collection, op).await?;
+    call.answer(&told(&call, updated))
+}
+
+fn told(call: &Call, updated: Updated) -> UpdateAnswer {
+    match updated {
+        Updated::Done { operation_id } => UpdateAnswer {
+            operation_id: Some(operation_id),
+            status: if call.query.wait {
+                "completed"
+            } else {
+                "acknowledged"
+            },
+        },
+        Updated::TimedOut => UpdateAnswer {
+            operation_id: None,
+            status: "wait_timeout",
+        },
+    }
+}
+
+/// `POST /points/batch`: all are checked first, then done one after the other; a failure stops there.
+pub async fn batch(mut call: Call) -> ApiResult<Answer> {
+    let collection = call.collection()?;
+    let wire: WireOperations = call.parse().await?;
+    let n = wire.operations.len();
+    if n > limits::OPERATIONS_MAX {
+        let what = format!("has {n} elements, at most {} are taken", limits::OPERATIONS_MAX);
+        return Err(ApiError::validation("operations", what));
+    }
+    let ops = wire
+        .operations
+        .into_iter()
+        .map(WireOperation::into_op)
+        .collect::<ApiResult<Vec<_>>>()?;
+    let mut answers = Vec::with_capacity(n);
+    for (i, op) in ops.into_iter().enumerate() {
+        let updated = match i {
+            0 => call.submit(&collection, op).await?,
+            _ => submit_later(&call, &collection, op).await?,
+        };
+        answers.push(told(&call, updated));
+    }
+    call.answer(&answers)
+}
+
+/// An operation after the first: part of the batch is done, so a full queue is waited for, within bounds.
+async fn submit_later(call: &Call, collection: &Collection, op: UpdateOp) -> ApiResult<Updated> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match call.submit(collection, op.clone()).await {
+            Err(e) if e.retry_after.is_some() && call.elapsed() < limits::READ_TIMEOUT => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_millis(200));
+            }
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Every bound of the server, in one place.
+//!
+//! A limit that is about bytes of RAM is also an account of the ledger: see [`crate::admission`].
+
+use std::time::Duration;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Bytes an idle HTTP/1 connection holds: task, read and write buffers, kernel socket (measured: 14 KiB).
+pub const CONNECTION_BYTES: u64 = 14 * KIB;
+/// Connections open at once when nothing else is said: 3.5 MiB of the budget.
+pub const CONNECTIONS_DEFAULT: usize = 256;
+/// ... and in the smallest budget.
+pub const CONNECTIONS_MIN: usize = 16;
+/// Connections the kernel may hold before we accept them.
+pub const BACKLOG: u32 = 256;
+/// Socket buffers are charged to the memory cgroup too; the kernel would grow them to megabytes each.
+pub const SOCKET_BUFFER_BYTES: u32 = 256 * KIB as u32;
+/// Read buffer of a connection, and with it the largest head of a request.
+pub const HEAD_BYTES: usize = 16 * KIB as usize;
+pub const HEADERS_MAX: usize = 64;
+
+/// From the first byte of a connection (or the end of the last response) to the end of the next request's head.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Silence inside a body.
+pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The slowest body that is waited for, bytes a second, after [`BODY_IDLE_TIMEOUT`] of grace.
+pub const BODY_RATE_MIN: u64 = 32 * KIB;
+/// Silence of a client that is being answered.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// A read without `timeout` is given up after this.
+pub const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Connections in the middle of a request get this long when the server stops.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// Seconds that a refused client is asked to wait.
+pub const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// Largest body with vectors (the API's default limit).
+pub const VECTOR_BODY_BYTES: u64 = 32 * MIB;
+/// Largest body of a query, filter or list of ids.
+pub const QUERY_BODY_BYTES: u64 = 8 * MIB;
+/// Largest body of settings; they are kept as a JSON tree, which may take a hundred times the text.
+pub const CONFIG_BODY_BYTES: u64 = 64 * KIB;
+/// Chunked bodies reserve in steps of this.
+pub const BODY_STEP_BYTES: u64 = 64 * KIB;
+/// Bodies above this are parsed on the blocking pool, so that health checks stay quick.
+pub const PARSE_INLINE_BYTES: usize = 64 * KIB as usize;
+
+/// Answers reserve in steps of this while they are written.
+pub const RESPONSE_STEP_BYTES: u64 = 64 * KIB;
+/// Largest answer.
+pub const RESPONSE_BYTES: u64 = 64 * MIB;
+/// A record of the engine without payload and vectors.
+pub const RECORD_BYTES: u64 = 160;
+/// What a payload is taken for before it is read.
+pub const PAYLOAD_GUESS_BYTES: u64 = 4 * KIB;
+/// Records whose payloads and vectors are in memory at once, at most...
+pub const FETCH_RECORDS: usize = 64;
+/// ... and about the bytes that they may have together: records are fetched, written and dropped in such portions.
+pub const FETCH_BYTES: u64 = 512 * KIB;
+
+/// Threads that run the async side.
+pub const ASYNC_THREADS: usize = 2;
+/// Threads for calls that block: parsing of large bodies, collection changes, index builds.
+pub const BLOCKING_THREADS: usize = 4;
+/// Of those, how many may be taken by long work, so that parsing always finds one.
+pub const LONG_CALLS: usize = 2;
+/// Stack of each thread of the server.
+pub const THREAD_STACK_BYTES: usize = 512 * KIB as usize;
+
+/// Elements of a dense vector.
+pub const VECTOR_SIZE_MAX: usize = 65_536;
+/// Bytes of a collection's or alias's name.
+pub const NAME_BYTES: usize = 255;
+/// Searches of one batch request.
+pub const SEARCHES_MAX: usize = 4_096;
+/// Operations of one points/batch request.
+pub const OPERATIONS_MAX: usize = 4_096;
+/// Alias changes of one request.
+pub const ALIAS_ACTIONS_MAX: usize = 1_024;
+/// Largest `limit` + `offset` that the engine takes; larger ones are cut to what the collection has.
+pub const LIMIT_MAX: usize = 1 << 20;

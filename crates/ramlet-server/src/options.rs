@@ -1,0 +1,80 @@
+//! What the binary hands to the server.
+
+use std::sync::Arc;
+
+use ramlet::Engine;
+
+use crate::limits;
+
+/// How the server runs. The engine is open already; the server never opens a file.
+pub struct ServerOptions {
+    pub engine: Arc<Engine>,
+    /// Address to listen on: an IP address or a name that resolves to one.
+    pub host: String,
+    /// REST port; 0 lets the kernel choose (see [`crate::bind`]).
+    pub port: u16,
+    /// Key that may do everything. `None`: no key is asked for.
+    pub api_key: Option<String>,
+    /// Key that may only read.
+    pub read_only_api_key: Option<String>,
+    /// Connections open at once.
+    pub connections: usize,
+    /// Bytes that bodies and what is parsed from them may hold together.
+    pub request_bytes: u64,
+    /// Bytes that answers may hold together until they are sent.
+    pub response_bytes: u64,
+    /// Figures of the allocator, where the binary has one that tells.
+    pub allocator: Option<fn() -> AllocatorStats>,
+}
+
+impl ServerOptions {
+    /// Loopback, port 6333, no keys. Of the elastic memory of the engine's budget at most a quarter goes to
+    /// connections, three quarters to requests and half to answers: together they are still bounded by the ledger,
+    /// and neither can keep the other out for longer than one request takes.
+    pub fn new(engine: Arc<Engine>) -> ServerOptions {
+        let elastic = engine.budget().elastic;
+        let affordable = usize::try_from(elastic / 4 / limits::CONNECTION_BYTES).unwrap_or(usize::MAX);
+        ServerOptions {
+            engine,
+            host: "127.0.0.1".to_owned(),
+            port: 6333,
+            api_key: None,
+            read_only_api_key: None,
+            connections: affordable.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_DEFAULT),
+            request_bytes: elastic / 4 * 3,
+            response_bytes: elastic / 2,
+            allocator: None,
+        }
+    }
+}
+
+/// What the allocator says of itself, bytes (jemalloc's terms).
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct AllocatorStats {
+    pub allocated: u64,
+    pub active: u64,
+    pub resident: u64,
+    pub retained: u64,
+    pub metadata: u64,
+}
+
+/// Whether the server may listen on `host`: only loopback, unless a key is set or the user said `insecure`.
+/// The error is a sentence for the user.
+pub fn check_exposure(host: &str, has_key: bool, insecure: bool) -> Result<(), String> {
+    if has_key || insecure || is_loopback(host) {
+        return Ok(());
+    }
+    Err(format!(
+        "refusing to listen on {host} without an API key: everybody who reaches this machine could read and delete \
+         all data. Set a key (--api-key), listen on 127.0.0.1, or say --insecure if the network is trusted"
+    ))
+}
+
+/// Whether only this machine reaches `host`.
+pub fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<std::net::IpAddr>() {
+        Ok(ip) => ip.is_loopback(),
+        Err(_) => bare.eq_ignore_ascii_case("localhost"),
+    }
+}

@@ -1,0 +1,187 @@
+//! All routes, in one table: what they need, what they read and who answers.
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+
+use crate::admission::BodyRule;
+use crate::app::App;
+use crate::auth::Access::{self, Manage, Public, Read, Write};
+use crate::call::Call;
+use crate::dispatch::{Answer, dispatch, refuse};
+use crate::error::{ApiError, ApiResult};
+use crate::handlers::{aliases, collections, indexes, points, refused, search, service, updates};
+
+pub(crate) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = ApiResult<Answer>> + Send>>;
+
+/// A route. The router is generated from this, and so is the test of identities against routes.
+pub struct Route {
+    pub method: &'static str,
+    /// Pattern; `{name}` is one segment.
+    pub path: &'static str,
+    pub access: Access,
+    pub(crate) body: BodyRule,
+    pub(crate) handler: Handler,
+}
+
+macro_rules! route {
+    ($method:literal $path:literal $access:ident $body:ident => $($handler:ident)::+) => {
+        Route {
+            method: $method,
+            path: $path,
+            access: $access,
+            body: BodyRule::$body,
+            handler: |call| Box::pin($($handler)::+(call)),
+        }
+    };
+}
+
+/// The table.
+pub fn routes() -> &'static [Route] {
+    static ROUTES: OnceLock<Vec<Route>> = OnceLock::new();
+    ROUTES.get_or_init(|| {
+        let mut all = service_routes();
+        all.extend(collection_routes());
+        all.extend(point_routes());
+        all.extend(refused_routes());
+        all
+    })
+}
+
+fn service_routes() -> Vec<Route> {
+    vec![
+        route!("GET" "/" Public NONE => service::version),
+        route!("GET" "/healthz" Public NONE => service::healthz),
+        route!("GET" "/livez" Public NONE => service::livez),
+        route!("GET" "/readyz" Public NONE => service::readyz),
+        route!("GET" "/metrics" Read NONE => service::metrics),
+        route!("GET" "/telemetry" Read NONE => service::telemetry),
+        route!("GET" "/memory" Read NONE => service::memory),
+        route!("GET" "/cluster" Read NONE => service::cluster),
+        route!("GET" "/issues" Read NONE => service::issues),
+        route!("DELETE" "/issues" Manage NONE => service::clear_issues),
+    ]
+}
+
+fn collection_routes() -> Vec<Route> {
+    vec![
+        route!("GET" "/collections" Read NONE => collections::list),
+        route!("POST" "/collections/aliases" Manage CONFIG => aliases::change),
+        route!("GET" "/aliases" Read NONE => aliases::all),
+        route!("GET" "/collections/{collection}" Read NONE => collections::info),
+        route!("PUT" "/collections/{collection}" Manage CONFIG => collections::create),
+        route!("PATCH" "/collections/{collection}" Manage CONFIG => collections::update),
+        route!("DELETE" "/collections/{collection}" Manage NONE => collections::delete),
+        route!("GET" "/collections/{collection}/exists" Read NONE => collections::exists),
+        route!("GET" "/collections/{collection}/aliases" Read NONE => aliases::of_collection),
+        route!("GET" "/collections/{collection}/cluster" Read NONE => collections::cluster),
+        route!("GET" "/collections/{collection}/memory" Read NONE => collections::memory),
+        route!("PUT" "/collections/{collection}/index" Manage CONFIG => indexes::create),
+        route!("DELETE" "/collections/{collection}/index/{field}" Manage NONE => indexes::delete),
+    ]
+}
+
+fn point_routes() -> Vec<Route> {
+    vec![
+        route!("PUT" "/collections/{collection}/points" Write VECTORS => updates::upsert),
+        route!("POST" "/collections/{collection}/points" Read QUERY => points::retrieve),
+        route!("GET" "/collections/{collection}/points/{id}" Read NONE => points::get),
+        route!("POST" "/collections/{collection}/points/delete" Write QUERY => updates::delete),
+        route!("POST" "/collections/{collection}/points/payload" Write QUERY => updates::set_payload),
+        route!("PUT" "/collections/{collection}/points/payload" Write QUERY => updates::overwrite_payload),
+        route!("POST" "/collections/{collection}/points/payload/delete" Write QUERY => updates::delete_payload),
+        route!("POST" "/collections/{collection}/points/payload/clear" Write QUERY => updates::clear_payload),
+        route!("PUT" "/collections/{collection}/points/vectors" Write VECTORS => updates::update_vectors),
+        route!("POST" "/collections/{collection}/points/vectors/delete" Write QUERY => updates::delete_vectors),
+        route!("POST" "/collections/{collection}/points/batch" Write VECTORS => updates::batch),
+        route!("POST" "/collections/{collection}/points/scroll" Read QUERY => points::scroll),
+        route!("POST" "/collections/{collection}/points/count" Read QUERY => points::count),
+        route!("POST" "/collections/{collection}/points/query" Read QUERY => search::query),
+        route!("POST" "/collections/{collection}/points/query/batch" Read QUERY => search::query_batch),
+        route!("POST" "/collections/{collection}/points/search" Read QUERY => search::search),
+        route!("POST" "/collections/{collection}/points/search/batch" Read QUERY => search::search_batch),
+    ]
+}
+
+/// Parts of the API that aren't built: 501 with a sentence that names them, behind the same keys.
+fn refused_routes() -> Vec<Route> {
+    vec![
+        route!("GET" "/snapshots" Read NONE => refused::snapshots),
+        route!("POST" "/snapshots" Manage NONE => refused::snapshots),
+        route!("GET" "/snapshots/{snapshot}" Manage NONE => refused::snapshots),
+        route!("DELETE" "/snapshots/{snapshot}" Manage NONE => refused::snapshots),
+        route!("GET" "/collections/{collection}/snapshots" Read NONE => refused::snapshots),
+        route!("POST" "/collections/{collection}/snapshots" Manage NONE => refused::snapshots),
+        route!("POST" "/collections/{collection}/snapshots/upload" Manage NONE => refused::snapshots),
+        route!("PUT" "/collections/{collection}/snapshots/recover" Manage NONE => refused::snapshots),
+        route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
+        route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
+        route!("POST" "/collections/{collection}/cluster" Manage NONE => refused::sharding),
+        route!("GET" "/collections/{collection}/shards" Read NONE => refused::sharding),
+        route!("PUT" "/collections/{collection}/shards" Manage NONE => refused::sharding),
+        route!("POST" "/collections/{collection}/shards/delete" Manage NONE => refused::sharding),
+        route!("POST" "/cluster/recover" Manage NONE => refused::sharding),
+        route!("DELETE" "/cluster/peer/{peer}" Manage NONE => refused::sharding),
+        route!("GET" "/cluster/telemetry" Read NONE => refused::sharding),
+        route!("GET" "/quotas" Read NONE => refused::quotas),
+        route!("PUT" "/quotas" Manage NONE => refused::quotas),
+        route!("GET" "/collections/{collection}/optimizations" Read NONE => refused::optimizations),
+        route!("PUT" "/collections/{collection}/vectors/{vector}" Manage NONE => refused::vector_names),
+        route!("DELETE" "/collections/{collection}/vectors/{vector}" Manage NONE => refused::vector_names),
+        route!("POST" "/collections/{collection}/facet" Read NONE => refused::facet),
+        route!("POST" "/collections/{collection}/points/query/groups" Read NONE => refused::groups),
+        route!("POST" "/collections/{collection}/points/search/groups" Read NONE => refused::groups),
+        route!("POST" "/collections/{collection}/points/search/matrix/pairs" Read NONE => refused::matrix),
+        route!("POST" "/collections/{collection}/points/search/matrix/offsets" Read NONE => refused::matrix),
+        route!("POST" "/collections/{collection}/points/recommend" Read NONE => refused::recommend),
+        route!("POST" "/collections/{collection}/points/recommend/batch" Read NONE => refused::recommend),
+        route!("POST" "/collections/{collection}/points/recommend/groups" Read NONE => refused::recommend),
+        route!("POST" "/collections/{collection}/points/discover" Read NONE => refused::discover),
+        route!("POST" "/collections/{collection}/points/discover/batch" Read NONE => refused::discover),
+    ]
+}
+
+/// The router over the table, for the server and for tests.
+pub fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new();
+    for route in routes() {
+        let app = app.clone();
+        let endpoint = move |request: Request| dispatch(route, app.clone(), request);
+        router = router.route(route.path, on(method_filter(route.method), endpoint));
+    }
+    router
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(unknown_path)
+}
+
+fn method_filter(method: &str) -> MethodFilter {
+    match method {
+        "GET" => MethodFilter::GET,
+        "PUT" => MethodFilter::PUT,
+        "POST" => MethodFilter::POST,
+        "PATCH" => MethodFilter::PATCH,
+        "DELETE" => MethodFilter::DELETE,
+        other => panic!("the table of routes has the method {other}"),
+    }
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Response {
+    let message = format!("{method} is not a method of {}", uri.path());
+    refuse(
+        &ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message),
+        Instant::now(),
+    )
+}
+
+async fn unknown_path(uri: Uri) -> Response {
+    refuse(
+        &ApiError::not_found(format!("there is no path {}", uri.path())),
+        Instant::now(),
+    )
+}

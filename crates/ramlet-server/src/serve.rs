@@ -1,0 +1,174 @@
+//! The socket: a bounded number of connections, each with its bytes from the ledger.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use ramlet_memory::Reservation;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::limits;
+use crate::options::ServerOptions;
+use crate::routes::router;
+use crate::timed_io::TimedIo;
+
+/// A server that has its port and isn't answering yet.
+pub struct Bound {
+    listener: TcpListener,
+    app: Arc<App>,
+}
+
+/// The runtime that the server is meant to run on: its threads and their stacks are lines of the budget.
+pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(limits::ASYNC_THREADS)
+        .max_blocking_threads(limits::BLOCKING_THREADS)
+        .thread_stack_size(limits::THREAD_STACK_BYTES)
+        .thread_name("ramlet-http")
+        .enable_all()
+        .build()
+}
+
+/// Binds, then answers until `shutdown` is done; requests under way get [`limits::SHUTDOWN_GRACE`].
+pub async fn serve(options: ServerOptions, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+    bind(options).await?.serve(shutdown).await
+}
+
+/// Takes the port. With port 0 the kernel chooses; [`Bound::local_addr`] tells.
+pub async fn bind(options: ServerOptions) -> io::Result<Bound> {
+    let mut failure = io::Error::new(io::ErrorKind::AddrNotAvailable, "the name has no address");
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host((options.host.as_str(), options.port))
+        .await?
+        .collect();
+    for addr in addresses {
+        match listen(addr) {
+            Ok(listener) => {
+                return Ok(Bound {
+                    listener,
+                    app: App::new(options),
+                });
+            }
+            Err(e) => failure = e,
+        }
+    }
+    let place = format!("can't listen on {}:{}: {failure}", options.host, options.port);
+    Err(io::Error::new(failure.kind(), place))
+}
+
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.set_reuseaddr(true)?;
+    // Accepted sockets inherit these.
+    socket.set_recv_buffer_size(limits::SOCKET_BUFFER_BYTES)?;
+    socket.set_send_buffer_size(limits::SOCKET_BUFFER_BYTES)?;
+    socket.bind(addr)?;
+    socket.listen(limits::BACKLOG)
+}
+
+impl Bound {
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until `shutdown` is done.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+        let Bound { listener, app } = self;
+        let router = router(app.clone());
+        let places = Arc::new(Semaphore::new(app.connections_max));
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(_) = tasks.join_next() => {}
+                accepted = accept(&listener, &places) => match accepted {
+                    Ok((stream, place)) => match app.connections.reserve(limits::CONNECTION_BYTES) {
+                        Ok(held) => {
+                            tasks.spawn(connection(stream, router.clone(), stopped.clone(), (place, held)));
+                        }
+                        Err(e) => turn_away(&stream, &e.into()),
+                    },
+                    // Out of file descriptors, or a client gone again: the next one may do.
+                    Err(e) => {
+                        tracing::warn!("accepting a connection failed: {e}");
+                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    }
+                }
+            }
+        }
+        drop(listener);
+        let _ = stop.send(true);
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(limits::SHUTDOWN_GRACE, all).await.is_err() {
+            tracing::warn!(
+                "connections still open after {:?} are cut",
+                limits::SHUTDOWN_GRACE
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A connection and its place. Without a free place the kernel's backlog holds the clients.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+    _held: (OwnedSemaphorePermit, Reservation),
+) {
+    let _ = stream.set_nodelay(true);
+    let io = TokioIo::new(TimedIo::new(stream));
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HEAD_TIMEOUT)
+        .max_buf_size(limits::HEAD_BYTES)
+        .max_headers(limits::HEADERS_MAX);
+    let mut serving = std::pin::pin!(builder.serve_connection(io, TowerToHyperService::new(router)));
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        // The value is always "stop": nothing else is ever sent.
+        _ = stopped.changed() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(e) = ended {
+        tracing::debug!("a connection ended: {e}");
+    }
+}
+
+/// Says why and when to come again, without a task or a buffer.
+fn turn_away(stream: &TcpStream, e: &ApiError) {
+    let body = serde_json::json!({ "status": { "error": e.message }, "time": 0.0 }).to_string();
+    let text = format!(
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: {}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        limits::RETRY_AFTER_SECONDS,
+        body.len()
+    );
+    let _ = stream.try_write(text.as_bytes());
+}

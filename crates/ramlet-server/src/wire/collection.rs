@@ -1,0 +1,436 @@
+//! A collection's settings coming in: create and change.
+//!
+//! Settings that the engine doesn't act on are checked for their types, kept and shown as they came.
+
+use std::collections::BTreeMap;
+
+use ramlet::{CollectionConfig, Datatype, Distance, VectorParams};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::given::Given;
+use crate::error::{ApiError, ApiResult};
+use crate::limits;
+
+/// `PUT /collections/{name}`.
+#[derive(Debug, Default, Deserialize)]
+pub struct WireCreate {
+    vectors: Option<Value>,
+    #[serde(default)]
+    sparse_vectors: Given,
+    shard_number: Option<u32>,
+    sharding_method: Option<String>,
+    replication_factor: Option<u32>,
+    write_consistency_factor: Option<u32>,
+    on_disk_payload: Option<bool>,
+    payload: Option<MemoryParams>,
+    id_tracker: Option<MemoryParams>,
+    hnsw_config: Option<HnswDiff>,
+    wal_config: Option<WalDiff>,
+    optimizers_config: Option<OptimizersDiff>,
+    quantization_config: Option<Value>,
+    strict_mode_config: Option<Map<String, Value>>,
+    metadata: Option<Map<String, Value>>,
+    #[serde(default)]
+    init_from: Given,
+}
+
+/// `PATCH /collections/{name}`.
+#[derive(Debug, Default, Deserialize)]
+pub struct WireUpdate {
+    vectors: Option<BTreeMap<String, WireVectorDiff>>,
+    optimizers_config: Option<OptimizersDiff>,
+    params: Option<ParamsDiff>,
+    hnsw_config: Option<HnswDiff>,
+    quantization_config: Option<Value>,
+    #[serde(default)]
+    sparse_vectors: Given,
+    strict_mode_config: Option<Map<String, Value>>,
+    metadata: Option<Map<String, Value>>,
+}
+
+/// `memory` of a component: where it should lie.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Placement {
+    Cold,
+    Cached,
+    Pinned,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct MemoryParams {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Placement>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ParamsDiff {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replication_factor: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_consistency_factor: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_fan_out_factor: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_fan_out_delay_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<MemoryParams>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_tracker: Option<MemoryParams>,
+    #[serde(skip_serializing)]
+    on_disk_payload: Option<bool>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct HnswDiff {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    m: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ef_construct: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    full_scan_threshold: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_indexing_threads: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_disk: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Placement>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_m: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inline_storage: Option<bool>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WalDiff {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wal_capacity_mb: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wal_segments_ahead: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wal_retain_closed: Option<usize>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OptimizersDiff {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted_threshold: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vacuum_min_vector_number: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_segment_number: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_segment_size: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memmap_threshold: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    indexing_threshold: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flush_interval_sec: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_optimization_threads: Option<Threads>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prevent_unoptimized: Option<bool>,
+}
+
+/// A number of threads or "auto".
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged, expecting = "max_optimization_threads is a number or \"auto\"")]
+enum Threads {
+    Number(usize),
+    Setting(Auto),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Auto {
+    Auto,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireVectorParams {
+    size: u64,
+    distance: Distance,
+    hnsw_config: Option<HnswDiff>,
+    quantization_config: Option<Value>,
+    on_disk: Option<bool>,
+    memory: Option<Placement>,
+    datatype: Option<String>,
+    #[serde(default)]
+    multivector_config: Given,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireVectorDiff {
+    hnsw_config: Option<HnswDiff>,
+    quantization_config: Option<Value>,
+    on_disk: Option<bool>,
+    memory: Option<Placement>,
+}
+
+impl WireCreate {
+    pub fn into_config(self) -> ApiResult<CollectionConfig> {
+        self.sparse_vectors.refuse("`sparse_vectors`")?;
+        self.init_from.refuse("`init_from`")?;
+        match self.sharding_method.as_deref() {
+            None | Some("auto") => {}
+            Some("custom") => return Err(ApiError::unsupported("`sharding_method: custom`")),
+            Some(other) => return Err(ApiError::format(format!("unknown sharding_method `{other}`"))),
+        }
+        let mut config = CollectionConfig {
+            vectors: vectors_config(self.vectors)?,
+            on_disk_payload: self.on_disk_payload,
+            ..CollectionConfig::default()
+        };
+        for (key, number) in [
+            ("shard_number", self.shard_number),
+            ("replication_factor", self.replication_factor),
+            ("write_consistency_factor", self.write_consistency_factor),
+        ] {
+            put_at_least_one(&mut config.other, key, number)?;
+        }
+        put(&mut config.other, "payload", &self.payload)?;
+        put(&mut config.other, "id_tracker", &self.id_tracker)?;
+        put(&mut config.other, "hnsw_config", &self.hnsw_config)?;
+        put(&mut config.other, "wal_config", &self.wal_config)?;
+        put(&mut config.other, "strict_mode_config", &self.strict_mode_config)?;
+        put(&mut config.other, "metadata", &self.metadata)?;
+        put_optimizers(&mut config, &self.optimizers_config)?;
+        put_quantization(&mut config.other, self.quantization_config, "quantization_config")?;
+        Ok(config)
+    }
+}
+
+impl WireUpdate {
+    /// Lays the changes over `config`.
+    pub fn apply(&self, config: &mut CollectionConfig) -> ApiResult<()> {
+        self.sparse_vectors.refuse("`sparse_vectors`")?;
+        for (name, diff) in self.vectors.iter().flatten() {
+            let params = config
+                .vectors
+                .get_mut(name)
+                .ok_or_else(|| ApiError::wrong_input(format!("Not existing vector name error: {name}")))?;
+            if diff.on_disk.is_some() {
+                params.on_disk = diff.on_disk;
+            }
+            put(&mut params.other, "memory", &diff.memory)?;
+            put(&mut params.other, "hnsw_config", &diff.hnsw_config)?;
+            let path = format!("vectors.{name}.quantization_config");
+            put_quantization(&mut params.other, diff.quantization_config.clone(), &path)?;
+        }
+        if let Some(params) = &self.params {
+            config.on_disk_payload = params.on_disk_payload.or(config.on_disk_payload);
+            for (key, value) in to_object(params)? {
+                merge(&mut config.other, &key, value);
+            }
+        }
+        put(&mut config.other, "hnsw_config", &self.hnsw_config)?;
+        put(&mut config.other, "strict_mode_config", &self.strict_mode_config)?;
+        put(&mut config.other, "metadata", &self.metadata)?;
+        put_optimizers(config, &self.optimizers_config)?;
+        put_quantization(
+            &mut config.other,
+            self.quantization_config.clone(),
+            "quantization_config",
+        )
+    }
+}
+
+/// One vector's parameters (the default vector) or a map of them by name.
+fn vectors_config(vectors: Option<Value>) -> ApiResult<BTreeMap<String, VectorParams>> {
+    let map = match vectors {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(Value::Object(map)) => map,
+        Some(_) => return Err(ApiError::format("`vectors` is an object")),
+    };
+    if map.contains_key("distance") || map.get("size").is_some_and(Value::is_number) {
+        let params = vector_params("vectors", Value::Object(map))?;
+        return Ok(BTreeMap::from([(ramlet::DEFAULT_VECTOR.to_owned(), params)]));
+    }
+    map.into_iter()
+        .map(|(name, value)| {
+            check_vector_name(&name)?;
+            let params = vector_params(&format!("vectors.{name}"), value)?;
+            Ok((name, params))
+        })
+        .collect()
+}
+
+fn check_vector_name(name: &str) -> ApiResult<()> {
+    if name.len() > limits::NAME_BYTES || name.chars().any(char::is_control) {
+        return Err(ApiError::validation(
+            "vectors",
+            format!(
+                "a vector's name has at most {} bytes and no control characters",
+                limits::NAME_BYTES
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn vector_params(path: &str, value: Value) -> ApiResult<VectorParams> {
+    let wire: WireVectorParams =
+        serde_json::from_value(value).map_err(|e| ApiError::format(format!("{path}: {e}")))?;
+    wire.multivector_config.refuse("`multivector_config`")?;
+    let size = usize::try_from(wire.size)
+        .ok()
+        .filter(|n| (1..=limits::VECTOR_SIZE_MAX).contains(n));
+    let size = size.ok_or_else(|| {
+        let what = format!(
+            "value {} invalid, must be from 1 to {}",
+            wire.size,
+            limits::VECTOR_SIZE_MAX
+        );
+        ApiError::validation(format!("{path}.size"), what)
+    })?;
+    let datatype = match wire.datatype.as_deref() {
+        None => None,
+        Some("float32") => Some(Datatype::Float32),
+        Some("float16") => Some(Datatype::Float16),
+        Some("uint8") => Some(Datatype::Uint8),
+        Some(turbo) if turbo.starts_with("turbo") => {
+            return Err(ApiError::unsupported(format!("datatype `{turbo}`")));
+        }
+        Some(other) => {
+            return Err(ApiError::format(format!(
+                "{path}.datatype: unknown datatype `{other}`"
+            )));
+        }
+    };
+    let mut other = BTreeMap::new();
+    put(&mut other, "memory", &wire.memory)?;
+    put(&mut other, "hnsw_config", &wire.hnsw_config)?;
+    put_quantization(
+        &mut other,
+        wire.quantization_config,
+        &format!("{path}.quantization_config"),
+    )?;
+    Ok(VectorParams {
+        size,
+        distance: wire.distance,
+        datatype,
+        on_disk: wire.on_disk,
+        other,
+    })
+}
+
+fn to_object<T: Serialize>(value: &T) -> ApiResult<Map<String, Value>> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err(ApiError::internal("a group of settings is not an object")),
+        Err(e) => Err(ApiError::internal(e)),
+    }
+}
+
+/// Lays a group of settings over what is there.
+fn put<T: Serialize>(other: &mut BTreeMap<String, Value>, key: &str, group: &Option<T>) -> ApiResult<()> {
+    if let Some(group) = group {
+        merge(
+            other,
+            key,
+            serde_json::to_value(group).map_err(ApiError::internal)?,
+        );
+    }
+    Ok(())
+}
+
+/// Objects are merged key by key (null takes a key away), anything else is replaced.
+fn merge(other: &mut BTreeMap<String, Value>, key: &str, value: Value) {
+    let Value::Object(new) = value else {
+        other.insert(key.to_owned(), value);
+        return;
+    };
+    let entry = other
+        .entry(key.to_owned())
+        .or_insert_with(|| Value::Object(Map::new()));
+    if !entry.is_object() {
+        *entry = Value::Object(Map::new());
+    }
+    if let Value::Object(old) = entry {
+        for (field, value) in new {
+            match value {
+                Value::Null => old.remove(&field),
+                value => old.insert(field, value),
+            };
+        }
+    }
+}
+
+fn put_at_least_one(other: &mut BTreeMap<String, Value>, key: &str, number: Option<u32>) -> ApiResult<()> {
+    match number {
+        None => {}
+        Some(0) => return Err(ApiError::validation(key, "value 0 invalid, must be 1 or larger")),
+        Some(n) => {
+            other.insert(key.to_owned(), n.into());
+        }
+    }
+    Ok(())
+}
+
+fn put_optimizers(config: &mut CollectionConfig, diff: &Option<OptimizersDiff>) -> ApiResult<()> {
+    if let Some(diff) = diff {
+        if diff.deleted_threshold.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
+            let what = "must be from 0 to 1";
+            return Err(ApiError::validation("optimizers_config.deleted_threshold", what));
+        }
+        config.indexing_threshold = diff.indexing_threshold.or(config.indexing_threshold);
+    }
+    put(&mut config.other, "optimizers_config", diff)
+}
+
+/// `{"scalar" | "product" | "binary" | "turbo": {...}}`, replacing what was; "Disabled" takes it away.
+fn put_quantization(other: &mut BTreeMap<String, Value>, value: Option<Value>, path: &str) -> ApiResult<()> {
+    const KINDS: [&str; 4] = ["scalar", "product", "binary", "turbo"];
+    match value {
+        None | Some(Value::Null) => {}
+        Some(Value::String(s)) if s == "Disabled" => {
+            other.remove("quantization_config");
+        }
+        Some(Value::Object(map))
+            if map.len() == 1 && KINDS.iter().any(|k| map.get(*k).is_some_and(Value::is_object)) =>
+        {
+            let quantile = map
+                .get("scalar")
+                .and_then(|s| s.get("quantile"))
+                .and_then(Value::as_f64);
+            if quantile.is_some_and(|q| !(0.5..=1.0).contains(&q)) {
+                return Err(ApiError::validation(
+                    format!("{path}.scalar.quantile"),
+                    "must be from 0.5 to 1",
+                ));
+            }
+            other.insert("quantization_config".to_owned(), Value::Object(map));
+        }
+        Some(_) => {
+            return Err(ApiError::format(format!(
+                "{path}: one of `scalar`, `product`, `binary` and `turbo` must be given"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a collection or an alias may have this name. `field` is what the API calls it in this place.
+pub fn check_name(field: &str, name: &str) -> ApiResult<()> {
+    const FORBIDDEN: [char; 9] = ['<', '>', ':', '"', '/', '\\', '|', '?', '*'];
+    let what = if name.is_empty() || name.len() > limits::NAME_BYTES {
+        format!("must have from 1 to {} bytes", limits::NAME_BYTES)
+    } else if name == "." || name == ".." {
+        "must not be a path".to_owned()
+    } else if let Some(c) = name.chars().find(|c| FORBIDDEN.contains(c) || c.is_control()) {
+        format!("cannot contain {c:?} char")
+    } else {
+        return Ok(());
+    };
+    let message = format!("Validation error in path parameters: [{field}: value {name:?} invalid, {what}]");
+    Err(ApiError::new(
+        axum::http::StatusCode::UNPROCESSABLE_ENTITY,
+        message,
+    ))
+}
+
+#[cfg(test)]
+#[path = "collection_tests.rs"]
+mod tests;

@@ -1,0 +1,3 @@
+//! Filters in the API's JSON.
+
+pub use ramlet::filter::Filter as WireFilter;

@@ -1,0 +1,126 @@
+//! Payload indexes coming in.
+
+use ramlet::{FieldIndex, FieldKind};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::{ApiError, ApiResult};
+
+/// `PUT /index`.
+#[derive(Debug, Deserialize)]
+pub struct WireCreateIndex {
+    pub field_name: String,
+    #[serde(alias = "field_type")]
+    field_schema: Option<Value>,
+}
+
+impl WireCreateIndex {
+    pub fn into_index(self) -> ApiResult<(String, FieldIndex)> {
+        if self.field_name.is_empty() {
+            return Err(ApiError::validation("field_name", "must not be empty"));
+        }
+        let index = match self.field_schema {
+            None => {
+                return Err(ApiError::format(
+                    "`field_schema` must be given: the kind of the values",
+                ));
+            }
+            Some(Value::String(name)) => FieldIndex {
+                kind: kind(&name)?,
+                params: None,
+            },
+            Some(Value::Object(params)) => {
+                let Some(Value::String(name)) = params.get("type") else {
+                    return Err(ApiError::format(
+                        "`field_schema.type` must be given: the kind of the values",
+                    ));
+                };
+                let kind = kind(name)?;
+                FieldIndex {
+                    kind,
+                    params: Some(Value::Object(params)),
+                }
+            }
+            Some(_) => {
+                return Err(ApiError::format(
+                    "`field_schema` is a kind or an object with `type`",
+                ));
+            }
+        };
+        Ok((self.field_name, index))
+    }
+}
+
+fn kind(name: &str) -> ApiResult<FieldKind> {
+    Ok(match name {
+        "keyword" => FieldKind::Keyword,
+        "integer" => FieldKind::Integer,
+        "float" => FieldKind::Float,
+        "bool" => FieldKind::Bool,
+        "geo" => FieldKind::Geo,
+        "datetime" => FieldKind::Datetime,
+        "uuid" => FieldKind::Uuid,
+        "text" => return Err(ApiError::unsupported("the text index")),
+        other => {
+            return Err(ApiError::format(format!(
+                "unknown kind of payload index `{other}`; known are keyword, integer, float, bool, geo, datetime, uuid"
+            )));
+        }
+    })
+}
+
+/// The API's name of a kind.
+pub fn kind_name(kind: FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Keyword => "keyword",
+        FieldKind::Integer => "integer",
+        FieldKind::Float => "float",
+        FieldKind::Bool => "bool",
+        FieldKind::Geo => "geo",
+        FieldKind::Datetime => "datetime",
+        FieldKind::Uuid => "uuid",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> ApiResult<(String, FieldIndex)> {
+        serde_json::from_str::<WireCreateIndex>(text)
+            .map_err(ApiError::format)?
+            .into_index()
+    }
+
+    #[test]
+    fn kinds_by_name_and_by_params() {
+        for name in ["keyword", "integer", "float", "bool", "geo", "datetime", "uuid"] {
+            let (field, plain) =
+                parse(&format!(r#"{{"field_name":"a.b","field_schema":"{name}"}}"#)).unwrap();
+            assert_eq!(
+                (field.as_str(), kind_name(plain.kind), plain.params),
+                ("a.b", name, None)
+            );
+            let with = parse(&format!(
+                r#"{{"field_name":"a","field_schema":{{"type":"{name}","on_disk":true}}}}"#
+            ));
+            let (_, with) = with.unwrap();
+            assert_eq!(kind_name(with.kind), name);
+            assert_eq!(with.params.unwrap()["on_disk"], true);
+        }
+    }
+
+    #[test]
+    fn what_is_no_index_is_refused() {
+        for (body, code) in [
+            (r#"{"field_name":"","field_schema":"keyword"}"#, 422),
+            (r#"{"field_name":"a"}"#, 400),
+            (r#"{"field_name":"a","field_schema":"text"}"#, 400),
+            (r#"{"field_name":"a","field_schema":"colour"}"#, 400),
+            (r#"{"field_name":"a","field_schema":{"on_disk":true}}"#, 400),
+            (r#"{"field_name":"a","field_schema":3}"#, 400),
+        ] {
+            assert_eq!(parse(body).unwrap_err().status.as_u16(), code, "{body}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What is told of a collection.
+
+use ramlet::{CollectionConfig, CollectionInfo, CollectionStatus};
+use serde_json::{Map, Value, json};
+
+use super::index::kind_name;
+
+/// `indexing_threshold` (kB) that is shown when none was set.
+const INDEXING_THRESHOLD_KB: usize = 10_000;
+
+/// The `result` of `GET /collections/{name}`, with the fields that the API's model requires.
+pub fn info_json(info: &CollectionInfo) -> Value {
+    let optimizer_status = match &info.optimizer_error {
+        Some(error) => json!({ "error": error }),
+        None => json!("ok"),
+    };
+    json!({
+        "status": status_name(info.status),
+        "optimizer_status": optimizer_status,
+        "points_count": info.points_count,
+        "indexed_vectors_count": info.indexed_vectors_count,
+        "segments_count": info.segments_count,
+        "config": config_json(&info.config),
+        "payload_schema": payload_schema(info),
+        "update_queue": { "length": info.update_queue },
+        "ramlet": { "disk_bytes": info.disk_bytes, "last_operation_id": info.last_operation_id },
+    })
+}
+
+fn status_name(status: CollectionStatus) -> &'static str {
+    match status {
+        CollectionStatus::Green => "green",
+        CollectionStatus::Yellow => "yellow",
+        CollectionStatus::Red => "red",
+    }
+}
+
+fn payload_schema(info: &CollectionInfo) -> Value {
+    let mut schema = Map::new();
+    for (field, index) in &info.config.payload_schema {
+        let points = info
+            .payload_index_points
+            .iter()
+            .find(|(name, _)| name == field)
+            .map_or(0, |(_, n)| *n);
+        let mut entry = Map::from_iter([
+            ("data_type".to_owned(), json!(kind_name(index.kind))),
+            ("points".to_owned(), json!(points)),
+        ]);
+        if let Some(params) = &index.params {
+            entry.insert("params".to_owned(), params.clone());
+        }
+        schema.insert(field.clone(), Value::Object(entry));
+    }
+    Value::Object(schema)
+}
+
+fn config_json(config: &CollectionConfig) -> Value {
+    let other = |key: &str| config.other.get(key).cloned();
+    let mut out = json!({
+        "params": params_json(config),
+        "hnsw_config": over(json!({
+            "m": 16, "ef_construct": 100, "full_scan_threshold": 10_000, "max_indexing_threads": 0, "on_disk": false,
+        }), other("hnsw_config")),
+        "optimizer_config": optimizer_json(config),
+        "wal_config": over(json!({
+            "wal_capacity_mb": 32, "wal_segments_ahead": 0, "wal_retain_closed": 1,
+        }), other("wal_config")),
+        "quantization_config": other("quantization_config"),
+        "strict_mode_config": other("strict_mode_config").unwrap_or_else(|| json!({ "enabled": false })),
+    });
+    if let (Value::Object(map), Some(metadata)) = (&mut out, other("metadata")) {
+        map.insert("metadata".to_owned(), metadata);
+    }
+    out
+}
+
+fn optimizer_json(config: &CollectionConfig) -> Value {
+    let mut out = over(
+        json!({
+            "deleted_threshold": 0.2, "vacuum_min_vector_number": 1000, "default_segment_number": 0,
+            "max_segment_size": null, "memmap_threshold": null, "indexing_threshold": INDEXING_THRESHOLD_KB,
+            "flush_interval_sec": 5, "max_optimization_threads": null,
+        }),
+        config.other.get("optimizers_config").cloned(),
+    );
+    if let Some(threshold) = config.indexing_threshold {
+        out["indexing_threshold"] = json!(threshold);
+    }
+    // "auto" goes in, but the API's answer has only numbers and null.
+    if out["max_optimization_threads"].is_string() {
+        out["max_optimization_threads"] = Value::Null;
+    }
+    out
+}
+
+fn params_json(config: &CollectionConfig) -> Value {
+    let mut out = Map::new();
+    let vectors = match config.vectors.get(ramlet::DEFAULT_VECTOR) {
+        Some(only) if config.vectors.len() == 1 => json!(only),
+        _ => json!(config.vectors),
+    };
+    out.insert("vectors".to_owned(), vectors);
+    for key in ["shard_number", "replication_factor", "write_consistency_factor"] {
+        out.insert(
+            key.to_owned(),
+            config.other.get(key).cloned().unwrap_or_else(|| json!(1)),
+        );
+    }
+    for key in [
+        "read_fan_out_factor",
+        "read_fan_out_delay_ms",
+        "payload",
+        "id_tracker",
+    ] {
+        if let Some(value) = config.other.get(key) {
+            out.insert(key.to_owned(), value.clone());
+        }
+    }
+    out.insert(
+        "on_disk_payload".to_owned(),
+        json!(config.on_disk_payload.unwrap_or(true)),
+    );
+    Value::Object(out)
+}
+
+/// `set` laid over the defaults.
+fn over(defaults: Value, set: Option<Value>) -> Value {
+    let (Value::Object(mut base), Some(Value::Object(set))) = (defaults.clone(), set) else {
+        return defaults;
+    };
+    base.extend(set);
+    Value::Object(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ramlet::{Distance, FieldIndex, FieldKind, VectorParams};
+
+    fn params(size: usize) -> VectorParams {
+        VectorParams {
+            size,
+            distance: Distance::Dot,
+            datatype: None,
+            on_disk: None,
+            other: Default::default(),
+        }
+    }
+
+    #[test]
+    fn what_was_set_is_shown_over_the_defaults() {
+        let mut config = CollectionConfig {
+            indexing_threshold: Some(7),
+            ..Default::default()
+        };
+        config.vectors.insert(String::new(), params(4));
+        config.other.insert("hnsw_config".into(), json!({"m": 3}));
+        config.other.insert(
+            "optimizers_config".into(),
+            json!({"max_optimization_threads": "auto"}),
+        );
+        config.payload_schema.insert(
+            "a".into(),
+            FieldIndex {
+                kind: FieldKind::Integer,
+                params: None,
+            },
+        );
+        let info = CollectionInfo {
+            status: CollectionStatus::Yellow,
+            optimizer_error: Some("x".into()),
+            points_count: 5,
+            indexed_vectors_count: 0,
+            segments_count: 1,
+            config,
+            payload_index_points: vec![("a".into(), 2)],
+            disk_bytes: 10,
+            last_operation_id: 3,
+            update_queue: 1,
+        };
+        let shown = info_json(&info);
+        assert_eq!(shown["status"], "yellow");
+        assert_eq!(shown["optimizer_status"], json!({"error": "x"}));
+        assert_eq!(
+            shown["config"]["params"]["vectors"],
+            json!({"size": 4, "distance": "Dot"})
+        );
+        assert_eq!(shown["config"]["hnsw_config"]["m"], 3);
+        assert_eq!(shown["config"]["hnsw_config"]["ef_construct"], 100);
+        assert_eq!(shown["config"]["optimizer_config"]["indexing_threshold"], 7);
+        assert_eq!(
+            shown["config"]["optimizer_config"]["max_optimization_threads"],
+            Value::Null
+        );
+        assert_eq!(
+            shown["payload_schema"],
+            json!({"a": {"data_type": "integer", "points": 2}})
+        );
+    }
+
+    #[test]
+    fn several_vectors_are_a_map() {
+        let mut config = CollectionConfig::default();
+        assert_eq!(params_json(&config)["vectors"], json!({}));
+        config.vectors.insert(String::new(), params(1));
+        config.vectors.insert("b".into(), params(2));
+        assert_eq!(params_json(&config)["vectors"]["b"]["size"], 2);
+        assert_eq!(params_json(&config)["vectors"][""]["size"], 1);
+    }
+}

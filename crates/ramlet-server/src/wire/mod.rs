@@ -1,0 +1,16 @@
+//! The API's JSON, typed: what comes in becomes the engine's nouns while it is parsed.
+//!
+//! Unknown fields are passed over, as the API does; null is the same as absent. A known feature that isn't built is
+//! refused by name.
+
+pub mod collection;
+pub mod filter;
+pub mod given;
+pub mod index;
+pub mod info;
+pub mod order;
+pub mod points;
+pub mod query;
+pub mod selectors;
+pub mod updates;
+pub mod vector;

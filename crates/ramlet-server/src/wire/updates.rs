@@ -1,0 +1,222 @@
+//! Changes other than upserts, and the batch of all kinds.
+
+use ramlet::{PointId, UpdateOp};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::filter::WireFilter;
+use super::given::Given;
+use super::points::{WireUpsert, json_bytes};
+use super::selectors::{WirePoints, points_selector};
+use super::vector::VectorStruct;
+use crate::error::{ApiError, ApiResult};
+
+/// Set or overwrite payload.
+#[derive(Debug, Deserialize)]
+pub struct WireSetPayload {
+    payload: Box<RawValue>,
+    points: Option<Vec<PointId>>,
+    filter: Option<WireFilter>,
+    key: Option<String>,
+    #[serde(default)]
+    shard_key: Given,
+}
+
+impl WireSetPayload {
+    pub fn into_set(self) -> ApiResult<UpdateOp> {
+        self.shard_key.refuse("shard_key")?;
+        let points = points_selector(self.points, self.filter)?;
+        Ok(UpdateOp::SetPayload {
+            payload: json_bytes(Some(self.payload)),
+            key: self.key,
+            points,
+        })
+    }
+
+    pub fn into_overwrite(self) -> ApiResult<UpdateOp> {
+        self.shard_key.refuse("shard_key")?;
+        if self.key.is_some() {
+            return Err(ApiError::unsupported("`key` in an overwrite of payload"));
+        }
+        let points = points_selector(self.points, self.filter)?;
+        Ok(UpdateOp::OverwritePayload {
+            payload: json_bytes(Some(self.payload)),
+            points,
+        })
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WireDeletePayload {
+    keys: Vec<String>,
+    points: Option<Vec<PointId>>,
+    filter: Option<WireFilter>,
+    #[serde(default)]
+    shard_key: Given,
+}
+
+impl WireDeletePayload {
+    pub fn into_op(self) -> ApiResult<UpdateOp> {
+        self.shard_key.refuse("shard_key")?;
+        Ok(UpdateOp::DeletePayload {
+            keys: self.keys,
+            points: points_selector(self.points, self.filter)?,
+        })
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WireUpdateVectors {
+    points: Vec<WirePointVectors>,
+    update_filter: Option<WireFilter>,
+    #[serde(default)]
+    shard_key: Given,
+}
+
+#[derive(Debug, Deserialize)]
+struct WirePointVectors {
+    id: PointId,
+    vector: VectorStruct,
+}
+
+impl WireUpdateVectors {
+    pub fn into_op(self) -> ApiResult<UpdateOp> {
+        self.shard_key.refuse("shard_key")?;
+        let points = self.points.into_iter().map(|p| (p.id, p.vector.0)).collect();
+        Ok(UpdateOp::UpdateVectors {
+            points,
+            filter: self.update_filter,
+        })
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WireDeleteVectors {
+    /// Names; the API calls the field so.
+    vector: Vec<String>,
+    points: Option<Vec<PointId>>,
+    filter: Option<WireFilter>,
+    #[serde(default)]
+    shard_key: Given,
+}
+
+impl WireDeleteVectors {
+    pub fn into_op(self) -> ApiResult<UpdateOp> {
+        self.shard_key.refuse("shard_key")?;
+        if self.vector.is_empty() {
+            return Err(ApiError::validation("vector", "must name at least one vector"));
+        }
+        Ok(UpdateOp::DeleteVectors {
+            names: self.vector,
+            points: points_selector(self.points, self.filter)?,
+        })
+    }
+}
+
+/// `POST /points/batch`.
+#[derive(Debug, Deserialize)]
+pub struct WireOperations {
+    pub operations: Vec<WireOperation>,
+}
+
+/// One operation: exactly one of the fields.
+///
+/// A struct of options, because an untagged enum would buffer every vector as a JSON tree first.
+#[derive(Debug, Deserialize)]
+pub struct WireOperation {
+    upsert: Option<WireUpsert>,
+    delete: Option<WirePoints>,
+    set_payload: Option<WireSetPayload>,
+    overwrite_payload: Option<WireSetPayload>,
+    delete_payload: Option<WireDeletePayload>,
+    clear_payload: Option<WirePoints>,
+    update_vectors: Option<WireUpdateVectors>,
+    delete_vectors: Option<WireDeleteVectors>,
+}
+
+impl WireOperation {
+    pub fn into_op(self) -> ApiResult<UpdateOp> {
+        let mut ops = [
+            self.upsert.map(WireUpsert::into_op),
+            self.delete.map(|d| d.into_selector().map(UpdateOp::Delete)),
+            self.set_payload.map(WireSetPayload::into_set),
+            self.overwrite_payload.map(WireSetPayload::into_overwrite),
+            self.delete_payload.map(WireDeletePayload::into_op),
+            self.clear_payload
+                .map(|c| c.into_selector().map(UpdateOp::ClearPayload)),
+            self.update_vectors.map(WireUpdateVectors::into_op),
+            self.delete_vectors.map(WireDeleteVectors::into_op),
+        ]
+        .into_iter()
+        .flatten();
+        match (ops.next(), ops.next()) {
+            (Some(op), None) => op,
+            (None, _) => Err(ApiError::format(
+                "an operation is one of upsert, delete, set_payload, overwrite_payload, delete_payload, \
+                 clear_payload, update_vectors and delete_vectors",
+            )),
+            (Some(_), Some(_)) => Err(ApiError::format("an operation of the batch has two kinds")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ramlet::PointsSelector;
+
+    fn batch(text: &str) -> ApiResult<Vec<UpdateOp>> {
+        let parsed: WireOperations = serde_json::from_str(text).map_err(ApiError::format)?;
+        parsed
+            .operations
+            .into_iter()
+            .map(WireOperation::into_op)
+            .collect()
+    }
+
+    #[test]
+    fn every_kind_of_operation_parses() {
+        let ops = batch(
+            r#"{"operations":[
+                {"upsert":{"points":[{"id":1,"vector":[1]}]}},
+                {"upsert":{"batch":{"ids":[1],"vectors":[[1]]}}},
+                {"delete":{"points":[1]}},
+                {"set_payload":{"payload":{"a": 1},"points":[1],"key":"x"}},
+                {"overwrite_payload":{"payload":{},"points":[1]}},
+                {"delete_payload":{"keys":["a"],"points":[1]}},
+                {"clear_payload":{"points":[1]}},
+                {"update_vectors":{"points":[{"id":1,"vector":{"a":[1]}}]}},
+                {"delete_vectors":{"vector":["a"],"points":[1]}}
+            ]}"#,
+        )
+        .unwrap();
+        assert_eq!(ops.len(), 9);
+        match &ops[3] {
+            UpdateOp::SetPayload {
+                payload,
+                key,
+                points: PointsSelector::Ids(ids),
+            } => {
+                assert_eq!(
+                    (payload.as_slice(), key.as_deref(), ids.len()),
+                    (&br#"{"a": 1}"#[..], Some("x"), 1)
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(
+            matches!(&ops[7], UpdateOp::UpdateVectors { points, filter: None } if points[0].1[0].0 == "a")
+        );
+    }
+
+    #[test]
+    fn an_operation_has_one_kind() {
+        for body in [
+            r#"{"operations":[{}]}"#,
+            r#"{"operations":[{"delete":{"points":[1]},"clear_payload":{"points":[1]}}]}"#,
+            r#"{"operations":[{"delete":{}}]}"#,
+        ] {
+            assert_eq!(batch(body).unwrap_err().status.as_u16(), 400, "{body}");
+        }
+    }
+}

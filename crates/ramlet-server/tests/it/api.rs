@@ -1,0 +1,346 @@
+//! The API over an engine: envelopes, codes and shapes. What the results mean is the e2e suite's to check.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::harness::Server;
+
+async fn filled() -> Server {
+    let server = Server::open();
+    server
+        .call(
+            "PUT",
+            "/collections/c",
+            r#"{"vectors":{"size":2,"distance":"Dot"}}"#,
+        )
+        .await
+        .result();
+    let points = r#"{"points":[{"id":1,"vector":[1,0],"payload":{"a":1}},{"id":2,"vector":[0,1],"payload":{"a":2}},
+                               {"id":"00000000-0000-0000-0000-000000000003","vector":[1,1]}]}"#;
+    let done = server
+        .call("PUT", "/collections/c/points?wait=true", points)
+        .await
+        .result();
+    assert_eq!(done["status"], "completed");
+    assert!(done["operation_id"].is_u64());
+    server
+}
+
+fn ids(points: &Value) -> Vec<Value> {
+    points
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|p| p["id"].clone())
+        .collect()
+}
+
+#[tokio::test]
+async fn service_routes_answer() {
+    let server = Server::open();
+    let version = server.get("/").await.json();
+    assert!(
+        version["version"]
+            .as_str()
+            .is_some_and(|v| v.starts_with("1.20.")),
+        "{version}"
+    );
+    for path in ["/healthz", "/livez", "/readyz"] {
+        assert_eq!(server.get(path).await.status, StatusCode::OK, "{path}");
+    }
+    assert_eq!(
+        server.get("/cluster").await.result(),
+        json!({ "status": "disabled" })
+    );
+    assert!(server.get("/telemetry").await.result()["app"]["startup"].is_string());
+    let memory = server.get("/memory").await.result();
+    assert!(
+        memory["ledger"]["limit_bytes"].as_u64().is_some_and(|n| n > 0),
+        "{memory}"
+    );
+    let metrics = server.get("/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    assert!(text.contains("endpoint=\"/healthz\",status=\"200\"} 1"), "{text}");
+    let unknown = server.get("/nowhere").await;
+    assert_eq!(
+        (unknown.status, unknown.error().contains("/nowhere")),
+        (StatusCode::NOT_FOUND, true)
+    );
+    let wrong = server.call("PUT", "/healthz", "").await;
+    assert_eq!(wrong.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(wrong.headers.contains_key("allow"));
+}
+
+#[tokio::test]
+async fn collections_come_and_go() {
+    let server = filled().await;
+    assert_eq!(
+        server.get("/collections").await.result(),
+        json!({ "collections": [{ "name": "c" }] })
+    );
+    assert_eq!(
+        server.get("/collections/c/exists").await.result(),
+        json!({ "exists": true })
+    );
+    assert_eq!(
+        server.get("/collections/x/exists").await.result(),
+        json!({ "exists": false })
+    );
+    let info = server.get("/collections/c").await.result();
+    assert_eq!(info["points_count"], 3);
+    assert_eq!(
+        info["config"]["params"]["vectors"],
+        json!({ "size": 2, "distance": "Dot" })
+    );
+    let again = server
+        .call(
+            "PUT",
+            "/collections/c",
+            r#"{"vectors":{"size":2,"distance":"Dot"}}"#,
+        )
+        .await;
+    assert_eq!(again.status, StatusCode::CONFLICT);
+    assert_eq!(again.error(), "Wrong input: Collection `c` already exists!");
+    server
+        .call("PATCH", "/collections/c", r#"{"hnsw_config":{"m":7}}"#)
+        .await
+        .result();
+    assert_eq!(
+        server.get("/collections/c").await.result()["config"]["hnsw_config"]["m"],
+        7
+    );
+    let refused = server
+        .call("PATCH", "/collections/c", r#"{"vectors":{"x":{}}}"#)
+        .await;
+    assert_eq!(refused.error(), "Wrong input: Not existing vector name error: x");
+    assert_eq!(
+        server.call("DELETE", "/collections/c", "").await.result(),
+        json!(true)
+    );
+    assert_eq!(
+        server.call("DELETE", "/collections/c", "").await.result(),
+        json!(false)
+    );
+    let gone = server.get("/collections/c").await;
+    assert_eq!(gone.status, StatusCode::NOT_FOUND);
+    assert_eq!(gone.error(), "Not found: Collection `c` doesn't exist!");
+}
+
+#[tokio::test]
+async fn names_are_validated() {
+    let server = Server::open();
+    let config = r#"{"vectors":{"size":2,"distance":"Dot"}}"#;
+    for name in ["a%2Fb", "..", "%2e%2e", "a%00", "a%5Cb", "a%0A", &"x".repeat(256)] {
+        let reply = server.call("PUT", &format!("/collections/{name}"), config).await;
+        assert_eq!(reply.status, StatusCode::UNPROCESSABLE_ENTITY, "{name}");
+        assert!(reply.error().contains("collection_name"), "{}", reply.error());
+    }
+    server
+        .call("PUT", "/collections/%D0%B8%20%C3%A9", config)
+        .await
+        .result();
+    assert_eq!(
+        server.get("/collections").await.result()["collections"][0]["name"],
+        "и é"
+    );
+}
+
+#[tokio::test]
+async fn points_come_back() {
+    let server = filled().await;
+    let one = server.get("/collections/c/points/1").await.result();
+    assert_eq!(
+        one,
+        json!({ "id": 1, "payload": { "a": 1 }, "vector": [1.0, 0.0] })
+    );
+    let missing = server.get("/collections/c/points/99").await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    assert_eq!(missing.error(), "Not found: Point with id 99 does not exists!");
+    assert_eq!(
+        server.get("/collections/c/points/x").await.status,
+        StatusCode::BAD_REQUEST
+    );
+    let some = server
+        .call(
+            "POST",
+            "/collections/c/points",
+            r#"{"ids":[2,99,1],"with_payload":false}"#,
+        )
+        .await
+        .result();
+    assert_eq!(some, json!([{ "id": 2 }, { "id": 1 }]));
+    let page = server
+        .call("POST", "/collections/c/points/scroll", r#"{"limit":2}"#)
+        .await
+        .result();
+    assert_eq!(ids(&page["points"]), [json!(1), json!(2)]);
+    assert_eq!(page["next_page_offset"], "00000000-0000-0000-0000-000000000003");
+    let count = server
+        .call("POST", "/collections/c/points/count", "{}")
+        .await
+        .result();
+    assert_eq!(count, json!({ "count": 3 }));
+}
+
+#[tokio::test]
+async fn searches_answer_in_both_dialects() {
+    let server = filled().await;
+    let query = r#"{"query":[2,1],"limit":2,"with_payload":true}"#;
+    let found = server
+        .call("POST", "/collections/c/points/query", query)
+        .await
+        .result();
+    let uuid = json!("00000000-0000-0000-0000-000000000003");
+    assert_eq!(ids(&found["points"]), [uuid.clone(), json!(1)]);
+    assert_eq!(
+        (&found["points"][0]["score"], &found["points"][1]["payload"]),
+        (&json!(3.0), &json!({ "a": 1 }))
+    );
+    let legacy = server
+        .call(
+            "POST",
+            "/collections/c/points/search",
+            r#"{"vector":[2,1],"limit":1,"offset":1}"#,
+        )
+        .await;
+    assert_eq!(ids(&legacy.result()), [json!(1)]);
+    let scrolled = server
+        .call("POST", "/collections/c/points/query", r#"{"limit":1,"offset":1}"#)
+        .await
+        .result();
+    assert_eq!(scrolled["points"][0]["id"], 2);
+    assert_eq!(scrolled["points"][0]["score"], 1.0);
+    let batch = r#"{"searches":[{"query":[2,1],"limit":1},{"limit":3}]}"#;
+    let batch = server
+        .call("POST", "/collections/c/points/query/batch", batch)
+        .await
+        .result();
+    assert_eq!(
+        (ids(&batch[0]["points"]).len(), ids(&batch[1]["points"]).len()),
+        (1, 3)
+    );
+    let legacy = r#"{"searches":[{"vector":[2,1],"limit":1},{"vector":[0,1],"limit":2}]}"#;
+    let legacy = server
+        .call("POST", "/collections/c/points/search/batch", legacy)
+        .await
+        .result();
+    assert_eq!((ids(&legacy[0]), ids(&legacy[1]).len()), (vec![uuid], 2));
+}
+
+#[tokio::test]
+async fn updates_of_every_kind_are_acknowledged() {
+    let server = filled().await;
+    for (method, path, body) in [
+        (
+            "PUT",
+            "points",
+            r#"{"batch":{"ids":[4],"vectors":[[1,2]],"payloads":[null]}}"#,
+        ),
+        ("POST", "points/payload", r#"{"payload":{"b":1},"points":[1]}"#),
+        ("PUT", "points/payload", r#"{"payload":{"b":1},"points":[1]}"#),
+        ("POST", "points/payload/delete", r#"{"keys":["b"],"points":[1]}"#),
+        ("POST", "points/payload/clear", r#"{"points":[1]}"#),
+        ("PUT", "points/vectors", r#"{"points":[{"id":1,"vector":[5,5]}]}"#),
+        ("POST", "points/delete", r#"{"points":[2]}"#),
+    ] {
+        let done = server
+            .call(method, &format!("/collections/c/{path}"), body)
+            .await
+            .result();
+        assert_eq!(done["status"], "acknowledged", "{path}");
+    }
+    let ops = r#"{"operations":[{"delete":{"points":[1]}},{"upsert":{"points":[{"id":9,"vector":[1,1]}]}}]}"#;
+    let done = server
+        .call("POST", "/collections/c/points/batch?wait=true", ops)
+        .await
+        .result();
+    assert_eq!(
+        (done.as_array().map(Vec::len), &done[1]["status"]),
+        (Some(2), &json!("completed"))
+    );
+    let page = server
+        .call("POST", "/collections/c/points/scroll", "{}")
+        .await
+        .result();
+    assert_eq!(
+        ids(&page["points"]),
+        [json!(4), json!(9), json!("00000000-0000-0000-0000-000000000003")]
+    );
+    assert_eq!(server.held("requests"), 0);
+    assert_eq!(server.held("responses"), 0);
+}
+
+#[tokio::test]
+async fn wrong_vectors_are_400_with_the_api_s_words() {
+    let server = filled().await;
+    let reply = server
+        .call(
+            "PUT",
+            "/collections/c/points",
+            r#"{"points":[{"id":1,"vector":[1,2,3]}]}"#,
+        )
+        .await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        reply.error(),
+        "Wrong input: Vector dimension error: expected dim: 2, got 3"
+    );
+    let reply = server
+        .call(
+            "PUT",
+            "/collections/c/points",
+            r#"{"points":[{"id":1,"vector":{"x":[1,2]}}]}"#,
+        )
+        .await;
+    assert_eq!(reply.error(), "Wrong input: Not existing vector name error: x");
+}
+
+#[tokio::test]
+async fn aliases_and_indexes() {
+    let server = filled().await;
+    let actions = r#"{"actions":[{"create_alias":{"collection_name":"c","alias_name":"d"}}]}"#;
+    assert_eq!(
+        server
+            .call("POST", "/collections/aliases", actions)
+            .await
+            .result(),
+        json!(true)
+    );
+    let expected = json!({ "aliases": [{ "alias_name": "d", "collection_name": "c" }] });
+    assert_eq!(server.get("/aliases").await.result(), expected);
+    assert_eq!(server.get("/collections/c/aliases").await.result(), expected);
+    assert_eq!(server.get("/collections/d").await.result()["points_count"], 3);
+    let bad = r#"{"actions":[{"create_alias":{"collection_name":"c","alias_name":"a/b"}}]}"#;
+    assert_eq!(
+        server.call("POST", "/collections/aliases", bad).await.status,
+        StatusCode::UNPROCESSABLE_ENTITY
+    );
+    let index = r#"{"field_name":"a","field_schema":"integer"}"#;
+    let done = server
+        .call("PUT", "/collections/c/index?wait=true", index)
+        .await
+        .result();
+    assert_eq!(done["status"], "completed");
+    let schema = server.get("/collections/c").await.result()["payload_schema"].clone();
+    assert_eq!(schema["a"]["data_type"], "integer");
+    server.call("DELETE", "/collections/c/index/a", "").await.result();
+    assert_eq!(
+        server.get("/collections/c").await.result()["payload_schema"],
+        json!({})
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_built_is_named() {
+    let server = filled().await;
+    for (method, path, code, part) in [
+        ("POST", "/collections/c/snapshots", 501, "snapshots"),
+        ("POST", "/collections/c/facet", 501, "facets"),
+        ("POST", "/collections/c/points/query/groups", 501, "groups"),
+        ("POST", "/collections/c/points/recommend", 501, "recommend"),
+    ] {
+        let reply = server.call(method, path, "{}").await;
+        assert_eq!(reply.status.as_u16(), code, "{path}");
+        assert!(reply.error().contains(part), "{}", reply.error());
+    }
+}

@@ -1,0 +1,246 @@
+//! Bodies: bounds, reservations, and errors that say what and where.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use bytes::Bytes;
+use ramlet_server::limits;
+
+use crate::harness::{Chunks, Server, Untouched, options, request};
+
+const POINTS: &str = "/collections/c/points";
+
+async fn with_collection() -> Server {
+    let server = Server::open();
+    server
+        .call(
+            "PUT",
+            "/collections/c",
+            r#"{"vectors":{"size":2,"distance":"Dot"}}"#,
+        )
+        .await
+        .result();
+    server
+}
+
+#[tokio::test]
+async fn bad_json_is_400_and_says_where() {
+    let server = with_collection().await;
+    for (method, uri, body, part) in [
+        ("PUT", POINTS, "", "EOF while parsing"),
+        ("PUT", POINTS, "{", "line 1 column 1"),
+        ("PUT", POINTS, "[1,2]", "invalid type"),
+        (
+            "PUT",
+            POINTS,
+            r#"{"points":[{"id":1,"vector":[1,2]}]} x"#,
+            "trailing characters",
+        ),
+        (
+            "PUT",
+            POINTS,
+            r#"{"points":[{"id":1.5,"vector":[1,2]}]}"#,
+            "point id",
+        ),
+        (
+            "POST",
+            "/collections/c/points/query",
+            r#"{"query":true}"#,
+            "a query",
+        ),
+        (
+            "POST",
+            "/collections/c/points/query",
+            r#"{"limit":"ten"}"#,
+            "invalid type",
+        ),
+        ("POST", "/collections/c/points/scroll", "nothing", "expected"),
+        ("PUT", "/collections/d", "{", "EOF"),
+        ("PATCH", "/collections/c", r#"{"hnsw_config":3}"#, "invalid type"),
+        (
+            "POST",
+            "/collections/aliases",
+            r#"{"actions":[{}]}"#,
+            "an action is one of",
+        ),
+    ] {
+        let reply = server.call(method, uri, body).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{uri} {body}");
+        let error = reply.error();
+        assert!(
+            error.starts_with("Format error in JSON body: ") && error.contains(part),
+            "{body}: {error}"
+        );
+    }
+    assert_eq!(server.held("requests"), 0);
+}
+
+#[tokio::test]
+async fn deep_nesting_is_an_error_and_no_crash() {
+    let server = with_collection().await;
+    let deep = format!("{{\"points\":{}", "[".repeat(10_000));
+    let reply = server.call("POST", "/collections/c/points/delete", &deep).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    let deep = format!("{{\"filter\":{}1", r#"{"must":["#.repeat(10_000));
+    assert_eq!(
+        server
+            .call("POST", "/collections/c/points/scroll", &deep)
+            .await
+            .status,
+        StatusCode::BAD_REQUEST
+    );
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_cap_is_refused_by_its_length() {
+    let server = Server::open();
+    let too_long = (limits::VECTOR_BODY_BYTES + 1).to_string();
+    // What was announced is never read into memory: the chunks are drained, and they are few.
+    let body = Body::new(Chunks {
+        chunk: Bytes::from_static(b"x"),
+        left: 1,
+    });
+    let reply = server
+        .send(request("PUT", POINTS, &[("content-length", &too_long)], body))
+        .await;
+    assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let error = reply.error();
+    assert!(
+        error.contains(&too_long) && error.contains(&limits::VECTOR_BODY_BYTES.to_string()),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_could_never_fit_the_budget_is_413_with_both_numbers() {
+    // The account of requests has 8 MiB; a vector body takes twice its length.
+    let server = Server::open();
+    let body = Body::new(Chunks {
+        chunk: Bytes::from_static(b"x"),
+        left: 1,
+    });
+    let reply = server
+        .send(request("PUT", POINTS, &[("content-length", "5000000")], body))
+        .await;
+    assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let error = reply.error();
+    assert!(error.contains("10000000") && error.contains("8388608"), "{error}");
+    assert!(reply.headers.get("retry-after").is_none());
+}
+
+#[tokio::test]
+async fn a_taken_budget_is_429_with_retry_after() {
+    let server = Server::open();
+    let requests = server.engine.ledger().consumer("requests", u64::MAX);
+    let taken = requests.reserve(8_000_000).expect("most of the account");
+    let body = Body::new(Chunks {
+        chunk: Bytes::from_static(b"x"),
+        left: 1,
+    });
+    let reply = server
+        .send(request("PUT", POINTS, &[("content-length", "1000000")], body))
+        .await;
+    assert_eq!(reply.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(reply.headers["retry-after"], "1");
+    let error = reply.error();
+    assert!(
+        error.contains("2000000") && error.contains("388608"),
+        "both numbers: {error}"
+    );
+    drop(taken);
+    let reply = server.call("PUT", POINTS, "{").await;
+    assert_eq!(
+        reply.status,
+        StatusCode::NOT_FOUND,
+        "admitted now; the collection is missing"
+    );
+}
+
+#[tokio::test]
+async fn chunked_bodies_reserve_as_they_grow() {
+    let server = Server::open();
+    let chunk = Bytes::from(vec![b' '; 64 << 10]);
+    let reply = server
+        .send(request(
+            "PUT",
+            POINTS,
+            &[],
+            Body::new(Chunks { chunk, left: 4096 }),
+        ))
+        .await;
+    assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let peak = server
+        .engine
+        .ledger()
+        .report()
+        .iter()
+        .find(|c| c.name == "requests")
+        .map_or(0, |c| c.peak);
+    assert!(peak <= 8 << 20, "{peak}");
+    assert_eq!(server.held("requests"), 0);
+}
+
+#[tokio::test]
+async fn what_a_small_body_would_become_is_counted_before_it_is_parsed() {
+    // 2 MB of ids are 32 MB parsed: more than the 8 MiB account.
+    let server = with_collection().await;
+    let body = format!("{{\"ids\":[{}1]}}", "1,".repeat(1_000_000));
+    let reply = server.call("POST", POINTS, &body).await;
+    assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE, "{:?}", reply.body);
+    // The same bytes as vectors are cheap.
+    let body = format!(
+        "{{\"points\":[{{\"id\":1,\"vector\":[{}1]}}]}}",
+        "1,".repeat(60_000)
+    );
+    let reply = server.call("PUT", POINTS, &body).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert!(
+        reply.error().contains("expected dim: 2, got 60001"),
+        "{}",
+        reply.error()
+    );
+    assert_eq!(server.held("requests"), 0);
+}
+
+#[tokio::test]
+async fn settings_have_a_small_cap() {
+    let server = Server::open();
+    let body = format!(
+        r#"{{"vectors":{{"size":2,"distance":"Dot"}},"metadata":{{"a":"{}"}}}}"#,
+        "x".repeat(70_000)
+    );
+    assert_eq!(
+        server.call("PUT", "/collections/c", &body).await.status,
+        StatusCode::PAYLOAD_TOO_LARGE
+    );
+}
+
+#[tokio::test]
+async fn compressed_bodies_are_not_taken() {
+    let server = Server::open();
+    let body = Body::new(Chunks {
+        chunk: Bytes::from_static(b"\x1f\x8b"),
+        left: 1,
+    });
+    let reply = server
+        .send(request("PUT", POINTS, &[("content-encoding", "gzip")], body))
+        .await;
+    assert_eq!(reply.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+#[tokio::test]
+async fn routes_without_a_body_read_none() {
+    let server = Server::open();
+    let reply = server
+        .send(request("GET", "/collections", &[], Body::new(Untouched)))
+        .await;
+    assert_eq!(reply.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn bad_query_parameters_are_400() {
+    let server = with_collection().await;
+    for uri in ["/collections/c?timeout=0", "/collections/c/points/1?timeout=soon"] {
+        let reply = server.get(uri).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{uri}");
+    }
+}

@@ -1,0 +1,7 @@
+//! The router driven in-process, and the socket.
+
+mod api;
+mod auth;
+mod bodies;
+mod harness;
+mod socket;
