@@ -117,7 +117,7 @@ impl BlockFile {
             io.note_cache_hit();
             return Ok(out);
         }
-        let offset = page * PAGE as u64;
+        let offset = offset_of(page);
         io.read_batch(&mut [BatchRead {
             file: self.file.as_ref(),
             offset,
@@ -228,7 +228,7 @@ impl BlockFile {
     }
 
     fn slice<'a>(&self, memory: &Memory<'a>, page: u64, len: usize) -> Result<&'a [u8]> {
-        let offset = page.saturating_mul(PAGE as u64);
+        let offset = offset_of(page);
         check_range(self.file.name(), offset, len, memory.bytes.len() as u64)?;
         Ok(&memory.bytes[offset as usize..][..len])
     }
@@ -343,7 +343,7 @@ impl BlockFile {
             let (into, behind) = from_run.split_at_mut(run.len);
             *read = BatchRead {
                 file,
-                offset: run.page.saturating_mul(PAGE as u64),
+                offset: offset_of(run.page),
                 out: into,
             };
             passed = run.start + run.len;
@@ -378,7 +378,7 @@ impl BlockFile {
 
     fn corrupt(&self, page: u64, what: &str) -> IoError {
         let name = self.file.name();
-        let detail = format!("block at byte offset {} is corrupt: {what}", page * PAGE as u64);
+        let detail = format!("block at byte offset {} is corrupt: {what}", offset_of(page));
         IoError::new("read", name, IoErrorKind::Corrupt, detail)
     }
 
@@ -394,11 +394,16 @@ impl BlockFile {
     }
 }
 
+/// The byte at which a page starts; one that no file can have reads short.
+fn offset_of(page: u64) -> u64 {
+    page.saturating_mul(PAGE as u64)
+}
+
 impl Run {
     /// Whether `next` goes on where this ends, in the file and in the buffer, and stays a sensible size.
     fn takes(&self, next: &Run) -> bool {
-        let end = self.page + (self.len / PAGE) as u64;
-        end == next.page && self.start + self.len == next.start && self.len + next.len <= PART
+        let end = self.page.checked_add((self.len / PAGE) as u64);
+        end == Some(next.page) && self.start + self.len == next.start && self.len + next.len <= PART
     }
 }
 

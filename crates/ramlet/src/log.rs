@@ -43,7 +43,10 @@ fn file_name(first_lsn: u64) -> String {
 }
 
 fn first_lsn_of(name: &str) -> Option<u64> {
-    name.strip_prefix(PREFIX).filter(|digits| digits.len() == 20)?.parse().ok()
+    name.strip_prefix(PREFIX)
+        .filter(|digits| digits.len() == 20)?
+        .parse()
+        .ok()
 }
 
 /// Whether a file of this name is a log's.
@@ -96,16 +99,33 @@ impl Log {
                 continue;
             };
             if first > last_lsn + 1 {
-                let why = format!("{name}: log starts at group {first}, group {} is missing", last_lsn + 1);
+                let why = format!(
+                    "{name}: log starts at group {first}, group {} is missing",
+                    last_lsn + 1
+                );
                 return Err(Error::corrupt(why));
             }
-            let scan = Scan { file: file.as_ref(), name: &name, salt: header.salt, first };
+            let scan = Scan {
+                file: file.as_ref(),
+                name: &name,
+                salt: header.salt,
+                first,
+            };
             let (end, last) = scan.replay(applied_lsn, &mut last_lsn, group)?;
             if let Some((_, before, _, _)) = tail.take() {
                 closed.push(before);
             }
             let bytes = file.len();
-            tail = Some((file, Closed { name, last_lsn: last, bytes }, end, header.salt));
+            tail = Some((
+                file,
+                Closed {
+                    name,
+                    last_lsn: last,
+                    bytes,
+                },
+                end,
+                header.salt,
+            ));
         }
         let Some((mut file, current, offset, file_salt)) = tail else {
             for name in spare {
@@ -144,8 +164,15 @@ impl Log {
             self.rotate(lsn, bytes, salt)?;
         }
         self.record.clear();
-        log::encode(&mut self.record, self.salt, lsn, self.last_lsn, KIND_GROUP, payload)
-            .map_err(|e| Error::bad_input(e.to_string()))?;
+        log::encode(
+            &mut self.record,
+            self.salt,
+            lsn,
+            self.last_lsn,
+            KIND_GROUP,
+            payload,
+        )
+        .map_err(|e| Error::bad_input(e.to_string()))?;
         self.file.write_at(&self.record, self.offset)?;
         self.file.sync()?;
         self.offset += self.record.len() as u64;
@@ -177,7 +204,11 @@ impl Log {
 
     /// Goes on in a fresh file, so that the groups up to now can be released as a whole.
     pub fn cut(&mut self, salt: u64) -> Result<()> {
-        if self.offset > PAGE as u64 { self.rotate(self.last_lsn + 1, 0, salt) } else { Ok(()) }
+        if self.offset > PAGE as u64 {
+            self.rotate(self.last_lsn + 1, 0, salt)
+        } else {
+            Ok(())
+        }
     }
 
     fn rotate(&mut self, first_lsn: u64, record_bytes: u64, salt: u64) -> Result<()> {
@@ -190,14 +221,19 @@ impl Log {
             }
             other => {
                 self.spare.extend(other);
-                self.storage.create_log(&name, needed.next_multiple_of(PAGE as u64).max(LOG_FILE_BYTES))?
+                self.storage
+                    .create_log(&name, needed.next_multiple_of(PAGE as u64).max(LOG_FILE_BYTES))?
             }
         };
         start_file(file.as_mut(), salt, first_lsn)?;
         self.storage.sync_dir()?;
         let bytes = self.file.len();
         let old = std::mem::replace(&mut self.name, name);
-        self.closed.push(Closed { name: old, last_lsn: self.last_lsn, bytes });
+        self.closed.push(Closed {
+            name: old,
+            last_lsn: self.last_lsn,
+            bytes,
+        });
         (self.file, self.salt, self.offset) = (file, salt, PAGE as u64);
         Ok(())
     }
@@ -215,7 +251,9 @@ fn read_header(file: &dyn LogFile, name: &str) -> Result<Option<LogHeader>> {
     if page.iter().all(|&b| b == 0) {
         return Ok(None);
     }
-    LogHeader::decode(&page).map(Some).map_err(|e| Error::corrupt(format!("{name}: log header: {e}")))
+    LogHeader::decode(&page)
+        .map(Some)
+        .map_err(|e| Error::corrupt(format!("{name}: log header: {e}")))
 }
 
 /// Makes an end of the log out of a torn group. Clearing its header is enough: what lies behind is no record of its own.
@@ -246,26 +284,33 @@ impl Scan<'_> {
         last_lsn: &mut u64,
         group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<(u64, u64)> {
-        let mut window = Window { file: self.file, start: PAGE as u64, bytes: Vec::new() };
+        let mut window = Window {
+            file: self.file,
+            start: PAGE as u64,
+            bytes: Vec::new(),
+        };
         let mut last = self.first - 1;
         let mut durable = 0;
         loop {
-            match log::decode(&window.bytes, self.salt) {
-                Decoded::NeedMore(needed) if window.fill(needed)? => continue,
+            let size = match log::decode(&window.bytes, self.salt) {
+                Decoded::NeedMore(needed) => {
+                    if window.fill(needed)? {
+                        continue;
+                    }
+                    break;
+                }
                 Decoded::Record(record) if record.lsn == last + 1 => {
                     last = record.lsn;
                     durable = durable.max(record.durable_lsn);
                     if record.lsn > applied_lsn {
                         group(record.lsn, record.payload)?;
-                        *last_lsn = record.lsn;
-                    } else {
-                        *last_lsn = (*last_lsn).max(record.lsn);
                     }
-                    let size = record.size;
-                    window.advance(size);
+                    *last_lsn = (*last_lsn).max(record.lsn);
+                    record.size
                 }
                 _ => break,
-            }
+            };
+            window.advance(size);
         }
         let end = window.start;
         let later = self.find_later(end)?;
@@ -281,7 +326,11 @@ impl Scan<'_> {
         let mut bytes = vec![0; (self.file.len() - from) as usize];
         self.file.read_at(&mut bytes, from)?;
         let found = log::find_valid_after(&bytes, self.salt);
-        Ok(found.map(|(at, lsn, durable_lsn)| Later { offset: from + at, lsn, durable_lsn }))
+        Ok(found.map(|(at, lsn, durable_lsn)| Later {
+            offset: from + at,
+            lsn,
+            durable_lsn,
+        }))
     }
 
     /// Whether no record was begun at `at`.
@@ -310,7 +359,8 @@ impl Window<'_> {
         }
         let target = (needed.max(256 << 10) as u64).min(left) as usize;
         self.bytes.resize(target, 0);
-        self.file.read_at(&mut self.bytes[have..], self.start + have as u64)?;
+        self.file
+            .read_at(&mut self.bytes[have..], self.start + have as u64)?;
         Ok(true)
     }
 

@@ -15,7 +15,7 @@ pub struct JobArena {
     pub scratch_bytes: usize,
     pub threads: usize,
     /// All that a job may use, taken once.
-    pub held: Reservation,
+    pub _held: Reservation,
 }
 
 /// State between the engine's threads.

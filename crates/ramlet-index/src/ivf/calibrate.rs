@@ -56,7 +56,11 @@ impl HeldOut {
     }
 
     pub(super) fn new(row: u32, query: Query) -> HeldOut {
-        HeldOut { row, query, top: TopK::new(DEPTHS[1] + 1) }
+        HeldOut {
+            row,
+            query,
+            top: TopK::new(DEPTHS[1] + 1),
+        }
     }
 
     /// Compares with `numbers.len()` rows without gaps, whose clusters are given.
@@ -104,8 +108,14 @@ pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibr
         let found: u32 = found[depth][..probes as usize].iter().sum();
         found as f32 / totals[depth] as f32
     };
-    let point = |probes| CalibrationPoint { probes, recall_10: recall(0, probes), recall_100: recall(1, probes) };
-    Calibration { points: steps(clusters as u32).map(point).collect() }
+    let point = |probes| CalibrationPoint {
+        probes,
+        recall_10: recall(0, probes),
+        recall_100: recall(1, probes),
+    };
+    Calibration {
+        points: steps(clusters as u32).map(point).collect(),
+    }
 }
 
 /// `ranks[cluster]`: how many clusters are visited before it.

@@ -130,8 +130,8 @@ impl UringReader {
             .build()
             .user_data(slot as u64);
         let ring = &mut self.ring.as_mut().expect("ready() made a ring").ring;
-        // SAFETY: the buffer is borrowed for the whole of `read_batch`, which doesn't return (or unwind past the
-        // wait) before this entry's completion; nothing else touches it while the slot is in flight.
+        // SAFETY: the buffer is borrowed for the whole of `read_batch`, which neither returns nor unwinds
+        // before this entry's completion; nothing else touches it while the slot is in flight.
         let pushed = unsafe { ring.submission().push(&entry) };
         pushed.expect("the ring has an entry for every slot");
     }
@@ -203,12 +203,24 @@ impl BatchReader for UringReader {
             self.give_up();
         }
         if !self.broken {
-            match self.run(reads) {
+            let guard = AbortOnUnwind;
+            let result = self.run(reads);
+            std::mem::forget(guard);
+            match result {
                 Ok(outcome) => return outcome,
                 Err(Refused) => self.give_up(),
             }
         }
         SerialReader.read_batch(reads)
+    }
+}
+
+/// A panic with reads in flight would free buffers that the kernel still writes into; there is no way on from there.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
 

@@ -43,9 +43,11 @@ pub fn uring(path: &Path) -> Option<Arc<dyn Storage>> {
     }
 }
 
+type Open = fn(&Path) -> Option<Arc<dyn Storage>>;
+
 /// Runs `test` on every backend, each with a directory of its own.
 pub fn each(test: impl Fn(Arc<dyn Storage>)) {
-    let open: [fn(&Path) -> Option<Arc<dyn Storage>>; 5] = [
+    let open: [Open; 5] = [
         |_| Some(Arc::new(RamStorage::new(None))),
         |_| Some(Arc::new(SimStorage::new())),
         |path| Some(PreadStorage::open(path).expect("a directory")),

@@ -1,5 +1,6 @@
 //! Tests of the storage seam, every backend by the same ones, and of what stands on it.
 
+mod allocations;
 mod backends;
 mod block_cache;
 mod block_file;

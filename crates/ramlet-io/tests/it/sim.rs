@@ -242,8 +242,9 @@ fn after_a_failed_sync_no_later_one_promises_anything() {
 fn durable_files_are_in_every_state_of_every_moment() {
     let disk = SimStorage::new();
     let mut rng = Rng(8);
-    let mut durable: Vec<(usize, Vec<(String, Vec<u8>)>)> = Vec::new();
-    let mut synced: Vec<(String, Vec<u8>)> = Vec::new();
+    type Files = Vec<(String, Vec<u8>)>;
+    let mut durable: Vec<(usize, Files)> = Vec::new();
+    let mut synced: Files = Vec::new();
     for number in 0..40 {
         let name = format!("f{number}");
         let pages = rng.below(3) as usize + 1;

@@ -4,3 +4,5 @@ mod filter_cases;
 mod filter_index;
 mod filter_limits;
 mod filter_payload;
+mod model;
+mod support;
