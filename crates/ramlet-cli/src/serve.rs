@@ -20,7 +20,10 @@ const ENGINE_THREADS: usize = 2;
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<()> {
     let filter = EnvFilter::try_from_env("RAMLET_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
 
     let settings = Settings::new(args)?;
     check_exposure(&settings.host, settings.api_key.is_some(), settings.insecure).map_err(|e| anyhow!(e))?;
@@ -29,14 +32,14 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     println!("{budget}");
 
     let path = &settings.data;
-    let (storage, fallback) =
-        ramlet_io::open_best(path, settings.backend).with_context(|| format!("opening {}", path.display()))?;
+    let (storage, fallback) = ramlet_io::open_best(path, settings.backend)
+        .with_context(|| format!("opening {}", path.display()))?;
     if let Some(why) = fallback {
         tracing::warn!("reading by pread, not by io_uring: {why}");
     }
     let options = EngineOptions {
         ledger: Ledger::new(budget.ledger_limit()),
-        budget: budget.clone(),
+        budget,
         seed: seed(),
     };
     let engine = Engine::open(storage, options).with_context(|| format!("opening {}", path.display()))?;
@@ -46,7 +49,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         path.display()
     );
 
-    let mut options = ServerOptions::new(engine.clone(), Some(budget));
+    let mut options = ServerOptions::new(engine.clone());
     options.host = settings.host;
     options.port = settings.port;
     options.api_key = settings.api_key;
@@ -58,10 +61,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
 }
 
 async fn serve(options: ServerOptions) -> Result<()> {
-    let (mut term, mut int) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let server = ramlet_server::bind(options).await?;
     println!("listening on http://{}", server.local_addr()?);
     let stop = async move {
@@ -79,7 +79,10 @@ fn budget(settings: &Settings) -> Result<BudgetTable> {
     request.other_threads = limits::ASYNC_THREADS + limits::BLOCKING_THREADS + ENGINE_THREADS;
     BudgetTable::plan(request).map_err(|small| {
         let least = ByteSize(small.memory_bytes_min.div_ceil(1_000_000) * 1_000_000);
-        anyhow!("{small}; start it with --memory {}", least.to_string().replace(' ', ""))
+        anyhow!(
+            "{small}; start it with --memory {}",
+            least.to_string().replace(' ', "")
+        )
     })
 }
 

@@ -36,18 +36,20 @@ impl Settings {
         Settings::decide(args, &env, cgroup_memory_limit(), || machine().ram_bytes)
     }
 
-    fn decide(
-        args: &ServeArgs,
-        env: Env,
-        cgroup: Option<u64>,
-        ram: impl Fn() -> u64,
-    ) -> Result<Settings> {
+    fn decide(args: &ServeArgs, env: Env, cgroup: Option<u64>, ram: impl Fn() -> u64) -> Result<Settings> {
         let (memory, memory_origin) = memory(args.memory, cgroup, ram)?;
         let cores = available_parallelism().map_or(1, usize::from);
-        let text = |flag: &Option<String>, names: &[&str]| flag.clone().or_else(|| first(env, names).map(|(_, v)| v));
-        let port = match (args.port, first(env, &["RAMLET_PORT", "QDRANT__SERVICE__HTTP_PORT"])) {
+        let text = |flag: &Option<String>, names: &[&str]| {
+            flag.clone().or_else(|| first(env, names).map(|(_, v)| v))
+        };
+        let port = match (
+            args.port,
+            first(env, &["RAMLET_PORT", "QDRANT__SERVICE__HTTP_PORT"]),
+        ) {
             (Some(port), _) => port,
-            (None, Some((name, value))) => value.parse().with_context(|| format!("{name}={value} is no port"))?,
+            (None, Some((name, value))) => value
+                .parse()
+                .with_context(|| format!("{name}={value} is no port"))?,
             (None, None) => 6333,
         };
         Ok(Settings {
@@ -56,9 +58,12 @@ impl Settings {
             data: args
                 .data
                 .clone()
-                .or_else(|| first(env, &["RAMLET_DATA", "QDRANT__STORAGE__STORAGE_PATH"]).map(|(_, v)| v.into()))
+                .or_else(|| {
+                    first(env, &["RAMLET_DATA", "QDRANT__STORAGE__STORAGE_PATH"]).map(|(_, v)| v.into())
+                })
                 .unwrap_or_else(|| "./ramlet-data".into()),
-            host: text(&args.host, &["RAMLET_HOST", "QDRANT__SERVICE__HOST"]).unwrap_or_else(|| "127.0.0.1".into()),
+            host: text(&args.host, &["RAMLET_HOST", "QDRANT__SERVICE__HOST"])
+                .unwrap_or_else(|| "127.0.0.1".into()),
             port,
             api_key: text(&args.api_key, &["RAMLET_API_KEY", "QDRANT__SERVICE__API_KEY"]),
             read_only_api_key: text(
@@ -97,7 +102,9 @@ fn memory(
         return Ok((ByteSize(limit), "the cgroup's limit"));
     }
     match ram() {
-        0 => Err(anyhow!("the machine's RAM can't be told; say how much to use: --memory 135MB")),
+        0 => Err(anyhow!(
+            "the machine's RAM can't be told; say how much to use: --memory 135MB"
+        )),
         bytes => Ok((
             ByteSize(bytes / 4),
             "a quarter of the machine's RAM; --memory sets another",
@@ -145,7 +152,10 @@ mod tests {
     #[test]
     fn memory_when_nothing_is_said() {
         let memory = |line: &str, cgroup| decide(line, &[], cgroup).unwrap().memory.0;
-        assert_eq!(memory("ramlet serve --memory 135MB", Some(64_000_000)), 135_000_000);
+        assert_eq!(
+            memory("ramlet serve --memory 135MB", Some(64_000_000)),
+            135_000_000
+        );
         assert_eq!(memory("ramlet serve", Some(64_000_000)), 64_000_000);
         assert_eq!(memory("ramlet serve", None), 2_000_000_000);
     }
@@ -153,6 +163,9 @@ mod tests {
     #[test]
     fn nonsense_is_named() {
         let error = decide("ramlet serve", &[("QDRANT__SERVICE__HTTP_PORT", "http")], None).unwrap_err();
-        assert!(error.to_string().contains("QDRANT__SERVICE__HTTP_PORT=http"), "{error}");
+        assert!(
+            error.to_string().contains("QDRANT__SERVICE__HTTP_PORT=http"),
+            "{error}"
+        );
     }
 }
