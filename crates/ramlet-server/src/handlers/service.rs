@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use axum::http::StatusCode;
 use ramlet::filter::format_datetime;
+use ramlet_io::system::{cgroup_memory_limit, cgroup_memory_usage, process_memory};
 use ramlet_memory::RowKind;
 use serde_json::{Value, json};
 
@@ -109,7 +110,28 @@ fn memory_json(app: &App) -> Value {
             "limit_bytes": ledger.limit(), "used_bytes": ledger.used(), "peak_bytes": ledger.peak(),
             "consumers": consumers,
         },
+        "process": process_json(),
+        "block_cache": cache_json(app),
         "allocator": app.allocator.map(|stats| stats()),
+        "storage": app.engine.storage().backend(),
+    })
+}
+
+/// What the kernel says, to hold beside the ledger.
+fn process_json() -> Value {
+    let process = process_memory();
+    json!({
+        "rss_bytes": process.rss, "rss_peak_bytes": process.rss_peak, "anon_bytes": process.anon,
+        "file_bytes": process.file, "cgroup_limit_bytes": cgroup_memory_limit(),
+        "cgroup_used_bytes": cgroup_memory_usage(),
+    })
+}
+
+fn cache_json(app: &App) -> Value {
+    let cache = app.engine.cache().stats();
+    json!({
+        "hits": cache.hits, "misses": cache.misses, "pages": cache.pages, "pages_max": cache.pages_max,
+        "used_bytes": cache.bytes,
     })
 }
 
@@ -173,6 +195,36 @@ fn metrics_text(app: &App) -> String {
             c.name, c.refused
         );
     }
+    let process = process_memory();
+    head(
+        &mut out,
+        "process_resident_memory_bytes",
+        "gauge",
+        "Resident memory of the process",
+    );
+    let _ = writeln!(out, "process_resident_memory_bytes {}", process.rss);
+    head(
+        &mut out,
+        "process_resident_memory_peak_bytes",
+        "gauge",
+        "The most that was ever resident",
+    );
+    let _ = writeln!(out, "process_resident_memory_peak_bytes {}", process.rss_peak);
+    let cache = app.engine.cache().stats();
+    head(
+        &mut out,
+        "ramlet_block_cache_hits_total",
+        "counter",
+        "Reads that the block cache answered",
+    );
+    let _ = writeln!(out, "ramlet_block_cache_hits_total {}", cache.hits);
+    head(
+        &mut out,
+        "ramlet_block_cache_misses_total",
+        "counter",
+        "Reads that went to disk",
+    );
+    let _ = writeln!(out, "ramlet_block_cache_misses_total {}", cache.misses);
     if let Some(stats) = app.allocator {
         allocator_text(&mut out, stats());
     }

@@ -178,6 +178,7 @@ mod tests {
             disk_bytes: 10,
             last_operation_id: 3,
             update_queue: 1,
+            memory: Vec::new(),
         };
         let shown = info_json(&info);
         assert_eq!(shown["status"], "yellow");

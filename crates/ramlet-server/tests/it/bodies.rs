@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use ramlet_server::limits;
 
-use crate::harness::{Chunks, Server, Untouched, options, request};
+use crate::harness::{Chunks, Server, Untouched, request};
 
 const POINTS: &str = "/collections/c/points";
 

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 use ramlet::{Engine, EngineOptions};
+use ramlet_io::RamStorage;
+use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 use ramlet_server::{App, ServerOptions, router};
 use serde_json::Value;
 use tower::ServiceExt;
@@ -18,15 +20,18 @@ use tower::ServiceExt;
 pub const MEMORY: u64 = 64 << 20;
 
 pub fn engine() -> Arc<Engine> {
+    let budget = BudgetTable::plan(BudgetRequest::new(MEMORY, 1)).expect("enough memory");
+    let ledger = Ledger::new(budget.ledger_limit());
     let options = EngineOptions {
-        memory: MEMORY,
-        search_threads: 1,
+        budget,
+        ledger,
+        seed: 1,
     };
-    Engine::open(Arc::new(ramlet_io::MockStorage), options).expect("an engine in RAM")
+    Engine::open(Arc::new(RamStorage::new(None)), options).expect("an engine in RAM")
 }
 
 pub fn options() -> ServerOptions {
-    let mut options = ServerOptions::new(engine(), None);
+    let mut options = ServerOptions::new(engine());
     options.request_bytes = 8 << 20;
     options.response_bytes = 8 << 20;
     options
