@@ -1,5 +1,6 @@
 //! `ramlet serve`: the budget, the storage, the engine, the server, in this order, and down again.
 
+use std::io::IsTerminal;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
@@ -23,6 +24,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
 
     let settings = Settings::new(args)?;

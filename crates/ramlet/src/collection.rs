@@ -99,7 +99,9 @@ impl Collection {
         let view = self.view();
         let (config, busy, stopped) = {
             let writer = self.core.writer();
-            let busy = writer.frozen.is_some() || !jobs::merge_candidates(&writer.segments).is_empty();
+            let busy = writer.frozen.is_some()
+                || !jobs::merge_candidates(&writer.segments).is_empty()
+                || !jobs::idle_candidates(&writer.segments).is_empty();
             (writer.config.clone(), busy, writer.stopped.clone())
         };
         let error = stopped.or_else(|| self.core.job_error.lock().expect("never poisoned").clone());

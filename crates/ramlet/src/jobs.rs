@@ -9,7 +9,7 @@ use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
-use crate::limits::{INDEXING_THRESHOLD_KB, MERGE_FANIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN};
+use crate::limits::{IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, MERGE_FANIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN};
 use crate::schema::{Schema, Slots};
 use crate::segment::{FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build};
 use crate::shared::JobArena;
@@ -241,19 +241,37 @@ pub fn merge_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
         .collect()
 }
 
-/// Merges what `merge_candidates` names; false when nothing is worth it.
-pub fn merge(core: &Core) -> Result<bool> {
+/// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
+/// where one holds nearly everything.
+pub fn idle_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
+    let rows = |view: &SegmentView| u64::from(view.live());
+    let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else { return Vec::new() };
+    let others: Vec<SegmentView> =
+        segments.iter().filter(|view| view.segment.id() != largest.segment.id()).cloned().collect();
+    let small: u64 = others.iter().map(rows).sum();
+    if (small as f64) < rows(largest) as f64 * IDLE_MERGE_SHARE {
+        return if others.len() > 1 { others } else { Vec::new() };
+    }
+    segments.to_vec()
+}
+
+/// Merges what `choose` names; false when nothing is worth it.
+pub fn merge(core: &Core, choose: fn(&[SegmentView]) -> Vec<SegmentView>) -> Result<bool> {
     let mut arena = core.shared.job();
-    let result = merge_with(core, &mut arena);
+    let result = merge_with(core, &mut arena, choose);
     core.set_job_error(result.as_ref().err().map(Error::to_string));
     result
 }
 
-fn merge_with(core: &Core, arena: &mut JobArena) -> Result<bool> {
+fn merge_with(
+    core: &Core,
+    arena: &mut JobArena,
+    choose: fn(&[SegmentView]) -> Vec<SegmentView>,
+) -> Result<bool> {
     let (sources, id, schema) = {
         let mut writer = core.writer();
         writer.check_writable()?;
-        let sources = merge_candidates(&writer.segments);
+        let sources = choose(&writer.segments);
         if sources.is_empty() {
             return Ok(false);
         }

@@ -26,6 +26,8 @@ pub const BUFFER_CHUNKS_MAX: usize = 256;
 pub const BUFFER_ROW_OVERHEAD: u64 = 96;
 /// Segments of about the same size that are merged into one.
 pub const MERGE_FANIN: usize = 4;
+/// When nothing else is to do, segments join the largest if they hold at least this share of its rows.
+pub const IDLE_MERGE_SHARE: f64 = 0.1;
 /// Share of deleted rows above which a segment is rewritten alone.
 pub const REWRITE_DELETED_SHARE: f64 = 0.2;
 /// Segments below this many rows aren't rewritten for their deletes alone.

@@ -2,27 +2,44 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs;
 use crate::limits::LOG_BYTES_MAX;
-use crate::shared::Shared;
+use crate::shared::{Due, Shared};
 
 /// Runs until the engine closes.
 pub fn run(shared: &Shared) {
-    while shared.wait_due() {
-        while !shared.is_closed() && step(shared) {}
+    loop {
+        match shared.wait_due(IDLE) {
+            Due::Closed => return,
+            Due::Now => while !shared.is_closed() && step(shared) {},
+            Due::Idle => idle(shared),
+        }
     }
+}
+
+/// How long nothing must become due before segments are merged just to have fewer.
+const IDLE: Duration = Duration::from_millis(700);
+
+fn idle(shared: &Shared) {
+    for core in live(shared) {
+        if report(&core, jobs::merge(&core, jobs::idle_candidates)) {
+            shared.wake_maintenance();
+            return;
+        }
+    }
+}
+
+fn live(shared: &Shared) -> Vec<Arc<Core>> {
+    shared.live_collections().into_iter().filter(|c| !c.dropped.load(Ordering::Acquire)).collect()
 }
 
 /// Does the most urgent thing; false when nothing is due.
 fn step(shared: &Shared) -> bool {
-    let cores: Vec<Arc<Core>> = shared
-        .live_collections()
-        .into_iter()
-        .filter(|c| !c.dropped.load(Ordering::Acquire))
-        .collect();
+    let cores = live(shared);
     if let Some(core) = cores.iter().find(|core| core.writer().frozen.is_some()) {
         return report(core, jobs::flush(core).map(|()| true));
     }
@@ -34,7 +51,7 @@ fn step(shared: &Shared) -> bool {
             return true;
         }
     }
-    cores.iter().any(|core| report(core, jobs::merge(core)))
+    cores.iter().any(|core| report(core, jobs::merge(core, jobs::merge_candidates)))
         || cores.iter().any(|core| report(core, jobs::pin(core)))
 }
 
@@ -77,7 +94,10 @@ pub fn settle(core: &Core) -> Result<()> {
         }
         if core.writer().frozen.is_some() {
             jobs::flush(core)?;
-        } else if !jobs::merge(core)? && !jobs::pin(core)? {
+        } else if !jobs::merge(core, jobs::merge_candidates)?
+            && !jobs::merge(core, jobs::idle_candidates)?
+            && !jobs::pin(core)?
+        {
             return Ok(());
         }
     }

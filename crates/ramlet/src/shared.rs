@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
+use std::time::Duration;
+
 use ramlet_memory::Reservation;
 
 use crate::core::Core;
@@ -17,6 +19,14 @@ pub struct JobArena {
     pub threads: usize,
     /// All that a job may use, taken once.
     pub _held: Reservation,
+}
+
+/// Why the maintenance thread goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    Now,
+    Idle,
+    Closed,
 }
 
 /// State between the engine's threads.
@@ -103,14 +113,17 @@ impl Shared {
         self.due_told.notify_all();
     }
 
-    /// Waits until something may be due; false once closed.
-    pub fn wait_due(&self) -> bool {
-        let mut due = self.due.lock().expect("never poisoned");
-        while !*due && !self.is_closed() {
-            due = self.due_told.wait(due).expect("never poisoned");
+    /// Waits until something may be due, or nothing was for a while.
+    pub fn wait_due(&self, idle: Duration) -> Due {
+        let due = self.due.lock().expect("never poisoned");
+        let waiting = |due: &mut bool| !*due && !self.is_closed();
+        let (mut due, timeout) =
+            self.due_told.wait_timeout_while(due, idle, waiting).expect("never poisoned");
+        if self.is_closed() {
+            return Due::Closed;
         }
         *due = false;
-        !self.is_closed()
+        if timeout.timed_out() { Due::Idle } else { Due::Now }
     }
 
     pub fn job(&self) -> MutexGuard<'_, JobArena> {
