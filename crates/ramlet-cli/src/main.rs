@@ -1,1 +1,32 @@
-fn main() {}
+//! The `ramlet` binary.
+
+mod args;
+mod import;
+mod serve;
+mod settings;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+/// In the binary only, never in the library: see docs/memory.md for its settings and why.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        Command::Serve(args) => serve::run(args),
+        Command::Import(args) => import::run(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ramlet: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -45,7 +45,9 @@ impl Allowed<'_> {
     pub(crate) fn share(&self, rows: u64) -> f64 {
         let rows = rows.max(1) as f64;
         let only = self.only.map_or(1.0, |only| only.len() as f64 / rows);
-        let live = self.deleted.map_or(1.0, |deleted| 1.0 - deleted.len() as f64 / rows);
+        let live = self
+            .deleted
+            .map_or(1.0, |deleted| 1.0 - deleted.len() as f64 / rows);
         let filter = f64::from(self.filter_share.unwrap_or(1.0));
         (only * live * filter).clamp(1.0 / rows, 1.0)
     }

@@ -31,8 +31,14 @@ impl fmt::Display for IndexError {
             IndexError::Io(error) => error.fmt(f),
             IndexError::Format(error) => error.fmt(f),
             IndexError::OverBudget(error) => error.fmt(f),
-            IndexError::Scratch { needed_bytes, given_bytes } => {
-                write!(f, "building the index needs {needed_bytes} bytes of scratch, {given_bytes} were given")
+            IndexError::Scratch {
+                needed_bytes,
+                given_bytes,
+            } => {
+                write!(
+                    f,
+                    "building the index needs {needed_bytes} bytes of scratch, {given_bytes} were given"
+                )
             }
             IndexError::Mismatch(detail) => write!(f, "vector index: {detail}"),
             IndexError::Filter(error) => write!(f, "filter: {error}"),

@@ -14,7 +14,7 @@ use crate::{Allowed, Query, TopK};
 /// Rows listed at a time when only some are allowed: 16 KiB of numbers.
 pub(crate) const LISTED_ROWS: usize = 4096;
 
-/// A block read alone costs about as much as this many read in sequence.
+/// A block read alone is taken to cost as much as this many read in sequence (an estimate, not measured per disk).
 pub(crate) const ALONE_COST: u64 = 4;
 
 /// Rows in the order of their numbers, as they were written.
@@ -58,7 +58,11 @@ impl VectorIndex for Flat {
         io: &mut IoContext,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let IndexScratch { buf, lists: Lists { reads, positions, .. }, .. } = scratch;
+        let IndexScratch {
+            buf,
+            lists: Lists { reads, positions, .. },
+            ..
+        } = scratch;
         for rows in rows.chunks(LISTED_ROWS) {
             positions.clear();
             positions.extend(rows.iter().filter(|row| **row < self.rows.rows()));
@@ -83,7 +87,11 @@ impl VectorIndex for Flat {
 
     fn memory(&self) -> MemoryUse {
         let file = self.rows.file();
-        MemoryUse { heap_bytes: 0, pinned_bytes: file.pinned_bytes(), disk_bytes: file.len() }
+        MemoryUse {
+            heap_bytes: 0,
+            pinned_bytes: file.pinned_bytes(),
+            disk_bytes: file.len(),
+        }
     }
 
     fn kind(&self) -> &'static str {
@@ -102,11 +110,22 @@ pub fn scan_rows(
     top: &mut TopK,
 ) -> Result<()> {
     check_stride(file, query.row_bytes())?;
-    let IndexScratch { stats, buf, lists: Lists { reads, positions, .. } } = scratch;
+    let IndexScratch {
+        stats,
+        buf,
+        lists: Lists { reads, positions, .. },
+    } = scratch;
     *stats = SearchStats::default();
     let range = range.start..range.end.min(file.rows());
     let only = allowed.only;
-    let mut search = Search { query, allowed, io, top, stats, numbers: RowNumber::Position };
+    let mut search = Search {
+        query,
+        allowed,
+        io,
+        top,
+        stats,
+        numbers: RowNumber::Position,
+    };
     let blocks = u64::from(range.len() as u32 / file.rows_per_block());
     match only {
         Some(only) if range.is_empty() || only.range_cardinality(range.clone()) * ALONE_COST < blocks => {
@@ -139,7 +158,8 @@ pub(crate) fn read_positions(
         reads.clear();
         let (now, later) = rest.split_at(file.plan_blocks(rest, blocks_at_once, reads));
         let bytes = file.read_many(io, reads, buf)?;
-        file.rows_in_reads(now, reads, bytes).try_for_each(|(position, row)| each(position, row))?;
+        file.rows_in_reads(now, reads, bytes)
+            .try_for_each(|(position, row)| each(position, row))?;
         rest = later;
     }
     Ok(())
@@ -159,7 +179,9 @@ pub(crate) fn stream(
         let count = blocks_at_once.min(blocks - block);
         let bytes = file.read_run(io, block, count, buf)?;
         for block in bytes.chunks_exact(file.block_bytes()) {
-            let rows = block.chunks_exact(file.stride()).take(file.rows_per_block() as usize);
+            let rows = block
+                .chunks_exact(file.stride())
+                .take(file.rows_per_block() as usize);
             for row in rows.take((file.rows() - position) as usize) {
                 each(position, row)?;
                 position += 1;
@@ -175,5 +197,8 @@ pub(crate) fn check_stride(file: &RowsFile, row_bytes: usize) -> Result<()> {
     if file.stride() == row_bytes {
         return Ok(());
     }
-    Err(IndexError::Mismatch(format!("a query of {row_bytes} bytes over rows of {} bytes", file.stride())))
+    Err(IndexError::Mismatch(format!(
+        "a query of {row_bytes} bytes over rows of {} bytes",
+        file.stride()
+    )))
 }

@@ -119,8 +119,13 @@ impl Query {
     /// Under cosine by squared distance, as rows are assigned: the mean of a wide cluster of unit vectors is short,
     /// and a dot product would push it back.
     pub(crate) fn key_centroids(&self, centroids: &[u8], keys: &mut [f32]) {
-        let measure = if self.metric == Metric::Cosine { Measure::L2sq } else { self.metric.measure() };
-        self.kernels.f32_rows(measure, &self.floats, centroids, self.dims() * 4, keys);
+        let measure = if self.metric == Metric::Cosine {
+            Measure::L2sq
+        } else {
+            self.metric.measure()
+        };
+        self.kernels
+            .f32_rows(measure, &self.floats, centroids, self.dims() * 4, keys);
         if measure == Measure::Dot {
             keys.iter_mut().for_each(|key| *key = self.metric.key(*key));
         }

@@ -80,7 +80,9 @@ impl RowsFile {
         buf: &'a mut AnonBuf,
     ) -> Result<&'a [u8]> {
         let block_pages = self.block_pages();
-        Ok(self.file.read_run(io, self.page(first_block), blocks * block_pages, block_pages, buf)?)
+        Ok(self
+            .file
+            .read_run(io, self.page(first_block), blocks * block_pages, block_pages, buf)?)
     }
 
     /// The blocks of `reads` one after another; through the cache.

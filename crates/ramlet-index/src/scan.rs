@@ -65,7 +65,11 @@ pub(crate) struct Lists {
 impl IndexScratch {
     /// Scratch that reads into `buf`. 256 KiB to 1 MiB is a good size; it grows only if a single block doesn't fit.
     pub fn new(buf: AnonBuf) -> IndexScratch {
-        IndexScratch { stats: SearchStats::default(), buf, lists: Lists::default() }
+        IndexScratch {
+            stats: SearchStats::default(),
+            buf,
+            lists: Lists::default(),
+        }
     }
 }
 
@@ -196,14 +200,20 @@ impl Search<'_, '_> {
 pub(crate) fn trailing_number(row: &[u8]) -> Result<u32> {
     match row.last_chunk() {
         Some(bytes) => Ok(u32::from_le_bytes(*bytes)),
-        None => Err(IndexError::Mismatch(format!("a row of {} bytes has no number", row.len()))),
+        None => Err(IndexError::Mismatch(format!(
+            "a row of {} bytes has no number",
+            row.len()
+        ))),
     }
 }
 
 /// Scores `count` rows in memory (a write buffer): row `first + i` starts at `i * stride`.
 ///
 /// Asks `allowed` only for rows that would enter `top`; allocates nothing.
-#[expect(clippy::too_many_arguments, reason = "the parts of a search, each lent by another owner")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of a search, each lent by another owner"
+)]
 pub fn scan_bytes(
     query: &Query,
     rows: &[u8],
@@ -215,6 +225,13 @@ pub fn scan_bytes(
     top: &mut TopK,
     stats: &mut SearchStats,
 ) -> Result<()> {
-    let mut search = Search { query, allowed, io, top, stats, numbers: RowNumber::Position };
+    let mut search = Search {
+        query,
+        allowed,
+        io,
+        top,
+        stats,
+        numbers: RowNumber::Position,
+    };
     search.score_rows(rows, stride, first, count)
 }

@@ -43,7 +43,6 @@ pub struct BufferWriter {
     pub buffer: Arc<Buffer>,
     rows: Appender,
     directory: Appender,
-    consumer: Consumer,
     overhead: Reservation,
     len: u32,
     pub deletes: DeleteSet,
@@ -81,7 +80,8 @@ impl<'a> BufferRow<'a> {
             .filter(|(i, _)| self.presence >> i & 1 == 1)
             .map(|(_, v)| padded(v.row_bytes()))
             .sum();
-        self.vectors.get(before..before + self.schema.vectors[index].row_bytes())
+        self.vectors
+            .get(before..before + self.schema.vectors[index].row_bytes())
     }
 
     pub fn has_vector(&self, index: usize) -> bool {
@@ -103,12 +103,17 @@ impl BufferWriter {
         let chunk = usize::try_from(consumer.cap() / 128).unwrap_or(usize::MAX);
         let chunk = chunk.clamp(BUFFER_CHUNK_BYTES, 64 * BUFFER_CHUNK_BYTES);
         let (rows, rows_in) = AppendRegion::create(consumer, chunk, BUFFER_CHUNKS_MAX)?;
-        let (directory, directory_in) = AppendRegion::create(consumer, BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX)?;
+        let (directory, directory_in) =
+            AppendRegion::create(consumer, BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX)?;
         Ok(BufferWriter {
-            buffer: Arc::new(Buffer { schema, rows, directory, ids: RwLock::default() }),
+            buffer: Arc::new(Buffer {
+                schema,
+                rows,
+                directory,
+                ids: RwLock::default(),
+            }),
             rows: rows_in,
             directory: directory_in,
-            consumer: consumer.clone(),
             overhead: consumer.reserve(0)?,
             len: 0,
             deletes: DeleteSet::default(),
@@ -126,7 +131,9 @@ impl BufferWriter {
         self.header.resize(HEADER, 0);
         for (slot, bytes) in row.vectors() {
             // A vector that was dropped from the schema since is left behind.
-            let Some(index) = self.buffer.schema.vectors.iter().position(|v| v.slot == slot) else { continue };
+            let Some(index) = self.buffer.schema.vectors.iter().position(|v| v.slot == slot) else {
+                continue;
+            };
             if bytes.len() != self.buffer.schema.vectors[index].row_bytes() {
                 continue;
             }
@@ -167,11 +174,11 @@ impl BufferWriter {
     }
 
     pub fn view(&self) -> BufferView {
-        BufferView { buffer: self.buffer.clone(), len: self.len, deletes: self.deletes.clone() }
-    }
-
-    pub fn len(&self) -> u32 {
-        self.len
+        BufferView {
+            buffer: self.buffer.clone(),
+            len: self.len,
+            deletes: self.deletes.clone(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -182,11 +189,6 @@ impl BufferWriter {
     pub fn bytes(&self) -> u64 {
         self.buffer.rows.bytes_reserved() + self.buffer.directory.bytes_reserved() + self.overhead.bytes()
     }
-
-    /// Most bytes that the consumer could still give.
-    pub fn available(&self) -> u64 {
-        self.consumer.available()
-    }
 }
 
 impl Buffer {
@@ -195,15 +197,30 @@ impl Buffer {
     }
 
     pub fn row(&self, row: u32) -> BufferRow<'_> {
-        let at = Span { chunk: row / ENTRIES_PER_CHUNK, offset: row % ENTRIES_PER_CHUNK * ENTRY as u32, len: ENTRY as u32 };
+        let at = Span {
+            chunk: row / ENTRIES_PER_CHUNK,
+            offset: row % ENTRIES_PER_CHUNK * ENTRY as u32,
+            len: ENTRY as u32,
+        };
         let entry = self.directory.get(at);
         let number = |i: usize| u32::from_le_bytes(entry[i..i + 4].try_into().expect("4 bytes"));
-        let bytes = self.rows.get(Span { chunk: number(0), offset: number(4), len: number(8) });
+        let bytes = self.rows.get(Span {
+            chunk: number(0),
+            offset: number(4),
+            len: number(8),
+        });
         let word = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
         let payload_len = u32::from_le_bytes(bytes[40..44].try_into().expect("4 bytes")) as usize;
         let (vectors, payload) = bytes[HEADER..].split_at(bytes.len() - HEADER - payload_len);
         let (id, _) = PointId::decode(&bytes[8..32]).expect("the writer encoded it");
-        BufferRow { id, version: word(0), payload, schema: &self.schema, presence: word(32), vectors }
+        BufferRow {
+            id,
+            version: word(0),
+            payload,
+            schema: &self.schema,
+            presence: word(32),
+            vectors,
+        }
     }
 
     /// Bytes of its arenas.
@@ -219,7 +236,11 @@ impl Buffer {
     /// Up to `limit` ids from `from` on, ascending, with their newest rows.
     pub fn ids_from(&self, from: Bound<PointId>, limit: usize, out: &mut Vec<(PointId, u32)>) {
         let ids = self.ids.read().unwrap();
-        out.extend(ids.range((from, Bound::Unbounded)).take(limit).map(|(&id, &row)| (id, row)));
+        out.extend(
+            ids.range((from, Bound::Unbounded))
+                .take(limit)
+                .map(|(&id, &row)| (id, row)),
+        );
     }
 }
 

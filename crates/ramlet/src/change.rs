@@ -86,7 +86,9 @@ pub const OP_HEADER_BYTES: usize = 12;
 pub fn for_each(group: &[u8], mut each: impl FnMut(u64, Change<'_>) -> Result<()>) -> Result<()> {
     let mut reader = Reader(group);
     while !reader.0.is_empty() {
-        let (Some(operation), Some(changes)) = (reader.u64(), reader.bytes()) else { return Err(damaged()) };
+        let (Some(operation), Some(changes)) = (reader.u64(), reader.bytes()) else {
+            return Err(damaged());
+        };
         let mut changes = Reader(changes);
         while !changes.0.is_empty() {
             each(operation, changes.change().ok_or_else(damaged)?)?;
@@ -156,7 +158,14 @@ impl<'a> Reader<'a> {
                     self.vector()?;
                 }
                 let vectors = &start[..start.len() - self.0.len()];
-                Some(Change::Put(id, Row { count, vectors, payload: self.bytes()? }))
+                Some(Change::Put(
+                    id,
+                    Row {
+                        count,
+                        vectors,
+                        payload: self.bytes()?,
+                    },
+                ))
             }
             _ => None,
         }
@@ -170,7 +179,12 @@ mod tests {
     #[test]
     fn round_trip_and_split() {
         let mut changes = Vec::new();
-        encode_put(&mut changes, PointId::Num(7), [(0, &b"abcd"[..]), (3, b"xy")].into_iter(), b"{\"a\":1}");
+        encode_put(
+            &mut changes,
+            PointId::Num(7),
+            [(0, &b"abcd"[..]), (3, b"xy")].into_iter(),
+            b"{\"a\":1}",
+        );
         encode_delete(&mut changes, PointId::Uuid(9));
         encode_put(&mut changes, PointId::Num(8), std::iter::empty(), b"");
         let mut group = Vec::new();
@@ -179,7 +193,11 @@ mod tests {
         for_each(&group, |op, change| {
             assert_eq!(op, 41);
             if let Change::Put(id, row) = change {
-                seen.push((id, row.vectors().map(|(s, v)| (s, v.to_vec())).collect::<Vec<_>>(), row.payload.to_vec()));
+                seen.push((
+                    id,
+                    row.vectors().map(|(s, v)| (s, v.to_vec())).collect::<Vec<_>>(),
+                    row.payload.to_vec(),
+                ));
             } else {
                 assert_eq!(change, Change::Delete(PointId::Uuid(9)));
             }

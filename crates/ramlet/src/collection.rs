@@ -115,7 +115,12 @@ impl Collection {
             points_count: view.points(),
             indexed_vectors_count: indexed,
             segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
-            payload_index_points: view.schema.fields.iter().map(|f| (f.path.clone(), covered)).collect(),
+            payload_index_points: view
+                .schema
+                .fields
+                .iter()
+                .map(|f| (f.path.clone(), covered))
+                .collect(),
             config,
             disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
             last_operation_id: view.operation,
@@ -134,7 +139,11 @@ impl Collection {
         let view = self.view();
         check_op(&view.schema, &op)?;
         let (work, bytes) = match op {
-            UpdateOp::Upsert { points, filter: None, mode: UpdateMode::Upsert } => {
+            UpdateOp::Upsert {
+                points,
+                filter: None,
+                mode: UpdateMode::Upsert,
+            } => {
                 let changes = encode_points(&view.schema, &points)?;
                 let bytes = changes.capacity() as u64;
                 (Work::Changes(changes), bytes)
@@ -163,7 +172,8 @@ impl Collection {
                 let _ = tell.send(result);
             }),
         )?;
-        told.recv().map_err(|_| Error::new(ErrorKind::Closed, "the engine stopped before the update was done"))?
+        told.recv()
+            .map_err(|_| Error::new(ErrorKind::Closed, "the engine stopped before the update was done"))?
     }
 
     pub fn search(&self, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {
@@ -235,17 +245,22 @@ impl Collection {
 
     /// Builds the index over what is there, then keeps it. The same again is a no-op; another kind replaces it.
     pub fn create_payload_index(&self, field: &str, index: FieldIndex) -> Result<UpdateResult> {
-        Path::parse(field).map_err(|e| Error::bad_input(format!("Wrong input: field_name `{field}`: {e}")))?;
+        Path::parse(field)
+            .map_err(|e| Error::bad_input(format!("Wrong input: field_name `{field}`: {e}")))?;
         self.core.check_open()?;
         jobs::create_field_index(&self.core, field, index)?;
-        Ok(UpdateResult { operation_id: self.view().operation })
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
     }
 
     /// No-op when there is none.
     pub fn delete_payload_index(&self, field: &str) -> Result<UpdateResult> {
         self.core.check_open()?;
         jobs::delete_field_index(&self.core, field)?;
-        Ok(UpdateResult { operation_id: self.view().operation })
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
     }
 
     /// Does what is due in the background on this thread: flushes and merges, until there is nothing left.
@@ -258,7 +273,7 @@ impl Collection {
         jobs::flush(&self.core)?;
         {
             let mut writer = self.core.writer();
-            if writer.active.is_empty() {
+            if writer.active.is_empty() && writer.applied_lsn == writer.manifest.applied_lsn {
                 return Ok(());
             }
             if writer.frozen.is_none() {
@@ -285,7 +300,8 @@ fn check_payload(id: impl std::fmt::Display, payload: &[u8]) -> Result<()> {
     if payload.is_empty() {
         return Ok(());
     }
-    validate(payload, PAYLOAD_BYTES_MAX).map_err(|e| Error::bad_input(format!("Wrong input: payload of {id}: {e}")))
+    validate(payload, PAYLOAD_BYTES_MAX)
+        .map_err(|e| Error::bad_input(format!("Wrong input: payload of {id}: {e}")))
 }
 
 /// Refuses at once what no state can make right.
@@ -293,10 +309,15 @@ fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
     match op {
         UpdateOp::Upsert { points, .. } => points.iter().try_for_each(|point| {
             check_payload(format_args!("point {}", point.id), &point.payload)?;
-            point.vectors.iter().try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
+            point
+                .vectors
+                .iter()
+                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
         }),
         UpdateOp::UpdateVectors { points, .. } => points.iter().try_for_each(|(_, vectors)| {
-            vectors.iter().try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
+            vectors
+                .iter()
+                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
         }),
         UpdateOp::SetPayload { payload, key, .. } => {
             check_payload("the request", payload)?;
@@ -304,28 +325,43 @@ fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
         }
         UpdateOp::OverwritePayload { payload, .. } => check_payload("the request", payload),
         UpdateOp::DeletePayload { keys, .. } => keys.iter().try_for_each(|key| check_key(key)),
-        UpdateOp::DeleteVectors { names, .. } => names.iter().try_for_each(|name| schema.vector(name).map(|_| ())),
+        UpdateOp::DeleteVectors { names, .. } => {
+            names.iter().try_for_each(|name| schema.vector(name).map(|_| ()))
+        }
         UpdateOp::Delete(_) | UpdateOp::ClearPayload(_) => Ok(()),
     }
 }
 
 fn check_key(key: &str) -> Result<()> {
-    Path::parse(key).map(|_| ()).map_err(|e| Error::bad_input(format!("Wrong input: payload key `{key}`: {e}")))
+    Path::parse(key)
+        .map(|_| ())
+        .map_err(|e| Error::bad_input(format!("Wrong input: payload key `{key}`: {e}")))
 }
 
 fn encode_points(schema: &Schema, points: &[Point]) -> Result<Vec<u8>> {
-    let bytes: usize = points.iter().map(|p| 64 + p.payload.len() + p.vectors.iter().map(|(_, v)| v.len() * 4).sum::<usize>()).sum();
+    let bytes: usize = points
+        .iter()
+        .map(|p| 64 + p.payload.len() + p.vectors.iter().map(|(_, v)| v.len() * 4).sum::<usize>())
+        .sum();
     let mut changes = Vec::with_capacity(bytes);
     for point in points {
         let start = changes.len();
         let vectors = encode_vectors(schema, &point.vectors)?;
-        encode_put(&mut changes, point.id, vectors.iter().map(|(slot, v)| (*slot, v.as_slice())), &point.payload);
+        encode_put(
+            &mut changes,
+            point.id,
+            vectors.iter().map(|(slot, v)| (*slot, v.as_slice())),
+            &point.payload,
+        );
         let bytes = changes.len() - start;
         if bytes > GROUP_BYTES_MAX - 1024 {
             let id = point.id;
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("point {id} takes {bytes} bytes, at most {} are possible", GROUP_BYTES_MAX - 1024),
+                format!(
+                    "point {id} takes {bytes} bytes, at most {} are possible",
+                    GROUP_BYTES_MAX - 1024
+                ),
             ));
         }
     }
@@ -341,16 +377,33 @@ fn op_bytes(op: &UpdateOp) -> u64 {
     let bytes = match op {
         UpdateOp::Upsert { points, .. } => points
             .iter()
-            .map(|p| size_of::<Point>() + p.payload.len() + p.vectors.iter().map(|(n, v)| n.len() + v.len() * 4 + 48).sum::<usize>())
+            .map(|p| {
+                size_of::<Point>()
+                    + p.payload.len()
+                    + p.vectors
+                        .iter()
+                        .map(|(n, v)| n.len() + v.len() * 4 + 48)
+                        .sum::<usize>()
+            })
             .sum(),
-        UpdateOp::UpdateVectors { points, .. } => {
-            points.iter().map(|(_, vectors)| 48 + vectors.iter().map(|(n, v)| n.len() + v.len() * 4 + 48).sum::<usize>()).sum()
-        }
+        UpdateOp::UpdateVectors { points, .. } => points
+            .iter()
+            .map(|(_, vectors)| {
+                48 + vectors
+                    .iter()
+                    .map(|(n, v)| n.len() + v.len() * 4 + 48)
+                    .sum::<usize>()
+            })
+            .sum(),
         UpdateOp::SetPayload { payload, points, .. } | UpdateOp::OverwritePayload { payload, points } => {
             payload.len() + selector(points)
         }
-        UpdateOp::DeletePayload { keys, points } => keys.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points),
-        UpdateOp::DeleteVectors { names, points } => names.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points),
+        UpdateOp::DeletePayload { keys, points } => {
+            keys.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points)
+        }
+        UpdateOp::DeleteVectors { names, points } => {
+            names.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points)
+        }
         UpdateOp::Delete(points) | UpdateOp::ClearPayload(points) => selector(points),
     };
     bytes as u64

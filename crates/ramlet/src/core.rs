@@ -1,7 +1,7 @@
 //! One collection's shared state: the queue before the writer, the view behind it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
@@ -57,8 +57,6 @@ pub struct Core {
     pub dropped: AtomicBool,
     /// Last failure of a job, until one succeeds.
     pub job_error: Mutex<Option<String>>,
-    /// Jobs under way or due.
-    pub jobs: AtomicU64,
 }
 
 impl Core {
@@ -86,7 +84,10 @@ impl Core {
         let held = self.updates.reserve(bytes)?;
         let mut queue = self.queue.lock().expect("no writer panics");
         if queue.waiting.len() >= QUEUE_OPS_MAX {
-            return Err(Error::new(ErrorKind::Busy, format!("{QUEUE_OPS_MAX} updates wait already")));
+            return Err(Error::new(
+                ErrorKind::Busy,
+                format!("{QUEUE_OPS_MAX} updates wait already"),
+            ));
         }
         queue.waiting.push_back(Pending { work, done, held });
         if !std::mem::replace(&mut queue.scheduled, true) {

@@ -18,7 +18,9 @@ pub struct DeleteSet {
 
 impl DeleteSet {
     pub fn contains(&self, row: u32) -> bool {
-        let Some(Some(chunk)) = self.chunks.get((row / ROWS_PER_CHUNK) as usize) else { return false };
+        let Some(Some(chunk)) = self.chunks.get((row / ROWS_PER_CHUNK) as usize) else {
+            return false;
+        };
         let bit = row % ROWS_PER_CHUNK;
         chunk[(bit / 64) as usize] >> (bit % 64) & 1 == 1
     }
@@ -51,8 +53,16 @@ impl DeleteSet {
     /// Deleted rows below `row`.
     pub fn rank(&self, row: u32) -> u32 {
         let whole = (row / ROWS_PER_CHUNK) as usize;
-        let before: u32 = self.chunks.iter().take(whole).flatten().map(|c| ones(c.iter())).sum();
-        let Some(Some(chunk)) = self.chunks.get(whole) else { return before };
+        let before: u32 = self
+            .chunks
+            .iter()
+            .take(whole)
+            .flatten()
+            .map(|c| ones(c.iter()))
+            .sum();
+        let Some(Some(chunk)) = self.chunks.get(whole) else {
+            return before;
+        };
         let bit = row % ROWS_PER_CHUNK;
         let word = (bit / 64) as usize;
         before + ones(chunk[..word].iter()) + (chunk[word] & ((1 << (bit % 64)) - 1)).count_ones()
@@ -60,19 +70,23 @@ impl DeleteSet {
 
     /// Deleted rows in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.chunks.iter().enumerate().filter_map(|(i, c)| c.as_ref().map(|c| (i, c))).flat_map(|(i, chunk)| {
-            let base = i as u32 * ROWS_PER_CHUNK;
-            chunk.iter().enumerate().flat_map(move |(w, &word)| {
-                let mut left = word;
-                std::iter::from_fn(move || {
-                    (left != 0).then(|| {
-                        let bit = left.trailing_zeros();
-                        left &= left - 1;
-                        base + w as u32 * 64 + bit
+        self.chunks
+            .iter()
+            .enumerate()
+            .filter_map(|(i, c)| c.as_ref().map(|c| (i, c)))
+            .flat_map(|(i, chunk)| {
+                let base = i as u32 * ROWS_PER_CHUNK;
+                chunk.iter().enumerate().flat_map(move |(w, &word)| {
+                    let mut left = word;
+                    std::iter::from_fn(move || {
+                        (left != 0).then(|| {
+                            let bit = left.trailing_zeros();
+                            left &= left - 1;
+                            base + w as u32 * 64 + bit
+                        })
                     })
                 })
             })
-        })
     }
 
     pub fn to_bitmap(&self) -> RoaringBitmap {
@@ -107,7 +121,9 @@ mod tests {
         let (mut set, mut model, mut x) = (DeleteSet::default(), BTreeSet::new(), 7u64);
         let before = set.clone();
         for _ in 0..5_000 {
-            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            x = x
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             let row = (x >> 40) as u32 % 200_000;
             assert_eq!(set.insert(row), model.insert(row));
         }

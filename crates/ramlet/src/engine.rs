@@ -13,20 +13,22 @@ use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::groups::Turn;
-use crate::limits::SEARCH_QUEUE_MAX;
+use crate::limits::{LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
+use crate::lookup::Lookup;
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
 use crate::segment::Shelf;
 use crate::shared::{JobArena, Shared};
 use crate::store::{self, CommitError};
 use crate::types::CollectionConfig;
-use crate::lookup::Lookup;
 use crate::{jobs, maintenance};
 
 /// Reads in flight of one search slot.
 const SLOT_READS: usize = 64;
 /// Reads in flight of the writer and of a job.
 const BACKGROUND_READS: usize = 32;
+/// Buffers of the writer and of a job.
+const BACKGROUND_BYTES: u64 = 512 << 10;
 
 /// How an engine is opened.
 pub struct EngineOptions {
@@ -36,6 +38,8 @@ pub struct EngineOptions {
     pub ledger: Arc<Ledger>,
     /// New at each start: log files get their salts from it.
     pub seed: u64,
+    /// Length of log files: disk that even an empty collection takes. `None`: half of the write buffers, 8 MiB at most.
+    pub log_file_bytes: Option<u64>,
 }
 
 /// One step of an alias change; a list is applied all at once or not at all.
@@ -68,6 +72,8 @@ struct Consumers {
     pinned: Consumer,
     updates: Consumer,
     slots: Consumer,
+    /// Scratch beside the slots: the writer's, and of callers outside.
+    extra: Consumer,
 }
 
 struct Names {
@@ -101,7 +107,8 @@ fn directory_id(number: u64) -> String {
 }
 
 fn is_directory_id(name: &str) -> bool {
-    name.strip_prefix('c').is_some_and(|d| d.len() >= 8 && d.bytes().all(|b| b.is_ascii_digit()))
+    name.strip_prefix('c')
+        .is_some_and(|d| d.len() >= 8 && d.bytes().all(|b| b.is_ascii_digit()))
 }
 
 impl Engine {
@@ -113,21 +120,34 @@ impl Engine {
         let consumers = Consumers {
             buffers: ledger.consumer("write buffers", budget.write_buffers),
             metadata: ledger.consumer("segment metadata", budget.pinned),
-            pinned: ledger.consumer("pinned data", budget.pinned),
+            // The rest is for what segments need to be read at all.
+            pinned: ledger.consumer("pinned data", budget.pinned / 4 * 3),
             updates: ledger.consumer("queued updates", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
+            extra: ledger.consumer("extra scratch", budget.elastic / 4),
         };
-        let cache = BlockCache::new(&ledger.consumer("block cache", budget.block_cache), budget.block_cache)?;
+        let cache = BlockCache::new(
+            &ledger.consumer("block cache", budget.block_cache),
+            budget.block_cache,
+        )?;
         // The scratch of jobs is bounded by construction (sort runs, column buffers); it is taken as a whole.
-        let scratch = ledger.consumer("job scratch", budget.job_scratch).reserve(budget.job_scratch)?;
+        let scratch = ledger
+            .consumer("job scratch", budget.job_scratch)
+            .reserve(budget.job_scratch)?;
         let arena = JobArena {
-            lookup: Lookup::new(IoContext::new(storage.reader(BACKGROUND_READS)?), &consumers.slots)?,
+            lookup: Lookup::new(
+                IoContext::new(storage.reader(BACKGROUND_READS)?),
+                &consumers.extra,
+                BACKGROUND_BYTES,
+            )?,
             // The other half: files being written, blocks being read.
             scratch_bytes: (budget.job_scratch / 2) as usize,
             threads: budget.search_threads.max(1),
-            held: scratch,
+            _held: scratch,
         };
-        let shared = Arc::new(Shared::new(arena, options.seed));
+        let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
+        let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
+        let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes));
         let catalog = match newest_catalog(storage.as_ref())? {
             Some(catalog) => catalog,
             None => first_catalog(storage.as_ref())?,
@@ -138,7 +158,10 @@ impl Engine {
             shared,
             cache,
             consumers,
-            names: Mutex::new(Names { catalog: catalog.clone(), open: BTreeMap::new() }),
+            names: Mutex::new(Names {
+                catalog: catalog.clone(),
+                open: BTreeMap::new(),
+            }),
             slots: Arc::default(),
             threads: Mutex::default(),
             _lock: lock,
@@ -166,12 +189,20 @@ impl Engine {
 
     fn register(&self, core: Core) -> Arc<Collection> {
         let core = Arc::new(core);
-        self.shared.collections.lock().expect("never poisoned").push(Arc::downgrade(&core));
+        self.shared
+            .collections
+            .lock()
+            .expect("never poisoned")
+            .push(Arc::downgrade(&core));
         Arc::new(Collection::new(core))
     }
 
     fn lookup(&self) -> Result<Lookup> {
-        Ok(Lookup::new(IoContext::new(self.storage.reader(BACKGROUND_READS)?), &self.consumers.slots)?)
+        Ok(Lookup::new(
+            IoContext::new(self.storage.reader(BACKGROUND_READS)?),
+            &self.consumers.extra,
+            BACKGROUND_BYTES,
+        )?)
     }
 
     fn parts(&self, id: &str) -> Result<Parts> {
@@ -212,7 +243,9 @@ impl Engine {
         self.shared.maintained.store(true, Ordering::Release);
         self.shared.wake_maintenance();
         for _ in 0..self.options.budget.search_threads {
-            let (queue, mut scratch) = (self.slots.clone(), self.scratch()?);
+            let reader = IoContext::new(self.storage.reader(SLOT_READS)?);
+            let mut scratch = Scratch::new(reader, &self.consumers.slots, self.options.budget.search_slot())?;
+            let queue = self.slots.clone();
             threads.push(spawn(
                 "search",
                 Box::new(move || {
@@ -241,7 +274,10 @@ impl Engine {
             let _ = self.storage.remove_subdir(&id);
         })?;
         let mut catalog = names.catalog.clone();
-        catalog.collections.push(CollectionEntry { name: name.to_string(), id });
+        catalog.collections.push(CollectionEntry {
+            name: name.to_string(),
+            id,
+        });
         self.commit(&mut names, catalog)?;
         let collection = self.register(core);
         names.open.insert(name.to_string(), collection);
@@ -261,7 +297,9 @@ impl Engine {
     pub fn delete_collection(&self, name: &str) -> Result<bool> {
         let collection = {
             let mut names = self.names.lock().expect("never poisoned");
-            let Some(collection) = names.open.get(name).cloned() else { return Ok(false) };
+            let Some(collection) = names.open.get(name).cloned() else {
+                return Ok(false);
+            };
             let mut catalog = names.catalog.clone();
             catalog.collections.retain(|c| c.name != name);
             catalog.aliases.retain(|a| a.collection != name);
@@ -292,14 +330,24 @@ impl Engine {
     }
 
     pub fn collection_names(&self) -> Vec<String> {
-        self.names.lock().expect("never poisoned").open.keys().cloned().collect()
+        self.names
+            .lock()
+            .expect("never poisoned")
+            .open
+            .keys()
+            .cloned()
+            .collect()
     }
 
     /// (alias, collection) pairs, sorted.
     pub fn aliases(&self) -> Vec<(String, String)> {
         let names = self.names.lock().expect("never poisoned");
-        let mut pairs: Vec<_> =
-            names.catalog.aliases.iter().map(|a| (a.alias.clone(), a.collection.clone())).collect();
+        let mut pairs: Vec<_> = names
+            .catalog
+            .aliases
+            .iter()
+            .map(|a| (a.alias.clone(), a.collection.clone()))
+            .collect();
         pairs.sort_unstable();
         pairs
     }
@@ -342,7 +390,10 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
         if guard.0.len() >= SEARCH_QUEUE_MAX {
-            return Err(Error::new(ErrorKind::Busy, format!("{SEARCH_QUEUE_MAX} searches wait already")));
+            return Err(Error::new(
+                ErrorKind::Busy,
+                format!("{SEARCH_QUEUE_MAX} searches wait already"),
+            ));
         }
         guard.0.push_back(job);
         drop(guard);
@@ -352,7 +403,11 @@ impl Engine {
 
     /// A scratch outside the slots (embedded use, tests).
     pub fn scratch(&self) -> Result<Scratch> {
-        Scratch::new(IoContext::new(self.storage.reader(SLOT_READS)?), &self.consumers.slots)
+        Scratch::new(
+            IoContext::new(self.storage.reader(SLOT_READS)?),
+            &self.consumers.extra,
+            BACKGROUND_BYTES,
+        )
     }
 
     pub fn ledger(&self) -> &Arc<Ledger> {
@@ -373,7 +428,12 @@ impl Engine {
 
     /// False after a failed write to log or manifest: readiness.
     pub fn writable(&self) -> bool {
-        !self.shared.is_closed() && self.shared.live_collections().iter().all(|c| c.writer().stopped.is_none())
+        !self.shared.is_closed()
+            && self
+                .shared
+                .live_collections()
+                .iter()
+                .all(|c| c.writer().stopped.is_none())
     }
 
     /// Flushes nothing (the log has it all), stops the threads. The lock goes with the last handle.
@@ -412,11 +472,16 @@ fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
     match op {
         AliasOp::Create { alias, collection } => {
             if !catalog.collections.iter().any(|c| c.name == *collection) {
-                return Err(Error::not_found(format!("Not found: Collection `{collection}` doesn't exist!")));
+                return Err(Error::not_found(format!(
+                    "Not found: Collection `{collection}` doesn't exist!"
+                )));
             }
             free(catalog, alias)?;
             catalog.aliases.retain(|a| a.alias != *alias);
-            catalog.aliases.push(AliasEntry { alias: alias.clone(), collection: collection.clone() });
+            catalog.aliases.push(AliasEntry {
+                alias: alias.clone(),
+                collection: collection.clone(),
+            });
         }
         AliasOp::Delete { alias } => {
             let at = known(catalog, alias)?;
@@ -436,7 +501,10 @@ fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
 
 /// A data directory has a catalog from its first moment, so that a missing one is known to be lost.
 fn first_catalog(storage: &dyn Storage) -> Result<Catalog> {
-    let catalog = Catalog { number: 1, ..Catalog::default() };
+    let catalog = Catalog {
+        number: 1,
+        ..Catalog::default()
+    };
     match store::commit_file(storage, &catalog::file_name(1), &catalog.encode()) {
         Ok(()) => Ok(catalog),
         Err(CommitError::Before(e) | CommitError::Unknown(e)) => Err(e),
@@ -444,7 +512,10 @@ fn first_catalog(storage: &dyn Storage) -> Result<Catalog> {
 }
 
 fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
-    let numbers = storage.list()?.into_iter().filter_map(|n| catalog::parse_file_name(&n));
+    let numbers = storage
+        .list()?
+        .into_iter()
+        .filter_map(|n| catalog::parse_file_name(&n));
     let Some(number) = numbers.max() else {
         let lost = storage.list_subdirs()?.into_iter().find(|d| is_directory_id(d));
         return match lost {
@@ -460,5 +531,7 @@ fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
     let file = storage.open(&name)?;
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(&mut bytes, 0)?;
-    Catalog::decode(&bytes).map(Some).map_err(|e| Error::corrupt(format!("{}/{name}: {e}", storage.location())))
+    Catalog::decode(&bytes)
+        .map(Some)
+        .map_err(|e| Error::corrupt(format!("{}/{name}: {e}", storage.location())))
 }

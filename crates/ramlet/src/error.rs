@@ -86,6 +86,7 @@ impl From<IoError> for Error {
         let kind = match e.kind {
             IoErrorKind::NoSpace => ErrorKind::DiskFull,
             IoErrorKind::Corrupt => ErrorKind::Corrupt,
+            IoErrorKind::OverBudget => ErrorKind::OverBudget,
             _ => ErrorKind::Io,
         };
         Error::new(kind, e.to_string())

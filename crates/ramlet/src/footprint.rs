@@ -6,15 +6,22 @@ use crate::view::View;
 /// Bytes of everything in a view, summed by component over its segments.
 pub fn of(view: &View) -> Vec<ComponentMemory> {
     let mut out: Vec<ComponentMemory> = Vec::new();
-    let mut add = |component: String, kind: &'static str, heap: u64, pinned: u64, disk: u64| {
-        match out.iter_mut().find(|c| c.component == component && c.kind == kind) {
-            Some(c) => {
-                c.heap_bytes += heap;
-                c.pinned_bytes += pinned;
-                c.disk_bytes += disk;
-            }
-            None => out.push(ComponentMemory { component, kind, heap_bytes: heap, pinned_bytes: pinned, disk_bytes: disk }),
+    let mut add = |component: String, kind: &'static str, heap: u64, pinned: u64, disk: u64| match out
+        .iter_mut()
+        .find(|c| c.component == component && c.kind == kind)
+    {
+        Some(c) => {
+            c.heap_bytes += heap;
+            c.pinned_bytes += pinned;
+            c.disk_bytes += disk;
         }
+        None => out.push(ComponentMemory {
+            component,
+            kind,
+            heap_bytes: heap,
+            pinned_bytes: pinned,
+            disk_bytes: disk,
+        }),
     };
     for buffer in &view.buffers {
         add("write buffer".into(), "buffer", buffer.buffer.bytes(), 0, 0);
@@ -22,9 +29,20 @@ pub fn of(view: &View) -> Vec<ComponentMemory> {
     for view_of in &view.segments {
         let segment = &view_of.segment;
         for column in segment.columns() {
-            let name = view.schema.vectors.iter().find(|v| v.slot == column.slot).map_or("", |v| v.name.as_str());
+            let name = view
+                .schema
+                .vectors
+                .iter()
+                .find(|v| v.slot == column.slot)
+                .map_or("", |v| v.name.as_str());
             let memory = column.index.memory();
-            add(format!("vector `{name}`"), column.index.kind(), memory.heap_bytes, memory.pinned_bytes, memory.disk_bytes);
+            add(
+                format!("vector `{name}`"),
+                column.index.kind(),
+                memory.heap_bytes,
+                memory.pinned_bytes,
+                memory.disk_bytes,
+            );
         }
         for (name, kind, heap, disk) in segment.tables(&view.schema) {
             add(name, kind, heap, 0, disk);

@@ -11,8 +11,8 @@ use crate::collection::Completion;
 use crate::core::{Core, Pending, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{DISK_FREE_MIN, GROUP_BYTES_MAX, LOG_BYTES_MAX};
-use crate::request::UpdateResult;
 use crate::lookup::Lookup;
+use crate::request::UpdateResult;
 use crate::writer::{Group, NoRoom, Writer};
 
 /// Changes above this length are committed before more are added.
@@ -47,7 +47,13 @@ impl<'a> Turn<'a> {
             std::mem::take(&mut queue.waiting)
         };
         let operation = core.writer().operation;
-        let mut turn = Turn { core, lookup, group: Group::default(), waiting: Vec::new(), operation };
+        let mut turn = Turn {
+            core,
+            lookup,
+            group: Group::default(),
+            waiting: Vec::new(),
+            operation,
+        };
         for pending in batch {
             turn.take(pending);
         }
@@ -63,7 +69,11 @@ impl<'a> Turn<'a> {
                 }
                 let operation = self.next_operation();
                 match self.add(operation, &changes) {
-                    Ok(()) => self.waiting.push(Acknowledge { done, operation, _held: held }),
+                    Ok(()) => self.waiting.push(Acknowledge {
+                        done,
+                        operation,
+                        _held: held,
+                    }),
                     Err(e) => done(Err(e)),
                 }
             }
@@ -72,7 +82,9 @@ impl<'a> Turn<'a> {
                 self.finish_group();
                 let operation = self.next_operation();
                 let result = crate::resolve::resolve(self, operation, op).and_then(|()| self.commit());
-                done(result.map(|()| UpdateResult { operation_id: operation }));
+                done(result.map(|()| UpdateResult {
+                    operation_id: operation,
+                }));
             }
         }
     }
@@ -93,7 +105,8 @@ impl<'a> Turn<'a> {
     pub fn check_disk(&self) -> Result<()> {
         let free = self.core.shelf.storage.free_bytes()?;
         if free < DISK_FREE_MIN {
-            let what = format!("{free} bytes of disk are free, writes need {DISK_FREE_MIN}; deletes still work");
+            let what =
+                format!("{free} bytes of disk are free, writes need {DISK_FREE_MIN}; deletes still work");
             return Err(Error::new(ErrorKind::DiskFull, what));
         }
         Ok(())
@@ -129,7 +142,9 @@ impl<'a> Turn<'a> {
     fn finish_waiting(&mut self) -> Result<()> {
         let result = self.commit();
         for ack in self.waiting.drain(..) {
-            (ack.done)(result.clone().map(|()| UpdateResult { operation_id: ack.operation }));
+            (ack.done)(result.clone().map(|()| UpdateResult {
+                operation_id: ack.operation,
+            }));
         }
         result
     }
@@ -219,7 +234,17 @@ fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> 
     }
     core.shared.room_wanted.store(true, Ordering::Release);
     core.shared.wake_maintenance();
-    let (writer, _) = core.flushed.wait_timeout(writer, ROOM_POLL).expect("never poisoned");
+    let (writer, _) = core
+        .flushed
+        .wait_timeout(writer, ROOM_POLL)
+        .expect("never poisoned");
     let stopped = core.shared.is_closed() || writer.stopped.is_some();
-    (writer, if stopped { Err(Error::new(ErrorKind::Closed, "stopped while waiting for room")) } else { Ok(true) })
+    (
+        writer,
+        if stopped {
+            Err(Error::new(ErrorKind::Closed, "stopped while waiting for room"))
+        } else {
+            Ok(true)
+        },
+    )
 }

@@ -39,23 +39,34 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
     let (source, applied_lsn, id, schema) = {
         let mut writer = core.writer();
         writer.check_writable()?;
-        let Some(frozen) = &writer.frozen else { return Ok(()) };
+        let Some(frozen) = &writer.frozen else {
+            return Ok(());
+        };
         let (view, applied_lsn) = (frozen.buffer.view(), frozen.applied_lsn);
-        (view, applied_lsn, take_segment_id(&mut writer), writer.schema.clone())
+        (
+            view,
+            applied_lsn,
+            take_segment_id(&mut writer),
+            writer.schema.clone(),
+        )
     };
     let entry = match source.rows() {
         0 => None,
         _ => Some(build_segment(core, arena, id, &source, &schema)?),
     };
-    let segment = entry.map(|e| Segment::open(e, &core.shelf, &mut arena.lookup.io)).transpose()?;
+    let open = |entry| Segment::open(entry, &core.shelf, &schema, &mut arena.lookup.io);
+    let segment = entry.map(open).transpose()?;
     let mut writer = core.writer();
     let frozen = writer.frozen.as_ref().expect("only a flush takes it");
     let mut segments = writer.segments.clone();
     if let Some(segment) = segment {
         let deletes = carried(&frozen.buffer.deletes, &source.deletes, 0);
-        segments.push(SegmentView { segment: Arc::new(segment), deletes });
+        segments.push(SegmentView {
+            segment: Arc::new(segment),
+            deletes,
+        });
     }
-    commit(core, &mut writer, segments, applied_lsn, None)?;
+    commit_built(core, &mut writer, segments, applied_lsn, id)?;
     writer.frozen = None;
     if writer.spare.is_none() {
         writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
@@ -105,7 +116,12 @@ fn build_segment(
     schema: &Schema,
 ) -> Result<SegmentEntry> {
     let threshold = core.writer().config.indexing_threshold;
-    let mut job = job_of(core, arena, schema, threshold.unwrap_or(INDEXING_THRESHOLD_KB) as u64);
+    let mut job = job_of(
+        core,
+        arena,
+        schema,
+        threshold.unwrap_or(INDEXING_THRESHOLD_KB) as u64,
+    );
     build(id, source, &mut job).inspect_err(|_| store::remove_job_files(core.shelf.storage.as_ref(), id))
 }
 
@@ -129,7 +145,11 @@ fn commit(
     }
     let (config, slots) = settings.unwrap_or_else(|| (writer.config.clone(), writer.slots.clone()));
     let schema = Schema::new(&config, &slots)?;
-    let settings = Settings { config, slots, operation: writer.operation };
+    let settings = Settings {
+        config,
+        slots,
+        operation: writer.operation,
+    };
     let manifest = Manifest {
         number,
         collection: core.id.clone(),
@@ -145,7 +165,11 @@ fn commit(
         Err(CommitError::Unknown(e)) => return Err(writer.stop(e)),
     }
     let keep: std::collections::HashSet<&str> = manifest.segments.iter().flat_map(store::files_of).collect();
-    let gone = before.segments.iter().flat_map(store::files_of).filter(|name| !keep.contains(name));
+    let gone = before
+        .segments
+        .iter()
+        .flat_map(store::files_of)
+        .filter(|name| !keep.contains(name));
     store::remove_quietly(storage, gone);
     store::remove_old_manifests(storage, number);
     drop(keep);
@@ -155,6 +179,21 @@ fn commit(
     (writer.config, writer.slots, writer.schema) = (config, slots, Arc::new(schema));
     core.publish(writer);
     Ok(())
+}
+
+/// Commits a job's new segment; one that doesn't get in is removed, unless it can't be told whether it did.
+fn commit_built(
+    core: &Core,
+    writer: &mut Writer,
+    segments: Vec<SegmentView>,
+    applied_lsn: u64,
+    built: u64,
+) -> Result<()> {
+    commit(core, writer, segments, applied_lsn, None).inspect_err(|_| {
+        if writer.stopped.is_none() {
+            store::remove_job_files(core.shelf.storage.as_ref(), built);
+        }
+    })
 }
 
 /// A segment as the manifest names it, its deletes written if they changed.
@@ -189,9 +228,17 @@ pub fn merge_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
     let tier = |view: &SegmentView| view.live().max(1).ilog(MERGE_FANIN as u32);
     let mut tiers: Vec<u32> = segments.iter().map(tier).collect();
     tiers.sort_unstable();
-    let crowded = tiers.chunk_by(|a, b| a == b).find(|same| same.len() >= MERGE_FANIN).map(|same| same[0]);
+    let crowded = tiers
+        .chunk_by(|a, b| a == b)
+        .find(|same| same.len() >= MERGE_FANIN)
+        .map(|same| same[0]);
     let Some(crowded) = crowded else { return Vec::new() };
-    segments.iter().filter(|view| tier(view) == crowded).take(2 * MERGE_FANIN).cloned().collect()
+    segments
+        .iter()
+        .filter(|view| tier(view) == crowded)
+        .take(2 * MERGE_FANIN)
+        .cloned()
+        .collect()
 }
 
 /// Merges what `merge_candidates` names; false when nothing is worth it.
@@ -217,7 +264,12 @@ fn merge_with(core: &Core, arena: &mut JobArena) -> Result<bool> {
         0 => None,
         _ => {
             let entry = build_segment(core, arena, id, &Merged(&sources), &schema)?;
-            Some(Arc::new(Segment::open(entry, &core.shelf, &mut arena.lookup.io)?))
+            Some(Arc::new(Segment::open(
+                entry,
+                &core.shelf,
+                &schema,
+                &mut arena.lookup.io,
+            )?))
         }
     };
     let mut writer = core.writer();
@@ -230,14 +282,46 @@ fn merge_with(core: &Core, arena: &mut JobArena) -> Result<bool> {
         }
     }
     for source in &sources {
-        let now = writer.segments.iter().find(|s| s.segment.id() == source.segment.id());
+        let now = writer
+            .segments
+            .iter()
+            .find(|s| s.segment.id() == source.segment.id());
         let now = now.expect("only jobs remove segments, one runs at a time");
         carry(&now.deletes, &source.deletes, base, &mut deletes);
         base += source.live();
     }
     segments.extend(merged.map(|segment| SegmentView { segment, deletes }));
     let applied_lsn = writer.manifest.applied_lsn;
-    commit(core, &mut writer, segments, applied_lsn, None)?;
+    commit_built(core, &mut writer, segments, applied_lsn, id)?;
+    Ok(true)
+}
+
+/// Takes a segment's vectors into RAM that has become free; false when there is none to take, or no room.
+pub fn pin(core: &Core) -> Result<bool> {
+    let mut arena = core.shared.job();
+    let (candidate, schema) = {
+        let writer = core.writer();
+        let room = core.shelf.pinned.available();
+        let fits = |view: &&SegmentView| {
+            let bytes = view.segment.unpinned_bytes(&writer.schema);
+            bytes > 0 && bytes <= room
+        };
+        (writer.segments.iter().find(fits).cloned(), writer.schema.clone())
+    };
+    let Some(candidate) = candidate else {
+        return Ok(false);
+    };
+    let entry = candidate.segment.entry.clone();
+    let reopened = Arc::new(Segment::open(entry, &core.shelf, &schema, &mut arena.lookup.io)?);
+    if reopened.unpinned_bytes(&schema) >= candidate.segment.unpinned_bytes(&schema) {
+        return Ok(false);
+    }
+    let mut writer = core.writer();
+    let id = reopened.id();
+    for view in writer.segments.iter_mut().filter(|view| view.segment.id() == id) {
+        view.segment = reopened.clone();
+    }
+    core.publish(&writer);
     Ok(true)
 }
 
@@ -268,7 +352,8 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
     for view in &segments {
         let mut job = job_of(core, &mut arena, &schema, 0);
         let mut sorters = FieldSorters::new(view.segment.id(), std::slice::from_ref(&new), &job)?;
-        view.segment.for_each_payload(job.io, &mut |_, payload| sorters.push(payload))?;
+        view.segment
+            .for_each_payload(job.io, &mut |_, payload| sorters.push(payload))?;
         let mut built = Vec::new();
         sorters.finish(&mut job, &mut built)?;
         files.extend(built.into_iter().map(|f| (view.segment.id(), f)));
@@ -300,6 +385,7 @@ fn replace_field_files(
     slots: Slots,
 ) -> Result<()> {
     let live: Vec<u16> = slots.fields.values().copied().collect();
+    let schema = Schema::new(&config, &slots)?;
     let reopen = core.writer().segments.clone();
     let mut reopened = Vec::with_capacity(reopen.len());
     for view in &reopen {
@@ -308,18 +394,36 @@ fn replace_field_files(
             Component::FieldIndex { slot } => live.contains(&slot),
             _ => true,
         });
-        entry.files.extend(new_files.iter().filter(|(id, _)| *id == entry.id).map(|(_, f)| f.clone()));
-        reopened.push(Arc::new(Segment::open(entry, &core.shelf, &mut arena.lookup.io)?));
+        entry.files.extend(
+            new_files
+                .iter()
+                .filter(|(id, _)| *id == entry.id)
+                .map(|(_, f)| f.clone()),
+        );
+        reopened.push(Arc::new(Segment::open(
+            entry,
+            &core.shelf,
+            &schema,
+            &mut arena.lookup.io,
+        )?));
     }
     let mut writer = core.writer();
     let segments = writer.segments.iter().zip(reopened);
-    let segments = segments.map(|(view, segment)| SegmentView { segment, deletes: view.deletes.clone() }).collect();
+    let segments = segments
+        .map(|(view, segment)| SegmentView {
+            segment,
+            deletes: view.deletes.clone(),
+        })
+        .collect();
     let applied_lsn = writer.manifest.applied_lsn;
     commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))
 }
 
 /// Commits changed settings that touch no file.
-pub fn change_settings(core: &Core, change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>) -> Result<()> {
+pub fn change_settings(
+    core: &Core,
+    change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>,
+) -> Result<()> {
     let _arena = core.shared.job();
     let mut config = core.writer().config.clone();
     change(&mut config)?;

@@ -4,8 +4,8 @@ use ramlet_index::IndexScratch;
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer, OverBudget};
 
-/// Bytes that a vector index reads at once.
-const INDEX_BUFFER_BYTES: usize = 512 << 10;
+/// Least and most that a vector index reads at once.
+const INDEX_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
 
 /// One per thread; nothing in it is shared.
 pub struct Lookup {
@@ -16,12 +16,14 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Reserves its buffers; they grow, by reservation, only for a block larger than any before.
-    pub fn new(io: IoContext, consumer: &Consumer) -> Result<Lookup, OverBudget> {
+    /// Reserves its buffers out of about `bytes`; they grow, by reservation, only for a block larger than any before.
+    pub fn new(io: IoContext, consumer: &Consumer, bytes: u64) -> Result<Lookup, OverBudget> {
+        let index = usize::try_from(bytes / 2).unwrap_or(usize::MAX);
+        let index = index.clamp(*INDEX_BUFFER_BYTES.start(), *INDEX_BUFFER_BYTES.end());
         Ok(Lookup {
             io,
             buf: AnonBuf::reserved(consumer, 4 * ramlet_io::PAGE)?,
-            index: IndexScratch::new(AnonBuf::reserved(consumer, INDEX_BUFFER_BYTES)?),
+            index: IndexScratch::new(AnonBuf::reserved(consumer, index)?),
         })
     }
 }

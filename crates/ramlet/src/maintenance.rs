@@ -18,8 +18,11 @@ pub fn run(shared: &Shared) {
 
 /// Does the most urgent thing; false when nothing is due.
 fn step(shared: &Shared) -> bool {
-    let cores: Vec<Arc<Core>> =
-        shared.live_collections().into_iter().filter(|c| !c.dropped.load(Ordering::Acquire)).collect();
+    let cores: Vec<Arc<Core>> = shared
+        .live_collections()
+        .into_iter()
+        .filter(|c| !c.dropped.load(Ordering::Acquire))
+        .collect();
     if let Some(core) = cores.iter().find(|core| core.writer().frozen.is_some()) {
         return report(core, jobs::flush(core).map(|()| true));
     }
@@ -32,6 +35,7 @@ fn step(shared: &Shared) -> bool {
         }
     }
     cores.iter().any(|core| report(core, jobs::merge(core)))
+        || cores.iter().any(|core| report(core, jobs::pin(core)))
 }
 
 /// A failed job is shown in the collection's status and tried again when something else becomes due.
@@ -52,7 +56,9 @@ fn freeze(core: &Core) -> bool {
     if writer.frozen.is_some() || writer.active.is_empty() && writer.log_bytes() <= LOG_BYTES_MAX {
         return false;
     }
-    let frozen = writer.check_writable().and_then(|()| writer.freeze(core.shared.salt()));
+    let frozen = writer
+        .check_writable()
+        .and_then(|()| writer.freeze(core.shared.salt()));
     core.publish(&writer);
     report(core, frozen.map(|()| true))
 }
@@ -71,7 +77,7 @@ pub fn settle(core: &Core) -> Result<()> {
         }
         if core.writer().frozen.is_some() {
             jobs::flush(core)?;
-        } else if !jobs::merge(core)? {
+        } else if !jobs::merge(core)? && !jobs::pin(core)? {
             return Ok(());
         }
     }

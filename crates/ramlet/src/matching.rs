@@ -5,8 +5,8 @@ use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
 use crate::error::Result;
-use crate::filter::index::{self, FieldIndexes, KeyRange, resolve};
 use crate::filter::CompiledFilter;
+use crate::filter::index::{self, FieldIndexes, KeyRange, resolve};
 use crate::schema::Schema;
 use crate::segment::SegmentView;
 use crate::types::{FieldKind, PointId};
@@ -27,7 +27,11 @@ impl FieldIndexes for SegmentIndexes<'_> {
     }
 
     fn scan(&mut self, field: &str, range: &KeyRange, out: &mut RoaringBitmap) -> Result<()> {
-        let Some(table) = self.schema.field(field).and_then(|f| self.view.segment.field(f.slot)) else {
+        let Some(table) = self
+            .schema
+            .field(field)
+            .and_then(|f| self.view.segment.field(f.slot))
+        else {
             return Ok(());
         };
         table.from(&range.from, self.io, self.buf, &mut |value, row| {
@@ -40,8 +44,13 @@ impl FieldIndexes for SegmentIndexes<'_> {
     }
 
     fn estimate(&mut self, field: &str, range: &KeyRange) -> Result<u64> {
-        let table = self.schema.field(field).and_then(|f| self.view.segment.field(f.slot));
-        table.map_or(Ok(0), |table| table.estimate(&range.from, &range.to, self.io, self.buf))
+        let table = self
+            .schema
+            .field(field)
+            .and_then(|f| self.view.segment.field(f.slot));
+        table.map_or(Ok(0), |table| {
+            table.estimate(&range.from, &range.to, self.io, self.buf)
+        })
     }
 
     fn rows(&self) -> u32 {
@@ -71,9 +80,25 @@ pub fn candidates(
     io: &mut IoContext,
     buf: &mut AnonBuf,
 ) -> Result<Candidates> {
-    let Some(filter) = filter else { return Ok(Candidates { rows: None, recheck: false }) };
-    let resolved = resolve(filter, &mut SegmentIndexes { schema, view, io, buf })?;
-    Ok(Candidates { rows: resolved.bitmap, recheck: !resolved.exact })
+    let Some(filter) = filter else {
+        return Ok(Candidates {
+            rows: None,
+            recheck: false,
+        });
+    };
+    let resolved = resolve(
+        filter,
+        &mut SegmentIndexes {
+            schema,
+            view,
+            io,
+            buf,
+        },
+    )?;
+    Ok(Candidates {
+        rows: resolved.bitmap,
+        recheck: !resolved.exact,
+    })
 }
 
 /// Live rows that match, all checked.
@@ -127,7 +152,13 @@ fn scan_payloads(
         }
         if needs_id {
             unsure.push(row);
-        } else if filter.matches(&SegmentRow { id: PointId::Num(0), payload, row, schema, view }) {
+        } else if filter.matches(&SegmentRow {
+            id: PointId::Num(0),
+            payload,
+            row,
+            schema,
+            view,
+        }) {
             matching.insert(row);
         }
         Ok(())
@@ -149,9 +180,19 @@ pub fn row_matches(
     io: &mut IoContext,
     buf: &mut AnonBuf,
 ) -> Result<bool> {
-    let id = if filter.needs_id() { view.segment.row_id(row, io, buf)?.0 } else { PointId::Num(0) };
+    let id = if filter.needs_id() {
+        view.segment.row_id(row, io, buf)?.0
+    } else {
+        PointId::Num(0)
+    };
     let payload = view.segment.payload(row, io, buf)?;
-    Ok(filter.matches(&SegmentRow { id, payload, row, schema, view }))
+    Ok(filter.matches(&SegmentRow {
+        id,
+        payload,
+        row,
+        schema,
+        view,
+    }))
 }
 
 /// Estimated share of a segment's rows that a filter admits, for the effort of approximate indexes.
@@ -174,7 +215,15 @@ pub fn estimate(
     io: &mut IoContext,
     buf: &mut AnonBuf,
 ) -> Result<u64> {
-    let cardinality = index::estimate(filter, &mut SegmentIndexes { schema, view, io, buf })?;
+    let cardinality = index::estimate(
+        filter,
+        &mut SegmentIndexes {
+            schema,
+            view,
+            io,
+            buf,
+        },
+    )?;
     Ok(cardinality.expected.min(u64::from(view.live())))
 }
 

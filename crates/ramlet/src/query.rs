@@ -29,9 +29,9 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    pub fn new(io: IoContext, consumer: &Consumer) -> Result<Scratch> {
+    pub(crate) fn new(io: IoContext, consumer: &Consumer, bytes: u64) -> Result<Scratch> {
         Ok(Scratch {
-            lookup: Lookup::new(io, consumer)?,
+            lookup: Lookup::new(io, consumer, bytes)?,
             top: TopK::new(16),
             query: Query::new(ramlet_index::Metric::Dot, ramlet_index::Element::F32, &[0.0]),
             values: Vec::new(),
@@ -67,19 +67,38 @@ pub fn search(
     let filter = compile(request.filter.as_ref())?;
     let wanted = request.limit.saturating_add(request.offset);
     if wanted > LIMIT_MAX {
-        return Err(Error::bad_input(format!("limit + offset is {wanted}, at most {LIMIT_MAX} is possible")));
+        return Err(Error::bad_input(format!(
+            "limit + offset is {wanted}, at most {LIMIT_MAX} is possible"
+        )));
     }
     let most = usize::try_from(view.points()).unwrap_or(usize::MAX);
     scratch.top.clear(wanted.min(most));
-    let want = Want { exact: request.params.exact, effort: request.params.hnsw_ef.map(|ef| ef.min(1 << 20) as u32) };
+    let want = Want {
+        exact: request.params.exact,
+        effort: request.params.hnsw_ef.map(|ef| ef.min(1 << 20) as u32),
+    };
     let mut stats = SearchStats::default();
     for (index, segment) in view.segments.iter().enumerate() {
         scratch.top.begin_segment(index as u32);
-        search_segment(view, segment, field, filter.as_ref(), own_id, &want, scratch, &mut stats)?;
+        search_segment(
+            view,
+            segment,
+            field,
+            filter.as_ref(),
+            own_id,
+            &want,
+            scratch,
+            &mut stats,
+        )?;
     }
     for (index, buffer) in view.buffers.iter().enumerate() {
         scratch.top.begin_segment((view.segments.len() + index) as u32);
-        let at = view.schema.vectors.iter().position(|v| v.slot == field.slot).expect("the field is of this schema");
+        let at = view
+            .schema
+            .vectors
+            .iter()
+            .position(|v| v.slot == field.slot)
+            .expect("the field is of this schema");
         stats.rows_scored += scan_buffer(buffer, at, filter.as_ref(), own_id, scratch);
     }
     collect(view, request, field, scratch, out)?;
@@ -91,7 +110,10 @@ pub fn search(
 }
 
 pub(crate) fn compile(filter: Option<&crate::filter::Filter>) -> Result<Option<CompiledFilter>> {
-    filter.map(CompiledFilter::new).transpose().map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
+    filter
+        .map(CompiledFilter::new)
+        .transpose()
+        .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
 }
 
 /// Makes the query; returns the id that is left out of the hits, for a search by id.
@@ -110,7 +132,9 @@ fn prepare(
             scratch.bytes.clear();
             if !view.encoded_vector_of(place, field.slot, &mut scratch.lookup, &mut scratch.bytes)? {
                 let name = &field.name;
-                return Err(Error::not_found(format!("Not found: point {id} has no vector `{name}`")));
+                return Err(Error::not_found(format!(
+                    "Not found: point {id} has no vector `{name}`"
+                )));
             }
             scratch.values.clear();
             ramlet_index::decode_row(field.element, &scratch.bytes, &mut scratch.values);
@@ -157,7 +181,10 @@ impl RowFilter for SegmentCheck<'_> {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "one search's parts; a struct would be built for this call alone")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one search's parts; a struct would be built for this call alone"
+)]
 fn search_segment(
     view: &View,
     segment: &SegmentView,
@@ -168,16 +195,24 @@ fn search_segment(
     scratch: &mut Scratch,
     stats: &mut SearchStats,
 ) -> Result<()> {
-    let Some(column) = segment.segment.vector(field.slot) else { return Ok(()) };
+    let Some(column) = segment.segment.vector(field.slot) else {
+        return Ok(());
+    };
     let Lookup { io, buf, index } = &mut scratch.lookup;
     let Candidates { rows, recheck } = matching::candidates(&view.schema, segment, filter, io, buf)?;
     if rows.as_ref().is_some_and(|rows| rows.is_empty()) {
         return Ok(());
     }
-    let own_row = own_id.map(|id| segment.segment.find(id, io, buf)).transpose()?.flatten();
+    let own_row = own_id
+        .map(|id| segment.segment.find(id, io, buf))
+        .transpose()?
+        .flatten();
     let filter_share = match filter.filter(|_| recheck) {
         Some(filter) => matching::share(&view.schema, segment, filter, io, buf)?,
-        None => f32::max(segment.live() as f32 / segment.segment.rows().max(1) as f32, f32::MIN_POSITIVE),
+        None => f32::max(
+            segment.live() as f32 / segment.segment.rows().max(1) as f32,
+            f32::MIN_POSITIVE,
+        ),
     };
     let mut check = SegmentCheck {
         schema: &view.schema,
@@ -193,7 +228,10 @@ fn search_segment(
         filter: Some(&mut check),
         filter_share: Some(filter_share),
     };
-    column.index.search(&scratch.query, want, &mut allowed, index, io, &mut scratch.top).map_err(index_error)?;
+    column
+        .index
+        .search(&scratch.query, want, &mut allowed, index, io, &mut scratch.top)
+        .map_err(index_error)?;
     stats.add(&index.stats);
     Ok(())
 }
@@ -224,8 +262,14 @@ fn scan_buffer(
 
 fn place_of(view: &View, hit: &Hit) -> Place {
     match (hit.segment as usize).checked_sub(view.segments.len()) {
-        None => Place::Segment { index: hit.segment, row: hit.row },
-        Some(buffer) => Place::Buffer { index: buffer as u32, row: hit.row },
+        None => Place::Segment {
+            index: hit.segment,
+            row: hit.row,
+        },
+        Some(buffer) => Place::Buffer {
+            index: buffer as u32,
+            row: hit.row,
+        },
     }
 }
 

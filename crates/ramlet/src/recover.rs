@@ -1,6 +1,6 @@
 //! Opening a collection: the newest manifest, its segments, then the log from there on.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 
 use arc_swap::ArcSwap;
@@ -14,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::groups::apply_group;
 use crate::jobs::Settings;
 use crate::log::Log;
+use crate::lookup::Lookup;
 use crate::schema::{Schema, Slots, check_config};
 use crate::segment::{Segment, SegmentView, Shelf, read_deletes};
 use crate::shared::Shared;
 use crate::store;
 use crate::types::CollectionConfig;
-use crate::lookup::Lookup;
 use crate::writer::Writer;
 
 /// What a collection is opened with.
@@ -35,8 +35,12 @@ pub struct Parts {
 pub fn create(parts: Parts, config: CollectionConfig) -> Result<Core> {
     check_config(&config)?;
     let slots = Slots::for_config(&config);
-    let settings = Settings { config, slots, operation: 0 };
-    let log = Log::create(parts.shelf.storage.clone(), 1, parts.shared.salt())?;
+    let settings = Settings {
+        config,
+        slots,
+        operation: 0,
+    };
+    let log = Log::create(parts.shelf.storage.clone(), 1, parts.shared.log_setup())?;
     let manifest = Manifest {
         number: 1,
         collection: parts.id.clone(),
@@ -64,24 +68,37 @@ pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
     let manifest = store::newest_manifest(storage.as_ref())?
         .ok_or_else(|| Error::corrupt(format!("{}: no manifest", storage.location())))?;
     if manifest.collection != parts.id {
-        let why = format!("{}: its manifest is of collection {}", storage.location(), manifest.collection);
+        let why = format!(
+            "{}: its manifest is of collection {}",
+            storage.location(),
+            manifest.collection
+        );
         return Err(Error::corrupt(why));
     }
-    let settings: Settings = serde_json::from_value(manifest.config.clone())
-        .map_err(|e| Error::corrupt(format!("{}: manifest {}: {e}", storage.location(), manifest.number)))?;
+    let settings: Settings = serde_json::from_value(manifest.config.clone()).map_err(|e| {
+        Error::corrupt(format!(
+            "{}: manifest {}: {e}",
+            storage.location(),
+            manifest.number
+        ))
+    })?;
     store::remove_orphans(storage.as_ref(), &manifest)?;
+    let schema = Schema::new(&settings.config, &settings.slots)?;
     let mut segments = Vec::with_capacity(manifest.segments.len());
     for entry in &manifest.segments {
-        let segment = Segment::open(entry.clone(), &parts.shelf, &mut lookup.io)?;
+        let segment = Segment::open(entry.clone(), &parts.shelf, &schema, &mut lookup.io)?;
         let deletes = match &entry.deletes {
             Some(file) => DeleteSet::from_bitmap(&read_deletes(&parts.shelf, file, entry.rows)?),
             None => DeleteSet::default(),
         };
-        segments.push(SegmentView { segment: Arc::new(segment), deletes });
+        segments.push(SegmentView {
+            segment: Arc::new(segment),
+            deletes,
+        });
     }
     let applied_lsn = manifest.applied_lsn;
     let core = assemble(parts, settings, segments, manifest)?;
-    let log = Log::open(storage, applied_lsn, core.shared.salt(), &mut |lsn, group| {
+    let log = Log::open(storage, applied_lsn, core.shared.log_setup(), &mut |lsn, group| {
         let (mut writer, result) = apply_group(&core, core.writer(), group, lookup);
         result?;
         writer.applied_lsn = lsn;
@@ -133,6 +150,5 @@ fn assemble(
         flushed: Condvar::new(),
         dropped: AtomicBool::new(false),
         job_error: Mutex::default(),
-        jobs: AtomicU64::new(0),
     })
 }

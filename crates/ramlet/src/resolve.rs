@@ -11,9 +11,9 @@ use crate::collection::encode_vectors;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::groups::Turn;
+use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::matching;
 use crate::payload::{self, Path, validate};
-use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::request::{PointsSelector, UpdateMode, UpdateOp};
 use crate::segment::Segment;
 use crate::types::{NamedVectors, Point, PointId};
@@ -30,16 +30,26 @@ pub fn resolve(turn: &mut Turn<'_>, operation: u64, op: UpdateOp) -> Result<()> 
             encode_delete(out, id);
             Ok(())
         }),
-        UpdateOp::SetPayload { payload: patch, key, points } => {
+        UpdateOp::SetPayload {
+            payload: patch,
+            key,
+            points,
+        } => {
             let key = key.as_deref().map(parse_path).transpose()?;
-            edit_payloads(turn, operation, points, &mut |old| payload::set(old, &patch, key.as_ref()).map_err(bad))
+            edit_payloads(turn, operation, points, &mut |old| {
+                payload::set(old, &patch, key.as_ref()).map_err(bad)
+            })
         }
         UpdateOp::OverwritePayload { payload: new, points } => {
-            edit_payloads(turn, operation, points, &mut |_| payload::overwrite(&new).map_err(bad))
+            edit_payloads(turn, operation, points, &mut |_| {
+                payload::overwrite(&new).map_err(bad)
+            })
         }
         UpdateOp::DeletePayload { keys, points } => {
             let keys = keys.iter().map(|k| parse_path(k)).collect::<Result<Vec<_>>>()?;
-            edit_payloads(turn, operation, points, &mut |old| payload::delete_keys(old, &keys).map_err(bad))
+            edit_payloads(turn, operation, points, &mut |old| {
+                payload::delete_keys(old, &keys).map_err(bad)
+            })
         }
         UpdateOp::ClearPayload(points) => edit_payloads(turn, operation, points, &mut |_| Ok(Vec::new())),
         UpdateOp::UpdateVectors { points, filter } => update_vectors(turn, operation, points, filter),
@@ -123,7 +133,10 @@ fn rewrite_ids(
         rest = &rest[taken..];
     }
     match missing {
-        Some(id) if strict => Err(Error::new(ErrorKind::NotFound, format!("Not found: No point with id {id} found"))),
+        Some(id) if strict => Err(Error::new(
+            ErrorKind::NotFound,
+            format!("Not found: No point with id {id} found"),
+        )),
         _ => Ok(()),
     }
 }
@@ -139,12 +152,21 @@ fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>>
     let view = turn.core.view.load_full();
     let mut sources = Vec::new();
     for buffer in &view.buffers {
-        let ids = buffer.live_rows().map(|row| buffer.buffer.row(row)).filter(|row| filter.matches(row));
+        let ids = buffer
+            .live_rows()
+            .map(|row| buffer.buffer.row(row))
+            .filter(|row| filter.matches(row));
         sources.push(Source::Ids(ids.map(|row| row.id).collect()));
     }
     for segment in &view.segments {
         let lookup = &mut *turn.lookup;
-        let rows = matching::matching_rows(&view.schema, segment, Some(&filter), &mut lookup.io, &mut lookup.buf)?;
+        let rows = matching::matching_rows(
+            &view.schema,
+            segment,
+            Some(&filter),
+            &mut lookup.io,
+            &mut lookup.buf,
+        )?;
         sources.push(Source::Segment(segment.segment.clone(), rows));
     }
     Ok(sources)
@@ -163,7 +185,12 @@ fn stored_vectors(turn: &mut Turn<'_>, view: &View, place: Place) -> Result<Vec<
 }
 
 fn put(out: &mut Vec<u8>, id: PointId, vectors: &[(u16, Vec<u8>)], payload: &[u8]) {
-    encode_put(out, id, vectors.iter().map(|(slot, v)| (*slot, v.as_slice())), payload);
+    encode_put(
+        out,
+        id,
+        vectors.iter().map(|(slot, v)| (*slot, v.as_slice())),
+        payload,
+    );
 }
 
 fn edit_payloads(
@@ -173,15 +200,21 @@ fn edit_payloads(
     change: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>,
 ) -> Result<()> {
     turn.check_disk()?;
-    each_point(turn, operation, points, true, &mut |id, view, place, turn, out| {
-        let old = view.payload_of(place, turn.lookup)?;
-        let new = change(&old)?;
-        if !new.is_empty() {
-            validate(&new, PAYLOAD_BYTES_MAX).map_err(|e| bad(format!("point {id}: {e}")))?;
-        }
-        put(out, id, &stored_vectors(turn, view, place)?, &new);
-        Ok(())
-    })
+    each_point(
+        turn,
+        operation,
+        points,
+        true,
+        &mut |id, view, place, turn, out| {
+            let old = view.payload_of(place, turn.lookup)?;
+            let new = change(&old)?;
+            if !new.is_empty() {
+                validate(&new, PAYLOAD_BYTES_MAX).map_err(|e| bad(format!("point {id}: {e}")))?;
+            }
+            put(out, id, &stored_vectors(turn, view, place)?, &new);
+            Ok(())
+        },
+    )
 }
 
 fn upsert(
@@ -192,7 +225,11 @@ fn upsert(
     mode: UpdateMode,
 ) -> Result<()> {
     turn.check_disk()?;
-    let filter = filter.as_ref().map(CompiledFilter::new).transpose().map_err(bad)?;
+    let filter = filter
+        .as_ref()
+        .map(CompiledFilter::new)
+        .transpose()
+        .map_err(bad)?;
     let mut out = Vec::new();
     for point in points {
         let view = turn.core.view.load_full();
@@ -227,7 +264,11 @@ fn update_vectors(
     filter: Option<Filter>,
 ) -> Result<()> {
     turn.check_disk()?;
-    let filter = filter.as_ref().map(CompiledFilter::new).transpose().map_err(bad)?;
+    let filter = filter
+        .as_ref()
+        .map(CompiledFilter::new)
+        .transpose()
+        .map_err(bad)?;
     for (id, vectors) in points {
         rewrite_ids(turn, operation, &[id], true, &mut |id, view, place, turn, out| {
             if !matches(view, place, filter.as_ref(), turn)? {
@@ -255,12 +296,21 @@ fn delete_vectors(
 ) -> Result<()> {
     turn.check_disk()?;
     let schema = turn.core.view.load().schema.clone();
-    let slots = names.iter().map(|n| schema.vector(n).map(|v| v.slot)).collect::<Result<Vec<_>>>()?;
-    each_point(turn, operation, points, true, &mut |id, view, place, turn, out| {
-        let mut stored = stored_vectors(turn, view, place)?;
-        stored.retain(|(slot, _)| !slots.contains(slot));
-        let payload = view.payload_of(place, turn.lookup)?;
-        put(out, id, &stored, &payload);
-        Ok(())
-    })
+    let slots = names
+        .iter()
+        .map(|n| schema.vector(n).map(|v| v.slot))
+        .collect::<Result<Vec<_>>>()?;
+    each_point(
+        turn,
+        operation,
+        points,
+        true,
+        &mut |id, view, place, turn, out| {
+            let mut stored = stored_vectors(turn, view, place)?;
+            stored.retain(|(slot, _)| !slots.contains(slot));
+            let payload = view.payload_of(place, turn.lookup)?;
+            put(out, id, &stored, &payload);
+            Ok(())
+        },
+    )
 }

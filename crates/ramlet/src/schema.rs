@@ -74,8 +74,10 @@ impl Schema {
     pub fn new(config: &CollectionConfig, slots: &Slots) -> Result<Schema> {
         let mut schema = Schema::default();
         for (name, params) in &config.vectors {
-            let slot =
-                *slots.vectors.get(name).ok_or_else(|| Error::corrupt(format!("vector `{name}` has no slot")))?;
+            let slot = *slots
+                .vectors
+                .get(name)
+                .ok_or_else(|| Error::corrupt(format!("vector `{name}` has no slot")))?;
             schema.vectors.push(VectorField {
                 name: name.clone(),
                 slot,
@@ -91,7 +93,11 @@ impl Schema {
                 .fields
                 .get(path)
                 .ok_or_else(|| Error::corrupt(format!("payload index `{path}` has no slot")))?;
-            schema.fields.push(PayloadField { path: path.clone(), slot, kind: index.kind });
+            schema.fields.push(PayloadField {
+                path: path.clone(),
+                slot,
+                kind: index.kind,
+            });
         }
         Ok(schema)
     }
@@ -99,14 +105,18 @@ impl Schema {
     pub fn vector(&self, name: &str) -> Result<&VectorField> {
         self.vectors.iter().find(|v| v.name == name).ok_or_else(|| {
             Error::bad_input(match name {
-                "" => "Wrong input: Not existing vector name error: the collection has no default vector".to_string(),
+                "" => "Wrong input: Not existing vector name error: the collection has no default vector"
+                    .to_string(),
                 _ => format!("Wrong input: Not existing vector name error: {name}"),
             })
         })
     }
 
-    pub fn by_slot(&self, slot: u16) -> Option<&VectorField> {
-        self.vectors.iter().find(|v| v.slot == slot)
+    /// Whether a vector's rows may be kept in RAM when there is room: unless its settings say `on_disk: true`.
+    pub fn may_pin(&self, slot: u16) -> bool {
+        self.vectors
+            .iter()
+            .any(|v| v.slot == slot && v.on_disk != Some(true))
     }
 
     pub fn field(&self, path: &str) -> Option<&PayloadField> {
@@ -118,15 +128,22 @@ impl Schema {
 pub fn check_config(config: &CollectionConfig) -> Result<()> {
     if config.vectors.len() > VECTORS_MAX {
         let n = config.vectors.len();
-        return Err(Error::bad_input(format!("{n} named vectors; at most {VECTORS_MAX} are possible")));
+        return Err(Error::bad_input(format!(
+            "{n} named vectors; at most {VECTORS_MAX} are possible"
+        )));
     }
     if config.payload_schema.len() > FIELD_INDEXES_MAX {
         let n = config.payload_schema.len();
-        return Err(Error::bad_input(format!("{n} payload indexes; at most {FIELD_INDEXES_MAX} are possible")));
+        return Err(Error::bad_input(format!(
+            "{n} payload indexes; at most {FIELD_INDEXES_MAX} are possible"
+        )));
     }
     for (name, v) in &config.vectors {
         if v.size == 0 || v.size > DIM_MAX {
-            return Err(Error::bad_input(format!("vector `{name}`: size {} is not in 1..={DIM_MAX}", v.size)));
+            return Err(Error::bad_input(format!(
+                "vector `{name}`: size {} is not in 1..={DIM_MAX}",
+                v.size
+            )));
         }
     }
     Ok(())

@@ -24,7 +24,9 @@ const RUN: usize = 256;
 pub fn scroll(view: &View, request: &ScrollRequest, lookup: &mut Lookup) -> Result<ScrollPage> {
     if request.limit == 0 || request.limit > LIMIT_MAX {
         let limit = request.limit;
-        return Err(Error::bad_input(format!("limit is {limit}, it must be in 1..={LIMIT_MAX}")));
+        return Err(Error::bad_input(format!(
+            "limit is {limit}, it must be in 1..={LIMIT_MAX}"
+        )));
     }
     let filter = compile(request.filter.as_ref())?;
     match &request.order_by {
@@ -71,7 +73,11 @@ fn segment_filters<'a>(
     let of = |segment: &'a SegmentView| {
         let Candidates { rows, recheck } =
             matching::candidates(&view.schema, segment, filter, &mut lookup.io, &mut lookup.buf)?;
-        Ok(SegmentFilter { view: segment, rows, recheck })
+        Ok(SegmentFilter {
+            view: segment,
+            rows,
+            recheck,
+        })
     };
     view.segments.iter().map(of).collect()
 }
@@ -87,7 +93,9 @@ struct IdRun {
 
 impl IdRun {
     fn refill(&mut self, view: &View, lookup: &mut Lookup) -> Result<()> {
-        let Some(from) = self.resume.take() else { return Ok(()) };
+        let Some(from) = self.resume.take() else {
+            return Ok(());
+        };
         self.ids.clear();
         self.next = 0;
         match self.source.checked_sub(view.segments.len()) {
@@ -132,8 +140,14 @@ fn by_id(
     let filters = segment_filters(view, filter, lookup)?;
     let start = request.offset.map_or(Bound::Unbounded, Bound::Included);
     let sources = view.segments.len() + view.buffers.len();
-    let mut runs: Vec<IdRun> =
-        (0..sources).map(|source| IdRun { source, ids: Vec::new(), next: 0, resume: Some(start) }).collect();
+    let mut runs: Vec<IdRun> = (0..sources)
+        .map(|source| IdRun {
+            source,
+            ids: Vec::new(),
+            next: 0,
+            resume: Some(start),
+        })
+        .collect();
     let payload = selector(&request.with_payload)?;
     let mut page = ScrollPage::default();
     loop {
@@ -145,14 +159,19 @@ fn by_id(
                 least = Some((id, row, i));
             }
         }
-        let Some((id, row, i)) = least else { return Ok(page) };
+        let Some((id, row, i)) = least else {
+            return Ok(page);
+        };
         runs[i].next += 1;
-        let Some(place) = admitted(view, &filters, i, row, filter, lookup)? else { continue };
+        let Some(place) = admitted(view, &filters, i, row, filter, lookup)? else {
+            continue;
+        };
         if page.points.len() == request.limit {
             page.next = Some(id);
             return Ok(page);
         }
-        page.points.push(record(view, id, place, &payload, &request.with_vectors, lookup)?);
+        page.points
+            .push(record(view, id, place, &payload, &request.with_vectors, lookup)?);
     }
 }
 
@@ -167,14 +186,20 @@ fn admitted(
 ) -> Result<Option<Place>> {
     let Some(buffer) = source.checked_sub(view.segments.len()) else {
         let admitted = filters[source].admits(view, row, filter, lookup)?;
-        return Ok(admitted.then_some(Place::Segment { index: source as u32, row }));
+        return Ok(admitted.then_some(Place::Segment {
+            index: source as u32,
+            row,
+        }));
     };
     let buffer_view = &view.buffers[buffer];
     // The id map is newer than the view: rows it doesn't show yet are left out.
     let admitted = row < buffer_view.len
         && !buffer_view.deletes.contains(row)
         && filter.is_none_or(|f| f.matches(&buffer_view.buffer.row(row)));
-    Ok(admitted.then_some(Place::Buffer { index: buffer as u32, row }))
+    Ok(admitted.then_some(Place::Buffer {
+        index: buffer as u32,
+        row,
+    }))
 }
 
 pub(crate) fn record(
@@ -230,7 +255,9 @@ fn by_value(
     let filters = segment_filters(view, filter, lookup)?;
     let mut found = Vec::new();
     for (source, segment) in filters.iter().enumerate() {
-        let Some(table) = segment.view.segment.field(field.slot) else { continue };
+        let Some(table) = segment.view.segment.field(field.slot) else {
+            continue;
+        };
         let first = found.len();
         let mut pages = pages_of(table, &range, descending);
         let mut block: Vec<(OrderValue, u32)> = Vec::new();
@@ -248,7 +275,13 @@ fn by_value(
             }
             for &(value, row) in &block {
                 if segment.admits(view, row, filter, lookup)? {
-                    found.push(Ordered { value, place: Place::Segment { index: source as u32, row } });
+                    found.push(Ordered {
+                        value,
+                        place: Place::Segment {
+                            index: source as u32,
+                            row,
+                        },
+                    });
                 }
             }
         }
@@ -259,13 +292,25 @@ fn by_value(
             if filter.is_none_or(|f| f.matches(&row)) {
                 order_values_of(field.kind, &path, row.payload, &mut |value| {
                     if within(value, order) {
-                        found.push(Ordered { value, place: Place::Buffer { index: index as u32, row: number } });
+                        found.push(Ordered {
+                            value,
+                            place: Place::Buffer {
+                                index: index as u32,
+                                row: number,
+                            },
+                        });
                     }
                 });
             }
         }
     }
-    found.sort_by(|a, b| if descending { compare(b.value, a.value) } else { compare(a.value, b.value) });
+    found.sort_by(|a, b| {
+        if descending {
+            compare(b.value, a.value)
+        } else {
+            compare(a.value, b.value)
+        }
+    });
     let payload = selector(&request.with_payload)?;
     let mut page = ScrollPage::default();
     for ordered in found.into_iter().take(request.limit) {
@@ -285,15 +330,25 @@ fn within(value: OrderValue, order: &OrderBy) -> bool {
 }
 
 /// Pages of a table that may hold keys of the range, in the order of the scroll.
-fn pages_of(table: &crate::segment::TableFile, range: &KeyRange, descending: bool) -> Box<dyn Iterator<Item = u64>> {
+fn pages_of(
+    table: &crate::segment::TableFile,
+    range: &KeyRange,
+    descending: bool,
+) -> Box<dyn Iterator<Item = u64>> {
     let first = table.index.block_for(&range.from);
     let end = (table.index.block_for(&range.to) + 1).min(table.index.blocks());
-    if descending { Box::new((first..end).rev()) } else { Box::new(first..end) }
+    if descending {
+        Box::new((first..end).rev())
+    } else {
+        Box::new(first..end)
+    }
 }
 
 /// How many points match. Not exact: from what the indexes say, without looking at payloads.
 pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Lookup) -> Result<u64> {
-    let Some(filter) = compile(filter)? else { return Ok(view.points()) };
+    let Some(filter) = compile(filter)? else {
+        return Ok(view.points());
+    };
     let mut total = 0;
     for segment in &view.segments {
         total += if exact {
@@ -304,7 +359,10 @@ pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Loo
         };
     }
     for buffer in &view.buffers {
-        total += buffer.live_rows().filter(|&row| filter.matches(&buffer.buffer.row(row))).count() as u64;
+        total += buffer
+            .live_rows()
+            .filter(|&row| filter.matches(&buffer.buffer.row(row)))
+            .count() as u64;
     }
     Ok(total)
 }

@@ -3,7 +3,7 @@
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{self, FileEntry, Manifest, SegmentEntry};
 use ramlet_format::{Component, FileCrc, bitmap};
-use ramlet_io::Storage;
+use ramlet_io::{IoErrorKind, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::{SCRATCH_PREFIX, SegmentView, deletes_file, is_ours};
@@ -22,7 +22,11 @@ impl CommitError {
     fn before(e: impl Into<Error>) -> CommitError {
         let e = e.into();
         // Only a full disk is known to leave nothing behind that later syncs might pretend to have written.
-        if e.kind() == ErrorKind::DiskFull { CommitError::Before(e) } else { CommitError::Unknown(e) }
+        if e.kind() == ErrorKind::DiskFull {
+            CommitError::Before(e)
+        } else {
+            CommitError::Unknown(e)
+        }
     }
     fn unknown(e: impl Into<Error>) -> CommitError {
         CommitError::Unknown(e.into())
@@ -48,7 +52,12 @@ pub fn write_deletes(storage: &dyn Storage, view: &SegmentView, number: u64) -> 
     write_whole(storage, &name, &bytes)?;
     let mut crc = FileCrc::new();
     crc.update(&bytes);
-    Ok(FileEntry { name, bytes: bytes.len() as u64, crc: crc.value(), component: Component::Deletes })
+    Ok(FileEntry {
+        name,
+        bytes: bytes.len() as u64,
+        crc: crc.value(),
+        component: Component::Deletes,
+    })
 }
 
 /// Makes `manifest` the state: all files it names are synced already, their names are made durable here.
@@ -60,6 +69,11 @@ pub fn commit(storage: &dyn Storage, manifest: &Manifest) -> std::result::Result
 /// `name.tmp`, sync, rename, sync directory.
 pub fn commit_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> std::result::Result<(), CommitError> {
     let tmp = format!("{name}{TMP}");
+    match storage.remove(&tmp) {
+        Err(e) if e.kind != IoErrorKind::NotFound => return Err(CommitError::before(e)),
+        // What a crash left, if anything.
+        _ => {}
+    }
     if let Err(e) = write_whole(storage, &tmp, bytes) {
         let _ = storage.remove(&tmp);
         return Err(CommitError::before(e));
@@ -70,8 +84,13 @@ pub fn commit_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> std::resu
 
 /// The newest manifest of a directory.
 pub fn newest_manifest(storage: &dyn Storage) -> Result<Option<Manifest>> {
-    let numbers = storage.list()?.into_iter().filter_map(|n| manifest::parse_file_name(&n));
-    let Some(number) = numbers.max() else { return Ok(None) };
+    let numbers = storage
+        .list()?
+        .into_iter()
+        .filter_map(|n| manifest::parse_file_name(&n));
+    let Some(number) = numbers.max() else {
+        return Ok(None);
+    };
     let name = manifest::file_name(number);
     let at = |e: &dyn std::fmt::Display| Error::corrupt(format!("{}/{name}: {e}", storage.location()));
     let file = storage.open(&name)?;
@@ -90,7 +109,9 @@ pub fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> 
     let keep: std::collections::HashSet<&str> = manifest.segments.iter().flat_map(files_of).collect();
     for name in storage.list()? {
         let old_manifest = manifest::parse_file_name(&name).is_some_and(|n| n + 1 < manifest.number);
-        let tmp = name.strip_suffix(TMP).is_some_and(|n| manifest::parse_file_name(n).is_some());
+        let tmp = name
+            .strip_suffix(TMP)
+            .is_some_and(|n| manifest::parse_file_name(n).is_some());
         if old_manifest || tmp || (is_ours(&name) && !keep.contains(name.as_str())) {
             storage.remove(&name)?;
         } else if !keep.contains(name.as_str()) && is_foreign(&name) {
@@ -106,7 +127,11 @@ fn is_foreign(name: &str) -> bool {
 
 /// Names of all files of a segment.
 pub fn files_of(segment: &SegmentEntry) -> impl Iterator<Item = &str> {
-    segment.files.iter().chain(&segment.deletes).map(|f| f.name.as_str())
+    segment
+        .files
+        .iter()
+        .chain(&segment.deletes)
+        .map(|f| f.name.as_str())
 }
 
 /// Removes files that nothing names any more; readers that still have them open are not disturbed.
@@ -132,7 +157,9 @@ pub fn remove_job_files(storage: &dyn Storage, segment: u64) {
     let prefix = format!("{segment:08}.");
     let scratch = format!("{SCRATCH_PREFIX}{segment}-");
     if let Ok(names) = storage.list() {
-        let ours = names.iter().filter(|n| is_ours(n) && (n.starts_with(&prefix) || n.starts_with(&scratch)));
+        let ours = names
+            .iter()
+            .filter(|n| is_ours(n) && (n.starts_with(&prefix) || n.starts_with(&scratch)));
         remove_quietly(storage, ours.map(String::as_str));
     }
 }

@@ -38,13 +38,27 @@ impl View {
     /// The live row of an id. A row that is newer than the view is not found: take a newer view.
     pub fn find(&self, id: PointId, lookup: &mut Lookup) -> Result<Option<Place>> {
         for (index, view) in self.buffers.iter().enumerate().rev() {
-            if let Some(row) = view.buffer.newest(id).filter(|&r| r < view.len && !view.deletes.contains(r)) {
-                return Ok(Some(Place::Buffer { index: index as u32, row }));
+            if let Some(row) = view
+                .buffer
+                .newest(id)
+                .filter(|&r| r < view.len && !view.deletes.contains(r))
+            {
+                return Ok(Some(Place::Buffer {
+                    index: index as u32,
+                    row,
+                }));
             }
         }
         for (index, view) in self.segments.iter().enumerate().rev() {
-            if let Some(row) = view.segment.find(id, &mut lookup.io, &mut lookup.buf)?.filter(|&r| !view.deletes.contains(r)) {
-                return Ok(Some(Place::Segment { index: index as u32, row }));
+            if let Some(row) = view
+                .segment
+                .find(id, &mut lookup.io, &mut lookup.buf)?
+                .filter(|&r| !view.deletes.contains(r))
+            {
+                return Ok(Some(Place::Segment {
+                    index: index as u32,
+                    row,
+                }));
             }
         }
         Ok(None)
@@ -57,16 +71,21 @@ impl View {
                 let row = self.buffers[index as usize].buffer.row(row);
                 Ok((row.id, row.version))
             }
-            Place::Segment { index, row } => self.segments[index as usize].segment.row_id(row, &mut lookup.io, &mut lookup.buf),
+            Place::Segment { index, row } => {
+                self.segments[index as usize]
+                    .segment
+                    .row_id(row, &mut lookup.io, &mut lookup.buf)
+            }
         }
     }
 
     pub fn payload_of(&self, place: Place, lookup: &mut Lookup) -> Result<Vec<u8>> {
         match place {
             Place::Buffer { index, row } => Ok(self.buffers[index as usize].buffer.row(row).payload.to_vec()),
-            Place::Segment { index, row } => {
-                Ok(self.segments[index as usize].segment.payload(row, &mut lookup.io, &mut lookup.buf)?.to_vec())
-            }
+            Place::Segment { index, row } => Ok(self.segments[index as usize]
+                .segment
+                .payload(row, &mut lookup.io, &mut lookup.buf)?
+                .to_vec()),
         }
     }
 
@@ -125,7 +144,8 @@ impl PointAccess for BufferRow<'_> {
         self.payload
     }
     fn has_vector(&self, name: &str) -> bool {
-        self.vector_index(name).is_some_and(|i| BufferRow::has_vector(self, i))
+        self.vector_index(name)
+            .is_some_and(|i| BufferRow::has_vector(self, i))
     }
 }
 
@@ -146,7 +166,13 @@ impl PointAccess for SegmentRow<'_> {
         self.payload
     }
     fn has_vector(&self, name: &str) -> bool {
-        let slot = self.schema.vectors.iter().find(|v| v.name == name).map(|v| v.slot);
-        slot.and_then(|slot| self.view.segment.vector(slot)).is_some_and(|column| column.has(self.row))
+        let slot = self
+            .schema
+            .vectors
+            .iter()
+            .find(|v| v.name == name)
+            .map(|v| v.slot);
+        slot.and_then(|slot| self.view.segment.vector(slot))
+            .is_some_and(|column| column.has(self.row))
     }
 }

@@ -63,7 +63,10 @@ impl Writer {
     /// Notes that log or manifest can't be trusted any more, and gives the error back.
     pub fn stop(&mut self, error: Error) -> Error {
         self.stopped.get_or_insert_with(|| error.to_string());
-        Error::new(ErrorKind::WritesStopped, format!("writes have stopped until a restart: {error}"))
+        Error::new(
+            ErrorKind::WritesStopped,
+            format!("writes have stopped until a restart: {error}"),
+        )
     }
 
     /// What readers may see now.
@@ -142,7 +145,10 @@ impl Writer {
             log.cut(salt).map_err(|e| self.stop(e))?;
         }
         let buffer = std::mem::replace(&mut self.active, fresh);
-        self.frozen = Some(Frozen { buffer, applied_lsn: self.applied_lsn });
+        self.frozen = Some(Frozen {
+            buffer,
+            applied_lsn: self.applied_lsn,
+        });
         Ok(())
     }
 

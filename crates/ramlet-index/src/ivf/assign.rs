@@ -41,7 +41,9 @@ impl Batch {
         std::thread::scope(|scope| {
             for held_out in held_out.chunks_mut(share) {
                 scope.spawn(|| {
-                    held_out.iter_mut().for_each(|one| one.compare(&self.rows, &self.numbers, &self.clusters));
+                    held_out
+                        .iter_mut()
+                        .for_each(|one| one.compare(&self.rows, &self.numbers, &self.clusters));
                 });
             }
         });
@@ -64,7 +66,10 @@ impl Batches<'_> {
         };
         self.source.replay(&mut |number, row| {
             if row.len() != self.row_bytes {
-                return Err(IndexError::Mismatch(format!("row {number} changed its length to {}", row.len())));
+                return Err(IndexError::Mismatch(format!(
+                    "row {number} changed its length to {}",
+                    row.len()
+                )));
             }
             batch.rows.extend_from_slice(row);
             batch.numbers.push(number);
@@ -75,6 +80,10 @@ impl Batches<'_> {
             }
             Ok(())
         })?;
-        if batch.numbers.is_empty() { Ok(()) } else { each(&mut batch) }
+        if batch.numbers.is_empty() {
+            Ok(())
+        } else {
+            each(&mut batch)
+        }
     }
 }

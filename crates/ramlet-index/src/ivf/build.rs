@@ -23,13 +23,13 @@ use crate::{Element, Metric, Query, RowSource, decode_row};
 /// Position of a segment row that has no vector.
 pub const NO_POSITION: u32 = u32::MAX;
 
-/// Fewest rows of an average cluster: below it, ranking centroids costs more than it saves.
+/// Fewest rows of an average cluster, so that centroids stay a small share of the vectors (under 1 % in f32).
 const ROWS_PER_CLUSTER_MIN: usize = 128;
 
 /// Sampled rows per centroid at most; more don't make better centroids.
 const SAMPLE_PER_CLUSTER: usize = 64;
 
-const HELD_OUT_MAX: usize = 100;
+const HELD_OUT_MAX: usize = 1000;
 const HELD_OUT_MIN: usize = 10;
 
 /// What is built, and with what.
@@ -73,7 +73,7 @@ pub struct IvfBuilt {
 }
 
 /// Builds the index of the source's rows. Temporary files named `tmp-ivf-*` are created in `spill` and removed; they
-/// take about `rows * (row bytes + 16)` bytes.
+/// take about `rows * (row bytes + 16)` bytes. One build at a time per `spill`: the names are fixed.
 pub fn build_ivf(
     params: &IvfParams,
     source: &mut dyn RowSource,
@@ -94,9 +94,19 @@ struct Build<'p> {
 
 impl<'p> Build<'p> {
     fn new(params: &'p IvfParams, rows: u32) -> Build<'p> {
-        let &IvfParams { metric, element, dims, scratch_bytes, .. } = params;
+        let &IvfParams {
+            metric,
+            element,
+            dims,
+            scratch_bytes,
+            ..
+        } = params;
         let rows = rows as usize;
-        let decoder = Decoder { metric, element, dims };
+        let decoder = Decoder {
+            metric,
+            element,
+            dims,
+        };
         let wanted = match params.clusters {
             Some(clusters) => clusters as usize,
             None => (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN),
@@ -106,8 +116,17 @@ impl<'p> Build<'p> {
         // A sampled row costs its bytes and, while it is grouped, 12 more.
         let affordable = scratch_bytes / 4 / (decoder.row_bytes() + 12);
         let sampled = (clusters * SAMPLE_PER_CLUSTER).min(affordable).min(rows);
-        let held_out = (scratch_bytes / 8 / HeldOut::bytes(dims)).clamp(HELD_OUT_MIN, HELD_OUT_MAX).min(rows);
-        Build { params, decoder, rows, clusters, sampled, held_out }
+        let held_out = (scratch_bytes / 8 / HeldOut::bytes(dims))
+            .clamp(HELD_OUT_MIN, HELD_OUT_MAX)
+            .min(rows);
+        Build {
+            params,
+            decoder,
+            rows,
+            clusters,
+            sampled,
+            held_out,
+        }
     }
 
     fn run(
@@ -117,7 +136,10 @@ impl<'p> Build<'p> {
         files: &mut IvfFiles<'_>,
     ) -> Result<IvfBuilt> {
         let (sample, mut held_out) = self.sample(source)?;
-        let points = Points { rows: &sample, decoder: self.decoder };
+        let points = Points {
+            rows: &sample,
+            decoder: self.decoder,
+        };
         let sampled = points.count() as u32;
         if sampled == 0 {
             return self.write_empty(files);
@@ -133,8 +155,15 @@ impl<'p> Build<'p> {
         drop(buckets);
         self.write_positions(&order, files)?;
         let starts = starts(&counts);
-        let body = meta::encode(self.shape(tree.leaves().count()), &calibration, &starts, tree.leaves());
-        files.centroids.append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
+        let body = meta::encode(
+            self.shape(tree.leaves().count()),
+            &calibration,
+            &starts,
+            tree.leaves(),
+        );
+        files
+            .centroids
+            .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
         Ok(IvfBuilt {
             rows: self.rows as u32,
             clusters: counts.len() as u32,
@@ -216,7 +245,10 @@ impl<'p> Build<'p> {
         if buffer_bytes < record_bytes {
             let needed = record_bytes * plan.buckets() * 8;
             let given_bytes = self.params.scratch_bytes as u64;
-            return Err(IndexError::Scratch { needed_bytes: needed as u64, given_bytes });
+            return Err(IndexError::Scratch {
+                needed_bytes: needed as u64,
+                given_bytes,
+            });
         }
         let mut writer = BucketWriter::create(spill, "tmp-ivf-buckets", plan.buckets(), buffer_bytes)?;
         let mut clusters = assigned.values();
@@ -258,7 +290,9 @@ impl<'p> Build<'p> {
         for bucket in 0..plan.buckets() {
             if plan.is_one_cluster(bucket) {
                 // Needs no sorting, and may be larger than the scratch.
-                buckets.for_each_piece(bucket, |piece| piece.chunks_exact(record_bytes).try_for_each(&mut write))?;
+                buckets.for_each_piece(bucket, |piece| {
+                    piece.chunks_exact(record_bytes).try_for_each(&mut write)
+                })?;
                 continue;
             }
             let mut records = Vec::with_capacity(plan.bytes(bucket));
@@ -284,7 +318,10 @@ impl<'p> Build<'p> {
             positions.fill(NO_POSITION);
             let mut position = 0u32;
             order.for_each(|number| {
-                if let Some(slot) = (number as usize).checked_sub(first).and_then(|i| positions.get_mut(i)) {
+                if let Some(slot) = (number as usize)
+                    .checked_sub(first)
+                    .and_then(|i| positions.get_mut(i))
+                {
                     *slot = position;
                 }
                 position += 1;
@@ -308,18 +345,44 @@ impl<'p> Build<'p> {
         centroids.push((0..self.decoder.dims).map(|_| 0.0));
         let calibration = Calibration::default();
         let body = meta::encode(self.shape(1), &calibration, &[0, 0], &centroids);
-        files.centroids.append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
-        Ok(IvfBuilt { rows: 0, clusters: 1, largest_cluster: 0, sampled: 0, calibration })
+        files
+            .centroids
+            .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
+        Ok(IvfBuilt {
+            rows: 0,
+            clusters: 1,
+            largest_cluster: 0,
+            sampled: 0,
+            calibration,
+        })
     }
 
     fn shape(&self, clusters: usize) -> Shape {
-        let &IvfParams { metric, element, dims, segment_rows, .. } = self.params;
-        Shape { metric, element, dims, clusters, rows: self.rows as u32, segment_rows }
+        let &IvfParams {
+            metric,
+            element,
+            dims,
+            segment_rows,
+            ..
+        } = self.params;
+        Shape {
+            metric,
+            element,
+            dims,
+            clusters,
+            rows: self.rows as u32,
+            segment_rows,
+        }
     }
 
     fn batches(&self, source: &mut dyn RowSource, each: impl FnMut(&mut Batch) -> Result<()>) -> Result<()> {
         let rows = (self.params.scratch_bytes / 16 / (self.decoder.row_bytes() + 8)).clamp(1, 1 << 14);
-        Batches { source, rows, row_bytes: self.decoder.row_bytes() }.for_each(each)
+        Batches {
+            source,
+            rows,
+            row_bytes: self.decoder.row_bytes(),
+        }
+        .for_each(each)
     }
 
     /// Buffer of one file being written or read.
@@ -360,7 +423,10 @@ fn starts(counts: &[u32]) -> Vec<u32> {
 }
 
 fn changed(detail: impl Into<String>) -> IndexError {
-    IndexError::Mismatch(format!("the source of rows changed between replays: {}", detail.into()))
+    IndexError::Mismatch(format!(
+        "the source of rows changed between replays: {}",
+        detail.into()
+    ))
 }
 
 /// A file of rows being written, through a buffer.
@@ -375,7 +441,12 @@ impl<'f> Rows<'f> {
     fn new(file: &'f mut dyn WriteFile, seed: u64, row_bytes: usize, buffer_bytes: usize) -> Rows<'f> {
         let writer = RowsWriter::new(seed, row_bytes as u32);
         let out = Vec::with_capacity(buffer_bytes + RowsLayout::for_row(row_bytes as u32).block_bytes());
-        Rows { file, writer, out, buffer_bytes }
+        Rows {
+            file,
+            writer,
+            out,
+            buffer_bytes,
+        }
     }
 
     fn push(&mut self, row: &[u8]) -> Result<()> {

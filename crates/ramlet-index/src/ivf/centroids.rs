@@ -14,7 +14,10 @@ pub(crate) struct Centroids {
 
 impl Centroids {
     pub(crate) fn with_capacity(dims: usize, count: usize) -> Centroids {
-        Centroids { dims, bytes: Vec::with_capacity(dims * 4 * count) }
+        Centroids {
+            dims,
+            bytes: Vec::with_capacity(dims * 4 * count),
+        }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -58,13 +61,24 @@ impl Centroids {
     }
 
     /// Squared distances from `vector` to the centroids of `range`, in order.
-    pub(crate) fn distances(&self, vector: &[f32], range: std::ops::Range<usize>, mut each: impl FnMut(usize, f32)) {
+    pub(crate) fn distances(
+        &self,
+        vector: &[f32],
+        range: std::ops::Range<usize>,
+        mut each: impl FnMut(usize, f32),
+    ) {
         let table: &Kernels = kernels();
         let stride = self.dims * 4;
         let mut distances = [0.0f32; AT_ONCE];
         for start in range.clone().step_by(AT_ONCE) {
             let distances = &mut distances[..AT_ONCE.min(range.end - start)];
-            table.f32_rows(Measure::L2sq, vector, &self.bytes[start * stride..], stride, distances);
+            table.f32_rows(
+                Measure::L2sq,
+                vector,
+                &self.bytes[start * stride..],
+                stride,
+                distances,
+            );
             for (i, distance) in distances.iter().enumerate() {
                 each(start + i, *distance);
             }

@@ -4,7 +4,7 @@ use super::centroids::Centroids;
 use super::random::Random;
 use super::sample::Points;
 
-/// Rounds of assignment; the gain of later ones is below the noise of the sample.
+/// Rounds of assignment: a fixed number, so that the time of a build can be told beforehand.
 const ROUNDS: usize = 8;
 
 /// At most `k` (at least 1) centroids of the points `members` (at least 1), which are put in another order.
@@ -69,7 +69,10 @@ fn split_into_empty(centroids: &mut Centroids, counts: &mut [u32]) {
         let centre: Vec<f32> = centroids.row(largest).collect();
         let shifted = |sign: f32| {
             let wiggle = move |i: usize| if i.is_multiple_of(2) { sign } else { -sign };
-            centre.iter().enumerate().map(move |(i, value)| value * (1.0 + APART * wiggle(i)))
+            centre
+                .iter()
+                .enumerate()
+                .map(move |(i, value)| value * (1.0 + APART * wiggle(i)))
         };
         centroids.set(empty, shifted(1.0));
         centroids.set(largest, shifted(-1.0));

@@ -48,7 +48,12 @@ pub(crate) fn body_bytes(clusters: usize, dims: usize, calibration_points: usize
 }
 
 /// `starts` has one more entry than there are centroids.
-pub(crate) fn encode(shape: Shape, calibration: &Calibration, starts: &[u32], centroids: &Centroids) -> Vec<u8> {
+pub(crate) fn encode(
+    shape: Shape,
+    calibration: &Calibration,
+    starts: &[u32],
+    centroids: &Centroids,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(body_bytes(shape.clusters, shape.dims, calibration.points.len()));
     let put = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
     put(&mut out, VERSION);
@@ -83,11 +88,18 @@ pub(crate) struct Meta {
 impl Meta {
     /// Takes a buffer whose bytes `body` are what `encode` wrote.
     pub(crate) fn parse(buffer: AnonBuf, body: Range<usize>) -> Result<Meta> {
-        let bytes = buffer.get(body.clone()).ok_or_else(|| broken("the body lies outside the buffer"))?;
-        let header = bytes.get(..HEADER_BYTES).ok_or_else(|| broken("the header is cut off"))?;
+        let bytes = buffer
+            .get(body.clone())
+            .ok_or_else(|| broken("the body lies outside the buffer"))?;
+        let header = bytes
+            .get(..HEADER_BYTES)
+            .ok_or_else(|| broken("the header is cut off"))?;
         let word = |at: usize| u32_at(header, at);
         if word(0) != VERSION {
-            return Err(broken(format!("version {}, this program reads {VERSION}", word(0))));
+            return Err(broken(format!(
+                "version {}, this program reads {VERSION}",
+                word(0)
+            )));
         }
         let shape = Shape {
             metric: metric_of(header[8])?,
@@ -104,7 +116,10 @@ impl Meta {
             + (shape.clusters as u128 + 1) * 4
             + shape.clusters as u128 * shape.dims as u128 * 4;
         if wanted != bytes.len() as u128 || shape.clusters == 0 || shape.dims == 0 {
-            return Err(broken(format!("{shape:?} with {points} calibration points in {} bytes", bytes.len())));
+            return Err(broken(format!(
+                "{shape:?} with {points} calibration points in {} bytes",
+                bytes.len()
+            )));
         }
         let starts = HEADER_BYTES + points * POINT_BYTES;
         let centroids = starts + (shape.clusters + 1) * 4;
@@ -112,7 +127,13 @@ impl Meta {
         check_starts(&bytes[starts..centroids], shape.rows)?;
         let shift = |range: Range<usize>| body.start + range.start..body.start + range.end;
         let (starts, centroids) = (shift(starts..centroids), shift(centroids..bytes.len()));
-        Ok(Meta { shape, calibration, body: buffer, starts, centroids })
+        Ok(Meta {
+            shape,
+            calibration,
+            body: buffer,
+            starts,
+            centroids,
+        })
     }
 
     /// The positions of a cluster.
@@ -141,14 +162,24 @@ fn parse_calibration(bytes: &[u8]) -> Result<Calibration> {
         .collect();
     let is_share = |recall: f32| (0.0..=1.0).contains(&recall);
     let ascending = points.windows(2).all(|pair| pair[0].probes < pair[1].probes);
-    if !ascending || !points.iter().all(|point| is_share(point.recall_10) && is_share(point.recall_100)) {
+    if !ascending
+        || !points
+            .iter()
+            .all(|point| is_share(point.recall_10) && is_share(point.recall_100))
+    {
         return Err(broken(format!("calibration {points:?}")));
     }
     Ok(Calibration { points })
 }
 
 fn check_starts(bytes: &[u8], rows: u32) -> Result<()> {
-    let starts = || bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
+    let starts = || {
+        bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| u32::from_le_bytes(*bytes))
+    };
     if starts().next() != Some(0) || starts().next_back() != Some(rows) || !starts().is_sorted() {
         return Err(broken(format!("clusters don't cover the {rows} rows in order")));
     }
@@ -170,7 +201,9 @@ fn metric_code(metric: Metric) -> u8 {
 
 fn metric_of(code: u8) -> Result<Metric> {
     let all = [Metric::Cosine, Metric::Dot, Metric::Euclid, Metric::Manhattan];
-    all.get(usize::from(code)).copied().ok_or_else(|| broken(format!("unknown metric {code}")))
+    all.get(usize::from(code))
+        .copied()
+        .ok_or_else(|| broken(format!("unknown metric {code}")))
 }
 
 fn element_code(element: Element) -> u8 {
@@ -183,7 +216,9 @@ fn element_code(element: Element) -> u8 {
 
 fn element_of(code: u8) -> Result<Element> {
     let all = [Element::F32, Element::F16, Element::U8];
-    all.get(usize::from(code)).copied().ok_or_else(|| broken(format!("unknown element {code}")))
+    all.get(usize::from(code))
+        .copied()
+        .ok_or_else(|| broken(format!("unknown element {code}")))
 }
 
 fn broken(detail: impl Into<String>) -> IndexError {

@@ -6,7 +6,9 @@ pub(crate) struct Random(u64);
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
         // Spread the seed's bits; the state must not be 0.
-        let mixed = (seed ^ (seed >> 32)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (seed ^ (seed >> 32))
+            .wrapping_add(0x9e37_79b9_7f4a_7c15)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
         Random((mixed ^ (mixed >> 29)) | 1)
     }
 

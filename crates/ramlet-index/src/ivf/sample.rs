@@ -41,6 +41,7 @@ impl Points<'_> {
 
     pub(crate) fn decode(&self, point: u32, out: &mut Vec<f32>) {
         let bytes = self.decoder.row_bytes();
-        self.decoder.decode(&self.rows[point as usize * bytes..][..bytes], out);
+        self.decoder
+            .decode(&self.rows[point as usize * bytes..][..bytes], out);
     }
 }

@@ -32,6 +32,9 @@ pub struct Ivf {
     recall: f32,
 }
 
+/// The clusters visited hold at least so many times the rows that are wanted.
+const ROOM: f64 = 2.0;
+
 /// How a search goes about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
@@ -54,9 +57,16 @@ impl Ivf {
         check_stride(&positions, 4)?;
         if rows.rows() != shape.rows || positions.rows() != shape.segment_rows {
             let (rows, positions) = (rows.rows(), positions.rows());
-            return Err(IndexError::Mismatch(format!("{shape:?} with {rows} rows and {positions} positions")));
+            return Err(IndexError::Mismatch(format!(
+                "{shape:?} with {rows} rows and {positions} positions"
+            )));
         }
-        Ok(Ivf { rows, positions, meta, recall })
+        Ok(Ivf {
+            rows,
+            positions,
+            meta,
+            recall,
+        })
     }
 
     pub fn metric(&self) -> Metric {
@@ -83,6 +93,9 @@ impl Ivf {
     /// Clusters that a search visits at least for its `wanted` nearest, at this effort.
     pub fn probes(&self, wanted: f64, effort: Option<u32>) -> u32 {
         let calibrated = self.meta.calibration.probes(self.recall, wanted, self.clusters());
+        // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
+        let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
+        let calibrated = calibrated.max((ROOM * clusters_of_wanted).ceil() as u32);
         let effort = u64::from(effort.unwrap_or(EFFORT_DEFAULT));
         let probes = (u64::from(calibrated) * effort).div_ceil(u64::from(EFFORT_DEFAULT));
         (probes.min(u64::from(self.clusters())) as u32).max(1)
@@ -102,10 +115,18 @@ impl Ivf {
                 let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.rows));
                 let probes = self.probes(wanted, want.effort);
                 let pages = (all / u64::from(self.clusters()) + 1) * u64::from(probes);
-                if pages < all { (Way::Probe(probes), pages) } else { (Way::All, all) }
+                if pages < all {
+                    (Way::Probe(probes), pages)
+                } else {
+                    (Way::All, all)
+                }
             }
         };
-        if listed.is_some_and(|listed| listed < pages) { Way::Listed } else { way }
+        if listed.is_some_and(|listed| listed < pages) {
+            Way::Listed
+        } else {
+            way
+        }
     }
 
     fn check(&self, query: &Query) -> Result<()> {
@@ -114,7 +135,9 @@ impl Ivf {
             return Ok(());
         }
         let query = (query.metric(), query.element(), query.dims());
-        Err(IndexError::Mismatch(format!("a query of {query:?} over {shape:?}")))
+        Err(IndexError::Mismatch(format!(
+            "a query of {query:?} over {shape:?}"
+        )))
     }
 
     /// Visits the nearest `probes` clusters, and further ones while fewer rows are found than wanted.
@@ -144,7 +167,12 @@ impl Ivf {
         clusters.clear();
         let stride = self.meta.shape.dims * 4;
         let mut keys = [0.0f32; AT_ONCE];
-        for (centroids, first) in self.meta.centroids().chunks(AT_ONCE * stride).zip((0..).step_by(AT_ONCE)) {
+        for (centroids, first) in self
+            .meta
+            .centroids()
+            .chunks(AT_ONCE * stride)
+            .zip((0..).step_by(AT_ONCE))
+        {
             let keys = &mut keys[..centroids.len() / stride];
             query.key_centroids(centroids, keys);
             clusters.extend(keys.iter().copied().zip(first..));
@@ -159,7 +187,12 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<usize> {
-        let Lists { reads, clusters, ranges, .. } = lists;
+        let Lists {
+            reads,
+            clusters,
+            ranges,
+            ..
+        } = lists;
         let room = self.rows.blocks_in(buf)?;
         let per_block = self.rows.rows_per_block();
         let blocks = |range: &std::ops::Range<u32>| range.start / per_block..range.end.div_ceil(per_block);
@@ -167,7 +200,11 @@ impl Ivf {
         let (mut taken, mut used) = (0, 0);
         for (_, cluster) in &clusters[ranked] {
             let range = self.meta.positions(*cluster);
-            let needed = if range.is_empty() { 0 } else { blocks(&range).len() as u32 };
+            let needed = if range.is_empty() {
+                0
+            } else {
+                blocks(&range).len() as u32
+            };
             let gathered = needed <= room && !self.rows.is_in_memory();
             if !gathered {
                 // Too large for the buffer, or nothing to wait for.
@@ -207,7 +244,12 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let Lists { reads, positions, rows, .. } = lists;
+        let Lists {
+            reads,
+            positions,
+            rows,
+            ..
+        } = lists;
         let mut listed = only.range(..self.meta.shape.segment_rows);
         loop {
             rows.clear();
@@ -234,7 +276,11 @@ impl Ivf {
             match trailing_number(bytes)? {
                 NO_POSITION => {}
                 position if position < self.meta.shape.rows => positions.push(position),
-                position => return Err(IndexError::Mismatch(format!("row {row} has the position {position}"))),
+                position => {
+                    return Err(IndexError::Mismatch(format!(
+                        "row {row} has the position {position}"
+                    )));
+                }
             }
             Ok(())
         })?;
@@ -257,7 +303,14 @@ impl VectorIndex for Ivf {
         let IndexScratch { stats, buf, lists } = scratch;
         *stats = SearchStats::default();
         let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
-        let mut search = Search { query, allowed, io, top, stats, numbers: RowNumber::Trailing };
+        let mut search = Search {
+            query,
+            allowed,
+            io,
+            top,
+            stats,
+            numbers: RowNumber::Trailing,
+        };
         match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
             (Way::Probe(probes), _) => self.probe(&mut search, probes, lists, buf),
@@ -272,13 +325,25 @@ impl VectorIndex for Ivf {
         io: &mut IoContext,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let IndexScratch { buf, lists: Lists { reads, positions, rows: sorted, .. }, .. } = scratch;
+        let IndexScratch {
+            buf,
+            lists:
+                Lists {
+                    reads,
+                    positions,
+                    rows: sorted,
+                    ..
+                },
+            ..
+        } = scratch;
         for rows in rows.chunks(LISTED_ROWS) {
             sorted.clear();
             sorted.extend(rows.iter().filter(|row| **row < self.meta.shape.segment_rows));
             sorted.sort_unstable();
             self.find_positions(sorted, positions, reads, buf, io)?;
-            read_positions(&self.rows, positions, reads, buf, io, &mut |_, row| split(row, each))?;
+            read_positions(&self.rows, positions, reads, buf, io, &mut |_, row| {
+                split(row, each)
+            })?;
         }
         Ok(())
     }

@@ -14,7 +14,10 @@ struct Temporary<'a> {
 
 impl Temporary<'_> {
     /// Creates the file; what a crashed build left under that name goes first.
-    fn create<'a>(storage: &'a dyn Storage, name: &'static str) -> Result<(Temporary<'a>, Box<dyn WriteFile>)> {
+    fn create<'a>(
+        storage: &'a dyn Storage,
+        name: &'static str,
+    ) -> Result<(Temporary<'a>, Box<dyn WriteFile>)> {
         match storage.remove(name) {
             Err(error) if error.kind != IoErrorKind::NotFound => return Err(error.into()),
             _ => {}
@@ -50,7 +53,12 @@ impl<'a> ListWriter<'a> {
     pub(crate) fn create(storage: &'a dyn Storage, name: &'static str, buffer_bytes: usize) -> Result<Self> {
         let (temporary, file) = Temporary::create(storage, name)?;
         let buffer_bytes = buffer_bytes.next_multiple_of(4);
-        Ok(ListWriter { temporary, file, buffer: Vec::with_capacity(buffer_bytes), buffer_bytes })
+        Ok(ListWriter {
+            temporary,
+            file,
+            buffer: Vec::with_capacity(buffer_bytes),
+            buffer_bytes,
+        })
     }
 
     pub(crate) fn push(&mut self, value: u32) -> Result<()> {
@@ -68,13 +76,23 @@ impl<'a> ListWriter<'a> {
         let bytes = self.file.len();
         drop(self.file);
         let file = self.temporary.storage.open(self.temporary.name)?;
-        Ok(List { file, bytes, buffer_bytes: self.buffer_bytes, _temporary: self.temporary })
+        Ok(List {
+            file,
+            bytes,
+            buffer_bytes: self.buffer_bytes,
+            _temporary: self.temporary,
+        })
     }
 }
 
 impl List<'_> {
     pub(crate) fn values(&self) -> ListReader<'_> {
-        ListReader { list: self, offset: 0, buffer: Vec::new(), at: 0 }
+        ListReader {
+            list: self,
+            offset: 0,
+            buffer: Vec::new(),
+            at: 0,
+        }
     }
 
     /// Calls `each` with every value, in order.
@@ -98,12 +116,15 @@ impl ListReader<'_> {
     pub(crate) fn next(&mut self) -> Result<Option<u32>> {
         if self.at == self.buffer.len() {
             let left = self.list.bytes - self.offset;
-            self.buffer.resize(left.min(self.list.buffer_bytes as u64) as usize, 0);
+            self.buffer
+                .resize(left.min(self.list.buffer_bytes as u64) as usize, 0);
             self.list.file.read_at(&mut self.buffer, self.offset)?;
             self.offset += self.buffer.len() as u64;
             self.at = 0;
         }
-        let value = self.buffer[self.at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        let value = self.buffer[self.at..]
+            .first_chunk()
+            .map(|bytes| u32::from_le_bytes(*bytes));
         self.at += 4;
         Ok(value)
     }
@@ -139,7 +160,12 @@ impl<'a> BucketWriter<'a> {
     ) -> Result<Self> {
         let (temporary, file) = Temporary::create(storage, name)?;
         let buckets = (0..buckets).map(|_| Bucket::default()).collect();
-        Ok(BucketWriter { temporary, file, buckets, buffer_bytes })
+        Ok(BucketWriter {
+            temporary,
+            file,
+            buckets,
+            buffer_bytes,
+        })
     }
 
     pub(crate) fn push(&mut self, bucket: usize, parts: [&[u8]; 3]) -> Result<()> {
@@ -148,8 +174,12 @@ impl<'a> BucketWriter<'a> {
         if bucket.buffer.len() + bytes > self.buffer_bytes {
             bucket.flush(&mut *self.file)?;
         }
-        bucket.buffer.reserve_exact(self.buffer_bytes.max(bytes) - bucket.buffer.len());
-        parts.iter().for_each(|part| bucket.buffer.extend_from_slice(part));
+        bucket
+            .buffer
+            .reserve_exact(self.buffer_bytes.max(bytes) - bucket.buffer.len());
+        parts
+            .iter()
+            .for_each(|part| bucket.buffer.extend_from_slice(part));
         Ok(())
     }
 
@@ -162,7 +192,11 @@ impl<'a> BucketWriter<'a> {
         drop(self.file);
         let file = self.temporary.storage.open(self.temporary.name)?;
         let buckets = self.buckets.into_iter().map(|bucket| bucket.pieces).collect();
-        Ok(Buckets { file, buckets, _temporary: self.temporary })
+        Ok(Buckets {
+            file,
+            buckets,
+            _temporary: self.temporary,
+        })
     }
 }
 

@@ -78,12 +78,14 @@ impl CompiledFilter {
 
     /// Whether some condition reads the payload.
     pub fn needs_payload(&self) -> bool {
-        self.root.any(&|node| matches!(node, Node::Field(_) | Node::Nested { .. }))
+        self.root
+            .any(&|node| matches!(node, Node::Field(_) | Node::Nested { .. }))
     }
 
     /// Whether some condition asks for the id.
     pub fn needs_id(&self) -> bool {
-        self.root.any(&|node| matches!(node, Node::HasId(_) | Node::Slice { .. }))
+        self.root
+            .any(&|node| matches!(node, Node::HasId(_) | Node::Slice { .. }))
     }
 
     /// Whether every point matches, whatever it is.
@@ -134,7 +136,12 @@ impl Group {
     /// Whether a node of this group or of those in it is of a kind. What is nested in an element has no id of its own.
     fn any(&self, kind: &dyn Fn(&Node) -> bool) -> bool {
         let min_should = self.min_should.iter().flat_map(|(_, nodes)| nodes);
-        let mut all = self.must.iter().chain(&self.should).chain(&self.must_not).chain(min_should);
+        let mut all = self
+            .must
+            .iter()
+            .chain(&self.should)
+            .chain(&self.must_not)
+            .chain(min_should);
         all.any(|node| match node {
             Node::Group(group) => group.any(kind),
             node => kind(node),

@@ -13,8 +13,8 @@ use ramlet_index::ivf::{IvfFiles, IvfParams};
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
-use super::names::{seed, segment_file};
 use super::files::Shelf;
+use super::names::{seed, segment_file};
 use super::sink::{FileSink, Sink};
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource, keep};
@@ -44,7 +44,11 @@ pub fn decode_row_id(row: &[u8]) -> Option<(PointId, u64)> {
     let (number, tagged) = row.split_first_chunk::<16>()?;
     let number = u128::from_le_bytes(*number);
     let tagged = u64::from_le_bytes(tagged.try_into().ok()?);
-    let id = if tagged & UUID_BIT != 0 { PointId::Uuid(number) } else { PointId::Num(u64::try_from(number).ok()?) };
+    let id = if tagged & UUID_BIT != 0 {
+        PointId::Uuid(number)
+    } else {
+        PointId::Num(u64::try_from(number).ok()?)
+    };
     Some((id, tagged & !UUID_BIT))
 }
 
@@ -84,7 +88,11 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
 }
 
 fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
-    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, Component::RowIds), Component::RowIds)?;
+    let mut sink = Sink::create(
+        job.shelf.storage.as_ref(),
+        segment_file(id, Component::RowIds),
+        Component::RowIds,
+    )?;
     let mut writer = RowsWriter::new(seed(id, Component::RowIds), ROW_ID_BYTES);
     let mut sorter = Sorter::new(job.shelf.storage.clone(), format!("{id}-ids"), job.scratch_bytes);
     let mut bloom = BloomBuilder::new(u64::from(source.rows()));
@@ -102,20 +110,30 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
 
-    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, Component::Ids), Component::Ids)?;
+    let mut sink = Sink::create(
+        job.shelf.storage.as_ref(),
+        segment_file(id, Component::Ids),
+        Component::Ids,
+    )?;
     let mut table = SortedWriter::new(seed(id, Component::Ids));
     sorter.finish(job.io, &mut |key| push_key(&mut table, key, &mut sink))?;
     table.finish(&mut sink.out);
     files.push(sink.finish()?);
 
-    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, Component::IdFilter), Component::IdFilter)?;
+    let mut sink = Sink::create(
+        job.shelf.storage.as_ref(),
+        segment_file(id, Component::IdFilter),
+        Component::IdFilter,
+    )?;
     sink.out = bloom.finish(seed(id, Component::IdFilter));
     files.push(sink.finish()?);
     Ok(())
 }
 
 fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
-    table.push(key, &mut sink.out).map_err(|e| Error::corrupt(e.to_string()))?;
+    table
+        .push(key, &mut sink.out)
+        .map_err(|e| Error::corrupt(e.to_string()))?;
     sink.drain()
 }
 
@@ -128,7 +146,9 @@ fn build_vectors(
     files: &mut Vec<FileEntry>,
 ) -> Result<()> {
     let present = source.present(vector.slot);
-    let rows = present.as_ref().map_or(u64::from(source.rows()), RoaringBitmap::len);
+    let rows = present
+        .as_ref()
+        .map_or(u64::from(source.rows()), RoaringBitmap::len);
     let kb = rows * vector.row_bytes() as u64 / 1024;
     if job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb {
         build_ivf(id, vector, source, rows as u32, job, files)?;
@@ -167,7 +187,12 @@ fn build_flat(
         next += 1;
         sink.drain()
     };
-    let Job { io, scratch, scratch_bytes, .. } = job;
+    let Job {
+        io,
+        scratch,
+        scratch_bytes,
+        ..
+    } = job;
     source.vectors_in_order(vector.slot, *scratch_bytes, &mut Reads { io, scratch }, &mut push)?;
     while next < total {
         writer.push(&absent, &mut sink.out);
@@ -198,12 +223,14 @@ impl ramlet_index::RowSource for Replay<'_, '_> {
         each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
     ) -> ramlet_index::Result<()> {
         let mut theirs = Ok(());
-        let ours = self.source.vectors(self.slot, &mut self.reads, &mut |row, bytes| {
-            each(row, bytes).map_err(|e| {
-                theirs = Err(e);
-                Error::corrupt("stopped by the index build")
-            })
-        });
+        let ours = self
+            .source
+            .vectors(self.slot, &mut self.reads, &mut |row, bytes| {
+                each(row, bytes).map_err(|e| {
+                    theirs = Err(e);
+                    Error::corrupt("stopped by the index build")
+                })
+            });
         theirs?;
         ours.map_err(|e| keep(e, &mut self.error))
     }
@@ -235,8 +262,17 @@ fn build_ivf(
         seed: id,
         clusters: None,
     };
-    let reads = Reads { io: job.io, scratch: job.scratch };
-    let mut replay = Replay { source, slot, rows, reads, error: Ok(()) };
+    let reads = Reads {
+        io: job.io,
+        scratch: job.scratch,
+    };
+    let mut replay = Replay {
+        source,
+        slot,
+        rows,
+        reads,
+        error: Ok(()),
+    };
     let mut targets = IvfFiles {
         rows: &mut vectors,
         rows_seed: seed(id, Component::Vector { slot }),
@@ -254,12 +290,23 @@ fn build_ivf(
     Ok(())
 }
 
-fn build_payload(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
-    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, Component::Payload), Component::Payload)?;
+fn build_payload(
+    id: u64,
+    source: &dyn RowSource,
+    job: &mut Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<()> {
+    let mut sink = Sink::create(
+        job.shelf.storage.as_ref(),
+        segment_file(id, Component::Payload),
+        Component::Payload,
+    )?;
     let mut writer = RecordsWriter::new(seed(id, Component::Payload));
     let mut indexes = FieldSorters::new(id, &job.schema.fields, job)?;
     source.payloads(job.io, &mut |payload| {
-        writer.push(payload, &mut sink.out).map_err(|e| Error::corrupt(e.to_string()))?;
+        writer
+            .push(payload, &mut sink.out)
+            .map_err(|e| Error::corrupt(e.to_string()))?;
         indexes.push(payload)?;
         sink.drain()
     })?;
@@ -282,10 +329,19 @@ impl FieldSorters {
         let sorter = |field: &PayloadField| {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
             let tag = format!("{segment}-x{}", field.slot);
-            Ok((field.clone(), path, Sorter::new(job.shelf.storage.clone(), tag, share)))
+            Ok((
+                field.clone(),
+                path,
+                Sorter::new(job.shelf.storage.clone(), tag, share),
+            ))
         };
         let fields = fields.iter().map(sorter).collect::<Result<_>>()?;
-        Ok(FieldSorters { segment, fields, row: 0, key: Vec::new() })
+        Ok(FieldSorters {
+            segment,
+            fields,
+            row: 0,
+            key: Vec::new(),
+        })
     }
 
     /// The next row's payload.

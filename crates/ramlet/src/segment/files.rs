@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use ramlet_format::footer::{Footer, index_payload};
 use ramlet_format::manifest::FileEntry;
 use ramlet_format::records::{RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
-use ramlet_format::footer::{Footer, index_payload};
 use ramlet_format::{FormatError, block};
 use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, Storage};
 use ramlet_memory::{AnonBuf, Consumer, Reservation};
@@ -54,7 +54,12 @@ fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> R
     let mut buf = AnonBuf::new(PAGE);
     let page = file.read_run(io, last, 1, 1, &mut buf)?;
     let footer = Footer::parse(page, seed, last).map_err(|e| bad(&entry.name, e))?;
-    Ok(Opened { file, footer, seed, name: entry.name.clone() })
+    Ok(Opened {
+        file,
+        footer,
+        seed,
+        name: entry.name.clone(),
+    })
 }
 
 impl Opened {
@@ -63,7 +68,9 @@ impl Opened {
         let pages = self.footer.index_pages;
         let region = match u32::try_from(pages) {
             Ok(0) => &[][..],
-            Ok(pages) => self.file.read_run(io, self.footer.index_page, pages, 1, &mut buf)?,
+            Ok(pages) => self
+                .file
+                .read_run(io, self.footer.index_page, pages, 1, &mut buf)?,
             Err(_) => return Err(Error::corrupt(format!("{}: index of {pages} pages", self.name))),
         };
         index_payload(region, &self.footer, self.seed).map_err(|e| bad(&self.name, e))
@@ -79,7 +86,9 @@ pub struct RowsFile {
 
 impl RowsFile {
     pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<RowsFile> {
-        let Opened { file, footer, name, .. } = open(shelf, segment, entry, io)?;
+        let Opened {
+            file, footer, name, ..
+        } = open(shelf, segment, entry, io)?;
         let meta = RowsMeta::open(&footer).map_err(|e| bad(&name, e))?;
         Ok(RowsFile { file, meta, name })
     }
@@ -95,7 +104,10 @@ impl RowsFile {
     /// One row; one read unless cached.
     pub fn row<'a>(&'a self, row: u64, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
         if row >= self.meta.rows {
-            return Err(Error::corrupt(format!("{}: row {row} of {}", self.name, self.meta.rows)));
+            return Err(Error::corrupt(format!(
+                "{}: row {row} of {}",
+                self.name, self.meta.rows
+            )));
         }
         let (page, offset) = self.meta.layout.locate(row);
         let block = self.file.read(io, page, self.meta.layout.block_pages(), buf)?;
@@ -103,11 +115,7 @@ impl RowsFile {
     }
 
     /// Every row in order, read in large pieces past the cache.
-    pub fn for_each(
-        &self,
-        io: &mut IoContext,
-        each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    pub fn for_each(&self, io: &mut IoContext, each: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let layout = &self.meta.layout;
         let blocks_per_run = (RUN_PAGES / layout.block_pages()).max(1);
         let mut buf = AnonBuf::new((blocks_per_run * layout.block_pages()) as usize * PAGE);
@@ -115,7 +123,9 @@ impl RowsFile {
         let (mut page, end) = (0, self.meta.data_pages);
         while page < end {
             let pages = (end - page).min(u64::from(blocks_per_run * layout.block_pages())) as u32;
-            let run = self.file.read_run(io, page, pages, layout.block_pages(), &mut buf)?;
+            let run = self
+                .file
+                .read_run(io, page, pages, layout.block_pages(), &mut buf)?;
             for block in run.chunks_exact(layout.block_pages() as usize * PAGE) {
                 let here = (self.meta.rows - row).min(u64::from(layout.rows_per_block()));
                 for bytes in block.chunks_exact(self.row_bytes()).take(here as usize) {
@@ -129,14 +139,20 @@ impl RowsFile {
     }
 }
 
-/// Fixed-size rows, for a vector index.
+/// Fixed-size rows, for a vector index; in RAM, if `pin` and the budget has the bytes.
 pub fn open_index_rows(
     shelf: &Shelf,
     segment: u64,
     entry: &FileEntry,
+    pin: bool,
     io: &mut IoContext,
 ) -> Result<ramlet_index::RowsFile> {
-    let RowsFile { file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
+    let RowsFile { mut file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
+    if pin {
+        let (data, block) = (meta.data_pages, meta.layout.block_pages());
+        // Refused: it stays on disk.
+        let _ = file.pin(&shelf.pinned, io, &mut |page| if page < data { block } else { 1 })?;
+    }
     ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(index_error)
 }
 
@@ -154,7 +170,12 @@ impl RecordsFile {
         let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
         let payload = opened.index(io)?;
         let index = RecordsIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
-        Ok(RecordsFile { file: opened.file, index, name: opened.name, heap: heap })
+        Ok(RecordsFile {
+            file: opened.file,
+            index,
+            name: opened.name,
+            heap,
+        })
     }
 
     pub fn heap_bytes(&self) -> u64 {
@@ -167,18 +188,19 @@ impl RecordsFile {
 
     /// One record; one read unless cached.
     pub fn borrow<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
-        let at = self.index.locate(row).ok_or_else(|| Error::corrupt(format!("{}: no row {row}", self.name)))?;
+        let at = self
+            .index
+            .locate(row)
+            .ok_or_else(|| Error::corrupt(format!("{}: no row {row}", self.name)))?;
         let block = self.file.read(io, at.page, at.pages, buf)?;
         let block = RecordsBlock::parse(block).map_err(|e| bad(&self.name, e))?;
-        block.get((row - at.first_row) as usize).map_err(|e| bad(&self.name, e))
+        block
+            .get((row - at.first_row) as usize)
+            .map_err(|e| bad(&self.name, e))
     }
 
     /// Every record in order.
-    pub fn for_each(
-        &self,
-        io: &mut IoContext,
-        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    pub fn for_each(&self, io: &mut IoContext, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
         let mut buf = AnonBuf::new(RUN_PAGES as usize * PAGE);
         let mut blocks = self.index.blocks().peekable();
         let mut wave = Vec::with_capacity(RUN_PAGES as usize);
@@ -213,7 +235,10 @@ impl RecordsFile {
     ) -> Result<()> {
         let block = RecordsBlock::parse(bytes).map_err(|e| bad(&self.name, e))?;
         for i in 0..block.len() {
-            each(first_row + i as u32, block.get(i).map_err(|e| bad(&self.name, e))?)?;
+            each(
+                first_row + i as u32,
+                block.get(i).map_err(|e| bad(&self.name, e))?,
+            )?;
         }
         Ok(())
     }
@@ -239,7 +264,12 @@ impl TableFile {
         let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
         let payload = opened.index(io)?;
         let index = SortedIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
-        Ok(TableFile { file: opened.file, index, name: opened.name, heap: heap })
+        Ok(TableFile {
+            file: opened.file,
+            index,
+            name: opened.name,
+            heap,
+        })
     }
 
     /// Calls `each(value, row)` for the keys from `from` on, until it returns false. Reads one block at a time.
@@ -254,14 +284,15 @@ impl TableFile {
         let mut key = Vec::with_capacity(64);
         let mut first = true;
         while page < self.index.blocks() {
-            let block = SortedBlock::parse(self.file.read(io, page, 1, buf)?).map_err(|e| bad(&self.name, e))?;
+            let block =
+                SortedBlock::parse(self.file.read(io, page, 1, buf)?).map_err(|e| bad(&self.name, e))?;
             let mut cursor = SortedCursor::new(block, &mut key);
             if std::mem::take(&mut first) {
                 cursor.seek(from).map_err(|e| bad(&self.name, e))?;
             }
             while let Some(key) = cursor.next().map_err(|e| bad(&self.name, e))? {
-                let (value, row) =
-                    split_row(key).ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
+                let (value, row) = split_row(key)
+                    .ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
                 if !each(value, row) {
                     return Ok(());
                 }
@@ -283,8 +314,8 @@ impl TableFile {
         let mut key = Vec::with_capacity(64);
         let mut cursor = SortedCursor::new(block, &mut key);
         while let Some(key) = cursor.next().map_err(|e| bad(&self.name, e))? {
-            let (value, row) =
-                split_row(key).ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
+            let (value, row) = split_row(key)
+                .ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
             each(value, row);
         }
         Ok(())
@@ -294,13 +325,18 @@ impl TableFile {
     /// an average block's worth between.
     pub fn estimate(&self, from: &[u8], to: &[u8], io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
         let blocks = self.index.blocks();
-        let (first, last) = (self.index.block_for(from), self.index.block_for(to).min(blocks.saturating_sub(1)));
+        let (first, last) = (
+            self.index.block_for(from),
+            self.index.block_for(to).min(blocks.saturating_sub(1)),
+        );
         if blocks == 0 || from >= to {
             return Ok(0);
         }
         let mut count = 0;
         let mut edge = |page| {
-            self.block_keys(page, io, buf, &mut |value, _| count += u64::from(from <= value && value < to))
+            self.block_keys(page, io, buf, &mut |value, _| {
+                count += u64::from(from <= value && value < to)
+            })
         };
         edge(first)?;
         if last > first {

@@ -29,9 +29,9 @@ pub use source::{Merged, RowSource};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
+use crate::query::index_error;
 use crate::schema::Schema;
 use crate::types::PointId;
-use crate::query::index_error;
 use files::{RecordsFile, RowsFile, bad, open_index_rows};
 
 /// A segment, opened.
@@ -74,15 +74,18 @@ impl VectorColumn {
 }
 
 impl Segment {
-    /// Opens all files; their blocks are verified when they are read.
-    pub fn open(entry: SegmentEntry, shelf: &Shelf, io: &mut IoContext) -> Result<Segment> {
+    /// Opens all files; their blocks are verified when they are read. Vectors go to RAM where the settings and the budget
+    /// allow it.
+    pub fn open(entry: SegmentEntry, shelf: &Shelf, schema: &Schema, io: &mut IoContext) -> Result<Segment> {
         let id = entry.id;
         let one = |component| {
             entry
                 .files
                 .iter()
                 .find(|f| f.component == component)
-                .ok_or_else(|| Error::corrupt(format!("segment {id}: the manifest names no {component:?} file")))
+                .ok_or_else(|| {
+                    Error::corrupt(format!("segment {id}: the manifest names no {component:?} file"))
+                })
         };
         let row_ids = RowsFile::open(shelf, id, one(Component::RowIds)?, io)?;
         let ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
@@ -91,7 +94,9 @@ impl Segment {
         let (mut vectors, mut fields) = (Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
-                Component::Vector { slot } => vectors.push(open_vector(shelf, &entry, slot, io)?),
+                Component::Vector { slot } => {
+                    vectors.push(open_vector(shelf, &entry, slot, schema.may_pin(slot), io)?)
+                }
                 Component::FieldIndex { slot } => fields.push((slot, TableFile::open(shelf, id, file, io)?)),
                 _ => {}
             }
@@ -104,7 +109,15 @@ impl Segment {
                 ids.keys()
             )));
         }
-        Ok(Segment { entry, row_ids, ids, id_filter, payload, vectors, fields })
+        Ok(Segment {
+            entry,
+            row_ids,
+            ids,
+            id_filter,
+            payload,
+            vectors,
+            fields,
+        })
     }
 
     pub fn id(&self) -> u64 {
@@ -124,7 +137,10 @@ impl Segment {
     }
 
     pub fn field(&self, slot: u16) -> Option<&TableFile> {
-        self.fields.iter().find(|(s, _)| *s == slot).map(|(_, table)| table)
+        self.fields
+            .iter()
+            .find(|(s, _)| *s == slot)
+            .map(|(_, table)| table)
     }
 
     /// The row of an id, deleted or not. No read when the filter or the range of ids says no; else one, unless cached.
@@ -132,12 +148,18 @@ impl Segment {
         let mut key = Vec::with_capacity(PointId::ENCODED_MAX + 4);
         id.encode(&mut key);
         let index = &self.ids.index;
-        let (Some(first), Some(last)) = (index.first_key(), index.last_key()) else { return Ok(None) };
+        let (Some(first), Some(last)) = (index.first_key(), index.last_key()) else {
+            return Ok(None);
+        };
         let id_of = |key: &'_ [u8]| key.len().saturating_sub(4);
         if key.as_slice() < &first[..id_of(first)] || key.as_slice() > &last[..id_of(last)] {
             return Ok(None);
         }
-        if self.id_filter.as_ref().is_some_and(|(filter, _)| !filter.may_contain(hash64(&key))) {
+        if self
+            .id_filter
+            .as_ref()
+            .is_some_and(|(filter, _)| !filter.may_contain(hash64(&key)))
+        {
             return Ok(None);
         }
         let mut found = None;
@@ -170,7 +192,8 @@ impl Segment {
     /// (id, version) of a row.
     pub fn row_id(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<(PointId, u64)> {
         let bytes = self.row_ids.row(u64::from(row), io, buf)?;
-        build::decode_row_id(bytes).ok_or_else(|| Error::corrupt(format!("segment {}: row {row} has no id", self.id())))
+        build::decode_row_id(bytes)
+            .ok_or_else(|| Error::corrupt(format!("segment {}: row {row} has no id", self.id())))
     }
 
     pub fn payload<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
@@ -186,7 +209,9 @@ impl Segment {
         io: &mut IoContext,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let Some(column) = self.vector(slot).filter(|column| column.has(row)) else { return Ok(false) };
+        let Some(column) = self.vector(slot).filter(|column| column.has(row)) else {
+            return Ok(false);
+        };
         let mut found = false;
         column
             .index
@@ -201,7 +226,11 @@ impl Segment {
 
     /// Vectors that an approximate index holds.
     pub fn indexed_vectors(&self) -> u64 {
-        self.vectors.iter().filter(|c| c.index.kind() != "flat").map(|c| u64::from(c.index.rows())).sum()
+        self.vectors
+            .iter()
+            .filter(|c| c.index.kind() != "flat")
+            .map(|c| u64::from(c.index.rows()))
+            .sum()
     }
 
     /// (name, kind, heap bytes, disk bytes) of everything but vectors.
@@ -209,14 +238,52 @@ impl Segment {
         let filter = self.id_filter.as_ref().map_or(0, |(_, held)| held.bytes());
         let mut out = vec![
             ("ids".to_string(), "rows", 0, self.row_ids.file.len()),
-            ("ids".to_string(), "sorted", self.ids.heap_bytes() + filter, self.ids.disk_bytes() + filter),
-            ("payload".to_string(), "records", self.payload.heap_bytes(), self.payload.disk_bytes()),
+            (
+                "ids".to_string(),
+                "sorted",
+                self.ids.heap_bytes() + filter,
+                self.ids.disk_bytes() + filter,
+            ),
+            (
+                "payload".to_string(),
+                "records",
+                self.payload.heap_bytes(),
+                self.payload.disk_bytes(),
+            ),
         ];
         for (slot, table) in &self.fields {
-            let name = schema.fields.iter().find(|f| f.slot == *slot).map_or("", |f| f.path.as_str());
-            out.push((format!("payload index `{name}`"), "sorted", table.heap_bytes(), table.disk_bytes()));
+            let name = schema
+                .fields
+                .iter()
+                .find(|f| f.slot == *slot)
+                .map_or("", |f| f.path.as_str());
+            out.push((
+                format!("payload index `{name}`"),
+                "sorted",
+                table.heap_bytes(),
+                table.disk_bytes(),
+            ));
         }
         out
+    }
+
+    /// Bytes of vectors that may be in RAM and aren't.
+    pub fn unpinned_bytes(&self, schema: &Schema) -> u64 {
+        let may = self.vectors.iter().filter(|column| schema.may_pin(column.slot));
+        let bytes_of = |column: &VectorColumn| {
+            let memory = column.index.memory();
+            let file = self
+                .entry
+                .files
+                .iter()
+                .find(|f| f.component == Component::Vector { slot: column.slot });
+            if memory.pinned_bytes > 0 {
+                0
+            } else {
+                file.map_or(0, |f| f.bytes)
+            }
+        };
+        may.map(bytes_of).sum()
     }
 
     pub fn columns(&self) -> &[VectorColumn] {
@@ -248,7 +315,12 @@ impl Segment {
 pub fn read_whole(storage: &dyn Storage, entry: &FileEntry) -> Result<Vec<u8>> {
     let file = storage.open(&entry.name)?;
     if file.len() != entry.bytes {
-        let why = format!("{}: {} bytes, the manifest says {}", entry.name, file.len(), entry.bytes);
+        let why = format!(
+            "{}: {} bytes, the manifest says {}",
+            entry.name,
+            file.len(),
+            entry.bytes
+        );
         return Err(Error::corrupt(why));
     }
     let mut bytes = vec![0; entry.bytes as usize];
@@ -259,7 +331,12 @@ pub fn read_whole(storage: &dyn Storage, entry: &FileEntry) -> Result<Vec<u8>> {
 fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result<()> {
     let file = storage.open(&entry.name)?;
     if file.len() != entry.bytes {
-        let why = format!("{}: {} bytes, the manifest says {}", entry.name, file.len(), entry.bytes);
+        let why = format!(
+            "{}: {} bytes, the manifest says {}",
+            entry.name,
+            file.len(),
+            entry.bytes
+        );
         return Err(Error::corrupt(why));
     }
     Ok(file.read_at(&mut out[..entry.bytes as usize], 0)?)
@@ -267,26 +344,36 @@ fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result
 
 fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
     // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
-    let Ok(reservation) = shelf.metadata.reserve(entry.bytes) else { return Ok(None) };
+    let Ok(reservation) = shelf.metadata.reserve(entry.bytes) else {
+        return Ok(None);
+    };
     let bytes = read_whole(shelf.storage.as_ref(), entry)?;
-    let bloom = Bloom::parse(names::seed(segment, entry.component), &bytes).map_err(|e| bad(&entry.name, e))?;
+    let bloom =
+        Bloom::parse(names::seed(segment, entry.component), &bytes).map_err(|e| bad(&entry.name, e))?;
     Ok(Some((bloom, reservation)))
 }
 
 /// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
 const RECALL: f32 = 0.95;
 
-fn open_vector(shelf: &Shelf, entry: &SegmentEntry, slot: u16, io: &mut IoContext) -> Result<VectorColumn> {
+fn open_vector(
+    shelf: &Shelf,
+    entry: &SegmentEntry,
+    slot: u16,
+    pin: bool,
+    io: &mut IoContext,
+) -> Result<VectorColumn> {
     let id = entry.id;
     let file = |component| entry.files.iter().find(|f| f.component == component);
     let one = |component| {
-        file(component).ok_or_else(|| Error::corrupt(format!("segment {id}: the manifest names no {component:?} file")))
+        file(component)
+            .ok_or_else(|| Error::corrupt(format!("segment {id}: the manifest names no {component:?} file")))
     };
-    let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, io)?;
+    let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, pin, io)?;
     let index: Box<dyn VectorIndex> = match file(Component::Centroids { slot }) {
         None => Box::new(Flat::new(rows)),
         Some(centroids) => {
-            let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, io)?;
+            let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, false, io)?;
             let mut bytes = AnonBuf::reserved(&shelf.metadata, centroids.bytes as usize)?;
             read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
             Box::new(Ivf::open(rows, positions, bytes, RECALL).map_err(index_error)?)
@@ -297,11 +384,17 @@ fn open_vector(shelf: &Shelf, entry: &SegmentEntry, slot: u16, io: &mut IoContex
         Some(file) => {
             let heap = shelf.metadata.reserve(file.bytes)?;
             let bytes = read_whole(shelf.storage.as_ref(), file)?;
-            let present = bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
+            let present =
+                bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
             (Some(present), Some(heap))
         }
     };
-    Ok(VectorColumn { slot, index, present, _present_heap: heap })
+    Ok(VectorColumn {
+        slot,
+        index,
+        present,
+        _present_heap: heap,
+    })
 }
 
 /// The deleted rows that a manifest names.

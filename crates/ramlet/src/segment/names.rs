@@ -41,10 +41,14 @@ pub fn is_ours(name: &str) -> bool {
     if name.starts_with(SCRATCH_PREFIX) {
         return true;
     }
-    let Some((number, suffix)) = name.split_once('.') else { return false };
+    let Some((number, suffix)) = name.split_once('.') else {
+        return false;
+    };
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
         || ["v", "has", "pos", "cen", "x", "del-"].iter().any(|p| {
-            suffix.strip_prefix(p).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+            suffix
+                .strip_prefix(p)
+                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
         });
     known && number.len() >= 8 && number.bytes().all(|b| b.is_ascii_digit())
 }
@@ -63,7 +67,14 @@ mod tests {
         ] {
             assert!(is_ours(&name), "{name}");
         }
-        for name in ["notes.txt", "00000001", "00000001.vec", "1.ids", "MANIFEST-000000000001", "LOCK"] {
+        for name in [
+            "notes.txt",
+            "00000001",
+            "00000001.vec",
+            "1.ids",
+            "MANIFEST-000000000001",
+            "LOCK",
+        ] {
             assert!(!is_ours(name), "{name}");
         }
     }

@@ -20,12 +20,22 @@ pub struct Sink {
 impl Sink {
     pub fn create(storage: &dyn Storage, name: String, component: Component) -> Result<Sink> {
         let file = storage.create(&name)?;
-        Ok(Sink { file, name, component, crc: FileCrc::new(), out: Vec::with_capacity(SINK_BYTES * 5 / 4) })
+        Ok(Sink {
+            file,
+            name,
+            component,
+            crc: FileCrc::new(),
+            out: Vec::with_capacity(SINK_BYTES * 5 / 4),
+        })
     }
 
     /// Appends what has come together, once it is worth a write.
     pub fn drain(&mut self) -> Result<()> {
-        if self.out.len() >= SINK_BYTES { self.append() } else { Ok(()) }
+        if self.out.len() >= SINK_BYTES {
+            self.append()
+        } else {
+            Ok(())
+        }
     }
 
     fn append(&mut self) -> Result<()> {
@@ -40,7 +50,12 @@ impl Sink {
         self.append()?;
         self.file.sync()?;
         let bytes = self.file.len();
-        Ok(FileEntry { name: self.name, bytes, crc: self.crc.value(), component: self.component })
+        Ok(FileEntry {
+            name: self.name,
+            bytes,
+            crc: self.crc.value(),
+            component: self.component,
+        })
     }
 }
 
@@ -54,13 +69,23 @@ pub struct FileSink {
 
 impl FileSink {
     pub fn create(storage: &dyn Storage, name: String, component: Component) -> Result<FileSink> {
-        Ok(FileSink { file: storage.create(&name)?, name, component, crc: FileCrc::new() })
+        Ok(FileSink {
+            file: storage.create(&name)?,
+            name,
+            component,
+            crc: FileCrc::new(),
+        })
     }
 
     pub fn finish(mut self) -> Result<FileEntry> {
         self.file.sync()?;
         let bytes = self.file.len();
-        Ok(FileEntry { name: self.name, bytes, crc: self.crc.value(), component: self.component })
+        Ok(FileEntry {
+            name: self.name,
+            bytes,
+            crc: self.crc.value(),
+            component: self.component,
+        })
     }
 }
 

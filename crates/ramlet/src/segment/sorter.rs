@@ -31,7 +31,15 @@ pub struct Sorter {
 
 impl Sorter {
     pub fn new(storage: Arc<dyn Storage>, tag: String, bytes: usize) -> Sorter {
-        Sorter { storage, tag, bytes, keys: Vec::new(), ends: Vec::new(), runs: Vec::new(), next_run: 0 }
+        Sorter {
+            storage,
+            tag,
+            bytes,
+            keys: Vec::new(),
+            ends: Vec::new(),
+            runs: Vec::new(),
+            next_run: 0,
+        }
     }
 
     pub fn push(&mut self, key: &[u8]) -> Result<()> {
@@ -94,7 +102,8 @@ impl Sorter {
     }
 
     fn remove(&self, runs: &[(String, u64)]) -> Result<()> {
-        runs.iter().try_for_each(|(name, _)| Ok(self.storage.remove(name)?))
+        runs.iter()
+            .try_for_each(|(name, _)| Ok(self.storage.remove(name)?))
     }
 
     fn merge(
@@ -139,11 +148,18 @@ impl RunWriter {
         let name = format!("{SCRATCH_PREFIX}{}-{}", sorter.tag, sorter.next_run);
         sorter.next_run += 1;
         let file = sorter.storage.create(&name)?;
-        Ok(RunWriter { file, name, writer: SortedWriter::new(0), out: Vec::new() })
+        Ok(RunWriter {
+            file,
+            name,
+            writer: SortedWriter::new(0),
+            out: Vec::new(),
+        })
     }
 
     fn push(&mut self, key: &[u8]) -> Result<()> {
-        self.writer.push(key, &mut self.out).map_err(|e| Error::corrupt(e.to_string()))?;
+        self.writer
+            .push(key, &mut self.out)
+            .map_err(|e| Error::corrupt(e.to_string()))?;
         if self.out.len() >= RUN_PAGES as usize * PAGE {
             self.file.append(&self.out)?;
             self.out.clear();
@@ -187,7 +203,9 @@ impl RunReader {
         if self.ends.is_empty() && !self.load(io)? {
             return Ok(None);
         }
-        let Some(end) = self.ends.pop_front() else { return Ok(None) };
+        let Some(end) = self.ends.pop_front() else {
+            return Ok(None);
+        };
         let key = self.keys[self.start as usize..end as usize].to_vec();
         self.start = end;
         Ok(Some(key))

@@ -61,11 +61,15 @@ impl RowSource for BufferView {
         _: &mut Reads<'_>,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let Some(index) = self.buffer.schema().vectors.iter().position(|v| v.slot == slot) else { return Ok(()) };
-        self.live_rows().zip(0..).try_for_each(|(row, new)| match self.buffer.row(row).vector(index) {
-            Some(bytes) => each(new, bytes),
-            None => Ok(()),
-        })
+        let Some(index) = self.buffer.schema().vectors.iter().position(|v| v.slot == slot) else {
+            return Ok(());
+        };
+        self.live_rows()
+            .zip(0..)
+            .try_for_each(|(row, new)| match self.buffer.row(row).vector(index) {
+                Some(bytes) => each(new, bytes),
+                None => Ok(()),
+            })
     }
 
     fn vectors_in_order(
@@ -80,14 +84,20 @@ impl RowSource for BufferView {
 
     fn present(&self, slot: u16) -> Option<RoaringBitmap> {
         let index = self.buffer.schema().vectors.iter().position(|v| v.slot == slot);
-        let Some(index) = index else { return Some(RoaringBitmap::new()) };
-        let rows = self.live_rows().zip(0..).filter(|(row, _)| self.buffer.row(*row).has_vector(index));
+        let Some(index) = index else {
+            return Some(RoaringBitmap::new());
+        };
+        let rows = self
+            .live_rows()
+            .zip(0..)
+            .filter(|(row, _)| self.buffer.row(*row).has_vector(index));
         let present: RoaringBitmap = rows.map(|(_, new)| new).collect();
         (present.len() < u64::from(self.live())).then_some(present)
     }
 
     fn payloads(&self, _: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.live_rows().try_for_each(|row| each(self.buffer.row(row).payload))
+        self.live_rows()
+            .try_for_each(|row| each(self.buffer.row(row).payload))
     }
 }
 
@@ -102,7 +112,11 @@ impl RowSource for Merged<'_> {
     fn ids(&self, io: &mut IoContext, each: &mut dyn FnMut(PointId, u64) -> Result<()>) -> Result<()> {
         for view in self.0 {
             view.segment.for_each_id(io, &mut |row, id, version| {
-                if view.deletes.contains(row) { Ok(()) } else { each(id, version) }
+                if view.deletes.contains(row) {
+                    Ok(())
+                } else {
+                    each(id, version)
+                }
             })?;
         }
         Ok(())
@@ -118,12 +132,14 @@ impl RowSource for Merged<'_> {
         for view in self.0 {
             if let Some(column) = view.segment.vector(slot) {
                 let mut result = Ok(());
-                let read = column.index.for_each_row(job.scratch, job.io, &mut |row, vector| {
-                    if view.deletes.contains(row) || !column.has(row) {
-                        return Ok(());
-                    }
-                    each(base + row - view.deletes.rank(row), vector).map_err(|e| keep(e, &mut result))
-                });
+                let read = column
+                    .index
+                    .for_each_row(job.scratch, job.io, &mut |row, vector| {
+                        if view.deletes.contains(row) || !column.has(row) {
+                            return Ok(());
+                        }
+                        each(base + row - view.deletes.rank(row), vector).map_err(|e| keep(e, &mut result))
+                    });
                 result?;
                 read.map_err(index_error)?;
             }
@@ -158,7 +174,8 @@ impl RowSource for Merged<'_> {
         let mut base = 0;
         for view in self.0 {
             if let Some(column) = view.segment.vector(slot) {
-                let rows = (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row) && column.has(row));
+                let rows =
+                    (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row) && column.has(row));
                 present.extend(rows.map(|row| base + row - view.deletes.rank(row)));
             }
             base += view.live();
@@ -169,7 +186,11 @@ impl RowSource for Merged<'_> {
     fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         for view in self.0 {
             view.segment.for_each_payload(io, &mut |row, payload| {
-                if view.deletes.contains(row) { Ok(()) } else { each(payload) }
+                if view.deletes.contains(row) {
+                    Ok(())
+                } else {
+                    each(payload)
+                }
             })?;
         }
         Ok(())
@@ -186,7 +207,9 @@ fn in_order(
     each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
 ) -> Result<()> {
     const BATCH_ROWS_MAX: usize = 4096;
-    let mut rows = (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row) && column.has(row)).peekable();
+    let mut rows = (0..view.segment.rows())
+        .filter(|&row| !view.deletes.contains(row) && column.has(row))
+        .peekable();
     let mut fetched: Vec<(u32, usize)> = Vec::new();
     let (mut vectors, mut wanted) = (Vec::new(), Vec::new());
     let mut batch = 1;

@@ -1,6 +1,10 @@
 //! Tests of the engine from outside.
 
+mod check;
+mod crash;
 mod filter_cases;
 mod filter_index;
 mod filter_limits;
 mod filter_payload;
+mod model;
+mod support;

@@ -1,0 +1,178 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::size::ByteSize;
+
+/// A search server that lives on your SSD and keeps to the RAM you give it.
+#[derive(Debug, Parser)]
+#[command(name = "ramlet", version, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the collections of a data directory over the Qdrant REST API
+    Serve(ServeArgs),
+    /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5) or documents (.jsonl, .jsonl.gz)
+    Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// RAM in all, as a memory cgroup counts it: 135MB, 128MiB, 1.5GB
+    /// [default: the cgroup's limit, or else a quarter of the machine's RAM]
+    #[arg(long, env = "RAMLET_MEMORY", value_name = "SIZE")]
+    pub memory: Option<ByteSize>,
+    /// Directory of the data [env: RAMLET_DATA, QDRANT__STORAGE__STORAGE_PATH] [default: ./ramlet-data]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Address to listen on [env: RAMLET_HOST, QDRANT__SERVICE__HOST] [default: 127.0.0.1]
+    #[arg(long)]
+    pub host: Option<String>,
+    /// REST port; 0 takes a free one [env: RAMLET_PORT, QDRANT__SERVICE__HTTP_PORT] [default: 6333]
+    #[arg(long)]
+    pub port: Option<u16>,
+    /// Key that may do everything [env: RAMLET_API_KEY, QDRANT__SERVICE__API_KEY]
+    #[arg(long, value_name = "KEY")]
+    pub api_key: Option<String>,
+    /// Key that may only read [env: RAMLET_READ_ONLY_API_KEY, QDRANT__SERVICE__READ_ONLY_API_KEY]
+    #[arg(long, value_name = "KEY")]
+    pub read_only_api_key: Option<String>,
+    /// Listen on any address without a key
+    #[arg(long)]
+    pub insecure: bool,
+    /// How files are read
+    #[arg(long, value_enum, env = "RAMLET_BACKEND", default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// Search threads [default: one per core]
+    #[arg(long, env = "RAMLET_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+}
+
+/// I/O backends by the names that people type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// io_uring where the kernel allows it, else pread
+    Auto,
+    #[value(name = "io_uring")]
+    IoUring,
+    Pread,
+    Mmap,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The file; its extension tells the format
+    pub file: PathBuf,
+    /// Collection to fill; created with the file's dimension when it isn't there
+    #[arg(long, value_name = "NAME")]
+    pub collection: String,
+    /// Server to send to
+    #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
+    pub url: String,
+    #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
+    pub api_key: Option<String>,
+    /// Distance of a new collection [default: what the file says, else Cosine]
+    #[arg(long, value_enum, ignore_case = true)]
+    pub distance: Option<Distance>,
+    /// Element type of a new collection [default: float32; uint8 for files of bytes, except with Cosine]
+    #[arg(long, value_enum)]
+    pub datatype: Option<Datatype>,
+    /// JSON lines file with the payload of each row, for files of bare vectors
+    #[arg(long, value_name = "FILE")]
+    pub payload: Option<PathBuf>,
+    /// Dataset of an HDF5 file
+    #[arg(long, default_value = "train")]
+    pub key: String,
+    /// Points of a request [default: as many as make 256 KiB]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub batch: Option<usize>,
+    /// Requests under way at once
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
+    pub parallel: usize,
+    /// Leave out the first N points
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub offset: u64,
+    /// Import at most N points
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Wait until the collection is green: flushed, indexed and merged
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// Distances by the API's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Distance {
+    Cosine,
+    Dot,
+    Euclid,
+    Manhattan,
+}
+
+impl Distance {
+    pub fn api_name(self) -> &'static str {
+        match self {
+            Distance::Cosine => "Cosine",
+            Distance::Dot => "Dot",
+            Distance::Euclid => "Euclid",
+            Distance::Manhattan => "Manhattan",
+        }
+    }
+}
+
+/// Element types by the API's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lowercase")]
+pub enum Datatype {
+    Float32,
+    Float16,
+    Uint8,
+}
+
+impl Datatype {
+    pub fn api_name(self) -> &'static str {
+        match self {
+            Datatype::Float32 => "float32",
+            Datatype::Float16 => "float16",
+            Datatype::Uint8 => "uint8",
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("it takes a whole number from 1".to_string()),
+        Ok(n) => Ok(n),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn import_takes_what_the_readme_says() {
+        let line = "ramlet import a.npy --collection c --distance euclid --limit 5 --wait";
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        let Command::Import(args) = cli.command else {
+            panic!("{cli:?}")
+        };
+        assert_eq!(args.distance, Some(Distance::Euclid));
+        assert_eq!((args.limit, args.parallel, args.wait), (Some(5), 2, true));
+        assert!(Cli::try_parse_from(["ramlet", "import", "a", "--collection", "c", "--batch", "0"]).is_err());
+    }
+}

@@ -1,0 +1,297 @@
+//! The few calls of the REST API that an import makes.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use ureq::Agent;
+use ureq::http::Method;
+
+use super::source::Layout;
+use crate::args::{Datatype, Distance};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that merges may keep an upsert waiting, but not for longer than this.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// How long a connection that fails is tried again; upserts may be repeated, they end in the same state.
+const RECONNECT_FOR: Duration = Duration::from_secs(30);
+/// How long a server may answer nothing but 429 to one request.
+const BUSY_FOR: Duration = Duration::from_secs(600);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// A server, and the key for it. Cheap to share: connections are kept alive inside.
+pub struct Api {
+    agent: Agent,
+    url: String,
+    key: Option<String>,
+}
+
+/// A server's answer.
+pub struct Reply {
+    pub status: u16,
+    retry_after: Option<Duration>,
+    body: Vec<u8>,
+}
+
+/// Why the server takes no points.
+#[derive(Debug)]
+pub enum Refusal {
+    /// 413: smaller requests may pass.
+    TooLarge(String),
+    /// Anything else that repeating won't change.
+    Final(anyhow::Error),
+}
+
+/// What the collection says of itself.
+#[derive(Debug, Deserialize)]
+pub struct CollectionState {
+    pub status: String,
+    #[serde(default)]
+    pub points_count: Option<u64>,
+    #[serde(default)]
+    pub optimizer_status: Value,
+    pub config: Value,
+}
+
+impl Api {
+    /// `connections`: how many threads will ask at once.
+    pub fn new(url: &str, key: Option<String>, connections: usize) -> Result<Api> {
+        let url = url.trim_end_matches('/').to_string();
+        let rest = url.strip_prefix("http://");
+        if rest.is_none_or(str::is_empty) {
+            bail!("the URL '{url}' must begin with http:// (an import speaks no TLS; use a tunnel)");
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(ANSWER_TIMEOUT))
+            .max_idle_connections_per_host(connections)
+            .build();
+        Ok(Api {
+            agent: config.new_agent(),
+            url,
+            key,
+        })
+    }
+
+    fn call(&self, method: Method, path: &str, body: &[u8]) -> Result<Reply, ureq::Error> {
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("content-type", "application/json");
+        if let Some(key) = &self.key {
+            request = request.header("api-key", key);
+        }
+        let mut answer = self.agent.run(request.body(body)?)?;
+        let retry_after = answer
+            .headers()
+            .get("retry-after")
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .map(Duration::from_secs);
+        Ok(Reply {
+            status: answer.status().as_u16(),
+            retry_after,
+            body: answer
+                .body_mut()
+                .with_config()
+                .limit(ANSWER_BYTES_MAX)
+                .read_to_vec()?,
+        })
+    }
+
+    /// Asks until there is an answer other than 429: waits as long as the server says, and outlives a short loss of the connection.
+    fn ask(&self, method: Method, path: &str, body: &[u8]) -> Result<Reply> {
+        let start = Instant::now();
+        let (mut pause, mut lost_since) = (Duration::from_millis(250), None);
+        loop {
+            match self.call(method.clone(), path, body) {
+                Ok(reply) if reply.status == 429 && start.elapsed() < BUSY_FOR => {
+                    lost_since = None;
+                    sleep(
+                        reply
+                            .retry_after
+                            .unwrap_or(Duration::from_secs(1))
+                            .min(RETRY_AFTER_MAX),
+                    );
+                }
+                Ok(reply) => return Ok(reply),
+                Err(error) => {
+                    let lost = *lost_since.get_or_insert_with(Instant::now);
+                    if lost.elapsed() > RECONNECT_FOR {
+                        return Err(error).with_context(|| format!("no answer from {}", self.url));
+                    }
+                    sleep(pause);
+                    pause = (pause * 2).min(Duration::from_secs(4));
+                }
+            }
+        }
+    }
+
+    /// Fails at once, with the way out, when nobody listens.
+    pub fn check_reachable(&self) -> Result<()> {
+        match self.call(Method::GET, "/", b"") {
+            Ok(_) => Ok(()),
+            Err(error) => Err(anyhow!(
+                "no server answers at {} ({error}); start one: ramlet serve --memory 135MB",
+                self.url
+            )),
+        }
+    }
+
+    /// The collection, or `None` when there is none.
+    pub fn collection(&self, name: &str) -> Result<Option<CollectionState>> {
+        let reply = self.ask(Method::GET, &collection_path(name), b"")?;
+        if reply.status == 404 {
+            return Ok(None);
+        }
+        #[derive(Deserialize)]
+        struct Answer {
+            result: CollectionState,
+        }
+        let answer: Answer =
+            serde_json::from_slice(reply.success()?).context("the server's answer about the collection")?;
+        Ok(Some(answer.result))
+    }
+
+    pub fn create_collection(
+        &self,
+        name: &str,
+        layout: &Layout,
+        distance: Distance,
+        datatype: Option<Datatype>,
+    ) -> Result<()> {
+        let params = |dim: usize| {
+            let mut params = json!({"size": dim, "distance": distance.api_name()});
+            if let Some(datatype) = datatype {
+                params["datatype"] = json!(datatype.api_name());
+            }
+            params
+        };
+        let vectors = match layout.as_slice() {
+            [(name, dim)] if name.is_empty() => params(*dim),
+            named => named
+                .iter()
+                .map(|(name, dim)| (name.clone(), params(*dim)))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+        };
+        let body = serde_json::to_vec(&json!({"vectors": vectors}))?;
+        let reply = self.ask(Method::PUT, &collection_path(name), &body)?;
+        reply
+            .success()
+            .with_context(|| format!("creating collection '{name}'"))?;
+        Ok(())
+    }
+
+    /// Sends `{"points":[..]}`; when this returns, the points are durable.
+    pub fn upsert(&self, collection: &str, body: &[u8]) -> Result<(), Refusal> {
+        let path = format!("{}/points?wait=false", collection_path(collection));
+        let reply = self.ask(Method::PUT, &path, body).map_err(Refusal::Final)?;
+        if reply.status == 413 {
+            return Err(Refusal::TooLarge(reply.sentence()));
+        }
+        reply.success().map(drop).map_err(Refusal::Final)
+    }
+}
+
+impl Reply {
+    fn success(&self) -> Result<&[u8]> {
+        match self.status {
+            200..=299 => Ok(&self.body),
+            status => Err(anyhow!("the server answered {status}: {}", self.sentence())),
+        }
+    }
+
+    /// The API's `status.error`, or the body as it is.
+    fn sentence(&self) -> String {
+        let api: Option<String> = serde_json::from_slice::<Value>(&self.body)
+            .ok()
+            .and_then(|answer| Some(answer.get("status")?.get("error")?.as_str()?.to_string()));
+        api.unwrap_or_else(|| {
+            String::from_utf8_lossy(&self.body[..self.body.len().min(500)])
+                .trim()
+                .to_string()
+        })
+    }
+}
+
+fn collection_path(name: &str) -> String {
+    let mut path = String::from("/collections/");
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => path.push(byte as char),
+            other => path.push_str(&format!("%{other:02X}")),
+        }
+    }
+    path
+}
+
+impl CollectionState {
+    /// (name, dimension) of its dense vectors.
+    pub fn layout(&self) -> Layout {
+        let vectors = &self.config["params"]["vectors"];
+        let size = |params: &Value| params["size"].as_u64().map(|size| size as usize);
+        if let Some(dim) = size(vectors) {
+            return vec![(String::new(), dim)];
+        }
+        let named = vectors.as_object().into_iter().flatten();
+        named
+            .filter_map(|(name, params)| Some((name.clone(), size(params)?)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_paths() {
+        assert_eq!(collection_path("a-b_1.c"), "/collections/a-b_1.c");
+        assert_eq!(collection_path("a/../b c"), "/collections/a%2F..%2Fb%20c");
+    }
+
+    #[test]
+    fn sentences() {
+        let reply = |body: &str| Reply {
+            status: 400,
+            retry_after: None,
+            body: body.into(),
+        };
+        let api = r#"{"status":{"error":"Wrong input: x"},"time":0.1}"#;
+        assert_eq!(reply(api).sentence(), "Wrong input: x");
+        assert_eq!(reply("bad gateway\n").sentence(), "bad gateway");
+    }
+
+    #[test]
+    fn layouts_of_collections() {
+        let layout = |vectors: Value| {
+            let state = CollectionState {
+                status: "green".into(),
+                points_count: None,
+                optimizer_status: Value::Null,
+                config: json!({"params": {"vectors": vectors}}),
+            };
+            state.layout()
+        };
+        assert_eq!(
+            layout(json!({"size": 4, "distance": "Dot"})),
+            [(String::new(), 4)]
+        );
+        assert_eq!(
+            layout(json!({"a": {"size": 4, "distance": "Dot"}})),
+            [("a".to_string(), 4)]
+        );
+        assert!(layout(json!({})).is_empty());
+    }
+
+    #[test]
+    fn urls_without_http() {
+        for url in ["https://host:6333", "localhost:6333", "http://"] {
+            assert!(Api::new(url, None, 1).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! JSON lines, plain or gzipped: one point a line.
+//!
+//! `{"id": 7, "vector": [..] | {"name": [..]}, "payload": {..}}`. Without an id the line's number (from 0) is taken; without a `payload`
+//! the other keys of the line are the payload. Vectors and payloads pass through as the text they are.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::json::write_string;
+use super::source::{Layout, Source};
+
+/// Longest line read; the bound on this reader's memory.
+const LINE_BYTES_MAX: u64 = 32 << 20;
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Lines of a file, one in memory at a time.
+pub struct Lines {
+    reader: Box<dyn BufRead>,
+    read: Arc<AtomicU64>,
+    bytes: u64,
+    name: String,
+    line: String,
+    number: u64,
+}
+
+/// Counts the bytes taken from the file, before decompression: the unit of the progress bar.
+struct Counted<R> {
+    inner: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+impl Lines {
+    /// Opens a file; `.gz` is decompressed on the way.
+    pub fn open(path: &Path) -> Result<Lines> {
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("opening {name}"))?;
+        let bytes = file.metadata()?.len();
+        let read = Arc::new(AtomicU64::new(0));
+        let counted = Counted {
+            inner: file,
+            read: read.clone(),
+        };
+        let reader: Box<dyn BufRead> = if name.ends_with(".gz") {
+            let unpacked = flate2::read::MultiGzDecoder::new(counted);
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked))
+        } else {
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, counted))
+        };
+        Ok(Lines {
+            reader,
+            read,
+            bytes,
+            name,
+            line: String::new(),
+            number: 0,
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The line read last, with its end.
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+    /// Its number, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Reads the next line that isn't blank; false at the end.
+    pub fn next(&mut self) -> Result<bool> {
+        loop {
+            self.line.clear();
+            let place = self.number + 1;
+            let n = (&mut self.reader)
+                .take(LINE_BYTES_MAX)
+                .read_line(&mut self.line)
+                .with_context(|| format!("{}: reading line {place}", self.name))?;
+            if n == 0 {
+                return Ok(false);
+            }
+            self.number = place;
+            if n as u64 == LINE_BYTES_MAX && !self.line.ends_with('\n') {
+                bail!(
+                    "{}: line {place} is longer than {LINE_BYTES_MAX} bytes",
+                    self.name
+                );
+            }
+            if !self.line.trim().is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// The top level of a line: keys in order with their values as text.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FieldsVisitor;
+        impl<'de> Visitor<'de> for FieldsVisitor {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object with a vector")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    fields.push((key, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+/// One line, taken apart.
+struct Document<'a> {
+    id: Option<&'a RawValue>,
+    vector: Option<&'a RawValue>,
+    payload: Option<&'a RawValue>,
+    rest: Vec<(String, &'a RawValue)>,
+}
+
+impl<'a> Document<'a> {
+    fn parse(line: &'a str) -> Result<Document<'a>> {
+        let Fields(fields) = serde_json::from_str(line)?;
+        let mut document = Document {
+            id: None,
+            vector: None,
+            payload: None,
+            rest: Vec::new(),
+        };
+        for (key, value) in fields {
+            match key.as_str() {
+                "id" => document.id = Some(value),
+                "vector" | "vectors" => document.vector = Some(value),
+                "payload" if value.get().starts_with('{') => document.payload = Some(value),
+                _ => document.rest.push((key, value)),
+            }
+        }
+        document.vector = document.vector.filter(|v| v.get() != "null");
+        Ok(document)
+    }
+
+    /// The vectors' names and dimensions.
+    fn layout(&self) -> Result<Layout> {
+        let Some(vector) = self.vector else {
+            return Ok(Layout::new());
+        };
+        match vector.get().as_bytes().first() {
+            Some(b'[') => Ok(vec![(String::new(), dimension("vector", vector)?)]),
+            Some(b'{') => {
+                let Fields(named) = serde_json::from_str(vector.get())?;
+                named
+                    .into_iter()
+                    .map(|(name, v)| {
+                        let dim = dimension(&name, v)?;
+                        Ok((name, dim))
+                    })
+                    .collect()
+            }
+            _ => bail!("'vector' is neither a list of numbers nor an object of them"),
+        }
+    }
+
+    fn write(&self, number: u64, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(b"{\"id\":");
+        match self.id {
+            Some(id) => out.extend_from_slice(checked_id(id)?.as_bytes()),
+            None => out.extend_from_slice((number - 1).to_string().as_bytes()),
+        }
+        out.extend_from_slice(b",\"vector\":");
+        out.extend_from_slice(self.vector.map_or("{}", |v| v.get()).as_bytes());
+        if let Some(payload) = self.payload {
+            out.extend_from_slice(b",\"payload\":");
+            out.extend_from_slice(payload.get().as_bytes());
+        } else if !self.rest.is_empty() {
+            out.extend_from_slice(b",\"payload\":");
+            for (at, (key, value)) in self.rest.iter().enumerate() {
+                out.push(if at == 0 { b'{' } else { b',' });
+                write_string(key, out);
+                out.push(b':');
+                out.extend_from_slice(value.get().as_bytes());
+            }
+            out.push(b'}');
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+fn dimension(name: &str, vector: &RawValue) -> Result<usize> {
+    let numbers: Vec<f32> =
+        serde_json::from_str(vector.get()).with_context(|| format!("'{name}' is no list of numbers"))?;
+    if numbers.is_empty() {
+        bail!("'{name}' is an empty list");
+    }
+    Ok(numbers.len())
+}
+
+fn checked_id(id: &RawValue) -> Result<&str> {
+    let text = id.get();
+    if serde_json::from_str::<ramlet::PointId>(text).is_err() {
+        bail!("the id {text} is neither an unsigned integer nor a UUID");
+    }
+    Ok(text)
+}
+
+/// Points from JSON lines. Memory: one line of at most 32 MiB, and a buffer.
+pub struct JsonlSource {
+    lines: Lines,
+    layout: Layout,
+    /// The first line is read at opening, to know the layout, and given out first.
+    pending: bool,
+}
+
+impl JsonlSource {
+    pub fn new(mut lines: Lines) -> Result<JsonlSource> {
+        if !lines.next()? {
+            bail!("there is no line in it");
+        }
+        let layout = Document::parse(lines.line())
+            .and_then(|document| document.layout())
+            .with_context(|| format!("line {}", lines.number()))?;
+        Ok(JsonlSource {
+            lines,
+            layout,
+            pending: true,
+        })
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.pending) {
+            return Ok(true);
+        }
+        self.lines.next()
+    }
+}
+
+impl Source for JsonlSource {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn skip(&mut self, points: u64) -> Result<()> {
+        for _ in 0..points {
+            if !self.advance()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        if !self.advance()? {
+            return Ok(false);
+        }
+        let number = self.lines.number();
+        let place = || format!("{}: line {number}", self.lines.name());
+        let document = Document::parse(self.lines.line()).with_context(place)?;
+        if document.vector.is_none() && !self.layout.is_empty() {
+            bail!("{} has no vector, line 1 has one", place());
+        }
+        document.write(number, out).with_context(place)?;
+        Ok(true)
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (self.lines.read.load(Ordering::Relaxed), self.lines.bytes)
+    }
+    fn counts_points(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &str) {
+        let mut out = Vec::new();
+        let written = Document::parse(line).and_then(|d| d.write(8, &mut out));
+        let got = match written {
+            Ok(()) => String::from_utf8(out).unwrap(),
+            Err(error) => format!("error: {error}"),
+        };
+        assert_eq!(got, expected, "{line}");
+    }
+
+    #[test]
+    fn lines_become_points() {
+        check(
+            r#"{"id": 5, "vector": [1, 2.50], "payload": {"a": 1}}"#,
+            r#"{"id":5,"vector":[1, 2.50],"payload":{"a": 1}}"#,
+        );
+        check(
+            r#"{"vector": {"t": [1]}, "title": "x", "b": [2]}"#,
+            r#"{"id":7,"vector":{"t": [1]},"payload":{"title":"x","b":[2]}}"#,
+        );
+        check(r#"{"vectors": [1]}"#, r#"{"id":7,"vector":[1]}"#);
+        check(
+            r#"{"vector": [1], "payload": "text"}"#,
+            r#"{"id":7,"vector":[1],"payload":{"payload":"text"}}"#,
+        );
+        check(
+            r#"{"id": "6f9619ff-8b86-d011-b42d-00c04fc964ff", "body": "no vector"}"#,
+            r#"{"id":"6f9619ff-8b86-d011-b42d-00c04fc964ff","vector":{},"payload":{"body":"no vector"}}"#,
+        );
+        check(
+            r#"{"id": "six", "vector": [1]}"#,
+            r#"error: the id "six" is neither an unsigned integer nor a UUID"#,
+        );
+        check(
+            r#"{"id": -1, "vector": [1]}"#,
+            r#"error: the id -1 is neither an unsigned integer nor a UUID"#,
+        );
+    }
+
+    #[test]
+    fn layouts() {
+        let layout = |line: &str| Document::parse(line).unwrap().layout();
+        assert_eq!(layout(r#"{"vector":[1,2]}"#).unwrap(), [(String::new(), 2)]);
+        assert_eq!(
+            layout(r#"{"vector":{"a":[1],"b":[1,2]}}"#).unwrap(),
+            [("a".into(), 1), ("b".into(), 2)]
+        );
+        assert!(layout(r#"{"vector":null}"#).unwrap().is_empty());
+        for bad in [
+            r#"{"vector":[]}"#,
+            r#"{"vector":5}"#,
+            r#"{"vector":["a"]}"#,
+            r#"{"vector":{"a":[[1]]}}"#,
+        ] {
+            assert!(layout(bad).is_err(), "{bad}");
+        }
+    }
+}

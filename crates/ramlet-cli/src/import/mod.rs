@@ -1,0 +1,176 @@
+//! `ramlet import`: files of vectors or JSON lines into a collection, over the REST API.
+
+mod api;
+mod batch;
+mod bigann;
+mod element;
+mod hdf5;
+mod json;
+mod jsonl;
+mod npy;
+mod progress;
+mod rows;
+mod source;
+mod upload;
+mod vecs;
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use indicatif::HumanCount;
+
+use crate::args::{Datatype, Distance, ImportArgs};
+use api::Api;
+use progress::Progress;
+use source::{Layout, Source};
+
+const POLL_EVERY: Duration = Duration::from_millis(300);
+
+/// Runs an import to its end; prints what it did.
+pub fn run(args: &ImportArgs) -> Result<()> {
+    let mut source = source::open(&args.file, &args.key, args.payload.as_deref())?;
+    let api = Api::new(&args.url, args.api_key.clone(), args.parallel)?;
+    api.check_reachable()?;
+    prepare(&api, args, source.as_ref())?;
+
+    source.skip(args.offset)?;
+    let plan = upload::Plan {
+        collection: &args.collection,
+        batch: args.batch,
+        connections: args.parallel,
+        first: args.offset,
+        limit: args.limit.unwrap_or(u64::MAX),
+    };
+    let progress = Progress::new(progress_end(source.as_ref(), args));
+    let sent = upload::run(&api, source.as_mut(), &plan, &progress);
+    progress.finish();
+    let points = sent?;
+    println!(
+        "imported {} points into '{}' in {:.1} s, {} points/s",
+        HumanCount(points),
+        args.collection,
+        progress.elapsed().as_secs_f64(),
+        HumanCount(progress.rate(points)),
+    );
+    if args.wait {
+        wait_until_green(&api, &args.collection)?;
+        println!(
+            "'{}' is green {:.1} s after the start",
+            args.collection,
+            progress.elapsed().as_secs_f64()
+        );
+    }
+    Ok(())
+}
+
+/// Where the bar ends: `--limit` may end the import before the file does.
+fn progress_end(source: &dyn Source, args: &ImportArgs) -> u64 {
+    let (_, end) = source.progress();
+    match args.limit {
+        Some(limit) if source.counts_points() => end.min(args.offset.saturating_add(limit)),
+        _ => end,
+    }
+}
+
+/// Creates the collection, or checks that the one there takes these points.
+fn prepare(api: &Api, args: &ImportArgs, source: &dyn Source) -> Result<()> {
+    if let Some(there) = api.collection(&args.collection)? {
+        return check_fits(&args.collection, &there.layout(), source.layout());
+    }
+    let (distance, origin) = match (args.distance, source.distance()) {
+        (Some(distance), _) => (distance, ""),
+        (None, Some(distance)) => (distance, ", as the file says"),
+        (None, None) => (Distance::Cosine, ", the default: --distance chooses another"),
+    };
+    // Bytes stay bytes where that loses nothing. Cosine vectors are normalised, and then they are no bytes any more.
+    let bytes = (source.is_u8() && distance != Distance::Cosine).then_some(Datatype::Uint8);
+    let datatype = args.datatype.or(bytes);
+    api.create_collection(&args.collection, source.layout(), distance, datatype)?;
+    eprintln!(
+        "created collection '{}': {} ({}{origin}), {}",
+        args.collection,
+        describe(source.layout()),
+        distance.api_name(),
+        datatype.unwrap_or(Datatype::Float32).api_name(),
+    );
+    Ok(())
+}
+
+fn describe(layout: &Layout) -> String {
+    if layout.is_empty() {
+        return "no vectors".to_string();
+    }
+    let vectors = layout.iter().map(|(name, dim)| match name.as_str() {
+        "" => format!("{dim} dimensions"),
+        name => format!("'{name}' of {dim} dimensions"),
+    });
+    vectors.collect::<Vec<_>>().join(", ")
+}
+
+fn check_fits(collection: &str, there: &Layout, file: &Layout) -> Result<()> {
+    for (name, dim) in file {
+        match there.iter().find(|(known, _)| known == name) {
+            Some((_, known)) if known == dim => {}
+            Some((_, known)) => {
+                bail!("collection '{collection}' is there with {known} dimensions, the file has {dim}")
+            }
+            None => bail!(
+                "collection '{collection}' is there with {}, the file has {}",
+                describe(there),
+                describe(file)
+            ),
+        }
+    }
+    if file.is_empty() && !there.is_empty() {
+        bail!(
+            "the points of the file have no vector, collection '{collection}' has {}",
+            describe(there)
+        );
+    }
+    Ok(())
+}
+
+/// Waits until flushes, merges and index builds are done.
+fn wait_until_green(api: &Api, collection: &str) -> Result<()> {
+    let bar = indicatif::ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(120));
+    loop {
+        let Some(state) = api.collection(collection)? else {
+            bail!("collection '{collection}' is gone");
+        };
+        match state.status.as_str() {
+            "green" => break,
+            "red" => bail!("collection '{collection}' is red: {}", state.optimizer_status),
+            status => bar.set_message(format!(
+                "{} points, {status}: building indexes",
+                HumanCount(state.points_count.unwrap_or(0))
+            )),
+        }
+        sleep(POLL_EVERY);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(vectors: &[(&str, usize)]) -> Layout {
+        vectors.iter().map(|(n, d)| (n.to_string(), *d)).collect()
+    }
+
+    #[test]
+    fn files_and_collections_that_fit() {
+        let fits = |there: &[(&str, usize)], file: &[(&str, usize)]| {
+            check_fits("c", &layout(there), &layout(file)).is_ok()
+        };
+        assert!(fits(&[("", 4)], &[("", 4)]));
+        assert!(fits(&[("a", 4), ("b", 2)], &[("a", 4)]));
+        assert!(fits(&[], &[]));
+        assert!(!fits(&[("", 4)], &[("", 5)]));
+        assert!(!fits(&[("a", 4)], &[("", 4)]));
+        assert!(!fits(&[("", 4)], &[]));
+    }
+}

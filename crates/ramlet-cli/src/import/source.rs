@@ -1,0 +1,159 @@
+//! What is imported: a stream of points, each already the text that the API takes.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::element::Element;
+use super::json::write_vector;
+use super::jsonl::{JsonlSource, Lines};
+use super::rows::Rows;
+use super::{bigann, hdf5, npy, vecs};
+use crate::args::Distance;
+
+/// The vectors of the points: (name, dimension). `""` is the unnamed one; empty when the points have none.
+pub type Layout = Vec<(String, usize)>;
+
+/// Points in order.
+pub trait Source {
+    fn layout(&self) -> &Layout;
+    /// The distance that the file itself names.
+    fn distance(&self) -> Option<Distance> {
+        None
+    }
+    /// True when `uint8` storage loses nothing.
+    fn is_u8(&self) -> bool {
+        false
+    }
+    /// Leaves out the first `points`.
+    fn skip(&mut self, points: u64) -> Result<()>;
+    /// Appends `{"id":..,"vector":..,"payload":..}` of the next point; false at the end.
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<bool>;
+    /// How far it is read and how far it goes, in a unit of its own: points, or bytes of a file without a count.
+    fn progress(&self) -> (u64, u64);
+    /// Whether the unit of [`Source::progress`] is points.
+    fn counts_points(&self) -> bool;
+}
+
+/// Opens a file by its extension.
+pub fn open(path: &Path, key: &str, payload: Option<&Path>) -> Result<Box<dyn Source>> {
+    let name = path
+        .file_name()
+        .and_then(OsStr::to_str)
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let file = || File::open(path).with_context(|| format!("opening {}", path.display()));
+    let here = || path.display().to_string();
+    let plain = name.strip_suffix(".gz").unwrap_or(&name);
+    if plain.ends_with(".jsonl") || plain.ends_with(".ndjson") {
+        if payload.is_some() {
+            bail!("--payload goes with files of bare vectors; lines of {name} carry their own");
+        }
+        let lines = Lines::open(path)?;
+        return Ok(Box::new(JsonlSource::new(lines).with_context(here)?));
+    }
+    let extension = name.rsplit('.').next().unwrap_or_default();
+    let rows: Box<dyn Rows> = match extension {
+        "npy" => Box::new(npy::open(file()?).with_context(here)?),
+        "fvecs" => Box::new(vecs::open(file()?, Element::F32).with_context(here)?),
+        "bvecs" => Box::new(vecs::open(file()?, Element::U8).with_context(here)?),
+        "ivecs" => Box::new(vecs::open(file()?, Element::I32).with_context(here)?),
+        "fbin" => Box::new(bigann::open(file()?, Element::F32).with_context(here)?),
+        "u8bin" => Box::new(bigann::open(file()?, Element::U8).with_context(here)?),
+        "i8bin" => Box::new(bigann::open(file()?, Element::I8).with_context(here)?),
+        "hdf5" | "h5" => Box::new(hdf5::open(path, key).with_context(here)?),
+        _ => bail!(
+            "{name}: the format follows from the extension, one of .npy .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .hdf5 .jsonl .jsonl.gz"
+        ),
+    };
+    let payload = payload.map(Lines::open).transpose()?;
+    Ok(Box::new(RowSource::new(rows, payload)))
+}
+
+/// Rows of vectors as points: the id is the row's number, the payload a line of a second file.
+pub struct RowSource {
+    rows: Box<dyn Rows>,
+    payload: Option<Lines>,
+    layout: Layout,
+    row: u64,
+    vector: Vec<f32>,
+}
+
+impl RowSource {
+    pub fn new(rows: Box<dyn Rows>, payload: Option<Lines>) -> RowSource {
+        RowSource {
+            layout: vec![(String::new(), rows.dim())],
+            rows,
+            payload,
+            row: 0,
+            vector: Vec::new(),
+        }
+    }
+
+    fn payload_line(&mut self) -> Result<Option<&str>> {
+        let Some(lines) = &mut self.payload else {
+            return Ok(None);
+        };
+        if !lines.next()? {
+            bail!(
+                "{}: line {} is missing; there must be one per row of vectors",
+                lines.name(),
+                self.row + 1
+            );
+        }
+        let line = lines.line().trim();
+        if !line.starts_with('{') || serde_json::from_str::<&serde_json::value::RawValue>(line).is_err() {
+            bail!("{}: line {} is no JSON object", lines.name(), self.row + 1);
+        }
+        Ok(Some(line))
+    }
+}
+
+impl Source for RowSource {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    fn distance(&self) -> Option<Distance> {
+        self.rows.distance()
+    }
+    fn is_u8(&self) -> bool {
+        self.rows.is_u8()
+    }
+
+    fn skip(&mut self, points: u64) -> Result<()> {
+        self.rows.seek(self.row + points)?;
+        for _ in 0..points {
+            match &mut self.payload {
+                Some(lines) => lines.next()?,
+                None => break,
+            };
+        }
+        self.row = (self.row + points).min(self.rows.rows());
+        Ok(())
+    }
+
+    fn read(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        if !self.rows.read(&mut self.vector)? {
+            return Ok(false);
+        }
+        let row = self.row;
+        out.extend_from_slice(format!("{{\"id\":{row},\"vector\":").as_bytes());
+        write_vector(&self.vector, out).with_context(|| format!("row {row}"))?;
+        if let Some(line) = self.payload_line()? {
+            out.extend_from_slice(b",\"payload\":");
+            out.extend_from_slice(line.as_bytes());
+        }
+        out.push(b'}');
+        self.row += 1;
+        Ok(true)
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (self.row, self.rows.rows())
+    }
+    fn counts_points(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,32 @@
+//! `.fvecs`, `.bvecs`, `.ivecs` (TEXMEX): every row is its dimension as a u32, then the numbers.
+
+use std::fs::File;
+use std::io::Read;
+
+use anyhow::{Context, Result, bail};
+
+use super::element::Element;
+use super::rows::{RowFile, RowLayout};
+
+/// Opens a `vecs` file; the number of rows follows from its length.
+pub fn open(mut file: File, element: Element) -> Result<RowFile> {
+    let length = file.metadata()?.len();
+    let mut head = [0; 4];
+    file.read_exact(&mut head)
+        .context("the file is shorter than one row's head")?;
+    let dim = u32::from_le_bytes(head) as usize;
+    let stride = 4 + dim as u64 * element.bytes() as u64;
+    if !length.is_multiple_of(stride) {
+        bail!(
+            "{length} bytes is no whole number of rows of {stride} bytes ({dim} numbers each): it is cut short, or another format"
+        );
+    }
+    let layout = RowLayout {
+        element,
+        dim,
+        rows: length / stride,
+        start: 0,
+        prefixed: true,
+    };
+    RowFile::new(file, layout)
+}

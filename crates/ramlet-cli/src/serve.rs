@@ -1,0 +1,106 @@
+//! `ramlet serve`: the budget, the storage, the engine, the server, in this order, and down again.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow};
+use ramlet::{Engine, EngineOptions};
+use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
+use ramlet_server::{AllocatorStats, ServerOptions, check_exposure, limits};
+use tikv_jemalloc_ctl::{epoch, stats};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::args::ServeArgs;
+use crate::settings::Settings;
+use crate::size::ByteSize;
+
+/// Threads of the engine beside the search slots: writer and jobs.
+const ENGINE_THREADS: usize = 2;
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(args: &ServeArgs) -> Result<()> {
+    let filter = EnvFilter::try_from_env("RAMLET_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+
+    let settings = Settings::new(args)?;
+    check_exposure(&settings.host, settings.api_key.is_some(), settings.insecure).map_err(|e| anyhow!(e))?;
+    let budget = budget(&settings)?;
+    println!("memory {} ({})", settings.memory, settings.memory_origin);
+    println!("{budget}");
+
+    let path = &settings.data;
+    let (storage, fallback) = ramlet_io::open_best(path, settings.backend)
+        .with_context(|| format!("opening {}", path.display()))?;
+    if let Some(why) = fallback {
+        tracing::warn!("reading by pread, not by io_uring: {why}");
+    }
+    let options = EngineOptions {
+        ledger: Ledger::new(budget.ledger_limit()),
+        budget,
+        seed: seed(),
+    };
+    let engine = Engine::open(storage, options).with_context(|| format!("opening {}", path.display()))?;
+    println!(
+        "{} collections in {}",
+        engine.collection_names().len(),
+        path.display()
+    );
+
+    let mut options = ServerOptions::new(engine.clone());
+    options.host = settings.host;
+    options.port = settings.port;
+    options.api_key = settings.api_key;
+    options.read_only_api_key = settings.read_only_api_key;
+    options.allocator = Some(allocator_stats);
+    let served = ramlet_server::runtime()?.block_on(serve(options));
+    engine.close();
+    served
+}
+
+async fn serve(options: ServerOptions) -> Result<()> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let server = ramlet_server::bind(options).await?;
+    println!("listening on http://{}", server.local_addr()?);
+    let stop = async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        tracing::info!("stopping");
+    };
+    Ok(server.serve(stop).await?)
+}
+
+fn budget(settings: &Settings) -> Result<BudgetTable> {
+    let mut request = BudgetRequest::new(settings.memory.0, settings.search_threads);
+    request.other_threads = limits::ASYNC_THREADS + limits::BLOCKING_THREADS + ENGINE_THREADS;
+    BudgetTable::plan(request).map_err(|small| {
+        let least = ByteSize(small.memory_bytes_min.div_ceil(1_000_000) * 1_000_000);
+        anyhow!(
+            "{small}; start it with --memory {}",
+            least.to_string().replace(' ', "")
+        )
+    })
+}
+
+/// Differs from start to start, which is all that is asked of it: log files are told apart by it.
+fn seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 48)
+}
+
+/// jemalloc's figures; zeros if it wouldn't tell.
+fn allocator_stats() -> AllocatorStats {
+    let _ = epoch::advance();
+    let bytes = |figure: tikv_jemalloc_ctl::Result<usize>| figure.unwrap_or(0) as u64;
+    AllocatorStats {
+        allocated: bytes(stats::allocated::read()),
+        active: bytes(stats::active::read()),
+        resident: bytes(stats::resident::read()),
+        retained: bytes(stats::retained::read()),
+        metadata: bytes(stats::metadata::read()),
+    }
+}

@@ -1,0 +1,171 @@
+//! What `ramlet serve` runs with: flags, then the environment (our names, then Qdrant's), then defaults.
+
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use anyhow::{Context, Result, anyhow};
+use ramlet_io::Backend;
+use ramlet_io::system::{cgroup_memory_limit, machine};
+
+use crate::args::{self, ServeArgs};
+use crate::size::ByteSize;
+
+/// All settings of a server, decided.
+#[derive(Debug)]
+pub struct Settings {
+    pub memory: ByteSize,
+    /// Where the figure comes from, for the line that is printed at the start.
+    pub memory_origin: &'static str,
+    pub data: PathBuf,
+    pub host: String,
+    pub port: u16,
+    pub api_key: Option<String>,
+    pub read_only_api_key: Option<String>,
+    pub insecure: bool,
+    pub backend: Backend,
+    pub search_threads: usize,
+}
+
+/// An environment variable's value by its name.
+type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Settings {
+    /// Decides from the flags and the process's environment.
+    pub fn new(args: &ServeArgs) -> Result<Settings> {
+        let env = |name: &str| std::env::var(name).ok();
+        Settings::decide(args, &env, cgroup_memory_limit(), || machine().ram_bytes)
+    }
+
+    fn decide(args: &ServeArgs, env: Env, cgroup: Option<u64>, ram: impl Fn() -> u64) -> Result<Settings> {
+        let (memory, memory_origin) = memory(args.memory, cgroup, ram)?;
+        let cores = available_parallelism().map_or(1, usize::from);
+        let text = |flag: &Option<String>, names: &[&str]| {
+            flag.clone().or_else(|| first(env, names).map(|(_, v)| v))
+        };
+        let port = match (
+            args.port,
+            first(env, &["RAMLET_PORT", "QDRANT__SERVICE__HTTP_PORT"]),
+        ) {
+            (Some(port), _) => port,
+            (None, Some((name, value))) => value
+                .parse()
+                .with_context(|| format!("{name}={value} is no port"))?,
+            (None, None) => 6333,
+        };
+        Ok(Settings {
+            memory,
+            memory_origin,
+            data: args
+                .data
+                .clone()
+                .or_else(|| {
+                    first(env, &["RAMLET_DATA", "QDRANT__STORAGE__STORAGE_PATH"]).map(|(_, v)| v.into())
+                })
+                .unwrap_or_else(|| "./ramlet-data".into()),
+            host: text(&args.host, &["RAMLET_HOST", "QDRANT__SERVICE__HOST"])
+                .unwrap_or_else(|| "127.0.0.1".into()),
+            port,
+            api_key: text(&args.api_key, &["RAMLET_API_KEY", "QDRANT__SERVICE__API_KEY"]),
+            read_only_api_key: text(
+                &args.read_only_api_key,
+                &["RAMLET_READ_ONLY_API_KEY", "QDRANT__SERVICE__READ_ONLY_API_KEY"],
+            ),
+            insecure: args.insecure,
+            backend: match args.backend {
+                args::Backend::Auto => Backend::Auto,
+                args::Backend::IoUring => Backend::Uring,
+                args::Backend::Pread => Backend::Pread,
+                args::Backend::Mmap => Backend::Mmap,
+            },
+            search_threads: args.threads.map_or(cores, usize::from),
+        })
+    }
+}
+
+/// The first of `names` that is set to something.
+fn first(env: Env, names: &[&str]) -> Option<(String, String)> {
+    names
+        .iter()
+        .find_map(|name| Some((name.to_string(), env(name).filter(|v| !v.is_empty())?)))
+}
+
+/// The flag (clap has looked at RAMLET_MEMORY for it), the cgroup's limit, a quarter of the machine.
+fn memory(
+    flag: Option<ByteSize>,
+    cgroup: Option<u64>,
+    ram: impl Fn() -> u64,
+) -> Result<(ByteSize, &'static str)> {
+    if let Some(memory) = flag {
+        return Ok((memory, "as told"));
+    }
+    if let Some(limit) = cgroup {
+        return Ok((ByteSize(limit), "the cgroup's limit"));
+    }
+    match ram() {
+        0 => Err(anyhow!(
+            "the machine's RAM can't be told; say how much to use: --memory 135MB"
+        )),
+        bytes => Ok((
+            ByteSize(bytes / 4),
+            "a quarter of the machine's RAM; --memory sets another",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn decide(line: &str, env: &[(&str, &str)], cgroup: Option<u64>) -> Result<Settings> {
+        let Command::Serve(args) = Cli::try_parse_from(line.split(' '))?.command else {
+            panic!("{line} is no serve");
+        };
+        let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
+        Settings::decide(&args, &env, cgroup, || 8_000_000_000)
+    }
+
+    #[test]
+    fn flags_win_over_our_names_over_qdrants() {
+        let all = [
+            ("RAMLET_PORT", "7000"),
+            ("QDRANT__SERVICE__HTTP_PORT", "8000"),
+            ("QDRANT__SERVICE__HOST", "0.0.0.0"),
+            ("QDRANT__SERVICE__API_KEY", "k"),
+            ("QDRANT__STORAGE__STORAGE_PATH", "q"),
+        ];
+        let settings = decide("ramlet serve --port 9000", &all, None).unwrap();
+        assert_eq!(settings.port, 9000);
+        let settings = decide("ramlet serve", &all, None).unwrap();
+        assert_eq!((settings.port, settings.host.as_str()), (7000, "0.0.0.0"));
+        assert_eq!(settings.api_key.as_deref(), Some("k"));
+        assert_eq!(settings.data, PathBuf::from("q"));
+        let settings = decide("ramlet serve", &all[1..], None).unwrap();
+        assert_eq!(settings.port, 8000);
+        let settings = decide("ramlet serve", &[("RAMLET_PORT", "")], None).unwrap();
+        assert_eq!((settings.port, settings.host.as_str()), (6333, "127.0.0.1"));
+        assert!(settings.api_key.is_none());
+    }
+
+    #[test]
+    fn memory_when_nothing_is_said() {
+        let memory = |line: &str, cgroup| decide(line, &[], cgroup).unwrap().memory.0;
+        assert_eq!(
+            memory("ramlet serve --memory 135MB", Some(64_000_000)),
+            135_000_000
+        );
+        assert_eq!(memory("ramlet serve", Some(64_000_000)), 64_000_000);
+        assert_eq!(memory("ramlet serve", None), 2_000_000_000);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let error = decide("ramlet serve", &[("QDRANT__SERVICE__HTTP_PORT", "http")], None).unwrap_err();
+        assert!(
+            error.to_string().contains("QDRANT__SERVICE__HTTP_PORT=http"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,376 @@
+//! `ramlet import` as a user runs it, against a server that remembers what it got.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::fake_server::FakeServer;
+
+/// A directory of its own for each test, removed at its end.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new() -> TempDir {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("ramlet-import-{}-{number}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a temporary directory");
+        TempDir(dir)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).expect("a temporary file");
+        path
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs the binary; returns whether it succeeded, and all it wrote.
+fn import(server: &FakeServer, file: &Path, more: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ramlet"))
+        .arg("import")
+        .arg(file)
+        .args(["--collection", "c", "--url", &server.url])
+        .args(more)
+        .env_remove("RAMLET_API_KEY")
+        .output()
+        .expect("the binary runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).expect("text"))
+}
+
+fn import_ok(server: &FakeServer, file: &Path, more: &[&str]) -> String {
+    let (success, text) = import(server, file, more);
+    assert!(success, "{text}");
+    text
+}
+
+fn npy(descr: &str, rows: usize, dim: usize, data: &[u8]) -> Vec<u8> {
+    let mut head = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows}, {dim}), }}");
+    while (10 + head.len() + 1) % 64 != 0 {
+        head.push(' ');
+    }
+    head.push('\n');
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend((head.len() as u16).to_le_bytes());
+    out.extend(head.as_bytes());
+    out.extend(data);
+    out
+}
+
+fn le(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+/// Points sorted by id.
+fn points(server: &FakeServer) -> Vec<Value> {
+    let mut points = server.state().points.clone();
+    points.sort_by_key(|p| p["id"].as_u64());
+    points
+}
+
+fn vectors(server: &FakeServer) -> Value {
+    points(server).into_iter().map(|p| p["vector"].clone()).collect()
+}
+
+#[test]
+fn every_format_of_rows() {
+    let dir = TempDir::new();
+    let (a, b) = ([0.5f32, -1.25], [3.0f32, 1e-7]);
+    let both = le(&[a[0], a[1], b[0], b[1]]);
+    let fvecs = [le(&a), le(&b)].map(|row| [&2u32.to_le_bytes()[..], &row].concat());
+    let floats = json!([[0.5, -1.25], [3, 1e-7]]);
+    let bytes = json!([[1, 255], [0, 7]]);
+    let head = [2u32.to_le_bytes(), 2u32.to_le_bytes()].concat();
+    let f64s: Vec<u8> = [0.5, -1.25, 3.0, 1e-7]
+        .iter()
+        .flat_map(|v: &f64| v.to_le_bytes())
+        .collect();
+    let cases: [(&str, Vec<u8>, Value); 9] = [
+        ("a.npy", npy("<f4", 2, 2, &both), floats.clone()),
+        ("b.npy", npy("<f8", 2, 2, &f64s), floats.clone()),
+        (
+            "c.npy",
+            npy("<f2", 2, 1, &[0x00, 0x3c, 0x00, 0xc0]),
+            json!([[1], [-2]]),
+        ),
+        ("d.npy", npy("|u1", 2, 2, &[1, 255, 0, 7]), bytes.clone()),
+        (
+            "e.npy",
+            npy("|i1", 2, 2, &[1, 255, 0, 7]),
+            json!([[1, -1], [0, 7]]),
+        ),
+        ("a.fvecs", fvecs.concat(), floats.clone()),
+        (
+            "a.bvecs",
+            vec![2, 0, 0, 0, 1, 255, 2, 0, 0, 0, 0, 7],
+            bytes.clone(),
+        ),
+        ("a.fbin", [head.clone(), both.clone()].concat(), floats),
+        ("a.u8bin", [head, vec![1, 255, 0, 7]].concat(), bytes),
+    ];
+    for (name, data, expected) in cases {
+        let server = FakeServer::start();
+        import_ok(&server, &dir.file(name, &data), &[]);
+        assert_eq!(vectors(&server), expected, "{name}");
+        let ids: Vec<_> = points(&server).iter().map(|p| p["id"].as_u64()).collect();
+        assert_eq!(ids, [Some(0), Some(1)], "{name}");
+    }
+}
+
+#[test]
+fn hdf5_of_ann_benchmarks() {
+    let expected = json!([[0, 0.25, 0.5], [0.75, 1, 1.25], [1.5, 1.75, 2], [2.25, 2.5, 2.75]]);
+    for name in ["contiguous.hdf5", "chunked-gzip.hdf5"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../testdata/import")
+            .join(name);
+        let server = FakeServer::start();
+        import_ok(&server, &path, &[]);
+        assert_eq!(vectors(&server), expected, "{name}");
+        let created = server.state().collection.clone();
+        assert_eq!(
+            created,
+            Some(json!({"vectors": {"size": 3, "distance": "Euclid"}})),
+            "{name}"
+        );
+
+        let (success, text) = import(&server, &path, &["--key", "nothing"]);
+        assert!(
+            !success && text.contains("no dataset 'nothing', it has:") && text.contains("train"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn payload_beside_rows() {
+    let dir = TempDir::new();
+    let file = dir.file("a.npy", &npy("<f4", 3, 1, &le(&[1.0, 2.0, 3.0])));
+    let payload = dir.file("p.jsonl", b"{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n");
+    let server = FakeServer::start();
+    import_ok(
+        &server,
+        &file,
+        &["--payload", payload.to_str().unwrap(), "--offset", "1"],
+    );
+    let expected = json!([
+        {"id": 1, "vector": [2], "payload": {"n": 2}},
+        {"id": 2, "vector": [3], "payload": {"n": 3}}
+    ]);
+    assert_eq!(Value::from(points(&server)), expected);
+
+    let short = dir.file("short.jsonl", b"{\"n\": 1}\n");
+    let (success, text) = import(
+        &FakeServer::start(),
+        &file,
+        &["--payload", short.to_str().unwrap()],
+    );
+    assert!(
+        !success && text.contains("line 2 is missing") && text.contains("--offset 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn json_lines_plain_and_gzipped() {
+    let dir = TempDir::new();
+    let text = "{\"id\": 9, \"vector\": {\"a\": [1, 2], \"b\": [3]}, \"title\": \"\\u00e9\\\"\"}\n\n{\"vector\": {\"a\": [0, 0]}}\n";
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(text.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    for (name, bytes) in [("a.jsonl", text.as_bytes()), ("a.jsonl.gz", packed.as_slice())] {
+        let server = FakeServer::start();
+        import_ok(&server, &dir.file(name, bytes), &["--distance", "dot"]);
+        let expected = json!([
+            {"id": 2, "vector": {"a": [0, 0]}},
+            {"id": 9, "vector": {"a": [1, 2], "b": [3]}, "payload": {"title": "é\""}}
+        ]);
+        assert_eq!(Value::from(points(&server)), expected, "{name}");
+        let created = server.state().collection.clone();
+        assert_eq!(
+            created,
+            Some(
+                json!({"vectors": {"a": {"size": 2, "distance": "Dot"}, "b": {"size": 1, "distance": "Dot"}}})
+            )
+        );
+    }
+}
+
+#[test]
+fn a_new_collection_fits_the_file() {
+    let dir = TempDir::new();
+    let file = dir.file("a.npy", &npy("|u1", 1, 2, &[1, 2]));
+    let check = |more: &[&str], expected: Value| {
+        let server = FakeServer::start();
+        import_ok(&server, &file, more);
+        let created = server.state().collection.clone();
+        assert_eq!(created, Some(json!({"vectors": expected})), "{more:?}");
+    };
+    check(&[], json!({"size": 2, "distance": "Cosine"}));
+    check(
+        &["--distance", "Euclid"],
+        json!({"size": 2, "distance": "Euclid", "datatype": "uint8"}),
+    );
+    check(
+        &["--distance", "Euclid", "--datatype", "float16"],
+        json!({"size": 2, "distance": "Euclid", "datatype": "float16"}),
+    );
+}
+
+#[test]
+fn a_collection_that_does_not_fit() {
+    let dir = TempDir::new();
+    let file = dir.file("a.npy", &npy("|u1", 1, 2, &[1, 2]));
+    let server = FakeServer::start();
+    server.state().collection = Some(json!({"vectors": {"size": 3, "distance": "Dot"}}));
+    let (success, text) = import(&server, &file, &[]);
+    assert!(
+        !success && text.contains("'c' is there with 3 dimensions, the file has 2"),
+        "{text}"
+    );
+    assert!(server.state().bodies.is_empty());
+}
+
+#[test]
+fn a_busy_server_is_waited_for() {
+    let dir = TempDir::new();
+    let values: Vec<f32> = (0..500).map(|v| v as f32 + 0.5).collect();
+    let file = dir.file("a.npy", &npy("<f4", 500, 1, &le(&values)));
+    let server = FakeServer::start();
+    let busy = (
+        429,
+        "retry-after: 0\r\n",
+        "Too many requests: 3 bytes of 2 are free",
+    );
+    server.state().refusals = [busy; 5].into();
+    let text = import_ok(
+        &server,
+        &file,
+        &["--batch", "50", "--parallel", "3", "--api-key", "k"],
+    );
+    assert!(text.contains("imported 500 points"), "{text}");
+    assert_eq!(server.state().bodies.len(), 15);
+    assert!(server.state().keys.iter().all(|key| key.as_deref() == Some("k")));
+    let ids: Vec<_> = points(&server).iter().filter_map(|p| p["id"].as_u64()).collect();
+    assert!(ids.into_iter().eq(0..500));
+}
+
+#[test]
+fn a_small_server_gets_smaller_requests() {
+    let dir = TempDir::new();
+    let values: Vec<f32> = (0..400).map(|v| v as f32).collect();
+    let file = dir.file("a.npy", &npy("<f4", 400, 1, &le(&values)));
+    let server = FakeServer::start();
+    server.state().body_max = 1_000;
+    import_ok(&server, &file, &[]);
+    let ids: Vec<_> = points(&server).iter().filter_map(|p| p["id"].as_u64()).collect();
+    assert!(ids.into_iter().eq(0..400));
+
+    let server = FakeServer::start();
+    server.state().body_max = 10;
+    let (success, text) = import(&server, &file, &[]);
+    assert!(!success && text.contains("point 0 alone is too large"), "{text}");
+}
+
+#[test]
+fn a_refusal_says_how_to_go_on() {
+    let dir = TempDir::new();
+    let file = dir.file("a.npy", &npy("<f4", 30, 1, &le(&[1.0; 30])));
+    let server = FakeServer::start();
+    server.state().refusals = [(507, "", "Disk full: 1 MB is free, 64 MB are kept for recovery")].into();
+    let (success, text) = import(&server, &file, &["--batch", "10", "--parallel", "1"]);
+    assert!(!success);
+    assert!(
+        text.contains("--offset 0") && text.contains("points 0 to 9") && text.contains("507: Disk full"),
+        "{text}"
+    );
+    import_ok(
+        &server,
+        &file,
+        &["--batch", "10", "--offset", "5", "--limit", "7"],
+    );
+    let ids: Vec<_> = points(&server).iter().filter_map(|p| p["id"].as_u64()).collect();
+    assert!(ids.into_iter().eq(5..12));
+}
+
+#[test]
+fn waiting_for_green() {
+    let dir = TempDir::new();
+    let file = dir.file("a.npy", &npy("<f4", 1, 1, &le(&[1.0])));
+    let server = FakeServer::start();
+    server.state().collection = Some(json!({"vectors": {"size": 1, "distance": "Dot"}}));
+    server.state().statuses = ["yellow", "yellow", "green"].into();
+    let text = import_ok(&server, &file, &["--wait"]);
+    assert!(text.contains("'c' is green"), "{text}");
+    assert_eq!(server.state().statuses, ["green"]);
+}
+
+#[test]
+fn bad_files_say_what_is_wrong() {
+    let dir = TempDir::new();
+    let server = FakeServer::start();
+    let cases: [(&str, Vec<u8>, &str); 9] = [
+        (
+            "a.npy",
+            npy("<f4", 3, 2, &[0; 20]),
+            "3 rows of 2 numbers need 152 bytes, but the file has 148",
+        ),
+        (
+            "b.npy",
+            b"PK\x03\x04 something else".to_vec(),
+            "does not begin as a .npy file does",
+        ),
+        (
+            "c.npy",
+            npy("<f4", 1, 2, &le(&[1.0, f32::NAN])),
+            "row 0: number 1 of the vector is NaN",
+        ),
+        (
+            "a.fvecs",
+            vec![2, 0, 0, 0, 1],
+            "no whole number of rows of 12 bytes",
+        ),
+        (
+            "b.fvecs",
+            vec![1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0],
+            "row 1 says it has 2 numbers, row 0 has 1",
+        ),
+        ("a.fbin", vec![1, 0, 0], "shorter than its 8-byte head"),
+        ("a.jsonl", b"{\"vector\": [1]}\nnot json\n".to_vec(), "line 2: "),
+        (
+            "b.jsonl",
+            b"{\"vector\": [1]}\n{\"x\": 1}\n".to_vec(),
+            "line 2 has no vector, line 1 has one",
+        ),
+        ("a.parquet", vec![], "the format follows from the extension"),
+    ];
+    for (name, bytes, sentence) in cases {
+        let (success, text) = import(&server, &dir.file(name, &bytes), &[]);
+        assert!(!success && text.contains(sentence), "{name}: {text}");
+        server.state().collection = None;
+    }
+}
+
+#[test]
+fn no_server_there() {
+    let dir = TempDir::new();
+    let file = dir.file("a.npy", &npy("<f4", 1, 1, &le(&[1.0])));
+    let mut server = FakeServer::start();
+    server.url = "http://127.0.0.1:1".into();
+    let (success, text) = import(&server, &file, &[]);
+    assert!(
+        !success && text.contains("no server answers") && text.contains("ramlet serve"),
+        "{text}"
+    );
+}

@@ -1,0 +1,4 @@
+//! The binary, from outside.
+
+mod fake_server;
+mod import;

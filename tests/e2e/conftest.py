@@ -1,0 +1,79 @@
+"""Fixtures: servers, clients, and the pair of our server and the client's own local mode that most tests compare."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from qdrant_client import QdrantClient  # noqa: E402
+
+import compare  # noqa: E402
+from harness.server import Server  # noqa: E402
+
+# RAMLET_E2E_SELF=1 compares the local mode with itself: what fails then is wrong in the suite.
+SELF = bool(os.environ.get("RAMLET_E2E_SELF"))
+
+warnings.filterwarnings("ignore", message="Payload indexes have no effect")
+warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+
+
+def client_of(server, **more):
+    return QdrantClient(url=server.url, prefer_grpc=False, timeout=120, **more)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A server that all tests share which don't stop it."""
+    if SELF:
+        yield None
+        return
+    server = Server(tmp_path_factory.mktemp("shared") / "data")
+    with server:
+        yield server
+        assert server.alive(), f"the server died under the tests:\n{server.log()}"
+
+
+@pytest.fixture(scope="session")
+def remote(server):
+    if SELF:
+        return QdrantClient(":memory:")
+    return client_of(server)
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """A server that the test may stop, kill and start again."""
+    if SELF:
+        pytest.skip("needs a server; RAMLET_E2E_SELF runs without one")
+    with Server(tmp_path / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def http(server):
+    if SELF:
+        pytest.skip("needs a server; RAMLET_E2E_SELF runs without one")
+    http = server.http()
+    yield http
+    http.close()
+
+
+@pytest.fixture
+def pair(remote, request):
+    """Our server and the local mode, and a collection name of the test's own in both."""
+    pair = compare.Pair(remote, name=f"{request.node.originalname or request.node.name}-{os.getpid()}")
+    yield pair
+    pair.close()
+
+
+def pytest_terminal_summary(terminalreporter):
+    compared = ", ".join(f"{count:,} {kind}" for kind, count in sorted(compare.CASES.items()))
+    total = sum(compare.CASES.values())
+    terminalreporter.write_line(f"compared with qdrant-client's local mode: {total:,} cases ({compared})")
+    for line in compare.NOTES:
+        terminalreporter.write_line(line)
