@@ -1,14 +1,14 @@
 //! A request on its way into the engine, and the three ways in: search slots, the update queue, the blocking pool.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
 use ramlet::{Collection, Scratch, UpdateOp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::admission::Held;
 use crate::app::App;
@@ -187,32 +187,22 @@ impl Call {
         })
     }
 
-    /// Runs a call that blocks, such as creating a collection or building a payload index.
+    /// Runs a call that blocks, such as creating a collection, on the blocking pool; `places` bounds how many do.
     ///
     /// It runs to its end even when the client leaves: half of a change is not an option.
-    pub async fn block<T, F>(&self, job: F) -> ApiResult<T>
+    pub async fn block<T, F>(&self, places: &Arc<Semaphore>, job: F) -> ApiResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&ramlet::Engine) -> ApiResult<T> + Send + 'static,
     {
         let app = self.app.clone();
         let held = self.held.clone();
-        let place = app
-            .long_calls
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(ApiError::internal)?;
+        let place = places.clone().acquire_owned().await.map_err(ApiError::internal)?;
         let done = tokio::task::spawn_blocking(move || {
             let (_place, _held) = (place, held);
             job(&app.engine)
         });
         done.await.map_err(ApiError::internal)?
-    }
-
-    /// Time since the request's head was read.
-    pub fn elapsed(&self) -> Duration {
-        self.start.elapsed()
     }
 }
 

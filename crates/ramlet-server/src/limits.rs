@@ -68,8 +68,11 @@ pub const STREAM_PAUSE: Duration = Duration::from_millis(10);
 pub const ASYNC_THREADS: usize = 2;
 /// Threads for calls that block: parsing of large bodies, collection changes, index builds.
 pub const BLOCKING_THREADS: usize = 4;
-/// Of those, how many may be taken by long work, so that parsing always finds one.
-pub const LONG_CALLS: usize = 2;
+/// Of those, how many may change collections, ...
+pub const MANAGE_CALLS: usize = 2;
+/// ... and how many may build a payload index (the engine does one job at a time): parsing always finds a thread.
+pub const BUILD_CALLS: usize = 1;
+const _: () = assert!(MANAGE_CALLS + BUILD_CALLS < BLOCKING_THREADS);
 /// Stack of each thread of the server.
 pub const THREAD_STACK_BYTES: usize = 512 * KIB as usize;
 

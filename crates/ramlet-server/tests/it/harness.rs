@@ -26,6 +26,7 @@ pub fn engine() -> Arc<Engine> {
         budget,
         ledger,
         seed: 1,
+        log_file_bytes: None,
     };
     Engine::open(Arc::new(RamStorage::new(None)), options).expect("an engine in RAM")
 }
