@@ -43,9 +43,11 @@ pub struct BodyRule {
     pub cap: u64,
     /// Bytes reserved per byte of body before it is read: the body and what usually comes of it.
     pub factor: u64,
-    /// Bytes of the parsed form per comma, at worst...
-    pub per_comma: u64,
-    /// ... and per opening bracket or brace.
+    /// Bytes that the parsed form can have for an element of a list or map...
+    pub per_element: u64,
+    /// ... for an element that is a number with a point, and so no id...
+    pub per_float: u64,
+    /// ... and for a list or map itself.
     pub per_open: u64,
 }
 
@@ -54,28 +56,32 @@ impl BodyRule {
     pub const NONE: BodyRule = BodyRule {
         cap: 0,
         factor: 0,
-        per_comma: 0,
+        per_element: 0,
+        per_float: 0,
         per_open: 0,
     };
     /// Points with vectors: a number is at least two bytes of text and four of f32, in a Vec grown by doubling.
     pub const VECTORS: BodyRule = BodyRule {
         cap: limits::VECTOR_BODY_BYTES,
         factor: 2,
-        per_comma: 6,
+        per_element: 6,
+        per_float: 6,
         per_open: 128,
     };
     /// Ids, filters and queries: an id is two bytes of text and 32 parsed.
     pub const QUERY: BodyRule = BodyRule {
         cap: limits::QUERY_BODY_BYTES,
         factor: 2,
-        per_comma: 48,
+        per_element: 48,
+        per_float: 8,
         per_open: 256,
     };
     /// Settings: a JSON tree.
     pub const CONFIG: BodyRule = BodyRule {
         cap: limits::CONFIG_BODY_BYTES,
         factor: 100,
-        per_comma: 0,
+        per_element: 0,
+        per_float: 0,
         per_open: 0,
     };
 
@@ -84,19 +90,68 @@ impl BodyRule {
         len.saturating_mul(self.factor)
     }
 
-    /// Bytes that the body and its parsed form can take: no element of JSON comes without a comma or a bracket,
-    /// so that counting them bounds what a hostile body can become before a parser sees it.
+    /// Bytes that the body and its parsed form can take: no element of JSON comes without a comma or a bracket, so that
+    /// counting them bounds what a hostile body can become before a parser sees it.
     fn after(&self, body: &[u8]) -> u64 {
-        let (mut commas, mut opens) = (0u64, 0u64);
-        for &byte in body {
-            commas += u64::from(byte == b',');
-            opens += u64::from(byte == b'[' || byte == b'{');
-        }
         let len = body.len() as u64;
-        let parsed = commas
-            .saturating_mul(self.per_comma)
-            .saturating_add(opens.saturating_mul(self.per_open));
-        self.before(len).max(len.saturating_add(parsed))
+        let marks = if self.per_element == self.per_float {
+            Marks::anywhere(body)
+        } else {
+            Marks::of_json(body)
+        };
+        let others = marks.commas.saturating_sub(marks.points);
+        let parsed = others * self.per_element + marks.points * self.per_float + marks.opens * self.per_open;
+        self.before(len).max(len + parsed)
+    }
+}
+
+/// Counts of the bytes that separate elements.
+#[derive(Debug, Default, PartialEq)]
+struct Marks {
+    commas: u64,
+    /// Decimal points.
+    points: u64,
+    opens: u64,
+}
+
+impl Marks {
+    /// Commas and brackets, those inside strings too: never too few, and quick over megabytes.
+    fn anywhere(body: &[u8]) -> Marks {
+        let mut marks = Marks::default();
+        for &byte in body {
+            marks.commas += u64::from(byte == b',');
+            marks.opens += u64::from(byte == b'[' || byte == b'{');
+        }
+        marks
+    }
+
+    /// All of them, outside of strings: a point in a string says nothing about an element.
+    fn of_json(body: &[u8]) -> Marks {
+        let mut marks = Marks::default();
+        let mut bytes = body.iter();
+        while let Some(&byte) = bytes.next() {
+            match byte {
+                b',' => marks.commas += 1,
+                b'.' => marks.points += 1,
+                b'[' | b'{' => marks.opens += 1,
+                b'"' => skip_string(&mut bytes),
+                _ => {}
+            }
+        }
+        marks
+    }
+}
+
+/// Leaves `bytes` behind the closing quote.
+fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => {
+                bytes.next();
+            }
+            _ => {}
+        }
     }
 }
 
@@ -211,5 +266,59 @@ async fn collect(
             let n = chunk.len();
             data.advance(n);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_counted_outside_of_strings() {
+        let json = br#"{"a.,[": [1.5, 2, "x\"., [\\", 3.0], "b": {}}"#;
+        assert_eq!(
+            Marks::of_json(json),
+            Marks {
+                commas: 4,
+                points: 2,
+                opens: 3
+            }
+        );
+        assert_eq!(
+            Marks::anywhere(json),
+            Marks {
+                commas: 6,
+                points: 0,
+                opens: 5
+            }
+        );
+        assert_eq!(
+            Marks::of_json(br#"["open"#),
+            Marks {
+                commas: 0,
+                points: 0,
+                opens: 1
+            }
+        );
+        assert_eq!(
+            Marks::of_json(br#"["open\"#),
+            Marks {
+                commas: 0,
+                points: 0,
+                opens: 1
+            }
+        );
+    }
+
+    #[test]
+    fn a_query_vector_is_cheap_and_a_list_of_ids_is_not() {
+        let n = 1000;
+        let vector = format!("[{}1.5]", "0.123456,".repeat(n));
+        let ids = format!("[{}1]", "1,".repeat(n));
+        let dots = format!("[\"{}\",{}1]", ".".repeat(n), "1,".repeat(n));
+        let after = |text: &str| BodyRule::QUERY.after(text.as_bytes());
+        assert!(after(&vector) <= 2 * vector.len() as u64, "{}", after(&vector));
+        assert!(after(&ids) > (n * size_of::<ramlet::PointId>()) as u64);
+        assert!(after(&dots) > after(&ids), "points in strings don't hide ids");
     }
 }

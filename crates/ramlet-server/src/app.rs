@@ -23,8 +23,10 @@ pub struct App {
     /// Account of open connections.
     pub(crate) connections: Consumer,
     pub(crate) connections_max: usize,
-    /// Places for calls that may take long on the blocking pool.
-    pub(crate) long_calls: Arc<Semaphore>,
+    /// Places on the blocking pool for changes of collections...
+    pub(crate) managing: Arc<Semaphore>,
+    /// ... and for builds of payload indexes, which may take long.
+    pub(crate) building: Arc<Semaphore>,
     pub(crate) allocator: Option<fn() -> AllocatorStats>,
     pub(crate) stats: RequestStats,
     pub(crate) started: Instant,
@@ -46,7 +48,8 @@ impl App {
             responses: ledger.consumer("responses", options.response_bytes),
             connections: ledger.consumer("connections", connections_max as u64 * limits::CONNECTION_BYTES),
             connections_max,
-            long_calls: Arc::new(Semaphore::new(limits::LONG_CALLS)),
+            managing: Arc::new(Semaphore::new(limits::MANAGE_CALLS)),
+            building: Arc::new(Semaphore::new(limits::BUILD_CALLS)),
             allocator: options.allocator,
             stats: RequestStats::default(),
             started: Instant::now(),

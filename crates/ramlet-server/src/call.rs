@@ -1,21 +1,23 @@
 //! A request on its way into the engine, and the three ways in: search slots, the update queue, the blocking pool.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
 use ramlet::{Collection, Scratch, UpdateOp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::admission::Held;
 use crate::app::App;
 use crate::dispatch::{Answer, QueryParams};
 use crate::error::{ApiError, ApiResult};
+use crate::handlers::fetch::Portions;
 use crate::limits;
 use crate::out::Out;
+use crate::stream;
 
 /// What a handler gets.
 pub struct Call {
@@ -35,6 +37,18 @@ pub enum Updated {
     },
     /// `timeout` passed first; the update is still under way.
     TimedOut,
+}
+
+/// Bytes that a list is known to need: for its points without payloads and vectors, and for a portion of those.
+pub struct Expected {
+    pub listing: u64,
+    pub portion: u64,
+}
+
+/// A list that is open in the answer, and what closes it.
+pub struct List {
+    pub portions: Portions,
+    pub suffix: String,
 }
 
 impl Call {
@@ -93,36 +107,60 @@ impl Call {
         Ok(Answer::Json(out))
     }
 
+    fn deadline(&self) -> Instant {
+        self.start + self.query.timeout.unwrap_or(limits::READ_TIMEOUT)
+    }
+
     /// Runs `job` on a search slot, which also writes the answer. `expected`: bytes that the job is known to need.
     pub async fn read<F>(&self, expected: u64, job: F) -> ApiResult<Answer>
     where
         F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<()> + Send + 'static,
     {
         let mut out = Out::new(&self.app.responses);
-        out.expect(expected);
-        if out.is_failed() {
-            return out.finish(self.start).map(|_| Answer::text(""));
-        }
-        let (tx, rx) = oneshot::channel();
+        out.expect(expected)?;
         let held = self.held.clone();
-        self.app.engine.run(Box::new(move |scratch| {
-            // Nobody waits any more: the slot is better used for the next one.
-            if !tx.is_closed() {
-                let result = job(scratch, &mut out).map(|()| out);
-                // Given back before the answer goes out: who has it may count on the bytes.
-                drop(held);
-                let _ = tx.send(result);
+        on_slot(&self.app, self.deadline(), move |scratch| {
+            job(scratch, &mut out)?;
+            // Given back before the answer goes out: who has it may count on the bytes.
+            drop(held);
+            Ok(Answer::Json(out))
+        })
+        .await
+    }
+
+    /// Runs `open` on a search slot, which finds the points of the answer, and writes them: at once when they are one
+    /// portion, otherwise as a stream that fetches a portion when the one before is on its way.
+    pub async fn list<F>(&self, expected: Expected, open: F) -> ApiResult<Answer>
+    where
+        F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<List> + Send + 'static,
+    {
+        let mut listing = Held::default();
+        listing.at_least(expected.listing, &self.app.responses)?;
+        let mut out = Out::new(&self.app.responses);
+        out.expect(expected.portion)?;
+        let held = self.held.clone();
+        let first = on_slot(&self.app, self.deadline(), move |scratch| {
+            let mut list = open(scratch, &mut out)?;
+            drop(held);
+            let more = list.portions.write_next(scratch, &mut out)?;
+            if !more || out.is_failed() {
+                out.raw(&list.suffix);
+                return Ok((out, None));
             }
-        }))?;
-        let limit = self.query.timeout.unwrap_or(limits::READ_TIMEOUT);
-        match tokio::time::timeout_at((self.start + limit).into(), rx).await {
-            Ok(Ok(answer)) => answer.map(Answer::Json),
-            Ok(Err(_)) => Err(ApiError::internal("the search thread gave no answer")),
-            Err(_) => {
-                let message = format!("Timeout: the operation took longer than {limit:?}");
-                Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, message))
-            }
-        }
+            Ok((out, Some((list, listing))))
+        })
+        .await?;
+        Ok(match first {
+            (out, None) => Answer::Json(out),
+            (out, Some((list, listing))) => Answer::Stream(stream::start(
+                self.app.clone(),
+                self.start,
+                out,
+                list,
+                listing,
+                expected.portion,
+            )?),
+        })
     }
 
     /// Queues `op` and waits until it is durable, in both modes of `wait`: an acknowledged change survives.
@@ -149,31 +187,43 @@ impl Call {
         })
     }
 
-    /// Runs a call that blocks, such as creating a collection or building a payload index.
+    /// Runs a call that blocks, such as creating a collection, on the blocking pool; `places` bounds how many do.
     ///
     /// It runs to its end even when the client leaves: half of a change is not an option.
-    pub async fn block<T, F>(&self, job: F) -> ApiResult<T>
+    pub async fn block<T, F>(&self, places: &Arc<Semaphore>, job: F) -> ApiResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&ramlet::Engine) -> ApiResult<T> + Send + 'static,
     {
         let app = self.app.clone();
         let held = self.held.clone();
-        let place = app
-            .long_calls
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(ApiError::internal)?;
+        let place = places.clone().acquire_owned().await.map_err(ApiError::internal)?;
         let done = tokio::task::spawn_blocking(move || {
             let (_place, _held) = (place, held);
             job(&app.engine)
         });
         done.await.map_err(ApiError::internal)?
     }
+}
 
-    /// Time since the request's head was read.
-    pub fn elapsed(&self) -> Duration {
-        self.start.elapsed()
+/// Runs `job` on a search slot and waits for its result. A job whose client is gone isn't started.
+pub async fn on_slot<T, F>(app: &App, deadline: Instant, job: F) -> ApiResult<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
+{
+    let (tx, rx) = oneshot::channel();
+    app.engine.run(Box::new(move |scratch| {
+        if !tx.is_closed() {
+            let _ = tx.send(job(scratch));
+        }
+    }))?;
+    match tokio::time::timeout_at(deadline.into(), rx).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(ApiError::internal("the search thread gave no answer")),
+        Err(_) => Err(ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "Timeout: the operation took longer than allowed",
+        )),
     }
 }

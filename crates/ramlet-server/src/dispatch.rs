@@ -7,7 +7,6 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
-use bytes::Bytes;
 use http_body_util::BodyExt;
 
 use crate::admission::{Admitted, read_body};
@@ -17,11 +16,14 @@ use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::Out;
 use crate::routes::Route;
+use crate::stream::StreamBody;
 
 /// What a handler answers with.
 pub enum Answer {
     /// The envelope; the time is put in at the end.
     Json(Out),
+    /// A long list, sent while it is read.
+    Stream(StreamBody),
     /// Anything else: health checks, metrics, the version.
     Plain {
         status: StatusCode,
@@ -81,11 +83,12 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
             Ok(bytes) => respond(StatusCode::OK, "application/json", bytes),
             Err(e) => refuse(&e, start),
         },
+        Ok(Answer::Stream(body)) => respond(StatusCode::OK, "application/json", Body::new(body)),
         Ok(Answer::Plain {
             status,
             content_type,
             body,
-        }) => respond(status, content_type, body.into()),
+        }) => respond(status, content_type, body),
         Err(e) => refuse(&e, start),
     };
     app.stats.record(
@@ -141,8 +144,8 @@ async fn drain(mut body: Body) {
     }
 }
 
-fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response {
-    let mut response = Response::new(Body::from(body));
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response
         .headers_mut()
@@ -166,7 +169,7 @@ pub fn refuse(e: &ApiError, start: Instant) -> Response {
         time: start.elapsed().as_secs_f64(),
     };
     let body = serde_json::to_vec(&envelope).unwrap_or_default();
-    let mut response = respond(e.status, "application/json", body.into());
+    let mut response = respond(e.status, "application/json", body);
     let headers = response.headers_mut();
     if let Some(seconds) = e.retry_after {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

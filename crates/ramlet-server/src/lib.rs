@@ -17,6 +17,7 @@ mod out;
 pub mod routes;
 mod serve;
 mod stats;
+mod stream;
 mod timed_io;
 mod wire;
 

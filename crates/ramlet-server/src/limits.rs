@@ -59,13 +59,20 @@ pub const PAYLOAD_GUESS_BYTES: u64 = 4 * KIB;
 pub const FETCH_RECORDS: usize = 64;
 /// ... and about the bytes that they may have together: records are fetched, written and dropped in such portions.
 pub const FETCH_BYTES: u64 = 512 * KIB;
+/// Records without payload and vectors in one portion of an answer.
+pub const LIST_RECORDS: usize = 1024;
+/// Between two tries of a streamed answer to get memory or a search slot for its next portion.
+pub const STREAM_PAUSE: Duration = Duration::from_millis(10);
 
 /// Threads that run the async side.
 pub const ASYNC_THREADS: usize = 2;
 /// Threads for calls that block: parsing of large bodies, collection changes, index builds.
 pub const BLOCKING_THREADS: usize = 4;
-/// Of those, how many may be taken by long work, so that parsing always finds one.
-pub const LONG_CALLS: usize = 2;
+/// Of those, how many may change collections, ...
+pub const MANAGE_CALLS: usize = 2;
+/// ... and how many may build a payload index (the engine does one job at a time): parsing always finds a thread.
+pub const BUILD_CALLS: usize = 1;
+const _: () = assert!(MANAGE_CALLS + BUILD_CALLS < BLOCKING_THREADS);
 /// Stack of each thread of the server.
 pub const THREAD_STACK_BYTES: usize = 512 * KIB as usize;
 

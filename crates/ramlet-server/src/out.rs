@@ -27,21 +27,27 @@ pub struct Out {
 impl Out {
     /// An answer that begins its `result`.
     pub fn new(from: &Consumer) -> Out {
-        let mut out = Out {
+        let mut out = Out::part(from);
+        out.raw("{\"result\":");
+        out
+    }
+
+    /// A further piece of an answer that was begun.
+    pub fn part(from: &Consumer) -> Out {
+        Out {
             bytes: Vec::new(),
             held: Held::default(),
             from: from.clone(),
             expected: 0,
             failed: None,
-        };
-        out.raw("{\"result\":");
-        out
+        }
     }
 
     /// Reserves `bytes` for what the engine is about to hand over, so that nothing is computed that can't be sent.
-    pub fn expect(&mut self, bytes: u64) {
+    pub fn expect(&mut self, bytes: u64) -> ApiResult<()> {
         self.expected = bytes;
         self.hold(self.bytes.capacity() as u64);
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     fn hold(&mut self, written: u64) {
@@ -106,15 +112,6 @@ impl Out {
         {
             self.failed = Some(ApiError::internal(e));
         }
-    }
-
-    /// `[a,b,...]`.
-    pub fn list<T>(&mut self, items: &[T], mut one: impl FnMut(&mut Out, &T)) {
-        let mut list = self.open_list();
-        for item in items {
-            list.item(|out| one(out, item));
-        }
-        list.close();
     }
 
     /// A list whose items come one by one.
@@ -199,11 +196,21 @@ impl Out {
         self.value(&score);
     }
 
-    /// Ends the envelope. The bytes carry their reservation with them.
-    pub fn finish(mut self, start: Instant) -> ApiResult<Bytes> {
+    /// Ends the envelope.
+    pub fn close(&mut self, start: Instant) {
         self.raw(",\"status\":\"ok\",\"time\":");
         self.value(&start.elapsed().as_secs_f64());
         self.raw("}");
+    }
+
+    /// The whole answer. The bytes carry their reservation with them.
+    pub fn finish(mut self, start: Instant) -> ApiResult<Bytes> {
+        self.close(start);
+        self.into_bytes()
+    }
+
+    /// What was written so far, with its reservation.
+    pub fn into_bytes(self) -> ApiResult<Bytes> {
         match self.failed {
             Some(e) => Err(e),
             None => Ok(Bytes::from_owner(Sent {
@@ -221,11 +228,11 @@ pub struct ListOut<'a> {
 }
 
 impl ListOut<'_> {
-    pub fn item(&mut self, write: impl FnOnce(&mut Out)) {
+    pub fn item<T>(&mut self, write: impl FnOnce(&mut Out) -> T) -> T {
         if !std::mem::take(&mut self.first) {
             self.out.raw(",");
         }
-        write(self.out);
+        write(self.out)
     }
 
     pub fn close(self) {
@@ -314,8 +321,13 @@ mod tests {
             vectors: Some(vec![("a\"b".into(), vec![1.0])]),
         };
         assert_eq!(
-            text(|o| o.list(&[hit], Out::hit)),
-            r#"[{"id":"00000000-0000-0000-0000-000000000001","version":9,"score":0.25,"vector":{"a\"b":[1.0]}}]"#
+            text(|o| {
+                let mut list = o.open_list();
+                list.item(|o| o.hit(&hit));
+                list.item(|o| o.raw("0"));
+                list.close();
+            }),
+            r#"[{"id":"00000000-0000-0000-0000-000000000001","version":9,"score":0.25,"vector":{"a\"b":[1.0]}},0]"#
         );
     }
 

@@ -88,7 +88,8 @@ pub async fn change(mut call: Call) -> ApiResult<Answer> {
         .into_iter()
         .map(WireAction::into_op)
         .collect::<ApiResult<Vec<_>>>()?;
-    call.block(move |engine| Ok(engine.change_aliases(&ops)?)).await?;
+    call.block(&call.app.managing, move |engine| Ok(engine.change_aliases(&ops)?))
+        .await?;
     call.answer(&true)
 }
 

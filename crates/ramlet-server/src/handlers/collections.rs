@@ -37,8 +37,10 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
     check_name("collection_name", &name)?;
     let wire: WireCreate = call.parse().await?;
     let config = wire.into_config()?;
-    call.block(move |engine| Ok(engine.create_collection(&name, config)?))
-        .await?;
+    call.block(&call.app.managing, move |engine| {
+        Ok(engine.create_collection(&name, config)?)
+    })
+    .await?;
     call.answer(&true)
 }
 
@@ -46,7 +48,7 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
 pub async fn update(mut call: Call) -> ApiResult<Answer> {
     let name = call.param("collection").to_owned();
     let wire: WireUpdate = call.parse().await?;
-    call.block(move |engine| {
+    call.block(&call.app.managing, move |engine| {
         // The API's own sentence and code survive the engine's error.
         let mut refused = None;
         let result = engine.update_collection(&name, &mut |config| {
@@ -69,7 +71,9 @@ pub async fn update(mut call: Call) -> ApiResult<Answer> {
 pub async fn delete(call: Call) -> ApiResult<Answer> {
     let name = call.param("collection").to_owned();
     let was_there = call
-        .block(move |engine| Ok(engine.delete_collection(&name)?))
+        .block(&call.app.managing, move |engine| {
+            Ok(engine.delete_collection(&name)?)
+        })
         .await?;
     call.answer(&was_there)
 }

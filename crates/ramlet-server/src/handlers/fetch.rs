@@ -1,11 +1,15 @@
-//! Records read and written in portions: an answer of thousands of points never has all their payloads in memory.
+//! Lists of points, read and written in portions: an answer of thousands of points never has all their payloads
+//! and vectors in memory.
+
+use std::sync::Arc;
 
 use ramlet::{
-    Collection, PayloadSelector, PointId, Record, Scratch, ScrollRequest, SearchRequest, VectorSelector,
+    Collection, PayloadSelector, PointId, Record, ScoredPoint, Scratch, ScrollRequest, SearchRequest,
+    VectorSelector,
 };
 
 use crate::error::ApiResult;
-use crate::limits::{FETCH_BYTES, FETCH_RECORDS, LIMIT_MAX, PAYLOAD_GUESS_BYTES, RECORD_BYTES};
+use crate::limits::{FETCH_BYTES, FETCH_RECORDS, LIMIT_MAX, LIST_RECORDS, PAYLOAD_GUESS_BYTES, RECORD_BYTES};
 use crate::out::Out;
 
 /// Which parts of its points an answer shows.
@@ -16,17 +20,25 @@ pub struct Parts {
 }
 
 impl Parts {
+    pub fn of_search(search: &SearchRequest) -> Parts {
+        Parts {
+            payload: search.with_payload.clone(),
+            vectors: search.with_vectors.clone(),
+        }
+    }
+    pub fn of_scroll(scroll: &ScrollRequest) -> Parts {
+        Parts {
+            payload: scroll.with_payload.clone(),
+            vectors: scroll.with_vectors.clone(),
+        }
+    }
+
     fn any(&self) -> bool {
         self.payload != PayloadSelector::None || self.vectors != VectorSelector::None
     }
 
-    /// Bytes that an answer of `n` points takes in the engine's form: what is reserved before it reads.
-    pub fn expected_bytes(&self, collection: &Collection, n: usize) -> u64 {
-        // Asked only where it matters: the collection's figures take its writer's lock.
-        let n = match (n as u64).saturating_mul(RECORD_BYTES) > FETCH_BYTES {
-            true => n.min(usize::try_from(collection.info().points_count).unwrap_or(usize::MAX)),
-            false => n,
-        };
+    /// Bytes that a portion of at most `n` points takes in the engine's form.
+    pub fn portion_bytes(&self, collection: &Collection, n: usize) -> u64 {
         let floats: usize = match &self.vectors {
             VectorSelector::None => 0,
             VectorSelector::All => collection.config().vectors.values().map(|v| v.size).sum(),
@@ -44,8 +56,18 @@ impl Parts {
         } else {
             PAYLOAD_GUESS_BYTES
         };
-        let portion = n.min(FETCH_RECORDS) as u64;
-        (n as u64).saturating_mul(RECORD_BYTES) + portion * (floats as u64 * 4 + payload)
+        n.min(FETCH_RECORDS) as u64 * (floats as u64 * 4 + payload)
+    }
+}
+
+/// Bytes that a list of at most `n` points takes without their payloads and vectors.
+pub fn list_bytes(collection: &Collection, n: usize) -> u64 {
+    let bytes = (n as u64).saturating_mul(RECORD_BYTES);
+    // Asked only where it matters: the collection's figures take its writer's lock.
+    if bytes > FETCH_BYTES {
+        bytes.min(collection.info().points_count.saturating_mul(RECORD_BYTES))
+    } else {
+        bytes
     }
 }
 
@@ -59,31 +81,188 @@ pub fn fit(collection: &Collection, limit: usize, offset: usize) -> (usize, usiz
     (limit.min(points - offset).max(1), offset)
 }
 
-/// Calls `write` for each of `ids` that is there, in their order, with its place in the list.
-pub fn records(
-    collection: &Collection,
-    ids: &[PointId],
-    parts: &Parts,
-    scratch: &mut Scratch,
-    write: &mut dyn FnMut(usize, Record),
-) -> ApiResult<()> {
-    let (mut done, mut portion) = (0, FETCH_RECORDS);
-    while done < ids.len() {
-        let end = (done + portion).min(ids.len());
-        let found = collection.retrieve(&ids[done..end], &parts.payload, &parts.vectors, scratch)?;
-        let bytes: u64 = found.iter().map(record_bytes).sum();
-        let mut found = found.into_iter().peekable();
-        for (at, id) in ids.iter().enumerate().take(end).skip(done) {
-            if let Some(record) = found.next_if(|record| record.id == *id) {
-                write(at, record);
+/// What was found, in its order.
+enum Found {
+    Ids(Vec<PointId>),
+    Hits(Vec<ScoredPoint>),
+    Records(Vec<Record>, fn(&mut Out, &Record)),
+}
+
+/// A list of points on its way out.
+pub struct Portions {
+    collection: Arc<Collection>,
+    parts: Parts,
+    found: Found,
+    /// Whether payloads and vectors are still to be fetched.
+    fetch: bool,
+    /// Points written, or found to be gone.
+    done: usize,
+    /// Points of the next portion.
+    portion: usize,
+    any_written: bool,
+}
+
+impl Portions {
+    fn new(collection: Arc<Collection>, parts: Parts, found: Found, fetch: bool) -> Portions {
+        let portion = if fetch { FETCH_RECORDS } else { LIST_RECORDS };
+        Portions {
+            collection,
+            parts,
+            found,
+            fetch,
+            done: 0,
+            portion,
+            any_written: false,
+        }
+    }
+
+    pub fn ids(collection: Arc<Collection>, ids: Vec<PointId>, parts: Parts) -> Portions {
+        Portions::new(collection, parts, Found::Ids(ids), true)
+    }
+
+    /// The hits of a search. Few hits come with their payloads at once, many without.
+    pub fn hits(
+        collection: Arc<Collection>,
+        search: &SearchRequest,
+        scratch: &mut Scratch,
+    ) -> ApiResult<Portions> {
+        let parts = Parts::of_search(search);
+        let (limit, offset) = fit(&collection, search.limit, search.offset);
+        let fetch = parts.any() && limit > FETCH_RECORDS;
+        let mut search = SearchRequest {
+            limit,
+            offset,
+            ..search.clone()
+        };
+        if fetch {
+            (search.with_payload, search.with_vectors) = (PayloadSelector::None, VectorSelector::None);
+        }
+        let hits = collection.search(&search, scratch)?.hits;
+        Ok(Portions::new(collection, parts, Found::Hits(hits), fetch))
+    }
+
+    /// The points of a scroll after the first `skip`, written by `write`; and the id to go on from.
+    pub fn scroll(
+        collection: Arc<Collection>,
+        scroll: &ScrollRequest,
+        skip: usize,
+        write: fn(&mut Out, &Record),
+        scratch: &mut Scratch,
+    ) -> ApiResult<(Portions, Option<PointId>)> {
+        let parts = Parts::of_scroll(scroll);
+        let (limit, _) = fit(&collection, scroll.limit, 0);
+        let fetch = parts.any() && limit > FETCH_RECORDS;
+        let mut scroll = ScrollRequest {
+            limit,
+            ..scroll.clone()
+        };
+        if fetch {
+            (scroll.with_payload, scroll.with_vectors) = (PayloadSelector::None, VectorSelector::None);
+        }
+        let mut page = collection.scroll(&scroll, scratch)?;
+        page.points.drain(..skip.min(page.points.len()));
+        Ok((
+            Portions::new(collection, parts, Found::Records(page.points, write), fetch),
+            page.next,
+        ))
+    }
+
+    fn len(&self) -> usize {
+        match &self.found {
+            Found::Ids(ids) => ids.len(),
+            Found::Hits(hits) => hits.len(),
+            Found::Records(records, _) => records.len(),
+        }
+    }
+
+    fn id(&self, at: usize) -> PointId {
+        match &self.found {
+            Found::Ids(ids) => ids[at],
+            Found::Hits(hits) => hits[at].id,
+            Found::Records(records, _) => records[at].id,
+        }
+    }
+
+    /// The list as a whole, brackets included.
+    pub fn write_all(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
+        out.raw("[");
+        while self.write_next(scratch, out)? && !out.is_failed() {}
+        out.raw("]");
+        Ok(())
+    }
+
+    /// The next portion, without brackets; whether there are more. After a failure, of this or of `out`, the same
+    /// portion can be written again.
+    pub fn write_next(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<bool> {
+        let end = (self.done + self.portion).min(self.len());
+        let mut any = self.any_written;
+        let mut comma = |out: &mut Out| {
+            if std::mem::replace(&mut any, true) {
+                out.raw(",");
+            }
+        };
+        let mut bytes = 0;
+        if self.fetch {
+            let ids: Vec<PointId> = (self.done..end).map(|at| self.id(at)).collect();
+            let records =
+                self.collection
+                    .retrieve(&ids, &self.parts.payload, &self.parts.vectors, scratch)?;
+            bytes = records.iter().map(record_bytes).sum();
+            let mut records = records.into_iter().peekable();
+            for (at, id) in (self.done..end).zip(ids) {
+                // A point that is gone meanwhile is left out.
+                if let Some(record) = records.next_if(|record| record.id == id) {
+                    comma(out);
+                    self.write_fetched(at, record, out);
+                }
+            }
+        } else {
+            for at in self.done..end {
+                comma(out);
+                self.write_found(at, out);
             }
         }
-        // Large records: fewer of them the next time.
-        let each = bytes / (end - done) as u64 + 1;
-        portion = ((FETCH_BYTES / each) as usize).clamp(1, FETCH_RECORDS);
-        done = end;
+        if !out.is_failed() {
+            self.any_written = any;
+            self.advance(end, bytes);
+        }
+        Ok(self.done < self.len())
     }
-    Ok(())
+
+    /// Large records: fewer of them the next time.
+    fn advance(&mut self, end: usize, bytes: u64) {
+        if self.fetch && end > self.done {
+            let each = bytes / (end - self.done) as u64 + 1;
+            self.portion = ((FETCH_BYTES / each) as usize).clamp(1, FETCH_RECORDS);
+        }
+        self.done = end;
+    }
+
+    fn write_found(&self, at: usize, out: &mut Out) {
+        match &self.found {
+            Found::Ids(_) => {}
+            Found::Hits(hits) => out.hit(&hits[at]),
+            Found::Records(records, write) => write(out, &records[at]),
+        }
+    }
+
+    fn write_fetched(&self, at: usize, mut record: Record, out: &mut Out) {
+        match &self.found {
+            Found::Ids(_) => out.record(&record),
+            Found::Hits(hits) => {
+                let (payload, vectors) = (record.payload, record.vectors);
+                out.hit(&ScoredPoint {
+                    payload,
+                    vectors,
+                    ..hits[at].clone()
+                });
+            }
+            Found::Records(records, write) => {
+                record.order_value = records[at].order_value;
+                write(out, &record);
+            }
+        }
+    }
 }
 
 fn record_bytes(record: &Record) -> u64 {
@@ -95,93 +274,4 @@ fn record_bytes(record: &Record) -> u64 {
         .map(|(name, v)| name.len() + v.len() * 4)
         .sum();
     (payload + vectors) as u64 + RECORD_BYTES
-}
-
-pub fn hits_bytes(collection: &Collection, search: &SearchRequest) -> u64 {
-    let parts = Parts {
-        payload: search.with_payload.clone(),
-        vectors: search.with_vectors.clone(),
-    };
-    let (limit, offset) = fit(collection, search.limit, search.offset);
-    parts.expected_bytes(collection, limit + offset)
-}
-
-pub fn scroll_bytes(collection: &Collection, scroll: &ScrollRequest) -> u64 {
-    let parts = Parts {
-        payload: scroll.with_payload.clone(),
-        vectors: scroll.with_vectors.clone(),
-    };
-    parts.expected_bytes(collection, fit(collection, scroll.limit, 0).0)
-}
-
-/// `[...]` of the hits of a search.
-pub fn hits(
-    collection: &Collection,
-    search: &SearchRequest,
-    scratch: &mut Scratch,
-    out: &mut Out,
-) -> ApiResult<()> {
-    let parts = Parts {
-        payload: search.with_payload.clone(),
-        vectors: search.with_vectors.clone(),
-    };
-    let (limit, offset) = fit(collection, search.limit, search.offset);
-    let mut search = SearchRequest {
-        limit,
-        offset,
-        ..search.clone()
-    };
-    if !parts.any() || limit <= FETCH_RECORDS {
-        let found = collection.search(&search, scratch)?;
-        out.list(&found.hits, Out::hit);
-        return Ok(());
-    }
-    (search.with_payload, search.with_vectors) = (PayloadSelector::None, VectorSelector::None);
-    let mut found = collection.search(&search, scratch)?.hits;
-    let ids: Vec<PointId> = found.iter().map(|hit| hit.id).collect();
-    let mut list = out.open_list();
-    records(collection, &ids, &parts, scratch, &mut |at, record| {
-        let hit = &mut found[at];
-        (hit.payload, hit.vectors) = (record.payload, record.vectors);
-        list.item(|out| out.hit(hit));
-        (hit.payload, hit.vectors) = (None, None);
-    })?;
-    list.close();
-    Ok(())
-}
-
-/// `[...]` of the points of a scroll after the first `skip`; the id to go on from.
-pub fn scroll(
-    collection: &Collection,
-    scroll: &ScrollRequest,
-    skip: usize,
-    scratch: &mut Scratch,
-    out: &mut Out,
-    write: fn(&mut Out, &Record),
-) -> ApiResult<Option<PointId>> {
-    let parts = Parts {
-        payload: scroll.with_payload.clone(),
-        vectors: scroll.with_vectors.clone(),
-    };
-    let (limit, _) = fit(collection, scroll.limit, 0);
-    let mut scroll = ScrollRequest {
-        limit,
-        ..scroll.clone()
-    };
-    if !parts.any() || limit <= FETCH_RECORDS {
-        let page = collection.scroll(&scroll, scratch)?;
-        out.list(page.points.get(skip..).unwrap_or(&[]), write);
-        return Ok(page.next);
-    }
-    (scroll.with_payload, scroll.with_vectors) = (PayloadSelector::None, VectorSelector::None);
-    let page = collection.scroll(&scroll, scratch)?;
-    let points = page.points.get(skip..).unwrap_or(&[]);
-    let ids: Vec<PointId> = points.iter().map(|point| point.id).collect();
-    let mut list = out.open_list();
-    records(collection, &ids, &parts, scratch, &mut |at, mut record| {
-        record.order_value = points[at].order_value;
-        list.item(|out| write(out, &record));
-    })?;
-    list.close();
-    Ok(page.next)
 }

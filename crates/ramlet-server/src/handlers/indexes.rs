@@ -13,7 +13,9 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
     let (field, index) = wire.into_index()?;
     let collection = call.collection()?;
     let done = call
-        .block(move |_| Ok(collection.create_payload_index(&field, index)?))
+        .block(&call.app.building, move |_| {
+            Ok(collection.create_payload_index(&field, index)?)
+        })
         .await?;
     call.answer(&json!({ "operation_id": done.operation_id, "status": "completed" }))
 }
@@ -23,7 +25,9 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
     let field = call.param("field").to_owned();
     let collection = call.collection()?;
     let done = call
-        .block(move |_| Ok(collection.delete_payload_index(&field)?))
+        .block(&call.app.building, move |_| {
+            Ok(collection.delete_payload_index(&field)?)
+        })
         .await?;
     call.answer(&json!({ "operation_id": done.operation_id, "status": "completed" }))
 }

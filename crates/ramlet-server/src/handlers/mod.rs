@@ -2,7 +2,7 @@
 
 pub mod aliases;
 pub mod collections;
-mod fetch;
+pub mod fetch;
 pub mod indexes;
 pub mod points;
 pub mod refused;

@@ -2,8 +2,8 @@
 
 use ramlet::{PayloadSelector, PointId, VectorSelector};
 
-use super::fetch::{self, Parts};
-use crate::call::Call;
+use super::fetch::{Parts, Portions, fit, list_bytes};
+use crate::call::{Call, Expected, List};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::out::Out;
@@ -24,7 +24,7 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
         payload: PayloadSelector::All,
         vectors: VectorSelector::All,
     };
-    let expected = parts.expected_bytes(&collection, 1);
+    let expected = parts.portion_bytes(&collection, 1);
     call.read(expected, move |scratch, out| {
         let found = collection.retrieve(&[id], &parts.payload, &parts.vectors, scratch)?;
         match found.first() {
@@ -49,14 +49,17 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
         vectors: vector_selector(wire.with_vector),
     };
     let collection = call.collection()?;
-    let expected = parts.expected_bytes(&collection, wire.ids.len());
-    call.read(expected, move |scratch, out| {
-        let mut list = out.open_list();
-        fetch::records(&collection, &wire.ids, &parts, scratch, &mut |_, record| {
-            list.item(|out| out.record(&record));
-        })?;
-        list.close();
-        Ok(())
+    let n = wire.ids.len();
+    let expected = Expected {
+        listing: 0,
+        portion: parts.portion_bytes(&collection, n),
+    };
+    call.list(expected, move |_, out| {
+        out.raw("[");
+        Ok(List {
+            portions: Portions::ids(collection, wire.ids, parts),
+            suffix: "]".to_owned(),
+        })
     })
     .await
 }
@@ -66,14 +69,19 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     let wire: WireScroll = call.parse().await?;
     let scroll = wire.into_scroll()?;
     let collection = call.collection()?;
-    let expected = fetch::scroll_bytes(&collection, &scroll);
-    call.read(expected, move |scratch, out| {
-        out.raw("{\"points\":");
-        let next = fetch::scroll(&collection, &scroll, 0, scratch, out, Out::record)?;
-        out.raw(",\"next_page_offset\":");
-        out.value(&next);
-        out.raw("}");
-        Ok(())
+    let (limit, _) = fit(&collection, scroll.limit, 0);
+    let expected = Expected {
+        listing: list_bytes(&collection, limit),
+        portion: Parts::of_scroll(&scroll).portion_bytes(&collection, limit),
+    };
+    call.list(expected, move |scratch, out| {
+        let (portions, next) = Portions::scroll(collection, &scroll, 0, Out::record, scratch)?;
+        let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
+        out.raw("{\"points\":[");
+        Ok(List {
+            portions,
+            suffix: format!("],\"next_page_offset\":{next}}}"),
+        })
     })
     .await
 }

@@ -1,9 +1,11 @@
 //! Searches: the query API, and the older search routes.
 
+use std::sync::Arc;
+
 use ramlet::{Collection, Scratch};
 
-use super::fetch;
-use crate::call::Call;
+use super::fetch::{Parts, Portions, fit, list_bytes};
+use crate::call::{Call, Expected, List};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -15,9 +17,14 @@ pub async fn query(mut call: Call) -> ApiResult<Answer> {
     let wire: WireQueryRequest = call.parse().await?;
     let asked = wire.into_asked()?;
     let collection = call.collection()?;
-    let expected = asked_bytes(&collection, &asked);
-    call.read(expected, move |scratch, out| {
-        one_query(&collection, &asked, scratch, out)
+    let expected = expected(&collection, &asked);
+    call.list(expected, move |scratch, out| {
+        let portions = portions(&collection, &asked, scratch)?;
+        out.raw("{\"points\":[");
+        Ok(List {
+            portions,
+            suffix: "]}".to_owned(),
+        })
     })
     .await
 }
@@ -31,27 +38,22 @@ pub async fn query_batch(mut call: Call) -> ApiResult<Answer> {
         .into_iter()
         .map(WireQueryRequest::into_asked)
         .collect::<ApiResult<Vec<_>>>()?;
-    let collection = call.collection()?;
-    let expected = all
-        .iter()
-        .map(|asked| asked_bytes(&collection, asked))
-        .fold(0, u64::saturating_add);
-    call.read(expected, move |scratch, out| {
-        batch(&all, out, |asked, out| {
-            one_query(&collection, asked, scratch, out)
-        })
-    })
-    .await
+    batch(call, all, ("{\"points\":", "}")).await
 }
 
 /// `POST /collections/{collection}/points/search`.
 pub async fn search(mut call: Call) -> ApiResult<Answer> {
     let wire: WireSearchRequest = call.parse().await?;
-    let search = wire.into_search()?;
+    let asked = Asked::Nearest(wire.into_search()?);
     let collection = call.collection()?;
-    let expected = fetch::hits_bytes(&collection, &search);
-    call.read(expected, move |scratch, out| {
-        fetch::hits(&collection, &search, scratch, out)
+    let expected = expected(&collection, &asked);
+    call.list(expected, move |scratch, out| {
+        let portions = portions(&collection, &asked, scratch)?;
+        out.raw("[");
+        Ok(List {
+            portions,
+            suffix: "]".to_owned(),
+        })
     })
     .await
 }
@@ -60,20 +62,35 @@ pub async fn search(mut call: Call) -> ApiResult<Answer> {
 pub async fn search_batch(mut call: Call) -> ApiResult<Answer> {
     let wire: WireSearchBatch = call.parse().await?;
     check_searches(wire.searches.len())?;
-    let all = wire
-        .searches
-        .into_iter()
-        .map(WireSearchRequest::into_search)
+    let searches = wire.searches.into_iter().map(WireSearchRequest::into_search);
+    let all = searches
+        .map(|s| s.map(Asked::Nearest))
         .collect::<ApiResult<Vec<_>>>()?;
+    batch(call, all, ("", "")).await
+}
+
+/// `[a, b, ...]`, each between `around`; one after the other on one slot: a batch takes its turn like any request.
+async fn batch(call: Call, all: Vec<Asked>, around: (&'static str, &'static str)) -> ApiResult<Answer> {
     let collection = call.collection()?;
-    let expected = all
+    // One search's points are in memory at a time.
+    let most = all
         .iter()
-        .map(|search| fetch::hits_bytes(&collection, search))
-        .fold(0, u64::saturating_add);
-    call.read(expected, move |scratch, out| {
-        batch(&all, out, |search, out| {
-            fetch::hits(&collection, search, scratch, out)
-        })
+        .map(|asked| expected(&collection, asked))
+        .map(|e| e.listing + e.portion)
+        .max();
+    call.read(most.unwrap_or(0), move |scratch, out: &mut Out| {
+        let mut list = out.open_list();
+        for asked in &all {
+            let mut portions = portions(&collection, asked, scratch)?;
+            list.item(|out| {
+                out.raw(around.0);
+                let written = portions.write_all(scratch, out);
+                out.raw(around.1);
+                written
+            })?;
+        }
+        list.close();
+        Ok(())
     })
     .await
 }
@@ -86,34 +103,25 @@ fn check_searches(n: usize) -> ApiResult<()> {
     Err(ApiError::validation("searches", what))
 }
 
-fn asked_bytes(collection: &Collection, asked: &Asked) -> u64 {
-    match asked {
-        Asked::Nearest(search) => fetch::hits_bytes(collection, search),
-        Asked::Scroll { scroll, .. } => fetch::scroll_bytes(collection, scroll),
+fn expected(collection: &Collection, asked: &Asked) -> Expected {
+    let (parts, limit, offset) = match asked {
+        Asked::Nearest(search) => (Parts::of_search(search), search.limit, search.offset),
+        Asked::Scroll { scroll, .. } => (Parts::of_scroll(scroll), scroll.limit, 0),
+    };
+    let (limit, offset) = fit(collection, limit, offset);
+    Expected {
+        listing: list_bytes(collection, limit.saturating_add(offset)),
+        portion: parts.portion_bytes(collection, limit),
     }
 }
 
-/// `[a, b, ...]`, one after the other on one slot: a batch takes its turn like any other request.
-fn batch<T>(all: &[T], out: &mut Out, mut one: impl FnMut(&T, &mut Out) -> ApiResult<()>) -> ApiResult<()> {
-    out.raw("[");
-    for (i, item) in all.iter().enumerate() {
-        if i > 0 {
-            out.raw(",");
-        }
-        one(item, out)?;
-    }
-    out.raw("]");
-    Ok(())
-}
-
-fn one_query(collection: &Collection, asked: &Asked, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
-    out.raw("{\"points\":");
+fn portions(collection: &Arc<Collection>, asked: &Asked, scratch: &mut Scratch) -> ApiResult<Portions> {
     match asked {
-        Asked::Nearest(search) => fetch::hits(collection, search, scratch, out)?,
+        Asked::Nearest(search) => Portions::hits(collection.clone(), search, scratch),
         Asked::Scroll { scroll, skip } => {
-            fetch::scroll(collection, scroll, *skip, scratch, out, Out::record_as_hit)?;
+            let (portions, _) =
+                Portions::scroll(collection.clone(), scroll, *skip, Out::record_as_hit, scratch)?;
+            Ok(portions)
         }
     }
-    out.raw("}");
-    Ok(())
 }

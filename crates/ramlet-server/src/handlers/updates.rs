@@ -1,8 +1,6 @@
 //! Changes of points.
 
-use std::time::Duration;
-
-use ramlet::{Collection, UpdateOp};
+use ramlet::UpdateOp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -105,26 +103,9 @@ pub async fn batch(mut call: Call) -> ApiResult<Answer> {
         .map(WireOperation::into_op)
         .collect::<ApiResult<Vec<_>>>()?;
     let mut answers = Vec::with_capacity(n);
-    for (i, op) in ops.into_iter().enumerate() {
-        let updated = match i {
-            0 => call.submit(&collection, op).await?,
-            _ => submit_later(&call, &collection, op).await?,
-        };
+    for op in ops {
+        let updated = call.submit(&collection, op).await?;
         answers.push(told(&call, updated));
     }
     call.answer(&answers)
-}
-
-/// An operation after the first: part of the batch is done, so a full queue is waited for, within bounds.
-async fn submit_later(call: &Call, collection: &Collection, op: UpdateOp) -> ApiResult<Updated> {
-    let mut pause = Duration::from_millis(1);
-    loop {
-        match call.submit(collection, op.clone()).await {
-            Err(e) if e.retry_after.is_some() && call.elapsed() < limits::READ_TIMEOUT => {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_millis(200));
-            }
-            done => return done,
-        }
-    }
 }

@@ -344,3 +344,74 @@ async fn what_is_not_built_is_named() {
         assert!(reply.error().contains(part), "{}", reply.error());
     }
 }
+
+#[tokio::test]
+async fn long_lists_are_streamed_within_a_small_account() {
+    let mut options = crate::harness::options();
+    options.response_bytes = 1 << 20;
+    let server = Server::new(options);
+    server
+        .call(
+            "PUT",
+            "/collections/c",
+            r#"{"vectors":{"size":2,"distance":"Dot"}}"#,
+        )
+        .await
+        .result();
+    let text = "x".repeat(2_000);
+    let n = 1_500;
+    for first in (0..n).step_by(500) {
+        let points: Vec<Value> = (first..first + 500)
+            .map(|i| json!({ "id": i, "vector": [i, 1], "payload": { "a": i, "text": text } }))
+            .collect();
+        server
+            .call(
+                "PUT",
+                "/collections/c/points",
+                &json!({ "points": points }).to_string(),
+            )
+            .await
+            .result();
+    }
+    // Three megabytes of payload through an account of one.
+    let all: Vec<Value> = (0..n).map(|i| json!(i)).collect();
+    let down: Vec<Value> = (0..n).rev().map(|i| json!(i)).collect();
+    let scroll = json!({ "limit": 5_000, "with_vector": true }).to_string();
+    let page = server
+        .call("POST", "/collections/c/points/scroll", &scroll)
+        .await
+        .result();
+    assert_eq!(
+        (ids(&page["points"]), &page["next_page_offset"]),
+        (all.clone(), &Value::Null)
+    );
+    assert_eq!(page["points"][7]["payload"], json!({ "a": 7, "text": text }));
+    assert_eq!(page["points"][1_499]["vector"], json!([1499.0, 1.0]));
+    let query = json!({ "query": [1, 0], "limit": 5_000, "with_payload": true }).to_string();
+    let found = server
+        .call("POST", "/collections/c/points/query", &query)
+        .await
+        .result();
+    assert_eq!(ids(&found["points"]), down);
+    assert_eq!(
+        (&found["points"][3]["payload"]["a"], &found["points"][3]["score"]),
+        (&json!(1496), &json!(1496.0))
+    );
+    let bare = json!({ "query": [1, 0], "limit": 5_000 }).to_string();
+    let found = server
+        .call("POST", "/collections/c/points/query", &bare)
+        .await
+        .result();
+    assert_eq!(
+        (ids(&found["points"]), found["points"][0].get("payload")),
+        (down, None)
+    );
+    let retrieve = json!({ "ids": all }).to_string();
+    let records = server
+        .call("POST", "/collections/c/points", &retrieve)
+        .await
+        .result();
+    assert_eq!(ids(&records), all);
+    assert_eq!(server.held("responses"), 0);
+    assert_eq!(server.held("requests"), 0);
+}
