@@ -31,7 +31,7 @@ pub fn check(file: &TextFile, members: &[Member], findings: &mut Vec<Finding>) {
     if lines > LINES_MAX {
         report(0, format!("{lines} lines; {LINES_MAX} is the most for a file"));
     }
-    if !has_header(&file.text) {
+    if !is_test(&file.path) && !has_header(&file.text) {
         report(1, "it does not begin with //! and what the file is".to_string());
     }
     let code = code_only(&file.text);
@@ -84,9 +84,9 @@ fn lines_with<'a>(code: &'a str, text: &'a str) -> impl Iterator<Item = usize> +
         .map(|(at, _)| at + 1)
 }
 
-/// Integration tests, benches and fuzz targets.
+/// Integration tests, benches, fuzz targets, and unit tests in a file of their own.
 fn is_test(path: &str) -> bool {
-    ["/tests/", "/benches/", "/fuzz_targets/"]
+    ["/tests/", "/benches/", "/fuzz_targets/", "_tests.rs"]
         .iter()
         .any(|part| path.contains(part))
 }
