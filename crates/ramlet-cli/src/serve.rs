@@ -1,5 +1,6 @@
 //! `ramlet serve`: the budget, the storage, the engine, the server, in this order, and down again.
 
+use std::io::IsTerminal;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
