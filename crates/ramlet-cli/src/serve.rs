@@ -42,6 +42,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         ledger: Ledger::new(budget.ledger_limit()),
         budget,
         seed: seed(),
+        log_file_bytes: None,
     };
     let engine = Engine::open(storage, options).with_context(|| format!("opening {}", path.display()))?;
     println!(

@@ -14,7 +14,7 @@ use crate::{Allowed, Query, TopK};
 /// Rows listed at a time when only some are allowed: 16 KiB of numbers.
 pub(crate) const LISTED_ROWS: usize = 4096;
 
-/// A block read alone costs about as much as this many read in sequence.
+/// A block read alone is taken to cost as much as this many read in sequence (an estimate, not measured per disk).
 pub(crate) const ALONE_COST: u64 = 4;
 
 /// Rows in the order of their numbers, as they were written.

@@ -273,7 +273,7 @@ impl Collection {
         jobs::flush(&self.core)?;
         {
             let mut writer = self.core.writer();
-            if writer.active.is_empty() {
+            if writer.active.is_empty() && writer.applied_lsn == writer.manifest.applied_lsn {
                 return Ok(());
             }
             if writer.frozen.is_none() {

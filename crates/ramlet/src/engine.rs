@@ -13,7 +13,7 @@ use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::groups::Turn;
-use crate::limits::SEARCH_QUEUE_MAX;
+use crate::limits::{LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::lookup::Lookup;
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
@@ -38,6 +38,8 @@ pub struct EngineOptions {
     pub ledger: Arc<Ledger>,
     /// New at each start: log files get their salts from it.
     pub seed: u64,
+    /// Length of log files: disk that even an empty collection takes. `None`: half of the write buffers, 8 MiB at most.
+    pub log_file_bytes: Option<u64>,
 }
 
 /// One step of an alias change; a list is applied all at once or not at all.
@@ -143,7 +145,9 @@ impl Engine {
             threads: budget.search_threads.max(1),
             _held: scratch,
         };
-        let shared = Arc::new(Shared::new(arena, options.seed));
+        let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
+        let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
+        let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes));
         let catalog = match newest_catalog(storage.as_ref())? {
             Some(catalog) => catalog,
             None => first_catalog(storage.as_ref())?,

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod change;
+mod check;
 mod collection;
 mod core;
 mod deletes;
@@ -30,6 +31,7 @@ mod types;
 mod view;
 mod writer;
 
+pub use check::{CheckReport, Checked, check};
 pub use collection::{Collection, CollectionInfo, CollectionStatus, Completion, ComponentMemory};
 pub use engine::{AliasOp, Engine, EngineOptions, SlotJob};
 pub use error::{Error, ErrorKind, Result};

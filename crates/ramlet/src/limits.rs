@@ -14,8 +14,8 @@ pub const FIELD_INDEXES_MAX: usize = 256;
 pub const QUEUE_OPS_MAX: usize = 4_096;
 /// Searches that wait for a slot.
 pub const SEARCH_QUEUE_MAX: usize = 1_024;
-/// Length of a log file; one larger group gets a file of its own size.
-pub const LOG_FILE_BYTES: u64 = 8 << 20;
+/// Least and most of a log file's length; a group larger than that gets a file of its own size.
+pub const LOG_FILE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
 /// Log bytes of one collection after which its buffer is flushed even when it isn't full.
 pub const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Chunk of a write buffer's arena.

@@ -10,7 +10,6 @@ use ramlet_format::log::{self, Decoded, Later, LogHeader, Stop, Tail};
 use ramlet_io::{LogFile, PAGE, Storage};
 
 use crate::error::{Error, Result};
-use crate::limits::LOG_FILE_BYTES;
 
 const PREFIX: &str = "log-";
 const KIND_GROUP: u8 = 1;
@@ -36,6 +35,16 @@ pub struct Log {
     /// Files of standard length to take again.
     spare: Vec<String>,
     record: Vec<u8>,
+    setup: LogSetup,
+}
+
+/// What new log files are made with.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSetup {
+    /// Length of a file; one larger group gets a file of its own size.
+    pub file_bytes: u64,
+    /// Of the first file created.
+    pub salt: u64,
 }
 
 fn file_name(first_lsn: u64) -> String {
@@ -56,9 +65,10 @@ pub fn is_log_name(name: &str) -> bool {
 
 impl Log {
     /// A new log whose first group will be `first_lsn`.
-    pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, salt: u64) -> Result<Log> {
+    pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, setup: LogSetup) -> Result<Log> {
+        let salt = setup.salt;
         let name = file_name(first_lsn);
-        let mut file = storage.create_log(&name, LOG_FILE_BYTES)?;
+        let mut file = storage.create_log(&name, setup.file_bytes)?;
         start_file(file.as_mut(), salt, first_lsn)?;
         storage.sync_dir()?;
         Ok(Log {
@@ -71,6 +81,7 @@ impl Log {
             closed: Vec::new(),
             spare: Vec::new(),
             record: Vec::new(),
+            setup,
         })
     }
 
@@ -79,77 +90,36 @@ impl Log {
     pub fn open(
         storage: Arc<dyn Storage>,
         applied_lsn: u64,
-        salt: u64,
+        setup: LogSetup,
         group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Log> {
-        let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
-        names.sort_unstable();
         storage.sync_dir()?;
-        let mut closed: Vec<Closed> = Vec::new();
-        let mut spare = Vec::new();
-        let mut tail: Option<(Box<dyn LogFile>, Closed, u64, u64)> = None;
-        let mut last_lsn = applied_lsn;
-        for name in names {
-            let mut file = storage.open_log(&name)?;
-            file.sync()?;
-            let first = first_lsn_of(&name).unwrap_or_default();
-            let Some(header) = read_header(file.as_ref(), &name)?.filter(|h| h.first_lsn == first) else {
-                // Its header was never synced: nothing in it was acknowledged.
-                spare.push(name);
-                continue;
-            };
-            if first > last_lsn + 1 {
-                let why = format!(
-                    "{name}: log starts at group {first}, group {} is missing",
-                    last_lsn + 1
-                );
-                return Err(Error::corrupt(why));
-            }
-            let scan = Scan {
-                file: file.as_ref(),
-                name: &name,
-                salt: header.salt,
-                first,
-            };
-            let (end, last) = scan.replay(applied_lsn, &mut last_lsn, group)?;
-            if let Some((_, before, _, _)) = tail.take() {
-                closed.push(before);
-            }
-            let bytes = file.len();
-            tail = Some((
-                file,
-                Closed {
-                    name,
-                    last_lsn: last,
-                    bytes,
-                },
-                end,
-                header.salt,
-            ));
+        let Scanned { tail, closed, unused, last_lsn } = scan(storage.as_ref(), applied_lsn, true, group)?;
+        for name in unused {
+            storage.remove(&name)?;
         }
-        let Some((mut file, current, offset, file_salt)) = tail else {
-            for name in spare {
-                storage.remove(&name)?;
-            }
-            return Log::create(storage, applied_lsn + 1, salt);
+        let Some(Tailing { mut file, salt, offset, summary }) = tail else {
+            return Log::create(storage, applied_lsn + 1, setup);
         };
         clear_tail(file.as_mut(), offset)?;
-        let mut log = Log {
-            storage,
-            file,
-            name: current.name,
-            salt: file_salt,
-            offset,
-            last_lsn,
-            closed,
-            spare: Vec::new(),
-            record: Vec::new(),
-        };
-        for name in spare {
-            log.storage.remove(&name)?;
+        let (name, record) = (summary.name, Vec::new());
+        let mut log = Log { storage, file, name, salt, offset, last_lsn, closed, spare: Vec::new(), record, setup };
+        if summary.last_lsn != last_lsn {
+            // Its groups end before what the segments hold: the next one starts a file of its own.
+            log.rotate(last_lsn + 1, 0, setup.salt)?;
         }
         log.release(applied_lsn)?;
         Ok(log)
+    }
+
+    /// Reads all groups without changing anything; how many there are after `applied_lsn`.
+    pub fn verify(storage: &dyn Storage, applied_lsn: u64) -> Result<u64> {
+        let mut groups = 0;
+        scan(storage, applied_lsn, false, &mut |_, payload| {
+            groups += 1;
+            crate::change::for_each(payload, |_, _| Ok(()))
+        })?;
+        Ok(groups)
     }
 
     pub fn last_lsn(&self) -> u64 {
@@ -193,7 +163,7 @@ impl Log {
         let (done, keep): (Vec<_>, Vec<_>) = self.closed.drain(..).partition(|c| c.last_lsn <= applied_lsn);
         self.closed = keep;
         for file in done {
-            if file.bytes == LOG_FILE_BYTES && self.spare.len() < 2 {
+            if file.bytes == self.setup.file_bytes && self.spare.len() < 2 {
                 self.spare.push(file.name);
             } else {
                 self.storage.remove(&file.name)?;
@@ -215,14 +185,14 @@ impl Log {
         let name = file_name(first_lsn);
         let needed = PAGE as u64 + record_bytes;
         let mut file = match self.spare.pop() {
-            Some(old) if needed <= LOG_FILE_BYTES => {
+            Some(old) if needed <= self.setup.file_bytes => {
                 self.storage.rename(&old, &name)?;
                 self.storage.open_log(&name)?
             }
             other => {
                 self.spare.extend(other);
                 self.storage
-                    .create_log(&name, needed.next_multiple_of(PAGE as u64).max(LOG_FILE_BYTES))?
+                    .create_log(&name, needed.next_multiple_of(PAGE as u64).max(self.setup.file_bytes))?
             }
         };
         start_file(file.as_mut(), salt, first_lsn)?;
@@ -244,16 +214,38 @@ fn start_file(file: &mut dyn LogFile, salt: u64, first_lsn: u64) -> Result<()> {
     Ok(file.sync()?)
 }
 
-/// `None`: zeros, a file whose header was never written.
+/// `None`: a file whose header was never written whole, so that nothing in it was acknowledged.
 fn read_header(file: &dyn LogFile, name: &str) -> Result<Option<LogHeader>> {
-    let mut page = vec![0; PAGE];
-    file.read_at(&mut page, 0)?;
-    if page.iter().all(|&b| b == 0) {
+    if file.len() < PAGE as u64 {
         return Ok(None);
     }
-    LogHeader::decode(&page)
-        .map(Some)
-        .map_err(|e| Error::corrupt(format!("{name}: log header: {e}")))
+    let mut page = vec![0; PAGE];
+    file.read_at(&mut page, 0)?;
+    match LogHeader::decode(&page) {
+        Ok(header) => Ok(Some(header)),
+        Err(e) if has_first_record(file, name)? => Err(Error::corrupt(format!("{name}: {e}"))),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the group that the file is named by stands at its start: then the header was once whole and is damaged.
+fn has_first_record(file: &dyn LogFile, name: &str) -> Result<bool> {
+    let mut window = Window { file, start: PAGE as u64, bytes: Vec::new() };
+    if !window.fill(log::HEADER_BYTES)? {
+        return Ok(false);
+    }
+    let salt = u64::from_le_bytes(window.bytes[8..16].try_into().expect("8 bytes"));
+    loop {
+        match log::decode(&window.bytes, salt) {
+            Decoded::Record(record) => return Ok(Some(record.lsn) == first_lsn_of(name)),
+            Decoded::NeedMore(needed) if needed > window.bytes.len() => {
+                if !window.fill(needed)? {
+                    return Ok(false);
+                }
+            }
+            Decoded::NeedMore(_) | Decoded::Invalid => return Ok(false),
+        }
+    }
 }
 
 /// Makes an end of the log out of a torn group. Clearing its header is enough: what lies behind is no record of its own.
@@ -266,6 +258,55 @@ fn clear_tail(file: &mut dyn LogFile, offset: u64) -> Result<()> {
         file.sync()?;
     }
     Ok(())
+}
+
+/// The last file of a log: groups go on at `offset`.
+struct Tailing {
+    file: Box<dyn LogFile>,
+    salt: u64,
+    offset: u64,
+    summary: Closed,
+}
+
+/// What a pass over all files found.
+struct Scanned {
+    tail: Option<Tailing>,
+    closed: Vec<Closed>,
+    /// Files whose header was never synced: nothing in them was acknowledged.
+    unused: Vec<String>,
+    last_lsn: u64,
+}
+
+fn scan(
+    storage: &dyn Storage,
+    applied_lsn: u64,
+    sync: bool,
+    group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<Scanned> {
+    let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
+    names.sort_unstable();
+    let mut found = Scanned { tail: None, closed: Vec::new(), unused: Vec::new(), last_lsn: applied_lsn };
+    for name in names {
+        let mut file = storage.open_log(&name)?;
+        if sync {
+            file.sync()?;
+        }
+        let first = first_lsn_of(&name).unwrap_or_default();
+        let Some(header) = read_header(file.as_ref(), &name)?.filter(|h| h.first_lsn == first) else {
+            found.unused.push(name);
+            continue;
+        };
+        if first > found.last_lsn + 1 {
+            let missing = found.last_lsn + 1;
+            return Err(Error::corrupt(format!("{name}: log starts at group {first}, group {missing} is missing")));
+        }
+        let scan = Scan { file: file.as_ref(), name: &name, salt: header.salt, first };
+        let (offset, last_lsn) = scan.replay(applied_lsn, &mut found.last_lsn, group)?;
+        found.closed.extend(found.tail.take().map(|t| t.summary));
+        let summary = Closed { name, last_lsn, bytes: file.len() };
+        found.tail = Some(Tailing { file, salt: header.salt, offset, summary });
+    }
+    Ok(found)
 }
 
 /// One pass over a file's records.

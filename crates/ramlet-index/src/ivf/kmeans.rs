@@ -4,7 +4,7 @@ use super::centroids::Centroids;
 use super::random::Random;
 use super::sample::Points;
 
-/// Rounds of assignment; the gain of later ones is below the noise of the sample.
+/// Rounds of assignment: a fixed number, so that the time of a build can be told beforehand.
 const ROUNDS: usize = 8;
 
 /// At most `k` (at least 1) centroids of the points `members` (at least 1), which are put in another order.

@@ -32,6 +32,9 @@ pub struct Ivf {
     recall: f32,
 }
 
+/// The clusters visited hold at least so many times the rows that are wanted.
+const ROOM: f64 = 2.0;
+
 /// How a search goes about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
@@ -90,6 +93,9 @@ impl Ivf {
     /// Clusters that a search visits at least for its `wanted` nearest, at this effort.
     pub fn probes(&self, wanted: f64, effort: Option<u32>) -> u32 {
         let calibrated = self.meta.calibration.probes(self.recall, wanted, self.clusters());
+        // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
+        let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
+        let calibrated = calibrated.max((ROOM * clusters_of_wanted).ceil() as u32);
         let effort = u64::from(effort.unwrap_or(EFFORT_DEFAULT));
         let probes = (u64::from(calibrated) * effort).div_ceil(u64::from(EFFORT_DEFAULT));
         (probes.min(u64::from(self.clusters())) as u32).max(1)

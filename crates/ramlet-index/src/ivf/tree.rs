@@ -12,7 +12,7 @@ use super::sample::Points;
 const ONE_LEVEL_MAX: usize = 256;
 
 /// Share of the cells (one in this many) whose leaves a row is compared with, and the fewest cells.
-/// On 100-d word vectors, the leaf so found is the nearest of all for more than nine rows in ten.
+/// A row may miss its nearest leaf this way; the calibration is measured on the leaves that rows really got.
 const CELLS_SHARE: usize = 8;
 const CELLS_MIN: usize = 4;
 

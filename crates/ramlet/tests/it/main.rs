@@ -1,5 +1,7 @@
 //! Tests of the engine from outside.
 
+mod check;
+mod crash;
 mod filter_cases;
 mod filter_index;
 mod filter_limits;

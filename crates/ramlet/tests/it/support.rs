@@ -16,6 +16,7 @@ pub fn options(memory: u64) -> EngineOptions {
         budget,
         ledger,
         seed: 42,
+        log_file_bytes: Some(64 << 10),
     }
 }
 

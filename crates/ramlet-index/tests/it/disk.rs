@@ -1,0 +1,88 @@
+//! Directories on the backends under test, and rows files in them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ramlet_format::footer::Footer;
+use ramlet_format::rows::{RowsMeta, RowsWriter};
+use ramlet_format::{PAGE, block};
+use ramlet_index::RowsFile;
+use ramlet_io::{BlockFile, IoContext, PreadStorage, RamStorage, Storage};
+use ramlet_memory::AnonBuf;
+
+pub const SEED: u64 = 7;
+
+/// A directory that goes away with its last user.
+pub struct Disk {
+    pub storage: Arc<dyn Storage>,
+    path: Option<PathBuf>,
+}
+
+impl Disk {
+    pub fn ram() -> Disk {
+        Disk {
+            storage: Arc::new(RamStorage::new(None)),
+            path: None,
+        }
+    }
+
+    pub fn files() -> Disk {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("ramlet-index-{}-{number}", std::process::id()));
+        Disk {
+            storage: PreadStorage::open(&path).expect("a temporary directory"),
+            path: Some(path),
+        }
+    }
+
+    pub fn all() -> [Disk; 2] {
+        [Disk::ram(), Disk::files()]
+    }
+
+    pub fn io(&self) -> IoContext {
+        IoContext::for_storage(&*self.storage, 64).expect("a reader")
+    }
+
+    pub fn write_rows(&self, name: &str, row_bytes: usize, rows: &[u8]) -> RowsFile {
+        let mut writer = RowsWriter::new(SEED, row_bytes as u32);
+        let mut out = Vec::new();
+        rows.chunks_exact(row_bytes)
+            .for_each(|row| writer.push(row, &mut out));
+        writer.finish(&mut out);
+        let mut file = self.storage.create(name).expect("a new file");
+        file.append(&out).expect("writing");
+        file.sync().expect("syncing");
+        self.open_rows(name)
+    }
+
+    pub fn open_rows(&self, name: &str) -> RowsFile {
+        let file = BlockFile::new(
+            self.storage.open(name).expect("a file"),
+            SEED,
+            block::verify,
+            None,
+        );
+        let last = file.pages() - 1;
+        let mut buf = AnonBuf::new(PAGE);
+        let page = file.read(&mut self.io(), last, 1, &mut buf).expect("a footer");
+        let meta = RowsMeta::open(&Footer::parse(page, SEED, last).expect("a footer")).expect("rows");
+        RowsFile::new(Arc::new(file), meta).expect("few rows")
+    }
+
+    pub fn read_all(&self, name: &str) -> AnonBuf {
+        let file = self.storage.open(name).expect("a file");
+        let mut buf = AnonBuf::new(file.len() as usize);
+        file.read_at(&mut buf, 0).expect("reading");
+        buf
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}

@@ -1,0 +1,504 @@
+use std::collections::BTreeSet;
+
+use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::{
+    Allowed, Element, IndexError, IndexScratch, Ivf, Metric, Query, Result, RowSource, TopK, VectorIndex,
+    Want, encode_row,
+};
+use ramlet_memory::AnonBuf;
+use roaring::RoaringBitmap;
+
+use crate::counting::peak_bytes;
+use crate::disk::{Disk, SEED};
+use crate::flat::{Multiples, brute_force};
+use crate::random::Random;
+
+const DIMS: usize = 24;
+
+/// Encoded rows; some numbers of the segment have none.
+pub struct Rows {
+    pub metric: Metric,
+    pub element: Element,
+    pub bytes: Vec<u8>,
+    pub has: fn(u32) -> bool,
+}
+
+impl Rows {
+    /// Points around 100 centres, the centres around the origin.
+    pub fn clustered(metric: Metric, element: Element, count: usize, random: &mut Random) -> Rows {
+        let centres: Vec<Vec<f32>> = (0..100)
+            .map(|_| (0..DIMS).map(|_| random.normal()).collect())
+            .collect();
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            let vector = near(&centres[random.below(100) as usize], element, random);
+            encode_row(metric, element, &vector, &mut bytes);
+        }
+        Rows {
+            metric,
+            element,
+            bytes,
+            has: |_| true,
+        }
+    }
+
+    fn row_bytes(&self) -> usize {
+        self.element.row_bytes(DIMS)
+    }
+
+    fn segment_rows(&self) -> u32 {
+        (self.bytes.len() / self.row_bytes()) as u32
+    }
+
+    fn row(&self, row: u32) -> &[u8] {
+        &self.bytes[row as usize * self.row_bytes()..][..self.row_bytes()]
+    }
+
+    /// A query near a random row.
+    pub fn query(&self, random: &mut Random) -> Query {
+        let row = random.below(self.segment_rows());
+        let mut vector = Vec::new();
+        ramlet_index::decode_row(self.element, self.row(row), &mut vector);
+        let scale = if self.element == Element::U8 { 8.0 } else { 0.1 };
+        vector
+            .iter_mut()
+            .for_each(|value| *value += random.normal() * scale);
+        Query::new(self.metric, self.element, &vector)
+    }
+
+    pub fn build(
+        &mut self,
+        disk: &Disk,
+        name: &str,
+        scratch_bytes: usize,
+        threads: usize,
+    ) -> (Ivf, IvfBuilt) {
+        let params = IvfParams {
+            metric: self.metric,
+            element: self.element,
+            dims: DIMS,
+            segment_rows: self.segment_rows(),
+            scratch_bytes,
+            threads,
+            seed: 42,
+            clusters: None,
+        };
+        let built = self.try_build(disk, name, &params).expect("a build");
+        let (rows, positions) = (
+            disk.open_rows(&format!("{name}-rows")),
+            disk.open_rows(&format!("{name}-positions")),
+        );
+        let centroids = disk.read_all(&format!("{name}-centroids"));
+        (
+            Ivf::open(rows, positions, centroids, 0.95).expect("an index"),
+            built,
+        )
+    }
+
+    fn try_build(&mut self, disk: &Disk, name: &str, params: &IvfParams) -> Result<IvfBuilt> {
+        let [mut rows, mut positions, mut centroids] = ["rows", "positions", "centroids"].map(|part| {
+            disk.storage
+                .create(&format!("{name}-{part}"))
+                .expect("a new file")
+        });
+        let mut files = IvfFiles {
+            rows: &mut *rows,
+            rows_seed: SEED,
+            positions: &mut *positions,
+            positions_seed: SEED,
+            centroids: &mut *centroids,
+        };
+        let built = build_ivf(params, self, &*disk.storage, &mut files)?;
+        [rows, positions, centroids]
+            .iter_mut()
+            .for_each(|file| file.sync().expect("syncing"));
+        Ok(built)
+    }
+}
+
+impl RowSource for Rows {
+    fn rows(&self) -> u32 {
+        (0..self.segment_rows()).filter(|row| (self.has)(*row)).count() as u32
+    }
+
+    fn replay(&mut self, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
+        (0..self.segment_rows())
+            .filter(|row| (self.has)(*row))
+            .try_for_each(|row| each(row, self.row(row)))
+    }
+}
+
+fn near(centre: &[f32], element: Element, random: &mut Random) -> Vec<f32> {
+    let vector = centre.iter().map(|value| value + random.normal() * 0.5);
+    match element {
+        Element::U8 => vector.map(|value| value * 40.0 + 128.0).collect(),
+        _ => vector.collect(),
+    }
+}
+
+fn scratch() -> IndexScratch {
+    IndexScratch::new(AnonBuf::new(64 << 10))
+}
+
+/// Share of the true 10 nearest found, over `queries` searches, and rows scored per search.
+fn recall(rows: &Rows, ivf: &Ivf, disk: &Disk, want: &Want, random: &mut Random) -> (f64, u64) {
+    let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
+    let (mut found, mut scored) = (0, 0);
+    const QUERIES: usize = 50;
+    for _ in 0..QUERIES {
+        let query = rows.query(random);
+        top.clear(10);
+        ivf.search(
+            &query,
+            want,
+            &mut Allowed::default(),
+            &mut scratch,
+            &mut io,
+            &mut top,
+        )
+        .expect("a search");
+        scored += scratch.stats.rows_scored;
+        let truth: BTreeSet<u32> = brute_force(&query, &rows.bytes, 10, rows.has)
+            .iter()
+            .map(|hit| hit.row)
+            .collect();
+        found += top.sorted().iter().filter(|hit| truth.contains(&hit.row)).count();
+    }
+    (found as f64 / (10 * QUERIES) as f64, scored / QUERIES as u64)
+}
+
+#[test]
+fn reaches_the_recall_target_and_reads_a_part() {
+    let mut random = Random::new(1);
+    let combinations = [
+        (Metric::Euclid, Element::F32),
+        (Metric::Cosine, Element::F16),
+        (Metric::Cosine, Element::U8),
+        (Metric::Manhattan, Element::F32),
+        (Metric::Dot, Element::F32),
+    ];
+    for ((metric, element), disk) in combinations
+        .into_iter()
+        .zip([Disk::ram(), Disk::files()].iter().cycle())
+    {
+        let mut rows = Rows::clustered(metric, element, 20_000, &mut random);
+        let name = format!("{metric:?}-{element:?}");
+        let (ivf, built) = rows.build(disk, &name, 4 << 20, 2);
+        assert_eq!((built.rows, ivf.rows()), (20_000, 20_000));
+        assert_eq!(built.calibration, *ivf.calibration());
+        assert!(built.clusters > 100, "{built:?}");
+        let (default, scored) = recall(&rows, &ivf, disk, &Want::default(), &mut random);
+        assert!(default >= 0.92, "{name}: recall {default}");
+        assert!(scored < 10_000, "{name}: scored {scored}");
+        let (exact, scored) = recall(
+            &rows,
+            &ivf,
+            disk,
+            &Want {
+                exact: true,
+                effort: None,
+            },
+            &mut random,
+        );
+        assert_eq!((exact, scored), (1.0, 20_000), "{name}");
+        let (low, fewer) = recall(
+            &rows,
+            &ivf,
+            disk,
+            &Want {
+                exact: false,
+                effort: Some(8),
+            },
+            &mut random,
+        );
+        assert!(
+            fewer < scored && low <= default + 0.02,
+            "{name}: effort 8 gives {low} by {fewer}"
+        );
+    }
+}
+
+#[test]
+fn exact_equals_brute_force_with_filters() {
+    let mut random = Random::new(2);
+    for disk in Disk::all() {
+        let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 6000, &mut random);
+        rows.has = |row| !row.is_multiple_of(5);
+        let (ivf, _) = rows.build(&disk, "ivf", 2 << 20, 1);
+        assert_eq!(ivf.rows(), 4800);
+        let deleted: RoaringBitmap = (0..6000).filter(|_| random.below(4) == 0).collect();
+        let (mut io, mut scratch) = (disk.io(), scratch());
+        for one_in in [1, 3, 100, 1000] {
+            let only: RoaringBitmap = (0..6000).filter(|_| random.below(one_in) == 0).collect();
+            let query = rows.query(&mut random);
+            let mut filter = Multiples { of: 2, asked: 0 };
+            let mut allowed = Allowed {
+                deleted: Some(&deleted),
+                only: Some(&only),
+                filter: Some(&mut filter),
+                filter_share: Some(0.5),
+            };
+            let mut top = TopK::new(15);
+            let want = Want {
+                exact: true,
+                effort: None,
+            };
+            ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
+                .expect("a search");
+            let admits = |row: u32| {
+                (rows.has)(row) && !deleted.contains(row) && only.contains(row) && row.is_multiple_of(2)
+            };
+            assert_eq!(
+                top.sorted(),
+                brute_force(&query, &rows.bytes, 15, admits),
+                "one in {one_in}"
+            );
+        }
+    }
+}
+
+#[test]
+fn selective_filters_find_all_there_is() {
+    let mut random = Random::new(3);
+    let disk = Disk::files();
+    let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 20_000, &mut random);
+    let (ivf, _) = rows.build(&disk, "ivf", 4 << 20, 2);
+    let (mut io, mut scratch) = (disk.io(), scratch());
+    // By a bitmap: its rows alone are read.
+    let only: RoaringBitmap = (0..20).map(|i| i * 997).collect();
+    let mut allowed = Allowed {
+        only: Some(&only),
+        ..Allowed::default()
+    };
+    let (query, mut top) = (rows.query(&mut random), TopK::new(10));
+    ivf.search(
+        &query,
+        &Want::default(),
+        &mut allowed,
+        &mut scratch,
+        &mut io,
+        &mut top,
+    )
+    .expect("a search");
+    assert_eq!(
+        top.sorted(),
+        brute_force(&query, &rows.bytes, 10, |row| only.contains(row))
+    );
+    assert_eq!(scratch.stats.rows_scored, 20);
+    // By a filter nobody could estimate: the search goes on until it has k.
+    let mut filter = Multiples { of: 1500, asked: 0 };
+    let mut allowed = Allowed {
+        filter: Some(&mut filter),
+        ..Allowed::default()
+    };
+    top.clear(10);
+    ivf.search(
+        &query,
+        &Want::default(),
+        &mut allowed,
+        &mut scratch,
+        &mut io,
+        &mut top,
+    )
+    .expect("a search");
+    assert_eq!(top.len(), 10);
+    assert!(top.sorted().iter().all(|hit| hit.row.is_multiple_of(1500)));
+}
+
+#[test]
+fn a_small_scratch_builds_the_same_rows() {
+    let mut random = Random::new(4);
+    let disk = Disk::files();
+    let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 30_000, &mut random);
+    rows.has = |row| !row.is_multiple_of(7);
+    let scratch_bytes = 512 << 10;
+    let (peak, (ivf, built)) = peak_bytes(|| rows.build(&disk, "small", scratch_bytes, 1));
+    // The rows are six times as large. (The test's own index is in the figure as well.)
+    assert!(peak < scratch_bytes, "held {peak} bytes");
+    assert!(built.calibration.points.len() > 5);
+    let (mut io, mut scratch) = (disk.io(), scratch());
+    let mut seen = RoaringBitmap::new();
+    ivf.for_each_row(&mut scratch, &mut io, &mut |row, bytes| {
+        assert!(seen.insert(row), "row {row} twice");
+        assert_eq!(bytes, rows.row(row));
+        Ok(())
+    })
+    .expect("a stream");
+    assert_eq!(seen, (0..30_000).filter(|row| (rows.has)(*row)).collect());
+    // Positions lead back to the rows; rows without a vector have none.
+    let mut asked: Vec<u32> = (0..500).map(|_| random.below(30_000)).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let mut read = RoaringBitmap::new();
+    ivf.read_rows(&asked, &mut scratch, &mut io, &mut |row, bytes| {
+        assert_eq!(bytes, rows.row(row));
+        read.insert(row);
+        Ok(())
+    })
+    .expect("reads");
+    assert_eq!(read, asked.into_iter().filter(|row| (rows.has)(*row)).collect());
+    // What was spilled is gone.
+    let left: Vec<String> = disk.storage.list().expect("names");
+    assert!(left.iter().all(|name| !name.starts_with("tmp-")), "{left:?}");
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_the_files() {
+    let mut random = Random::new(5);
+    let disk = Disk::ram();
+    let mut rows = Rows::clustered(Metric::Euclid, Element::F16, 50_000, &mut random);
+    for (name, threads) in [("one", 1), ("three", 3)] {
+        rows.build(&disk, name, 4 << 20, threads);
+    }
+    for part in ["rows", "positions", "centroids"] {
+        let [one, three] = ["one", "three"].map(|name| disk.read_all(&format!("{name}-{part}")));
+        assert!(*one == *three, "{part} differ");
+    }
+}
+
+#[test]
+fn odd_sets_build_and_are_searched() {
+    let mut random = Random::new(6);
+    let disk = Disk::ram();
+    let (mut io, mut scratch) = (disk.io(), scratch());
+    let equal = |count: usize| Rows {
+        metric: Metric::Cosine,
+        element: Element::F32,
+        bytes: [1.0f32; DIMS]
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect::<Vec<u8>>()
+            .repeat(count),
+        has: |_| true,
+    };
+    let mut none = Rows::clustered(Metric::Dot, Element::F32, 40, &mut random);
+    none.has = |_| false;
+    let one = Rows::clustered(Metric::Dot, Element::U8, 1, &mut random);
+    // All rows alike: clusters stay empty or hold everything, more than the buffer holds.
+    for (i, mut rows) in [none, one, equal(9), equal(9000)].into_iter().enumerate() {
+        let (ivf, built) = rows.build(&disk, &format!("odd-{i}"), 1 << 20, 2);
+        let there = RowSource::rows(&rows);
+        assert_eq!(built.rows, there);
+        for want in [
+            Want::default(),
+            Want {
+                exact: true,
+                effort: None,
+            },
+        ] {
+            let (query, mut top) = (rows.query(&mut random), TopK::new(5));
+            ivf.search(
+                &query,
+                &want,
+                &mut Allowed::default(),
+                &mut scratch,
+                &mut io,
+                &mut top,
+            )
+            .expect("a search");
+            assert_eq!(top.len(), 5.min(there as usize), "set {i}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_breaks_its_word_is_refused() {
+    struct Liar(u32);
+    impl RowSource for Liar {
+        fn rows(&self) -> u32 {
+            300
+        }
+        fn replay(&mut self, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
+            self.0 += 1;
+            let count = if self.0 == 1 { 300 } else { 299 };
+            (0..count).try_for_each(|row| each(row, &[1; 4 * DIMS]))
+        }
+    }
+    let disk = Disk::ram();
+    let params = IvfParams {
+        metric: Metric::Dot,
+        element: Element::F32,
+        dims: DIMS,
+        segment_rows: 300,
+        scratch_bytes: 1 << 20,
+        threads: 1,
+        seed: 1,
+        clusters: Some(2),
+    };
+    let mut files: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|name| disk.storage.create(name).expect("a file"))
+        .collect();
+    let [rows, positions, centroids] = &mut files[..] else {
+        panic!("three files")
+    };
+    let mut files = IvfFiles {
+        rows: &mut **rows,
+        rows_seed: SEED,
+        positions: &mut **positions,
+        positions_seed: SEED,
+        centroids: &mut **centroids,
+    };
+    let result = build_ivf(&params, &mut Liar(0), &*disk.storage, &mut files);
+    assert!(matches!(result, Err(IndexError::Mismatch(_))), "{result:?}");
+    let wrong = build_ivf(
+        &IvfParams {
+            dims: DIMS + 1,
+            ..params
+        },
+        &mut Liar(0),
+        &*disk.storage,
+        &mut files,
+    );
+    assert!(matches!(wrong, Err(IndexError::Mismatch(_))), "{wrong:?}");
+}
+
+#[test]
+fn broken_centroids_are_refused() {
+    let mut random = Random::new(7);
+    let disk = Disk::ram();
+    let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 1000, &mut random);
+    rows.build(&disk, "ivf", 1 << 20, 1);
+    let whole = disk.read_all("ivf-centroids");
+    let open = |bytes: &[u8]| {
+        let mut buf = AnonBuf::new(bytes.len());
+        buf.copy_from_slice(bytes);
+        Ivf::open(
+            disk.open_rows("ivf-rows"),
+            disk.open_rows("ivf-positions"),
+            buf,
+            0.95,
+        )
+    };
+    assert!(open(&whole).is_ok());
+    // Any flipped bit fails the envelope; a body that was sealed wrong must fail by its own checks.
+    let body = ramlet_format::envelope::decode(ramlet_format::envelope::EnvelopeKind::Centroids, &whole)
+        .expect("intact");
+    for at in (0..body.len().min(600)).chain([body.len() - 1]) {
+        for value in [0, 1, 0x7f, 0xff] {
+            let mut body = body.to_vec();
+            body[at] = value;
+            for len in [body.len(), body.len() - 1, at] {
+                let sealed = ramlet_format::envelope::encode(
+                    ramlet_format::envelope::EnvelopeKind::Centroids,
+                    &body[..len],
+                );
+                let result = open(&sealed);
+                assert!(
+                    len == body.len() || result.is_err(),
+                    "cut to {len} of {}",
+                    body.len()
+                );
+            }
+        }
+    }
+    assert!(
+        Ivf::open(
+            disk.open_rows("ivf-positions"),
+            disk.open_rows("ivf-rows"),
+            disk.read_all("ivf-centroids"),
+            0.9
+        )
+        .is_err()
+    );
+}

@@ -1,0 +1,65 @@
+//! A warm search allocates nothing.
+
+use ramlet_index::{Allowed, Element, Flat, IndexScratch, Ivf, Metric, TopK, VectorIndex, Want};
+use ramlet_memory::AnonBuf;
+use roaring::RoaringBitmap;
+
+use crate::counting::allocations;
+use crate::disk::Disk;
+use crate::flat::Multiples;
+use crate::ivf::Rows;
+use crate::random::Random;
+
+#[test]
+fn a_warm_search_allocates_nothing() {
+    let mut random = Random::new(1);
+    for disk in Disk::all() {
+        for (metric, element) in [(Metric::Cosine, Element::F32), (Metric::Euclid, Element::U8)] {
+            let mut rows = Rows::clustered(metric, element, 8000, &mut random);
+            let name = format!("{metric:?}");
+            let (ivf, _): (Ivf, _) = rows.build(&disk, &name, 2 << 20, 1);
+            let file = disk.write_rows(&format!("{name}-flat"), element.row_bytes(24), &rows.bytes);
+            let indexes: [&dyn VectorIndex; 2] = [&ivf, &Flat::new(file)];
+            for index in indexes {
+                check(index, &disk, &rows, &mut random);
+            }
+        }
+    }
+}
+
+fn check(index: &dyn VectorIndex, disk: &Disk, rows: &Rows, random: &mut Random) {
+    let sparse: RoaringBitmap = (0..30).map(|i| i * 250).collect();
+    let deleted: RoaringBitmap = (0..8000).step_by(9).collect();
+    let (mut io, mut top) = (disk.io(), TopK::new(10));
+    let mut scratch = IndexScratch::new(AnonBuf::new(64 << 10));
+    let vectors: Vec<Vec<f32>> = (0..12).map(|_| random.vector(24)).collect();
+    let mut query = rows.query(random);
+    let mut search = |vector: &[f32], only: Option<&RoaringBitmap>, exact: bool| {
+        query.prepare(rows.metric, rows.element, vector);
+        top.clear(10);
+        let mut filter = Multiples { of: 2, asked: 0 };
+        let mut allowed = Allowed {
+            deleted: Some(&deleted),
+            only,
+            filter: Some(&mut filter),
+            filter_share: Some(0.5),
+        };
+        let want = Want { exact, effort: None };
+        index
+            .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
+            .expect("a search");
+        assert_eq!(top.sorted().len(), 10);
+    };
+    for (only, exact) in [(None, true), (None, false), (Some(&sparse), false)] {
+        search(&vectors[0], only, exact);
+        search(&vectors[1], only, exact);
+    }
+    let count = allocations(|| {
+        for vector in &vectors {
+            search(vector, None, true);
+            search(vector, None, false);
+            search(vector, Some(&sparse), false);
+        }
+    });
+    assert_eq!(count, 0, "{} on {}", index.kind(), disk.storage.backend());
+}

@@ -1,0 +1,191 @@
+//! Verifying a data directory without opening it for use: every file's checksum, every block's, and that they agree.
+
+use std::sync::Arc;
+
+use ramlet_format::FileCrc;
+use ramlet_format::catalog::{self, Catalog};
+use ramlet_format::manifest::{self, FileEntry, Manifest};
+use ramlet_io::{BlockCache, IoContext, Storage};
+use ramlet_memory::{AnonBuf, Ledger};
+
+use crate::error::{Error, Result};
+use crate::jobs::Settings;
+use crate::log::Log;
+use crate::schema::Schema;
+use crate::segment::{Segment, Shelf, read_deletes};
+use crate::store;
+use crate::types::PointId;
+
+/// Something that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// Collection's directory and file.
+    pub place: String,
+    pub bytes: u64,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+/// All that was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    pub collections: u64,
+    pub files: u64,
+    pub bytes: u64,
+    pub points: u64,
+    /// Groups of changes in the logs that are not in segments yet.
+    pub log_groups: u64,
+    pub problems: u64,
+}
+
+/// Bytes of RAM that a check may take for what segments hold open; their files are streamed.
+const CHECK_MEMORY: u64 = 256 << 20;
+
+/// Verifies everything in a data directory, telling `each` as it goes. Takes the directory's lock: no server may have it.
+pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Result<CheckReport> {
+    let _lock = storage.lock()?;
+    let mut checker = Checker { each, report: CheckReport::default() };
+    let Some(catalog) = newest_catalog(storage.as_ref())? else {
+        checker.say("catalog", 0, Err(Error::corrupt("there is none: this is not a data directory")));
+        return Ok(checker.report);
+    };
+    for entry in &catalog.collections {
+        checker.report.collections += 1;
+        let directory = storage.subdir(&entry.id)?;
+        if let Err(e) = checker.collection(&entry.name, directory) {
+            checker.say(&entry.name, 0, Err(e));
+        }
+    }
+    Ok(checker.report)
+}
+
+fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
+    let numbers = storage.list()?.into_iter().filter_map(|n| catalog::parse_file_name(&n));
+    let Some(number) = numbers.max() else { return Ok(None) };
+    let name = catalog::file_name(number);
+    let file = storage.open(&name)?;
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(&mut bytes, 0)?;
+    Catalog::decode(&bytes).map(Some).map_err(|e| Error::corrupt(format!("{name}: {e}")))
+}
+
+struct Checker<'a> {
+    each: &'a mut dyn FnMut(&Checked),
+    report: CheckReport,
+}
+
+impl Checker<'_> {
+    fn say(&mut self, place: &str, bytes: u64, result: Result<()>) {
+        self.report.files += 1;
+        self.report.bytes += bytes;
+        self.report.problems += u64::from(result.is_err());
+        let problem = result.err().map(|e| e.to_string());
+        (self.each)(&Checked { place: place.to_string(), bytes, problem });
+    }
+
+    fn collection(&mut self, name: &str, storage: Arc<dyn Storage>) -> Result<()> {
+        let manifest = store::newest_manifest(storage.as_ref())?
+            .ok_or_else(|| Error::corrupt("its directory holds no manifest"))?;
+        self.say(&format!("{name}/{}", manifest::file_name(manifest.number)), 0, Ok(()));
+        let settings: Settings =
+            serde_json::from_value(manifest.config.clone()).map_err(|e| Error::corrupt(format!("settings: {e}")))?;
+        let schema = Schema::new(&settings.config, &settings.slots)?;
+        let mut sound = true;
+        for file in manifest.segments.iter().flat_map(|s| s.all_files()) {
+            let result = whole_file(storage.as_ref(), file);
+            sound &= result.is_ok();
+            self.say(&format!("{name}/{}", file.name), file.bytes, result);
+        }
+        if sound {
+            self.segments(name, &manifest, &schema, storage.clone())?;
+        }
+        let log = Log::verify(storage.as_ref(), manifest.applied_lsn);
+        let log = log.map(|groups| self.report.log_groups += groups);
+        self.say(&format!("{name}/log"), 0, log);
+        Ok(())
+    }
+
+    /// Reads every block through the same code as a server, and compares the tables with each other.
+    fn segments(
+        &mut self,
+        name: &str,
+        manifest: &Manifest,
+        schema: &Schema,
+        storage: Arc<dyn Storage>,
+    ) -> Result<()> {
+        let ledger = Ledger::new(CHECK_MEMORY);
+        let mut io = IoContext::for_storage(storage.as_ref(), 16)?;
+        let shelf = Shelf {
+            storage,
+            cache: BlockCache::new(&ledger.consumer("block cache", 0), 0)?,
+            metadata: ledger.consumer("segment metadata", u64::MAX),
+            pinned: ledger.consumer("pinned data", 0),
+        };
+        for entry in &manifest.segments {
+            let result = Segment::open(entry.clone(), &shelf, schema, &mut io).and_then(|segment| {
+                if let Some(deletes) = &entry.deletes {
+                    let gone = read_deletes(&shelf, deletes, entry.rows)?.len();
+                    if gone + u64::from(entry.live) != u64::from(entry.rows) {
+                        let (rows, live) = (entry.rows, entry.live);
+                        return Err(Error::corrupt(format!("{rows} rows, {live} live, {gone} deleted")));
+                    }
+                }
+                agree(&segment, &mut io)
+            });
+            self.report.points += u64::from(entry.live);
+            self.say(&format!("{name}/segment {}", entry.id), 0, result);
+        }
+        Ok(())
+    }
+}
+
+fn whole_file(storage: &dyn Storage, entry: &FileEntry) -> Result<()> {
+    let file = storage.open(&entry.name)?;
+    if file.len() != entry.bytes {
+        let found = file.len();
+        return Err(Error::corrupt(format!("{found} bytes, the manifest says {}", entry.bytes)));
+    }
+    let mut crc = FileCrc::new();
+    let mut buf = AnonBuf::new(1 << 20);
+    let mut at = 0;
+    while at < entry.bytes {
+        let n = buf.len().min((entry.bytes - at) as usize);
+        file.read_at(&mut buf[..n], at)?;
+        crc.update(&buf[..n]);
+        at += n as u64;
+    }
+    match crc.value() == entry.crc {
+        true => Ok(()),
+        false => Err(Error::corrupt(format!("checksum {:08x}, the manifest says {:08x}", crc.value(), entry.crc))),
+    }
+}
+
+/// Every id of the table leads to a row that has this id, and every row has a payload that is JSON.
+fn agree(segment: &Segment, io: &mut IoContext) -> Result<()> {
+    let mut by_row: Vec<Option<PointId>> = vec![None; segment.rows() as usize];
+    segment.for_each_id(io, &mut |row, id, _| {
+        by_row[row as usize] = Some(id);
+        Ok(())
+    })?;
+    let mut buf = AnonBuf::new(ramlet_io::PAGE);
+    let (mut seen, mut wrong) = (0u64, None);
+    segment.ids_from(None, io, &mut buf, &mut |id, row| {
+        seen += 1;
+        if by_row.get(row as usize).copied().flatten() != Some(id) {
+            wrong = Some((id, row));
+        }
+        wrong.is_none()
+    })?;
+    if let Some((id, row)) = wrong {
+        return Err(Error::corrupt(format!("id {id} leads to row {row}, which is another point's")));
+    }
+    if seen != u64::from(segment.rows()) {
+        return Err(Error::corrupt(format!("{seen} ids for {} rows", segment.rows())));
+    }
+    segment.for_each_payload(io, &mut |row, payload| {
+        if payload.is_empty() {
+            return Ok(());
+        }
+        crate::payload::validate(payload, usize::MAX).map_err(|e| Error::corrupt(format!("payload of row {row}: {e}")))
+    })
+}
