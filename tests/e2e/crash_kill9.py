@@ -187,6 +187,10 @@ def run(cycles, memory, seed, directory, say=print, arguments=()):
                 say(f"{cycle + 1} cycles, {figures['acknowledged']:,} operations acknowledged, {len(found)} points, 0 violations")
     finally:
         server.kill()
+    code, said = server.check()
+    if code != 0:
+        violations.append(said)
+        say(f"ramlet check: {said}")
     return {**figures, "violations": len(violations)}
 
 
