@@ -103,6 +103,14 @@ def read_all(server):
     return found, wrong
 
 
+def segments(server):
+    """Segments on disk now: tells that flushes were met."""
+    http = server.http()
+    count = http.get(f"/collections/{NAME}")["result"]["segments_count"]
+    http.close()
+    return count
+
+
 def check(writers, found, wrong):
     """Violations; afterwards the writers know what is there."""
     violations, torn = list(wrong), 0
@@ -137,7 +145,8 @@ def run(cycles, memory, seed, directory, say=print, arguments=()):
     http.call("PUT", f"/collections/{NAME}/index?wait=true", {"field_name": "version", "field_schema": "integer"})
     http.close()
     writers = [Writer(n, seed) for n in range(WRITERS)]
-    figures = {"cycles": 0, "acknowledged": 0, "in_flight_at_kill": 0, "torn": 0, "killed_while_starting": 0, "restart_s_max": 0.0}
+    figures = {"cycles": 0, "acknowledged": 0, "in_flight_at_kill": 0, "torn": 0, "killed_while_starting": 0}
+    figures |= {"segments_max": 0, "restart_s_max": 0.0}
     violations = []
     try:
         for cycle in range(cycles):
@@ -161,6 +170,7 @@ def run(cycles, memory, seed, directory, say=print, arguments=()):
             started = time.monotonic()
             server.start()
             figures["restart_s_max"] = round(max(figures["restart_s_max"], time.monotonic() - started), 3)
+            figures["segments_max"] = max(figures["segments_max"], segments(server))
             found, wrong = read_all(server)
             violations, torn = check(writers, found, wrong)
             violations += [w.error for w in writers if w.error]
@@ -177,6 +187,10 @@ def run(cycles, memory, seed, directory, say=print, arguments=()):
                 say(f"{cycle + 1} cycles, {figures['acknowledged']:,} operations acknowledged, {len(found)} points, 0 violations")
     finally:
         server.kill()
+    code, said = server.check()
+    if code != 0:
+        violations.append(said)
+        say(f"ramlet check: {said}")
     return {**figures, "violations": len(violations)}
 
 

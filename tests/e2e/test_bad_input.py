@@ -147,7 +147,7 @@ def test_a_body_larger_than_the_budget(collection, server):
     import socket
 
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as sock:
-        head = f"PUT {BASE}/points HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {10**12}\r\n\r\n"
+        head = f"PUT {BASE}/points HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {10**12}\r\n\r\n"
         sock.sendall(head.encode())
         answer = sock.recv(65536).decode(errors="replace")
     assert answer.startswith("HTTP/1.1 413"), answer[:300]
@@ -161,7 +161,7 @@ def test_half_a_body(collection, server):
     body = json.dumps(upsert([1, 2, 3, 4]))
     for cut in [1, len(body) // 2, len(body) - 1]:
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as sock:
-            head = f"PUT {BASE}/points HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+            head = f"PUT {BASE}/points HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
             sock.sendall(head.encode() + body[:cut].encode())
     assert collection.result("POST", f"{BASE}/points", {"ids": [2]}) == []
 

@@ -106,6 +106,11 @@ class Server:
             self.stop()
         return self.start()
 
+    def check(self):
+        """`ramlet check` on the data, which no server may have open: (exit code, what it says)."""
+        done = subprocess.run([str(binary()), "check", str(self.data)], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
     def rss(self):
         """(resident bytes, most resident bytes ever)."""
         fields = {}

@@ -20,6 +20,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5) or documents (.jsonl, .jsonl.gz)
     Import(ImportArgs),
+    /// Verify every checksum of a data directory that no server has open
+    Check(CheckArgs),
 }
 
 #[derive(Debug, Args)]
@@ -104,6 +106,12 @@ pub struct ImportArgs {
     /// Wait until the collection is green: flushed, indexed and merged
     #[arg(long)]
     pub wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The data directory
+    pub dir: PathBuf,
 }
 
 /// Distances by the API's names.

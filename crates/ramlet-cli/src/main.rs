@@ -1,6 +1,7 @@
 //! The `ramlet` binary.
 
 mod args;
+mod check;
 mod import;
 mod serve;
 mod settings;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
+        Command::Check(args) => check::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

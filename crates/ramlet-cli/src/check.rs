@@ -1,0 +1,49 @@
+//! `ramlet check DIR`: every checksum of a data directory, and that its files agree.
+
+use std::io::{IsTerminal, stderr};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{HumanBytes, ProgressBar};
+use ramlet_io::Backend;
+
+use crate::args::CheckArgs;
+
+/// Verifies a directory; fails when anything in it is wrong.
+pub fn run(args: &CheckArgs) -> Result<()> {
+    let dir = args.dir.display();
+    if !args.dir.is_dir() {
+        bail!("{dir} is no directory");
+    }
+    // Buffered reads: each file is read once, from its beginning to its end.
+    let (storage, _) =
+        ramlet_io::open_best(&args.dir, Backend::Pread).with_context(|| format!("opening {dir}"))?;
+    let bar = if stderr().is_terminal() {
+        ProgressBar::new_spinner()
+    } else {
+        ProgressBar::hidden()
+    };
+    let mut bytes = 0;
+    let report = ramlet::check(&storage, &mut |checked| {
+        bytes += checked.bytes;
+        bar.set_message(format!("{} verified", HumanBytes(bytes)));
+        bar.tick();
+        if let Some(problem) = &checked.problem {
+            bar.suspend(|| println!("{}: {problem}", checked.place));
+        }
+    })
+    .with_context(|| format!("checking {dir}"))?;
+    bar.finish_and_clear();
+    println!(
+        "{dir}: {} collections, {} files, {}, {} points, {} groups of changes in the logs, {} problems",
+        report.collections,
+        report.files,
+        HumanBytes(report.bytes),
+        report.points,
+        report.log_groups,
+        report.problems
+    );
+    if report.problems > 0 {
+        bail!("{} of {} files are damaged", report.problems, report.files);
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+"""`ramlet check`, and what a damaged file does: it is told, and never served."""
+
+import random
+
+import pytest
+
+from harness.http import Answer
+
+DIM, POINTS = 32, 20_000
+
+
+@pytest.fixture
+def filled(own_server):
+    """A server with points in segments, in the log, and deleted."""
+    http, rng = own_server.http(), random.Random(3)
+    http.call("PUT", "/collections/c", {"vectors": {"size": DIM, "distance": "Dot"}})
+    http.call("PUT", "/collections/c/index?wait=true", {"field_name": "n", "field_schema": "integer"})
+    for start in range(0, POINTS, 500):
+        points = [{"id": i, "vector": list(rng.randbytes(DIM)), "payload": {"n": i, "t": "x" * 500}} for i in range(start, start + 500)]
+        http.call("PUT", "/collections/c/points?wait=false", {"points": points})
+    http.call("POST", "/collections/c/points/delete?wait=true", {"points": list(range(0, POINTS, 7))})
+    http.close()
+    return own_server
+
+
+def segment_files(server, least=8192):
+    """Files of segments: not logs, which are read at the start and may end in a torn record."""
+    files = [f for f in server.data.rglob("*") if f.is_file() and f.stat().st_size >= least]
+    return sorted(f for f in files if not f.name.startswith("log") and f.name != "ballast")
+
+
+def flip(path, at):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def test_a_sound_directory(filled):
+    code, said = filled.check()
+    assert code != 0 and "lock" in said.lower() or "in use" in said.lower(), f"a server has it open: {said}"
+    filled.stop()
+    code, said = filled.check()
+    assert code == 0 and "0 problems" in said, said
+    filled.start()
+    filled.kill()
+    code, said = filled.check()
+    assert code == 0 and "0 problems" in said, said
+
+
+def test_no_directory(own_server):
+    own_server.stop()
+    own_server.data = own_server.data.parent / "nothing"
+    code, said = own_server.check()
+    assert code != 0 and "no directory" in said, said
+    assert not own_server.data.exists()
+
+
+def test_damage_is_found_and_never_served(filled):
+    """One bit flipped in the middle of a file: `check` names the file, and no answer differs from the one before."""
+    http = filled.http()
+    requests = [("query", {"query": [n] * DIM, "limit": 20, "with_payload": True, "params": {"exact": True}}) for n in (1, 77)]
+    requests += [("scroll", {"limit": POINTS, "with_vector": True}), ("count", {"filter": {"must": [{"key": "n", "range": {"lt": 5000}}]}})]
+
+    def answers():
+        got = []
+        for kind, body in requests:
+            try:
+                got.append(http.result("POST", f"/collections/c/points/{kind}", body))
+            except Answer as answer:
+                assert answer.status >= 500, answer
+                got.append(None)
+        return got
+
+    sound = answers()
+    assert None not in sound
+    files, rng, told = segment_files(filled), random.Random(4), 0
+    assert files, "the points are in no segment yet"
+    for path in rng.sample(files, min(6, len(files))):
+        filled.stop()
+        at = rng.randrange(path.stat().st_size)
+        flip(path, at)
+        code, said = filled.check()
+        assert code != 0 and path.name in said, f"{path.name} byte {at}: {said}"
+        try:
+            filled.start()
+            for before, now in zip(sound, answers()):
+                assert now is None or now == before, f"{path.name} byte {at}: a wrong answer"
+                told += now is None
+        except RuntimeError as refused:
+            assert path.name in str(refused), str(refused)
+            told += 1
+        filled.kill()
+        flip(path, at)
+    assert told, "no damage was met by any request"
+    assert filled.check()[0] == 0
+    filled.start()
