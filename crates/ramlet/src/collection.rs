@@ -105,7 +105,6 @@ impl Collection {
             (writer.config.clone(), busy, writer.stopped.clone())
         };
         let error = stopped.or_else(|| self.core.job_error.lock().expect("never poisoned").clone());
-        let covered: u64 = view.segments.iter().map(|s| u64::from(s.live())).sum();
         let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
         CollectionInfo {
             status: match (&error, busy) {
@@ -117,12 +116,7 @@ impl Collection {
             points_count: view.points(),
             indexed_vectors_count: indexed,
             segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
-            payload_index_points: view
-                .schema
-                .fields
-                .iter()
-                .map(|f| (f.path.clone(), covered))
-                .collect(),
+            payload_index_points: view.schema.fields.iter().map(|f| (f.path.clone(), view.points())).collect(),
             config,
             disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
             last_operation_id: view.operation,
@@ -309,6 +303,9 @@ fn check_payload(id: impl std::fmt::Display, payload: &[u8]) -> Result<()> {
 /// Refuses at once what no state can make right.
 fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
     match op {
+        UpdateOp::Upsert { points, .. } if points.is_empty() => {
+            Err(Error::bad_input("Bad request: Empty update request"))
+        }
         UpdateOp::Upsert { points, .. } => points.iter().try_for_each(|point| {
             check_payload(format_args!("point {}", point.id), &point.payload)?;
             point

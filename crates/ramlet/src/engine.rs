@@ -250,7 +250,11 @@ impl Engine {
                 "search",
                 Box::new(move || {
                     while let Some(job) = queue.next() {
-                        job(&mut scratch);
+                        // A job that panics has told its caller by dropping its end; the slot goes on.
+                        let run = std::panic::AssertUnwindSafe(|| job(&mut scratch));
+                        if std::panic::catch_unwind(run).is_err() {
+                            tracing::error!("a search panicked");
+                        }
                     }
                 }),
             )?);

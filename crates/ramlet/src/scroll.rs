@@ -286,22 +286,20 @@ fn by_value(
             }
         }
     }
+    let mut values = Vec::new();
     for (index, buffer) in view.buffers.iter().enumerate() {
         for number in buffer.live_rows() {
             let row = buffer.buffer.row(number);
-            if filter.is_none_or(|f| f.matches(&row)) {
-                order_values_of(field.kind, &path, row.payload, &mut |value| {
-                    if within(value, order) {
-                        found.push(Ordered {
-                            value,
-                            place: Place::Buffer {
-                                index: index as u32,
-                                row: number,
-                            },
-                        });
-                    }
-                });
+            if filter.is_some_and(|f| !f.matches(&row)) {
+                continue;
             }
+            values.clear();
+            order_values_of(field.kind, &path, row.payload, &mut |value| values.push(value));
+            // As in an index, a value counts once however often the point has it.
+            values.sort_by(|a, b| compare(*a, *b));
+            values.dedup_by(|a, b| compare(*a, *b).is_eq());
+            let place = Place::Buffer { index: index as u32, row: number };
+            found.extend(values.iter().filter(|v| within(**v, order)).map(|&value| Ordered { value, place }));
         }
     }
     found.sort_by(|a, b| {
