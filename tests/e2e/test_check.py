@@ -61,7 +61,8 @@ def test_damage_is_found_and_never_served(filled):
     """One bit flipped in the middle of a file: `check` names the file, and no answer differs from the one before."""
     http = filled.http()
     requests = [("query", {"query": [n] * DIM, "limit": 20, "with_payload": True, "params": {"exact": True}}) for n in (1, 77)]
-    requests += [("scroll", {"limit": POINTS, "with_vector": True}), ("count", {"filter": {"must": [{"key": "n", "range": {"lt": 5000}}]}})]
+    requests += [("scroll", {"limit": 2000, "offset": n, "with_vector": True}) for n in range(0, POINTS, 2000)]
+    requests += [("count", {"filter": {"must": [{"key": "n", "range": {"lt": 5000}}]}})]
 
     def answers():
         got = []

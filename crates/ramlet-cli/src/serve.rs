@@ -22,6 +22,7 @@ const ENGINE_THREADS: usize = 2;
 pub fn run(args: &ServeArgs) -> Result<()> {
     let filter = EnvFilter::try_from_env("RAMLET_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
