@@ -1,3 +1,5 @@
+//! Components: what a file of a segment holds.
+
 use serde::{Deserialize, Serialize};
 
 /// What a file of a segment holds. `slot` is the number of the vector or of the payload index within the collection.

@@ -1,3 +1,5 @@
+//! The checksum of a whole file, taken as it is written.
+
 /// Running crc32c of a whole file, for [`FileEntry::crc`](crate::manifest::FileEntry::crc).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileCrc(u32);

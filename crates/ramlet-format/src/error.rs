@@ -1,3 +1,5 @@
+//! Why bytes were refused.
+
 use std::fmt;
 
 /// Bytes that aren't what they should be, or a value that the format can't hold.

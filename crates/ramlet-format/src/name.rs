@@ -1,3 +1,5 @@
+//! Names of files: which are plain, and those with a number.
+
 use crate::error::{Result, ensure};
 
 /// Whether `name` can be a file or directory of ours and nothing else: 1 to 255 of `A-Z a-z 0-9 . _ -`, not starting with

@@ -1,3 +1,5 @@
+//! The first page of a log file.
+
 use crate::block::{self, PAGE};
 use crate::bytes::{u16_at, u64_at};
 use crate::error::{Result, ensure};

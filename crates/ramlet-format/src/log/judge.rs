@@ -1,3 +1,5 @@
+//! Whether a log that stops ends there, was torn there, or has lost something.
+
 /// Where reading a log stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {

@@ -1,3 +1,5 @@
+//! One record of the log.
+
 use crate::bytes::{u32_at, u64_at};
 use crate::error::{Result, ensure};
 

@@ -1,3 +1,5 @@
+//! One block of records.
+
 use crate::block::{CRC_BYTES, PAGE};
 use crate::bytes::{u16_at, u32_at};
 use crate::error::{FormatError, Result};

@@ -1,3 +1,5 @@
+//! Which block holds a record: the part of a records file that stays in RAM.
+
 use crate::bytes::u32_at;
 use crate::error::{FormatError, Result, ensure};
 use crate::footer::{FileKind, Footer};

@@ -1,3 +1,5 @@
+//! Writes a records file front to back.
+
 use super::RECORD_BYTES_MAX;
 use super::index::ENTRY_BYTES;
 use crate::block::PAGE_CONTENT;

@@ -1,3 +1,5 @@
+//! How rows of one size lie in blocks.
+
 use crate::block::{CRC_BYTES, PAGE};
 
 /// A block may waste this share of its bytes (in percent) if that makes it smaller: small blocks mean small reads.

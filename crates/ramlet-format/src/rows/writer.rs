@@ -1,3 +1,5 @@
+//! Writes a rows file front to back.
+
 use super::{RowsLayout, RowsMeta};
 use crate::footer::{BlockFile, FileKind};
 

@@ -1,3 +1,5 @@
+//! One block of sorted keys, and walking it.
+
 use super::{KEY_BYTES_MAX, RESTART_INTERVAL};
 use crate::block::{PAGE, PAGE_CONTENT};
 use crate::bytes::{take_varint, u16_at};

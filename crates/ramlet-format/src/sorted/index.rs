@@ -1,3 +1,5 @@
+//! Which block may hold a key: the part of a sorted table that stays in RAM.
+
 use super::KEY_BYTES_MAX;
 use crate::bytes::u16_at;
 use crate::error::{FormatError, Result, ensure};

@@ -1,3 +1,5 @@
+//! Writes a sorted table front to back.
+
 use super::{KEY_BYTES_MAX, RESTART_INTERVAL};
 use crate::block::{PAGE, PAGE_CONTENT};
 use crate::bytes::{put_varint, varint_len};
