@@ -116,7 +116,12 @@ impl Collection {
             points_count: view.points(),
             indexed_vectors_count: indexed,
             segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
-            payload_index_points: view.schema.fields.iter().map(|f| (f.path.clone(), view.points())).collect(),
+            payload_index_points: view
+                .schema
+                .fields
+                .iter()
+                .map(|f| (f.path.clone(), view.points()))
+                .collect(),
             config,
             disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
             last_operation_id: view.operation,

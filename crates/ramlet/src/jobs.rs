@@ -9,7 +9,9 @@ use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
-use crate::limits::{IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, MERGE_FANIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN};
+use crate::limits::{
+    IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, MERGE_FANIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
+};
 use crate::schema::{Schema, Slots};
 use crate::segment::{FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build};
 use crate::shared::JobArena;
@@ -245,9 +247,14 @@ pub fn merge_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
 /// where one holds nearly everything.
 pub fn idle_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
     let rows = |view: &SegmentView| u64::from(view.live());
-    let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else { return Vec::new() };
-    let others: Vec<SegmentView> =
-        segments.iter().filter(|view| view.segment.id() != largest.segment.id()).cloned().collect();
+    let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else {
+        return Vec::new();
+    };
+    let others: Vec<SegmentView> = segments
+        .iter()
+        .filter(|view| view.segment.id() != largest.segment.id())
+        .cloned()
+        .collect();
     let small: u64 = others.iter().map(rows).sum();
     if (small as f64) < rows(largest) as f64 * IDLE_MERGE_SHARE {
         return if others.len() > 1 { others } else { Vec::new() };

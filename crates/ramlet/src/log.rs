@@ -94,16 +94,38 @@ impl Log {
         group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Log> {
         storage.sync_dir()?;
-        let Scanned { tail, closed, unused, last_lsn } = scan(storage.as_ref(), applied_lsn, true, group)?;
+        let Scanned {
+            tail,
+            closed,
+            unused,
+            last_lsn,
+        } = scan(storage.as_ref(), applied_lsn, true, group)?;
         for name in unused {
             storage.remove(&name)?;
         }
-        let Some(Tailing { mut file, salt, offset, summary }) = tail else {
+        let Some(Tailing {
+            mut file,
+            salt,
+            offset,
+            summary,
+        }) = tail
+        else {
             return Log::create(storage, applied_lsn + 1, setup);
         };
         clear_tail(file.as_mut(), offset)?;
         let (name, record) = (summary.name, Vec::new());
-        let mut log = Log { storage, file, name, salt, offset, last_lsn, closed, spare: Vec::new(), record, setup };
+        let mut log = Log {
+            storage,
+            file,
+            name,
+            salt,
+            offset,
+            last_lsn,
+            closed,
+            spare: Vec::new(),
+            record,
+            setup,
+        };
         if summary.last_lsn != last_lsn {
             // Its groups end before what the segments hold: the next one starts a file of its own.
             log.rotate(last_lsn + 1, 0, setup.salt)?;
@@ -191,8 +213,10 @@ impl Log {
             }
             other => {
                 self.spare.extend(other);
-                self.storage
-                    .create_log(&name, needed.next_multiple_of(PAGE as u64).max(self.setup.file_bytes))?
+                self.storage.create_log(
+                    &name,
+                    needed.next_multiple_of(PAGE as u64).max(self.setup.file_bytes),
+                )?
             }
         };
         start_file(file.as_mut(), salt, first_lsn)?;
@@ -230,7 +254,11 @@ fn read_header(file: &dyn LogFile, name: &str) -> Result<Option<LogHeader>> {
 
 /// Whether the group that the file is named by stands at its start: then the header was once whole and is damaged.
 fn has_first_record(file: &dyn LogFile, name: &str) -> Result<bool> {
-    let mut window = Window { file, start: PAGE as u64, bytes: Vec::new() };
+    let mut window = Window {
+        file,
+        start: PAGE as u64,
+        bytes: Vec::new(),
+    };
     if !window.fill(log::HEADER_BYTES)? {
         return Ok(false);
     }
@@ -285,7 +313,12 @@ fn scan(
 ) -> Result<Scanned> {
     let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
     names.sort_unstable();
-    let mut found = Scanned { tail: None, closed: Vec::new(), unused: Vec::new(), last_lsn: applied_lsn };
+    let mut found = Scanned {
+        tail: None,
+        closed: Vec::new(),
+        unused: Vec::new(),
+        last_lsn: applied_lsn,
+    };
     for name in names {
         let mut file = storage.open_log(&name)?;
         if sync {
@@ -298,13 +331,29 @@ fn scan(
         };
         if first > found.last_lsn + 1 {
             let missing = found.last_lsn + 1;
-            return Err(Error::corrupt(format!("{name}: log starts at group {first}, group {missing} is missing")));
+            return Err(Error::corrupt(format!(
+                "{name}: log starts at group {first}, group {missing} is missing"
+            )));
         }
-        let scan = Scan { file: file.as_ref(), name: &name, salt: header.salt, first };
+        let scan = Scan {
+            file: file.as_ref(),
+            name: &name,
+            salt: header.salt,
+            first,
+        };
         let (offset, last_lsn) = scan.replay(applied_lsn, &mut found.last_lsn, group)?;
         found.closed.extend(found.tail.take().map(|t| t.summary));
-        let summary = Closed { name, last_lsn, bytes: file.len() };
-        found.tail = Some(Tailing { file, salt: header.salt, offset, summary });
+        let summary = Closed {
+            name,
+            last_lsn,
+            bytes: file.len(),
+        };
+        found.tail = Some(Tailing {
+            file,
+            salt: header.salt,
+            offset,
+            summary,
+        });
     }
     Ok(found)
 }

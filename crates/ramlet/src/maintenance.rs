@@ -34,7 +34,11 @@ fn idle(shared: &Shared) {
 }
 
 fn live(shared: &Shared) -> Vec<Arc<Core>> {
-    shared.live_collections().into_iter().filter(|c| !c.dropped.load(Ordering::Acquire)).collect()
+    shared
+        .live_collections()
+        .into_iter()
+        .filter(|c| !c.dropped.load(Ordering::Acquire))
+        .collect()
 }
 
 /// Does the most urgent thing; false when nothing is due.
@@ -51,7 +55,9 @@ fn step(shared: &Shared) -> bool {
             return true;
         }
     }
-    cores.iter().any(|core| report(core, jobs::merge(core, jobs::merge_candidates)))
+    cores
+        .iter()
+        .any(|core| report(core, jobs::merge(core, jobs::merge_candidates)))
         || cores.iter().any(|core| report(core, jobs::pin(core)))
 }
 

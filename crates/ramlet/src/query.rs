@@ -181,6 +181,12 @@ impl RowFilter for SegmentCheck<'_> {
     }
 }
 
+/// Filters often go with the vectors: what matches lies further from a query than as many rows taken at random.
+const CORRELATION: f32 = 4.0;
+
+/// kB of matching vectors up to which a filtered search looks at all of them (`full_scan_threshold` of the API).
+const FULL_SCAN_KB: f32 = 10_000.0 / CORRELATION;
+
 #[expect(
     clippy::too_many_arguments,
     reason = "one search's parts; a struct would be built for this call alone"
@@ -207,12 +213,25 @@ fn search_segment(
         .map(|id| segment.segment.find(id, io, buf))
         .transpose()?
         .flatten();
-    let filter_share = match filter.filter(|_| recheck) {
-        Some(filter) => matching::share(&view.schema, segment, filter, io, buf)?,
-        None => f32::max(
-            segment.live() as f32 / segment.segment.rows().max(1) as f32,
-            f32::MIN_POSITIVE,
-        ),
+    let live = segment.live() as f32 / segment.segment.rows().max(1) as f32;
+    let approximate = column.index.kind() != "flat" && !want.exact;
+    let filter_share = match filter {
+        Some(filter) if approximate => {
+            let admitted = match recheck {
+                true => matching::share(&view.schema, segment, filter, rows.as_ref(), io, buf)?,
+                false => live,
+            };
+            admitted / CORRELATION
+        }
+        _ => live,
+    };
+    let matching_rows = rows
+        .as_ref()
+        .map_or(u64::from(segment.segment.rows()), |rows| rows.len());
+    let matching_kb = matching_rows as f32 * filter_share * field.row_bytes() as f32 / 1024.0;
+    let want = Want {
+        exact: want.exact || filter.is_some() && matching_kb <= FULL_SCAN_KB,
+        ..*want
     };
     let mut check = SegmentCheck {
         schema: &view.schema,
@@ -226,11 +245,11 @@ fn search_segment(
         deleted: None,
         only: rows.as_ref(),
         filter: Some(&mut check),
-        filter_share: Some(filter_share),
+        filter_share: Some(filter_share.max(f32::MIN_POSITIVE)),
     };
     column
         .index
-        .search(&scratch.query, want, &mut allowed, index, io, &mut scratch.top)
+        .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)
         .map_err(index_error)?;
     stats.add(&index.stats);
     Ok(())

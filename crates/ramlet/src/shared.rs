@@ -76,7 +76,10 @@ impl Shared {
     }
 
     pub fn log_setup(&self) -> LogSetup {
-        LogSetup { file_bytes: self.log_file_bytes, salt: self.salt() }
+        LogSetup {
+            file_bytes: self.log_file_bytes,
+            salt: self.salt(),
+        }
     }
 
     pub fn is_closed(&self) -> bool {
@@ -117,8 +120,10 @@ impl Shared {
     pub fn wait_due(&self, idle: Duration) -> Due {
         let due = self.due.lock().expect("never poisoned");
         let waiting = |due: &mut bool| !*due && !self.is_closed();
-        let (mut due, timeout) =
-            self.due_told.wait_timeout_while(due, idle, waiting).expect("never poisoned");
+        let (mut due, timeout) = self
+            .due_told
+            .wait_timeout_while(due, idle, waiting)
+            .expect("never poisoned");
         if self.is_closed() {
             return Due::Closed;
         }

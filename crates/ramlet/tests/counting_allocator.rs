@@ -39,7 +39,8 @@ static COUNTING: Counting = Counting;
 const DIM: usize = 32;
 
 fn vector(seed: u64) -> Vec<f32> {
-    let number = |i: u64| ((seed * 31 + i).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f32 / 16_777_216.0 - 0.5;
+    let number =
+        |i: u64| ((seed * 31 + i).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f32 / 16_777_216.0 - 0.5;
     (0..DIM as u64).map(number).collect()
 }
 
@@ -48,7 +49,10 @@ fn request(seed: u64, exact: bool) -> SearchRequest {
         query: QueryVector::Vector(vector(seed)),
         using: String::new(),
         filter: None,
-        params: SearchParams { exact, ..SearchParams::default() },
+        params: SearchParams {
+            exact,
+            ..SearchParams::default()
+        },
         limit: 10,
         offset: 0,
         score_threshold: None,
@@ -61,9 +65,23 @@ fn request(seed: u64, exact: bool) -> SearchRequest {
 fn filled(storage: Arc<dyn Storage>, indexed: bool) -> Arc<Engine> {
     let budget = BudgetTable::plan(BudgetRequest::new(64_000_000, 1)).unwrap();
     let ledger = Ledger::new(budget.ledger_limit());
-    let engine = Engine::open(storage, EngineOptions { budget, ledger, seed: 1, log_file_bytes: None }).unwrap();
-    let params =
-        VectorParams { size: DIM, distance: Distance::Cosine, datatype: None, on_disk: Some(true), other: BTreeMap::new() };
+    let engine = Engine::open(
+        storage,
+        EngineOptions {
+            budget,
+            ledger,
+            seed: 1,
+            log_file_bytes: None,
+        },
+    )
+    .unwrap();
+    let params = VectorParams {
+        size: DIM,
+        distance: Distance::Cosine,
+        datatype: None,
+        on_disk: Some(true),
+        other: BTreeMap::new(),
+    };
     let config = CollectionConfig {
         vectors: BTreeMap::from([(String::new(), params)]),
         indexing_threshold: Some(if indexed { 100 } else { 0 }),
@@ -78,13 +96,21 @@ fn filled(storage: Arc<dyn Storage>, indexed: bool) -> Arc<Engine> {
             payload: b"{\"a\":1}".to_vec(),
         };
         let points = (0..2_000).map(point).collect();
-        collection.update(UpdateOp::Upsert { points, filter: None, mode: UpdateMode::Upsert }).unwrap();
+        collection
+            .update(UpdateOp::Upsert {
+                points,
+                filter: None,
+                mode: UpdateMode::Upsert,
+            })
+            .unwrap();
         if part < 2 {
             collection.flush().unwrap();
         }
     }
     let ids = (0..6_000).step_by(7).map(PointId::Num).collect();
-    collection.update(UpdateOp::Delete(PointsSelector::Ids(ids))).unwrap();
+    collection
+        .update(UpdateOp::Delete(PointsSelector::Ids(ids)))
+        .unwrap();
     engine
 }
 
@@ -109,7 +135,12 @@ fn check(storage: Arc<dyn Storage>, indexed: bool, exact: bool) {
         collection.search_into(request, &mut scratch, &mut hits).unwrap();
     }
     let allocated = ALLOCATIONS.with(Cell::get) - before;
-    assert_eq!(allocated, 0, "{name}: {allocated} allocations in {} warm searches", requests.len());
+    assert_eq!(
+        allocated,
+        0,
+        "{name}: {allocated} allocations in {} warm searches",
+        requests.len()
+    );
 }
 
 fn on_all(indexed: bool, exact: bool, tag: &str) {

@@ -199,6 +199,29 @@ impl RecordsFile {
             .map_err(|e| bad(&self.name, e))
     }
 
+    /// The record of `row` and those behind it in its block; one read unless cached.
+    pub fn block_from(
+        &self,
+        row: u32,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(u32, &[u8]),
+    ) -> Result<()> {
+        let Some(at) = self.index.locate(row) else {
+            return Ok(());
+        };
+        let block = RecordsBlock::parse(self.file.read(io, at.page, at.pages, buf)?)
+            .map_err(|e| bad(&self.name, e))?;
+        for (record, number) in block
+            .iter()
+            .zip(at.first_row..)
+            .skip((row - at.first_row) as usize)
+        {
+            each(number, record.map_err(|e| bad(&self.name, e))?);
+        }
+        Ok(())
+    }
+
     /// Every record in order.
     pub fn for_each(&self, io: &mut IoContext, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
         let mut buf = AnonBuf::new(RUN_PAGES as usize * PAGE);

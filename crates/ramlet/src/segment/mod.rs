@@ -200,6 +200,17 @@ impl Segment {
         self.payload.borrow(row, io, buf)
     }
 
+    /// The payload of `row` and of rows behind it that lie in the same block.
+    pub fn payload_block(
+        &self,
+        row: u32,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(u32, &[u8]),
+    ) -> Result<()> {
+        self.payload.block_from(row, io, buf, each)
+    }
+
     /// Appends the encoded vector of a row to `out`; false when it has none.
     pub fn vector_row(
         &self,
