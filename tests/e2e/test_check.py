@@ -1,6 +1,7 @@
 """`ramlet check`, and what a damaged file does: it is told, and never served."""
 
 import random
+from http.client import IncompleteRead
 
 import pytest
 
@@ -71,6 +72,10 @@ def test_damage_is_found_and_never_served(filled):
                 got.append(http.result("POST", f"/collections/c/points/{kind}", body))
             except Answer as answer:
                 assert answer.status >= 500, answer
+                got.append(None)
+            except IncompleteRead:
+                # A long answer is streamed: damage met half-way cuts it off, which no client takes for an answer.
+                http.close()
                 got.append(None)
         return got
 
