@@ -202,31 +202,11 @@ impl Collection {
         let lookup = &mut scratch.lookup;
         let mut records = Vec::with_capacity(ids.len().min(1024));
         for &id in ids {
-            if let Some((view, place)) = self.find(&view, id, lookup)? {
+            if let Some(place) = view.find(id, lookup)? {
                 records.push(scroll::record(&view, id, place, &payload, with_vectors, lookup)?);
             }
         }
         Ok(records)
-    }
-
-    /// Looks an id up. Its newest row may be newer than the view: then in a newer view.
-    fn find(
-        &self,
-        view: &Arc<View>,
-        id: PointId,
-        lookup: &mut crate::lookup::Lookup,
-    ) -> Result<Option<(Arc<View>, crate::view::Place)>> {
-        let mut view = view.clone();
-        loop {
-            if let Some(place) = view.find(id, lookup)? {
-                return Ok(Some((view, place)));
-            }
-            let newer = self.view();
-            if newer.operation == view.operation {
-                return Ok(None);
-            }
-            view = newer;
-        }
     }
 
     pub fn scroll(&self, request: &ScrollRequest, scratch: &mut Scratch) -> Result<ScrollPage> {

@@ -1,6 +1,7 @@
 //! Tests of the engine from outside.
 
 mod check;
+mod concurrent;
 mod crash;
 mod filter_cases;
 mod filter_index;
