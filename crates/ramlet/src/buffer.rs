@@ -103,6 +103,9 @@ fn padded(bytes: usize) -> usize {
 }
 
 impl BufferWriter {
+    /// What a collection takes at least: an active buffer and a spare one, with the chunk tables of their two arenas.
+    pub const EMPTY_PAIR_BYTES: u64 = 4 * 64 * BUFFER_CHUNKS_MAX as u64;
+
     pub fn new(schema: Arc<Schema>, consumer: &Consumer) -> Result<BufferWriter, OverBudget> {
         let chunk = usize::try_from(consumer.cap() / 128).unwrap_or(usize::MAX);
         let chunk = chunk.clamp(BUFFER_CHUNK_BYTES, 64 * BUFFER_CHUNK_BYTES);
@@ -174,7 +177,9 @@ impl BufferWriter {
     }
 
     pub fn contains(&self, id: PointId) -> bool {
-        self.buffer.newest(id).is_some_and(|row| !self.deletes.contains(row))
+        self.buffer
+            .newest(id)
+            .is_some_and(|row| !self.deletes.contains(row))
     }
 
     pub fn view(&self) -> BufferView {

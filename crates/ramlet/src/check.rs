@@ -44,9 +44,16 @@ const CHECK_MEMORY: u64 = 256 << 20;
 /// Verifies everything in a data directory, telling `each` as it goes. Takes the directory's lock: no server may have it.
 pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Result<CheckReport> {
     let _lock = storage.lock()?;
-    let mut checker = Checker { each, report: CheckReport::default() };
+    let mut checker = Checker {
+        each,
+        report: CheckReport::default(),
+    };
     let Some(catalog) = newest_catalog(storage.as_ref())? else {
-        checker.say("catalog", 0, Err(Error::corrupt("there is none: this is not a data directory")));
+        checker.say(
+            "catalog",
+            0,
+            Err(Error::corrupt("there is none: this is not a data directory")),
+        );
         return Ok(checker.report);
     };
     for entry in &catalog.collections {
@@ -60,13 +67,20 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
 }
 
 fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
-    let numbers = storage.list()?.into_iter().filter_map(|n| catalog::parse_file_name(&n));
-    let Some(number) = numbers.max() else { return Ok(None) };
+    let numbers = storage
+        .list()?
+        .into_iter()
+        .filter_map(|n| catalog::parse_file_name(&n));
+    let Some(number) = numbers.max() else {
+        return Ok(None);
+    };
     let name = catalog::file_name(number);
     let file = storage.open(&name)?;
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(&mut bytes, 0)?;
-    Catalog::decode(&bytes).map(Some).map_err(|e| Error::corrupt(format!("{name}: {e}")))
+    Catalog::decode(&bytes)
+        .map(Some)
+        .map_err(|e| Error::corrupt(format!("{name}: {e}")))
 }
 
 struct Checker<'a> {
@@ -80,15 +94,23 @@ impl Checker<'_> {
         self.report.bytes += bytes;
         self.report.problems += u64::from(result.is_err());
         let problem = result.err().map(|e| e.to_string());
-        (self.each)(&Checked { place: place.to_string(), bytes, problem });
+        (self.each)(&Checked {
+            place: place.to_string(),
+            bytes,
+            problem,
+        });
     }
 
     fn collection(&mut self, name: &str, storage: Arc<dyn Storage>) -> Result<()> {
         let manifest = store::newest_manifest(storage.as_ref())?
             .ok_or_else(|| Error::corrupt("its directory holds no manifest"))?;
-        self.say(&format!("{name}/{}", manifest::file_name(manifest.number)), 0, Ok(()));
-        let settings: Settings =
-            serde_json::from_value(manifest.config.clone()).map_err(|e| Error::corrupt(format!("settings: {e}")))?;
+        self.say(
+            &format!("{name}/{}", manifest::file_name(manifest.number)),
+            0,
+            Ok(()),
+        );
+        let settings: Settings = serde_json::from_value(manifest.config.clone())
+            .map_err(|e| Error::corrupt(format!("settings: {e}")))?;
         let schema = Schema::new(&settings.config, &settings.slots)?;
         let mut sound = true;
         for file in manifest.segments.iter().flat_map(|s| s.all_files()) {
@@ -127,7 +149,9 @@ impl Checker<'_> {
                     let gone = read_deletes(&shelf, deletes, entry.rows)?.len();
                     if gone + u64::from(entry.live) != u64::from(entry.rows) {
                         let (rows, live) = (entry.rows, entry.live);
-                        return Err(Error::corrupt(format!("{rows} rows, {live} live, {gone} deleted")));
+                        return Err(Error::corrupt(format!(
+                            "{rows} rows, {live} live, {gone} deleted"
+                        )));
                     }
                 }
                 agree(&segment, &mut io)
@@ -143,7 +167,10 @@ fn whole_file(storage: &dyn Storage, entry: &FileEntry) -> Result<()> {
     let file = storage.open(&entry.name)?;
     if file.len() != entry.bytes {
         let found = file.len();
-        return Err(Error::corrupt(format!("{found} bytes, the manifest says {}", entry.bytes)));
+        return Err(Error::corrupt(format!(
+            "{found} bytes, the manifest says {}",
+            entry.bytes
+        )));
     }
     let mut crc = FileCrc::new();
     let mut buf = AnonBuf::new(1 << 20);
@@ -156,7 +183,11 @@ fn whole_file(storage: &dyn Storage, entry: &FileEntry) -> Result<()> {
     }
     match crc.value() == entry.crc {
         true => Ok(()),
-        false => Err(Error::corrupt(format!("checksum {:08x}, the manifest says {:08x}", crc.value(), entry.crc))),
+        false => Err(Error::corrupt(format!(
+            "checksum {:08x}, the manifest says {:08x}",
+            crc.value(),
+            entry.crc
+        ))),
     }
 }
 
@@ -177,7 +208,9 @@ fn agree(segment: &Segment, io: &mut IoContext) -> Result<()> {
         wrong.is_none()
     })?;
     if let Some((id, row)) = wrong {
-        return Err(Error::corrupt(format!("id {id} leads to row {row}, which is another point's")));
+        return Err(Error::corrupt(format!(
+            "id {id} leads to row {row}, which is another point's"
+        )));
     }
     if seen != u64::from(segment.rows()) {
         return Err(Error::corrupt(format!("{seen} ids for {} rows", segment.rows())));
@@ -186,6 +219,7 @@ fn agree(segment: &Segment, io: &mut IoContext) -> Result<()> {
         if payload.is_empty() {
             return Ok(());
         }
-        crate::payload::validate(payload, usize::MAX).map_err(|e| Error::corrupt(format!("payload of row {row}: {e}")))
+        crate::payload::validate(payload, usize::MAX)
+            .map_err(|e| Error::corrupt(format!("payload of row {row}: {e}")))
     })
 }

@@ -100,8 +100,8 @@ impl Collection {
         let (config, busy, stopped) = {
             let writer = self.core.writer();
             let busy = writer.frozen.is_some()
-                || !jobs::merge_candidates(&writer.segments).is_empty()
-                || !jobs::idle_candidates(&writer.segments).is_empty();
+                || !jobs::merge_candidates(&writer).is_empty()
+                || !jobs::idle_candidates(&writer).is_empty();
             (writer.config.clone(), busy, writer.stopped.clone())
         };
         let error = stopped.or_else(|| self.core.job_error.lock().expect("never poisoned").clone());
@@ -116,7 +116,12 @@ impl Collection {
             points_count: view.points(),
             indexed_vectors_count: indexed,
             segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
-            payload_index_points: view.schema.fields.iter().map(|f| (f.path.clone(), view.points())).collect(),
+            payload_index_points: view
+                .schema
+                .fields
+                .iter()
+                .map(|f| (f.path.clone(), view.points()))
+                .collect(),
             config,
             disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
             last_operation_id: view.operation,

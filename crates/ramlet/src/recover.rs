@@ -98,12 +98,17 @@ pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
     }
     let applied_lsn = manifest.applied_lsn;
     let core = assemble(parts, settings, segments, manifest)?;
-    let log = Log::open(storage, applied_lsn, core.shared.log_setup(), &mut |lsn, group| {
-        let (mut writer, result) = apply_group(&core, core.writer(), group, lookup);
-        result?;
-        writer.applied_lsn = lsn;
-        Ok(())
-    })?;
+    let log = Log::open(
+        storage,
+        applied_lsn,
+        core.shared.log_setup(),
+        &mut |lsn, group| {
+            let (mut writer, result) = apply_group(&core, core.writer(), group, lookup);
+            result?;
+            writer.applied_lsn = lsn;
+            Ok(())
+        },
+    )?;
     {
         let mut writer = core.writer();
         writer.log = Some(log);

@@ -76,7 +76,10 @@ impl Shared {
     }
 
     pub fn log_setup(&self) -> LogSetup {
-        LogSetup { file_bytes: self.log_file_bytes, salt: self.salt() }
+        LogSetup {
+            file_bytes: self.log_file_bytes,
+            salt: self.salt(),
+        }
     }
 
     pub fn is_closed(&self) -> bool {
@@ -85,7 +88,10 @@ impl Shared {
 
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        // With the lock, so that the writer thread isn't between looking and waiting.
+        let ready = self.ready.lock().expect("never poisoned");
         self.ready_told.notify_all();
+        drop(ready);
         self.wake_maintenance();
     }
 
@@ -117,8 +123,10 @@ impl Shared {
     pub fn wait_due(&self, idle: Duration) -> Due {
         let due = self.due.lock().expect("never poisoned");
         let waiting = |due: &mut bool| !*due && !self.is_closed();
-        let (mut due, timeout) =
-            self.due_told.wait_timeout_while(due, idle, waiting).expect("never poisoned");
+        let (mut due, timeout) = self
+            .due_told
+            .wait_timeout_while(due, idle, waiting)
+            .expect("never poisoned");
         if self.is_closed() {
             return Due::Closed;
         }

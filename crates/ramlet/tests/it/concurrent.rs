@@ -29,19 +29,41 @@ fn read_all(engine: &Engine, collection: &Collection, scratch: &mut Scratch, fil
         }
     }
     assert_eq!(seen, ids(), "scrolled in pages");
-    let found = collection.retrieve(&ids(), &PayloadSelector::All, &VectorSelector::All, scratch).expect("retrieves");
+    let found = collection
+        .retrieve(&ids(), &PayloadSelector::All, &VectorSelector::All, scratch)
+        .expect("retrieves");
     assert_eq!(found.iter().map(|r| r.id).collect::<Vec<_>>(), ids(), "retrieved");
-    let hits = collection.search(&search_request(vec![0.5; DIM], 100), scratch).expect("searches").hits;
+    let hits = collection
+        .search(&search_request(vec![0.5; DIM], 100), scratch)
+        .expect("searches")
+        .hits;
     let mut hit_ids: Vec<_> = hits.iter().map(|h| h.id).collect();
     hit_ids.sort_unstable();
     assert_eq!(hit_ids, ids(), "searched");
-    let by_id = SearchRequest { query: QueryVector::Id(PointId::Num(5)), ..search_request(Vec::new(), 100) };
-    assert_eq!(collection.search(&by_id, scratch).expect("the point is there").hits.len() as u64, IDS - 1);
+    let by_id = SearchRequest {
+        query: QueryVector::Id(PointId::Num(5)),
+        ..search_request(Vec::new(), 100)
+    };
+    assert_eq!(
+        collection
+            .search(&by_id, scratch)
+            .expect("the point is there")
+            .hits
+            .len() as u64,
+        IDS - 1
+    );
     assert_eq!(collection.count(None, true, scratch).unwrap(), IDS);
-    assert_eq!(collection.count(Some(filter), true, scratch).unwrap(), IDS, "filtered");
+    assert_eq!(
+        collection.count(Some(filter), true, scratch).unwrap(),
+        IDS,
+        "filtered"
+    );
     let mut filtered = scroll_request(100);
     filtered.filter = Some(filter.clone());
-    assert_eq!(collection.scroll(&filtered, scratch).unwrap().points.len() as u64, IDS);
+    assert_eq!(
+        collection.scroll(&filtered, scratch).unwrap().points.len() as u64,
+        IDS
+    );
     assert!(engine.writable());
 }
 
@@ -53,11 +75,22 @@ fn write(collection: &Collection, rng: &mut Rng) {
             points: PointsSelector::Ids(ids()),
         },
         1 => UpdateOp::UpdateVectors {
-            points: (0..6).map(|_| (PointId::Num(rng.below(IDS)), vec![(DEFAULT_VECTOR.into(), rng.vector(DIM))])).collect(),
+            points: (0..6)
+                .map(|_| {
+                    (
+                        PointId::Num(rng.below(IDS)),
+                        vec![(DEFAULT_VECTOR.into(), rng.vector(DIM))],
+                    )
+                })
+                .collect(),
             filter: None,
         },
         // Many times the same id in one batch.
-        _ => upsert((0..300).map(|_| point(rng.below(IDS), rng.vector(DIM), "{\"keep\":1,\"a\":3}")).collect()),
+        _ => upsert(
+            (0..300)
+                .map(|_| point(rng.below(IDS), rng.vector(DIM), "{\"keep\":1,\"a\":3}"))
+                .collect(),
+        ),
     };
     collection.update(op).expect("updates");
 }
@@ -67,19 +100,36 @@ fn job(collection: &Collection, round: usize) {
         0 | 2 => collection.flush().expect("flushes"),
         1 => collection.wait_idle().expect("merges"),
         3 => {
-            let index = FieldIndex { kind: FieldKind::Integer, params: None };
-            collection.create_payload_index("keep", index).map(|_| ()).expect("builds an index");
+            let index = FieldIndex {
+                kind: FieldKind::Integer,
+                params: None,
+            };
+            collection
+                .create_payload_index("keep", index)
+                .map(|_| ())
+                .expect("builds an index");
         }
-        _ => collection.delete_payload_index("keep").map(|_| ()).expect("drops an index"),
+        _ => collection
+            .delete_payload_index("keep")
+            .map(|_| ())
+            .expect("drops an index"),
     }
 }
 
 #[test]
 fn readers_see_every_point_once() {
     let engine = open(Arc::new(RamStorage::new(None)));
-    engine.create_collection("c", config(DIM, Distance::Euclid)).unwrap();
+    engine
+        .create_collection("c", config(DIM, Distance::Euclid))
+        .unwrap();
     let collection = engine.collection("c").unwrap();
-    collection.update(upsert((0..IDS).map(|id| point(id, vec![id as f32; DIM], "{\"keep\":1}")).collect())).unwrap();
+    collection
+        .update(upsert(
+            (0..IDS)
+                .map(|id| point(id, vec![id as f32; DIM], "{\"keep\":1}"))
+                .collect(),
+        ))
+        .unwrap();
     let filter: Filter = serde_json::from_str(r#"{"must":[{"key":"keep","match":{"value":1}}]}"#).unwrap();
     let (done, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {

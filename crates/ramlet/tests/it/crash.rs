@@ -29,17 +29,31 @@ impl History {
     fn new(seed: u64) -> History {
         let disk = SimStorage::new();
         let engine = open(Arc::new(disk.clone()));
-        let mut history =
-            History { disk, engine, model: Contents::new(), states: Vec::new(), rng: Rng(seed) };
-        history.states.push(Acknowledged { journal: 0, contents: None });
-        history.engine.create_collection("c", config(DIM, Distance::Dot)).expect("creates");
+        let mut history = History {
+            disk,
+            engine,
+            model: Contents::new(),
+            states: Vec::new(),
+            rng: Rng(seed),
+        };
+        history.states.push(Acknowledged {
+            journal: 0,
+            contents: None,
+        });
+        history
+            .engine
+            .create_collection("c", config(DIM, Distance::Dot))
+            .expect("creates");
         history.acknowledge();
         history
     }
 
     fn acknowledge(&mut self) {
         let journal = self.disk.journal_len();
-        self.states.push(Acknowledged { journal, contents: Some(self.model.clone()) });
+        self.states.push(Acknowledged {
+            journal,
+            contents: Some(self.model.clone()),
+        });
     }
 
     fn collection(&self) -> Arc<Collection> {
@@ -50,7 +64,13 @@ impl History {
         match self.rng.below(12) {
             0..5 => {
                 let points: Vec<Point> = (0..1 + self.rng.below(6))
-                    .map(|_| point(self.rng.below(40), self.rng.vector(DIM), &format!("{{\"n\":{}}}", self.rng.below(9))))
+                    .map(|_| {
+                        point(
+                            self.rng.below(40),
+                            self.rng.vector(DIM),
+                            &format!("{{\"n\":{}}}", self.rng.below(9)),
+                        )
+                    })
                     .collect();
                 for p in &points {
                     let payload = String::from_utf8(p.payload.clone()).unwrap();
@@ -66,11 +86,18 @@ impl History {
                 self.collection().update(delete(&ids)).expect("deletes");
             }
             7..9 => {
-                let Some((&id, _)) = self.model.iter().next() else { return };
+                let Some((&id, _)) = self.model.iter().next() else {
+                    return;
+                };
                 let payload = format!("{{\"n\":{}}}", 100 + self.rng.below(9));
                 self.model.get_mut(&id).unwrap().1 = payload.clone();
                 let points = PointsSelector::Ids(vec![id]);
-                self.collection().update(UpdateOp::OverwritePayload { payload: payload.into_bytes(), points }).unwrap();
+                self.collection()
+                    .update(UpdateOp::OverwritePayload {
+                        payload: payload.into_bytes(),
+                        points,
+                    })
+                    .unwrap();
             }
             9..11 => self.collection().flush().expect("flushes"),
             _ => self.collection().wait_idle().expect("merges"),
@@ -87,7 +114,10 @@ impl History {
 
 fn read(engine: &Engine) -> Option<Contents> {
     let collection = engine.collection("c").ok()?;
-    Some(contents(&collection, &mut engine.scratch().expect("enough memory")))
+    Some(contents(
+        &collection,
+        &mut engine.scratch().expect("enough memory"),
+    ))
 }
 
 /// Opens every state of every crash point; returns how many there were.
@@ -95,8 +125,18 @@ fn check_all(history: &History, every: usize, random_states: usize) -> usize {
     let mut count = 0;
     for at in (0..=history.disk.journal_len()).step_by(every) {
         let allowed = history.allowed(at);
-        for (i, state) in history.disk.crash_states(at, at as u64, random_states).into_iter().enumerate() {
-            let place = || format!("crash point {at}, state {i}, after {:?}", history.disk.effects().get(at.saturating_sub(1)));
+        for (i, state) in history
+            .disk
+            .crash_states(at, at as u64, random_states)
+            .into_iter()
+            .enumerate()
+        {
+            let place = || {
+                format!(
+                    "crash point {at}, state {i}, after {:?}",
+                    history.disk.effects().get(at.saturating_sub(1))
+                )
+            };
             let engine = Engine::open(Arc::new(state.clone()), options(64 * MB))
                 .unwrap_or_else(|e| panic!("{}: does not open: {e}", place()));
             let found = read(&engine);
@@ -107,16 +147,25 @@ fn check_all(history: &History, every: usize, random_states: usize) -> usize {
                 allowed.iter().map(|a| &a.contents).collect::<Vec<_>>()
             );
             // It goes on, and what it has survives an orderly restart.
-            if i < 2 && let Ok(collection) = engine.collection("c") {
+            if i < 2
+                && let Ok(collection) = engine.collection("c")
+            {
                 let mut expected = found.unwrap_or_default();
-                collection.update(upsert(vec![point(999, vec![1.0; DIM], "{}")])).expect("goes on");
+                collection
+                    .update(upsert(vec![point(999, vec![1.0; DIM], "{}")]))
+                    .expect("goes on");
                 expected.insert(PointId::Num(999), (vec![1.0; DIM], "{}".into()));
                 collection.flush().expect("flushes");
                 drop(collection);
                 engine.close();
                 drop(engine);
                 let engine = open(Arc::new(state));
-                assert_eq!(read(&engine).as_ref(), Some(&expected), "{}: after going on", place());
+                assert_eq!(
+                    read(&engine).as_ref(),
+                    Some(&expected),
+                    "{}: after going on",
+                    place()
+                );
             }
             count += 1;
         }
@@ -136,7 +185,10 @@ fn every_crash_point_of_a_history() {
         states += check_all(&history, 1, 2);
     }
     println!("{states} crash states, 0 violations");
-    assert!(states > 1_000, "the history is too short to mean anything: {states} states");
+    assert!(
+        states > 1_000,
+        "the history is too short to mean anything: {states} states"
+    );
 }
 
 /// A failed sync of the log: the update isn't acknowledged, later ones are refused, reads go on, a restart recovers.
@@ -146,21 +198,38 @@ fn failed_log_sync_stops_writes() {
     let engine = open(Arc::new(disk.clone()));
     engine.create_collection("c", config(DIM, Distance::Dot)).unwrap();
     let collection = engine.collection("c").unwrap();
-    collection.update(upsert(vec![point(1, vec![1.0; DIM], "{}")])).unwrap();
+    collection
+        .update(upsert(vec![point(1, vec![1.0; DIM], "{}")]))
+        .unwrap();
     disk.inject(ramlet_io::Fault::new(FaultOp::Sync, 1, IoErrorKind::Other).on("log-"));
-    let error = collection.update(upsert(vec![point(2, vec![2.0; DIM], "{}")])).unwrap_err();
+    let error = collection
+        .update(upsert(vec![point(2, vec![2.0; DIM], "{}")]))
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WritesStopped, "{error}");
-    let error = collection.update(upsert(vec![point(3, vec![3.0; DIM], "{}")])).unwrap_err();
+    let error = collection
+        .update(upsert(vec![point(3, vec![3.0; DIM], "{}")]))
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WritesStopped, "{error}");
     assert!(!engine.writable());
     assert_eq!(read(&engine).unwrap().len(), 1, "reads go on");
     drop(collection);
     engine.close();
     drop(engine);
-    let survivor = disk.crash_states(disk.journal_len(), 1, 0).into_iter().next().unwrap();
+    let survivor = disk
+        .crash_states(disk.journal_len(), 1, 0)
+        .into_iter()
+        .next()
+        .unwrap();
     let engine = open(Arc::new(survivor));
-    assert_eq!(read(&engine).unwrap().keys().collect::<Vec<_>>(), vec![&PointId::Num(1)]);
-    engine.collection("c").unwrap().update(upsert(vec![point(2, vec![2.0; DIM], "{}")])).unwrap();
+    assert_eq!(
+        read(&engine).unwrap().keys().collect::<Vec<_>>(),
+        vec![&PointId::Num(1)]
+    );
+    engine
+        .collection("c")
+        .unwrap()
+        .update(upsert(vec![point(2, vec![2.0; DIM], "{}")]))
+        .unwrap();
 }
 
 /// A full disk while a segment is written: nothing is lost, and the flush succeeds once there is room.
@@ -172,7 +241,9 @@ fn full_disk_during_a_flush() {
         engine.create_collection("c", config(DIM, Distance::Dot)).unwrap();
         let collection = engine.collection("c").unwrap();
         for id in 0..50 {
-            collection.update(upsert(vec![point(id, vec![id as f32; DIM], "{\"a\":1}")])).unwrap();
+            collection
+                .update(upsert(vec![point(id, vec![id as f32; DIM], "{\"a\":1}")]))
+                .unwrap();
         }
         disk.inject(ramlet_io::Fault::new(FaultOp::Any, nth, IoErrorKind::NoSpace));
         let failed = collection.flush().is_err();
@@ -180,7 +251,9 @@ fn full_disk_during_a_flush() {
         assert_eq!(read(&engine).unwrap().len(), 50);
         if engine.writable() {
             collection.flush().expect("there is room again");
-            collection.update(upsert(vec![point(50, vec![0.0; DIM], "{}")])).unwrap();
+            collection
+                .update(upsert(vec![point(50, vec![0.0; DIM], "{}")]))
+                .unwrap();
         }
         let expected = read(&engine).unwrap();
         drop(collection);
@@ -204,7 +277,9 @@ fn flipped_bits_are_noticed() {
     let collection = engine.collection("c").unwrap();
     for id in 0..200 {
         let payload = format!("{{\"n\":{id}}}");
-        collection.update(upsert(vec![point(id, vec![id as f32; DIM], &payload)])).unwrap();
+        collection
+            .update(upsert(vec![point(id, vec![id as f32; DIM], &payload)]))
+            .unwrap();
         if id == 120 {
             collection.flush().unwrap();
             collection.update(delete(&[3, 4, 5])).unwrap();
@@ -220,7 +295,11 @@ fn flipped_bits_are_noticed() {
     for name in disk.list_files() {
         let len = disk.read_file(&name).unwrap().len() as u64;
         for _ in 0..12 {
-            let copy = disk.crash_states(disk.journal_len(), 0, 0).into_iter().nth(1).unwrap();
+            let copy = disk
+                .crash_states(disk.journal_len(), 0, 0)
+                .into_iter()
+                .nth(1)
+                .unwrap();
             copy.flip_bit(&name, rng.below(len)).unwrap();
             let outcome = Engine::open(Arc::new(copy), options(64 * MB)).map(|engine| read_checked(&engine));
             match outcome {
@@ -235,13 +314,24 @@ fn flipped_bits_are_noticed() {
             }
         }
     }
-    assert!(noticed > 50 && harmless > 0, "{noticed} noticed, {harmless} harmless");
+    assert!(
+        noticed > 50 && harmless > 0,
+        "{noticed} noticed, {harmless} harmless"
+    );
 }
 
 fn read_checked(engine: &Engine) -> Result<Contents> {
     let collection = engine.collection("c")?;
     let mut scratch = engine.scratch()?;
     let page = collection.scroll(&scroll_request(10_000), &mut scratch)?;
-    let row = |r: Record| (r.id, (r.vectors.unwrap().pop().unwrap().1, String::from_utf8(r.payload.unwrap()).unwrap()));
+    let row = |r: Record| {
+        (
+            r.id,
+            (
+                r.vectors.unwrap().pop().unwrap().1,
+                String::from_utf8(r.payload.unwrap()).unwrap(),
+            ),
+        )
+    };
     Ok(page.points.into_iter().map(row).collect())
 }
