@@ -3,6 +3,7 @@
 mod check;
 mod concurrent;
 mod crash;
+mod edges;
 mod filter_cases;
 mod filter_index;
 mod filter_limits;
