@@ -216,6 +216,8 @@ impl Log {
         let mut file = match self.spare.pop() {
             Some(old) if needed <= self.setup.file_bytes => {
                 self.storage.rename(&old, name)?;
+                // Before its header is overwritten: under its old name, a header torn by a crash would be damage.
+                self.storage.sync_dir()?;
                 self.storage.open_log(name)?
             }
             other => {
