@@ -26,7 +26,10 @@ use crate::schema::Schema;
 use crate::types::PointId;
 
 const HEADER: usize = 48;
+/// Of the directory: chunk, offset and length of a row, and the row that its id had before.
 const ENTRY: usize = 16;
+/// The id had no row before.
+const NO_ROW: u32 = u32::MAX;
 const ENTRIES_PER_CHUNK: u32 = (BUFFER_CHUNK_BYTES / ENTRY) as u32;
 
 /// What readers and the writer share.
@@ -34,7 +37,8 @@ pub struct Buffer {
     schema: Arc<Schema>,
     rows: AppendRegion,
     directory: AppendRegion,
-    /// Newest row of each id that isn't deleted.
+    /// Newest row of each id that ever was here, deleted or not. An older row of the id is found through the directory, so
+    /// that a view finds the row that was the newest when it was taken.
     ids: RwLock<BTreeMap<PointId, u32>>,
 }
 
@@ -99,6 +103,9 @@ fn padded(bytes: usize) -> usize {
 }
 
 impl BufferWriter {
+    /// What a collection takes at least: an active buffer and a spare one, with the chunk tables of their two arenas.
+    pub const EMPTY_PAIR_BYTES: u64 = 4 * 64 * BUFFER_CHUNKS_MAX as u64;
+
     pub fn new(schema: Arc<Schema>, consumer: &Consumer) -> Result<BufferWriter, OverBudget> {
         let chunk = usize::try_from(consumer.cap() / 128).unwrap_or(usize::MAX);
         let chunk = chunk.clamp(BUFFER_CHUNK_BYTES, 64 * BUFFER_CHUNK_BYTES);
@@ -152,25 +159,27 @@ impl BufferWriter {
         entry[..4].copy_from_slice(&span.chunk.to_le_bytes());
         entry[4..8].copy_from_slice(&span.offset.to_le_bytes());
         entry[8..12].copy_from_slice(&span.len.to_le_bytes());
+        let old = self.buffer.newest(id);
+        entry[12..].copy_from_slice(&old.unwrap_or(NO_ROW).to_le_bytes());
         self.directory.push(&entry, ENTRY)?;
         let row = self.len;
         self.len += 1;
-        if let Some(old) = self.buffer.ids.write().unwrap().insert(id, row) {
+        self.buffer.ids.write().expect("no writer panics").insert(id, row);
+        if let Some(old) = old {
             self.deletes.insert(old);
         }
         Ok(())
     }
 
-    /// Returns whether the id was here.
+    /// Returns whether the id was here. Views that were taken before still find it.
     pub fn delete(&mut self, id: PointId) -> bool {
-        match self.buffer.ids.write().unwrap().remove(&id) {
-            Some(row) => self.deletes.insert(row),
-            None => false,
-        }
+        self.buffer.newest(id).is_some_and(|row| self.deletes.insert(row))
     }
 
     pub fn contains(&self, id: PointId) -> bool {
-        self.buffer.newest(id).is_some()
+        self.buffer
+            .newest(id)
+            .is_some_and(|row| !self.deletes.contains(row))
     }
 
     pub fn view(&self) -> BufferView {
@@ -196,19 +205,19 @@ impl Buffer {
         &self.schema
     }
 
-    pub fn row(&self, row: u32) -> BufferRow<'_> {
-        let at = Span {
+    /// The four numbers of a row's directory entry.
+    fn entry(&self, row: u32) -> [u32; 4] {
+        let entry = self.directory.get(Span {
             chunk: row / ENTRIES_PER_CHUNK,
             offset: row % ENTRIES_PER_CHUNK * ENTRY as u32,
             len: ENTRY as u32,
-        };
-        let entry = self.directory.get(at);
-        let number = |i: usize| u32::from_le_bytes(entry[i..i + 4].try_into().expect("4 bytes"));
-        let bytes = self.rows.get(Span {
-            chunk: number(0),
-            offset: number(4),
-            len: number(8),
         });
+        std::array::from_fn(|i| u32::from_le_bytes(entry[4 * i..4 * i + 4].try_into().expect("4 bytes")))
+    }
+
+    pub fn row(&self, row: u32) -> BufferRow<'_> {
+        let [chunk, offset, len, _] = self.entry(row);
+        let bytes = self.rows.get(Span { chunk, offset, len });
         let word = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
         let payload_len = u32::from_le_bytes(bytes[40..44].try_into().expect("4 bytes")) as usize;
         let (vectors, payload) = bytes[HEADER..].split_at(bytes.len() - HEADER - payload_len);
@@ -228,14 +237,14 @@ impl Buffer {
         self.rows.bytes_reserved() + self.directory.bytes_reserved()
     }
 
-    /// The newest row of an id, whatever a view says.
-    pub fn newest(&self, id: PointId) -> Option<u32> {
-        self.ids.read().unwrap().get(&id).copied()
+    /// The newest row of an id, deleted or not, whatever a view says.
+    fn newest(&self, id: PointId) -> Option<u32> {
+        self.ids.read().expect("no writer panics").get(&id).copied()
     }
 
-    /// Up to `limit` ids from `from` on, ascending, with their newest rows.
+    /// Up to `limit` ids from `from` on, ascending, with their newest rows: see [`BufferView::seen`].
     pub fn ids_from(&self, from: Bound<PointId>, limit: usize, out: &mut Vec<(PointId, u32)>) {
-        let ids = self.ids.read().unwrap();
+        let ids = self.ids.read().expect("no writer panics");
         out.extend(
             ids.range((from, Bound::Unbounded))
                 .take(limit)
@@ -245,6 +254,20 @@ impl Buffer {
 }
 
 impl BufferView {
+    /// The live row of an id in this view.
+    pub fn find(&self, id: PointId) -> Option<u32> {
+        self.seen(self.buffer.newest(id)?)
+    }
+
+    /// The live row in this view of the id that `newest` is a row of. Steps over the rows that came after the view.
+    pub fn seen(&self, newest: u32) -> Option<u32> {
+        let mut row = newest;
+        while row != NO_ROW && row >= self.len {
+            row = self.buffer.entry(row)[3];
+        }
+        (row != NO_ROW && !self.deletes.contains(row)).then_some(row)
+    }
+
     /// Rows that are there, ascending.
     pub fn live_rows(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.len).filter(|&row| !self.deletes.contains(row))

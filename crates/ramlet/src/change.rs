@@ -116,10 +116,18 @@ pub fn split(changes: &[u8], bytes: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether any of the changes is a put.
-pub fn adds_data(changes: &[u8]) -> bool {
+/// Bytes of the longest put; `None` when there is none.
+pub fn longest_put(changes: &[u8]) -> Option<usize> {
     let mut reader = Reader(changes);
-    std::iter::from_fn(|| reader.change()).any(|c| matches!(c, Change::Put(..)))
+    let mut longest = None;
+    loop {
+        let before = reader.0.len();
+        match reader.change() {
+            Some(Change::Put(..)) => longest = longest.max(Some(before - reader.0.len())),
+            Some(Change::Delete(_)) => {}
+            None => return longest,
+        }
+    }
 }
 
 fn damaged() -> Error {
@@ -211,6 +219,8 @@ mod tests {
         assert_eq!(parts.concat(), changes);
         assert_eq!(parts.len(), 2);
         assert_eq!(split(&changes, 1).count(), 3);
+        assert_eq!(longest_put(&changes), Some(40));
+        assert_eq!(longest_put(&changes[40..58]), None);
         for cut in 1..group.len() {
             assert!(for_each(&group[..cut], |_, _| Ok(())).is_err());
         }

@@ -100,8 +100,8 @@ impl Collection {
         let (config, busy, stopped) = {
             let writer = self.core.writer();
             let busy = writer.frozen.is_some()
-                || !jobs::merge_candidates(&writer.segments).is_empty()
-                || !jobs::idle_candidates(&writer.segments).is_empty();
+                || !jobs::merge_candidates(&writer).is_empty()
+                || !jobs::idle_candidates(&writer).is_empty();
             (writer.config.clone(), busy, writer.stopped.clone())
         };
         let error = stopped.or_else(|| self.core.job_error.lock().expect("never poisoned").clone());
@@ -207,31 +207,11 @@ impl Collection {
         let lookup = &mut scratch.lookup;
         let mut records = Vec::with_capacity(ids.len().min(1024));
         for &id in ids {
-            if let Some((view, place)) = self.find(&view, id, lookup)? {
+            if let Some(place) = view.find(id, lookup)? {
                 records.push(scroll::record(&view, id, place, &payload, with_vectors, lookup)?);
             }
         }
         Ok(records)
-    }
-
-    /// Looks an id up. Its newest row may be newer than the view: then in a newer view.
-    fn find(
-        &self,
-        view: &Arc<View>,
-        id: PointId,
-        lookup: &mut crate::lookup::Lookup,
-    ) -> Result<Option<(Arc<View>, crate::view::Place)>> {
-        let mut view = view.clone();
-        loop {
-            if let Some(place) = view.find(id, lookup)? {
-                return Ok(Some((view, place)));
-            }
-            let newer = self.view();
-            if newer.operation == view.operation {
-                return Ok(None);
-            }
-            view = newer;
-        }
     }
 
     pub fn scroll(&self, request: &ScrollRequest, scratch: &mut Scratch) -> Result<ScrollPage> {

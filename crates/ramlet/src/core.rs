@@ -38,6 +38,8 @@ pub struct Queue {
     pub waiting: VecDeque<Pending>,
     /// Whether the collection stands in the writer thread's list.
     pub scheduled: bool,
+    /// The writer thread has ended: nobody would take more.
+    pub closed: bool,
 }
 
 /// A collection, shared by its handles and the engine's threads.
@@ -64,14 +66,26 @@ impl Core {
         self.writer.lock().expect("no writer panics")
     }
 
+    /// Shows readers the writer's state. Not after a failure: a group may be applied in part, and stays unseen.
     pub fn publish(&self, writer: &Writer) {
-        self.view.store(Arc::new(writer.view()));
+        if writer.stopped.is_none() {
+            self.view.store(Arc::new(writer.view()));
+        }
+    }
+
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub fn check_not_dropped(&self) -> Result<()> {
+        match self.is_dropped() {
+            true => Err(Error::not_found("Not found: the collection was deleted")),
+            false => Ok(()),
+        }
     }
 
     pub fn check_open(&self) -> Result<()> {
-        if self.dropped.load(Ordering::Acquire) {
-            return Err(Error::not_found("Not found: the collection was deleted"));
-        }
+        self.check_not_dropped()?;
         if self.shared.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
@@ -83,6 +97,9 @@ impl Core {
         self.check_open()?;
         let held = self.updates.reserve(bytes)?;
         let mut queue = self.queue.lock().expect("no writer panics");
+        if queue.closed {
+            return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
+        }
         if queue.waiting.len() >= QUEUE_OPS_MAX {
             return Err(Error::new(
                 ErrorKind::Busy,
@@ -95,6 +112,22 @@ impl Core {
             self.shared.schedule(self.clone());
         }
         Ok(())
+    }
+
+    /// Refuses what is queued still, and all that comes. For when the writer thread has ended.
+    pub fn close_queue(&self) {
+        let waiting = {
+            let mut queue = self.queue.lock().expect("no writer panics");
+            queue.closed = true;
+            std::mem::take(&mut queue.waiting)
+        };
+        for pending in waiting {
+            (pending.done)(Err(Error::new(ErrorKind::Closed, "the server is shutting down")));
+        }
+    }
+
+    pub fn has_job_error(&self) -> bool {
+        self.job_error.lock().expect("no job panics").is_some()
     }
 
     pub fn set_job_error(&self, error: Option<String>) {

@@ -9,6 +9,7 @@ use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, Storage};
 use ramlet_memory::{BudgetTable, Consumer, Ledger};
 
+use crate::buffer::BufferWriter;
 use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
@@ -180,7 +181,10 @@ impl Engine {
         }
         let mut lookup = self.lookup()?;
         let mut names = self.names.lock().expect("never poisoned");
+        let buffers = &self.consumers.buffers;
         for entry in &catalog.collections {
+            // What the logs of many collections hold may be more than fits at once.
+            while buffers.available() < buffers.cap() / 2 && maintenance::flush_largest(&self.shared)? {}
             let core = recover::open(self.parts(&entry.id)?, &mut lookup).map_err(|e| e.at(&entry.name))?;
             names.open.insert(entry.name.clone(), self.register(core));
         }
@@ -271,6 +275,7 @@ impl Engine {
                 format!("Wrong input: Collection `{name}` already exists!"),
             ));
         }
+        self.check_buffers(names.open.len() as u64 + 1)?;
         let id = directory_id(names.catalog.next_id);
         // A number is used once, even when creating fails half-way.
         names.catalog.next_id += 1;
@@ -285,6 +290,21 @@ impl Engine {
         self.commit(&mut names, catalog)?;
         let collection = self.register(core);
         names.open.insert(name.to_string(), collection);
+        Ok(())
+    }
+
+    /// Half of the write buffers stays free for points, however many collections there are.
+    fn check_buffers(&self, collections: u64) -> Result<()> {
+        let (most, needed) = (
+            self.consumers.buffers.cap() / 2,
+            collections * BufferWriter::EMPTY_PAIR_BYTES,
+        );
+        if needed > most {
+            let what = format!(
+                "write buffers of {collections} collections take {needed} bytes, at most {most} are possible"
+            );
+            return Err(Error::new(ErrorKind::OverBudget, what));
+        }
         Ok(())
     }
 
@@ -315,6 +335,8 @@ impl Engine {
         core.dropped.store(true, Ordering::Release);
         // A job that is under way ends first: it may be writing into the directory.
         let _job = self.shared.job();
+        // So does the writer's group: the next one is refused.
+        let _writer = core.writer();
         if let Err(e) = self.storage.remove_subdir(&core.id) {
             tracing::warn!(directory = %core.id, error = %e, "removed at the next start");
         }
@@ -437,7 +459,7 @@ impl Engine {
                 .shared
                 .live_collections()
                 .iter()
-                .all(|c| c.writer().stopped.is_none())
+                .all(|c| c.is_dropped() || c.writer().stopped.is_none())
     }
 
     /// Flushes nothing (the log has it all), stops the threads. The lock goes with the last handle.
@@ -446,8 +468,15 @@ impl Engine {
         self.slots.jobs.lock().expect("never poisoned").1 = true;
         self.slots.told.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().expect("never poisoned"));
+        let own = std::thread::current().id();
         for thread in threads {
-            let _ = thread.join();
+            // The last handle may go with a completion, on an engine thread.
+            if thread.thread().id() != own {
+                let _ = thread.join();
+            }
+        }
+        for core in self.shared.live_collections() {
+            core.close_queue();
         }
     }
 }

@@ -10,8 +10,9 @@ use crate::change;
 use crate::collection::Completion;
 use crate::core::{Core, Pending, Work};
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits::{DISK_FREE_MIN, GROUP_BYTES_MAX, LOG_BYTES_MAX};
+use crate::limits::{BUFFER_CHUNK_BYTES, DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX};
 use crate::lookup::Lookup;
+use crate::maintenance;
 use crate::request::UpdateResult;
 use crate::writer::{Group, NoRoom, Writer};
 
@@ -20,6 +21,9 @@ const GROUP_BYTES: usize = 1 << 20;
 
 /// How long to wait for a flush of this collection before looking again: room may come from another one's flush.
 const ROOM_POLL: Duration = Duration::from_millis(20);
+
+/// How long to wait after a flush that failed.
+const ROOM_RETRY: Duration = Duration::from_millis(500);
 
 /// Updates whose changes are in the open group.
 struct Acknowledge {
@@ -36,6 +40,10 @@ pub struct Turn<'a> {
     waiting: Vec<Acknowledge>,
     /// Number of the last op that was framed.
     operation: u64,
+    /// Longest change that the write buffers can hold.
+    put_bytes_max: usize,
+    /// Bytes of changes that may still be taken before the disk is looked at again.
+    disk_unchecked: usize,
 }
 
 impl<'a> Turn<'a> {
@@ -46,13 +54,18 @@ impl<'a> Turn<'a> {
             queue.scheduled = false;
             std::mem::take(&mut queue.waiting)
         };
-        let operation = core.writer().operation;
+        let (operation, buffers) = {
+            let writer = core.writer();
+            (writer.operation, writer.buffers.cap())
+        };
         let mut turn = Turn {
             core,
             lookup,
             group: Group::default(),
             waiting: Vec::new(),
             operation,
+            put_bytes_max: put_bytes_max(buffers),
+            disk_unchecked: 0,
         };
         for pending in batch {
             turn.take(pending);
@@ -82,6 +95,8 @@ impl<'a> Turn<'a> {
                 self.finish_group();
                 let operation = self.next_operation();
                 let result = crate::resolve::resolve(self, operation, op).and_then(|()| self.commit());
+                // What it left when it failed half-way is not to ride along with the next one.
+                self.group.bytes.clear();
                 done(result.map(|()| UpdateResult {
                     operation_id: operation,
                 }));
@@ -95,20 +110,39 @@ impl<'a> Turn<'a> {
     }
 
     /// Refuses what adds data when the disk is nearly full; deletes go through.
-    fn admit(&self, changes: &[u8]) -> Result<()> {
-        if !change::adds_data(changes) {
+    fn admit(&mut self, changes: &[u8]) -> Result<()> {
+        let Some(longest) = change::longest_put(changes) else {
             return Ok(());
-        }
-        self.check_disk()
+        };
+        self.check_put(longest)?;
+        self.check_disk()?;
+        self.disk_unchecked = self.disk_unchecked.saturating_sub(changes.len());
+        Ok(())
     }
 
-    pub fn check_disk(&self) -> Result<()> {
+    /// Refuses a point that would be durable and then fit nowhere.
+    fn check_put(&self, bytes: usize) -> Result<()> {
+        let most = self.put_bytes_max;
+        if bytes > most {
+            let what =
+                format!("a point takes {bytes} bytes, at most {most} are possible with these write buffers");
+            return Err(Error::new(ErrorKind::TooLarge, what));
+        }
+        Ok(())
+    }
+
+    /// Refuses when the disk is nearly full. Asks the file system once a turn, and again after [`DISK_RECHECK_BYTES`].
+    pub fn check_disk(&mut self) -> Result<()> {
+        if self.disk_unchecked > 0 {
+            return Ok(());
+        }
         let free = self.core.shelf.storage.free_bytes()?;
         if free < DISK_FREE_MIN {
             let what =
                 format!("{free} bytes of disk are free, writes need {DISK_FREE_MIN}; deletes still work");
             return Err(Error::new(ErrorKind::DiskFull, what));
         }
+        self.disk_unchecked = DISK_RECHECK_BYTES;
         Ok(())
     }
 
@@ -124,10 +158,15 @@ impl<'a> Turn<'a> {
     }
 
     /// Adds one resolved change, whatever the length; the caller commits when [`Turn::is_group_long`].
-    pub fn add_uncommitted(&mut self, operation: u64, change: &[u8]) {
+    pub fn add_uncommitted(&mut self, operation: u64, change: &[u8]) -> Result<()> {
+        if let Some(bytes) = change::longest_put(change) {
+            self.check_put(bytes)?;
+        }
         if !change.is_empty() {
             self.group.push(operation, change);
+            self.disk_unchecked = self.disk_unchecked.saturating_sub(change.len());
         }
+        Ok(())
     }
 
     pub fn is_group_long(&self) -> bool {
@@ -164,16 +203,30 @@ impl<'a> Turn<'a> {
 
     fn commit_group(&mut self, group: &[u8]) -> Result<()> {
         let core = self.core;
-        core.check_open()?;
         let mut writer = core.writer();
+        // Under the lock: who deletes the collection waits for it before the directory goes.
+        core.check_open()?;
         let lsn = writer.commit_group(group, core.shared.salt())?;
         // From here on the group is durable: where it can't be applied, memory and log disagree until a restart.
         let (mut writer, applied) = apply_group(core, writer, group, self.lookup);
         applied.map_err(|e| writer.stop(e))?;
         writer.applied_lsn = lsn;
         core.publish(&writer);
-        freeze_if_full(core, &mut writer)
+        if let Err(e) = freeze_if_full(core, &mut writer) {
+            // The group is in; the next one meets whatever it was.
+            tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be handed over");
+        }
+        Ok(())
     }
+}
+
+/// Longest change for write buffers of `bytes`: half of them, less what a row's directory, its id and rounding take. The
+/// other half is what empty buffers of all collections may take (`Engine::create_collection` sees to it).
+fn put_bytes_max(bytes: u64) -> usize {
+    let most = (bytes / 2).saturating_sub(2 * BUFFER_CHUNK_BYTES as u64);
+    usize::try_from(most)
+        .unwrap_or(usize::MAX)
+        .min(GROUP_BYTES_MAX - 1024)
 }
 
 type Guard<'a> = MutexGuard<'a, Writer>;
@@ -218,33 +271,42 @@ fn freeze_if_full(core: &Core, writer: &mut Writer) -> Result<()> {
 /// Gives up the lock until a flush has ended; `true`: try again. Readers see the part of the group that is applied.
 fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> (Guard<'a>, Result<bool>) {
     if writer.frozen.is_none() && !writer.active.is_empty() {
-        if let Err(e) = writer.freeze(core.shared.salt()) {
-            return (writer, Err(e));
+        match writer.freeze(core.shared.salt()) {
+            // Not even for an empty buffer is there room: another collection's flush gives it.
+            Err(e) if !e.is_over_budget() => return (writer, Err(e)),
+            _ => {}
         }
-    } else if writer.frozen.is_none() && writer.buffers.used() <= writer.buffer_bytes() {
-        // Nothing to flush anywhere: the row is larger than the buffers can ever be.
-        return (writer, Err(Error::from(no_room.0)));
     }
     core.publish(&writer);
     if !core.shared.maintained.load(Ordering::Acquire) {
         // While recovering there is no maintenance thread yet.
+        let frozen = writer.frozen.is_some();
         drop(writer);
-        let flushed = crate::jobs::flush(core);
-        return (core.writer(), flushed.map(|()| true));
+        let made = match frozen {
+            true => crate::jobs::flush(core).map(|()| true),
+            false => maintenance::flush_largest(&core.shared),
+        };
+        let made = made.and_then(|made| {
+            if made {
+                Ok(true)
+            } else {
+                Err(Error::from(no_room.0))
+            }
+        });
+        return (core.writer(), made);
     }
     core.shared.room_wanted.store(true, Ordering::Release);
     core.shared.wake_maintenance();
-    let (writer, _) = core
-        .flushed
-        .wait_timeout(writer, ROOM_POLL)
-        .expect("never poisoned");
-    let stopped = core.shared.is_closed() || writer.stopped.is_some();
-    (
-        writer,
-        if stopped {
-            Err(Error::new(ErrorKind::Closed, "stopped while waiting for room"))
-        } else {
-            Ok(true)
-        },
-    )
+    let wait = |writer, time| core.flushed.wait_timeout(writer, time).expect("never poisoned").0;
+    let mut writer = wait(writer, ROOM_POLL);
+    if core.has_job_error() {
+        // It failed, for want of disk perhaps: trying without pause would only burn.
+        writer = wait(writer, ROOM_RETRY);
+    }
+    let stopped = core.shared.is_closed() || core.is_dropped() || writer.stopped.is_some();
+    let again = match stopped {
+        true => Err(Error::new(ErrorKind::Closed, "stopped while waiting for room")),
+        false => Ok(true),
+    };
+    (writer, again)
 }

@@ -1,6 +1,6 @@
 //! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use ramlet_format::Component;
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
@@ -8,11 +8,12 @@ use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
-    IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, MERGE_FANIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
+    DISK_FREE_MIN, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, MERGE_FANIN, REWRITE_DELETED_SHARE,
+    REWRITE_ROWS_MIN,
 };
-use crate::schema::{Schema, Slots};
+use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build};
 use crate::shared::JobArena;
 use crate::store::{self, CommitError};
@@ -28,10 +29,16 @@ pub struct Settings {
     pub operation: u64,
 }
 
+/// Waits until no other job runs. A collection that was deleted meanwhile has no directory to work in.
+fn begin(core: &Core) -> Result<MutexGuard<'_, JobArena>> {
+    let arena = core.shared.job();
+    core.check_not_dropped()?;
+    Ok(arena)
+}
+
 /// Turns the frozen buffer into a segment; nothing to do when there is none.
 pub fn flush(core: &Core) -> Result<()> {
-    let mut arena = core.shared.job();
-    let result = flush_with(core, &mut arena);
+    let result = begin(core).and_then(|mut arena| flush_with(core, &mut arena));
     core.set_job_error(result.as_ref().err().map(Error::to_string));
     core.flushed.notify_all();
     result
@@ -52,23 +59,19 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
             writer.schema.clone(),
         )
     };
-    let entry = match source.rows() {
+    let segment = match source.rows() {
         0 => None,
         _ => Some(build_segment(core, arena, id, &source, &schema)?),
     };
-    let open = |entry| Segment::open(entry, &core.shelf, &schema, &mut arena.lookup.io);
-    let segment = entry.map(open).transpose()?;
     let mut writer = core.writer();
     let frozen = writer.frozen.as_ref().expect("only a flush takes it");
     let mut segments = writer.segments.clone();
     if let Some(segment) = segment {
         let deletes = carried(&frozen.buffer.deletes, &source.deletes, 0);
-        segments.push(SegmentView {
-            segment: Arc::new(segment),
-            deletes,
-        });
+        segments.push(SegmentView { segment, deletes });
     }
     commit_built(core, &mut writer, segments, applied_lsn, id)?;
+    // Published together with the segment: a view of both would show every point twice.
     writer.frozen = None;
     if writer.spare.is_none() {
         writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
@@ -116,18 +119,22 @@ fn build_segment(
     id: u64,
     source: &dyn RowSource,
     schema: &Schema,
-) -> Result<SegmentEntry> {
-    let threshold = core.writer().config.indexing_threshold;
-    let mut job = job_of(
-        core,
-        arena,
-        schema,
-        threshold.unwrap_or(INDEXING_THRESHOLD_KB) as u64,
-    );
-    build(id, source, &mut job).inspect_err(|_| store::remove_job_files(core.shelf.storage.as_ref(), id))
+) -> Result<Arc<Segment>> {
+    let threshold = threshold_kb(&core.writer().config);
+    let mut job = job_of(core, arena, schema, threshold);
+    let built = build(id, source, &mut job);
+    built
+        .and_then(|entry| Segment::open(entry, &core.shelf, schema, &mut arena.lookup.io))
+        .map(Arc::new)
+        .inspect_err(|_| store::remove_job_files(core.shelf.storage.as_ref(), id))
 }
 
-/// Makes `segments` (and new settings, if given) the state, on disk and for readers.
+/// kB of vectors from which a segment gets an approximate index.
+fn threshold_kb(config: &CollectionConfig) -> u64 {
+    config.indexing_threshold.unwrap_or(INDEXING_THRESHOLD_KB) as u64
+}
+
+/// Makes `segments` (and new settings, if given) the state, on disk and for the writer; the caller publishes it to readers.
 fn commit(
     core: &Core,
     writer: &mut Writer,
@@ -141,10 +148,12 @@ fn commit(
     // Whatever comes of it, the number is used up.
     let before = writer.manifest.clone();
     writer.manifest.number = number;
-    let mut entries = Vec::with_capacity(segments.len());
-    for view in &segments {
-        entries.push(entry_of(storage, view, &before, number)?);
-    }
+    let entries = segments
+        .iter()
+        .map(|view| entry_of(storage, view, &before, number));
+    let entries = entries
+        .collect::<Result<Vec<_>>>()
+        .inspect_err(|_| store::remove_deletes_of(storage, number))?;
     let (config, slots) = settings.unwrap_or_else(|| (writer.config.clone(), writer.slots.clone()));
     let schema = Schema::new(&config, &slots)?;
     let settings = Settings {
@@ -163,7 +172,10 @@ fn commit(
     };
     match store::commit(storage, &manifest) {
         Ok(()) => {}
-        Err(CommitError::Before(e)) => return Err(e),
+        Err(CommitError::Before(e)) => {
+            store::remove_deletes_of(storage, number);
+            return Err(e);
+        }
         Err(CommitError::Unknown(e)) => return Err(writer.stop(e)),
     }
     let keep: std::collections::HashSet<&str> = manifest.segments.iter().flat_map(store::files_of).collect();
@@ -179,7 +191,6 @@ fn commit(
     writer.segments = segments;
     let Settings { config, slots, .. } = settings;
     (writer.config, writer.slots, writer.schema) = (config, slots, Arc::new(schema));
-    core.publish(writer);
     Ok(())
 }
 
@@ -217,13 +228,17 @@ fn entry_of(
 }
 
 /// Segments that are worth merging now: one with many deletes, or some of about the same size.
-pub fn merge_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
+pub fn merge_candidates(writer: &Writer) -> Vec<SegmentView> {
+    let segments = &writer.segments;
     let wasteful = segments.iter().find(|s| {
         let rows = s.segment.rows();
         let gone = s.deletes.len();
         gone == rows || rows >= REWRITE_ROWS_MIN && f64::from(gone) > f64::from(rows) * REWRITE_DELETED_SHARE
     });
     if let Some(view) = wasteful {
+        return vec![view.clone()];
+    }
+    if let Some(view) = segments.iter().find(|view| lacks_index(writer, view)) {
         return vec![view.clone()];
     }
     // Tiers by powers of the fan-in: each row is rewritten once per tier.
@@ -243,9 +258,30 @@ pub fn merge_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
         .collect()
 }
 
+/// Whether a segment is searched flat though the settings, which may have changed since it was built, want an index for it.
+/// Counts no row that a rewrite would not: else it would be rewritten for ever.
+fn lacks_index(writer: &Writer, view: &SegmentView) -> bool {
+    let threshold = threshold_kb(&writer.config);
+    let lacks = |vector: &VectorField| {
+        let column = view
+            .segment
+            .vector(vector.slot)
+            .filter(|column| column.index.kind() == "flat");
+        let rows = column.map_or(0, |c| {
+            c.present
+                .as_ref()
+                .map_or(u64::from(view.segment.rows()), |p| p.len())
+        });
+        let rows = rows.saturating_sub(u64::from(view.deletes.len()));
+        rows * vector.row_bytes() as u64 / 1024 >= threshold
+    };
+    threshold > 0 && writer.schema.vectors.iter().any(lacks)
+}
+
 /// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
 /// where one holds nearly everything.
-pub fn idle_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
+pub fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
+    let segments = &writer.segments;
     let rows = |view: &SegmentView| u64::from(view.live());
     let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else {
         return Vec::new();
@@ -263,39 +299,41 @@ pub fn idle_candidates(segments: &[SegmentView]) -> Vec<SegmentView> {
 }
 
 /// Merges what `choose` names; false when nothing is worth it.
-pub fn merge(core: &Core, choose: fn(&[SegmentView]) -> Vec<SegmentView>) -> Result<bool> {
-    let mut arena = core.shared.job();
-    let result = merge_with(core, &mut arena, choose);
-    core.set_job_error(result.as_ref().err().map(Error::to_string));
+pub fn merge(core: &Core, choose: fn(&Writer) -> Vec<SegmentView>) -> Result<bool> {
+    let result = begin(core).and_then(|mut arena| merge_with(core, &mut arena, choose));
+    // Having had nothing to do doesn't undo an earlier failure.
+    if !matches!(result, Ok(false)) {
+        core.set_job_error(result.as_ref().err().map(Error::to_string));
+    }
     result
 }
 
-fn merge_with(
-    core: &Core,
-    arena: &mut JobArena,
-    choose: fn(&[SegmentView]) -> Vec<SegmentView>,
-) -> Result<bool> {
+/// Refuses a merge that would fill the disk: its sources are there until it is done.
+fn check_disk(core: &Core, sources: &[SegmentView]) -> Result<()> {
+    let needed = sources.iter().map(|view| view.segment.disk_bytes()).sum::<u64>() + DISK_FREE_MIN;
+    let free = core.shelf.storage.free_bytes()?;
+    if free < needed {
+        let what = format!("merging segments needs {needed} bytes of free disk, there are {free}");
+        return Err(Error::new(ErrorKind::DiskFull, what));
+    }
+    Ok(())
+}
+
+fn merge_with(core: &Core, arena: &mut JobArena, choose: fn(&Writer) -> Vec<SegmentView>) -> Result<bool> {
     let (sources, id, schema) = {
         let mut writer = core.writer();
         writer.check_writable()?;
-        let sources = choose(&writer.segments);
+        let sources = choose(&writer);
         if sources.is_empty() {
             return Ok(false);
         }
+        check_disk(core, &sources)?;
         (sources, take_segment_id(&mut writer), writer.schema.clone())
     };
     let rows = Merged(&sources).rows();
     let merged = match rows {
         0 => None,
-        _ => {
-            let entry = build_segment(core, arena, id, &Merged(&sources), &schema)?;
-            Some(Arc::new(Segment::open(
-                entry,
-                &core.shelf,
-                &schema,
-                &mut arena.lookup.io,
-            )?))
-        }
+        _ => Some(build_segment(core, arena, id, &Merged(&sources), &schema)?),
     };
     let mut writer = core.writer();
     let mut deletes = DeleteSet::default();
@@ -318,12 +356,13 @@ fn merge_with(
     segments.extend(merged.map(|segment| SegmentView { segment, deletes }));
     let applied_lsn = writer.manifest.applied_lsn;
     commit_built(core, &mut writer, segments, applied_lsn, id)?;
+    core.publish(&writer);
     Ok(true)
 }
 
 /// Takes a segment's vectors into RAM that has become free; false when there is none to take, or no room.
 pub fn pin(core: &Core) -> Result<bool> {
-    let mut arena = core.shared.job();
+    let mut arena = begin(core)?;
     let (candidate, schema) = {
         let writer = core.writer();
         let room = core.shelf.pinned.available();
@@ -352,7 +391,7 @@ pub fn pin(core: &Core) -> Result<bool> {
 
 /// Adds a payload index: builds its table for every segment, then commits it with the settings.
 pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result<()> {
-    let mut arena = core.shared.job();
+    let mut arena = begin(core)?;
     let (segments, schema, config, slots, new) = {
         let writer = core.writer();
         writer.check_writable()?;
@@ -368,27 +407,45 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
         crate::schema::check_config(&config)?;
         let mut slots = writer.slots.clone();
         slots.fields.remove(field);
-        slots.take_field(field);
+        slots.take_field(field)?;
         let schema = Schema::new(&config, &slots)?;
         let new = schema.field(field).cloned().expect("just added");
         (writer.segments.clone(), schema, config, slots, new)
     };
+    let built = build_field_files(core, &mut arena, &segments, &schema, &new)
+        .and_then(|files| replace_field_files(core, &mut arena, files, config, slots));
+    built.inspect_err(|_| {
+        // Else the next attempt, which takes the same slot, would find them in its way.
+        if core.writer().stopped.is_none() {
+            store::remove_field_files(core.shelf.storage.as_ref(), new.slot);
+        }
+    })
+}
+
+/// The tables of a new payload index, by segment.
+fn build_field_files(
+    core: &Core,
+    arena: &mut JobArena,
+    segments: &[SegmentView],
+    schema: &Schema,
+    new: &PayloadField,
+) -> Result<Vec<(u64, FileEntry)>> {
     let mut files = Vec::with_capacity(segments.len());
-    for view in &segments {
-        let mut job = job_of(core, &mut arena, &schema, 0);
-        let mut sorters = FieldSorters::new(view.segment.id(), std::slice::from_ref(&new), &job)?;
+    for view in segments {
+        let mut job = job_of(core, arena, schema, 0);
+        let mut sorters = FieldSorters::new(view.segment.id(), std::slice::from_ref(new), &job)?;
         view.segment
             .for_each_payload(job.io, &mut |_, payload| sorters.push(payload))?;
         let mut built = Vec::new();
         sorters.finish(&mut job, &mut built)?;
         files.extend(built.into_iter().map(|f| (view.segment.id(), f)));
     }
-    replace_field_files(core, &mut arena, files, config, slots)
+    Ok(files)
 }
 
 /// Removes a payload index.
 pub fn delete_field_index(core: &Core, field: &str) -> Result<()> {
-    let mut arena = core.shared.job();
+    let mut arena = begin(core)?;
     let (config, slots) = {
         let writer = core.writer();
         let (mut config, mut slots) = (writer.config.clone(), writer.slots.clone());
@@ -410,30 +467,23 @@ fn replace_field_files(
     slots: Slots,
 ) -> Result<()> {
     let live: Vec<u16> = slots.fields.values().copied().collect();
-    let schema = Schema::new(&config, &slots)?;
-    let reopen = core.writer().segments.clone();
-    let mut reopened = Vec::with_capacity(reopen.len());
-    for view in &reopen {
+    let old = core.writer().segments.clone();
+    let mut changed = Vec::with_capacity(old.len());
+    for view in &old {
         let mut entry = view.segment.entry.clone();
         entry.files.retain(|f| match f.component {
             Component::FieldIndex { slot } => live.contains(&slot),
             _ => true,
         });
-        entry.files.extend(
-            new_files
-                .iter()
-                .filter(|(id, _)| *id == entry.id)
-                .map(|(_, f)| f.clone()),
-        );
-        reopened.push(Arc::new(Segment::open(
-            entry,
-            &core.shelf,
-            &schema,
-            &mut arena.lookup.io,
-        )?));
+        let new = new_files.iter().filter(|(id, _)| *id == entry.id);
+        entry.files.extend(new.map(|(_, f)| f.clone()));
+        let segment = view
+            .segment
+            .with_fields(entry, &core.shelf, &mut arena.lookup.io)?;
+        changed.push(Arc::new(segment));
     }
     let mut writer = core.writer();
-    let segments = writer.segments.iter().zip(reopened);
+    let segments = writer.segments.iter().zip(changed);
     let segments = segments
         .map(|(view, segment)| SegmentView {
             segment,
@@ -441,7 +491,9 @@ fn replace_field_files(
         })
         .collect();
     let applied_lsn = writer.manifest.applied_lsn;
-    commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))
+    commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
+    core.publish(&writer);
+    Ok(())
 }
 
 /// Commits changed settings that touch no file.
@@ -449,7 +501,7 @@ pub fn change_settings(
     core: &Core,
     change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>,
 ) -> Result<()> {
-    let _arena = core.shared.job();
+    let _arena = begin(core)?;
     let mut config = core.writer().config.clone();
     change(&mut config)?;
     change_settings_with(core, config)
@@ -460,5 +512,10 @@ fn change_settings_with(core: &Core, config: CollectionConfig) -> Result<()> {
     let mut writer = core.writer();
     let (segments, slots) = (writer.segments.clone(), writer.slots.clone());
     let applied_lsn = writer.manifest.applied_lsn;
-    commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))
+    commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
+    core.publish(&writer);
+    drop(writer);
+    // Segments may want an index now, or RAM.
+    core.shared.wake_maintenance();
+    Ok(())
 }

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use ramlet_format::log::{self, Decoded, Later, LogHeader, Stop, Tail};
 use ramlet_io::{LogFile, PAGE, Storage};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 const PREFIX: &str = "log-";
+/// A log file in the making: scratch by its name, so that a crash's is removed at the next open.
+const REPLACEMENT: &str = "tmp-log";
 const KIND_GROUP: u8 = 1;
 
 /// A log file that will get no more groups.
@@ -22,7 +24,8 @@ struct Closed {
     bytes: u64,
 }
 
-/// The open log. Every method that fails leaves it unusable: the caller stops writing (DESIGN section 5).
+/// The open log. Every method that fails leaves it unusable: the caller stops writing (DESIGN section 5). The exception is
+/// a full disk where a new file was to be made.
 pub struct Log {
     storage: Arc<dyn Storage>,
     file: Box<dyn LogFile>,
@@ -148,13 +151,18 @@ impl Log {
         self.last_lsn
     }
 
-    /// Writes and syncs one group. When it returns, the group is durable.
-    pub fn commit(&mut self, payload: &[u8], salt: u64) -> Result<u64> {
-        let lsn = self.last_lsn + 1;
-        let bytes = (log::HEADER_BYTES + payload.len()) as u64;
-        if self.offset + bytes > self.file.len() {
-            self.rotate(lsn, bytes, salt)?;
+    /// Makes sure that the next group, of `payload_bytes`, has room. A full disk changes nothing: it may be tried again.
+    pub fn make_room(&mut self, payload_bytes: usize, salt: u64) -> Result<()> {
+        let bytes = (log::HEADER_BYTES + payload_bytes) as u64;
+        match self.offset + bytes > self.file.len() {
+            true => self.rotate(self.last_lsn + 1, bytes, salt),
+            false => Ok(()),
         }
+    }
+
+    /// Writes and syncs one group, for which [`Log::make_room`] was asked. When it returns, the group is durable.
+    pub fn commit(&mut self, payload: &[u8]) -> Result<u64> {
+        let lsn = self.last_lsn + 1;
         self.record.clear();
         log::encode(
             &mut self.record,
@@ -203,24 +211,52 @@ impl Log {
         }
     }
 
-    fn rotate(&mut self, first_lsn: u64, record_bytes: u64, salt: u64) -> Result<()> {
-        let name = file_name(first_lsn);
-        let needed = PAGE as u64 + record_bytes;
+    /// A file of at least `needed` bytes, ready for its first group and sure to be there after a crash.
+    fn next_file(&mut self, name: &str, first_lsn: u64, needed: u64, salt: u64) -> Result<Box<dyn LogFile>> {
         let mut file = match self.spare.pop() {
             Some(old) if needed <= self.setup.file_bytes => {
-                self.storage.rename(&old, &name)?;
-                self.storage.open_log(&name)?
+                self.storage.rename(&old, name)?;
+                // Before its header is overwritten: under its old name, a header torn by a crash would be damage.
+                self.storage.sync_dir()?;
+                self.storage.open_log(name)?
             }
             other => {
                 self.spare.extend(other);
-                self.storage.create_log(
-                    &name,
-                    needed.next_multiple_of(PAGE as u64).max(self.setup.file_bytes),
-                )?
+                let bytes = needed.next_multiple_of(PAGE as u64).max(self.setup.file_bytes);
+                self.storage.create_log(name, bytes)?
             }
         };
         start_file(file.as_mut(), salt, first_lsn)?;
         self.storage.sync_dir()?;
+        Ok(file)
+    }
+
+    /// Puts a longer file in the place of the current one, which has no group yet and is too short for the first.
+    fn replace(&mut self, first_lsn: u64, needed: u64, salt: u64) -> Result<()> {
+        // Left from an attempt that found the disk full.
+        let _ = self.storage.remove(REPLACEMENT);
+        let mut file = self
+            .storage
+            .create_log(REPLACEMENT, needed.next_multiple_of(PAGE as u64))?;
+        start_file(file.as_mut(), salt, first_lsn)?;
+        self.storage.rename(REPLACEMENT, &self.name)?;
+        (self.file, self.salt) = (file, salt);
+        self.storage
+            .sync_dir()
+            .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
+    }
+
+    fn rotate(&mut self, first_lsn: u64, record_bytes: u64, salt: u64) -> Result<()> {
+        let name = file_name(first_lsn);
+        if name == self.name {
+            return self.replace(first_lsn, PAGE as u64 + record_bytes, salt);
+        }
+        let file = self
+            .next_file(&name, first_lsn, PAGE as u64 + record_bytes, salt)
+            .inspect_err(|_| {
+                // The current file is as it was; another attempt makes its file anew.
+                let _ = self.storage.remove(&name);
+            })?;
         let bytes = self.file.len();
         let old = std::mem::replace(&mut self.name, name);
         self.closed.push(Closed {

@@ -5,60 +5,81 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::jobs;
 use crate::limits::LOG_BYTES_MAX;
 use crate::shared::{Due, Shared};
 
 /// Runs until the engine closes.
 pub fn run(shared: &Shared) {
+    let mut quiet = 0;
     loop {
         match shared.wait_due(IDLE) {
             Due::Closed => return,
             Due::Now => while !shared.is_closed() && step(shared) {},
-            Due::Idle => idle(shared),
+            Due::Idle => {
+                quiet += 1;
+                let retry = quiet % RETRY_ROUNDS == 0;
+                // What failed may succeed now: there may be disk again.
+                if retry {
+                    shared.wake_maintenance();
+                }
+                idle(shared, retry);
+            }
         }
     }
 }
 
+/// Idle rounds after which failed jobs are tried again.
+const RETRY_ROUNDS: u32 = 40;
+
 /// How long nothing must become due before segments are merged just to have fewer.
 const IDLE: Duration = Duration::from_millis(700);
 
-fn idle(shared: &Shared) {
-    for core in live(shared) {
-        if report(&core, jobs::merge(&core, jobs::idle_candidates)) {
+fn idle(shared: &Shared, retry: bool) {
+    // A merge that can't succeed isn't begun every second.
+    for core in live(shared).iter().filter(|core| retry || !core.has_job_error()) {
+        if report(core, jobs::merge(core, jobs::idle_candidates)) {
             shared.wake_maintenance();
             return;
         }
     }
 }
 
+/// Collections that there is something to do for: not those that were deleted, nor those whose writing has stopped.
 fn live(shared: &Shared) -> Vec<Arc<Core>> {
-    shared
-        .live_collections()
-        .into_iter()
-        .filter(|c| !c.dropped.load(Ordering::Acquire))
+    let cores = shared.live_collections().into_iter();
+    cores
+        .filter(|core| !core.is_dropped() && core.writer().stopped.is_none())
         .collect()
 }
 
-/// Does the most urgent thing; false when nothing is due.
+/// Does the most urgent thing; false when nothing is due. What fails for one collection is no reason to leave the others.
 fn step(shared: &Shared) -> bool {
     let cores = live(shared);
-    if let Some(core) = cores.iter().find(|core| core.writer().frozen.is_some()) {
-        return report(core, jobs::flush(core).map(|()| true));
+    if cores.iter().any(|core| flush_frozen(core)) {
+        return true;
     }
     if shared.room_wanted.swap(false, Ordering::AcqRel) && freeze_largest(&cores) {
         return true;
     }
-    for core in &cores {
-        if core.writer().log_bytes() > LOG_BYTES_MAX && freeze(core) {
-            return true;
-        }
-    }
-    cores
-        .iter()
-        .any(|core| report(core, jobs::merge(core, jobs::merge_candidates)))
+    cores.iter().any(|core| has_long_log(core) && freeze(core))
+        || cores
+            .iter()
+            .any(|core| report(core, jobs::merge(core, jobs::merge_candidates)))
         || cores.iter().any(|core| report(core, jobs::pin(core)))
+}
+
+fn has_long_log(core: &Core) -> bool {
+    core.writer().log_bytes() > LOG_BYTES_MAX
+}
+
+fn is_frozen(core: &Core) -> bool {
+    core.writer().frozen.is_some()
+}
+
+fn flush_frozen(core: &Core) -> bool {
+    is_frozen(core) && report(core, jobs::flush(core).map(|()| true))
 }
 
 /// A failed job is shown in the collection's status and tried again when something else becomes due.
@@ -66,7 +87,7 @@ fn report(core: &Core, result: Result<bool>) -> bool {
     match result {
         Ok(did) => did,
         Err(e) => {
-            if e.kind() != ErrorKind::WritesStopped {
+            if e.kind() != ErrorKind::WritesStopped && !core.is_dropped() {
                 tracing::error!(collection = %core.id, error = %e, "a background job failed");
             }
             false
@@ -83,22 +104,38 @@ fn freeze(core: &Core) -> bool {
         .check_writable()
         .and_then(|()| writer.freeze(core.shared.salt()));
     core.publish(&writer);
+    drop(writer);
     report(core, frozen.map(|()| true))
 }
 
 /// Someone waits for room: the collection that holds most gives it.
 fn freeze_largest(cores: &[Arc<Core>]) -> bool {
-    let largest = cores.iter().max_by_key(|core| core.writer().active.bytes());
-    largest.is_some_and(|core| freeze(core))
+    let bytes = |core: &Arc<Core>| {
+        let writer = core.writer();
+        (!writer.active.is_empty()).then(|| writer.active.bytes())
+    };
+    let largest = cores
+        .iter()
+        .filter_map(|core| Some((bytes(core)?, core)))
+        .max_by_key(|(bytes, _)| *bytes);
+    largest.is_some_and(|(_, core)| freeze(core))
+}
+
+/// Makes room on the caller's thread, while there is no maintenance thread: false when no collection holds anything.
+pub fn flush_largest(shared: &Shared) -> Result<bool> {
+    let cores = live(shared);
+    freeze_largest(&cores);
+    match cores.iter().find(|core| is_frozen(core)) {
+        Some(core) => jobs::flush(core).map(|()| true),
+        None => Ok(false),
+    }
 }
 
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
     loop {
-        if core.dropped.load(Ordering::Acquire) {
-            return Err(Error::not_found("Not found: the collection was deleted"));
-        }
-        if core.writer().frozen.is_some() {
+        core.check_not_dropped()?;
+        if is_frozen(core) {
             jobs::flush(core)?;
         } else if !jobs::merge(core, jobs::merge_candidates)?
             && !jobs::merge(core, jobs::idle_candidates)?

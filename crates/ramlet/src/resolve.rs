@@ -2,13 +2,14 @@
 //!
 //! What comes out is physical (see `change`). An update of many points goes through several groups: each is atomic, the whole isn't.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
 use crate::change::{encode_delete, encode_put};
 use crate::collection::encode_vectors;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::groups::Turn;
 use crate::limits::PAYLOAD_BYTES_MAX;
@@ -120,7 +121,7 @@ fn rewrite_ids(
                 Some(place) => {
                     out.clear();
                     rewrite(id, &view, place, turn, &mut out)?;
-                    turn.add_uncommitted(operation, &out);
+                    turn.add_uncommitted(operation, &out)?;
                 }
                 None => missing = missing.or(Some(id)),
             }
@@ -133,12 +134,24 @@ fn rewrite_ids(
         rest = &rest[taken..];
     }
     match missing {
-        Some(id) if strict => Err(Error::new(
-            ErrorKind::NotFound,
-            format!("Not found: No point with id {id} found"),
-        )),
+        Some(id) if strict => Err(no_point(id)),
         _ => Ok(()),
     }
+}
+
+fn no_point(id: PointId) -> Error {
+    Error::not_found(format!("Not found: No point with id {id} found"))
+}
+
+/// A view in which `id` is as all before it in the op have left it. Commits what is pending where the id is a part of it, or
+/// where there is much.
+fn view_for(turn: &mut Turn<'_>, id: PointId, pending: &mut BTreeSet<PointId>) -> Result<Arc<View>> {
+    if turn.is_group_long() || pending.len() >= BATCH || pending.contains(&id) {
+        turn.commit()?;
+        pending.clear();
+    }
+    pending.insert(id);
+    Ok(turn.core.view.load_full())
 }
 
 /// Points that match a filter, from a view that is let go again.
@@ -230,9 +243,9 @@ fn upsert(
         .map(CompiledFilter::new)
         .transpose()
         .map_err(bad)?;
-    let mut out = Vec::new();
+    let (mut out, mut pending) = (Vec::new(), BTreeSet::new());
     for point in points {
-        let view = turn.core.view.load_full();
+        let view = view_for(turn, point.id, &mut pending)?;
         let place = view.find(point.id, turn.lookup)?;
         let wanted = match (place, mode) {
             (Some(_), UpdateMode::InsertOnly) | (None, UpdateMode::UpdateOnly) => false,
@@ -243,10 +256,7 @@ fn upsert(
             out.clear();
             let vectors = encode_vectors(&view.schema, &point.vectors)?;
             put(&mut out, point.id, &vectors, &point.payload);
-            turn.add_uncommitted(operation, &out);
-            drop(view);
-            // The next point may be the same one again.
-            turn.commit()?;
+            turn.add_uncommitted(operation, &out)?;
         }
     }
     Ok(())
@@ -269,23 +279,29 @@ fn update_vectors(
         .map(CompiledFilter::new)
         .transpose()
         .map_err(bad)?;
+    let (mut out, mut pending, mut missing) = (Vec::new(), BTreeSet::new(), None);
     for (id, vectors) in points {
-        rewrite_ids(turn, operation, &[id], true, &mut |id, view, place, turn, out| {
-            if !matches(view, place, filter.as_ref(), turn)? {
-                return Ok(());
-            }
-            let mut stored = stored_vectors(turn, view, place)?;
-            for (slot, bytes) in encode_vectors(&view.schema, &vectors)? {
-                stored.retain(|(s, _)| *s != slot);
-                stored.push((slot, bytes));
-            }
-            stored.sort_unstable_by_key(|(slot, _)| *slot);
-            let payload = view.payload_of(place, turn.lookup)?;
-            put(out, id, &stored, &payload);
-            Ok(())
-        })?;
+        let view = view_for(turn, id, &mut pending)?;
+        let Some(place) = view.find(id, turn.lookup)? else {
+            missing = missing.or(Some(id));
+            continue;
+        };
+        if !matches(&view, place, filter.as_ref(), turn)? {
+            continue;
+        }
+        let mut stored = stored_vectors(turn, &view, place)?;
+        for (slot, bytes) in encode_vectors(&view.schema, &vectors)? {
+            stored.retain(|(s, _)| *s != slot);
+            stored.push((slot, bytes));
+        }
+        stored.sort_unstable_by_key(|(slot, _)| *slot);
+        let payload = view.payload_of(place, turn.lookup)?;
+        out.clear();
+        put(&mut out, id, &stored, &payload);
+        turn.add_uncommitted(operation, &out)?;
     }
-    Ok(())
+    turn.commit()?;
+    missing.map_or(Ok(()), |id| Err(no_point(id)))
 }
 
 fn delete_vectors(

@@ -57,16 +57,23 @@ impl Slots {
             slots.vectors.insert(name.clone(), slot as u16);
         }
         for path in config.payload_schema.keys() {
-            slots.take_field(path);
+            // At most `FIELD_INDEXES_MAX`: the settings were checked.
+            slots.fields.insert(path.clone(), slots.next_field);
+            slots.next_field += 1;
         }
         slots
     }
 
-    pub fn take_field(&mut self, path: &str) -> u16 {
+    /// A new slot for a field. Slots are never used again: there are 65,535 in a collection's life.
+    pub fn take_field(&mut self, path: &str) -> Result<u16> {
         let slot = self.next_field;
-        self.next_field += 1;
+        self.next_field = slot.checked_add(1).ok_or_else(|| {
+            Error::bad_input(format!(
+                "payload index `{path}`: {slot} were created in this collection before, no more are possible"
+            ))
+        })?;
         self.fields.insert(path.to_string(), slot);
-        slot
+        Ok(slot)
     }
 }
 

@@ -192,11 +192,10 @@ fn admitted(
         }));
     };
     let buffer_view = &view.buffers[buffer];
-    // The id map is newer than the view: rows it doesn't show yet are left out.
-    let admitted = row < buffer_view.len
-        && !buffer_view.deletes.contains(row)
-        && filter.is_none_or(|f| f.matches(&buffer_view.buffer.row(row)));
-    Ok(admitted.then_some(Place::Buffer {
+    // The id map is newer than the view.
+    let seen = buffer_view.seen(row);
+    let admitted = seen.filter(|&row| filter.is_none_or(|f| f.matches(&buffer_view.buffer.row(row))));
+    Ok(admitted.map(|row| Place::Buffer {
         index: buffer as u32,
         row,
     }))

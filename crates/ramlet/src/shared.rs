@@ -88,7 +88,10 @@ impl Shared {
 
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        // With the lock, so that the writer thread isn't between looking and waiting.
+        let ready = self.ready.lock().expect("never poisoned");
         self.ready_told.notify_all();
+        drop(ready);
         self.wake_maintenance();
     }
 

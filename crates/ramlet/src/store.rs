@@ -152,14 +152,34 @@ pub fn remove_old_manifests(storage: &dyn Storage, number: u64) {
     }
 }
 
+/// Removes what the failed build of a payload index left: its tables and the scratch files of their sorting.
+pub fn remove_field_files(storage: &dyn Storage, slot: u16) {
+    let (table, scratch) = (format!(".x{slot}"), format!("-x{slot}-"));
+    remove_ours(storage, &|name| match name.starts_with(SCRATCH_PREFIX) {
+        true => name.contains(&scratch),
+        false => name.ends_with(&table),
+    });
+}
+
+/// Removes the deletes that were written for a manifest that didn't come to be.
+pub fn remove_deletes_of(storage: &dyn Storage, number: u64) {
+    let suffix = deletes_file(0, number);
+    let suffix = suffix.trim_start_matches('0');
+    remove_ours(storage, &|name| name.ends_with(suffix));
+}
+
+fn remove_ours(storage: &dyn Storage, which: &dyn Fn(&str) -> bool) {
+    if let Ok(names) = storage.list() {
+        let gone = names.iter().filter(|name| is_ours(name) && which(name));
+        remove_quietly(storage, gone.map(String::as_str));
+    }
+}
+
 /// Removes what a failed job left.
 pub fn remove_job_files(storage: &dyn Storage, segment: u64) {
     let prefix = format!("{segment:08}.");
     let scratch = format!("{SCRATCH_PREFIX}{segment}-");
-    if let Ok(names) = storage.list() {
-        let ours = names
-            .iter()
-            .filter(|n| is_ours(n) && (n.starts_with(&prefix) || n.starts_with(&scratch)));
-        remove_quietly(storage, ours.map(String::as_str));
-    }
+    remove_ours(storage, &|name| {
+        name.starts_with(&prefix) || name.starts_with(&scratch)
+    });
 }

@@ -35,14 +35,10 @@ impl View {
         segments + self.buffers.iter().map(|b| u64::from(b.live())).sum::<u64>()
     }
 
-    /// The live row of an id. A row that is newer than the view is not found: take a newer view.
+    /// The live row of an id.
     pub fn find(&self, id: PointId, lookup: &mut Lookup) -> Result<Option<Place>> {
         for (index, view) in self.buffers.iter().enumerate().rev() {
-            if let Some(row) = view
-                .buffer
-                .newest(id)
-                .filter(|&r| r < view.len && !view.deletes.contains(r))
-            {
+            if let Some(row) = view.find(id) {
                 return Ok(Some(Place::Buffer {
                     index: index as u32,
                     row,

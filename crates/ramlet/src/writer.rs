@@ -84,7 +84,12 @@ impl Writer {
     pub fn commit_group(&mut self, group: &[u8], salt: u64) -> Result<u64> {
         self.check_writable()?;
         let log = self.log.as_mut().expect("groups come after recovery");
-        log.commit(group, salt).map_err(|e| self.stop(e))
+        match log.make_room(group.len(), salt) {
+            Err(e) if e.kind() == ErrorKind::DiskFull => return Err(e),
+            Err(e) => return Err(self.stop(e)),
+            Ok(()) => {}
+        }
+        log.commit(group).map_err(|e| self.stop(e))
     }
 
     /// Puts one change of a durable group into the buffer.
@@ -141,8 +146,11 @@ impl Writer {
             None => BufferWriter::new(self.schema.clone(), &self.buffers)?,
         };
         // Groups from here on go to a new file, so that the old ones can be released as a whole.
-        if let Some(log) = &mut self.log {
-            log.cut(salt).map_err(|e| self.stop(e))?;
+        let cut = self.log.as_mut().map_or(Ok(()), |log| log.cut(salt));
+        match cut {
+            // With a full disk they go on in the old file, and are released with its last one.
+            Err(e) if e.kind() != ErrorKind::DiskFull => return Err(self.stop(e)),
+            _ => {}
         }
         let buffer = std::mem::replace(&mut self.active, fresh);
         self.frozen = Some(Frozen {
@@ -162,11 +170,6 @@ impl Writer {
 
     pub fn log_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::bytes)
-    }
-
-    /// Bytes of RAM that the buffers hold.
-    pub fn buffer_bytes(&self) -> u64 {
-        self.active.bytes() + self.frozen.as_ref().map_or(0, |f| f.buffer.bytes())
     }
 }
 

@@ -37,12 +37,18 @@ use files::{RecordsFile, RowsFile, bad, open_index_rows};
 /// A segment, opened.
 pub struct Segment {
     pub entry: SegmentEntry,
+    /// Shared with the same segment under other payload indexes.
+    body: Arc<Body>,
+    fields: Vec<(u16, Arc<TableFile>)>,
+}
+
+/// What never changes of a segment.
+struct Body {
     row_ids: RowsFile,
     ids: TableFile,
     id_filter: Option<(Bloom, Reservation)>,
     payload: RecordsFile,
     vectors: Vec<VectorColumn>,
-    fields: Vec<(u16, TableFile)>,
 }
 
 /// One vector of all rows.
@@ -97,7 +103,9 @@ impl Segment {
                 Component::Vector { slot } => {
                     vectors.push(open_vector(shelf, &entry, slot, schema.may_pin(slot), io)?)
                 }
-                Component::FieldIndex { slot } => fields.push((slot, TableFile::open(shelf, id, file, io)?)),
+                Component::FieldIndex { slot } => {
+                    fields.push((slot, Arc::new(TableFile::open(shelf, id, file, io)?)))
+                }
                 _ => {}
             }
         }
@@ -109,13 +117,41 @@ impl Segment {
                 ids.keys()
             )));
         }
-        Ok(Segment {
-            entry,
+        let body = Body {
             row_ids,
             ids,
             id_filter,
             payload,
             vectors,
+        };
+        Ok(Segment {
+            entry,
+            body: Arc::new(body),
+            fields,
+        })
+    }
+
+    /// The same rows under `entry`, which differs in its payload indexes only: opens those that are new.
+    pub fn with_fields(&self, entry: SegmentEntry, shelf: &Shelf, io: &mut IoContext) -> Result<Segment> {
+        let mut fields = Vec::new();
+        for file in &entry.files {
+            let Component::FieldIndex { slot } = file.component else {
+                continue;
+            };
+            let known = self
+                .fields
+                .iter()
+                .find(|(s, _)| *s == slot)
+                .map(|(_, table)| table.clone());
+            let table = match known {
+                Some(table) => table,
+                None => Arc::new(TableFile::open(shelf, entry.id, file, io)?),
+            };
+            fields.push((slot, table));
+        }
+        Ok(Segment {
+            entry,
+            body: self.body.clone(),
             fields,
         })
     }
@@ -133,21 +169,21 @@ impl Segment {
     }
 
     pub fn vector(&self, slot: u16) -> Option<&VectorColumn> {
-        self.vectors.iter().find(|v| v.slot == slot)
+        self.body.vectors.iter().find(|v| v.slot == slot)
     }
 
     pub fn field(&self, slot: u16) -> Option<&TableFile> {
         self.fields
             .iter()
             .find(|(s, _)| *s == slot)
-            .map(|(_, table)| table)
+            .map(|(_, table)| table.as_ref())
     }
 
     /// The row of an id, deleted or not. No read when the filter or the range of ids says no; else one, unless cached.
     pub fn find(&self, id: PointId, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Option<u32>> {
         let mut key = Vec::with_capacity(PointId::ENCODED_MAX + 4);
         id.encode(&mut key);
-        let index = &self.ids.index;
+        let index = &self.body.ids.index;
         let (Some(first), Some(last)) = (index.first_key(), index.last_key()) else {
             return Ok(None);
         };
@@ -156,6 +192,7 @@ impl Segment {
             return Ok(None);
         }
         if self
+            .body
             .id_filter
             .as_ref()
             .is_some_and(|(filter, _)| !filter.may_contain(hash64(&key)))
@@ -163,7 +200,7 @@ impl Segment {
             return Ok(None);
         }
         let mut found = None;
-        self.ids.from(&key, io, buf, &mut |value, row| {
+        self.body.ids.from(&key, io, buf, &mut |value, row| {
             if value == key {
                 found = Some(row);
             }
@@ -184,20 +221,20 @@ impl Segment {
         if let Some(id) = from {
             id.encode(&mut key);
         }
-        self.ids.from(&key, io, buf, &mut |value, row| {
+        self.body.ids.from(&key, io, buf, &mut |value, row| {
             PointId::decode(value).is_none_or(|(id, _)| each(id, row))
         })
     }
 
     /// (id, version) of a row.
     pub fn row_id(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<(PointId, u64)> {
-        let bytes = self.row_ids.row(u64::from(row), io, buf)?;
+        let bytes = self.body.row_ids.row(u64::from(row), io, buf)?;
         build::decode_row_id(bytes)
             .ok_or_else(|| Error::corrupt(format!("segment {}: row {row} has no id", self.id())))
     }
 
     pub fn payload<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
-        self.payload.borrow(row, io, buf)
+        self.body.payload.borrow(row, io, buf)
     }
 
     /// The payload of `row` and of rows behind it that lie in the same block.
@@ -237,7 +274,8 @@ impl Segment {
 
     /// Vectors that an approximate index holds.
     pub fn indexed_vectors(&self) -> u64 {
-        self.vectors
+        self.body
+            .vectors
             .iter()
             .filter(|c| c.index.kind() != "flat")
             .map(|c| u64::from(c.index.rows()))
@@ -246,20 +284,20 @@ impl Segment {
 
     /// (name, kind, heap bytes, disk bytes) of everything but vectors.
     pub fn tables(&self, schema: &Schema) -> Vec<(String, &'static str, u64, u64)> {
-        let filter = self.id_filter.as_ref().map_or(0, |(_, held)| held.bytes());
+        let filter = self.body.id_filter.as_ref().map_or(0, |(_, held)| held.bytes());
         let mut out = vec![
-            ("ids".to_string(), "rows", 0, self.row_ids.file.len()),
+            ("ids".to_string(), "rows", 0, self.body.row_ids.file.len()),
             (
                 "ids".to_string(),
                 "sorted",
-                self.ids.heap_bytes() + filter,
-                self.ids.disk_bytes() + filter,
+                self.body.ids.heap_bytes() + filter,
+                self.body.ids.disk_bytes() + filter,
             ),
             (
                 "payload".to_string(),
                 "records",
-                self.payload.heap_bytes(),
-                self.payload.disk_bytes(),
+                self.body.payload.heap_bytes(),
+                self.body.payload.disk_bytes(),
             ),
         ];
         for (slot, table) in &self.fields {
@@ -280,7 +318,11 @@ impl Segment {
 
     /// Bytes of vectors that may be in RAM and aren't.
     pub fn unpinned_bytes(&self, schema: &Schema) -> u64 {
-        let may = self.vectors.iter().filter(|column| schema.may_pin(column.slot));
+        let may = self
+            .body
+            .vectors
+            .iter()
+            .filter(|column| schema.may_pin(column.slot));
         let bytes_of = |column: &VectorColumn| {
             let memory = column.index.memory();
             let file = self
@@ -298,7 +340,7 @@ impl Segment {
     }
 
     pub fn columns(&self) -> &[VectorColumn] {
-        &self.vectors
+        &self.body.vectors
     }
 
     pub fn for_each_id(
@@ -306,7 +348,7 @@ impl Segment {
         io: &mut IoContext,
         each: &mut dyn FnMut(u32, PointId, u64) -> Result<()>,
     ) -> Result<()> {
-        self.row_ids.for_each(io, &mut |row, bytes| {
+        self.body.row_ids.for_each(io, &mut |row, bytes| {
             let (id, version) = build::decode_row_id(bytes)
                 .ok_or_else(|| Error::corrupt(format!("segment {}: row {row} has no id", self.id())))?;
             each(row as u32, id, version)
@@ -318,7 +360,7 @@ impl Segment {
         io: &mut IoContext,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        self.payload.for_each(io, each)
+        self.body.payload.for_each(io, each)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Tests of the engine from outside.
 
 mod check;
+mod concurrent;
 mod crash;
+mod edges;
 mod filter_cases;
 mod filter_index;
 mod filter_limits;
