@@ -2,6 +2,8 @@
 
 /// Longest group of the log: one write and one fdatasync. Also the largest point, encoded.
 pub const GROUP_BYTES_MAX: usize = 4 << 20;
+/// Group above which no more changes are added to it: half of the log buffers, within these.
+pub const GROUP_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
 /// Largest payload of one point, JSON text.
 pub const PAYLOAD_BYTES_MAX: usize = 2 << 20;
 /// Largest dimension of a vector.

@@ -133,7 +133,7 @@ impl Log {
         if self.offset + bytes > self.file.len() {
             self.rotate(lsn, bytes, salt)?;
         }
-        self.record.clear();
+        self.record.reserve_exact(bytes as usize);
         log::encode(
             &mut self.record,
             self.salt,
@@ -147,9 +147,8 @@ impl Log {
         self.file.sync()?;
         self.offset += self.record.len() as u64;
         self.last_lsn = lsn;
-        if self.record.capacity() > 1 << 20 {
-            self.record = Vec::new();
-        }
+        // Not kept: every collection has a log, and only one of them is written at a time.
+        self.record = Vec::new();
         Ok(lsn)
     }
 

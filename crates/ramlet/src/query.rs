@@ -8,7 +8,7 @@ use crate::buffer::BufferView;
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::limits::LIMIT_MAX;
-use crate::lookup::Lookup;
+use crate::lookup::{LOOKUP_BYTES, Lookup};
 use crate::matching::{self, Candidates};
 use crate::payload::Selector;
 use crate::request::{QueryVector, SearchCost, SearchRequest};
@@ -28,16 +28,31 @@ pub struct Scratch {
     check: AnonBuf,
 }
 
+/// Hits whose places are kept for the next search.
+const TOP_KEPT: usize = 1024;
+
 impl Scratch {
-    pub(crate) fn new(io: IoContext, consumer: &Consumer, bytes: u64) -> Result<Scratch> {
+    /// `rare`: for blocks larger than usual, given back by [`Scratch::trim`].
+    pub(crate) fn new(io: IoContext, consumer: &Consumer, rare: &Consumer, bytes: u64) -> Result<Scratch> {
         Ok(Scratch {
-            lookup: Lookup::new(io, consumer, bytes)?,
+            lookup: Lookup::new(io, consumer, rare, bytes)?,
             top: TopK::new(16),
             query: Query::new(ramlet_index::Metric::Dot, ramlet_index::Element::F32, &[0.0]),
             values: Vec::new(),
             bytes: Vec::new(),
-            check: AnonBuf::reserved(consumer, 4 * ramlet_io::PAGE)?,
+            check: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
         })
+    }
+
+    /// Gives back what a large request needed: it is paid for while that request lasts.
+    pub(crate) fn trim(&mut self) {
+        self.lookup.buf.shrink_to(LOOKUP_BYTES);
+        self.check.shrink_to(LOOKUP_BYTES);
+        if self.top.k() > TOP_KEPT {
+            self.top = TopK::new(16);
+        }
+        self.bytes.shrink_to(LOOKUP_BYTES);
+        self.values.shrink_to(LOOKUP_BYTES / 4);
     }
 }
 
