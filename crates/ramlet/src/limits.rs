@@ -35,7 +35,7 @@ pub const REWRITE_DELETED_SHARE: f64 = 0.2;
 /// Segments below this many rows aren't rewritten for their deletes alone.
 pub const REWRITE_ROWS_MIN: u32 = 1_000;
 /// Pending bytes of a segment file before they are appended.
-pub const SINK_BYTES: usize = 256 << 10;
+pub const SINK_BYTES: usize = 64 << 10;
 /// Sorted runs merged at once.
 pub const SORT_RUNS_MAX: usize = 64;
 /// kB of vectors in a segment from which it gets an approximate index (`indexing_threshold` unset).
