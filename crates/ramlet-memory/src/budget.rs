@@ -100,6 +100,9 @@ const JOB: Share = share(1280 * KIB, 160, 16 * MIB, 60, 2048 * MIB);
 const CACHE: Share = share(128 * KIB, 120, 8 * MIB, 80, 4096 * MIB);
 const ELASTIC: Share = share(1024 * KIB, 180, 24 * MIB, 20, 1024 * MIB);
 
+/// Fences and centroids of segments: a few bytes a block of data, without which it can't be read.
+const PINNED_LEAST: u64 = 256 * KIB;
+
 const fn share(least: u64, permille: u64, base: u64, permille_wide: u64, max: u64) -> Share {
     Share {
         least,
@@ -178,7 +181,9 @@ fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
         .checked_sub(runtime)?;
 
     let least = |share: &Share, wish: Option<u64>| wish.unwrap_or(share.least);
-    let mut spare = ours.checked_sub(slots * SLOT.least)?;
+    let mut spare = ours
+        .checked_sub(slots * SLOT.least)?
+        .checked_sub(PINNED_LEAST)?;
     let wishes = [
         (&LOG, request.log_buffers),
         (&WRITE, request.write_buffers),

@@ -284,6 +284,11 @@ impl Collection {
         jobs::flush(&self.core)
     }
 
+    /// All that reservations may hold together, of this collection and all others: for callers that size their portions.
+    pub fn memory_limit(&self) -> u64 {
+        self.core.updates.ledger().limit()
+    }
+
     pub fn is_dropped(&self) -> bool {
         self.core.dropped.load(Ordering::Acquire)
     }

@@ -46,6 +46,7 @@ impl Scratch {
 
     /// Gives back what a large request needed: it is paid for while that request lasts.
     pub(crate) fn trim(&mut self) {
+        self.lookup.settle();
         self.lookup.buf.shrink_to(LOOKUP_BYTES);
         self.check.shrink_to(LOOKUP_BYTES);
         if self.top.k() > TOP_KEPT {
@@ -213,7 +214,7 @@ fn search_segment(
     let Some(column) = segment.segment.vector(field.slot) else {
         return Ok(());
     };
-    let Lookup { io, buf, index } = &mut scratch.lookup;
+    let Lookup { io, buf, index, .. } = &mut scratch.lookup;
     let Candidates { rows, recheck } = matching::candidates(&view.schema, segment, filter, io, buf)?;
     if rows.as_ref().is_some_and(|rows| rows.is_empty()) {
         return Ok(());
@@ -336,6 +337,7 @@ pub(crate) fn selected_payload(
         return Ok(None);
     }
     let payload = view.payload_of(place, lookup)?;
+    lookup.hand_out(payload.len())?;
     let mut out = Vec::with_capacity(payload.len());
     Ok(selector.apply(&payload, &mut out).then_some(out))
 }
