@@ -94,7 +94,8 @@ impl AnonBuf {
         self.start.as_ptr()
     }
 
-    fn map(len: usize) -> Option<AnonBuf> {
+    /// A buffer outside any budget; None when the kernel refuses the mapping.
+    pub(crate) fn map(len: usize) -> Option<AnonBuf> {
         let mut buf = AnonBuf {
             start: NonNull::dangling(),
             len,

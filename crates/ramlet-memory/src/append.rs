@@ -1,7 +1,7 @@
 //! Append-only memory that many threads read while one writes.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::PAGE;
 use crate::anon_buf::AnonBuf;
@@ -10,13 +10,20 @@ use crate::reservation::{OverBudget, Reservation};
 
 /// The reading side of append-only memory: bytes that are written once, never move and never change.
 ///
-/// Memory is taken in chunks, each an own mapping reserved from a consumer, and freed as a whole when the last handle
-/// (readers or the [`Appender`]) goes. Cost: the chunks, plus about 64 bytes for each chunk that may exist.
-/// Cheap to clone.
+/// Memory is taken in chunks, each an own mapping, and freed as a whole when the last handle (readers or the
+/// [`Appender`]) goes. What is reserved from the consumer follows what is written, [`STEP_BYTES`] ahead at most: an
+/// empty region costs about 300 bytes, one with a few rows some pages. Plus about 64 bytes for each chunk that is
+/// there or may come in its group of [`GROUP`]. Cheap to clone.
 #[derive(Clone)]
 pub struct AppendRegion {
     shared: Arc<Shared>,
 }
+
+/// Pages of a chunk are reserved in steps of this, just before they are first touched.
+const STEP_BYTES: usize = 4 * PAGE;
+
+/// Places for chunks are made in groups of this many.
+const GROUP: usize = 16;
 
 /// The only writer of an [`AppendRegion`].
 pub struct Appender {
@@ -38,16 +45,59 @@ pub struct Span {
 struct Shared {
     consumer: Consumer,
     chunk_bytes: usize,
-    /// Fixed in number, so that a chunk once there is never moved.
-    chunks: Box<[OnceLock<Chunk>]>,
+    chunks_max: usize,
+    /// Groups of places, made when the first of theirs is taken: a chunk once there is never moved.
+    groups: Box<[OnceLock<Box<Group>>]>,
     reserved: AtomicU64,
-    _slots: Reservation,
+    _groups: Reservation,
+}
+
+struct Group {
+    chunks: [OnceLock<Chunk>; GROUP],
+    _held: Reservation,
 }
 
 /// Bytes below `committed` are written and frozen; those above belong to the appender alone.
 struct Chunk {
     buf: AnonBuf,
     committed: AtomicUsize,
+    /// For the pages below the first that was never touched; only the appender grows it.
+    held: Mutex<Reservation>,
+}
+
+impl Shared {
+    fn chunk(&self, slot: u32) -> Option<&Chunk> {
+        let group = self.groups.get(slot as usize / GROUP)?.get()?;
+        group.chunks[slot as usize % GROUP].get()
+    }
+
+    /// Only the appender calls this.
+    fn group(&self, at: usize) -> Result<&Group, OverBudget> {
+        let place = &self.groups[at];
+        if place.get().is_none() {
+            let held = self.consumer.reserve(size_of::<Group>() as u64)?;
+            self.reserved.fetch_add(held.bytes(), Ordering::Relaxed);
+            let group = Group {
+                chunks: [const { OnceLock::new() }; GROUP],
+                _held: held,
+            };
+            let fresh = place.set(Box::new(group));
+            assert!(fresh.is_ok(), "only the appender makes groups");
+        }
+        Ok(place.get().expect("made above"))
+    }
+
+    /// Makes sure that the first `end` bytes of a chunk are paid for.
+    fn pay(&self, chunk: &Chunk, end: usize) -> Result<(), OverBudget> {
+        let mut held = chunk.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = end.next_multiple_of(STEP_BYTES).min(chunk.buf.capacity()) as u64;
+        let more = wanted.saturating_sub(held.bytes());
+        if more > 0 {
+            held.grow(more)?;
+            self.reserved.fetch_add(more, Ordering::Relaxed);
+        }
+        Ok(())
+    }
 }
 
 impl AppendRegion {
@@ -59,13 +109,16 @@ impl AppendRegion {
     ) -> Result<(AppendRegion, Appender), OverBudget> {
         let chunk_bytes = crate::page_up(chunk_bytes.max(1));
         assert!(chunk_bytes <= u32::MAX as usize && chunks <= u32::MAX as usize);
-        let slots = consumer.reserve((chunks * size_of::<OnceLock<Chunk>>()) as u64)?;
+        let groups = chunks.div_ceil(GROUP);
+        // A group is a box behind its place: the table is small as long as nothing is written.
+        let held = consumer.reserve((groups * size_of::<OnceLock<Box<Group>>>()) as u64)?;
         let shared = Shared {
             consumer: consumer.clone(),
             chunk_bytes,
-            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            reserved: AtomicU64::new(slots.bytes()),
-            _slots: slots,
+            chunks_max: chunks,
+            groups: (0..groups).map(|_| OnceLock::new()).collect(),
+            reserved: AtomicU64::new(held.bytes()),
+            _groups: held,
         };
         let region = AppendRegion {
             shared: Arc::new(shared),
@@ -84,9 +137,7 @@ impl AppendRegion {
         if len == 0 {
             return &[];
         }
-        let chunk = self.shared.chunks[span.chunk as usize]
-            .get()
-            .expect("a span of this region");
+        let chunk = self.shared.chunk(span.chunk).expect("a span of this region");
         let committed = chunk.committed.load(Ordering::Acquire);
         assert!(
             offset + len <= committed,
@@ -99,7 +150,7 @@ impl AppendRegion {
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
-    /// Bytes reserved for this region: all its chunks and the table of them.
+    /// Bytes reserved for this region: what is written of its chunks, and the table of them.
     pub fn bytes_reserved(&self) -> u64 {
         self.shared.reserved.load(Ordering::Relaxed)
     }
@@ -125,9 +176,7 @@ impl Appender {
             return Ok(Span::default());
         }
         let (slot, offset) = self.place(len, align)?;
-        let chunk = self.region.shared.chunks[slot as usize]
-            .get()
-            .expect("place() gave a chunk");
+        let chunk = self.region.shared.chunk(slot).expect("place() gave a chunk");
         let mut at = offset;
         for part in parts {
             // SAFETY: `place` made sure that offset..offset + len lies within the mapping.
@@ -148,40 +197,41 @@ impl Appender {
     /// Room for `len` bytes: the chunk and the offset in it.
     fn place(&mut self, len: usize, align: usize) -> Result<(u32, usize), OverBudget> {
         if let Some(slot) = self.current {
-            let chunk = self.region.shared.chunks[slot as usize]
-                .get()
-                .expect("the current chunk");
+            let chunk = self.region.shared.chunk(slot).expect("the current chunk");
             // Relaxed: this thread wrote it.
             let offset = chunk.committed.load(Ordering::Relaxed).next_multiple_of(align);
             if offset + len <= chunk.buf.len() {
+                self.region.shared.pay(chunk, offset + len)?;
                 return Ok((slot, offset));
             }
         }
         let chunk_bytes = self.region.shared.chunk_bytes;
-        let slot = self.add_chunk(len.max(chunk_bytes))?;
+        // An item larger than a chunk gets one of its own size, and the current one stays open.
+        let slot = self.add_chunk(len.max(chunk_bytes), len)?;
         if len <= chunk_bytes {
             self.current = Some(slot);
         }
         Ok((slot, 0))
     }
 
-    fn add_chunk(&mut self, bytes: usize) -> Result<u32, OverBudget> {
-        let shared = &self.region.shared;
+    /// A chunk of `bytes`, of which the first `used` are paid for.
+    fn add_chunk(&mut self, bytes: usize, used: usize) -> Result<u32, OverBudget> {
+        let shared = self.region.shared.clone();
         let slot = self.next;
-        let Some(place) = shared.chunks.get(slot as usize) else {
+        if slot as usize >= shared.chunks_max {
             let mut full = shared.consumer.refuse(bytes as u64);
             full.available = 0;
-            full.limit = (shared.chunks.len() * shared.chunk_bytes) as u64;
+            full.limit = (shared.chunks_max * shared.chunk_bytes) as u64;
             return Err(full);
-        };
-        let buf = AnonBuf::reserved(&shared.consumer, bytes)?;
-        shared
-            .reserved
-            .fetch_add(buf.capacity() as u64, Ordering::Relaxed);
-        let fresh = place.set(Chunk {
-            buf,
+        }
+        let group = shared.group(slot as usize / GROUP)?;
+        let chunk = Chunk {
+            buf: AnonBuf::map(bytes).ok_or_else(|| shared.consumer.refuse(bytes as u64))?,
             committed: AtomicUsize::new(0),
-        });
+            held: Mutex::new(shared.consumer.reserve(0)?),
+        };
+        shared.pay(&chunk, used)?;
+        let fresh = group.chunks[slot as usize % GROUP].set(chunk);
         assert!(fresh.is_ok(), "slot {slot} is taken");
         self.next += 1;
         Ok(slot)

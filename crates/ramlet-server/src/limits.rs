@@ -59,6 +59,8 @@ pub const PAYLOAD_GUESS_BYTES: u64 = 4 * KIB;
 pub const FETCH_RECORDS: usize = 64;
 /// ... and about the bytes that they may have together: records are fetched, written and dropped in such portions.
 pub const FETCH_BYTES: u64 = 512 * KIB;
+/// ... and at least, however small the budget.
+pub const FETCH_BYTES_MIN: u64 = 64 * KIB;
 /// Records without payload and vectors in one portion of an answer.
 pub const LIST_RECORDS: usize = 1024;
 /// Between two tries of a streamed answer to get memory or a search slot for its next portion.

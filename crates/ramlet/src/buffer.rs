@@ -131,7 +131,7 @@ impl BufferWriter {
     /// Appends a row; an older one of the same id in this buffer becomes deleted.
     pub fn put(&mut self, id: PointId, version: u64, row: &Row<'_>) -> Result<(), OverBudget> {
         if u64::from(self.len) * BUFFER_ROW_OVERHEAD >= self.overhead.bytes() {
-            self.overhead.grow(256 * BUFFER_ROW_OVERHEAD)?;
+            self.overhead.grow(32 * BUFFER_ROW_OVERHEAD)?;
         }
         let mut presence = 0u64;
         self.header.clear();

@@ -145,9 +145,13 @@ impl Collection {
                 filter: None,
                 mode: UpdateMode::Upsert,
             } => {
-                let changes = encode_points(&view.schema, &points)?;
-                let bytes = changes.capacity() as u64;
-                (Work::Changes(changes), bytes)
+                let (changes, largest) = encode_points(&view.schema, &points)?;
+                let mut bytes = changes.capacity();
+                if largest > self.core.shared.group_bytes {
+                    // A group of its own, and its record, beyond what the log buffers hold.
+                    bytes += 2 * largest;
+                }
+                (Work::Changes(changes), bytes as u64)
             }
             UpdateOp::Delete(PointsSelector::Ids(ids)) => {
                 let mut changes = Vec::with_capacity(ids.len() * 10);
@@ -265,6 +269,11 @@ impl Collection {
         jobs::flush(&self.core)
     }
 
+    /// All that reservations may hold together, of this collection and all others: for callers that size their portions.
+    pub fn memory_limit(&self) -> u64 {
+        self.core.updates.ledger().limit()
+    }
+
     pub fn is_dropped(&self) -> bool {
         self.core.dropped.load(Ordering::Acquire)
     }
@@ -322,12 +331,14 @@ fn check_key(key: &str) -> Result<()> {
         .map_err(|e| Error::bad_input(format!("Wrong input: payload key `{key}`: {e}")))
 }
 
-fn encode_points(schema: &Schema, points: &[Point]) -> Result<Vec<u8>> {
+/// The changes, and the length of the largest.
+fn encode_points(schema: &Schema, points: &[Point]) -> Result<(Vec<u8>, usize)> {
     let bytes: usize = points
         .iter()
         .map(|p| 64 + p.payload.len() + p.vectors.iter().map(|(_, v)| v.len() * 4).sum::<usize>())
         .sum();
     let mut changes = Vec::with_capacity(bytes);
+    let mut largest = 0;
     for point in points {
         let start = changes.len();
         let vectors = encode_vectors(schema, &point.vectors)?;
@@ -338,6 +349,7 @@ fn encode_points(schema: &Schema, points: &[Point]) -> Result<Vec<u8>> {
             &point.payload,
         );
         let bytes = changes.len() - start;
+        largest = largest.max(bytes);
         if bytes > GROUP_BYTES_MAX - 1024 {
             let id = point.id;
             return Err(Error::new(
@@ -349,7 +361,7 @@ fn encode_points(schema: &Schema, points: &[Point]) -> Result<Vec<u8>> {
             ));
         }
     }
-    Ok(changes)
+    Ok((changes, largest))
 }
 
 /// About the heap bytes of an update that waits to be resolved.

@@ -16,6 +16,9 @@ use crate::shared::Shared;
 use crate::view::View;
 use crate::writer::Writer;
 
+/// What an update costs in the queue beside its bytes: its entry and its completion.
+const PENDING_BYTES: u64 = 512;
+
 /// An update on its way to the writer.
 pub struct Pending {
     pub work: Work,
@@ -95,7 +98,8 @@ impl Core {
     /// Queues work for the writer thread. `Busy` when too much waits.
     pub fn enqueue(self: &Arc<Self>, work: Work, bytes: u64, done: Completion) -> Result<()> {
         self.check_open()?;
-        let held = self.updates.reserve(bytes)?;
+        // The place in the queue as well: of the smallest updates it is most.
+        let held = self.updates.reserve(bytes + PENDING_BYTES)?;
         let mut queue = self.queue.lock().expect("no writer panics");
         if queue.closed {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));

@@ -28,8 +28,8 @@ use crate::{jobs, maintenance};
 const SLOT_READS: usize = 64;
 /// Reads in flight of the writer and of a job.
 const BACKGROUND_READS: usize = 32;
-/// Buffers of the writer and of a job.
-const BACKGROUND_BYTES: u64 = 512 << 10;
+/// Buffers of the writer: it reads single rows.
+const BACKGROUND_BYTES: u64 = 128 << 10;
 
 /// How an engine is opened.
 pub struct EngineOptions {
@@ -125,22 +125,23 @@ impl Engine {
             pinned: ledger.consumer("pinned data", budget.pinned / 4 * 3),
             updates: ledger.consumer("queued updates", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
-            extra: ledger.consumer("extra scratch", budget.elastic / 4),
+            extra: ledger.consumer("extra scratch", budget.elastic / 2),
         };
         let cache = BlockCache::new(
             &ledger.consumer("block cache", budget.block_cache),
             budget.block_cache,
         )?;
         // The scratch of jobs is bounded by construction (sort runs, column buffers); it is taken as a whole.
-        let scratch = ledger
-            .consumer("job scratch", budget.job_scratch)
-            .reserve(budget.job_scratch)?;
+        let jobs = ledger.consumer("job scratch", budget.job_scratch);
+        let lookup = Lookup::new(
+            IoContext::new(storage.reader(BACKGROUND_READS)?),
+            &jobs,
+            &consumers.extra,
+            budget.job_scratch / 4,
+        )?;
+        let scratch = jobs.reserve(budget.job_scratch - jobs.used())?;
         let arena = JobArena {
-            lookup: Lookup::new(
-                IoContext::new(storage.reader(BACKGROUND_READS)?),
-                &consumers.extra,
-                BACKGROUND_BYTES,
-            )?,
+            lookup,
             // The other half: files being written, blocks being read.
             scratch_bytes: (budget.job_scratch / 2) as usize,
             threads: budget.search_threads.max(1),
@@ -148,7 +149,8 @@ impl Engine {
         };
         let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
         let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
-        let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes));
+        let log_buffers = ledger.consumer("log buffers", budget.log_buffers).reserve(budget.log_buffers)?;
+        let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes, log_buffers));
         let catalog = match newest_catalog(storage.as_ref())? {
             Some(catalog) => catalog,
             None => first_catalog(storage.as_ref())?,
@@ -205,6 +207,7 @@ impl Engine {
         Ok(Lookup::new(
             IoContext::new(self.storage.reader(BACKGROUND_READS)?),
             &self.consumers.extra,
+            &self.consumers.extra,
             BACKGROUND_BYTES,
         )?)
     }
@@ -248,7 +251,12 @@ impl Engine {
         self.shared.wake_maintenance();
         for _ in 0..self.options.budget.search_threads {
             let reader = IoContext::new(self.storage.reader(SLOT_READS)?);
-            let mut scratch = Scratch::new(reader, &self.consumers.slots, self.options.budget.search_slot())?;
+            let mut scratch = Scratch::new(
+                reader,
+                &self.consumers.slots,
+                &self.consumers.extra,
+                self.options.budget.search_slot(),
+            )?;
             let queue = self.slots.clone();
             threads.push(spawn(
                 "search",
@@ -259,6 +267,7 @@ impl Engine {
                         if std::panic::catch_unwind(run).is_err() {
                             tracing::error!("a search panicked");
                         }
+                        scratch.trim();
                     }
                 }),
             )?);
@@ -431,6 +440,7 @@ impl Engine {
     pub fn scratch(&self) -> Result<Scratch> {
         Scratch::new(
             IoContext::new(self.storage.reader(SLOT_READS)?),
+            &self.consumers.extra,
             &self.consumers.extra,
             BACKGROUND_BYTES,
         )

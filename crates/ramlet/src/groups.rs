@@ -16,9 +16,6 @@ use crate::maintenance;
 use crate::request::UpdateResult;
 use crate::writer::{Group, NoRoom, Writer};
 
-/// Changes above this length are committed before more are added.
-const GROUP_BYTES: usize = 1 << 20;
-
 /// How long to wait for a flush of this collection before looking again: room may come from another one's flush.
 const ROOM_POLL: Duration = Duration::from_millis(20);
 
@@ -148,9 +145,15 @@ impl<'a> Turn<'a> {
 
     /// Adds an op's changes to the group, committing as often as it gets full.
     pub fn add(&mut self, operation: u64, changes: &[u8]) -> Result<()> {
-        for part in change::split(changes, GROUP_BYTES_MAX - change::OP_HEADER_BYTES) {
-            if self.group.is_full(part.len(), GROUP_BYTES) {
+        let most = self.core.shared.group_bytes;
+        for part in change::split(changes, most - change::OP_HEADER_BYTES) {
+            if self.group.is_full(part.len(), most) {
                 self.finish_waiting()?;
+            }
+            // At once and exactly: doubling would hold three times the group for a moment.
+            let whole = most.max(part.len() + change::OP_HEADER_BYTES);
+            if self.group.bytes.capacity() < whole && self.group.is_empty() {
+                self.group.bytes.reserve_exact(whole);
             }
             self.group.push(operation, part);
         }
@@ -170,7 +173,7 @@ impl<'a> Turn<'a> {
     }
 
     pub fn is_group_long(&self) -> bool {
-        self.group.is_full(0, GROUP_BYTES)
+        self.group.is_full(0, self.core.shared.group_bytes)
     }
 
     /// Commits; the updates in the group are answered, well or not.
@@ -197,7 +200,7 @@ impl<'a> Turn<'a> {
         let result = self.commit_group(&group);
         self.group.bytes = group;
         self.group.bytes.clear();
-        self.group.bytes.shrink_to(2 * GROUP_BYTES);
+        self.group.bytes.shrink_to(self.core.shared.group_bytes);
         result
     }
 

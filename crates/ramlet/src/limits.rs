@@ -2,6 +2,8 @@
 
 /// Longest group of the log: one write and one fdatasync. Also the largest point, encoded.
 pub const GROUP_BYTES_MAX: usize = 4 << 20;
+/// Group above which no more changes are added to it: half of the log buffers, within these.
+pub const GROUP_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
 /// Largest payload of one point, JSON text.
 pub const PAYLOAD_BYTES_MAX: usize = 2 << 20;
 /// Largest dimension of a vector.
@@ -33,7 +35,7 @@ pub const REWRITE_DELETED_SHARE: f64 = 0.2;
 /// Segments below this many rows aren't rewritten for their deletes alone.
 pub const REWRITE_ROWS_MIN: u32 = 1_000;
 /// Pending bytes of a segment file before they are appended.
-pub const SINK_BYTES: usize = 256 << 10;
+pub const SINK_BYTES: usize = 64 << 10;
 /// Sorted runs merged at once.
 pub const SORT_RUNS_MAX: usize = 64;
 /// kB of vectors in a segment from which it gets an approximate index (`indexing_threshold` unset).

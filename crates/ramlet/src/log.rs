@@ -164,6 +164,7 @@ impl Log {
     pub fn commit(&mut self, payload: &[u8]) -> Result<u64> {
         let lsn = self.last_lsn + 1;
         self.record.clear();
+        self.record.reserve_exact(log::HEADER_BYTES + payload.len());
         log::encode(
             &mut self.record,
             self.salt,
@@ -177,9 +178,8 @@ impl Log {
         self.file.sync()?;
         self.offset += self.record.len() as u64;
         self.last_lsn = lsn;
-        if self.record.capacity() > 1 << 20 {
-            self.record = Vec::new();
-        }
+        // Not kept: every collection has a log, and only one of them is written at a time.
+        self.record = Vec::new();
         Ok(lsn)
     }
 

@@ -2,10 +2,13 @@
 
 use ramlet_index::IndexScratch;
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, Consumer, OverBudget};
+use ramlet_memory::{AnonBuf, Consumer, OverBudget, Reservation};
 
 /// Least and most that a vector index reads at once.
 const INDEX_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
+
+/// A buffer for single blocks; larger ones are rare.
+pub const LOOKUP_BYTES: usize = 4 * ramlet_io::PAGE;
 
 /// One per thread; nothing in it is shared.
 pub struct Lookup {
@@ -13,17 +16,44 @@ pub struct Lookup {
     /// For single blocks of ids, payloads and tables.
     pub buf: AnonBuf,
     pub index: IndexScratch,
+    /// Payloads handed out since the last [`Lookup::settle`], and what is held for them.
+    handed: u64,
+    held: Reservation,
 }
 
+/// Payloads of one request that are in memory unreserved: callers expect some KiB for each.
+const HANDED_FREE: u64 = 64 << 10;
+const HANDED_STEP: u64 = 64 << 10;
+
 impl Lookup {
-    /// Reserves its buffers out of about `bytes`; they grow, by reservation, only for a block larger than any before.
-    pub fn new(io: IoContext, consumer: &Consumer, bytes: u64) -> Result<Lookup, OverBudget> {
+    /// Reserves its buffers out of about `bytes`. The one for single blocks grows, by reservation from `rare`, for a block
+    /// larger than any before.
+    pub fn new(io: IoContext, consumer: &Consumer, rare: &Consumer, bytes: u64) -> Result<Lookup, OverBudget> {
         let index = usize::try_from(bytes / 2).unwrap_or(usize::MAX);
         let index = index.clamp(*INDEX_BUFFER_BYTES.start(), *INDEX_BUFFER_BYTES.end());
         Ok(Lookup {
             io,
-            buf: AnonBuf::reserved(consumer, 4 * ramlet_io::PAGE)?,
+            buf: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
             index: IndexScratch::new(AnonBuf::reserved(consumer, index)?),
+            handed: 0,
+            held: rare.reserve(0)?,
         })
+    }
+
+    /// A payload of `bytes` is about to be handed out, which stays in memory until [`Lookup::settle`]. How large payloads
+    /// are is known only here.
+    pub fn hand_out(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        self.handed += bytes as u64;
+        let more = self.handed.saturating_sub(HANDED_FREE + self.held.bytes());
+        if more > 0 {
+            self.held.grow(more.next_multiple_of(HANDED_STEP))?;
+        }
+        Ok(())
+    }
+
+    /// All that was handed out is gone.
+    pub fn settle(&mut self) {
+        self.handed = 0;
+        self.held.shrink_to(0);
     }
 }

@@ -144,31 +144,29 @@ fn scan_payloads(
     buf: &mut AnonBuf,
     matching: &mut RoaringBitmap,
 ) -> Result<()> {
-    let needs_id = filter.needs_id();
-    let mut unsure = Vec::new();
-    view.segment.for_each_payload(io, &mut |row, payload| {
-        if view.deletes.contains(row) {
-            return Ok(());
+    if filter.needs_id() {
+        // The payload's reader is busy while its rows are looked at, so ids can't be read beside it.
+        for row in (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row)) {
+            if row_matches(schema, view, row, filter, io, buf)? {
+                matching.insert(row);
+            }
         }
-        if needs_id {
-            unsure.push(row);
-        } else if filter.matches(&SegmentRow {
-            id: PointId::Num(0),
-            payload,
-            row,
-            schema,
-            view,
-        }) {
+        return Ok(());
+    }
+    view.segment.for_each_payload(io, &mut |row, payload| {
+        let admitted = !view.deletes.contains(row)
+            && filter.matches(&SegmentRow {
+                id: PointId::Num(0),
+                payload,
+                row,
+                schema,
+                view,
+            });
+        if admitted {
             matching.insert(row);
         }
         Ok(())
-    })?;
-    for row in unsure {
-        if row_matches(schema, view, row, filter, io, buf)? {
-            matching.insert(row);
-        }
-    }
-    Ok(())
+    })
 }
 
 /// Checks one row: a read of its payload, and of its id where the filter asks for it.

@@ -8,7 +8,7 @@ use crate::buffer::BufferView;
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::limits::LIMIT_MAX;
-use crate::lookup::Lookup;
+use crate::lookup::{LOOKUP_BYTES, Lookup};
 use crate::matching::{self, Candidates};
 use crate::payload::Selector;
 use crate::request::{QueryVector, SearchCost, SearchRequest};
@@ -28,16 +28,32 @@ pub struct Scratch {
     check: AnonBuf,
 }
 
+/// Hits whose places are kept for the next search.
+const TOP_KEPT: usize = 1024;
+
 impl Scratch {
-    pub(crate) fn new(io: IoContext, consumer: &Consumer, bytes: u64) -> Result<Scratch> {
+    /// `rare`: for blocks larger than usual, given back by [`Scratch::trim`].
+    pub(crate) fn new(io: IoContext, consumer: &Consumer, rare: &Consumer, bytes: u64) -> Result<Scratch> {
         Ok(Scratch {
-            lookup: Lookup::new(io, consumer, bytes)?,
+            lookup: Lookup::new(io, consumer, rare, bytes)?,
             top: TopK::new(16),
             query: Query::new(ramlet_index::Metric::Dot, ramlet_index::Element::F32, &[0.0]),
             values: Vec::new(),
             bytes: Vec::new(),
-            check: AnonBuf::reserved(consumer, 4 * ramlet_io::PAGE)?,
+            check: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
         })
+    }
+
+    /// Gives back what a large request needed: it is paid for while that request lasts.
+    pub(crate) fn trim(&mut self) {
+        self.lookup.settle();
+        self.lookup.buf.shrink_to(LOOKUP_BYTES);
+        self.check.shrink_to(LOOKUP_BYTES);
+        if self.top.k() > TOP_KEPT {
+            self.top = TopK::new(16);
+        }
+        self.bytes.shrink_to(LOOKUP_BYTES);
+        self.values.shrink_to(LOOKUP_BYTES / 4);
     }
 }
 
@@ -204,7 +220,7 @@ fn search_segment(
     let Some(column) = segment.segment.vector(field.slot) else {
         return Ok(());
     };
-    let Lookup { io, buf, index } = &mut scratch.lookup;
+    let Lookup { io, buf, index, .. } = &mut scratch.lookup;
     let Candidates { rows, recheck } = matching::candidates(&view.schema, segment, filter, io, buf)?;
     if rows.as_ref().is_some_and(|rows| rows.is_empty()) {
         return Ok(());
@@ -340,6 +356,7 @@ pub(crate) fn selected_payload(
         return Ok(None);
     }
     let payload = view.payload_of(place, lookup)?;
+    lookup.hand_out(payload.len())?;
     let mut out = Vec::with_capacity(payload.len());
     Ok(selector.apply(&payload, &mut out).then_some(out))
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ramlet_memory::Reservation;
 use roaring::RoaringBitmap;
 
 use crate::change::{encode_delete, encode_put};
@@ -83,7 +84,7 @@ fn each_point(
         PointsSelector::Filter(filter) => {
             for source in matching_sources(turn, &filter)? {
                 match source {
-                    Source::Ids(ids) => rewrite_ids(turn, operation, &ids, false, rewrite)?,
+                    Source::Ids(ids, _held) => rewrite_ids(turn, operation, &ids, false, rewrite)?,
                     Source::Segment(segment, rows) => {
                         let mut ids = Vec::with_capacity(BATCH);
                         let mut rows = rows.iter().peekable();
@@ -156,7 +157,7 @@ fn view_for(turn: &mut Turn<'_>, id: PointId, pending: &mut BTreeSet<PointId>) -
 
 /// Points that match a filter, from a view that is let go again.
 enum Source {
-    Ids(Vec<PointId>),
+    Ids(Vec<PointId>, Reservation),
     Segment(Arc<Segment>, RoaringBitmap),
 }
 
@@ -165,11 +166,16 @@ fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>>
     let view = turn.core.view.load_full();
     let mut sources = Vec::new();
     for buffer in &view.buffers {
-        let ids = buffer
-            .live_rows()
-            .map(|row| buffer.buffer.row(row))
-            .filter(|row| filter.matches(row));
-        sources.push(Source::Ids(ids.map(|row| row.id).collect()));
+        let matching = || {
+            let rows = buffer.live_rows().map(|row| buffer.buffer.row(row));
+            rows.filter(|row| filter.matches(row))
+        };
+        // Counted first: there may be as many as the write buffers hold.
+        let count = matching().count();
+        let held = turn.core.updates.reserve((count * size_of::<PointId>()) as u64)?;
+        let mut ids = Vec::with_capacity(count);
+        ids.extend(matching().map(|row| row.id));
+        sources.push(Source::Ids(ids, held));
     }
     for segment in &view.segments {
         let lookup = &mut *turn.lookup;

@@ -297,25 +297,16 @@ fn by_value(
             // As in an index, a value counts once however often the point has it.
             values.sort_by(|a, b| compare(*a, *b));
             values.dedup_by(|a, b| compare(*a, *b).is_eq());
-            let place = Place::Buffer {
-                index: index as u32,
-                row: number,
-            };
-            found.extend(
-                values
-                    .iter()
-                    .filter(|v| within(**v, order))
-                    .map(|&value| Ordered { value, place }),
-            );
+            let place = Place::Buffer { index: index as u32, row: number };
+            found.extend(values.iter().filter(|v| within(**v, order)).map(|&value| Ordered { value, place }));
+            // Buffers have no order: what can't be on the page any more goes before it is much.
+            if found.len() > 2 * request.limit + 4 * RUN {
+                sort(&mut found, descending);
+                found.truncate(request.limit);
+            }
         }
     }
-    found.sort_by(|a, b| {
-        if descending {
-            compare(b.value, a.value)
-        } else {
-            compare(a.value, b.value)
-        }
-    });
+    sort(&mut found, descending);
     let payload = selector(&request.with_payload)?;
     let mut page = ScrollPage::default();
     for ordered in found.into_iter().take(request.limit) {
@@ -325,6 +316,17 @@ fn by_value(
         page.points.push(record);
     }
     Ok(page)
+}
+
+/// Stable, so that equal values stay in the order of their sources and rows.
+fn sort(found: &mut [Ordered], descending: bool) {
+    found.sort_by(|a, b| {
+        if descending {
+            compare(b.value, a.value)
+        } else {
+            compare(a.value, b.value)
+        }
+    });
 }
 
 fn within(value: OrderValue, order: &OrderBy) -> bool {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ramlet_memory::Reservation;
 
 use crate::core::Core;
+use crate::limits::GROUP_BYTES;
 use crate::log::LogSetup;
 use crate::lookup::Lookup;
 
@@ -48,10 +49,14 @@ pub struct Shared {
     pub maintained: AtomicBool,
     salt: AtomicU64,
     log_file_bytes: u64,
+    /// Changes above this length are committed before more are added: the group and its record are the log buffers.
+    pub group_bytes: usize,
+    _log_buffers: Reservation,
 }
 
 impl Shared {
-    pub fn new(arena: JobArena, seed: u64, log_file_bytes: u64) -> Shared {
+    pub fn new(arena: JobArena, seed: u64, log_file_bytes: u64, log_buffers: Reservation) -> Shared {
+        let group_bytes = usize::try_from(log_buffers.bytes() / 2).unwrap_or(usize::MAX);
         Shared {
             ready: Mutex::default(),
             ready_told: Condvar::new(),
@@ -64,6 +69,8 @@ impl Shared {
             maintained: AtomicBool::new(false),
             salt: AtomicU64::new(seed),
             log_file_bytes,
+            group_bytes: group_bytes.clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),
+            _log_buffers: log_buffers,
         }
     }
 

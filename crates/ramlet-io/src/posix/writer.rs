@@ -9,7 +9,7 @@ use crate::posix::advice;
 use crate::storage::{Result, WriteFile};
 
 /// Large enough for full bandwidth, small enough that a merge may have several files open.
-const WRITE_BYTES: usize = 256 << 10;
+const WRITE_BYTES: usize = 128 << 10;
 
 pub struct PosixWriter {
     name: String,

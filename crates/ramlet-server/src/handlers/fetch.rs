@@ -9,7 +9,7 @@ use ramlet::{
 };
 
 use crate::error::ApiResult;
-use crate::limits::{FETCH_BYTES, FETCH_RECORDS, LIMIT_MAX, LIST_RECORDS, PAYLOAD_GUESS_BYTES, RECORD_BYTES};
+use crate::limits::{FETCH_BYTES, FETCH_BYTES_MIN, FETCH_RECORDS, LIMIT_MAX, LIST_RECORDS, PAYLOAD_GUESS_BYTES, RECORD_BYTES};
 use crate::out::Out;
 
 /// Which parts of its points an answer shows.
@@ -39,6 +39,12 @@ impl Parts {
 
     /// Bytes that a portion of at most `n` points takes in the engine's form.
     pub fn portion_bytes(&self, collection: &Collection, n: usize) -> u64 {
+        let each = self.point_bytes(collection);
+        n.min(first_portion(collection, each)) as u64 * each
+    }
+
+    /// Bytes of a point's payload and vectors: a guess and the truth.
+    fn point_bytes(&self, collection: &Collection) -> u64 {
         let floats: usize = match &self.vectors {
             VectorSelector::None => 0,
             VectorSelector::All => collection.config().vectors.values().map(|v| v.size).sum(),
@@ -56,8 +62,18 @@ impl Parts {
         } else {
             PAYLOAD_GUESS_BYTES
         };
-        n.min(FETCH_RECORDS) as u64 * (floats as u64 * 4 + payload)
+        floats as u64 * 4 + payload
     }
+}
+
+/// About the bytes of a portion: where there is little memory, less.
+fn fetch_bytes(collection: &Collection) -> u64 {
+    (collection.memory_limit() / 64).clamp(FETCH_BYTES_MIN, FETCH_BYTES)
+}
+
+/// Points of the first portion, when one is expected to have `each` bytes.
+fn first_portion(collection: &Collection, each: u64) -> usize {
+    ((fetch_bytes(collection) / each.max(1)) as usize).clamp(1, FETCH_RECORDS)
 }
 
 /// Bytes that a list of at most `n` points takes without their payloads and vectors.
@@ -104,7 +120,11 @@ pub struct Portions {
 
 impl Portions {
     fn new(collection: Arc<Collection>, parts: Parts, found: Found, fetch: bool) -> Portions {
-        let portion = if fetch { FETCH_RECORDS } else { LIST_RECORDS };
+        let portion = if fetch {
+            first_portion(&collection, parts.point_bytes(&collection))
+        } else {
+            LIST_RECORDS
+        };
         Portions {
             collection,
             parts,
@@ -128,7 +148,7 @@ impl Portions {
     ) -> ApiResult<Portions> {
         let parts = Parts::of_search(search);
         let (limit, offset) = fit(&collection, search.limit, search.offset);
-        let fetch = parts.any() && limit > FETCH_RECORDS;
+        let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
         let mut search = SearchRequest {
             limit,
             offset,
@@ -151,7 +171,7 @@ impl Portions {
     ) -> ApiResult<(Portions, Option<PointId>)> {
         let parts = Parts::of_scroll(scroll);
         let (limit, _) = fit(&collection, scroll.limit, 0);
-        let fetch = parts.any() && limit > FETCH_RECORDS;
+        let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
         let mut scroll = ScrollRequest {
             limit,
             ..scroll.clone()
@@ -233,7 +253,7 @@ impl Portions {
     fn advance(&mut self, end: usize, bytes: u64) {
         if self.fetch && end > self.done {
             let each = bytes / (end - self.done) as u64 + 1;
-            self.portion = ((FETCH_BYTES / each) as usize).clamp(1, FETCH_RECORDS);
+            self.portion = first_portion(&self.collection, each);
         }
         self.done = end;
     }

@@ -1,14 +1,14 @@
 //! Writes a segment: column by column, each file front to back, sorting within the job's memory.
 
 use ramlet_format::bitmap;
-use ramlet_format::bloom::{BloomBuilder, hash64};
+use ramlet_format::bloom::{self, BloomBuilder, hash64};
 use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_index::IndexScratch;
+use ramlet_index::{IndexError, IndexScratch};
 use ramlet_index::ivf::{IvfFiles, IvfParams};
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
@@ -94,15 +94,23 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
         Component::RowIds,
     )?;
     let mut writer = RowsWriter::new(seed(id, Component::RowIds), ROW_ID_BYTES);
-    let mut sorter = Sorter::new(job.shelf.storage.clone(), format!("{id}-ids"), job.scratch_bytes);
-    let mut bloom = BloomBuilder::new(u64::from(source.rows()));
+    let mut sorter = Sorter::new(
+        job.shelf.storage.clone(),
+        format!("{id}-ids"),
+        job.scratch_bytes / 2,
+        job.scratch_bytes / 2,
+    );
+    // Twice: while it is encoded. Without the room it says "maybe" to all ids, which costs reads and is never wrong.
+    let wanted = bloom::file_bytes(u64::from(source.rows()));
+    let held = job.shelf.metadata.reserve(2 * wanted).ok();
+    let mut filter = BloomBuilder::new(held.as_ref().map_or(1, |_| u64::from(source.rows())));
     let (mut row, mut key) = (0u32, Vec::new());
     source.ids(job.io, &mut |point, version| {
         writer.push(&encode_row_id(point, version), &mut sink.out);
         sink.drain()?;
         key.clear();
         point.encode(&mut key);
-        bloom.insert(hash64(&key));
+        filter.insert(hash64(&key));
         key.extend_from_slice(&row.to_be_bytes());
         row += 1;
         sorter.push(&key)
@@ -125,7 +133,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
         segment_file(id, Component::IdFilter),
         Component::IdFilter,
     )?;
-    sink.out = bloom.finish(seed(id, Component::IdFilter));
+    sink.out = filter.finish(seed(id, Component::IdFilter));
     files.push(sink.finish()?);
     Ok(())
 }
@@ -150,9 +158,8 @@ fn build_vectors(
         .as_ref()
         .map_or(u64::from(source.rows()), RoaringBitmap::len);
     let kb = rows * vector.row_bytes() as u64 / 1024;
-    if job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb {
-        build_ivf(id, vector, source, rows as u32, job, files)?;
-    } else {
+    let index = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
+    if !index || !build_ivf(id, vector, source, rows as u32, job, files)? {
         build_flat(id, vector, source, job, files)?;
     }
     if let Some(present) = present {
@@ -182,6 +189,8 @@ fn build_flat(
         while next < row {
             writer.push(&absent, &mut sink.out);
             next += 1;
+            // There may be any number of them in a row.
+            sink.drain()?;
         }
         writer.push(bytes, &mut sink.out);
         next += 1;
@@ -236,6 +245,7 @@ impl ramlet_index::RowSource for Replay<'_, '_> {
     }
 }
 
+/// False: the job's scratch is too small for it, and nothing is left of it.
 fn build_ivf(
     id: u64,
     vector: &VectorField,
@@ -243,7 +253,7 @@ fn build_ivf(
     rows: u32,
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
-) -> Result<()> {
+) -> Result<bool> {
     let slot = vector.slot;
     let storage = job.shelf.storage.as_ref();
     let sink = |component| FileSink::create(storage, segment_file(id, component), component);
@@ -282,12 +292,23 @@ fn build_ivf(
     };
     let built = ramlet_index::ivf::build_ivf(&params, &mut replay, storage, &mut targets);
     replay.error?;
+    if let Err(IndexError::Scratch { needed_bytes, given_bytes }) = built {
+        tracing::warn!(
+            segment = id, vector = %vector.name, needed_bytes, given_bytes,
+            "too little job scratch for an approximate index: searches scan all rows"
+        );
+        drop((vectors, positions, centroids));
+        for component in [Component::Vector { slot }, Component::Position { slot }, Component::Centroids { slot }] {
+            storage.remove(&segment_file(id, component))?;
+        }
+        return Ok(false);
+    }
     let built = built.map_err(index_error)?;
     tracing::info!(segment = id, vector = %vector.name, rows = built.rows, clusters = built.clusters, "vector index built");
     for file in [vectors, positions, centroids] {
         files.push(file.finish()?);
     }
-    Ok(())
+    Ok(true)
 }
 
 fn build_payload(
@@ -325,14 +346,14 @@ pub struct FieldSorters {
 
 impl FieldSorters {
     pub fn new(segment: u64, fields: &[PayloadField], job: &Job<'_>) -> Result<FieldSorters> {
-        let share = job.scratch_bytes / fields.len().max(1);
+        let share = job.scratch_bytes / 2 / fields.len().max(1);
         let sorter = |field: &PayloadField| {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
             let tag = format!("{segment}-x{}", field.slot);
             Ok((
                 field.clone(),
                 path,
-                Sorter::new(job.shelf.storage.clone(), tag, share),
+                Sorter::new(job.shelf.storage.clone(), tag, share, job.scratch_bytes / 2),
             ))
         };
         let fields = fields.iter().map(sorter).collect::<Result<_>>()?;

@@ -245,7 +245,7 @@ impl Segment {
         buf: &mut AnonBuf,
         each: &mut dyn FnMut(u32, &[u8]),
     ) -> Result<()> {
-        self.payload.block_from(row, io, buf, each)
+        self.body.payload.block_from(row, io, buf, each)
     }
 
     /// Appends the encoded vector of a row to `out`; false when it has none.
@@ -397,12 +397,14 @@ fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result
 
 fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
     // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
-    let Ok(reservation) = shelf.metadata.reserve(entry.bytes) else {
+    // Twice, while it is read and parsed.
+    let Ok(mut reservation) = shelf.metadata.reserve(2 * entry.bytes) else {
         return Ok(None);
     };
     let bytes = read_whole(shelf.storage.as_ref(), entry)?;
     let bloom =
         Bloom::parse(names::seed(segment, entry.component), &bytes).map_err(|e| bad(&entry.name, e))?;
+    reservation.shrink_to(bloom.heap_bytes() as u64);
     Ok(Some((bloom, reservation)))
 }
 

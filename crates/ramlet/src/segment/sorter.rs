@@ -16,13 +16,17 @@ use crate::limits::SORT_RUNS_MAX;
 /// Pages that the merge reads of a run at once.
 const RUN_PAGES: u32 = 8;
 
+/// What a run costs while it is merged: its pages, and their keys decoded with their ends.
+const RUN_BYTES: usize = 3 * RUN_PAGES as usize * PAGE;
+
 /// Takes keys in any order, gives them back ascending and without duplicates.
-/// RAM: `bytes` while collecting; 32 KiB a run while merging.
+/// RAM: `bytes` while collecting, taken at the first key; while merging [`RUN_BYTES`] a run, of as many runs as fit `merge_bytes`.
 pub struct Sorter {
     storage: Arc<dyn Storage>,
     /// Distinguishes the scratch files of sorters that live at once.
     tag: String,
     bytes: usize,
+    merge_bytes: usize,
     keys: Vec<u8>,
     ends: Vec<u32>,
     runs: Vec<(String, u64)>,
@@ -30,11 +34,12 @@ pub struct Sorter {
 }
 
 impl Sorter {
-    pub fn new(storage: Arc<dyn Storage>, tag: String, bytes: usize) -> Sorter {
+    pub fn new(storage: Arc<dyn Storage>, tag: String, bytes: usize, merge_bytes: usize) -> Sorter {
         Sorter {
             storage,
             tag,
             bytes,
+            merge_bytes,
             keys: Vec::new(),
             ends: Vec::new(),
             runs: Vec::new(),
@@ -43,8 +48,14 @@ impl Sorter {
     }
 
     pub fn push(&mut self, key: &[u8]) -> Result<()> {
-        // A key costs its bytes, its end, and its place in the order while sorting.
-        if !self.ends.is_empty() && self.keys.len() + key.len() + (self.ends.len() + 1) * 12 > self.bytes {
+        // Two thirds for the keys, the rest for their ends and, while sorting, their order. Taken at once: lists that
+        // double hold three times their bytes for a moment.
+        let (keys, ends) = (self.bytes / 3 * 2, (self.bytes / 24).max(1));
+        if self.keys.capacity() == 0 {
+            self.keys.reserve_exact(keys);
+            self.ends.reserve_exact(ends);
+        }
+        if !self.ends.is_empty() && (self.keys.len() + key.len() > keys || self.ends.len() == ends) {
             self.spill()?;
         }
         self.keys.extend_from_slice(key);
@@ -61,12 +72,16 @@ impl Sorter {
             self.spill()?;
         }
         (self.keys, self.ends) = (Vec::new(), Vec::new());
-        while self.runs.len() > SORT_RUNS_MAX {
+        while self.runs.len() > self.runs_at_once() {
             self.merge_runs(io)?;
         }
         let runs = std::mem::take(&mut self.runs);
         self.merge(&runs, io, each)?;
         self.remove(&runs)
+    }
+
+    fn runs_at_once(&self) -> usize {
+        (self.merge_bytes / RUN_BYTES).clamp(4, SORT_RUNS_MAX)
     }
 
     fn in_order(&mut self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -94,7 +109,7 @@ impl Sorter {
     }
 
     fn merge_runs(&mut self, io: &mut IoContext) -> Result<()> {
-        let runs: Vec<_> = self.runs.drain(..SORT_RUNS_MAX).collect();
+        let runs: Vec<_> = self.runs.drain(..self.runs_at_once()).collect();
         let mut merged = RunWriter::create(self)?;
         self.merge(&runs, io, &mut |key| merged.push(key))?;
         self.runs.push(merged.finish()?);

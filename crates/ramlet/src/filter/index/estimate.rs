@@ -1,6 +1,8 @@
 //! How many rows match a filter, without reading them.
 
-use super::resolve::{FieldIndexes, elements_of, field_plan, filter_cardinality};
+use super::resolve::{
+    FieldIndexes, VALUES_AT_ONCE, elements_of, field_plan, filter_cardinality, list_len, long_list, part_of,
+};
 use crate::error::Error;
 use crate::filter::compile::{CompiledFilter, FieldNode, Group, Node};
 
@@ -148,6 +150,16 @@ fn field_cardinality(
     indexes: &mut dyn FieldIndexes,
 ) -> Result<Cardinality, Error> {
     let rows = u64::from(indexes.rows());
+    if let Some(list) = long_list(field) {
+        // As many of the values as are planned at once stand for all.
+        let part = field_cardinality(&part_of(field, list, 0), outer, indexes)?;
+        let times = |n: u64| n.saturating_mul(list_len(list) as u64) / VALUES_AT_ONCE as u64;
+        return Ok(Cardinality {
+            min: 0,
+            expected: times(part.expected).min(rows),
+            max: rows,
+        });
+    }
     let Some((name, plan)) = field_plan(field, outer, indexes) else {
         return Ok(Cardinality::unknown(rows));
     };

@@ -6,6 +6,8 @@ use super::estimate::{Cardinality, group_cardinality, node_cardinality};
 use super::plan::{IndexPlan, plan};
 use super::range::KeyRange;
 use crate::error::Error;
+use crate::filter::ast::{AnyOf, FieldCheck, FieldCondition, Match};
+use crate::filter::check::Check;
 use crate::filter::compile::{CompiledFilter, FieldNode, Group, Node};
 use crate::payload::Path;
 use crate::types::{FieldKind, PointId};
@@ -245,6 +247,9 @@ fn resolve_field(
     outer: Option<&str>,
     indexes: &mut dyn FieldIndexes,
 ) -> Result<Resolved, Error> {
+    if let Some(list) = long_list(field) {
+        return resolve_long(field, list, outer, indexes);
+    }
     let Some((name, plan)) = field_plan(field, outer, indexes) else {
         return Ok(Resolved::UNKNOWN);
     };
@@ -258,6 +263,58 @@ fn resolve_field(
     } else {
         resolved
     })
+}
+
+/// Values of a list that are planned at once: a value's range of keys takes ten times the value.
+pub(super) const VALUES_AT_ONCE: usize = 1_024;
+
+/// The list of `match any`, where it is too long to be planned as a whole.
+pub(super) fn long_list(field: &FieldNode) -> Option<&AnyOf> {
+    match &field.condition.check {
+        FieldCheck::Match(Match::Any(list)) if list_len(list) > VALUES_AT_ONCE => Some(list),
+        _ => None,
+    }
+}
+
+pub(super) fn list_len(list: &AnyOf) -> usize {
+    match list {
+        AnyOf::Ints(ints) => ints.len(),
+        AnyOf::Strs(strs) => strs.len(),
+    }
+}
+
+/// The same condition with the values from `at` on, as many as are planned at once.
+pub(super) fn part_of(field: &FieldNode, list: &AnyOf, at: usize) -> FieldNode {
+    let end = (at + VALUES_AT_ONCE).min(list_len(list));
+    let part = match list {
+        AnyOf::Ints(ints) => AnyOf::Ints(ints[at..end].to_vec()),
+        AnyOf::Strs(strs) => AnyOf::Strs(strs[at..end].to_vec()),
+    };
+    FieldNode {
+        condition: FieldCondition {
+            key: field.condition.key.clone(),
+            check: FieldCheck::Match(Match::Any(part)),
+        },
+        path: field.path.clone(),
+        // Not asked: a plan is made from the condition.
+        check: Check::IsNull(true),
+    }
+}
+
+fn resolve_long(
+    field: &FieldNode,
+    list: &AnyOf,
+    outer: Option<&str>,
+    indexes: &mut dyn FieldIndexes,
+) -> Result<Resolved, Error> {
+    let mut any = Resolved::none();
+    for at in (0..list_len(list)).step_by(VALUES_AT_ONCE) {
+        any = any.or(resolve_field(&part_of(field, list, at), outer, indexes)?);
+        if any.bitmap.is_none() {
+            break;
+        }
+    }
+    Ok(any)
 }
 
 /// The plan of a condition with the name of the index that serves it. Within `nested` only plans that mean "some value
@@ -277,6 +334,12 @@ pub(super) fn field_plan(
     let (name, kind) = names
         .into_iter()
         .find_map(|name| indexes.kind(&name).map(|kind| (name, kind)))?;
+    if let FieldCheck::Match(Match::Except(list)) = &field.condition.check
+        && list_len(list) > VALUES_AT_ONCE
+    {
+        // A range for every gap: rather look at the payloads.
+        return None;
+    }
     let mut plan = plan(kind, &field.condition)?;
     if outer.is_some() {
         if plan.negate {
