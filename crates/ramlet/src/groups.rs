@@ -231,9 +231,18 @@ fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> 
     core.publish(&writer);
     if !core.shared.maintained.load(Ordering::Acquire) {
         // While recovering there is no maintenance thread yet.
+        let frozen = writer.frozen.is_some();
         drop(writer);
-        let flushed = crate::jobs::flush(core);
-        return (core.writer(), flushed.map(|()| true));
+        let flushed = if frozen {
+            crate::jobs::flush(core).map(|()| true)
+        } else {
+            // It is collections that were opened before this one that hold the room.
+            crate::maintenance::make_room(&core.shared).and_then(|made| match made {
+                true => Ok(true),
+                false => Err(Error::from(no_room.0)),
+            })
+        };
+        return (core.writer(), flushed);
     }
     core.shared.room_wanted.store(true, Ordering::Release);
     core.shared.wake_maintenance();

@@ -86,6 +86,18 @@ fn freeze_largest(cores: &[Arc<Core>]) -> bool {
     largest.is_some_and(|core| freeze(core))
 }
 
+/// Flushes the collection whose buffer holds most, on the caller's thread; false when no buffer holds anything.
+pub fn make_room(shared: &Shared) -> Result<bool> {
+    let cores = live(shared);
+    if !cores.iter().any(|core| core.writer().frozen.is_some()) && !freeze_largest(&cores) {
+        return Ok(false);
+    }
+    for core in cores.iter().filter(|core| core.writer().frozen.is_some()) {
+        jobs::flush(core)?;
+    }
+    Ok(true)
+}
+
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
     loop {

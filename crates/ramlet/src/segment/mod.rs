@@ -29,6 +29,7 @@ pub use source::{Merged, RowSource};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
+use crate::limits::SEGMENT_BYTES;
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::types::PointId;
@@ -43,6 +44,8 @@ pub struct Segment {
     payload: RecordsFile,
     vectors: Vec<VectorColumn>,
     fields: Vec<(u16, TableFile)>,
+    /// For the open files; where the account is full they are open all the same, bounded by what merges leave.
+    _files: Option<Reservation>,
 }
 
 /// One vector of all rows.
@@ -117,6 +120,7 @@ impl Segment {
             payload,
             vectors,
             fields,
+            _files: shelf.metadata.reserve(SEGMENT_BYTES).ok(),
         })
     }
 
