@@ -365,14 +365,14 @@ def s_search(run):
 def s_batch(run):
     one = {"query": [0.2] * DIM, "limit": 10, "with_payload": True}
     run.all([lambda: run.ask("POST", "/collections/small/points/query/batch", {"searches": [one] * 1000})] * 4, 4)
-    run.all([lambda: run.ask("POST", "/collections/small/points/query/batch", {"searches": [{**one, "limit": 1000}] * 1000})] * 4, 4)
+    run.all([lambda: run.ask("POST", "/collections/small/points/query/batch", {"searches": [{**one, "limit": 1000}] * 100})] * 4, 4)
 
 
 def s_idle_connections(run):
     idle = []
     for i in range(500):
         try:
-            sock = socket.create_connection(("127.0.0.1", run.server.port), timeout=5)
+            sock = socket.create_connection(("127.0.0.1", run.server.port), timeout=0.05)
             if i % 2:
                 sock.sendall(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n")
             idle.append(sock)
@@ -394,7 +394,7 @@ def s_slow_clients(run):
         try:
             sock = socket.socket()
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            sock.settimeout(5)
+            sock.settimeout(0.5)
             sock.connect(("127.0.0.1", run.server.port))
             if i % 3 == 0:
                 sock.sendall(f"PUT {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 3000000\r\n\r\n".encode())

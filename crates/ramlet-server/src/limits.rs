@@ -15,8 +15,9 @@ pub const CONNECTIONS_DEFAULT: usize = 256;
 pub const CONNECTIONS_MIN: usize = 16;
 /// Connections the kernel may hold before we accept them.
 pub const BACKLOG: u32 = 256;
-/// Socket buffers are charged to the memory cgroup too; the kernel would grow them to megabytes each.
-pub const SOCKET_BUFFER_BYTES: u32 = 256 * KIB as u32;
+/// Socket buffers are charged to the memory cgroup too (version 2; version 1 counts them apart); the kernel would grow
+/// them to megabytes each, and doubles what it is told. All connections together get half of the kernel's row, within these.
+pub const SOCKET_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 32 * KIB..=256 * KIB;
 /// Read buffer of a connection, and with it the largest head of a request.
 pub const HEAD_BYTES: usize = 16 * KIB as usize;
 pub const HEADERS_MAX: usize = 64;

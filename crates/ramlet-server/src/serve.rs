@@ -45,12 +45,17 @@ pub async fn serve(options: ServerOptions, shutdown: impl Future<Output = ()>) -
 
 /// Takes the port. With port 0 the kernel chooses; [`Bound::local_addr`] tells.
 pub async fn bind(options: ServerOptions) -> io::Result<Bound> {
+    let share = options.engine.budget().kernel / 2 / options.connections.max(1) as u64 / 2;
+    let buffer = share.clamp(
+        *limits::SOCKET_BUFFER_BYTES.start(),
+        *limits::SOCKET_BUFFER_BYTES.end(),
+    ) as u32;
     let mut failure = io::Error::new(io::ErrorKind::AddrNotAvailable, "the name has no address");
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host((options.host.as_str(), options.port))
         .await?
         .collect();
     for addr in addresses {
-        match listen(addr) {
+        match listen(addr, buffer) {
             Ok(listener) => {
                 return Ok(Bound {
                     listener,
@@ -64,7 +69,7 @@ pub async fn bind(options: ServerOptions) -> io::Result<Bound> {
     Err(io::Error::new(failure.kind(), place))
 }
 
-fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+fn listen(addr: SocketAddr, buffer: u32) -> io::Result<TcpListener> {
     let socket = if addr.is_ipv4() {
         TcpSocket::new_v4()?
     } else {
@@ -72,8 +77,8 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     };
     socket.set_reuseaddr(true)?;
     // Accepted sockets inherit these.
-    socket.set_recv_buffer_size(limits::SOCKET_BUFFER_BYTES)?;
-    socket.set_send_buffer_size(limits::SOCKET_BUFFER_BYTES)?;
+    socket.set_recv_buffer_size(buffer)?;
+    socket.set_send_buffer_size(buffer)?;
     socket.bind(addr)?;
     socket.listen(limits::BACKLOG)
 }

@@ -62,6 +62,7 @@ pub struct Core {
     pub dropped: AtomicBool,
     /// Last failure of a job, until one succeeds.
     pub job_error: Mutex<Option<String>>,
+    pub _held: Reservation,
 }
 
 impl Core {

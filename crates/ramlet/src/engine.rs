@@ -14,7 +14,7 @@ use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::groups::Turn;
-use crate::limits::{LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
+use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::lookup::Lookup;
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
@@ -72,6 +72,7 @@ struct Consumers {
     metadata: Consumer,
     pinned: Consumer,
     updates: Consumer,
+    collections: Consumer,
     slots: Consumer,
     /// Scratch beside the slots: the writer's, and of callers outside.
     extra: Consumer,
@@ -124,6 +125,7 @@ impl Engine {
             // The rest is for what segments need to be read at all.
             pinned: ledger.consumer("pinned data", budget.pinned / 4 * 3),
             updates: ledger.consumer("queued updates", budget.elastic / 2),
+            collections: ledger.consumer("collections", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
             extra: ledger.consumer("extra scratch", budget.elastic / 2),
         };
@@ -224,6 +226,7 @@ impl Engine {
             shared: self.shared.clone(),
             updates: self.consumers.updates.clone(),
             buffers: self.consumers.buffers.clone(),
+            held: self.consumers.collections.reserve(COLLECTION_BYTES)?,
         })
     }
 

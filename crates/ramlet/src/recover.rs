@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use arc_swap::ArcSwap;
 use ramlet_format::manifest::Manifest;
-use ramlet_memory::Consumer;
+use ramlet_memory::{Consumer, Reservation};
 
 use crate::buffer::BufferWriter;
 use crate::core::Core;
@@ -29,6 +29,8 @@ pub struct Parts {
     pub shared: Arc<Shared>,
     pub updates: Consumer,
     pub buffers: Consumer,
+    /// For what every collection costs.
+    pub held: Reservation,
 }
 
 /// A new collection in an empty directory: its log, then its first manifest.
@@ -155,5 +157,6 @@ fn assemble(
         flushed: Condvar::new(),
         dropped: AtomicBool::new(false),
         job_error: Mutex::default(),
+        _held: parts.held,
     })
 }

@@ -29,6 +29,7 @@ pub use source::{Merged, RowSource};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
+use crate::limits::SEGMENT_BYTES;
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::types::PointId;
@@ -49,6 +50,8 @@ struct Body {
     id_filter: Option<(Bloom, Reservation)>,
     payload: RecordsFile,
     vectors: Vec<VectorColumn>,
+    /// For the open files; where the account is full they are open all the same, bounded by what merges leave.
+    _files: Option<Reservation>,
 }
 
 /// One vector of all rows.
@@ -123,6 +126,7 @@ impl Segment {
             id_filter,
             payload,
             vectors,
+            _files: shelf.metadata.reserve(SEGMENT_BYTES).ok(),
         };
         Ok(Segment {
             entry,

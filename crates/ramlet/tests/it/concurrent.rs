@@ -118,7 +118,8 @@ fn job(collection: &Collection, round: usize) {
 
 #[test]
 fn readers_see_every_point_once() {
-    let engine = open(Arc::new(RamStorage::new(None)));
+    // Several scratches outside the slots, each with payloads of its own to pay for.
+    let engine = Engine::open(Arc::new(RamStorage::new(None)), options(400 * MB)).expect("opens");
     engine
         .create_collection("c", config(DIM, Distance::Euclid))
         .unwrap();

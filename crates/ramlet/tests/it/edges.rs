@@ -147,12 +147,12 @@ fn failed_updates_leave_nothing_for_the_next() {
     collection
         .update(upsert(vec![
             point(1, vec![1.0; DIM], "{\"a\":1}"),
-            point(2, vec![1.0; DIM], &format!("{{\"t\":\"{}\"}}", "x".repeat(1_900_000))),
+            point(2, vec![1.0; DIM], &format!("{{\"t\":\"{}\"}}", "x".repeat(1_200_000))),
         ]))
         .unwrap();
     // For point 2 the payload gets too long.
     let grow = UpdateOp::SetPayload {
-        payload: format!("{{\"u\":\"{}\"}}", "y".repeat(400_000)).into_bytes(),
+        payload: format!("{{\"u\":\"{}\"}}", "y".repeat(1_000_000)).into_bytes(),
         key: None,
         points: PointsSelector::Ids(vec![PointId::Num(1), PointId::Num(2)]),
     };
