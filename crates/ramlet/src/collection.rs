@@ -194,6 +194,7 @@ impl Collection {
         scratch: &mut Scratch,
         out: &mut Vec<ScoredPoint>,
     ) -> Result<SearchCost> {
+        scratch.begin();
         query::search(&self.view(), request, scratch, out)
     }
 
@@ -208,6 +209,7 @@ impl Collection {
         let view = self.view();
         check_vector_names(&view.schema, with_vectors)?;
         let payload = selector(with_payload)?;
+        scratch.begin();
         let lookup = &mut scratch.lookup;
         let mut records = Vec::with_capacity(ids.len().min(1024));
         for &id in ids {
@@ -221,6 +223,7 @@ impl Collection {
     pub fn scroll(&self, request: &ScrollRequest, scratch: &mut Scratch) -> Result<ScrollPage> {
         let view = self.view();
         check_vector_names(&view.schema, &request.with_vectors)?;
+        scratch.begin();
         scroll::scroll(&view, request, &mut scratch.lookup)
     }
 

@@ -260,6 +260,7 @@ impl Engine {
                 &self.consumers.extra,
                 self.options.budget.search_slot(),
             )?;
+            scratch.in_slot = true;
             let queue = self.slots.clone();
             threads.push(spawn(
                 "search",

@@ -26,6 +26,7 @@ pub struct Scratch {
     bytes: Vec<u8>,
     /// For payloads that a filter looks at while `lookup` is busy with vectors.
     check: AnonBuf,
+    pub(crate) in_slot: bool,
 }
 
 /// Hits whose places are kept for the next search.
@@ -41,7 +42,16 @@ impl Scratch {
             values: Vec::new(),
             bytes: Vec::new(),
             check: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
+            in_slot: false,
         })
+    }
+
+    /// A request begins. In a slot one job may make several, whose answers are all in memory until the slot trims; outside,
+    /// what was handed out before is the caller's.
+    pub(crate) fn begin(&mut self) {
+        if !self.in_slot {
+            self.lookup.settle();
+        }
     }
 
     /// Gives back what a large request needed: it is paid for while that request lasts.
