@@ -29,7 +29,7 @@ pub use source::{Merged, RowSource};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
-use crate::limits::SEGMENT_BYTES;
+use crate::limits::SEGMENT_FILE_BYTES;
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::types::PointId;
@@ -112,6 +112,7 @@ impl Segment {
                 ids.keys()
             )));
         }
+        let held = shelf.metadata.reserve(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         Ok(Segment {
             entry,
             row_ids,
@@ -120,7 +121,7 @@ impl Segment {
             payload,
             vectors,
             fields,
-            _files: shelf.metadata.reserve(SEGMENT_BYTES).ok(),
+            _files: held.ok(),
         })
     }
 
