@@ -14,8 +14,8 @@ pub const VECTORS_MAX: usize = 64;
 pub const FIELD_INDEXES_MAX: usize = 256;
 /// What a collection costs, empty: 12 KB of heap, 5 KB of kernel memory for its directory and log, its write buffers' tables.
 pub const COLLECTION_BYTES: u64 = 20 << 10;
-/// What a segment costs beside its indexes and filters: 7 open files, 1 KB of heap and of kernel memory each.
-pub const SEGMENT_BYTES: u64 = 14 << 10;
+/// What an open file of a segment costs beside its index: about 1 KB of heap and 1 KB of kernel memory.
+pub const SEGMENT_FILE_BYTES: u64 = 2 << 10;
 /// Updates that wait in one collection's queue.
 pub const QUEUE_OPS_MAX: usize = 4_096;
 /// Searches that wait for a slot.

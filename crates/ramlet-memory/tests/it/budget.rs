@@ -44,7 +44,7 @@ fn small_machines_are_served_and_proportions_are_sensible() {
 
     let table = plan(64 * MB, 2).expect("64 MB");
     let between = |bytes: u64, low: u64, high: u64| assert!((low..=high).contains(&bytes), "{table}");
-    between(table.kernel, 3 * MB, 5 * MB);
+    between(table.kernel, 4 * MB, 6 * MB);
     between(table.runtime, 5 * MB, 7 * MB);
     between(table.search_slots, 2 * MB, 4 * MB);
     between(table.write_buffers, 8 * MB, 11 * MB);

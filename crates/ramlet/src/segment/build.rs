@@ -158,7 +158,11 @@ fn build_vectors(
         .as_ref()
         .map_or(u64::from(source.rows()), RoaringBitmap::len);
     let kb = rows * vector.row_bytes() as u64 / 1024;
-    let index = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
+    // Its centroids stay in RAM: a segment that couldn't be opened would be no use.
+    let centroids = (8 * rows.isqrt()).min(rows / 128).max(1) * vector.dim as u64 * 4;
+    let index = job.indexing_threshold_kb > 0
+        && kb >= job.indexing_threshold_kb
+        && job.shelf.metadata.available() >= 2 * centroids + CENTROIDS_SPARE;
     if !index || !build_ivf(id, vector, source, rows as u32, job, files)? {
         build_flat(id, vector, source, job, files)?;
     }
@@ -170,6 +174,9 @@ fn build_vectors(
     }
     Ok(())
 }
+
+/// Left for the other indexes of the segment.
+const CENTROIDS_SPARE: u64 = 64 << 10;
 
 /// Rows by number; rows without the vector are zeros.
 fn build_flat(

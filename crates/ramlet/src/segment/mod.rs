@@ -29,7 +29,7 @@ pub use source::{Merged, RowSource};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
-use crate::limits::SEGMENT_BYTES;
+use crate::limits::SEGMENT_FILE_BYTES;
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::types::PointId;
@@ -120,13 +120,14 @@ impl Segment {
                 ids.keys()
             )));
         }
+        let held = shelf.metadata.reserve(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         let body = Body {
             row_ids,
             ids,
             id_filter,
             payload,
             vectors,
-            _files: shelf.metadata.reserve(SEGMENT_BYTES).ok(),
+            _files: held.ok(),
         };
         Ok(Segment {
             entry,
