@@ -24,6 +24,9 @@ struct Known {
     payload: Value,
 }
 
+/// Whether a filter is to let a point pass.
+type Admits = dyn Fn(&PointId, &Known) -> bool;
+
 struct Run {
     storage: Arc<dyn Storage>,
     engine: Option<Arc<Engine>>,
@@ -33,14 +36,22 @@ struct Run {
 }
 
 fn params(distance: Distance, datatype: Datatype) -> VectorParams {
-    VectorParams { size: DIM, distance, datatype: Some(datatype), on_disk: None, other: BTreeMap::new() }
+    VectorParams {
+        size: DIM,
+        distance,
+        datatype: Some(datatype),
+        on_disk: None,
+        other: BTreeMap::new(),
+    }
 }
 
 impl Run {
     fn new(seed: u64) -> Run {
         let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
         let engine = open(storage.clone());
-        let vectors = VECTORS.iter().map(|(name, distance, datatype)| (name.to_string(), params(*distance, *datatype)));
+        let vectors = VECTORS
+            .iter()
+            .map(|(name, distance, datatype)| (name.to_string(), params(*distance, *datatype)));
         let settings = CollectionConfig {
             vectors: vectors.collect(),
             // Segments of a few dozen rows get an approximate index.
@@ -49,7 +60,13 @@ impl Run {
         };
         engine.create_collection("c", settings).unwrap();
         let (model, indexed, rng) = (BTreeMap::new(), BTreeSet::new(), Rng(seed));
-        Run { storage, engine: Some(engine), model, indexed, rng }
+        Run {
+            storage,
+            engine: Some(engine),
+            model,
+            indexed,
+            rng,
+        }
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -102,7 +119,9 @@ impl Run {
     fn some_ids(&mut self) -> Vec<PointId> {
         let known: Vec<PointId> = self.model.keys().copied().collect();
         let count = 1 + self.rng.below(12);
-        (0..count.min(known.len() as u64)).map(|_| known[self.rng.below(known.len() as u64) as usize]).collect()
+        (0..count.min(known.len() as u64))
+            .map(|_| known[self.rng.below(known.len() as u64) as usize])
+            .collect()
     }
 
     fn step(&mut self) {
@@ -128,17 +147,33 @@ impl Run {
         let mut points = Vec::new();
         for _ in 0..1 + self.rng.below(60) {
             let (id, vectors, payload) = (self.id(), self.vectors(), self.payload());
-            points.push(Point { id, vectors: vectors.clone(), payload: payload.to_string().into_bytes() });
+            points.push(Point {
+                id,
+                vectors: vectors.clone(),
+                payload: payload.to_string().into_bytes(),
+            });
             let wanted = match mode {
                 UpdateMode::Upsert => true,
                 UpdateMode::InsertOnly => !self.model.contains_key(&id),
                 UpdateMode::UpdateOnly => self.model.contains_key(&id),
             };
             if wanted {
-                self.model.insert(id, Known { vectors: vectors.into_iter().collect(), payload });
+                self.model.insert(
+                    id,
+                    Known {
+                        vectors: vectors.into_iter().collect(),
+                        payload,
+                    },
+                );
             }
         }
-        self.collection().update(UpdateOp::Upsert { points, filter: None, mode }).unwrap();
+        self.collection()
+            .update(UpdateOp::Upsert {
+                points,
+                filter: None,
+                mode,
+            })
+            .unwrap();
     }
 
     fn delete(&mut self) {
@@ -166,34 +201,62 @@ impl Run {
         }
         let payload = json!({"n": value}).to_string().into_bytes();
         let points = PointsSelector::Ids(ids);
-        self.collection().update(UpdateOp::SetPayload { payload, key: None, points }).unwrap();
+        self.collection()
+            .update(UpdateOp::SetPayload {
+                payload,
+                key: None,
+                points,
+            })
+            .unwrap();
     }
 
     fn update_vectors(&mut self) {
-        let points: Vec<_> = self.some_ids().into_iter().map(|id| (id, self.vectors())).collect();
+        let points: Vec<_> = self
+            .some_ids()
+            .into_iter()
+            .map(|id| (id, self.vectors()))
+            .collect();
         for (id, vectors) in &points {
-            self.model.get_mut(id).unwrap().vectors.extend(vectors.iter().cloned());
+            self.model
+                .get_mut(id)
+                .unwrap()
+                .vectors
+                .extend(vectors.iter().cloned());
         }
-        self.collection().update(UpdateOp::UpdateVectors { points, filter: None }).unwrap();
+        self.collection()
+            .update(UpdateOp::UpdateVectors { points, filter: None })
+            .unwrap();
     }
 
     fn delete_vectors(&mut self) {
         let name = VECTORS[self.rng.below(3) as usize].0;
         let k = format!("w{}", self.rng.below(4));
-        for known in self.model.values_mut().filter(|known| words(&known.payload).contains(&k)) {
+        for known in self
+            .model
+            .values_mut()
+            .filter(|known| words(&known.payload).contains(&k))
+        {
             known.vectors.remove(name);
         }
         let points = PointsSelector::Filter(filter(json!({"must": {"key": "k", "match": {"value": k}}})));
-        self.collection().update(UpdateOp::DeleteVectors { names: vec![name.into()], points }).unwrap();
+        self.collection()
+            .update(UpdateOp::DeleteVectors {
+                names: vec![name.into()],
+                points,
+            })
+            .unwrap();
     }
 
     fn toggle_index(&mut self) {
-        let (field, kind) = [("n", FieldKind::Integer), ("k", FieldKind::Keyword)][self.rng.below(2) as usize];
+        let (field, kind) =
+            [("n", FieldKind::Integer), ("k", FieldKind::Keyword)][self.rng.below(2) as usize];
         if self.indexed.remove(field) {
             self.collection().delete_payload_index(field).unwrap();
         } else {
             self.indexed.insert(field);
-            self.collection().create_payload_index(field, FieldIndex { kind, params: None }).unwrap();
+            self.collection()
+                .create_payload_index(field, FieldIndex { kind, params: None })
+                .unwrap();
         }
     }
 
@@ -211,7 +274,11 @@ impl Run {
         self.check_contents(&collection, &mut scratch);
         for _ in 0..3 {
             let (filter, ids) = self.filter();
-            assert_eq!(collection.count(Some(&filter), true, &mut scratch).unwrap() as usize, ids.len(), "{filter:?}");
+            assert_eq!(
+                collection.count(Some(&filter), true, &mut scratch).unwrap() as usize,
+                ids.len(),
+                "{filter:?}"
+            );
             self.check_scroll(&collection, &filter, &ids, &mut scratch);
             self.check_search(&collection, &filter, &ids, &mut scratch);
             if self.indexed.contains("n") {
@@ -222,13 +289,20 @@ impl Run {
 
     fn check_contents(&self, collection: &Collection, scratch: &mut Scratch) {
         let ids: Vec<PointId> = self.model.keys().copied().collect();
-        let found = collection.retrieve(&ids, &PayloadSelector::All, &VectorSelector::All, scratch).unwrap();
+        let found = collection
+            .retrieve(&ids, &PayloadSelector::All, &VectorSelector::All, scratch)
+            .unwrap();
         assert_eq!(found.iter().map(|r| r.id).collect::<Vec<_>>(), ids);
         for (record, known) in found.iter().zip(self.model.values()) {
             let payload: Value = serde_json::from_slice(record.payload.as_ref().unwrap()).unwrap();
             assert_eq!(payload, known.payload, "{}", record.id);
             let vectors: BTreeMap<_, _> = record.vectors.clone().unwrap().into_iter().collect();
-            assert_eq!(vectors.keys().collect::<Vec<_>>(), known.vectors.keys().collect::<Vec<_>>(), "{}", record.id);
+            assert_eq!(
+                vectors.keys().collect::<Vec<_>>(),
+                known.vectors.keys().collect::<Vec<_>>(),
+                "{}",
+                record.id
+            );
             for (name, want) in &known.vectors {
                 let want = if name == "a" { unit(want) } else { want.clone() };
                 let same = vectors[name].iter().zip(&want).all(|(x, y)| (x - y).abs() < 1e-6);
@@ -242,8 +316,11 @@ impl Run {
         let (n, k) = (self.rng.below(12), format!("w{}", self.rng.below(4)));
         let some: BTreeSet<PointId> = (0..20).map(|_| self.id()).collect();
         let name = VECTORS[self.rng.below(3) as usize].0;
-        let (text, admits): (Value, Box<dyn Fn(&PointId, &Known) -> bool>) = match self.rng.below(7) {
-            0 => (json!({"must": {"key": "n", "match": {"value": n}}}), Box::new(move |_, p| ints(&p.payload).contains(&n))),
+        let (text, admits): (Value, Box<Admits>) = match self.rng.below(7) {
+            0 => (
+                json!({"must": {"key": "n", "match": {"value": n}}}),
+                Box::new(move |_, p| ints(&p.payload).contains(&n)),
+            ),
             1 => (
                 json!({"must": {"key": "n", "range": {"gte": n, "lt": n + 3}}}),
                 Box::new(move |_, p| ints(&p.payload).iter().any(|v| (n..n + 3).contains(v))),
@@ -252,22 +329,41 @@ impl Run {
                 json!({"must_not": {"key": "k", "match": {"value": k}}}),
                 Box::new(move |_, p| !words(&p.payload).contains(&k)),
             ),
-            3 => (json!({"must": {"has_id": some}}), Box::new(move |id, _| some.contains(id))),
+            3 => (
+                json!({"must": {"has_id": some}}),
+                Box::new(move |id, _| some.contains(id)),
+            ),
             4 => (
                 json!({"should": [{"has_id": some}, {"key": "k", "match": {"value": k}}]}),
                 Box::new(move |id, p| some.contains(id) || words(&p.payload).contains(&k)),
             ),
-            5 => (json!({"must": {"has_vector": name}}), Box::new(move |_, p| p.vectors.contains_key(name))),
+            5 => (
+                json!({"must": {"has_vector": name}}),
+                Box::new(move |_, p| p.vectors.contains_key(name)),
+            ),
             _ => (
                 json!({"must": [{"key": "n", "range": {"gte": n}}, {"key": "k", "match": {"value": k}}]}),
-                Box::new(move |_, p| ints(&p.payload).iter().any(|v| *v >= n) && words(&p.payload).contains(&k)),
+                Box::new(move |_, p| {
+                    ints(&p.payload).iter().any(|v| *v >= n) && words(&p.payload).contains(&k)
+                }),
             ),
         };
-        let ids = self.model.iter().filter(|(id, known)| admits(id, known)).map(|(id, _)| *id).collect();
+        let ids = self
+            .model
+            .iter()
+            .filter(|(id, known)| admits(id, known))
+            .map(|(id, _)| *id)
+            .collect();
         (filter(text), ids)
     }
 
-    fn check_scroll(&mut self, collection: &Collection, filter: &Filter, ids: &BTreeSet<PointId>, scratch: &mut Scratch) {
+    fn check_scroll(
+        &mut self,
+        collection: &Collection,
+        filter: &Filter,
+        ids: &BTreeSet<PointId>,
+        scratch: &mut Scratch,
+    ) {
         let from = self.id();
         let mut request = scroll_request(1 + self.rng.below(40) as usize);
         (request.filter, request.offset) = (Some(filter.clone()), Some(from));
@@ -284,7 +380,13 @@ impl Run {
         assert_eq!(seen, ids.range(from..).copied().collect::<Vec<_>>(), "{filter:?}");
     }
 
-    fn check_order(&mut self, collection: &Collection, filter: &Filter, ids: &BTreeSet<PointId>, scratch: &mut Scratch) {
+    fn check_order(
+        &mut self,
+        collection: &Collection,
+        filter: &Filter,
+        ids: &BTreeSet<PointId>,
+        scratch: &mut Scratch,
+    ) {
         let direction = [Direction::Asc, Direction::Desc][self.rng.below(2) as usize];
         let start = (self.rng.below(2) == 0).then(|| self.rng.below(12) as i64);
         let mut want = Vec::new();
@@ -303,7 +405,11 @@ impl Run {
         }
         let mut request = scroll_request(1 + self.rng.below(60) as usize);
         request.filter = Some(filter.clone());
-        request.order_by = Some(OrderBy { key: "n".into(), direction, start_from: start.map(OrderValue::Int) });
+        request.order_by = Some(OrderBy {
+            key: "n".into(),
+            direction,
+            start_from: start.map(OrderValue::Int),
+        });
         let page = collection.scroll(&request, scratch).unwrap();
         let found: Vec<(i64, PointId)> = page
             .points
@@ -316,10 +422,20 @@ impl Run {
         let values = |pairs: &[(i64, PointId)]| pairs.iter().map(|(v, _)| *v).collect::<Vec<_>>();
         want.truncate(request.limit.max(found.len()));
         assert_eq!(values(&found), values(&want), "{filter:?}");
-        assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "a value of a point came twice");
+        assert_eq!(
+            found.iter().collect::<BTreeSet<_>>().len(),
+            found.len(),
+            "a value of a point came twice"
+        );
     }
 
-    fn check_search(&mut self, collection: &Collection, filter: &Filter, ids: &BTreeSet<PointId>, scratch: &mut Scratch) {
+    fn check_search(
+        &mut self,
+        collection: &Collection,
+        filter: &Filter,
+        ids: &BTreeSet<PointId>,
+        scratch: &mut Scratch,
+    ) {
         let (name, distance, _) = VECTORS[self.rng.below(3) as usize];
         let query = self.vector(name);
         let (limit, offset) = (1 + self.rng.below(50) as usize, self.rng.below(30) as usize);
@@ -339,20 +455,30 @@ impl Run {
         let hits = collection.search(&request, scratch).unwrap().hits;
         assert_eq!(hits.len(), want.len(), "{name} {filter:?}");
         for (hit, want) in hits.iter().zip(&want) {
-            assert!((hit.score - want).abs() <= want.abs() * 1e-5 + 1e-4, "{name}: {} for {want}", hit.score);
+            assert!(
+                (hit.score - want).abs() <= want.abs() * 1e-5 + 1e-4,
+                "{name}: {} for {want}",
+                hit.score
+            );
         }
         // Approximate: never a wrong point, never one twice.
         (request.params.exact, request.offset, request.limit) = (false, 0, 500);
         let hits = collection.search(&request, scratch).unwrap().hits;
         let found: BTreeSet<PointId> = hits.iter().map(|h| h.id).collect();
         assert_eq!(found.len(), hits.len());
-        assert!(found.iter().all(|id| ids.contains(id) && self.model[id].vectors.contains_key(name)));
+        assert!(
+            found
+                .iter()
+                .all(|id| ids.contains(id) && self.model[id].vectors.contains_key(name))
+        );
         assert!(found.len() <= all);
         self.check_search_by_id(collection, name, scratch);
     }
 
     fn check_search_by_id(&mut self, collection: &Collection, name: &str, scratch: &mut Scratch) {
-        let Some(&id) = self.some_ids().first() else { return };
+        let Some(&id) = self.some_ids().first() else {
+            return;
+        };
         let mut request = search_request(Vec::new(), 500);
         (request.using, request.query, request.params.exact) = (name.into(), QueryVector::Id(id), true);
         let found = collection.search(&request, scratch);
@@ -361,7 +487,10 @@ impl Run {
             return;
         }
         let hits = found.unwrap().hits;
-        let others = self.model.iter().filter(|(other, known)| **other != id && known.vectors.contains_key(name));
+        let others = self
+            .model
+            .iter()
+            .filter(|(other, known)| **other != id && known.vectors.contains_key(name));
         assert_eq!(hits.len(), others.count());
         assert!(hits.iter().all(|h| h.id != id));
     }
@@ -384,12 +513,17 @@ fn ints(payload: &Value) -> Vec<u64> {
 }
 
 fn words(payload: &Value) -> Vec<String> {
-    many(&payload["k"]).iter().filter_map(|v| v.as_str().map(str::to_string)).collect()
+    many(&payload["k"])
+        .iter()
+        .filter_map(|v| v.as_str().map(str::to_string))
+        .collect()
 }
 
 fn unit(v: &[f32]) -> Vec<f32> {
     let norm = v.iter().map(|x| x * x).sum::<f32>().sqrt();
-    v.iter().map(|x| if norm > 0.0 { x / norm } else { 0.0 }).collect()
+    v.iter()
+        .map(|x| if norm > 0.0 { x / norm } else { 0.0 })
+        .collect()
 }
 
 fn score(distance: Distance, a: &[f32], b: &[f32]) -> f32 {
@@ -397,7 +531,12 @@ fn score(distance: Distance, a: &[f32], b: &[f32]) -> f32 {
     match distance {
         Distance::Cosine => dot(&unit(a), &unit(b)),
         Distance::Dot => dot(a, b),
-        _ => a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f32>().sqrt(),
+        _ => a
+            .iter()
+            .zip(b)
+            .map(|(x, y)| (x - y) * (x - y))
+            .sum::<f32>()
+            .sqrt(),
     }
 }
 
@@ -408,7 +547,10 @@ fn run(seed: u64, steps: usize) {
         run.check();
         if step == steps / 2 {
             run.collection().wait_idle().unwrap();
-            assert!(run.collection().info().indexed_vectors_count > 0, "no segment had an approximate index");
+            assert!(
+                run.collection().info().indexed_vectors_count > 0,
+                "no segment had an approximate index"
+            );
         }
     }
 }
@@ -425,16 +567,28 @@ fn everything_at_once() {
 fn a_collection_without_vectors() {
     let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
     let engine = open(storage.clone());
-    engine.create_collection("c", CollectionConfig::default()).unwrap();
+    engine
+        .create_collection("c", CollectionConfig::default())
+        .unwrap();
     let collection = engine.collection("c").unwrap();
-    let bare = |id, payload: &str| Point { id: PointId::Num(id), vectors: Vec::new(), payload: payload.into() };
-    collection.update(upsert((0..50).map(|id| bare(id, "{\"n\":1}")).collect())).unwrap();
+    let bare = |id, payload: &str| Point {
+        id: PointId::Num(id),
+        vectors: Vec::new(),
+        payload: payload.into(),
+    };
+    collection
+        .update(upsert((0..50).map(|id| bare(id, "{\"n\":1}")).collect()))
+        .unwrap();
     collection.flush().unwrap();
-    collection.update(upsert((40..60).map(|id| bare(id, "")).collect())).unwrap();
+    collection
+        .update(upsert((40..60).map(|id| bare(id, "")).collect()))
+        .unwrap();
     collection.update(delete(&[0, 59])).unwrap();
     collection.flush().unwrap();
     collection.wait_idle().unwrap();
-    let error = collection.search(&search_request(vec![1.0], 3), &mut engine.scratch().unwrap()).unwrap_err();
+    let error = collection
+        .search(&search_request(vec![1.0], 3), &mut engine.scratch().unwrap())
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadInput, "{error}");
     drop(collection);
     engine.close();
@@ -447,5 +601,8 @@ fn a_collection_without_vectors() {
     let collection = engine.collection("c").unwrap();
     collection.update(delete(&(0..60).collect::<Vec<_>>())).unwrap();
     collection.wait_idle().unwrap();
-    assert_eq!((collection.info().points_count, collection.info().segments_count), (0, 0));
+    assert_eq!(
+        (collection.info().points_count, collection.info().segments_count),
+        (0, 0)
+    );
 }
