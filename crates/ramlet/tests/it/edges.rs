@@ -414,3 +414,39 @@ fn conditional_updates_see_those_before_them() {
         vec![7.0; DIM]
     );
 }
+
+#[test]
+fn a_nearly_full_disk_takes_deletes_only() {
+    let disk = SimStorage::new();
+    let (engine, collection) = new(&(Arc::new(disk.clone()) as Arc<dyn Storage>));
+    for round in 0..2 {
+        let points = (0..20).map(|i| point(round * 20 + i, vec![1.0; DIM], "{\"a\":1}"));
+        collection.update(upsert(points.collect())).unwrap();
+        collection.flush().unwrap();
+    }
+    disk.set_free_bytes(10 << 20);
+    let set = || UpdateOp::SetPayload {
+        payload: b"{\"a\":2}".to_vec(),
+        key: None,
+        points: PointsSelector::Ids(vec![PointId::Num(1)]),
+    };
+    for op in [upsert(vec![point(99, vec![1.0; DIM], "{}")]), set()] {
+        assert_eq!(collection.update(op).unwrap_err().kind(), ErrorKind::DiskFull);
+    }
+    collection.update(delete(&[2, 22])).expect("makes room");
+    assert_eq!(
+        collection.wait_idle().unwrap_err().kind(),
+        ErrorKind::DiskFull,
+        "a merge needs room first"
+    );
+    assert_eq!(collection.info().status, CollectionStatus::Red);
+    disk.set_free_bytes(1 << 40);
+    collection.update(set()).expect("resumes by itself");
+    collection.wait_idle().unwrap();
+    assert_ne!(collection.info().status, CollectionStatus::Red);
+    assert_eq!(
+        (collection.info().points_count, collection.info().segments_count),
+        (38, 2)
+    );
+    assert!(engine.writable());
+}
