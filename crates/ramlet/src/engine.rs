@@ -243,13 +243,18 @@ impl Engine {
         threads.push(spawn(
             "writer",
             Box::new(move || {
-                while let Some(core) = shared.next_ready() {
-                    Turn::run(&core, &mut lookup);
-                }
+                or_abort("writer", || {
+                    while let Some(core) = shared.next_ready() {
+                        Turn::run(&core, &mut lookup);
+                    }
+                });
             }),
         )?);
         let shared = self.shared.clone();
-        threads.push(spawn("maintenance", Box::new(move || maintenance::run(&shared)))?);
+        threads.push(spawn(
+            "maintenance",
+            Box::new(move || or_abort("maintenance", || maintenance::run(&shared))),
+        )?);
         self.shared.maintained.store(true, Ordering::Release);
         self.shared.wake_maintenance();
         for _ in 0..self.options.budget.search_threads {
@@ -501,6 +506,15 @@ impl Drop for Engine {
     }
 }
 
+/// Runs what every update depends on. A panic there is a bug after which nothing would ever be answered: what was
+/// acknowledged is in the log, so the process ends, and recovers at its next start.
+fn or_abort(thread: &str, body: impl FnOnce()) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_err() {
+        tracing::error!(thread, "an engine thread panicked: the process ends");
+        std::process::abort();
+    }
+}
+
 /// Stack of an engine thread. Nothing in the engine recurses deeper than a filter's nesting.
 const THREAD_STACK: usize = 1 << 20;
 
@@ -578,7 +592,10 @@ fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
     let file = storage.open(&name)?;
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(&mut bytes, 0)?;
-    Catalog::decode(&bytes)
-        .map(Some)
-        .map_err(|e| Error::corrupt(format!("{}/{name}: {e}", storage.location())))
+    let at = |e: &dyn std::fmt::Display| Error::corrupt(format!("{}/{name}: {e}", storage.location()));
+    let catalog = Catalog::decode(&bytes).map_err(|e| at(&e))?;
+    if catalog.number != number {
+        return Err(at(&format!("holds catalog {}", catalog.number)));
+    }
+    Ok(Some(catalog))
 }

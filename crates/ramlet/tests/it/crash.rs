@@ -36,8 +36,18 @@ impl History {
         let disk = SimStorage::new();
         let engine = open(Arc::new(disk.clone()));
         let (model, states, rng) = (Contents::new(), Vec::new(), Rng(seed));
-        let mut history = History { disk, engine, model, indexed: false, states, rng };
-        history.states.push(Acknowledged { journal: 0, state: None });
+        let mut history = History {
+            disk,
+            engine,
+            model,
+            indexed: false,
+            states,
+            rng,
+        };
+        history.states.push(Acknowledged {
+            journal: 0,
+            state: None,
+        });
         let mut settings = config(WIDE, Distance::Dot);
         settings.indexing_threshold = Some(1);
         history.engine.create_collection("c", settings).expect("creates");
@@ -73,7 +83,10 @@ impl History {
                 self.model.get_mut(&id).unwrap().1 = payload.clone();
                 let points = PointsSelector::Ids(vec![id]);
                 self.collection()
-                    .update(UpdateOp::OverwritePayload { payload: payload.into_bytes(), points })
+                    .update(UpdateOp::OverwritePayload {
+                        payload: payload.into_bytes(),
+                        points,
+                    })
                     .unwrap();
             }
             9..11 => self.collection().flush().expect("flushes"),
@@ -95,7 +108,11 @@ impl History {
             .map(|_| {
                 let id = self.rng.below(40);
                 let text = "x".repeat(filler);
-                point(id, self.rng.vector(WIDE), &format!("{{\"n\":{},\"t\":\"{text}\"}}", self.rng.below(9)))
+                point(
+                    id,
+                    self.rng.vector(WIDE),
+                    &format!("{{\"n\":{},\"t\":\"{text}\"}}", self.rng.below(9)),
+                )
             })
             .collect();
         for p in &points {
@@ -112,16 +129,27 @@ impl History {
                     config.on_disk_payload = Some(!config.on_disk_payload.unwrap_or_default());
                     Ok(())
                 };
-                self.engine.update_collection("c", change).expect("changes settings");
+                self.engine
+                    .update_collection("c", change)
+                    .expect("changes settings");
             }
             _ if self.indexed => {
                 self.indexed = false;
-                self.collection().delete_payload_index("n").map(|_| ()).expect("drops an index");
+                self.collection()
+                    .delete_payload_index("n")
+                    .map(|_| ())
+                    .expect("drops an index");
             }
             _ => {
                 self.indexed = true;
-                let index = FieldIndex { kind: FieldKind::Integer, params: None };
-                self.collection().create_payload_index("n", index).map(|_| ()).expect("builds an index");
+                let index = FieldIndex {
+                    kind: FieldKind::Integer,
+                    params: None,
+                };
+                self.collection()
+                    .create_payload_index("n", index)
+                    .map(|_| ())
+                    .expect("builds an index");
             }
         }
     }
@@ -150,14 +178,27 @@ fn state(engine: &Engine) -> State {
         let filter = format!("{{\"must\":[{{\"key\":\"n\",\"match\":{{\"value\":{n}}}}}]}}");
         let filter = serde_json::from_str(&filter).unwrap();
         let start = [format!("{{\"n\":{n},"), format!("{{\"n\":{n}}}")];
-        let matching = found.values().filter(|(_, p)| start.iter().any(|s| p.starts_with(s.as_str()))).count();
-        assert_eq!(collection.count(Some(&filter), true, &mut scratch).unwrap(), matching as u64, "n = {n}");
+        let matching = found
+            .values()
+            .filter(|(_, p)| start.iter().any(|s| p.starts_with(s.as_str())))
+            .count();
+        assert_eq!(
+            collection.count(Some(&filter), true, &mut scratch).unwrap(),
+            matching as u64,
+            "n = {n}"
+        );
     }
     let exact = SearchRequest {
-        params: SearchParams { exact: true, ..Default::default() },
+        params: SearchParams {
+            exact: true,
+            ..Default::default()
+        },
         ..search_request(vec![1.0; WIDE], 100)
     };
-    assert_eq!(collection.search(&exact, &mut scratch).unwrap().hits.len(), found.len());
+    assert_eq!(
+        collection.search(&exact, &mut scratch).unwrap().hits.len(),
+        found.len()
+    );
     Some((found, collection.config().payload_schema.contains_key("n")))
 }
 
@@ -167,12 +208,26 @@ fn check_all(history: &History, every: usize, random_states: usize) -> usize {
     let effects = history.disk.effects();
     for at in (0..=history.disk.journal_len()).step_by(every) {
         let allowed = history.allowed(at);
-        for (i, survivor) in history.disk.crash_states(at, at as u64, random_states).into_iter().enumerate() {
-            let place = || format!("crash point {at}, state {i}, after {:?}", effects.get(at.saturating_sub(1)));
+        for (i, survivor) in history
+            .disk
+            .crash_states(at, at as u64, random_states)
+            .into_iter()
+            .enumerate()
+        {
+            let place = || {
+                format!(
+                    "crash point {at}, state {i}, after {:?}",
+                    effects.get(at.saturating_sub(1))
+                )
+            };
             let engine = Engine::open(Arc::new(survivor.clone()), options(64 * MB))
                 .unwrap_or_else(|e| panic!("{}: does not open: {e}", place()));
             let found = state(&engine);
-            let ids = |state: &State| state.as_ref().map(|(c, indexed)| (c.keys().copied().collect::<Vec<_>>(), *indexed));
+            let ids = |state: &State| {
+                state
+                    .as_ref()
+                    .map(|(c, indexed)| (c.keys().copied().collect::<Vec<_>>(), *indexed))
+            };
             assert!(
                 allowed.iter().any(|a| a.state == found),
                 "{}: found {:?}\nallowed {:?}",
@@ -181,9 +236,13 @@ fn check_all(history: &History, every: usize, random_states: usize) -> usize {
                 allowed.iter().map(|a| ids(&a.state)).collect::<Vec<_>>()
             );
             // It goes on, and what it has survives an orderly restart, and another power loss.
-            if i < 2 && let Ok(collection) = engine.collection("c") {
+            if i < 2
+                && let Ok(collection) = engine.collection("c")
+            {
                 let (mut expected, indexed) = found.unwrap_or_default();
-                collection.update(upsert(vec![point(999, vec![1.0; WIDE], "{}")])).expect("goes on");
+                collection
+                    .update(upsert(vec![point(999, vec![1.0; WIDE], "{}")]))
+                    .expect("goes on");
                 expected.insert(PointId::Num(999), (vec![1.0; WIDE], "{}".into()));
                 if at % 3 > 0 {
                     collection.flush().expect("flushes");
@@ -193,10 +252,19 @@ fn check_all(history: &History, every: usize, random_states: usize) -> usize {
                 drop(engine);
                 let survivor = match at % 2 {
                     0 => survivor,
-                    _ => survivor.crash_states(survivor.journal_len(), 0, 0).into_iter().next().expect("one"),
+                    _ => survivor
+                        .crash_states(survivor.journal_len(), 0, 0)
+                        .into_iter()
+                        .next()
+                        .expect("one"),
                 };
                 let engine = open(Arc::new(survivor));
-                assert_eq!(state(&engine), Some((expected, indexed)), "{}: after going on", place());
+                assert_eq!(
+                    state(&engine),
+                    Some((expected, indexed)),
+                    "{}: after going on",
+                    place()
+                );
             }
             count += 1;
         }
@@ -212,7 +280,10 @@ fn every_crash_point(seed: u64) {
     history.engine.close();
     let states = check_all(&history, 1, 2);
     println!("seed {seed}: {states} crash states, 0 violations");
-    assert!(states > 500, "the history is too short to mean anything: {states} states");
+    assert!(
+        states > 500,
+        "the history is too short to mean anything: {states} states"
+    );
 }
 
 #[test]

@@ -10,3 +10,4 @@ mod filter_limits;
 mod filter_payload;
 mod model;
 mod support;
+mod variety;
