@@ -297,8 +297,16 @@ fn by_value(
             // As in an index, a value counts once however often the point has it.
             values.sort_by(|a, b| compare(*a, *b));
             values.dedup_by(|a, b| compare(*a, *b).is_eq());
-            let place = Place::Buffer { index: index as u32, row: number };
-            found.extend(values.iter().filter(|v| within(**v, order)).map(|&value| Ordered { value, place }));
+            let place = Place::Buffer {
+                index: index as u32,
+                row: number,
+            };
+            found.extend(
+                values
+                    .iter()
+                    .filter(|v| within(**v, order))
+                    .map(|&value| Ordered { value, place }),
+            );
             // Buffers have no order: what can't be on the page any more goes before it is much.
             if found.len() > 2 * request.limit + 4 * RUN {
                 sort(&mut found, descending);

@@ -8,8 +8,8 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_index::{IndexError, IndexScratch};
 use ramlet_index::ivf::{IvfFiles, IvfParams};
+use ramlet_index::{IndexError, IndexScratch};
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
@@ -299,13 +299,21 @@ fn build_ivf(
     };
     let built = ramlet_index::ivf::build_ivf(&params, &mut replay, storage, &mut targets);
     replay.error?;
-    if let Err(IndexError::Scratch { needed_bytes, given_bytes }) = built {
+    if let Err(IndexError::Scratch {
+        needed_bytes,
+        given_bytes,
+    }) = built
+    {
         tracing::warn!(
             segment = id, vector = %vector.name, needed_bytes, given_bytes,
             "too little job scratch for an approximate index: searches scan all rows"
         );
         drop((vectors, positions, centroids));
-        for component in [Component::Vector { slot }, Component::Position { slot }, Component::Centroids { slot }] {
+        for component in [
+            Component::Vector { slot },
+            Component::Position { slot },
+            Component::Centroids { slot },
+        ] {
             storage.remove(&segment_file(id, component))?;
         }
         return Ok(false);

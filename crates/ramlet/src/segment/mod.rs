@@ -120,7 +120,9 @@ impl Segment {
                 ids.keys()
             )));
         }
-        let held = shelf.metadata.reserve(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
+        let held = shelf
+            .metadata
+            .reserve(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         let body = Body {
             row_ids,
             ids,

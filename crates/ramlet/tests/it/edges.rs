@@ -196,7 +196,12 @@ fn a_full_disk_at_a_log_file_is_no_end() {
 
 #[test]
 fn failed_updates_leave_nothing_for_the_next() {
-    let (engine, collection) = new(&in_ram());
+    // On its way to the buffer a payload is in memory three times.
+    let engine = Engine::open(in_ram(), options(128 * MB)).expect("opens");
+    engine
+        .create_collection("c", config(DIM, Distance::Dot))
+        .expect("creates");
+    let collection = engine.collection("c").expect("is there");
     collection
         .update(upsert(vec![
             point(1, vec![1.0; DIM], "{\"a\":1}"),
