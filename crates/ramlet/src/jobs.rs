@@ -178,7 +178,7 @@ fn commit(
         }
         Err(CommitError::Unknown(e)) => return Err(writer.stop(e)),
     }
-    let keep: std::collections::HashSet<&str> = manifest.segments.iter().flat_map(store::files_of).collect();
+    let keep: std::collections::BTreeSet<&str> = manifest.segments.iter().flat_map(store::files_of).collect();
     let gone = before
         .segments
         .iter()

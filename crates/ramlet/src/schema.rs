@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ramlet_format::Component;
 use ramlet_index::{Element, Metric};
 
 use crate::error::{Error, Result};
@@ -64,14 +65,18 @@ impl Slots {
         slots
     }
 
-    /// A new slot for a field. Slots are never used again: there are 65,535 in a collection's life.
+    /// A slot for a new field: the next in turn that no field has. Its files of long ago are gone from every segment.
     pub fn take_field(&mut self, path: &str) -> Result<u16> {
-        let slot = self.next_field;
-        self.next_field = slot.checked_add(1).ok_or_else(|| {
+        let free = (0..Component::SLOTS)
+            .map(|step| (self.next_field % Component::SLOTS + step) % Component::SLOTS)
+            .find(|slot| !self.fields.values().any(|taken| taken == slot));
+        let slot = free.ok_or_else(|| {
             Error::bad_input(format!(
-                "payload index `{path}`: {slot} were created in this collection before, no more are possible"
+                "payload index `{path}`: {} are the most that are possible",
+                Component::SLOTS
             ))
         })?;
+        self.next_field = slot + 1;
         self.fields.insert(path.to_string(), slot);
         Ok(slot)
     }

@@ -106,7 +106,7 @@ pub fn newest_manifest(storage: &dyn Storage) -> Result<Option<Manifest>> {
 /// Removes files of ours that the manifest doesn't name, and all manifests but the newest two.
 /// Foreign files are left, and told of once.
 pub fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
-    let keep: std::collections::HashSet<&str> = manifest.segments.iter().flat_map(files_of).collect();
+    let keep: std::collections::BTreeSet<&str> = manifest.segments.iter().flat_map(files_of).collect();
     for name in storage.list()? {
         let old_manifest = manifest::parse_file_name(&name).is_some_and(|n| n + 1 < manifest.number);
         let tmp = name

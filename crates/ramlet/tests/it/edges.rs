@@ -455,3 +455,25 @@ fn a_nearly_full_disk_takes_deletes_only() {
     );
     assert!(engine.writable());
 }
+
+/// A collection has slots for 4,096 fields; making and deleting an index goes on for ever.
+#[test]
+fn payload_indexes_come_and_go_for_ever() {
+    let (_engine, collection) = new(&in_ram());
+    collection
+        .update(upsert(vec![point(1, vec![1.0; DIM], "{\"n\":1}")]))
+        .unwrap();
+    collection.flush().unwrap();
+    let index = || FieldIndex {
+        kind: FieldKind::Integer,
+        params: None,
+    };
+    collection.create_payload_index("kept", index()).unwrap();
+    for _ in 0..4_200 {
+        collection.create_payload_index("n", index()).unwrap();
+        collection.delete_payload_index("n").unwrap();
+    }
+    collection.create_payload_index("n", index()).unwrap();
+    collection.flush().unwrap();
+    assert_eq!(collection.info().config.payload_schema.len(), 2);
+}
