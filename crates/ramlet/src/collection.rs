@@ -9,14 +9,16 @@ use crate::change::{encode_delete, encode_put};
 use crate::core::{Core, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
+use crate::filter::index::{emit_keys, is_presence};
 use crate::jobs;
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
 use crate::payload::{Path, validate};
 use crate::query::{self, Scratch, check_vector, selector};
 use crate::request::*;
-use crate::schema::Schema;
+use crate::schema::{PayloadField, Schema};
 use crate::scroll;
+use crate::segment::field_rows;
 use crate::types::*;
 use crate::view::View;
 
@@ -120,7 +122,7 @@ impl Collection {
                 .schema
                 .fields
                 .iter()
-                .map(|f| (f.path.clone(), view.points()))
+                .map(|f| (f.path.clone(), points_with(&view, f)))
                 .collect(),
             config,
             disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
@@ -280,6 +282,26 @@ impl Collection {
     pub fn is_dropped(&self) -> bool {
         self.core.dropped.load(Ordering::Acquire)
     }
+}
+
+/// Points that have a payload index's field. In segments, deleted rows are taken to have it as often as others.
+fn points_with(view: &View, field: &PayloadField) -> u64 {
+    let mut total = 0;
+    for segment in &view.segments {
+        let rows = u64::from(segment.segment.rows()).max(1);
+        total += field_rows(&segment.segment.entry, field.slot) * u64::from(segment.live()) / rows;
+    }
+    let Ok(path) = Path::parse(&field.path) else {
+        return total;
+    };
+    for buffer in &view.buffers {
+        for row in buffer.live_rows() {
+            emit_keys(field.kind, &path, buffer.buffer.row(row).payload, &mut |key| {
+                total += u64::from(is_presence(key));
+            });
+        }
+    }
+    total
 }
 
 fn check_vector_names(schema: &Schema, wanted: &VectorSelector) -> Result<()> {

@@ -58,6 +58,8 @@ pub struct Core {
     pub writer: Mutex<Writer>,
     /// Told when a flush has ended, well or not.
     pub flushed: Condvar,
+    /// Writing has stopped after a failure; read without the writer's lock.
+    pub has_stopped: Arc<AtomicBool>,
     /// Set by `delete_collection`: jobs stop at their next step, updates are refused.
     pub dropped: AtomicBool,
     /// Last failure of a job, until one succeeds.

@@ -480,7 +480,7 @@ impl Engine {
                 .shared
                 .live_collections()
                 .iter()
-                .all(|c| c.is_dropped() || c.writer().stopped.is_none())
+                .all(|c| c.is_dropped() || !c.has_stopped.load(Ordering::Acquire))
     }
 
     /// Flushes nothing (the log has it all), stops the threads. The lock goes with the last handle.

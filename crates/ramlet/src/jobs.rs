@@ -14,7 +14,7 @@ use crate::limits::{
     REWRITE_ROWS_MIN,
 };
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
-use crate::segment::{FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build};
+use crate::segment::{FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build, note_field_rows};
 use crate::shared::JobArena;
 use crate::store::{self, CommitError};
 use crate::types::{CollectionConfig, FieldIndex};
@@ -422,6 +422,13 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
     })
 }
 
+/// A segment's table of a new payload index.
+struct BuiltIndex {
+    segment: u64,
+    file: FileEntry,
+    rows: u32,
+}
+
 /// The tables of a new payload index, by segment.
 fn build_field_files(
     core: &Core,
@@ -429,16 +436,16 @@ fn build_field_files(
     segments: &[SegmentView],
     schema: &Schema,
     new: &PayloadField,
-) -> Result<Vec<(u64, FileEntry)>> {
+) -> Result<Vec<BuiltIndex>> {
     let mut files = Vec::with_capacity(segments.len());
     for view in segments {
         let mut job = job_of(core, arena, schema, 0);
         let mut sorters = FieldSorters::new(view.segment.id(), std::slice::from_ref(new), &job)?;
         view.segment
             .for_each_payload(job.io, &mut |_, payload| sorters.push(payload))?;
-        let mut built = Vec::new();
-        sorters.finish(&mut job, &mut built)?;
-        files.extend(built.into_iter().map(|f| (view.segment.id(), f)));
+        let segment = view.segment.id();
+        let built = sorters.finish(&mut job)?.into_iter();
+        files.extend(built.map(|(file, rows)| BuiltIndex { segment, file, rows }));
     }
     Ok(files)
 }
@@ -462,7 +469,7 @@ pub fn delete_field_index(core: &Core, field: &str) -> Result<()> {
 fn replace_field_files(
     core: &Core,
     arena: &mut JobArena,
-    new_files: Vec<(u64, FileEntry)>,
+    new_files: Vec<BuiltIndex>,
     config: CollectionConfig,
     slots: Slots,
 ) -> Result<()> {
@@ -475,8 +482,10 @@ fn replace_field_files(
             Component::FieldIndex { slot } => live.contains(&slot),
             _ => true,
         });
-        let new = new_files.iter().filter(|(id, _)| *id == entry.id);
-        entry.files.extend(new.map(|(_, f)| f.clone()));
+        for new in new_files.iter().filter(|new| new.segment == entry.id) {
+            note_field_rows(&mut entry.extra, &new.file, new.rows);
+            entry.files.push(new.file.clone());
+        }
         let segment = view
             .segment
             .with_fields(entry, &core.shelf, &mut arena.lookup.io)?;

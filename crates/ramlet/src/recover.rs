@@ -130,6 +130,7 @@ fn assemble(
     manifest: Manifest,
 ) -> Result<Core> {
     let schema = Arc::new(Schema::new(&settings.config, &settings.slots)?);
+    let has_stopped = Arc::new(AtomicBool::new(false));
     let writer = Writer {
         log: None,
         active: BufferWriter::new(schema.clone(), &parts.buffers)?,
@@ -143,6 +144,7 @@ fn assemble(
         schema,
         operation: settings.operation,
         stopped: None,
+        has_stopped: has_stopped.clone(),
         buffers: parts.buffers,
     };
     let view = ArcSwap::from_pointee(writer.view());
@@ -155,6 +157,7 @@ fn assemble(
         queue: Mutex::default(),
         writer: Mutex::new(writer),
         flushed: Condvar::new(),
+        has_stopped,
         dropped: AtomicBool::new(false),
         job_error: Mutex::default(),
         _held: parts.held,

@@ -3,6 +3,7 @@
 //! All of it happens under one lock, on one thread at a time: the engine's writer thread for changes, a job at its very end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ramlet_format::manifest::Manifest;
 use ramlet_memory::{Consumer, OverBudget};
@@ -43,6 +44,8 @@ pub struct Writer {
     pub applied_lsn: u64,
     /// Why no more changes are taken, after a failed write to log or manifest.
     pub stopped: Option<String>,
+    /// Whether `stopped` is set, for those who mustn't wait for the writer.
+    pub has_stopped: Arc<AtomicBool>,
     pub buffers: Consumer,
 }
 
@@ -63,6 +66,7 @@ impl Writer {
     /// Notes that log or manifest can't be trusted any more, and gives the error back.
     pub fn stop(&mut self, error: Error) -> Error {
         self.stopped.get_or_insert_with(|| error.to_string());
+        self.has_stopped.store(true, Ordering::Release);
         Error::new(
             ErrorKind::WritesStopped,
             format!("writes have stopped until a restart: {error}"),

@@ -19,7 +19,7 @@ use super::sink::{FileSink, Sink};
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource, keep};
 use crate::error::{Error, Result};
-use crate::filter::index::emit_keys;
+use crate::filter::index::{emit_keys, is_presence};
 use crate::payload::Path;
 use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, VectorField};
@@ -74,7 +74,11 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
     for vector in &job.schema.vectors {
         build_vectors(id, vector, source, job, &mut files)?;
     }
-    build_payload(id, source, job, &mut files)?;
+    let mut entry_extra = serde_json::Value::Null;
+    for (file, rows) in build_payload(id, source, job, &mut files)? {
+        note_field_rows(&mut entry_extra, &file, rows);
+        files.push(file);
+    }
     Ok(SegmentEntry {
         id,
         rows,
@@ -83,7 +87,7 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
         deletes: None,
         min_lsn: 0,
         max_lsn: 0,
-        extra: serde_json::Value::Null,
+        extra: entry_extra,
     })
 }
 
@@ -331,7 +335,7 @@ fn build_payload(
     source: &dyn RowSource,
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
-) -> Result<()> {
+) -> Result<Vec<(FileEntry, u32)>> {
     let mut sink = Sink::create(
         job.shelf.storage.as_ref(),
         segment_file(id, Component::Payload),
@@ -348,13 +352,13 @@ fn build_payload(
     })?;
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
-    indexes.finish(job, files)
+    indexes.finish(job)
 }
 
 /// Builds the payload indexes of a segment in one pass over its payloads.
 pub struct FieldSorters {
     segment: u64,
-    fields: Vec<(PayloadField, Path, Sorter)>,
+    fields: Vec<Sorted>,
     row: u32,
     key: Vec<u8>,
 }
@@ -365,11 +369,13 @@ impl FieldSorters {
         let sorter = |field: &PayloadField| {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
             let tag = format!("{segment}-x{}", field.slot);
-            Ok((
-                field.clone(),
+            let sorter = Sorter::new(job.shelf.storage.clone(), tag, share, job.scratch_bytes / 2);
+            Ok(Sorted {
+                field: field.clone(),
                 path,
-                Sorter::new(job.shelf.storage.clone(), tag, share, job.scratch_bytes / 2),
-            ))
+                sorter,
+                rows: 0,
+            })
         };
         let fields = fields.iter().map(sorter).collect::<Result<_>>()?;
         Ok(FieldSorters {
@@ -387,9 +393,16 @@ impl FieldSorters {
         if payload.is_empty() {
             return Ok(());
         }
-        for (field, path, sorter) in &mut self.fields {
+        for Sorted {
+            field,
+            path,
+            sorter,
+            rows,
+        } in &mut self.fields
+        {
             let (key, mut result) = (&mut self.key, Ok(()));
             emit_keys(field.kind, path, payload, &mut |value| {
+                *rows += u32::from(is_presence(value));
                 key.clear();
                 key.extend_from_slice(value);
                 key.extend_from_slice(&row.to_be_bytes());
@@ -402,16 +415,44 @@ impl FieldSorters {
         Ok(())
     }
 
-    pub fn finish(self, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
-        for (field, _, sorter) in self.fields {
+    /// The tables' files, each with the number of rows that have the field.
+    pub fn finish(self, job: &mut Job<'_>) -> Result<Vec<(FileEntry, u32)>> {
+        let mut built = Vec::with_capacity(self.fields.len());
+        for Sorted {
+            field, sorter, rows, ..
+        } in self.fields
+        {
             let component = Component::FieldIndex { slot: field.slot };
             let storage = job.shelf.storage.as_ref();
             let mut sink = Sink::create(storage, segment_file(self.segment, component), component)?;
             let mut table = SortedWriter::new(seed(self.segment, component));
             sorter.finish(job.io, &mut |key| push_key(&mut table, key, &mut sink))?;
             table.finish(&mut sink.out);
-            files.push(sink.finish()?);
+            built.push((sink.finish()?, rows));
         }
-        Ok(())
+        Ok(built)
     }
+}
+
+/// A payload index under way.
+struct Sorted {
+    field: PayloadField,
+    path: Path,
+    sorter: Sorter,
+    /// Rows that have the field.
+    rows: u32,
+}
+
+const FIELD_ROWS: &str = "field_rows";
+
+/// Keeps with a segment how many of its rows an index's field has.
+pub fn note_field_rows(extra: &mut serde_json::Value, file: &FileEntry, rows: u32) {
+    extra[FIELD_ROWS][&file.name] = rows.into();
+}
+
+/// How many rows of a segment have the field of an index, deleted ones included.
+pub fn field_rows(entry: &SegmentEntry, slot: u16) -> u64 {
+    let file = entry.file(Component::FieldIndex { slot });
+    file.and_then(|file| entry.extra.get(FIELD_ROWS)?.get(&file.name)?.as_u64())
+        .unwrap_or(0)
 }

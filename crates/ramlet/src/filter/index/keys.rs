@@ -36,6 +36,11 @@ pub fn emit_keys(kind: FieldKind, path: &Path, payload: &[u8], emit: &mut dyn Fn
     keys.emit(emit);
 }
 
+/// Whether a key tells that the payload has the field, and not empty: one for each payload that has.
+pub fn is_presence(key: &[u8]) -> bool {
+    key == [PRESENT]
+}
+
 /// Keys of one payload, end to end, so that many values cost two allocations.
 #[derive(Default)]
 struct Keys {

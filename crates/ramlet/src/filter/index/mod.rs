@@ -28,7 +28,7 @@ mod range;
 mod resolve;
 
 pub use estimate::{Cardinality, estimate};
-pub use keys::{KEY_BYTES_MAX, emit_keys};
+pub use keys::{KEY_BYTES_MAX, emit_keys, is_presence};
 pub use order::{order_range, order_value, order_values_of};
 pub use plan::{IndexPlan, plan};
 pub use range::KeyRange;
