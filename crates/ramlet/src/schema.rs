@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ramlet_format::Component;
 use ramlet_index::{Element, Metric};
 
 use crate::error::{Error, Result};
@@ -64,14 +65,17 @@ impl Slots {
         slots
     }
 
-    /// A new slot for a field. Slots are never used again: there are 65,535 in a collection's life.
+    /// A slot for a field: one that was never used while there are such, then the lowest that is free.
     pub fn take_field(&mut self, path: &str) -> Result<u16> {
-        let slot = self.next_field;
-        self.next_field = slot.checked_add(1).ok_or_else(|| {
+        let fresh = (self.next_field < Component::SLOTS).then_some(self.next_field);
+        let free = || (0..Component::SLOTS).find(|slot| !self.fields.values().any(|used| used == slot));
+        let slot = fresh.or_else(free).ok_or_else(|| {
             Error::bad_input(format!(
-                "payload index `{path}`: {slot} were created in this collection before, no more are possible"
+                "payload index `{path}`: all of {} slots are taken",
+                Component::SLOTS
             ))
         })?;
+        self.next_field = self.next_field.max(slot + 1);
         self.fields.insert(path.to_string(), slot);
         Ok(slot)
     }

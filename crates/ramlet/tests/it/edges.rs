@@ -450,3 +450,27 @@ fn a_nearly_full_disk_takes_deletes_only() {
     );
     assert!(engine.writable());
 }
+
+/// More indexes in a collection's life than there are slots for their files.
+#[test]
+fn payload_indexes_come_and_go_for_ever() {
+    let (engine, collection) = new(&in_ram());
+    collection
+        .update(upsert(
+            (0..9).map(|id| point(id, vec![1.0; DIM], "{\"n\":1}")).collect(),
+        ))
+        .unwrap();
+    collection.flush().unwrap();
+    let mut scratch = engine.scratch().unwrap();
+    let one = serde_json::from_str(r#"{"must":[{"key":"n","match":{"value":1}}]}"#).unwrap();
+    for round in 0..4200 {
+        // Another kind takes the place of the old one.
+        let kind = [FieldKind::Integer, FieldKind::Keyword][round % 2];
+        collection
+            .create_payload_index("n", FieldIndex { kind, params: None })
+            .unwrap();
+        if round % 100 == 0 {
+            assert_eq!(collection.count(Some(&one), true, &mut scratch).unwrap(), 9);
+        }
+    }
+}
