@@ -406,7 +406,7 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
         config.payload_schema.insert(field.to_string(), index);
         crate::schema::check_config(&config)?;
         let mut slots = writer.slots.clone();
-        slots.fields.remove(field);
+        // Before the old one of this field, if any, is free: its tables are there until the commit.
         slots.take_field(field)?;
         let schema = Schema::new(&config, &slots)?;
         let new = schema.field(field).cloned().expect("just added");

@@ -152,7 +152,7 @@ fn readers_see_every_point_once() {
         });
         let writer = scope.spawn(|| {
             let mut rng = Rng(5);
-            (0..1500).for_each(|_| write(&collection, &mut rng));
+            (0..700).for_each(|_| write(&collection, &mut rng));
         });
         let written = writer.join();
         done.store(true, Ordering::Relaxed);
