@@ -142,10 +142,8 @@ impl Collection {
             } => {
                 let (changes, largest) = encode_points(&view.schema, &points)?;
                 let mut bytes = changes.capacity();
-                if largest > self.core.shared.group_bytes {
-                    // A group of its own, and its record, beyond what the log buffers hold.
-                    bytes += 2 * largest;
-                }
+                // A group of its own, and its record, beyond what the log buffers hold.
+                bytes += 2 * largest.saturating_sub(self.core.shared.group_bytes);
                 (Work::Changes(changes), bytes as u64)
             }
             UpdateOp::Delete(PointsSelector::Ids(ids)) => {

@@ -123,7 +123,7 @@ impl Engine {
             metadata: ledger.consumer("segment metadata", budget.pinned),
             // The rest is for what segments need to be read at all.
             pinned: ledger.consumer("pinned data", budget.pinned / 4 * 3),
-            updates: ledger.consumer("queued updates", budget.elastic / 2),
+            updates: ledger.consumer("queued updates", budget.elastic / 4 * 3),
             collections: ledger.consumer("collections", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
             extra: ledger.consumer("extra scratch", budget.elastic / 2),
