@@ -134,6 +134,9 @@ impl Collection {
     pub fn submit(&self, op: UpdateOp, done: Completion) -> Result<()> {
         let view = self.view();
         check_op(&view.schema, &op)?;
+        if !matches!(op, UpdateOp::Delete(_)) {
+            self.core.shelf.check_room()?;
+        }
         let (work, bytes) = match op {
             UpdateOp::Upsert {
                 points,
@@ -246,6 +249,7 @@ impl Collection {
         Path::parse(field)
             .map_err(|e| Error::bad_input(format!("Wrong input: field_name `{field}`: {e}")))?;
         self.core.check_open()?;
+        self.core.shelf.check_room()?;
         jobs::create_field_index(&self.core, field, index)?;
         Ok(UpdateResult {
             operation_id: self.view().operation,

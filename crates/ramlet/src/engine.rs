@@ -120,7 +120,7 @@ impl Engine {
         let ledger = &options.ledger;
         let consumers = Consumers {
             buffers: ledger.consumer("write buffers", budget.write_buffers),
-            metadata: ledger.consumer("segment metadata", budget.pinned),
+            metadata: ledger.consumer("segment metadata", budget.pinned + budget.elastic / 2),
             // The rest is for what segments need to be read at all.
             pinned: ledger.consumer("pinned data", budget.pinned / 4 * 3),
             updates: ledger.consumer("queued updates", budget.elastic / 4 * 3),

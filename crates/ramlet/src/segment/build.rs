@@ -102,7 +102,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     );
     // Twice: while it is encoded. Without the room it says "maybe" to all ids, which costs reads and is never wrong.
     let wanted = bloom::file_bytes(u64::from(source.rows()));
-    let held = job.shelf.metadata.reserve(2 * wanted).ok();
+    let held = job.shelf.spare(2 * wanted);
     let mut filter = BloomBuilder::new(held.as_ref().map_or(1, |_| u64::from(source.rows())));
     let (mut row, mut key) = (0u32, Vec::new());
     source.ids(job.io, &mut |point, version| {
@@ -162,7 +162,7 @@ fn build_vectors(
     let centroids = (8 * rows.isqrt()).min(rows / 128).max(1) * vector.dim as u64 * 4;
     let index = job.indexing_threshold_kb > 0
         && kb >= job.indexing_threshold_kb
-        && job.shelf.metadata.available() >= 2 * centroids + CENTROIDS_SPARE;
+        && job.shelf.spare(2 * centroids).is_some();
     if !index || !build_ivf(id, vector, source, rows as u32, job, files)? {
         build_flat(id, vector, source, job, files)?;
     }
@@ -174,9 +174,6 @@ fn build_vectors(
     }
     Ok(())
 }
-
-/// Left for the other indexes of the segment.
-const CENTROIDS_SPARE: u64 = 64 << 10;
 
 /// Rows by number; rows without the vector are zeros.
 fn build_flat(

@@ -112,7 +112,7 @@ impl Segment {
                 ids.keys()
             )));
         }
-        let held = shelf.metadata.reserve(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
+        let held = shelf.spare(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         Ok(Segment {
             entry,
             row_ids,
@@ -121,7 +121,7 @@ impl Segment {
             payload,
             vectors,
             fields,
-            _files: held.ok(),
+            _files: held,
         })
     }
 
@@ -350,7 +350,7 @@ fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result
 fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
     // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
     // Twice, while it is read and parsed.
-    let Ok(mut reservation) = shelf.metadata.reserve(2 * entry.bytes) else {
+    let Some(mut reservation) = shelf.spare(2 * entry.bytes) else {
         return Ok(None);
     };
     let bytes = read_whole(shelf.storage.as_ref(), entry)?;
