@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::groups::Turn;
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
-use crate::lookup::Lookup;
+use crate::lookup::{LOOKUP_BYTES, Lookup};
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
 use crate::segment::Shelf;
@@ -126,7 +126,7 @@ impl Engine {
             updates: ledger.consumer("queued updates", budget.elastic / 4 * 3),
             collections: ledger.consumer("collections", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
-            extra: ledger.consumer("extra scratch", budget.elastic / 2),
+            extra: ledger.consumer("extra scratch", budget.elastic),
         };
         let cache = BlockCache::new(
             &ledger.consumer("block cache", budget.block_cache),
@@ -241,6 +241,7 @@ impl Engine {
             Box::new(move || {
                 while let Some(core) = shared.next_ready() {
                     Turn::run(&core, &mut lookup);
+                    lookup.buf.shrink_to(LOOKUP_BYTES);
                 }
             }),
         )?);
