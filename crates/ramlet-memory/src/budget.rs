@@ -181,9 +181,7 @@ fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
         .checked_sub(runtime)?;
 
     let least = |share: &Share, wish: Option<u64>| wish.unwrap_or(share.least);
-    let mut spare = ours
-        .checked_sub(slots * SLOT.least)?
-        .checked_sub(PINNED_LEAST)?;
+    let mut spare = ours.checked_sub(slots * SLOT.least)?.checked_sub(PINNED_LEAST)?;
     let wishes = [
         (&LOG, request.log_buffers),
         (&WRITE, request.write_buffers),

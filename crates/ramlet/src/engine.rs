@@ -150,7 +150,9 @@ impl Engine {
         };
         let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
         let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
-        let log_buffers = ledger.consumer("log buffers", budget.log_buffers).reserve(budget.log_buffers)?;
+        let log_buffers = ledger
+            .consumer("log buffers", budget.log_buffers)
+            .reserve(budget.log_buffers)?;
         let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes, log_buffers));
         let catalog = match newest_catalog(storage.as_ref())? {
             Some(catalog) => catalog,

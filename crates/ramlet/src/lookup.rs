@@ -28,7 +28,12 @@ const HANDED_STEP: u64 = 64 << 10;
 impl Lookup {
     /// Reserves its buffers out of about `bytes`. The one for single blocks grows, by reservation from `rare`, for a block
     /// larger than any before.
-    pub fn new(io: IoContext, consumer: &Consumer, rare: &Consumer, bytes: u64) -> Result<Lookup, OverBudget> {
+    pub fn new(
+        io: IoContext,
+        consumer: &Consumer,
+        rare: &Consumer,
+        bytes: u64,
+    ) -> Result<Lookup, OverBudget> {
         let index = usize::try_from(bytes / 2).unwrap_or(usize::MAX);
         let index = index.clamp(*INDEX_BUFFER_BYTES.start(), *INDEX_BUFFER_BYTES.end());
         Ok(Lookup {

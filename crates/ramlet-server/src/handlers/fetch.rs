@@ -9,7 +9,9 @@ use ramlet::{
 };
 
 use crate::error::ApiResult;
-use crate::limits::{FETCH_BYTES, FETCH_BYTES_MIN, FETCH_RECORDS, LIMIT_MAX, LIST_RECORDS, PAYLOAD_GUESS_BYTES, RECORD_BYTES};
+use crate::limits::{
+    FETCH_BYTES, FETCH_BYTES_MIN, FETCH_RECORDS, LIMIT_MAX, LIST_RECORDS, PAYLOAD_GUESS_BYTES, RECORD_BYTES,
+};
 use crate::out::Out;
 
 /// Which parts of its points an answer shows.

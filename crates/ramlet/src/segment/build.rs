@@ -8,8 +8,8 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_index::{IndexError, IndexScratch};
 use ramlet_index::ivf::{IvfFiles, IvfParams};
+use ramlet_index::{IndexError, IndexScratch};
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
@@ -296,13 +296,21 @@ fn build_ivf(
     };
     let built = ramlet_index::ivf::build_ivf(&params, &mut replay, storage, &mut targets);
     replay.error?;
-    if let Err(IndexError::Scratch { needed_bytes, given_bytes }) = built {
+    if let Err(IndexError::Scratch {
+        needed_bytes,
+        given_bytes,
+    }) = built
+    {
         tracing::warn!(
             segment = id, vector = %vector.name, needed_bytes, given_bytes,
             "too little job scratch for an approximate index: searches scan all rows"
         );
         drop((vectors, positions, centroids));
-        for component in [Component::Vector { slot }, Component::Position { slot }, Component::Centroids { slot }] {
+        for component in [
+            Component::Vector { slot },
+            Component::Position { slot },
+            Component::Centroids { slot },
+        ] {
             storage.remove(&segment_file(id, component))?;
         }
         return Ok(false);
@@ -327,7 +335,9 @@ fn build_payload(
         Component::Payload,
     )?;
     let mut writer = RecordsWriter::new(seed(id, Component::Payload));
-    let mut indexes = FieldSorters::new(id, &job.schema.fields, job)?;
+    let schema = job.schema;
+    let mut passes = schema.fields.chunks(FieldSorters::at_once(job));
+    let mut indexes = FieldSorters::new(id, passes.next().unwrap_or_default(), job)?;
     source.payloads(job.io, &mut |payload| {
         writer
             .push(payload, &mut sink.out)
@@ -337,8 +347,18 @@ fn build_payload(
     })?;
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
-    indexes.finish(job, files)
+    indexes.finish(job, files)?;
+    for fields in passes {
+        let mut indexes = FieldSorters::new(id, fields, job)?;
+        source.payloads(job.io, &mut |payload| indexes.push(payload))?;
+        indexes.finish(job, files)?;
+    }
+    Ok(())
 }
+
+/// Least memory of a field's sorter. With less it would leave hundreds of small runs on disk: their inodes alone
+/// (6 MB of kernel memory for 50 fields) got a server of 16 MB killed. Rather read the payloads again.
+const SORTER_BYTES_MIN: usize = 64 << 10;
 
 /// Builds the payload indexes of a segment in one pass over its payloads.
 pub struct FieldSorters {
@@ -349,6 +369,11 @@ pub struct FieldSorters {
 }
 
 impl FieldSorters {
+    /// Fields that are sorted in one pass over the payloads.
+    fn at_once(job: &Job<'_>) -> usize {
+        (job.scratch_bytes / 2 / SORTER_BYTES_MIN).max(1)
+    }
+
     pub fn new(segment: u64, fields: &[PayloadField], job: &Job<'_>) -> Result<FieldSorters> {
         let share = job.scratch_bytes / 2 / fields.len().max(1);
         let sorter = |field: &PayloadField| {
