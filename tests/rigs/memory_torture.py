@@ -397,13 +397,13 @@ def s_slow_clients(run):
             sock.settimeout(0.5)
             sock.connect(("127.0.0.1", run.server.port))
             if i % 3 == 0:
-                sock.sendall(f"PUT {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 3000000\r\n\r\n".encode())
+                sock.sendall(f"PUT {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 3000000\r\n\r\n".encode())
             elif i % 3 == 1:
-                sock.sendall(f"PUT {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+                sock.sendall(f"PUT {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n".encode())
                 for _ in range(10):
                     sock.sendall(b"4000\r\n" + b" " * 0x4000 + b"\r\n")
             else:
-                sock.sendall(f"POST {path}/scroll HTTP/1.1\r\nhost: x\r\ncontent-length: {len(answer)}\r\n\r\n{answer}".encode())
+                sock.sendall(f"POST {path}/scroll HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(answer)}\r\n\r\n{answer}".encode())
             socks.append(sock)
         except OSError:
             run.answers["slow client cut"] += 1
@@ -418,7 +418,7 @@ def chunked(run, path, piece, total):
     """A body without a length; what comes back, if anything."""
     try:
         sock = socket.create_connection(("127.0.0.1", run.server.port), timeout=30)
-        sock.sendall(f"PUT {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        sock.sendall(f"PUT {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n".encode())
         for _ in range(total // len(piece)):
             sock.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         sock.sendall(b"0\r\n\r\n")

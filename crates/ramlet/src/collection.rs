@@ -141,6 +141,9 @@ impl Collection {
     pub fn submit(&self, op: UpdateOp, done: Completion) -> Result<()> {
         let view = self.view();
         check_op(&view.schema, &op)?;
+        if !matches!(op, UpdateOp::Delete(_)) {
+            self.core.shelf.check_room()?;
+        }
         let (work, bytes) = match op {
             UpdateOp::Upsert {
                 points,
@@ -149,10 +152,8 @@ impl Collection {
             } => {
                 let (changes, largest) = encode_points(&view.schema, &points)?;
                 let mut bytes = changes.capacity();
-                if largest > self.core.shared.group_bytes {
-                    // A group of its own, and its record, beyond what the log buffers hold.
-                    bytes += 2 * largest;
-                }
+                // A group of its own, and its record, beyond what the log buffers hold.
+                bytes += 2 * largest.saturating_sub(self.core.shared.group_bytes);
                 (Work::Changes(changes), bytes as u64)
             }
             UpdateOp::Delete(PointsSelector::Ids(ids)) => {
@@ -238,6 +239,7 @@ impl Collection {
         Path::parse(field)
             .map_err(|e| Error::bad_input(format!("Wrong input: field_name `{field}`: {e}")))?;
         self.core.check_open()?;
+        self.core.shelf.check_room()?;
         jobs::create_field_index(&self.core, field, index)?;
         Ok(UpdateResult {
             operation_id: self.view().operation,

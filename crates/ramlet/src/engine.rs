@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::groups::Turn;
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
-use crate::lookup::Lookup;
+use crate::lookup::{LOOKUP_BYTES, Lookup};
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
 use crate::segment::Shelf;
@@ -121,13 +121,13 @@ impl Engine {
         let ledger = &options.ledger;
         let consumers = Consumers {
             buffers: ledger.consumer("write buffers", budget.write_buffers),
-            metadata: ledger.consumer("segment metadata", budget.pinned),
+            metadata: ledger.consumer("segment metadata", budget.pinned + budget.elastic / 2),
             // The rest is for what segments need to be read at all.
             pinned: ledger.consumer("pinned data", budget.pinned / 4 * 3),
-            updates: ledger.consumer("queued updates", budget.elastic / 2),
+            updates: ledger.consumer("queued updates", budget.elastic / 4 * 3),
             collections: ledger.consumer("collections", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
-            extra: ledger.consumer("extra scratch", budget.elastic / 2),
+            extra: ledger.consumer("extra scratch", budget.elastic),
         };
         let cache = BlockCache::new(
             &ledger.consumer("block cache", budget.block_cache),
@@ -248,6 +248,7 @@ impl Engine {
                 or_abort("writer", || {
                     while let Some(core) = shared.next_ready() {
                         Turn::run(&core, &mut lookup);
+                        lookup.buf.shrink_to(LOOKUP_BYTES);
                     }
                 });
             }),

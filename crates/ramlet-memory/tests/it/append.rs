@@ -136,3 +136,24 @@ fn readers_see_whole_items_while_the_writer_appends() {
         drop(readers);
     });
 }
+
+/// Hundreds of collections have two regions each, most of them nearly empty.
+#[test]
+fn what_is_reserved_follows_what_is_written() {
+    let ledger = Ledger::new(1 << 30);
+    let consumer = ledger.consumer("x", u64::MAX);
+    let (region, mut appender) = AppendRegion::create(&consumer, 16 * PAGE, 256).expect("a region");
+    assert!(ledger.used() < 512, "{} bytes for an empty region", ledger.used());
+    appender.push(&[1; 100], 1).expect("room");
+    let one = ledger.used();
+    assert!(one <= 5 * PAGE as u64, "{one} bytes for 100");
+    for _ in 0..10_000 {
+        appender.push(&[2; 100], 1).expect("room");
+    }
+    let (used, written) = (ledger.used() as f64, 1_000_100.0);
+    assert!(
+        (written..written * 1.1).contains(&used),
+        "{used} bytes for {written}"
+    );
+    assert_eq!(region.bytes_reserved(), ledger.used());
+}

@@ -106,7 +106,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     );
     // Twice: while it is encoded. Without the room it says "maybe" to all ids, which costs reads and is never wrong.
     let wanted = bloom::file_bytes(u64::from(source.rows()));
-    let held = job.shelf.metadata.reserve(2 * wanted).ok();
+    let held = job.shelf.spare(2 * wanted);
     let mut filter = BloomBuilder::new(held.as_ref().map_or(1, |_| u64::from(source.rows())));
     let (mut row, mut key) = (0u32, Vec::new());
     source.ids(job.io, &mut |point, version| {
@@ -166,7 +166,7 @@ fn build_vectors(
     let centroids = (8 * rows.isqrt()).min(rows / 128).max(1) * vector.dim as u64 * 4;
     let index = job.indexing_threshold_kb > 0
         && kb >= job.indexing_threshold_kb
-        && job.shelf.metadata.available() >= 2 * centroids + CENTROIDS_SPARE;
+        && job.shelf.spare(2 * centroids).is_some();
     if !index || !build_ivf(id, vector, source, rows as u32, job, files)? {
         build_flat(id, vector, source, job, files)?;
     }
@@ -178,9 +178,6 @@ fn build_vectors(
     }
     Ok(())
 }
-
-/// Left for the other indexes of the segment.
-const CENTROIDS_SPARE: u64 = 64 << 10;
 
 /// Rows by number; rows without the vector are zeros.
 fn build_flat(
@@ -342,7 +339,9 @@ fn build_payload(
         Component::Payload,
     )?;
     let mut writer = RecordsWriter::new(seed(id, Component::Payload));
-    let mut indexes = FieldSorters::new(id, &job.schema.fields, job)?;
+    let schema = job.schema;
+    let mut passes = schema.fields.chunks(FieldSorters::at_once(job));
+    let mut indexes = FieldSorters::new(id, passes.next().unwrap_or_default(), job)?;
     source.payloads(job.io, &mut |payload| {
         writer
             .push(payload, &mut sink.out)
@@ -352,8 +351,18 @@ fn build_payload(
     })?;
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
-    indexes.finish(job)
+    let mut built = indexes.finish(job)?;
+    for fields in passes {
+        let mut indexes = FieldSorters::new(id, fields, job)?;
+        source.payloads(job.io, &mut |payload| indexes.push(payload))?;
+        built.extend(indexes.finish(job)?);
+    }
+    Ok(built)
 }
+
+/// Least memory of a field's sorter. With less it would leave hundreds of small runs on disk: their inodes alone
+/// (6 MB of kernel memory for 50 fields) got a server of 16 MB killed. Rather read the payloads again.
+const SORTER_BYTES_MIN: usize = 64 << 10;
 
 /// Builds the payload indexes of a segment in one pass over its payloads.
 pub struct FieldSorters {
@@ -364,6 +373,11 @@ pub struct FieldSorters {
 }
 
 impl FieldSorters {
+    /// Fields that are sorted in one pass over the payloads.
+    fn at_once(job: &Job<'_>) -> usize {
+        (job.scratch_bytes / 2 / SORTER_BYTES_MIN).max(1)
+    }
+
     pub fn new(segment: u64, fields: &[PayloadField], job: &Job<'_>) -> Result<FieldSorters> {
         let share = job.scratch_bytes / 2 / fields.len().max(1);
         let sorter = |field: &PayloadField| {

@@ -29,6 +29,20 @@ pub struct Shelf {
     pub pinned: Consumer,
 }
 
+impl Shelf {
+    /// A reservation of metadata that things work without: it leaves half to what segments can't be read without.
+    pub fn spare(&self, bytes: u64) -> Option<Reservation> {
+        let left = self.metadata.available().checked_sub(bytes)?;
+        (left >= self.metadata.cap() / 2).then(|| self.metadata.reserve(bytes).ok())?
+    }
+
+    /// Refuses new data while the next segments might find no room for their metadata: what was acknowledged could never
+    /// leave the write buffers then.
+    pub fn check_room(&self) -> Result<()> {
+        Ok(self.metadata.reserve(self.metadata.cap() / 8).map(drop)?)
+    }
+}
+
 pub(super) fn bad(name: &str, e: FormatError) -> Error {
     Error::corrupt(format!("{name}: {e}"))
 }

@@ -120,16 +120,14 @@ impl Segment {
                 ids.keys()
             )));
         }
-        let held = shelf
-            .metadata
-            .reserve(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
+        let held = shelf.spare(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         let body = Body {
             row_ids,
             ids,
             id_filter,
             payload,
             vectors,
-            _files: held.ok(),
+            _files: held,
         };
         Ok(Segment {
             entry,
@@ -405,7 +403,7 @@ fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result
 fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
     // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
     // Twice, while it is read and parsed.
-    let Ok(mut reservation) = shelf.metadata.reserve(2 * entry.bytes) else {
+    let Some(mut reservation) = shelf.spare(2 * entry.bytes) else {
         return Ok(None);
     };
     let bytes = read_whole(shelf.storage.as_ref(), entry)?;
