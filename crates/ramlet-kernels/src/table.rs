@@ -213,11 +213,7 @@ impl Kernels {
             CodeWidth::Four => query.len() / 2,
             CodeWidth::Eight => query.len(),
         };
-        assert_eq!(
-            query.len(),
-            width.query_len(code_bytes),
-            "a query of odd length"
-        );
+        assert_eq!(query.len(), width.query_len(code_bytes), "a query of odd length");
         assert!(
             query.len() <= MAX_U8_DIMS,
             "{} dimensions, at most {MAX_U8_DIMS}",
