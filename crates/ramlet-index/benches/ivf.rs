@@ -1,6 +1,6 @@
 //! Building and searching, without codes in RAM and with them: `cargo bench -p ramlet-index --bench ivf -- 200000`
-//! on made-up clustered vectors, or `-- PREFIX DIMS` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
-//! `PREFIX.gt.i32`, 100 ids a query).
+//! on made-up clustered vectors, or `-- PREFIX DIMS [4|8]` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
+//! `PREFIX.gt.i32`, 100 ids a query); with a number of bits, only codes of so many.
 //!
 //! Prints seconds to build, and per effort: recall@10, searches per second of 1 and 2 threads, rows and reads per
 //! search.
@@ -248,7 +248,7 @@ fn main() {
         .filter(|arg| !arg.starts_with("--"))
         .collect();
     let mut set = match &arguments[..] {
-        [prefix, dims] => Set::read(prefix, dims.parse().expect("dimensions")),
+        [prefix, dims] | [prefix, dims, _] => Set::read(prefix, dims.parse().expect("dimensions")),
         [rows] => Set::made(rows.parse().expect("rows")),
         _ => Set::made(5000),
     };
@@ -260,7 +260,13 @@ fn main() {
         .iter()
         .map(|vector| Query::new(METRIC, set.element, vector))
         .collect();
-    for bits in [CodeBits::Four, CodeBits::Eight] {
+    let all = [CodeBits::Four, CodeBits::Eight];
+    let chosen = match arguments.get(2).map(String::as_str) {
+        Some("4") => &all[..1],
+        Some("8") => &all[1..],
+        _ => &all[..],
+    };
+    for bits in chosen.iter().copied() {
         build(&*storage, &mut set, bits);
         let plain = open_index(&*storage, false);
         let exact = Want {
@@ -271,13 +277,19 @@ fn main() {
             Some(truth) => truth.clone(),
             None => search(&plain, &*storage, &exact, &queries).0,
         };
-        if bits == CodeBits::Four {
+        if bits == CodeBits::Four && chosen.len() > 1 {
             println!("rows on disk:");
             let few = queries.len().min(60);
             report(&plain, &*storage, &truth[..few], &queries[..few]);
         }
         println!("{bits:?} bits in RAM, rows on disk:");
-        report(&open_index(&*storage, true), &*storage, &truth, &queries);
+        let some = queries.len().min(1000);
+        report(
+            &open_index(&*storage, true),
+            &*storage,
+            &truth[..some],
+            &queries[..some],
+        );
     }
     let _ = std::fs::remove_dir_all(&path);
 }
