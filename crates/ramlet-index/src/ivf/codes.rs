@@ -23,6 +23,8 @@ const BLOCKS: u32 = 8;
 /// Candidates kept until they must be read: at least so many, and so many times the rows that are wanted.
 const CANDIDATES_MIN: usize = 1024;
 const CANDIDATES_PER_WANTED: usize = 4;
+/// But, unless more rows are wanted, at most so many (512 KiB).
+const CANDIDATES_MAX: usize = 1 << 16;
 
 /// Rows read at once after the first, smaller batch has shown how near the nearest are.
 const RESCORED: usize = 64;
@@ -60,7 +62,8 @@ impl Candidates {
         self.list.clear();
         self.uppers.clear(if narrows { wanted } else { 0 });
         self.narrows = narrows;
-        self.room = CANDIDATES_MIN.max(wanted * CANDIDATES_PER_WANTED);
+        let room = wanted.saturating_mul(CANDIDATES_PER_WANTED);
+        self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(wanted);
         self.list.reserve_exact(self.room + rows_per_run);
     }
 

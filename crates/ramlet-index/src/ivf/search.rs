@@ -146,11 +146,17 @@ impl Ivf {
                 // The k nearest among those allowed are about the k / share nearest of all.
                 let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.rows));
                 let probes = self.probes(wanted, want.effort);
-                let pages = match &self.codes {
-                    Some(codes) => self.code_pages(codes, probes, k, allowed),
-                    None => (all / u64::from(self.clusters()) + 1) * u64::from(probes),
+                // What a filter will refuse is read too.
+                let share = f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6);
+                let reads = (k as f64 * READS_PER_WANTED / share) as u64;
+                let (pages, few) = match &self.codes {
+                    Some(codes) => (
+                        self.code_pages(codes, probes, reads),
+                        reads < u64::from(self.rows()) / 4,
+                    ),
+                    None => ((all / u64::from(self.clusters()) + 1) * u64::from(probes), false),
                 };
-                if pages < all || self.codes.is_some() {
+                if pages < all || few {
                     (Way::Probe(probes), pages)
                 } else {
                     (Way::All, all)
@@ -165,10 +171,9 @@ impl Ivf {
     }
 
     /// What searching codes costs.
-    fn code_pages(&self, codes: &Codes, probes: u32, k: usize, allowed: &Allowed<'_>) -> u64 {
+    fn code_pages(&self, codes: &Codes, probes: u32, reads: u64) -> u64 {
         let scanned = codes.pages() * u64::from(probes) / u64::from(self.clusters()) / CODE_PAGES;
-        let read = k as f64 * READS_PER_WANTED / f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6);
-        scanned + read as u64 * u64::from(self.rows.block_pages()) * ALONE_COST
+        scanned + reads * u64::from(self.rows.block_pages()) * ALONE_COST
     }
 
     fn check(&self, query: &Query) -> Result<()> {
