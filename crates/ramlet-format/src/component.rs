@@ -20,6 +20,8 @@ pub enum Component {
     Position { slot: u16 },
     /// Centroids of the vector index.
     Centroids { slot: u16 },
+    /// Rows: codes of the vectors in cluster order, for searching in RAM.
+    Codes { slot: u16 },
     /// Records: payload by row.
     Payload,
     /// Rows: version of the point by row.
@@ -51,6 +53,7 @@ impl Component {
             | Self::Presence { slot }
             | Self::Position { slot }
             | Self::Centroids { slot }
+            | Self::Codes { slot }
             | Self::FieldIndex { slot } => Some(slot),
             Self::Ids | Self::IdFilter | Self::RowIds | Self::Payload | Self::Versions | Self::Deletes => {
                 None
@@ -71,6 +74,7 @@ impl Component {
             Self::Versions => (9, 0),
             Self::FieldIndex { slot } => (10, slot),
             Self::Deletes => (11, 0),
+            Self::Codes { slot } => (12, slot),
         }
     }
 }

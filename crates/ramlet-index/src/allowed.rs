@@ -30,15 +30,19 @@ pub struct Allowed<'a> {
 impl Allowed<'_> {
     /// Whether a row may be found, cheapest check first.
     pub fn admits(&mut self, row: u32, io: &mut IoContext) -> Result<bool> {
-        if self.deleted.is_some_and(|deleted| deleted.contains(row))
-            || self.only.is_some_and(|only| !only.contains(row))
-        {
+        if !self.admits_by_bitmaps(row) {
             return Ok(false);
         }
         match &mut self.filter {
             Some(filter) => filter.admits(row, io),
             None => Ok(true),
         }
+    }
+
+    /// Whether the bitmaps let a row be found; the filter isn't asked.
+    pub(crate) fn admits_by_bitmaps(&self, row: u32) -> bool {
+        !self.deleted.is_some_and(|deleted| deleted.contains(row))
+            && self.only.is_none_or(|only| only.contains(row))
     }
 
     /// Estimated share of `rows` that may be found, above 0 and at most 1.

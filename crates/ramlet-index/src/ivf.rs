@@ -1,15 +1,19 @@
-//! The inverted file, in its plain form: exact vectors in clusters, centroids in RAM.
+//! The inverted file: exact vectors in clusters on disk, centroids in RAM, and codes of the vectors in RAM if the
+//! budget has room for them.
 //!
 //! Three files: rows in cluster order, each with its segment row's number; each segment row's position; centroids with
-//! the clusters' places and the calibration.
+//! the clusters' places and the calibration. A fourth, of codes in the order of the rows, is optional: without it a
+//! search reads whole clusters, with it single rows.
 
 mod build;
+mod codes;
 mod search;
 
 mod assign;
 mod buckets;
 mod calibrate;
 mod centroids;
+mod encode;
 mod kmeans;
 mod meta;
 mod random;
@@ -17,6 +21,8 @@ mod sample;
 mod spill;
 mod tree;
 
-pub use build::{IvfBuilt, IvfFiles, IvfParams, NO_POSITION, build_ivf};
+pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf};
 pub use calibrate::{Calibration, CalibrationPoint};
+pub(crate) use codes::CodeLists;
+pub(crate) use random::Random;
 pub use search::Ivf;

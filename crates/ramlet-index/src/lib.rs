@@ -19,6 +19,7 @@ mod vector_index;
 
 mod flat;
 pub mod ivf;
+mod quant;
 
 mod error;
 mod source;
@@ -28,6 +29,7 @@ pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
 pub use ivf::Ivf;
 pub use metric::{Element, Metric};
+pub use quant::CodeBits;
 pub use query::Query;
 pub use rows_file::RowsFile;
 pub use scan::{IndexScratch, SearchStats, scan_bytes};

@@ -78,6 +78,15 @@ impl Query {
         self.floats.len()
     }
 
+    /// What centroids are compared with: under cosine of unit length.
+    pub(crate) fn floats(&self) -> &[f32] {
+        &self.floats
+    }
+
+    pub(crate) fn kernels(&self) -> &'static Kernels {
+        self.kernels
+    }
+
     /// Bytes of a row that this query can be compared with.
     pub fn row_bytes(&self) -> usize {
         self.element.row_bytes(self.dims())
@@ -119,13 +128,18 @@ impl Query {
     /// Under cosine by squared distance, as rows are assigned: the mean of a wide cluster of unit vectors is short,
     /// and a dot product would push it back.
     pub(crate) fn key_centroids(&self, centroids: &[u8], keys: &mut [f32]) {
+        self.key_centroids_of(&self.floats, centroids, keys);
+    }
+
+    /// The same where centroids and query were rotated alike.
+    pub(crate) fn key_centroids_of(&self, floats: &[f32], centroids: &[u8], keys: &mut [f32]) {
         let measure = if self.metric == Metric::Cosine {
             Measure::L2sq
         } else {
             self.metric.measure()
         };
         self.kernels
-            .f32_rows(measure, &self.floats, centroids, self.dims() * 4, keys);
+            .f32_rows(measure, floats, centroids, self.dims() * 4, keys);
         if measure == Measure::Dot {
             keys.iter_mut().for_each(|key| *key = self.metric.key(*key));
         }

@@ -6,6 +6,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
+use crate::ivf::CodeLists;
 use crate::{Allowed, Query, RowsFile, TopK};
 
 /// Rows scored by one call of the kernels; their keys lie on the stack.
@@ -16,6 +17,8 @@ const KEYS: usize = 64;
 pub struct SearchStats {
     /// Rows compared with the query.
     pub rows_scored: u64,
+    /// Rows of which codes were compared with the query.
+    pub codes_scored: u64,
     /// Rows whose score would have entered the result, so that the filters were asked.
     pub rows_checked: u64,
     /// Pages of rows asked of the I/O seam (they may have come from its cache).
@@ -30,6 +33,7 @@ impl SearchStats {
     /// Sums, over segments or queries.
     pub fn add(&mut self, other: &SearchStats) {
         self.rows_scored += other.rows_scored;
+        self.codes_scored += other.codes_scored;
         self.rows_checked += other.rows_checked;
         self.pages_read += other.pages_read;
         self.reads += other.reads;
@@ -60,6 +64,8 @@ pub(crate) struct Lists {
     pub(crate) clusters: Vec<(f32, u32)>,
     /// Positions of the clusters of one batch.
     pub(crate) ranges: Vec<Range<u32>>,
+    /// For searching codes.
+    pub(crate) codes: CodeLists,
 }
 
 impl IndexScratch {

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use ramlet_kernels::{Kernels, Measure};
+use ramlet_kernels::{CodeWidth, Kernels, Measure};
 
 const ROWS: usize = 32;
 
@@ -28,6 +28,28 @@ fn main() {
             }
         }
     }
+    println!("codes of 4 and 8 bits, ns per vector");
+    for dims in [100, 128, 784, 1536] {
+        for table in Kernels::all_available() {
+            let [four, eight] =
+                [CodeWidth::Four, CodeWidth::Eight].map(|width| codes(table, width, dims, rounds));
+            println!("{:>7} {dims:>5} {four:>9.1} {eight:>9.1}", table.name());
+        }
+    }
+}
+
+/// Codes with the 14 bytes behind them that an index has.
+fn codes(table: &Kernels, width: CodeWidth, dims: usize, rounds: usize) -> f64 {
+    let stride = width.code_bytes(dims) + 14;
+    let query: Vec<i8> = (0..width.query_len(width.code_bytes(dims)))
+        .map(|i| (i % 255) as u8 as i8)
+        .collect();
+    let bytes: Vec<u8> = (0..ROWS * stride).map(|i| (i % 251) as u8).collect();
+    let mut out = [0; ROWS];
+    ns(rounds, || {
+        table.dot_codes(width, black_box(&query), &bytes, stride, &mut out);
+        black_box(out);
+    })
 }
 
 fn row(table: &Kernels, measure: Measure, dims: usize, rounds: usize) {

@@ -16,4 +16,4 @@ compile_error!("rows are little-endian bytes and are read in place: big-endian m
 mod arch;
 mod table;
 
-pub use table::{Kernels, MAX_U8_DIMS, Measure, kernels};
+pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};

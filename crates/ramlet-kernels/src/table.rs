@@ -31,6 +31,37 @@ pub(crate) struct FloatKernel {
 /// Safety: the processor has the table's features; both slices have the same length, at most `MAX_U8_DIMS`.
 pub(crate) type U8Kernel = unsafe fn(&[u8], &[u8]) -> u32;
 
+/// How many bits a code has in each dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeWidth {
+    /// Byte `i` of `n` has dimension `i` in its low half and dimension `n + i` in its high half.
+    Four = 0,
+    /// Byte `i` is dimension `i`.
+    Eight = 1,
+}
+
+impl CodeWidth {
+    /// Bytes of a code.
+    pub const fn code_bytes(self, dims: usize) -> usize {
+        match self {
+            CodeWidth::Four => dims.div_ceil(2),
+            CodeWidth::Eight => dims,
+        }
+    }
+
+    /// Entries of a query for codes of so many bytes. An odd number of dimensions at four bits leaves one over: 0.
+    pub const fn query_len(self, code_bytes: usize) -> usize {
+        match self {
+            CodeWidth::Four => code_bytes * 2,
+            CodeWidth::Eight => code_bytes,
+        }
+    }
+}
+
+/// Safety: the processor has the table's features; `rows` covers `out.len()` codes which start `stride` bytes apart;
+/// the query is as long as a code has dimensions, at most `MAX_U8_DIMS`.
+pub(crate) type CodesKernel = unsafe fn(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]);
+
 /// The kernels of one instruction set. Holding a reference proves that the processor has its features.
 ///
 /// Slices of different lengths are a programming error and panic.
@@ -40,6 +71,8 @@ pub struct Kernels {
     pub(crate) f32: [FloatKernel; 3],
     pub(crate) f16: [FloatKernel; 3],
     pub(crate) u8: [U8Kernel; 3],
+    /// Indexed by [`CodeWidth`].
+    pub(crate) codes: [CodesKernel; 2],
     /// Safety: the processor has the table's features; both slices have the same length.
     pub(crate) to_f16: unsafe fn(&[f32], &mut [u16]),
     pub(crate) from_f16: unsafe fn(&[u16], &mut [f32]),
@@ -169,6 +202,26 @@ impl Kernels {
         check_rows(query.len() * 2, rows, stride, out.len());
         // SAFETY: the table proves the features; `check_rows` has checked the extent.
         unsafe { (self.f16[measure as usize].rows)(query, rows, stride, out) }
+    }
+
+    /// Dot products of a signed query with `out.len()` codes of unsigned integers, which start `stride` bytes apart.
+    /// A code has `query.len() / 2` bytes at four bits (the query's length is even), `query.len()` at eight.
+    ///
+    /// Exact up to [`MAX_U8_DIMS`] dimensions.
+    pub fn dot_codes(&self, width: CodeWidth, query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
+        let code_bytes = match width {
+            CodeWidth::Four => query.len() / 2,
+            CodeWidth::Eight => query.len(),
+        };
+        assert_eq!(query.len(), width.query_len(code_bytes), "a query of odd length");
+        assert!(
+            query.len() <= MAX_U8_DIMS,
+            "{} dimensions, at most {MAX_U8_DIMS}",
+            query.len()
+        );
+        check_rows(code_bytes, rows, stride, out.len());
+        // SAFETY: the table proves the features; lengths and extent were just checked.
+        unsafe { (self.codes[width as usize])(query, rows, stride, out) }
     }
 
     /// Rounds to half precision (IEEE 754 binary16), to nearest, ties to even. Too large becomes infinity;

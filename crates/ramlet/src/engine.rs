@@ -123,7 +123,7 @@ impl Engine {
             buffers: ledger.consumer("write buffers", budget.write_buffers),
             metadata: ledger.consumer("segment metadata", budget.pinned + budget.elastic / 2),
             // The rest is for what segments need to be read at all.
-            pinned: ledger.consumer("pinned data", budget.pinned / 4 * 3),
+            pinned: ledger.consumer("pinned data", pinned_bytes_max(budget.pinned)),
             updates: ledger.consumer("queued updates", budget.elastic / 4 * 3),
             collections: ledger.consumer("collections", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
@@ -516,6 +516,12 @@ fn or_abort(thread: &str, body: impl FnOnce()) {
         tracing::error!(thread, "an engine thread panicked: the process ends");
         std::process::abort();
     }
+}
+
+/// Most that data kept in RAM for speed may take of `pinned`: the rest is for what segments can't be read without.
+fn pinned_bytes_max(pinned: u64) -> u64 {
+    const METADATA_MIN: u64 = 2_500_000;
+    pinned - (pinned / 20).max(METADATA_MIN).min(pinned / 2)
 }
 
 /// Stack of an engine thread. Nothing in the engine recurses deeper than a filter's nesting.

@@ -377,7 +377,7 @@ pub fn pin(core: &Core) -> Result<bool> {
     };
     let entry = candidate.segment.entry.clone();
     let reopened = Arc::new(Segment::open(entry, &core.shelf, &schema, &mut arena.lookup.io)?);
-    if reopened.unpinned_bytes(&schema) >= candidate.segment.unpinned_bytes(&schema) {
+    if reopened.pinned_bytes() <= candidate.segment.pinned_bytes() {
         return Ok(false);
     }
     let mut writer = core.writer();

@@ -2,7 +2,7 @@
 //!
 //! Three replays of the source: a sample is taken and clustered; every row is assigned to a cluster (and the clusters'
 //! sizes are then known); rows go to buckets of whole clusters on disk, while the held-out rows are compared with
-//! them. Each bucket is then sorted in memory and written. A last pass over the list of row numbers in cluster order
+//! them. Each bucket is then sorted in memory and written, and its rows coded. A last pass over the list of row numbers in cluster order
 //! writes each row's position.
 
 use ramlet_format::envelope::{self, EnvelopeKind};
@@ -12,13 +12,15 @@ use ramlet_io::{Storage, WriteFile};
 use super::assign::{Batch, Batches};
 use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
 use super::calibrate::{Calibration, HeldOut, measure};
+use super::centroids::Centroids;
+use super::encode::CodesWriter;
 use super::meta::{self, Shape};
 use super::random::Random;
 use super::sample::{Decoder, Points};
 use super::spill::{BucketWriter, Buckets, List, ListWriter};
 use super::tree::Tree;
 use crate::error::{IndexError, Result};
-use crate::{Element, Metric, Query, RowSource, decode_row};
+use crate::{CodeBits, Element, Metric, Query, RowSource, decode_row};
 
 /// Position of a segment row that has no vector.
 pub const NO_POSITION: u32 = u32::MAX;
@@ -59,6 +61,15 @@ pub struct IvfFiles<'f> {
     pub positions_seed: u64,
     /// An envelope: centroids, clusters, calibration.
     pub centroids: &'f mut dyn WriteFile,
+    /// If given, rows are coded too.
+    pub codes: Option<IvfCodes<'f>>,
+}
+
+/// The file of codes: rows in the order of the rows' file, of [`CodeBits::row_bytes`] bytes each.
+pub struct IvfCodes<'f> {
+    pub file: &'f mut dyn WriteFile,
+    pub seed: u64,
+    pub bits: CodeBits,
 }
 
 /// What was built.
@@ -80,6 +91,12 @@ pub fn build_ivf(
     spill: &dyn Storage,
     files: &mut IvfFiles<'_>,
 ) -> Result<IvfBuilt> {
+    if files.codes.is_some() && !params.metric.has_codes() {
+        return Err(IndexError::Mismatch(format!(
+            "no codes under {:?}",
+            params.metric
+        )));
+    }
     Build::new(params, source.rows()).run(source, spill, files)
 }
 
@@ -151,12 +168,12 @@ impl<'p> Build<'p> {
         drop(assigned);
         let calibration = measure(&mut held_out, tree.leaves());
         drop(held_out);
-        let order = self.write_rows(&buckets, &plan, spill, files)?;
+        let order = self.write_rows(&buckets, &plan, tree.leaves(), spill, files)?;
         drop(buckets);
         self.write_positions(&order, files)?;
         let starts = starts(&counts);
         let body = meta::encode(
-            self.shape(tree.leaves().count()),
+            self.shape(tree.leaves().count(), files),
             &calibration,
             &starts,
             tree.leaves(),
@@ -272,19 +289,27 @@ impl<'p> Build<'p> {
         Ok((writer.finish()?, plan))
     }
 
-    /// The file of rows; returns the rows' numbers in its order.
+    /// The file of rows, and that of codes; returns the rows' numbers in their order.
     fn write_rows<'s>(
         &self,
         buckets: &Buckets<'_>,
         plan: &Plan,
+        centroids: &Centroids,
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
     ) -> Result<List<'s>> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
+        let mut codes = files
+            .codes
+            .as_mut()
+            .map(|codes| self.codes_writer(codes, centroids));
         let mut write = |record: &[u8]| {
             order.push(crate::scan::trailing_number(record)?)?;
+            if let Some(codes) = &mut codes {
+                codes.push(record)?;
+            }
             rows.push(&record[4..])
         };
         for bucket in 0..plan.buckets() {
@@ -305,7 +330,24 @@ impl<'p> Build<'p> {
             }
         }
         rows.finish()?;
+        if let Some(codes) = codes {
+            codes.finish()?;
+        }
         order.finish()
+    }
+
+    fn codes_writer<'w>(&self, codes: &'w mut IvfCodes<'_>, centroids: &'w Centroids) -> CodesWriter<'w> {
+        let row_bytes = codes.bits.row_bytes(self.decoder.dims);
+        let rows = Rows::new(codes.file, codes.seed, row_bytes, self.buffer_bytes());
+        let batch_bytes = self.params.scratch_bytes / 32;
+        CodesWriter::new(
+            rows,
+            self.decoder,
+            codes.bits,
+            centroids,
+            batch_bytes,
+            self.params.threads,
+        )
     }
 
     /// The file of positions, a window of rows at a time.
@@ -341,10 +383,13 @@ impl<'p> Build<'p> {
             positions.push(&NO_POSITION.to_le_bytes())?;
         }
         positions.finish()?;
-        let mut centroids = super::centroids::Centroids::with_capacity(self.decoder.dims, 1);
+        if let Some(codes) = &mut files.codes {
+            Rows::new(codes.file, codes.seed, codes.bits.row_bytes(self.decoder.dims), 0).finish()?;
+        }
+        let mut centroids = Centroids::with_capacity(self.decoder.dims, 1);
         centroids.push((0..self.decoder.dims).map(|_| 0.0));
         let calibration = Calibration::default();
-        let body = meta::encode(self.shape(1), &calibration, &[0, 0], &centroids);
+        let body = meta::encode(self.shape(1, files), &calibration, &[0, 0], &centroids);
         files
             .centroids
             .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
@@ -357,7 +402,7 @@ impl<'p> Build<'p> {
         })
     }
 
-    fn shape(&self, clusters: usize) -> Shape {
+    fn shape(&self, clusters: usize, files: &IvfFiles<'_>) -> Shape {
         let &IvfParams {
             metric,
             element,
@@ -372,6 +417,7 @@ impl<'p> Build<'p> {
             clusters,
             rows: self.rows as u32,
             segment_rows,
+            codes: files.codes.as_ref().map(|codes| codes.bits),
         }
     }
 
@@ -430,7 +476,7 @@ fn changed(detail: impl Into<String>) -> IndexError {
 }
 
 /// A file of rows being written, through a buffer.
-struct Rows<'f> {
+pub(super) struct Rows<'f> {
     file: &'f mut dyn WriteFile,
     writer: RowsWriter,
     out: Vec<u8>,
@@ -449,7 +495,7 @@ impl<'f> Rows<'f> {
         }
     }
 
-    fn push(&mut self, row: &[u8]) -> Result<()> {
+    pub(super) fn push(&mut self, row: &[u8]) -> Result<()> {
         self.writer.push(row, &mut self.out);
         if self.out.len() > self.buffer_bytes {
             self.file.append(&self.out)?;
@@ -458,7 +504,7 @@ impl<'f> Rows<'f> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         self.writer.finish(&mut self.out);
         Ok(self.file.append(&self.out)?)
     }

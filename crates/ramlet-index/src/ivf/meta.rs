@@ -12,7 +12,9 @@
 //! | 16..20 | rows u32: positions in the file of rows |
 //! | 20..24 | segment rows u32: entries in the file of positions |
 //! | 24..28 | calibration points u32 |
-//! | 28..32 | 0 |
+//! | 28 | bits of a code per dimension u8: 4 or 8, or 0 if there is no file of codes |
+//! | 29 | version of the codes u8, 0 if there are none |
+//! | 30..32 | 0 |
 //! | then | per calibration point: probes u32, recall@10 f32, recall@100 f32; probes ascending |
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | centroids f32 * dims * clusters |
@@ -24,10 +26,12 @@ use ramlet_memory::AnonBuf;
 use super::calibrate::{Calibration, CalibrationPoint};
 use super::centroids::Centroids;
 use crate::error::{IndexError, Result};
-use crate::{Element, Metric};
+use crate::{CodeBits, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
 const VERSION: u32 = 1;
+/// Version of the codes: of their rows' layout, and of the rotation.
+const CODES_VERSION: u8 = 1;
 const HEADER_BYTES: usize = 32;
 const POINT_BYTES: usize = 12;
 
@@ -40,6 +44,8 @@ pub(crate) struct Shape {
     pub(crate) clusters: usize,
     pub(crate) rows: u32,
     pub(crate) segment_rows: u32,
+    /// Whether there is a file of codes beside the rows.
+    pub(crate) codes: Option<CodeBits>,
 }
 
 /// Bytes of the body: what an index of this shape holds in RAM.
@@ -63,7 +69,10 @@ pub(crate) fn encode(
     put(&mut out, shape.rows);
     put(&mut out, shape.segment_rows);
     put(&mut out, calibration.points.len() as u32);
-    put(&mut out, 0);
+    let codes = shape
+        .codes
+        .map_or([0; 4], |bits| [bits.count(), CODES_VERSION, 0, 0]);
+    out.extend_from_slice(&codes);
     for point in &calibration.points {
         put(&mut out, point.probes);
         put(&mut out, point.recall_10.to_bits());
@@ -108,6 +117,7 @@ impl Meta {
             clusters: word(12) as usize,
             rows: word(16),
             segment_rows: word(20),
+            codes: codes_of([header[28], header[29]])?,
         };
         let points = word(24) as usize;
         // In 128 bits nothing overflows.
@@ -144,6 +154,10 @@ impl Meta {
 
     pub(crate) fn centroids(&self) -> &[u8] {
         &self.body[self.centroids.clone()]
+    }
+
+    pub(crate) fn centroids_mut(&mut self) -> &mut [u8] {
+        &mut self.body[self.centroids.clone()]
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -219,6 +233,14 @@ fn element_of(code: u8) -> Result<Element> {
     all.get(usize::from(code))
         .copied()
         .ok_or_else(|| broken(format!("unknown element {code}")))
+}
+
+fn codes_of([bits, version]: [u8; 2]) -> Result<Option<CodeBits>> {
+    match (CodeBits::from_count(bits), version) {
+        (None, 0) if bits == 0 => Ok(None),
+        (Some(bits), CODES_VERSION) => Ok(Some(bits)),
+        _ => Err(broken(format!("unknown codes of {bits} bits, version {version}"))),
+    }
 }
 
 fn broken(detail: impl Into<String>) -> IndexError {

@@ -1,4 +1,6 @@
 //! Searching: rank the clusters, read the nearest in a few large batches, score their rows exactly.
+//!
+//! With codes in RAM the nearest are not read but their codes are compared: see `codes`.
 
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_io::IoContext;
@@ -8,32 +10,44 @@ use roaring::RoaringBitmap;
 use super::build::NO_POSITION;
 use super::calibrate::Calibration;
 use super::centroids::AT_ONCE;
+use super::codes::Codes;
 use super::meta::Meta;
 use crate::error::{IndexError, Result};
 use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
 use crate::rows_file::RowsFile;
 use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, trailing_number};
 use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
-use crate::{Allowed, Element, Metric, Query, TopK};
+use crate::{Allowed, CodeBits, Element, Metric, Query, TopK};
 
 /// An inverted file: vectors lie in clusters, and a search visits those whose centroids are nearest to the query.
 ///
 /// RAM: the centroids (`4 * dims` bytes each) and 4 bytes per cluster, no byte per vector. A search of `p` of `K`
 /// clusters compares `K` centroids, reads about `p / K` of the file in batches as large as the scratch's buffer, and
-/// scores what it read exactly. How many clusters reach the recall target was measured at build on held-out rows.
+/// scores what it read exactly; with codes in RAM ([`Ivf::with_codes`]) it reads some rows one by one instead. How many clusters reach the recall target was measured at build on held-out rows.
 ///
 /// Sivic and Zisserman, "Video Google" (2003); Jégou, Douze, Schmid, "Product Quantization for Nearest Neighbor
 /// Search" (2011), section IV.
 #[derive(Debug)]
 pub struct Ivf {
-    rows: RowsFile,
+    pub(super) rows: RowsFile,
     positions: RowsFile,
-    meta: Meta,
+    /// With codes its centroids are rotated as the codes are.
+    pub(super) meta: Meta,
+    pub(super) codes: Option<Codes>,
     recall: f32,
 }
 
 /// The clusters visited hold at least so many times the rows that are wanted.
 const ROOM: f64 = 2.0;
+
+/// Share of the neighbours not found that may be due to the codes' errors.
+const CODES_LOSE: f32 = 0.1;
+
+/// Pages of codes that are compared in the time of reading and comparing one page of rows in sequence (an estimate).
+const CODE_PAGES: u64 = 8;
+
+/// Rows read from disk per row wanted, when codes were searched (about, at 4 bits and 100 dimensions).
+const READS_PER_WANTED: f64 = 3.0;
 
 /// How a search goes about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +79,23 @@ impl Ivf {
             rows,
             positions,
             meta,
+            codes: None,
             recall,
         })
+    }
+
+    /// Searches the codes from now on, and reads from disk only the rows that they can't decide about.
+    ///
+    /// `codes` must be in memory (pinned, or in a storage that is): each search scans parts of it. Fails if it isn't,
+    /// if the index was built without codes, or if they are of another shape.
+    pub fn with_codes(mut self, codes: RowsFile) -> Result<Ivf> {
+        self.codes = Some(Codes::new(codes, &mut self.meta)?);
+        Ok(self)
+    }
+
+    /// Bits of the codes that were built beside the rows, whether this opening searches them or not.
+    pub fn code_bits(&self) -> Option<CodeBits> {
+        self.meta.shape.codes
     }
 
     pub fn metric(&self) -> Metric {
@@ -92,7 +121,10 @@ impl Ivf {
 
     /// Clusters that a search visits at least for its `wanted` nearest, at this effort.
     pub fn probes(&self, wanted: f64, effort: Option<u32>) -> u32 {
-        let calibrated = self.meta.calibration.probes(self.recall, wanted, self.clusters());
+        // What the codes lose is made up for by more clusters, which they make cheap.
+        let lost = if self.codes.is_some() { CODES_LOSE } else { 0.0 };
+        let recall = self.recall + (1.0 - self.recall) * lost;
+        let calibrated = self.meta.calibration.probes(recall, wanted, self.clusters());
         // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
         let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
         let calibrated = calibrated.max((ROOM * clusters_of_wanted).ceil() as u32);
@@ -114,8 +146,17 @@ impl Ivf {
                 // The k nearest among those allowed are about the k / share nearest of all.
                 let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.rows));
                 let probes = self.probes(wanted, want.effort);
-                let pages = (all / u64::from(self.clusters()) + 1) * u64::from(probes);
-                if pages < all {
+                // What a filter will refuse is read too.
+                let share = f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6);
+                let reads = (k as f64 * READS_PER_WANTED / share) as u64;
+                let (pages, few) = match &self.codes {
+                    Some(codes) => (
+                        self.code_pages(codes, probes, reads),
+                        reads < u64::from(self.rows()) / 4,
+                    ),
+                    None => ((all / u64::from(self.clusters()) + 1) * u64::from(probes), false),
+                };
+                if pages < all || few {
                     (Way::Probe(probes), pages)
                 } else {
                     (Way::All, all)
@@ -127,6 +168,12 @@ impl Ivf {
         } else {
             way
         }
+    }
+
+    /// What searching codes costs.
+    fn code_pages(&self, codes: &Codes, probes: u32, reads: u64) -> u64 {
+        let scanned = codes.pages() * u64::from(probes) / u64::from(self.clusters()) / CODE_PAGES;
+        scanned + reads * u64::from(self.rows.block_pages()) * ALONE_COST
     }
 
     fn check(&self, query: &Query) -> Result<()> {
@@ -148,7 +195,7 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        self.rank(search.query, &mut lists.clusters);
+        self.rank(search.query, search.query.floats(), &mut lists.clusters);
         let mut sorted = 0;
         let mut visited = 0;
         let enough = probes as usize;
@@ -162,8 +209,8 @@ impl Ivf {
         Ok(())
     }
 
-    /// Every cluster with its key.
-    fn rank(&self, query: &Query, clusters: &mut Vec<(f32, u32)>) {
+    /// Every cluster with its key; `floats` are the query's, in the space of the centroids.
+    pub(super) fn rank(&self, query: &Query, floats: &[f32], clusters: &mut Vec<(f32, u32)>) {
         clusters.clear();
         let stride = self.meta.shape.dims * 4;
         let mut keys = [0.0f32; AT_ONCE];
@@ -174,7 +221,7 @@ impl Ivf {
             .zip((0..).step_by(AT_ONCE))
         {
             let keys = &mut keys[..centroids.len() / stride];
-            query.key_centroids(centroids, keys);
+            query.key_centroids_of(floats, centroids, keys);
             clusters.extend(keys.iter().copied().zip(first..));
         }
     }
@@ -313,7 +360,10 @@ impl VectorIndex for Ivf {
         };
         match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
-            (Way::Probe(probes), _) => self.probe(&mut search, probes, lists, buf),
+            (Way::Probe(probes), _) => match &self.codes {
+                Some(codes) => self.probe_codes(codes, &mut search, probes, lists, buf),
+                None => self.probe(&mut search, probes, lists, buf),
+            },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         }
     }
@@ -362,12 +412,13 @@ impl VectorIndex for Ivf {
     }
 
     fn memory(&self) -> MemoryUse {
-        let files = [self.rows.file(), self.positions.file()];
+        let codes = self.codes.as_ref().map(|codes| codes.file.file());
+        let files = || [self.rows.file(), self.positions.file()].into_iter().chain(codes);
         let centroids = self.meta.memory_bytes();
         MemoryUse {
             heap_bytes: centroids,
-            pinned_bytes: files.iter().map(|file| file.pinned_bytes()).sum(),
-            disk_bytes: files.iter().map(|file| file.len()).sum::<u64>() + centroids,
+            pinned_bytes: files().map(|file| file.pinned_bytes()).sum(),
+            disk_bytes: files().map(|file| file.len()).sum::<u64>() + centroids,
         }
     }
 
@@ -382,7 +433,7 @@ fn split(row: &[u8], each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<(
 }
 
 /// Sorts at least `more` further clusters behind the first `sorted`; how many are sorted now.
-fn sort_more(clusters: &mut [(f32, u32)], sorted: usize, more: usize) -> usize {
+pub(super) fn sort_more(clusters: &mut [(f32, u32)], sorted: usize, more: usize) -> usize {
     let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
     let rest = &mut clusters[sorted..];
     let more = more.min(rest.len());

@@ -9,7 +9,7 @@ use ramlet_format::rows::{RowsMeta, RowsWriter};
 use ramlet_format::{PAGE, block};
 use ramlet_index::RowsFile;
 use ramlet_io::{BlockFile, IoContext, PreadStorage, RamStorage, Storage};
-use ramlet_memory::AnonBuf;
+use ramlet_memory::{AnonBuf, Ledger};
 
 pub const SEED: u64 = 7;
 
@@ -58,17 +58,34 @@ impl Disk {
     }
 
     pub fn open_rows(&self, name: &str) -> RowsFile {
-        let file = BlockFile::new(
-            self.storage.open(name).expect("a file"),
-            SEED,
-            block::verify,
-            None,
-        );
+        let file = self.open_blocks(name);
+        let meta = self.meta(&file);
+        RowsFile::new(Arc::new(file), meta).expect("few rows")
+    }
+
+    /// The same with the whole file in RAM; fails if its blocks aren't sound.
+    pub fn open_pinned(&self, name: &str) -> ramlet_io::Result<RowsFile> {
+        let mut file = self.open_blocks(name);
+        let meta = self.meta(&file);
+        let consumer = Ledger::new(1 << 30).consumer("test", 1 << 30);
+        let block = meta.layout.block_pages();
+        file.pin(&consumer, &mut self.io(), &mut |page| {
+            if page < meta.data_pages { block } else { 1 }
+        })?
+        .expect("room");
+        Ok(RowsFile::new(Arc::new(file), meta).expect("few rows"))
+    }
+
+    fn open_blocks(&self, name: &str) -> BlockFile {
+        let file = self.storage.open(name).expect("a file");
+        BlockFile::new(file, SEED, block::verify, None)
+    }
+
+    fn meta(&self, file: &BlockFile) -> RowsMeta {
         let last = file.pages() - 1;
         let mut buf = AnonBuf::new(PAGE);
         let page = file.read(&mut self.io(), last, 1, &mut buf).expect("a footer");
-        let meta = RowsMeta::open(&Footer::parse(page, SEED, last).expect("a footer")).expect("rows");
-        RowsFile::new(Arc::new(file), meta).expect("few rows")
+        RowsMeta::open(&Footer::parse(page, SEED, last).expect("a footer")).expect("rows")
     }
 
     pub fn read_all(&self, name: &str) -> AnonBuf {

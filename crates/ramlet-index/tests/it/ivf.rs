@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 
-use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::ivf::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Allowed, Element, IndexError, IndexScratch, Ivf, Metric, Query, Result, RowSource, TopK, VectorIndex,
-    Want, encode_row,
+    Allowed, CodeBits, Element, IndexError, IndexScratch, Ivf, Metric, Query, Result, RowSource, TopK,
+    VectorIndex, Want, encode_row,
 };
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -13,7 +13,7 @@ use crate::disk::{Disk, SEED};
 use crate::flat::{Multiples, brute_force};
 use crate::random::Random;
 
-const DIMS: usize = 24;
+pub const DIMS: usize = 24;
 
 /// Encoded rows; some numbers of the segment have none.
 pub struct Rows {
@@ -42,15 +42,15 @@ impl Rows {
         }
     }
 
-    fn row_bytes(&self) -> usize {
+    pub fn row_bytes(&self) -> usize {
         self.element.row_bytes(DIMS)
     }
 
-    fn segment_rows(&self) -> u32 {
+    pub fn segment_rows(&self) -> u32 {
         (self.bytes.len() / self.row_bytes()) as u32
     }
 
-    fn row(&self, row: u32) -> &[u8] {
+    pub fn row(&self, row: u32) -> &[u8] {
         &self.bytes[row as usize * self.row_bytes()..][..self.row_bytes()]
     }
 
@@ -73,6 +73,18 @@ impl Rows {
         scratch_bytes: usize,
         threads: usize,
     ) -> (Ivf, IvfBuilt) {
+        self.build_with(disk, name, scratch_bytes, threads, None)
+    }
+
+    /// With codes the index searches them.
+    pub fn build_with(
+        &mut self,
+        disk: &Disk,
+        name: &str,
+        scratch_bytes: usize,
+        threads: usize,
+        codes: Option<CodeBits>,
+    ) -> (Ivf, IvfBuilt) {
         let params = IvfParams {
             metric: self.metric,
             element: self.element,
@@ -83,32 +95,50 @@ impl Rows {
             seed: 42,
             clusters: None,
         };
-        let built = self.try_build(disk, name, &params).expect("a build");
+        let built = self.try_build(disk, name, &params, codes).expect("a build");
         let (rows, positions) = (
             disk.open_rows(&format!("{name}-rows")),
             disk.open_rows(&format!("{name}-positions")),
         );
         let centroids = disk.read_all(&format!("{name}-centroids"));
-        (
-            Ivf::open(rows, positions, centroids, 0.95).expect("an index"),
-            built,
-        )
+        let mut ivf = Ivf::open(rows, positions, centroids, 0.95).expect("an index");
+        assert_eq!(ivf.code_bits(), codes);
+        if codes.is_some() {
+            let codes = disk.open_pinned(&format!("{name}-codes")).expect("sound codes");
+            ivf = ivf.with_codes(codes).expect("codes of the index");
+        }
+        (ivf, built)
     }
 
-    fn try_build(&mut self, disk: &Disk, name: &str, params: &IvfParams) -> Result<IvfBuilt> {
-        let [mut rows, mut positions, mut centroids] = ["rows", "positions", "centroids"].map(|part| {
-            disk.storage
-                .create(&format!("{name}-{part}"))
-                .expect("a new file")
-        });
+    pub fn try_build(
+        &mut self,
+        disk: &Disk,
+        name: &str,
+        params: &IvfParams,
+        bits: Option<CodeBits>,
+    ) -> Result<IvfBuilt> {
+        let create = |part: &str| {
+            let name = format!("{name}-{part}");
+            disk.storage.create(&name).expect("a new file")
+        };
+        let [mut rows, mut positions, mut centroids] = ["rows", "positions", "centroids"].map(create);
+        let mut codes = bits.map(|bits| (bits, create("codes")));
         let mut files = IvfFiles {
             rows: &mut *rows,
             rows_seed: SEED,
             positions: &mut *positions,
             positions_seed: SEED,
             centroids: &mut *centroids,
+            codes: codes.as_mut().map(|(bits, file)| IvfCodes {
+                file: &mut **file,
+                seed: SEED,
+                bits: *bits,
+            }),
         };
         let built = build_ivf(params, self, &*disk.storage, &mut files)?;
+        if let Some((_, file)) = &mut codes {
+            file.sync().expect("syncing");
+        }
         [rows, positions, centroids]
             .iter_mut()
             .for_each(|file| file.sync().expect("syncing"));
@@ -136,12 +166,12 @@ fn near(centre: &[f32], element: Element, random: &mut Random) -> Vec<f32> {
     }
 }
 
-fn scratch() -> IndexScratch {
+pub fn scratch() -> IndexScratch {
     IndexScratch::new(AnonBuf::new(64 << 10))
 }
 
 /// Share of the true 10 nearest found, over `queries` searches, and rows scored per search.
-fn recall(rows: &Rows, ivf: &Ivf, disk: &Disk, want: &Want, random: &mut Random) -> (f64, u64) {
+pub fn recall(rows: &Rows, ivf: &Ivf, disk: &Disk, want: &Want, random: &mut Random) -> (f64, u64) {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     let (mut found, mut scored) = (0, 0);
     const QUERIES: usize = 50;
@@ -438,6 +468,7 @@ fn a_source_that_breaks_its_word_is_refused() {
         positions: &mut **positions,
         positions_seed: SEED,
         centroids: &mut **centroids,
+        codes: None,
     };
     let result = build_ivf(&params, &mut Liar(0), &*disk.storage, &mut files);
     assert!(matches!(result, Err(IndexError::Mismatch(_))), "{result:?}");

@@ -1,6 +1,6 @@
 //! A warm search allocates nothing.
 
-use ramlet_index::{Allowed, Element, Flat, IndexScratch, Ivf, Metric, TopK, VectorIndex, Want};
+use ramlet_index::{Allowed, CodeBits, Element, Flat, IndexScratch, Ivf, Metric, TopK, VectorIndex, Want};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
@@ -18,8 +18,10 @@ fn a_warm_search_allocates_nothing() {
             let mut rows = Rows::clustered(metric, element, 8000, &mut random);
             let name = format!("{metric:?}");
             let (ivf, _): (Ivf, _) = rows.build(&disk, &name, 2 << 20, 1);
+            let coded = format!("{metric:?}-coded");
+            let (coded, _) = rows.build_with(&disk, &coded, 2 << 20, 1, Some(CodeBits::Four));
             let file = disk.write_rows(&format!("{name}-flat"), element.row_bytes(24), &rows.bytes);
-            let indexes: [&dyn VectorIndex; 2] = [&ivf, &Flat::new(file)];
+            let indexes: [&dyn VectorIndex; 3] = [&ivf, &coded, &Flat::new(file)];
             for index in indexes {
                 check(index, &disk, &rows, &mut random);
             }
@@ -34,15 +36,15 @@ fn check(index: &dyn VectorIndex, disk: &Disk, rows: &Rows, random: &mut Random)
     let mut scratch = IndexScratch::new(AnonBuf::new(64 << 10));
     let vectors: Vec<Vec<f32>> = (0..12).map(|_| random.vector(24)).collect();
     let mut query = rows.query(random);
-    let mut search = |vector: &[f32], only: Option<&RoaringBitmap>, exact: bool| {
+    let mut search = |vector: &[f32], only: Option<&RoaringBitmap>, exact: bool, filtered: bool| {
         query.prepare(rows.metric, rows.element, vector);
         top.clear(10);
         let mut filter = Multiples { of: 2, asked: 0 };
         let mut allowed = Allowed {
             deleted: Some(&deleted),
             only,
-            filter: Some(&mut filter),
-            filter_share: Some(0.5),
+            filter: if filtered { Some(&mut filter) } else { None },
+            filter_share: filtered.then_some(0.5),
         };
         let want = Want { exact, effort: None };
         index
@@ -51,14 +53,18 @@ fn check(index: &dyn VectorIndex, disk: &Disk, rows: &Rows, random: &mut Random)
         assert_eq!(top.sorted().len(), 10);
     };
     for (only, exact) in [(None, true), (None, false), (Some(&sparse), false)] {
-        search(&vectors[0], only, exact);
-        search(&vectors[1], only, exact);
+        for filtered in [false, true] {
+            search(&vectors[0], only, exact, filtered);
+            search(&vectors[1], only, exact, filtered);
+        }
     }
     let count = allocations(|| {
         for vector in &vectors {
-            search(vector, None, true);
-            search(vector, None, false);
-            search(vector, Some(&sparse), false);
+            for filtered in [false, true] {
+                search(vector, None, true, filtered);
+                search(vector, None, false, filtered);
+                search(vector, Some(&sparse), false, filtered);
+            }
         }
     });
     assert_eq!(count, 0, "{} on {}", index.kind(), disk.storage.backend());

@@ -11,6 +11,7 @@ pub(super) static TABLE: Kernels = Kernels {
     f32: [f32_dot::KERNEL, f32_l2sq::KERNEL, f32_l1::KERNEL],
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
+    codes: [dot_codes4, dot_codes8],
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
@@ -227,4 +228,58 @@ fn f16_to_f32(from: &[u16], to: &mut [f32]) {
         unsafe { _mm256_storeu_ps(to.as_mut_ptr(), load_f16(from.as_ptr().cast())) };
     }
     scalar::f16_to_f32(from_tail, to_tail);
+}
+
+/// 32 entries of a query or bytes of a code.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_32<T>(values: &[T; 32]) -> __m256i {
+    const { assert!(size_of::<T>() == 1) };
+    // SAFETY: 32 bytes.
+    unsafe { _mm256_loadu_si256(values.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx2")]
+fn dot_codes4(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
+    let (low, high) = query.split_at(query.len() / 2);
+    let ((low, low_tail), (high, high_tail)) = (low.as_chunks::<32>(), high.as_chunks::<32>());
+    let (half, ones) = (_mm256_set1_epi8(15), _mm256_set1_epi16(1));
+    for (i, out) in out.iter_mut().enumerate() {
+        let (code, tail) = rows[i * stride..][..query.len() / 2].as_chunks::<32>();
+        let mut sums = _mm256_setzero_si256();
+        for (code, (low, high)) in code.iter().zip(low.iter().zip(high)) {
+            let code = load_32(code);
+            // Four products of at most 15 * 128: far from saturation.
+            let low = _mm256_maddubs_epi16(_mm256_and_si256(code, half), load_32(low));
+            let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(code), half);
+            let pairs = _mm256_add_epi16(low, _mm256_maddubs_epi16(upper, load_32(high)));
+            sums = _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, ones));
+        }
+        *out = sum_u32(sums) as i32 + scalar::dot_code4(low_tail, high_tail, tail);
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn dot_codes8(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
+    let (query_steps, query_tail) = query.as_chunks::<32>();
+    let zero = _mm256_setzero_si256();
+    for (i, out) in out.iter_mut().enumerate() {
+        let (code, tail) = rows[i * stride..][..query.len()].as_chunks::<32>();
+        let mut sums = zero;
+        for (query, code) in query_steps.iter().zip(code) {
+            // Widened to 16 bits: a pair of products of bytes would saturate.
+            let (query, code) = (load_32(query), load_32(code));
+            let sign = _mm256_cmpgt_epi8(zero, query);
+            let low = _mm256_madd_epi16(
+                _mm256_unpacklo_epi8(query, sign),
+                _mm256_unpacklo_epi8(code, zero),
+            );
+            let high = _mm256_madd_epi16(
+                _mm256_unpackhi_epi8(query, sign),
+                _mm256_unpackhi_epi8(code, zero),
+            );
+            sums = _mm256_add_epi32(sums, _mm256_add_epi32(low, high));
+        }
+        *out = sum_u32(sums) as i32 + scalar::dot_code8(query_tail, tail);
+    }
 }

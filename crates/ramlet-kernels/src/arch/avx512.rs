@@ -10,6 +10,7 @@ pub(super) static TABLE: Kernels = Kernels {
     f32: [f32_dot::KERNEL, f32_l2sq::KERNEL, f32_l1::KERNEL],
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
+    codes: [dot_codes4, dot_codes8],
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
@@ -198,5 +199,110 @@ fn f16_to_f32(from: &[u16], to: &mut [f32]) {
             let wide = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.as_ptr().cast()));
             _mm512_mask_storeu_ps(to.as_mut_ptr(), mask, wide);
         }
+    }
+}
+
+/// Codes compared at a time: each loaded part of the query serves them all.
+const CODES: usize = 4;
+
+/// Codes stream from memory: so many bytes ahead are asked for, across pages, where the processor doesn't by itself.
+const AHEAD: usize = 1024;
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn fetch_ahead(codes: [*const u8; CODES], i: usize) {
+    for code in codes {
+        // It reads nothing, wherever it points.
+        _mm_prefetch::<_MM_HINT_T0>(code.wrapping_add(i + AHEAD).cast());
+    }
+}
+
+/// The lowest `count` of 64 bytes, all of them if there are more.
+#[inline]
+fn bytes(count: usize) -> __mmask64 {
+    if count >= 64 { !0 } else { (1 << count) - 1 }
+}
+
+/// The bytes of `mask` that start `start` bytes behind `at`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn load_bytes(at: *const u8, start: usize, mask: __mmask64) -> __m512i {
+    // SAFETY: masked-off bytes are not read; the caller vouches for the others.
+    unsafe { _mm512_maskz_loadu_epi8(mask, at.add(start).cast()) }
+}
+
+/// The sums of four vectors' lanes, in order.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn sum_each(sums: [__m512i; CODES]) -> __m128i {
+    let half = |v| _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64::<1>(v));
+    let [a, b, c, d] = sums;
+    let pairs = _mm256_hadd_epi32(
+        _mm256_hadd_epi32(half(a), half(b)),
+        _mm256_hadd_epi32(half(c), half(d)),
+    );
+    _mm_add_epi32(
+        _mm256_castsi256_si128(pairs),
+        _mm256_extracti128_si256::<1>(pairs),
+    )
+}
+
+/// Where the codes of a group lie; a group of fewer than four repeats its last.
+#[inline]
+fn group_at(rows: &[u8], stride: usize, group: usize, count: usize) -> [*const u8; CODES] {
+    std::array::from_fn(|i| rows[(group * CODES + i.min(count - 1)) * stride..].as_ptr())
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+fn store(out: &mut [i32], sums: __m128i) {
+    let mask = ((1u32 << out.len().min(CODES)) - 1) as __mmask8;
+    // SAFETY: masked-off lanes are not written; the others lie in `out`.
+    unsafe { _mm_mask_storeu_epi32(out.as_mut_ptr(), mask, sums) };
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn dot_codes4(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
+    let code_bytes = query.len() / 2;
+    let half = _mm512_set1_epi8(15);
+    let (low, high): (*const u8, *const u8) = (query.as_ptr().cast(), query[code_bytes..].as_ptr().cast());
+    for (group, out) in out.chunks_mut(CODES).enumerate() {
+        let codes = group_at(rows, stride, group, out.len());
+        let mut sums = [_mm512_setzero_si512(); CODES];
+        for i in (0..code_bytes).step_by(64) {
+            let mask = bytes(code_bytes - i);
+            fetch_ahead(codes, i);
+            // SAFETY: both halves of the query have `code_bytes` entries.
+            let (low, high) = unsafe { (load_bytes(low, i, mask), load_bytes(high, i, mask)) };
+            for (sum, code) in sums.iter_mut().zip(codes) {
+                // SAFETY: a code has `code_bytes` bytes.
+                let code = unsafe { load_bytes(code, i, mask) };
+                *sum = _mm512_dpbusd_epi32(*sum, _mm512_and_si512(code, half), low);
+                let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(code), half);
+                *sum = _mm512_dpbusd_epi32(*sum, upper, high);
+            }
+        }
+        store(out, sum_each(sums));
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn dot_codes8(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
+    let from: *const u8 = query.as_ptr().cast();
+    for (group, out) in out.chunks_mut(CODES).enumerate() {
+        let codes = group_at(rows, stride, group, out.len());
+        let mut sums = [_mm512_setzero_si512(); CODES];
+        for i in (0..query.len()).step_by(64) {
+            let mask = bytes(query.len() - i);
+            fetch_ahead(codes, i);
+            // SAFETY: the bytes of `mask` are the query's.
+            let query = unsafe { load_bytes(from, i, mask) };
+            for (sum, code) in sums.iter_mut().zip(codes) {
+                // SAFETY: a code has as many bytes as the query has entries.
+                let code = unsafe { load_bytes(code, i, mask) };
+                *sum = _mm512_dpbusd_epi32(*sum, code, query);
+            }
+        }
+        store(out, sum_each(sums));
     }
 }

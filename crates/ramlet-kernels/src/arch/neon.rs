@@ -12,6 +12,7 @@ pub(super) static TABLE: Kernels = Kernels {
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
     // The half-precision vector types are not stable for every compiler we support.
+    codes: [scalar::dot_codes4, scalar::dot_codes8],
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,
 };

@@ -36,6 +36,7 @@ pub(crate) static TABLE: Kernels = Kernels {
         },
     ],
     u8: [dot_u8, l2sq_u8, l1_u8],
+    codes: [dot_codes4, dot_codes8],
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
@@ -135,6 +136,34 @@ pub(super) fn l2sq_u8(a: &[u8], b: &[u8]) -> u32 {
 
 pub(super) fn l1_u8(a: &[u8], b: &[u8]) -> u32 {
     a.iter().zip(b).map(|(a, b)| u32::from(a.abs_diff(*b))).sum()
+}
+
+pub(super) fn dot_codes4(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
+    let (low, high) = query.split_at(query.len() / 2);
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = dot_code4(low, high, &rows[i * stride..][..low.len()]);
+    }
+}
+
+pub(super) fn dot_code4(low: &[i8], high: &[i8], code: &[u8]) -> i32 {
+    let product = |digit: u8, query: i8| i32::from(digit) * i32::from(query);
+    let pairs = code.iter().zip(low.iter().zip(high));
+    pairs
+        .map(|(code, (low, high))| product(code & 15, *low) + product(code >> 4, *high))
+        .sum()
+}
+
+pub(super) fn dot_codes8(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = dot_code8(query, &rows[i * stride..][..query.len()]);
+    }
+}
+
+pub(super) fn dot_code8(query: &[i8], code: &[u8]) -> i32 {
+    let pairs = query.iter().zip(code);
+    pairs
+        .map(|(query, code)| i32::from(*query) * i32::from(*code))
+        .sum()
 }
 
 pub(super) fn f32_to_f16(from: &[f32], to: &mut [u16]) {

@@ -8,8 +8,8 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_index::ivf::{IvfFiles, IvfParams};
-use ramlet_index::{IndexError, IndexScratch};
+use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams};
+use ramlet_index::{CodeBits, IndexError, IndexScratch};
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
@@ -253,6 +253,16 @@ impl ramlet_index::RowSource for Replay<'_, '_> {
     }
 }
 
+/// Bits of a vector's codes per dimension: fine ones where RAM is plenty, since codes are worth only what fits.
+fn code_bits(vector: &VectorField, rows: u32, shelf: &Shelf) -> CodeBits {
+    let fine = CodeBits::Eight.row_bytes(vector.dim) as u64 * u64::from(rows);
+    if fine * 2 <= shelf.pinned.cap() {
+        CodeBits::Eight
+    } else {
+        CodeBits::Four
+    }
+}
+
 /// False: the job's scratch is too small for it, and nothing is left of it.
 fn build_ivf(
     id: u64,
@@ -270,6 +280,8 @@ fn build_ivf(
         sink(Component::Position { slot })?,
         sink(Component::Centroids { slot })?,
     );
+    let codes = vector.metric.has_codes().then(|| sink(Component::Codes { slot }));
+    let mut codes = codes.transpose()?;
     let params = IvfParams {
         metric: vector.metric,
         element: vector.element,
@@ -297,6 +309,11 @@ fn build_ivf(
         positions: &mut positions,
         positions_seed: seed(id, Component::Position { slot }),
         centroids: &mut centroids,
+        codes: codes.as_mut().map(|file| IvfCodes {
+            file,
+            seed: seed(id, Component::Codes { slot }),
+            bits: code_bits(vector, rows, job.shelf),
+        }),
     };
     let built = ramlet_index::ivf::build_ivf(&params, &mut replay, storage, &mut targets);
     replay.error?;
@@ -309,19 +326,22 @@ fn build_ivf(
             segment = id, vector = %vector.name, needed_bytes, given_bytes,
             "too little job scratch for an approximate index: searches scan all rows"
         );
-        drop((vectors, positions, centroids));
-        for component in [
+        let has_codes = codes.is_some();
+        drop((vectors, positions, centroids, codes));
+        let written = [
             Component::Vector { slot },
             Component::Position { slot },
             Component::Centroids { slot },
-        ] {
-            storage.remove(&segment_file(id, component))?;
+            Component::Codes { slot },
+        ];
+        for component in &written[..written.len() - usize::from(!has_codes)] {
+            storage.remove(&segment_file(id, *component))?;
         }
         return Ok(false);
     }
     let built = built.map_err(index_error)?;
     tracing::info!(segment = id, vector = %vector.name, rows = built.rows, clusters = built.clusters, "vector index built");
-    for file in [vectors, positions, centroids] {
+    for file in [vectors, positions, centroids].into_iter().chain(codes) {
         files.push(file.finish()?);
     }
     Ok(true)

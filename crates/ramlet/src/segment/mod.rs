@@ -321,27 +321,29 @@ impl Segment {
         out
     }
 
-    /// Bytes of vectors that may be in RAM and aren't.
-    pub fn unpinned_bytes(&self, schema: &Schema) -> u64 {
-        let may = self
-            .body
+    /// Bytes of its files that are kept in RAM.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.body
             .vectors
             .iter()
-            .filter(|column| schema.may_pin(column.slot));
-        let bytes_of = |column: &VectorColumn| {
-            let memory = column.index.memory();
-            let file = self
-                .entry
-                .files
-                .iter()
-                .find(|f| f.component == Component::Vector { slot: column.slot });
-            if memory.pinned_bytes > 0 {
-                0
-            } else {
-                file.map_or(0, |f| f.bytes)
+            .map(|column| column.index.memory().pinned_bytes)
+            .sum()
+    }
+
+    /// Bytes that would go to RAM next if there were room: codes, then the vectors that may.
+    pub fn unpinned_bytes(&self, schema: &Schema) -> u64 {
+        let bytes_of = |component| self.entry.file(component).map_or(0, |file| file.bytes);
+        let wanted = |column: &VectorColumn| {
+            let slot = column.slot;
+            let codes = bytes_of(Component::Codes { slot });
+            let rows = bytes_of(Component::Vector { slot });
+            match column.index.memory().pinned_bytes {
+                pinned if pinned < codes => codes,
+                pinned if pinned < codes + rows && schema.may_pin(slot) => rows,
+                _ => 0,
             }
         };
-        may.map(bytes_of).sum()
+        self.body.vectors.iter().map(wanted).sum()
     }
 
     pub fn columns(&self) -> &[VectorColumn] {
@@ -429,6 +431,11 @@ fn open_vector(
         file(component)
             .ok_or_else(|| Error::corrupt(format!("segment {id}: the manifest names no {component:?} file")))
     };
+    // Codes first: a byte of them saves more reads than a byte of vectors.
+    let codes = match file(Component::Codes { slot }) {
+        Some(codes) => Some(open_index_rows(shelf, id, codes, true, io)?).filter(is_in_memory),
+        None => None,
+    };
     let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, pin, io)?;
     let index: Box<dyn VectorIndex> = match file(Component::Centroids { slot }) {
         None => Box::new(Flat::new(rows)),
@@ -436,7 +443,12 @@ fn open_vector(
             let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, false, io)?;
             let mut bytes = AnonBuf::reserved(&shelf.metadata, centroids.bytes as usize)?;
             read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
-            Box::new(Ivf::open(rows, positions, bytes, RECALL).map_err(index_error)?)
+            let ivf = Ivf::open(rows, positions, bytes, RECALL);
+            let ivf = match codes {
+                Some(codes) => ivf.and_then(|ivf| ivf.with_codes(codes)),
+                None => ivf,
+            };
+            Box::new(ivf.map_err(index_error)?)
         }
     };
     let (present, heap) = match file(Component::Presence { slot }) {
@@ -455,6 +467,12 @@ fn open_vector(
         present,
         _present_heap: heap,
     })
+}
+
+/// Pinned, or of a storage that is memory.
+fn is_in_memory(rows: &ramlet_index::RowsFile) -> bool {
+    let file = rows.file();
+    file.pinned_bytes() > 0 || file.file().raw_fd().is_none() && file.file().as_bytes().is_some()
 }
 
 /// The deleted rows that a manifest names.

@@ -32,6 +32,7 @@ fn suffix(component: Component) -> String {
         Component::Payload => "pay".into(),
         Component::Versions => "ver".into(),
         Component::FieldIndex { slot } => format!("x{slot}"),
+        Component::Codes { slot } => format!("cod{slot}"),
         Component::Deletes => "del".into(),
     }
 }
@@ -45,7 +46,7 @@ pub fn is_ours(name: &str) -> bool {
         return false;
     };
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
-        || ["v", "has", "pos", "cen", "x", "del-"].iter().any(|p| {
+        || ["v", "has", "pos", "cen", "cod", "x", "del-"].iter().any(|p| {
             suffix
                 .strip_prefix(p)
                 .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
