@@ -96,9 +96,9 @@ struct Share {
 // With 135 MB the codes of a million vectors of 100 dimensions fit (65 MB), which saves 97 % of a search's reads.
 const SLOT: Share = share(256 * KIB, 55, MIB, 8, 8 * MIB);
 const LOG: Share = share(256 * KIB, 15, MIB, 4, 4 * MIB);
-const WRITE: Share = share(512 * KIB, 200, 8 * MIB, 20, 1024 * MIB);
-const JOB: Share = share(1280 * KIB, 160, 8 * MIB, 35, 2048 * MIB);
-const CACHE: Share = share(128 * KIB, 120, 2 * MIB, 30, 4096 * MIB);
+const WRITE: Share = share(512 * KIB, 200, 6656 * KIB, 20, 1024 * MIB);
+const JOB: Share = share(1280 * KIB, 160, 7 * MIB, 35, 2048 * MIB);
+const CACHE: Share = share(128 * KIB, 120, 4608 * KIB, 10, 4096 * MIB);
 const ELASTIC: Share = share(1024 * KIB, 180, 8 * MIB, 25, 1024 * MIB);
 
 /// Fences and centroids of segments: a few bytes a block of data, without which it can't be read.

@@ -521,7 +521,7 @@ fn or_abort(thread: &str, body: impl FnOnce()) {
 /// Most that data kept in RAM for speed may take of `pinned`: the rest is for what segments can't be read without.
 fn pinned_bytes_max(pinned: u64) -> u64 {
     const METADATA_MIN: u64 = 2_500_000;
-    pinned - (pinned / 20).max(METADATA_MIN).min(pinned / 2)
+    pinned - (pinned / 32).max(METADATA_MIN).min(pinned / 2)
 }
 
 /// Stack of an engine thread. Nothing in the engine recurses deeper than a filter's nesting.

@@ -14,7 +14,9 @@ use crate::limits::{
     REWRITE_ROWS_MIN,
 };
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
-use crate::segment::{FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build, note_field_rows};
+use crate::segment::{
+    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build, note_field_rows, was_refused_an_index,
+};
 use crate::shared::JobArena;
 use crate::store::{self, CommitError};
 use crate::types::{CollectionConfig, FieldIndex};
@@ -274,6 +276,7 @@ fn lacks_index(writer: &Writer, view: &SegmentView) -> bool {
         });
         let rows = rows.saturating_sub(u64::from(view.deletes.len()));
         rows * vector.row_bytes() as u64 / 1024 >= threshold
+            && !was_refused_an_index(&view.segment.entry, vector.slot)
     };
     threshold > 0 && writer.schema.vectors.iter().any(lacks)
 }

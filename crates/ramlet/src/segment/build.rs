@@ -71,10 +71,16 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
     let rows = source.rows();
     let mut files = Vec::new();
     build_ids(id, source, job, &mut files)?;
+    let mut unindexed = Vec::new();
     for vector in &job.schema.vectors {
-        build_vectors(id, vector, source, job, &mut files)?;
+        if !build_vectors(id, vector, source, job, &mut files)? {
+            unindexed.push(vector.slot);
+        }
     }
     let mut entry_extra = serde_json::Value::Null;
+    if !unindexed.is_empty() {
+        entry_extra[UNINDEXED] = unindexed.into();
+    }
     for (file, rows) in build_payload(id, source, job, &mut files)? {
         note_field_rows(&mut entry_extra, &file, rows);
         files.push(file);
@@ -149,14 +155,15 @@ fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()>
     sink.drain()
 }
 
-/// Writes a vector's rows: with an approximate index where there are enough of them, else in row order.
+/// Writes a vector's rows: with an approximate index where there are enough of them, else in row order. False: there were
+/// enough, but not the memory for an index.
 fn build_vectors(
     id: u64,
     vector: &VectorField,
     source: &dyn RowSource,
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
-) -> Result<()> {
+) -> Result<bool> {
     let present = source.present(vector.slot);
     let rows = present
         .as_ref()
@@ -164,10 +171,10 @@ fn build_vectors(
     let kb = rows * vector.row_bytes() as u64 / 1024;
     // Its centroids stay in RAM: a segment that couldn't be opened would be no use.
     let centroids = (8 * rows.isqrt()).min(rows / 128).max(1) * vector.dim as u64 * 4;
-    let index = job.indexing_threshold_kb > 0
-        && kb >= job.indexing_threshold_kb
-        && job.shelf.spare(2 * centroids).is_some();
-    if !index || !build_ivf(id, vector, source, rows as u32, job, files)? {
+    let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
+    let index = wanted && job.shelf.spare(2 * centroids).is_some();
+    let built = index && build_ivf(id, vector, source, rows as u32, job, files)?;
+    if !built {
         build_flat(id, vector, source, job, files)?;
     }
     if let Some(present) = present {
@@ -176,7 +183,7 @@ fn build_vectors(
         sink.out = bitmap::encode(EnvelopeKind::Presence, &present);
         files.push(sink.finish()?);
     }
-    Ok(())
+    Ok(built || !wanted)
 }
 
 /// Rows by number; rows without the vector are zeros.
@@ -475,6 +482,14 @@ struct Sorted {
     sorter: Sorter,
     /// Rows that have the field.
     rows: u32,
+}
+
+const UNINDEXED: &str = "unindexed";
+
+/// Whether a segment was written without the index that a vector should have, for want of memory: it would be again.
+pub fn was_refused_an_index(entry: &SegmentEntry, slot: u16) -> bool {
+    let slots = entry.extra.get(UNINDEXED).and_then(|slots| slots.as_array());
+    slots.is_some_and(|slots| slots.iter().any(|s| s.as_u64() == Some(u64::from(slot))))
 }
 
 const FIELD_ROWS: &str = "field_rows";

@@ -33,13 +33,18 @@ impl Shelf {
     /// A reservation of metadata that things work without: it leaves half to what segments can't be read without.
     pub fn spare(&self, bytes: u64) -> Option<Reservation> {
         let left = self.metadata.available().checked_sub(bytes)?;
-        (left >= self.metadata.cap() / 2).then(|| self.metadata.reserve(bytes).ok())?
+        (left >= self.metadata_bytes() / 2).then(|| self.metadata.reserve(bytes).ok())?
+    }
+
+    /// What metadata may take beside the data that is pinned: they share the memory.
+    fn metadata_bytes(&self) -> u64 {
+        self.metadata.cap().saturating_sub(self.pinned.used())
     }
 
     /// Refuses new data while the next segments might find no room for their metadata: what was acknowledged could never
     /// leave the write buffers then.
     pub fn check_room(&self) -> Result<()> {
-        Ok(self.metadata.reserve(self.metadata.cap() / 8).map(drop)?)
+        Ok(self.metadata.reserve(self.metadata_bytes() / 8).map(drop)?)
     }
 }
 
