@@ -25,7 +25,6 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
         .init();
 
     let settings = Settings::new(args)?;

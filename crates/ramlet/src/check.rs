@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ramlet_format::FileCrc;
-use ramlet_format::catalog::{self, Catalog};
 use ramlet_format::manifest::{self, FileEntry, Manifest};
 use ramlet_io::{BlockCache, IoContext, Storage};
 use ramlet_memory::{AnonBuf, Ledger};
@@ -48,7 +47,7 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
         each,
         report: CheckReport::default(),
     };
-    let Some(catalog) = newest_catalog(storage.as_ref())? else {
+    let Some(catalog) = store::newest_catalog(storage.as_ref())? else {
         checker.say(
             "catalog",
             0,
@@ -64,23 +63,6 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
         }
     }
     Ok(checker.report)
-}
-
-fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
-    let numbers = storage
-        .list()?
-        .into_iter()
-        .filter_map(|n| catalog::parse_file_name(&n));
-    let Some(number) = numbers.max() else {
-        return Ok(None);
-    };
-    let name = catalog::file_name(number);
-    let file = storage.open(&name)?;
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(&mut bytes, 0)?;
-    Catalog::decode(&bytes)
-        .map(Some)
-        .map_err(|e| Error::corrupt(format!("{name}: {e}")))
 }
 
 struct Checker<'a> {

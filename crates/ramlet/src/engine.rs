@@ -155,7 +155,7 @@ impl Engine {
             .consumer("log buffers", budget.log_buffers)
             .reserve(budget.log_buffers)?;
         let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes, log_buffers));
-        let catalog = match newest_catalog(storage.as_ref())? {
+        let catalog = match catalog_of(storage.as_ref())? {
             Some(catalog) => catalog,
             None => first_catalog(storage.as_ref())?,
         };
@@ -581,30 +581,18 @@ fn first_catalog(storage: &dyn Storage) -> Result<Catalog> {
     }
 }
 
-fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
-    let numbers = storage
-        .list()?
-        .into_iter()
-        .filter_map(|n| catalog::parse_file_name(&n));
-    let Some(number) = numbers.max() else {
-        let lost = storage.list_subdirs()?.into_iter().find(|d| is_directory_id(d));
-        return match lost {
-            None => Ok(None),
-            // Without a catalog these would be removed as left over: better to stop.
-            Some(dir) => {
-                let why = format!("{}: no catalog, but a collection in {dir}", storage.location());
-                Err(Error::corrupt(why))
-            }
-        };
+/// The newest catalog. None in a fresh directory only: without a catalog, collections would be removed as left over.
+fn catalog_of(storage: &dyn Storage) -> Result<Option<Catalog>> {
+    let newest = store::newest_catalog(storage)?;
+    let lost = match newest {
+        Some(_) => None,
+        None => storage.list_subdirs()?.into_iter().find(|d| is_directory_id(d)),
     };
-    let name = catalog::file_name(number);
-    let file = storage.open(&name)?;
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(&mut bytes, 0)?;
-    let at = |e: &dyn std::fmt::Display| Error::corrupt(format!("{}/{name}: {e}", storage.location()));
-    let catalog = Catalog::decode(&bytes).map_err(|e| at(&e))?;
-    if catalog.number != number {
-        return Err(at(&format!("holds catalog {}", catalog.number)));
+    match lost {
+        None => Ok(newest),
+        Some(dir) => {
+            let why = format!("{}: no catalog, but a collection in {dir}", storage.location());
+            Err(Error::corrupt(why))
+        }
     }
-    Ok(Some(catalog))
 }

@@ -1,5 +1,6 @@
 //! Committing a manifest: the one moment in which files become the collection's state.
 
+use ramlet_format::catalog::{self, Catalog};
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{self, FileEntry, Manifest, SegmentEntry};
 use ramlet_format::{Component, FileCrc, bitmap};
@@ -80,6 +81,27 @@ pub fn commit_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> std::resu
     }
     storage.rename(&tmp, name).map_err(CommitError::unknown)?;
     storage.sync_dir().map_err(CommitError::unknown)
+}
+
+/// The newest catalog of a data directory.
+pub fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
+    let numbers = storage
+        .list()?
+        .into_iter()
+        .filter_map(|n| catalog::parse_file_name(&n));
+    let Some(number) = numbers.max() else {
+        return Ok(None);
+    };
+    let name = catalog::file_name(number);
+    let file = storage.open(&name)?;
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(&mut bytes, 0)?;
+    let at = |e: &dyn std::fmt::Display| Error::corrupt(format!("{}/{name}: {e}", storage.location()));
+    let catalog = Catalog::decode(&bytes).map_err(|e| at(&e))?;
+    if catalog.number != number {
+        return Err(at(&format!("holds catalog {}", catalog.number)));
+    }
+    Ok(Some(catalog))
 }
 
 /// The newest manifest of a directory.

@@ -9,22 +9,16 @@ use crate::limits::SINK_BYTES;
 
 /// Where a format writer puts its bytes.
 pub struct Sink {
-    file: Box<dyn WriteFile>,
-    name: String,
-    component: Component,
-    crc: FileCrc,
+    file: FileSink,
     /// Bytes not appended yet: writers push here, then call [`Sink::drain`].
     pub out: Vec<u8>,
 }
 
 impl Sink {
     pub fn create(storage: &dyn Storage, name: String, component: Component) -> Result<Sink> {
-        let file = storage.create(&name)?;
+        let file = FileSink::create(storage, name, component)?;
         Ok(Sink {
             file,
-            name,
-            component,
-            crc: FileCrc::new(),
             out: Vec::with_capacity(SINK_BYTES * 5 / 4),
         })
     }
@@ -39,7 +33,6 @@ impl Sink {
     }
 
     fn append(&mut self) -> Result<()> {
-        self.crc.update(&self.out);
         self.file.append(&self.out)?;
         self.out.clear();
         Ok(())
@@ -48,18 +41,11 @@ impl Sink {
     /// Appends the rest and makes it durable (its name is so after the directory's sync).
     pub fn finish(mut self) -> Result<FileEntry> {
         self.append()?;
-        self.file.sync()?;
-        let bytes = self.file.len();
-        Ok(FileEntry {
-            name: self.name,
-            bytes,
-            crc: self.crc.value(),
-            component: self.component,
-        })
+        self.file.finish()
     }
 }
 
-/// The same for a builder that appends to a file by itself: sees all bytes pass.
+/// A file whose size and checksum are kept as it is appended to, for builders that do so by themselves.
 pub struct FileSink {
     file: Box<dyn WriteFile>,
     name: String,
