@@ -22,6 +22,16 @@ pub enum Component {
     Centroids { slot: u16 },
     /// Rows: codes of the vectors in cluster order, for searching in RAM.
     Codes { slot: u16 },
+    /// Rows: finer codes of the vectors in cluster order, for those that the codes don't rule out.
+    Fine { slot: u16 },
+    /// Rows: finer codes of fewer bits, for when there is less RAM.
+    FineLow { slot: u16 },
+    /// Rows: product codes of the vectors in cluster order, for when there is less RAM still.
+    Product { slot: u16 },
+    /// Rows: nodes of the graph index.
+    Graph { slot: u16 },
+    /// What the graph index holds in RAM: entry points, codebooks, calibration.
+    GraphMeta { slot: u16 },
     /// Records: payload by row.
     Payload,
     /// Rows: version of the point by row.
@@ -34,16 +44,16 @@ pub enum Component {
 
 impl Component {
     /// Slots are below this, so that kind and slot fit the 16 bits that a block's seed has for them.
-    pub const SLOTS: u16 = 1 << 12;
+    pub const SLOTS: u16 = 1 << 10;
 
-    /// 16 bits for [`block::seed`](crate::block::seed): kind << 12 | slot. On disk: never renumber.
+    /// 16 bits for [`block::seed`](crate::block::seed): kind << 10 | slot. On disk: never renumber.
     ///
     /// # Panics
     /// If the slot isn't below [`Component::SLOTS`].
     pub fn code(self) -> u16 {
         let (kind, slot) = self.kind_and_slot();
         assert!(slot < Self::SLOTS, "slot {slot} isn't below {}", Self::SLOTS);
-        (kind << 12) | slot
+        (kind << 10) | slot
     }
 
     /// The slot, if this component has one.
@@ -54,6 +64,11 @@ impl Component {
             | Self::Position { slot }
             | Self::Centroids { slot }
             | Self::Codes { slot }
+            | Self::Fine { slot }
+            | Self::FineLow { slot }
+            | Self::Product { slot }
+            | Self::Graph { slot }
+            | Self::GraphMeta { slot }
             | Self::FieldIndex { slot } => Some(slot),
             Self::Ids | Self::IdFilter | Self::RowIds | Self::Payload | Self::Versions | Self::Deletes => {
                 None
@@ -75,6 +90,11 @@ impl Component {
             Self::FieldIndex { slot } => (10, slot),
             Self::Deletes => (11, 0),
             Self::Codes { slot } => (12, slot),
+            Self::Fine { slot } => (13, slot),
+            Self::FineLow { slot } => (14, slot),
+            Self::Product { slot } => (15, slot),
+            Self::Graph { slot } => (16, slot),
+            Self::GraphMeta { slot } => (17, slot),
         }
     }
 }

@@ -218,6 +218,7 @@ fn report(ivf: &Ivf, storage: &dyn Storage, truth: &[Vec<u32>], queries: &[Query
         let want = Want {
             exact: false,
             effort: Some(effort),
+            ..Want::default()
         };
         let (found, stats) = search(ivf, storage, &want, queries);
         let hits: usize = truth
@@ -272,6 +273,7 @@ fn main() {
         let exact = Want {
             exact: true,
             effort: None,
+            ..Want::default()
         };
         let truth = match &set.truth {
             Some(truth) => truth.clone(),

@@ -36,4 +36,4 @@ pub use scan::{IndexScratch, SearchStats, scan_bytes};
 pub use source::RowSource;
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
-pub use vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
+pub use vector_index::{CodesWanted, EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};

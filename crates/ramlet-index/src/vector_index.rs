@@ -7,12 +7,27 @@ use crate::scan::IndexScratch;
 use crate::{Allowed, Query, TopK};
 
 /// How hard to look. How many rows are wanted is the [`TopK`]'s `k`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Want {
     /// The `k` nearest for certain, whatever it costs.
     pub exact: bool,
     /// The API's `hnsw_ef`: 128 is the effort calibrated for the index's recall target, 256 twice that. `None` is 128.
     pub effort: Option<u32>,
+    /// The recall aimed at (above 0, below 1) instead of the collection's; `effort` scales what it takes.
+    pub recall: Option<f32>,
+    pub codes: CodesWanted,
+}
+
+/// How a search uses codes: the API's `quantization` of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CodesWanted {
+    /// Compare the rows themselves, as if there were no codes.
+    pub ignore: bool,
+    /// `Some(true)`: every hit's score is that of the row itself. `Some(false)`: no row is read, scores are those of
+    /// the codes. `None`: rows are read where codes can't tell which of them are among the nearest.
+    pub rescore: Option<bool>,
+    /// Look at this many times the rows wanted (at least 1) before the nearest are chosen by their rows.
+    pub oversampling: Option<f32>,
 }
 
 /// The effort that a request without one has.

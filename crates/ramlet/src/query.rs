@@ -102,6 +102,7 @@ pub fn search(
     let want = Want {
         exact: request.params.exact,
         effort: request.params.hnsw_ef.map(|ef| ef.min(1 << 20) as u32),
+        ..Want::default()
     };
     let mut stats = SearchStats::default();
     for (index, segment) in view.segments.iter().enumerate() {

@@ -273,6 +273,12 @@ fn component_codes_differ() {
                 Component::Position { slot },
                 Component::Centroids { slot },
                 Component::FieldIndex { slot },
+                Component::Codes { slot },
+                Component::Fine { slot },
+                Component::FineLow { slot },
+                Component::Product { slot },
+                Component::Graph { slot },
+                Component::GraphMeta { slot },
             ]
         })
         .chain([

@@ -33,6 +33,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
             let all = Want {
                 exact: false,
                 effort: Some(1 << 20),
+                ..Want::default()
             };
             let (found, scored) = recall(&rows, &ivf, disk, &all, &mut random);
             assert!(found >= 0.985, "{name}: recall {found} of all");
@@ -40,6 +41,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
             let exact = Want {
                 exact: true,
                 effort: None,
+                ..Want::default()
             };
             assert_eq!(
                 recall(&rows, &ivf, disk, &exact, &mut random),

@@ -227,6 +227,7 @@ fn reaches_the_recall_target_and_reads_a_part() {
             &Want {
                 exact: true,
                 effort: None,
+                ..Want::default()
             },
             &mut random,
         );
@@ -238,6 +239,7 @@ fn reaches_the_recall_target_and_reads_a_part() {
             &Want {
                 exact: false,
                 effort: Some(8),
+                ..Want::default()
             },
             &mut random,
         );
@@ -272,6 +274,7 @@ fn exact_equals_brute_force_with_filters() {
             let want = Want {
                 exact: true,
                 effort: None,
+                ..Want::default()
             };
             ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
                 .expect("a search");
@@ -414,6 +417,7 @@ fn odd_sets_build_and_are_searched() {
             Want {
                 exact: true,
                 effort: None,
+                ..Want::default()
             },
         ] {
             let (query, mut top) = (rows.query(&mut random), TopK::new(5));

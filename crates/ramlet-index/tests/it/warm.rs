@@ -46,7 +46,10 @@ fn check(index: &dyn VectorIndex, disk: &Disk, rows: &Rows, random: &mut Random)
             filter: if filtered { Some(&mut filter) } else { None },
             filter_share: filtered.then_some(0.5),
         };
-        let want = Want { exact, effort: None };
+        let want = Want {
+            exact,
+            ..Want::default()
+        };
         index
             .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
             .expect("a search");

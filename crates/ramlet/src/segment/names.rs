@@ -33,6 +33,11 @@ fn suffix(component: Component) -> String {
         Component::Versions => "ver".into(),
         Component::FieldIndex { slot } => format!("x{slot}"),
         Component::Codes { slot } => format!("cod{slot}"),
+        Component::Fine { slot } => format!("fin{slot}"),
+        Component::FineLow { slot } => format!("low{slot}"),
+        Component::Product { slot } => format!("pq{slot}"),
+        Component::Graph { slot } => format!("gra{slot}"),
+        Component::GraphMeta { slot } => format!("gme{slot}"),
         Component::Deletes => "del".into(),
     }
 }
@@ -46,7 +51,11 @@ pub fn is_ours(name: &str) -> bool {
         return false;
     };
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
-        || ["v", "has", "pos", "cen", "cod", "x", "del-"].iter().any(|p| {
+        || [
+            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "gra", "gme", "x", "del-",
+        ]
+        .iter()
+        .any(|p| {
             suffix
                 .strip_prefix(p)
                 .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
