@@ -6,6 +6,7 @@
 //! search reads whole clusters, with it single rows.
 
 mod build;
+mod candidates;
 mod codes;
 mod search;
 
@@ -17,6 +18,7 @@ mod encode;
 mod kmeans;
 mod meta;
 mod random;
+mod ranked;
 mod sample;
 mod spill;
 mod tree;
@@ -24,5 +26,6 @@ mod tree;
 pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf};
 pub use calibrate::{Calibration, CalibrationPoint};
 pub(crate) use codes::CodeLists;
+pub use codes::CodesInRam;
 pub(crate) use random::Random;
-pub use search::Ivf;
+pub use search::{Effort, Ivf};

@@ -129,6 +129,11 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
+/// Squared length.
+pub(crate) fn squares(values: &[f32]) -> f64 {
+    dot(values, values)
+}
+
 /// Rounds to half precision; what is too large becomes infinite, and estimates from it are then not believed.
 fn to_half(value: f64) -> [u8; 2] {
     let mut bits = [0];

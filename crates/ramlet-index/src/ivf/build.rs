@@ -16,11 +16,13 @@ use super::centroids::Centroids;
 use super::encode::CodesWriter;
 use super::meta::{self, Shape};
 use super::random::Random;
+use super::ranked::{Ranked, RankedBuf};
 use super::sample::{Decoder, Points};
 use super::spill::{BucketWriter, Buckets, List, ListWriter};
 use super::tree::Tree;
 use crate::error::{IndexError, Result};
-use crate::{CodeBits, Element, Metric, Query, RowSource, decode_row};
+use crate::quant::Rotation;
+use crate::{CodeKind, Element, Metric, Query, RowSource, decode_row};
 
 /// Position of a segment row that has no vector.
 pub const NO_POSITION: u32 = u32::MAX;
@@ -61,15 +63,15 @@ pub struct IvfFiles<'f> {
     pub positions_seed: u64,
     /// An envelope: centroids, clusters, calibration.
     pub centroids: &'f mut dyn WriteFile,
-    /// If given, rows are coded too.
-    pub codes: Option<IvfCodes<'f>>,
+    /// Rows are coded in each of these ways, at most four.
+    pub codes: Vec<IvfCodes<'f>>,
 }
 
-/// The file of codes: rows in the order of the rows' file, of [`CodeBits::row_bytes`] bytes each.
+/// A file of codes: in the order of the rows' file, [`CodeKind::file_rows`] rows of [`CodeKind::row_bytes`] bytes each.
 pub struct IvfCodes<'f> {
+    pub kind: CodeKind,
     pub file: &'f mut dyn WriteFile,
     pub seed: u64,
-    pub bits: CodeBits,
 }
 
 /// What was built.
@@ -91,9 +93,11 @@ pub fn build_ivf(
     spill: &dyn Storage,
     files: &mut IvfFiles<'_>,
 ) -> Result<IvfBuilt> {
-    if files.codes.is_some() && !params.metric.has_codes() {
+    let kinds: Vec<CodeKind> = files.codes.iter().map(|codes| codes.kind).collect();
+    let possible = kinds.is_empty() || params.metric.has_codes();
+    if !possible || kinds.len() > meta::CODES_MAX || !kinds.iter().all(|kind| kind.is_valid()) {
         return Err(IndexError::Mismatch(format!(
-            "no codes under {:?}",
+            "no codes {kinds:?} under {:?}",
             params.metric
         )));
     }
@@ -168,16 +172,21 @@ impl<'p> Build<'p> {
         drop(assigned);
         let calibration = measure(&mut held_out, tree.leaves());
         drop(held_out);
-        let order = self.write_rows(&buckets, &plan, tree.leaves(), spill, files)?;
+        let rotation = self.rotation();
+        let centroids = RankedBuf::new(tree.leaves(), self.decoder.dims, rotation.as_ref());
+        drop(tree);
+        let (order, unit) = self.write_rows(
+            &buckets,
+            &plan,
+            &centroids.view(),
+            rotation.as_ref(),
+            spill,
+            files,
+        )?;
         drop(buckets);
         self.write_positions(&order, files)?;
-        let starts = starts(&counts);
-        let body = meta::encode(
-            self.shape(tree.leaves().count(), files),
-            &calibration,
-            &starts,
-            tree.leaves(),
-        );
+        let shape = self.shape(centroids.view().count(), unit, files);
+        let body = meta::encode(shape, &calibration, &starts(&counts), &centroids.view());
         files
             .centroids
             .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
@@ -289,22 +298,26 @@ impl<'p> Build<'p> {
         Ok((writer.finish()?, plan))
     }
 
-    /// The file of rows, and that of codes; returns the rows' numbers in their order.
+    /// The rotation of codes and centroids, where there is one.
+    fn rotation(&self) -> Option<Rotation> {
+        let metric = self.decoder.metric;
+        metric.has_codes().then(|| Rotation::new(self.decoder.dims))
+    }
+
+    /// The file of rows, and those of codes; returns the rows' numbers in their order, and the unit of the codes.
     fn write_rows<'s>(
         &self,
         buckets: &Buckets<'_>,
         plan: &Plan,
-        centroids: &Centroids,
+        centroids: &Ranked<'_>,
+        rotation: Option<&Rotation>,
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
-    ) -> Result<List<'s>> {
+    ) -> Result<(List<'s>, f32)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
-        let mut codes = files
-            .codes
-            .as_mut()
-            .map(|codes| self.codes_writer(codes, centroids));
+        let mut codes = rotation.map(|rotation| self.codes_writer(&mut files.codes, *centroids, rotation));
         let mut write = |record: &[u8]| {
             order.push(crate::scan::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
@@ -330,20 +343,31 @@ impl<'p> Build<'p> {
             }
         }
         rows.finish()?;
-        if let Some(codes) = codes {
-            codes.finish()?;
-        }
-        order.finish()
+        let unit = codes.map_or(Ok(1.0), CodesWriter::finish)?;
+        Ok((order.finish()?, unit))
     }
 
-    fn codes_writer<'w>(&self, codes: &'w mut IvfCodes<'_>, centroids: &'w Centroids) -> CodesWriter<'w> {
-        let row_bytes = codes.bits.row_bytes(self.decoder.dims);
-        let rows = Rows::new(codes.file, codes.seed, row_bytes, self.buffer_bytes());
+    fn codes_writer<'w>(
+        &self,
+        codes: &'w mut [IvfCodes<'_>],
+        centroids: Ranked<'w>,
+        rotation: &'w Rotation,
+    ) -> CodesWriter<'w> {
+        let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
+        let buffer_bytes = self.buffer_bytes() / codes.len().max(1);
+        let file = |codes: &'w mut IvfCodes<'_>| {
+            let row_bytes = codes.kind.row_bytes(dims, segment_rows);
+            (
+                codes.kind,
+                Rows::new(codes.file, codes.seed, row_bytes, buffer_bytes),
+            )
+        };
         let batch_bytes = self.params.scratch_bytes / 32;
         CodesWriter::new(
-            rows,
+            codes.iter_mut().map(file).collect(),
             self.decoder,
-            codes.bits,
+            segment_rows,
+            rotation,
             centroids,
             batch_bytes,
             self.params.threads,
@@ -383,13 +407,20 @@ impl<'p> Build<'p> {
             positions.push(&NO_POSITION.to_le_bytes())?;
         }
         positions.finish()?;
-        if let Some(codes) = &mut files.codes {
-            Rows::new(codes.file, codes.seed, codes.bits.row_bytes(self.decoder.dims), 0).finish()?;
+        for codes in &mut files.codes {
+            let row_bytes = codes.kind.row_bytes(self.decoder.dims, self.params.segment_rows);
+            Rows::new(codes.file, codes.seed, row_bytes, 0).finish()?;
         }
         let mut centroids = Centroids::with_capacity(self.decoder.dims, 1);
         centroids.push((0..self.decoder.dims).map(|_| 0.0));
+        let centroids = RankedBuf::new(&centroids, self.decoder.dims, None);
         let calibration = Calibration::default();
-        let body = meta::encode(self.shape(1, files), &calibration, &[0, 0], &centroids);
+        let body = meta::encode(
+            self.shape(1, 1.0, files),
+            &calibration,
+            &[0, 0],
+            &centroids.view(),
+        );
         files
             .centroids
             .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
@@ -402,7 +433,7 @@ impl<'p> Build<'p> {
         })
     }
 
-    fn shape(&self, clusters: usize, files: &IvfFiles<'_>) -> Shape {
+    fn shape(&self, clusters: usize, unit: f32, files: &IvfFiles<'_>) -> Shape {
         let &IvfParams {
             metric,
             element,
@@ -417,7 +448,8 @@ impl<'p> Build<'p> {
             clusters,
             rows: self.rows as u32,
             segment_rows,
-            codes: files.codes.as_ref().map(|codes| codes.bits),
+            codes: std::array::from_fn(|i| files.codes.get(i).map(|codes| codes.kind)),
+            unit,
         }
     }
 

@@ -19,13 +19,13 @@ pub(crate) struct Residual {
 }
 
 impl Residual {
-    /// Takes the row in place of the last one.
-    pub(crate) fn set(&mut self, rotated: &[f32], centroid: &[f32]) {
+    /// Takes a row in place of the last one: rotated, and both less the mean; `row_squares` is the row's own `|x|^2`.
+    pub(crate) fn set(&mut self, rotated: &[f32], centroid: &[f32], row_squares: f64) {
         self.values.clear();
         self.values
             .extend(rotated.iter().zip(centroid).map(|(x, c)| x - c));
         self.squares = dot(&self.values, &self.values);
-        self.row_squares = dot(rotated, rotated);
+        self.row_squares = row_squares;
     }
 
     /// `|r|^2`.
@@ -85,7 +85,13 @@ impl Encoder {
     }
 
     /// Writes a row of fine codes into `out`, which holds 0. `digits` is overwritten.
-    pub(crate) fn fine(&self, residual: &Residual, layout: &FineLayout, digits: &mut Vec<u8>, out: &mut [u8]) {
+    pub(crate) fn fine(
+        &self,
+        residual: &Residual,
+        layout: &FineLayout,
+        digits: &mut Vec<u8>,
+        out: &mut [u8],
+    ) {
         let r = &residual.values;
         let planes = layout.planes();
         let along = quantise(r, planes as u32, digits);

@@ -32,7 +32,9 @@ pub struct Epsilon {
 pub(crate) struct CodeQuery {
     rotated: Vec<f32>,
     mixing: Vec<f32>,
+    /// `|q|^2`, and under dot product what the mean adds to every key.
     squares: f32,
+    of_mean: f32,
 }
 
 /// A query made ready for the rows around one centroid.
@@ -88,15 +90,32 @@ impl Default for Sieved {
 }
 
 impl CodeQuery {
-    /// Takes the query's floats (under cosine normalised).
-    pub(crate) fn prepare(&mut self, rotation: &Rotation, floats: &[f32], kernels: &Kernels) {
+    /// Takes the query's floats (under cosine normalised) and the mean that centroids are without.
+    pub(crate) fn prepare(
+        &mut self,
+        metric: Metric,
+        rotation: Option<&Rotation>,
+        mean: &[u8],
+        floats: &[f32],
+        kernels: &Kernels,
+    ) {
         self.rotated.clear();
         self.rotated.extend_from_slice(floats);
-        rotation.apply(&mut self.rotated, &mut self.mixing);
+        if let Some(rotation) = rotation {
+            rotation.apply(&mut self.rotated, &mut self.mixing);
+        }
         self.squares = kernels.dot_f32(&self.rotated, &self.rotated);
+        self.of_mean = 0.0;
+        if metric == Metric::Dot {
+            self.of_mean = -kernels.f32_row(ramlet_kernels::Measure::Dot, &self.rotated, mean);
+        } else {
+            let mean = mean.as_chunks::<4>().0;
+            let pairs = self.rotated.iter_mut().zip(mean);
+            pairs.for_each(|(value, mean)| *value -= f32::from_le_bytes(*mean));
+        }
     }
 
-    /// The query in the space of codes and centroids.
+    /// The query in the space of codes and centroids, less the mean unless products are what counts.
     pub(crate) fn rotated(&self) -> &[f32] {
         &self.rotated
     }
@@ -129,7 +148,11 @@ impl Entered {
             self.compared
                 .extend(pairs.map(|(query, digit)| query - step * (f32::from(*digit) - 128.0)));
         } else {
-            base = -step * pairs.map(|(query, digit)| query * (f32::from(*digit) - 128.0)).sum::<f32>();
+            base = query.of_mean
+                - step
+                    * pairs
+                        .map(|(query, digit)| query * (f32::from(*digit) - 128.0))
+                        .sum::<f32>();
             self.compared.extend_from_slice(&query.rotated);
         }
         let squares = kernels.dot_f32(&self.compared, &self.compared);
@@ -199,7 +222,11 @@ impl Entered {
     fn tabulate(&mut self) {
         const ONES: u64 = 0x0101_0101_0101_0101;
         // Bytes 0..8 of a word stand for digits; those with bit `j` set.
-        const SET: [u64; 3] = [0xff00_ff00_ff00_ff00, 0xffff_0000_ffff_0000, 0xffff_ffff_0000_0000];
+        const SET: [u64; 3] = [
+            0xff00_ff00_ff00_ff00,
+            0xffff_0000_ffff_0000,
+            0xffff_ffff_0000_0000,
+        ];
         self.table.clear();
         let columns = self.compared.len().div_ceil(4);
         let digits = self.rounded.as_chunks::<4>().0;
