@@ -26,8 +26,26 @@
 mod encoder;
 mod fine;
 mod group;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the seam that puts it behind an index comes next"
+    )
+)]
+pub(crate) mod product;
 mod query;
 mod rotation;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the seam that puts it behind an index comes next"
+    )
+)]
+pub(crate) mod scalar8;
 
 pub(crate) use encoder::{Encoder, Residual};
 pub(crate) use fine::FineLayout;

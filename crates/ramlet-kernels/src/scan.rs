@@ -21,10 +21,14 @@ pub(crate) const COLUMNS_U16: usize = 256;
 /// of `lut.len()` bytes which start `stride` bytes apart; `out` holds whole groups.
 pub(crate) type FastscanKernel = unsafe fn(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]);
 
-/// Safety: the processor has the table's features; every row has `planes * plane_bytes` bytes, `out` an entry for
-/// each; the query has `plane_bytes * 8` entries, rounded up to 64; `planes` is in `1..=MAX_PLANES`.
-pub(crate) type PlanesKernel =
-    unsafe fn(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]);
+/// Safety of both: the processor has the table's features; every row has `planes * plane_bytes` bytes, `out` an entry
+/// for each; the query has `plane_bytes * 8` entries, rounded up to 64; `planes` is in `1..=MAX_PLANES`.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanesKernel {
+    pub(crate) one: unsafe fn(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32,
+    pub(crate) many:
+        unsafe fn(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]),
+}
 
 impl Kernels {
     /// Sums of table entries that 4-bit digits choose, for groups of [`GROUP`] vectors (FastScan: André, Kermarrec and
@@ -57,33 +61,20 @@ impl Kernels {
     /// matter what the bits behind `dims` are. Exact up to [`MAX_U8_DIMS`] dimensions and [`MAX_PLANES`] planes.
     #[inline]
     pub fn planes_dot(&self, query: &[i8], dims: usize, planes: u32, row: &[u8]) -> i32 {
-        let mut out = [0];
-        self.planes_dot_many(query, dims, planes, &[row], &mut out);
-        out[0]
+        let plane_bytes = check_planes(query, dims, planes);
+        check_row(row, planes, plane_bytes);
+        // SAFETY: the table proves the features; all lengths were just checked.
+        unsafe { (self.planes.one)(query, planes, plane_bytes, row) }
     }
 
     /// [`Kernels::planes_dot`] of rows anywhere in memory, into an `out` of the same length. Several rows are in flight
     /// at once, and those ahead are fetched.
     pub fn planes_dot_many(&self, query: &[i8], dims: usize, planes: u32, rows: &[&[u8]], out: &mut [i32]) {
-        assert!(dims <= MAX_U8_DIMS, "{dims} dimensions, at most {MAX_U8_DIMS}");
-        assert!(
-            (1..=MAX_PLANES).contains(&planes),
-            "{planes} planes, not in 1..={MAX_PLANES}"
-        );
-        assert_eq!(query.len(), dims.next_multiple_of(64), "a query is padded to 64");
-        debug_assert!(
-            query[dims..].iter().all(|q| *q == 0),
-            "a query is padded with zeros"
-        );
+        let plane_bytes = check_planes(query, dims, planes);
         assert_eq!(rows.len(), out.len(), "rows and results differ in number");
-        let plane_bytes = dims.div_ceil(8);
-        let row_bytes = plane_bytes * planes as usize;
-        assert!(
-            rows.iter().all(|row| row.len() == row_bytes),
-            "a row of {planes} planes of {dims} bits has {row_bytes} bytes"
-        );
+        rows.iter().for_each(|row| check_row(row, planes, plane_bytes));
         // SAFETY: the table proves the features; all lengths were just checked.
-        unsafe { (self.planes)(query, planes, plane_bytes, rows, out) }
+        unsafe { (self.planes.many)(query, planes, plane_bytes, rows, out) }
     }
 
     /// Asks for the cache lines of these bytes, which are soon to be read. A hint: changes nothing, and does nothing
@@ -98,6 +89,32 @@ impl Kernels {
             fetch(last);
         }
     }
+}
+
+/// Bytes of a plane.
+#[inline]
+fn check_planes(query: &[i8], dims: usize, planes: u32) -> usize {
+    assert!(dims <= MAX_U8_DIMS, "{dims} dimensions, at most {MAX_U8_DIMS}");
+    assert!(
+        (1..=MAX_PLANES).contains(&planes),
+        "{planes} planes, not in 1..={MAX_PLANES}"
+    );
+    assert_eq!(query.len(), dims.next_multiple_of(64), "a query is padded to 64");
+    debug_assert!(
+        query[dims..].iter().all(|q| *q == 0),
+        "a query is padded with zeros"
+    );
+    dims.div_ceil(8)
+}
+
+#[inline]
+fn check_row(row: &[u8], planes: u32, plane_bytes: usize) {
+    let row_bytes = planes as usize * plane_bytes;
+    assert_eq!(
+        row.len(),
+        row_bytes,
+        "a row of {planes} planes has {row_bytes} bytes"
+    );
 }
 
 /// Asks for one cache line, wherever it points.

@@ -40,7 +40,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
-    planes: scan::planes,
+    planes: scan::PLANES,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

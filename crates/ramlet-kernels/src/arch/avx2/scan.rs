@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{load_32, sum_u32};
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, fetch};
+use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch};
 
 /// As with AVX-512.
 const AHEAD: usize = 1024;
@@ -104,26 +104,31 @@ fn add_lanes(a: __m256i, b: __m256i) -> __m256i {
     _mm256_add_epi16(even, _mm256_permute2x128_si256::<0x31>(a, b))
 }
 
+pub(super) const PLANES: PlanesKernel = PlanesKernel {
+    one: row_dot,
+    many: row_dots,
+};
+
 #[target_feature(enable = "avx2")]
-pub(super) fn planes(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]) {
+fn row_dots(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]) {
     for (i, (row, out)) in rows.iter().zip(out).enumerate() {
         if let Some(ahead) = rows.get(i + 4) {
             ahead.iter().step_by(64).for_each(|byte| fetch(byte));
         }
-        *out = row_dot(query, planes as usize, plane_bytes, row);
+        *out = row_dot(query, planes, plane_bytes, row);
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn row_dot(query: &[i8], planes: usize, plane_bytes: usize, row: &[u8]) -> i32 {
+fn row_dot(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32 {
     let ones = _mm256_set1_epi16(1);
     let mut sums = _mm256_setzero_si256();
     let steps = query.as_chunks::<32>().0.iter().enumerate();
     // The query's last 32 entries may all be padding.
     for (i, query) in steps.take(plane_bytes.div_ceil(4)) {
         let mut digits = _mm256_setzero_si256();
-        for p in 0..planes {
+        for p in 0..planes as usize {
             let bits = set_bits(word(row, p * plane_bytes + i * 4));
             digits = _mm256_sub_epi8(_mm256_add_epi8(digits, digits), bits);
         }

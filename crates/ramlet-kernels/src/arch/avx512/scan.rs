@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, fetch};
+use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch};
 
 /// Codes stream from memory: so many bytes ahead are asked for, across pages, where the processor doesn't by itself.
 const AHEAD: usize = 1024;
@@ -121,8 +121,33 @@ fn add_lanes(a: __m512i, b: __m512i) -> __m512i {
 /// Rows in flight.
 const ROWS: usize = 4;
 
+pub(super) const PLANES: PlanesKernel = PlanesKernel {
+    one: row_dot,
+    many: row_dots,
+};
+
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn planes(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]) {
+pub(in super::super) fn row_dot(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32 {
+    let [sums] = match planes {
+        1 => sums::<1, 1>(query, plane_bytes, [row]),
+        2 => sums::<2, 1>(query, plane_bytes, [row]),
+        3 => sums::<3, 1>(query, plane_bytes, [row]),
+        4 => sums::<4, 1>(query, plane_bytes, [row]),
+        5 => sums::<5, 1>(query, plane_bytes, [row]),
+        6 => sums::<6, 1>(query, plane_bytes, [row]),
+        _ => sums::<7, 1>(query, plane_bytes, [row]),
+    };
+    _mm512_reduce_add_epi32(sums)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(in super::super) fn row_dots(
+    query: &[i8],
+    planes: u32,
+    plane_bytes: usize,
+    rows: &[&[u8]],
+    out: &mut [i32],
+) {
     // The number of planes is known in each loop, which makes it straight.
     match planes {
         1 => many::<1>(query, plane_bytes, rows, out),
@@ -158,37 +183,61 @@ fn many<const P: usize>(query: &[i8], plane_bytes: usize, rows: &[&[u8]], out: &
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn sums<const P: usize, const R: usize>(query: &[i8], plane_bytes: usize, rows: [&[u8]; R]) -> [__m512i; R] {
     let mut sums = [_mm512_setzero_si512(); R];
-    for (i, query) in query.as_chunks::<64>().0.iter().enumerate() {
-        // SAFETY: 64 entries.
-        let query = unsafe { _mm512_loadu_si512(query.as_ptr().cast()) };
-        for (sum, row) in sums.iter_mut().zip(rows) {
-            let mut digits = _mm512_setzero_si512();
-            for p in 0..P {
-                let weight = _mm512_set1_epi8(1 << (P - 1 - p));
-                let bits = word(row, p * plane_bytes + i * 8);
-                digits = _mm512_mask_add_epi8(digits, bits, digits, weight);
-            }
-            *sum = _mm512_dpbusd_epi32(*sum, digits, query);
-        }
+    let (query, _) = query.as_chunks::<64>();
+    let whole = query.len().min(plane_bytes / 8);
+    for (i, query) in query[..whole].iter().enumerate() {
+        // SAFETY: a row has P planes, and each has eight bytes at `i * 8`.
+        let word = |row: &[u8], p| unsafe { read_word(row.as_ptr().add(p * plane_bytes + i * 8)) };
+        add_products::<P, R>(&mut sums, query, rows, word);
+    }
+    if let Some(query) = query.get(whole) {
+        add_products::<P, R>(&mut sums, query, rows, |row, p| {
+            last_word(row, p * plane_bytes + whole * 8)
+        });
     }
     sums
+}
+
+/// Adds the products of 64 dimensions of each row; `word` gives their bits in a row's plane.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn add_products<const P: usize, const R: usize>(
+    sums: &mut [__m512i; R],
+    query: &[i8; 64],
+    rows: [&[u8]; R],
+    word: impl Fn(&[u8], usize) -> u64,
+) {
+    // SAFETY: 64 entries.
+    let query = unsafe { _mm512_loadu_si512(query.as_ptr().cast()) };
+    for (sum, row) in sums.iter_mut().zip(rows) {
+        let mut digits = _mm512_setzero_si512();
+        for p in 0..P {
+            let weight = _mm512_set1_epi8(1 << (P - 1 - p));
+            digits = _mm512_mask_add_epi8(digits, word(row, p), digits, weight);
+        }
+        *sum = _mm512_dpbusd_epi32(*sum, digits, query);
+    }
+}
+
+/// Safety: eight bytes are readable.
+#[inline]
+unsafe fn read_word(at: *const u8) -> u64 {
+    // SAFETY: the caller vouches for them.
+    unsafe { at.cast::<u64>().read_unaligned() }
 }
 
 /// Eight bytes from `at` on, which is in the row; what would lie behind the row is zero.
 ///
 /// Behind a plane's end they are another plane's: there the query is zero.
 #[inline]
-fn word(row: &[u8], at: usize) -> u64 {
-    let end = row.len();
-    if at + 8 <= end {
-        // SAFETY: eight bytes from `at` on lie in the row.
-        unsafe { row.as_ptr().add(at).cast::<u64>().read_unaligned() }
-    } else if end >= 8 {
-        // SAFETY: the last eight bytes of the row.
-        let last = unsafe { row.as_ptr().add(end - 8).cast::<u64>().read_unaligned() };
-        last >> ((at + 8 - end) * 8)
-    } else {
+fn last_word(row: &[u8], at: usize) -> u64 {
+    let Some(last) = row.len().checked_sub(8) else {
         let bytes = row[at..].iter().rev();
-        bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
-    }
+        return bytes.fold(0, |word, byte| word << 8 | u64::from(*byte));
+    };
+    let from = at.min(last);
+    // SAFETY: the row has eight bytes from `last` on, and `from` isn't behind it.
+    let word = unsafe { read_word(row.as_ptr().add(from)) };
+    // By whole bytes, fewer than eight: `at` is in the row.
+    word >> ((at - from) * 8 % 64)
 }

@@ -2,7 +2,7 @@
 
 use std::arch::aarch64::*;
 
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP};
+use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel};
 
 #[target_feature(enable = "neon")]
 pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
@@ -51,22 +51,27 @@ fn add_to(out: &mut [u32; 8], sums: uint16x8_t) {
     }
 }
 
+pub(super) const PLANES: PlanesKernel = PlanesKernel {
+    one: row_dot,
+    many: row_dots,
+};
+
 #[target_feature(enable = "neon")]
-pub(super) fn planes(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]) {
+fn row_dots(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]) {
     for (row, out) in rows.iter().zip(out) {
-        *out = row_dot(query, planes as usize, plane_bytes, row);
+        *out = row_dot(query, planes, plane_bytes, row);
     }
 }
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn row_dot(query: &[i8], planes: usize, plane_bytes: usize, row: &[u8]) -> i32 {
+fn row_dot(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32 {
     let mut sums = vdupq_n_s32(0);
     let steps = query.as_chunks::<16>().0.iter().enumerate();
     // The query's last entries may all be padding.
     for (i, query) in steps.take(plane_bytes.div_ceil(2)) {
         let mut digits = vdupq_n_u8(0);
-        for p in 0..planes {
+        for p in 0..planes as usize {
             let at = p * plane_bytes + i * 2;
             // Behind a plane's end lies another plane's byte, or nothing: there the query is zero.
             let bits = set_bits(row[at], row.get(at + 1).copied().unwrap_or(0));

@@ -1,6 +1,6 @@
 //! The reference of the kernels over packed codes.
 
-use crate::scan::{COLUMN_BYTES, GROUP};
+use crate::scan::{COLUMN_BYTES, GROUP, PlanesKernel};
 
 pub(crate) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
@@ -16,12 +16,21 @@ pub(crate) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]
     }
 }
 
-pub(crate) fn planes(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]) {
+pub(crate) const PLANES: PlanesKernel = PlanesKernel {
+    one: row_dot,
+    many: row_dots,
+};
+
+fn row_dot(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32 {
+    let planes = row.chunks_exact(plane_bytes.max(1)).zip((0..planes).rev());
+    planes
+        .map(|(plane, shift)| plane_dot(query, plane) << shift)
+        .sum()
+}
+
+fn row_dots(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]) {
     for (row, out) in rows.iter().zip(out) {
-        let planes = row.chunks_exact(plane_bytes.max(1)).zip((0..planes).rev());
-        *out = planes
-            .map(|(plane, shift)| plane_dot(query, plane) << shift)
-            .sum();
+        *out = row_dot(query, planes, plane_bytes, row);
     }
 }
 
