@@ -15,7 +15,7 @@ mod reservation;
 pub use anon_buf::AnonBuf;
 pub use append::{AppendRegion, Appender, Span};
 pub use budget::{BudgetRequest, BudgetRow, BudgetTable, RowKind, TooSmall};
-pub use ledger::{Consumer, ConsumerReport, Ledger};
+pub use ledger::{Consumer, ConsumerReport, Ledger, Reclaim};
 pub use loan_buf::{LoanBuf, LoanView};
 pub use reservation::{OverBudget, Reservation};
 

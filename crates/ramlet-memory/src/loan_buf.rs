@@ -77,7 +77,7 @@ impl LoanBuf {
             consumer: consumer.clone(),
             range: Arc::new(range),
             now: Mutex::new(LoanView::default()),
-            pieces: Mutex::new(vec![Weak::new(); pieces].into_boxed_slice()),
+            pieces: Mutex::new((0..pieces).map(|_| Weak::new()).collect()),
         })
     }
 

@@ -5,6 +5,7 @@ mod append;
 mod budget;
 mod ledger;
 mod loan_buf;
+mod loans;
 
 /// xorshift64*: the same numbers for the same seed on every machine.
 pub struct Rng(pub u64);
