@@ -7,6 +7,7 @@
 
 mod build;
 mod codes;
+mod inspect;
 mod search;
 
 mod assign;
