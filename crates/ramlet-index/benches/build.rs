@@ -5,6 +5,7 @@
 //! Prints seconds of wall clock and of CPU, peak RSS, the distribution of the clusters' sizes, and per number of
 //! clusters visited: the share of the true 10 nearest in them (coverage), and the rows they hold.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
     Element, IndexScratch, Ivf, Metric, Query, Result, RowSource, RowsFile, VectorIndex, encode_row,
 };
@@ -98,7 +99,7 @@ fn peak_mib() -> f64 {
     kib.unwrap_or(0.0) / 1024.0
 }
 
-fn build(storage: &dyn Storage, set: &mut Vectors, params: &IvfParams) -> IvfBuilt {
+fn build(storage: &dyn Storage, set: &mut Vectors, params: &IvfParams<'_>) -> IvfBuilt {
     let mut files = ["rows", "positions", "centroids"].map(|name| {
         let _ = storage.remove(name);
         storage.create(name).expect("a new file")
@@ -225,6 +226,17 @@ fn main() {
     };
     let directory = std::env::temp_dir().join(format!("ramlet-bench-{}", std::process::id()));
     let (storage, _) = open_best(&directory, Backend::Auto).expect("a directory");
+    let last = Cell::new((None, Instant::now(), cpu_seconds()));
+    let hear = |phase, _, _| {
+        let (before, start, cpu) = last.get();
+        if before != Some(phase) {
+            let now = (Some(phase), Instant::now(), cpu_seconds());
+            if let Some(before) = before {
+                println!("{before:?}: {:.1} s, {:.1} s of CPU", start.elapsed().as_secs_f64(), now.2 - cpu);
+            }
+            last.set(now);
+        }
+    };
     let params = IvfParams {
         metric: METRIC,
         element: Element::F32,
@@ -234,6 +246,7 @@ fn main() {
         threads: number(4).unwrap_or(2),
         seed: SEED,
         clusters: number(3).filter(|clusters| *clusters > 0).map(|clusters| clusters as u32),
+        progress: Progress(Some(&hear)),
     };
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let built = build(&*storage, &mut set, &params);
@@ -244,6 +257,7 @@ fn main() {
         peak_mib(),
         built.sampled
     );
+    println!("{:.1} s of CPU in the last phase", cpu_seconds() - last.get().2);
     let ivf = open_index(&*storage);
     let (queries, truth) = match arguments.first() {
         Some(prefix) => {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
     Allowed, CodeBits, Element, IndexScratch, Ivf, Metric, Query, Result, RowSource, RowsFile, SearchStats,
     TopK, VectorIndex, Want, encode_row,
@@ -149,6 +149,7 @@ fn build(storage: &dyn Storage, set: &mut Set, bits: CodeBits) {
         threads: 2,
         seed: 1,
         clusters: None,
+        progress: Progress::default(),
     };
     let mut out = IvfFiles {
         rows: &mut **rows_file,

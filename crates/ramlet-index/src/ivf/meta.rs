@@ -79,7 +79,9 @@ pub(crate) fn encode(
         put(&mut out, point.recall_100.to_bits());
     }
     starts.iter().for_each(|start| put(&mut out, *start));
-    out.extend_from_slice(centroids.bytes());
+    for i in 0..centroids.count() {
+        out.extend(centroids.row(i).flat_map(f32::to_le_bytes));
+    }
     out
 }
 

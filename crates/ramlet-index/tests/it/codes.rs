@@ -1,6 +1,6 @@
 //! Searching codes: against brute force, and against searching without them.
 
-use ramlet_index::ivf::IvfParams;
+use ramlet_index::ivf::{IvfParams, Progress};
 use ramlet_index::{Allowed, CodeBits, Element, IndexError, Ivf, Metric, TopK, VectorIndex, Want};
 use ramlet_io::IoErrorKind;
 use roaring::RoaringBitmap;
@@ -168,6 +168,7 @@ fn files_repeat_and_fit_the_scratch() {
         threads: 1,
         seed: 42,
         clusters: None,
+        progress: Progress::default(),
     };
     let build = |name: &str, bits: Option<CodeBits>, rows: &mut Rows| {
         crate::counting::peak_bytes(|| rows.try_build(&disk, name, &params, bits).expect("a build")).0
@@ -260,6 +261,7 @@ fn codes_that_do_not_fit_are_refused() {
         threads: 1,
         seed: 1,
         clusters: None,
+        progress: Progress::default(),
     };
     let result = rows.try_build(&disk, "manhattan", &manhattan, Some(CodeBits::Four));
     assert!(matches!(result, Err(IndexError::Mismatch(_))));

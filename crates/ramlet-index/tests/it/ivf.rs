@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use ramlet_index::ivf::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::ivf::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
     Allowed, CodeBits, Element, IndexError, IndexScratch, Ivf, Metric, Query, Result, RowSource, TopK,
     VectorIndex, Want, encode_row,
@@ -94,6 +94,7 @@ impl Rows {
             threads,
             seed: 42,
             clusters: None,
+            progress: Progress::default(),
         };
         let built = self.try_build(disk, name, &params, codes).expect("a build");
         let (rows, positions) = (
@@ -114,7 +115,7 @@ impl Rows {
         &mut self,
         disk: &Disk,
         name: &str,
-        params: &IvfParams,
+        params: &IvfParams<'_>,
         bits: Option<CodeBits>,
     ) -> Result<IvfBuilt> {
         let create = |part: &str| {
@@ -458,6 +459,7 @@ fn a_source_that_breaks_its_word_is_refused() {
         threads: 1,
         seed: 1,
         clusters: Some(2),
+        progress: Progress::default(),
     };
     let mut files: Vec<_> = ["a", "b", "c"]
         .iter()
