@@ -22,8 +22,26 @@
 //! Measured in units of the error above, estimates of normal data miss by more than 2 in about 5 % of all cases.
 
 mod code;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the seam that puts it behind an index comes next"
+    )
+)]
+pub(crate) mod product;
 mod query;
 mod rotation;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the seam that puts it behind an index comes next"
+    )
+)]
+pub(crate) mod scalar8;
 
 pub(crate) use code::{CodeLayout, EncodeScratch, Encoder};
 pub(crate) use query::CodeQuery;
