@@ -12,7 +12,7 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{CodesInRam, IvfCodes, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::ivf::{CodesInRam, IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
     Allowed, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, PinnedRows, Query, Result,
     RowSource, RowsFile, SearchStats, TopK, VectorIndex, Want, encode_row,
@@ -162,6 +162,7 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         threads: 2,
         seed: 1,
         clusters,
+        progress: Progress::default(),
     };
     let mut out = IvfFiles {
         rows: &mut **rows_file,

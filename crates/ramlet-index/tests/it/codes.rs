@@ -1,6 +1,6 @@
 //! Searching codes: against brute force, and against searching without them.
 
-use ramlet_index::ivf::{CodesInRam, IvfParams};
+use ramlet_index::ivf::{CodesInRam, IvfParams, Progress};
 use ramlet_index::{
     Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, TopK, VectorIndex, Want,
 };
@@ -179,6 +179,7 @@ fn files_repeat_and_fit_the_scratch() {
         threads: 1,
         seed: 42,
         clusters: None,
+        progress: Progress::default(),
     };
     let build = |name: &str, kinds: &[CodeKind], rows: &mut Rows| {
         crate::counting::peak_bytes(|| rows.try_build(&disk, name, &params, kinds).expect("a build")).0
@@ -275,6 +276,7 @@ fn codes_that_do_not_fit_are_refused() {
             threads: 1,
             seed: 1,
             clusters: None,
+            progress: Progress::default(),
         };
         let result = rows.try_build(&disk, &format!("impossible-{metric:?}"), &params, &[kind]);
         assert!(matches!(result, Err(IndexError::Mismatch(_))));

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
     Allowed, CodeKind, Element, IndexError, IndexScratch, Ivf, Metric, Query, Result, RowSource, TopK,
     VectorIndex, Want, encode_row,
@@ -100,6 +100,7 @@ impl Rows {
             threads,
             seed: 42,
             clusters: None,
+            progress: Progress::default(),
         };
         let built = self.try_build(disk, name, &params, kinds).expect("a build");
         let ivf = open(disk, name, kinds).expect("an index");
@@ -482,6 +483,7 @@ fn a_source_that_breaks_its_word_is_refused() {
         threads: 1,
         seed: 1,
         clusters: Some(2),
+        progress: Progress::default(),
     };
     let mut files: Vec<_> = ["a", "b", "c"]
         .iter()
