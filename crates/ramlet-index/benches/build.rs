@@ -14,7 +14,7 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, Progress, build_ivf};
+use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
     Element, IndexScratch, Ivf, Metric, Query, Result, RowSource, RowsFile, VectorIndex, encode_row,
 };
@@ -113,7 +113,7 @@ fn build(storage: &dyn Storage, set: &mut Vectors, params: &IvfParams<'_>) -> Iv
         positions: &mut **positions,
         positions_seed: SEED,
         centroids: &mut **centroids,
-        codes: None,
+        codes: Vec::new(),
     };
     let built = build_ivf(params, set, storage, &mut out).expect("a build");
     files.iter_mut().for_each(|file| file.sync().expect("syncing"));
@@ -136,7 +136,8 @@ fn open_index(storage: &dyn Storage) -> Ivf {
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
-    Ivf::open(open(storage, "rows"), open(storage, "positions"), centroids, 0.95).expect("an index")
+    let (rows, positions) = (open(storage, "rows"), open(storage, "positions"));
+    Ivf::new(rows, positions, centroids, CodesInRam::default(), 0.95).expect("an index")
 }
 
 /// The position of each row.
