@@ -8,7 +8,7 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams};
+use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Progress};
 use ramlet_index::{CodeKind, IndexError, IndexScratch};
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
@@ -305,6 +305,7 @@ fn build_ivf(
         threads: job.threads,
         seed: id,
         clusters: None,
+        progress: Progress::default(),
     };
     let reads = Reads {
         io: job.io,

@@ -95,8 +95,7 @@ impl Segment {
         for file in &entry.files {
             match file.component {
                 Component::Vector { slot } => {
-                    let field = schema.vectors.iter().find(|field| field.slot == slot);
-                    let column = VectorColumn::open(shelf, &entry, field, slot, None, io)?;
+                    let column = VectorColumn::open(shelf, &entry, schema, slot, None, io)?;
                     vectors.push(Arc::new(column));
                 }
                 Component::FieldIndex { slot } => {
@@ -166,8 +165,7 @@ impl Segment {
         io: &mut IoContext,
     ) -> Result<Option<Segment>> {
         let slot = column.slot;
-        let field = schema.vectors.iter().find(|field| field.slot == slot);
-        let better = VectorColumn::open(shelf, &self.entry, field, slot, Some(column), io)?;
+        let better = VectorColumn::open(shelf, &self.entry, schema, slot, Some(column), io)?;
         if !better.is_better_than(column) {
             return Ok(None);
         }

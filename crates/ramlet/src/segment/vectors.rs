@@ -29,7 +29,7 @@ use super::{read_into, read_whole};
 use crate::error::{Error, Result};
 use crate::pins::PinRank;
 use crate::query::index_error;
-use crate::schema::VectorField;
+use crate::schema::Schema;
 
 /// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
 const RECALL: f32 = 0.95;
@@ -106,7 +106,7 @@ impl Files {
     fn open(
         shelf: &Shelf,
         entry: &SegmentEntry,
-        field: Option<&VectorField>,
+        schema: &Schema,
         slot: u16,
         io: &mut IoContext,
     ) -> Result<Files> {
@@ -115,9 +115,9 @@ impl Files {
             ..Files::default()
         };
         // A vector that the settings don't know any more stays on disk.
-        let Some(field) = field else {
+        if !schema.vectors.iter().any(|field| field.slot == slot) {
             return Ok(files);
-        };
+        }
         let all = [
             Component::Codes { slot },
             Component::Fine { slot },
@@ -131,7 +131,7 @@ impl Files {
                 continue;
             };
             match rank(component) {
-                PinRank::Rows if field.on_disk == Some(true) => {}
+                PinRank::Rows if !schema.may_pin(slot) => {}
                 PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
                 _ => files
                     .parts
@@ -215,14 +215,14 @@ impl VectorColumn {
     pub fn open(
         shelf: &Shelf,
         entry: &SegmentEntry,
-        field: Option<&VectorField>,
+        schema: &Schema,
         slot: u16,
         known: Option<&VectorColumn>,
         io: &mut IoContext,
     ) -> Result<VectorColumn> {
         let files = match known {
             Some(known) => known.files.clone(),
-            None => Files::open(shelf, entry, field, slot, io)?,
+            None => Files::open(shelf, entry, schema, slot, io)?,
         };
         let pinned = known.map_or(&[][..], |known| &known.pins);
         let level = files.choose(shelf, pinned);
@@ -246,6 +246,7 @@ impl VectorColumn {
                 let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, false, io)?;
                 let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), centroids.bytes as usize)?;
                 read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
+                let field = schema.vectors.iter().find(|field| field.slot == slot);
                 let dims = field.map_or(0, |field| field.dim);
                 let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
                 Box::new(Ivf::new(rows, positions, bytes, codes, RECALL).map_err(index_error)?)
