@@ -7,6 +7,7 @@ use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
 use crate::ivf::CodeLists;
+use crate::pinned::PinnedView;
 use crate::{Allowed, Query, RowsFile, TopK};
 
 /// Rows scored by one call of the kernels; their keys lie on the stack.
@@ -131,7 +132,13 @@ impl Search<'_, '_> {
         reads: &mut Vec<(u64, u32)>,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let mut rest = positions;
+        let view = file.in_ram();
+        let (here, mut rest) = in_ram(view.as_ref(), positions);
+        for (position, row) in here {
+            self.stats.rows_scored += 1;
+            let key = self.query.key_row(&row[..self.query.row_bytes()]);
+            self.offer(key, position, row)?;
+        }
         while !rest.is_empty() {
             let (now, later, bytes) = self.read_some(file, rest, reads, buf)?;
             for (position, row) in file.rows_in_reads(now, reads, bytes) {
@@ -153,11 +160,16 @@ impl Search<'_, '_> {
         buf: &mut AnonBuf,
         mut each: impl FnMut(u32, f32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut rest = positions;
+        let query = self.query;
+        let view = file.in_ram();
+        let (here, mut rest) = in_ram(view.as_ref(), positions);
+        for (position, row) in here {
+            self.stats.rows_scored += 1;
+            each(position, query.key_row(&row[..query.row_bytes()]), row)?;
+        }
         while !rest.is_empty() {
             let (now, later, bytes) = self.read_some(file, rest, reads, buf)?;
             self.stats.rows_scored += now.len() as u64;
-            let query = self.query;
             file.rows_in_reads(now, reads, bytes)
                 .try_for_each(|(position, row)| {
                     each(position, query.key_row(&row[..query.row_bytes()]), row)
@@ -243,6 +255,17 @@ impl Search<'_, '_> {
         self.stats.reads += 1;
         self.stats.pages_read += u64::from(blocks) * u64::from(file.block_pages());
     }
+}
+
+/// Of ascending positions those whose rows are in memory, with them, and the others.
+fn in_ram<'v, 'p>(
+    view: Option<&'v PinnedView>,
+    positions: &'p [u32],
+) -> (impl Iterator<Item = (u32, &'v [u8])> + use<'v, 'p>, &'p [u32]) {
+    let held = view.map_or(0, PinnedView::held);
+    let (here, rest) = positions.split_at(positions.partition_point(|position| *position < held));
+    let row = move |position: &u32| Some((*position, view?.row(*position)?));
+    (here.iter().filter_map(row), rest)
 }
 
 /// The row number behind a vector.
