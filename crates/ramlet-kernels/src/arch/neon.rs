@@ -17,6 +17,7 @@ pub(super) static TABLE: Kernels = Kernels {
     codes: [scalar::dot_codes4, scalar::dot_codes8],
     fastscan: scan::fastscan,
     planes: scan::PLANES,
+    entry: super::scalar::entry::KERNELS,
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,
 };

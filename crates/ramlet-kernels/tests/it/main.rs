@@ -3,6 +3,7 @@
 mod codes;
 mod convert;
 mod distances;
+mod entry;
 mod random;
 mod scan;
 mod table;
