@@ -1,5 +1,6 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
+mod bounds;
 mod scan;
 
 use std::arch::x86_64::*;
@@ -16,6 +17,7 @@ pub(super) static TABLE: Kernels = Kernels {
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
     planes: scan::PLANES,
+    bound: bounds::bound,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

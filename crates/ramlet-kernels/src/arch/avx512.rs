@@ -1,5 +1,6 @@
 //! AVX-512 F, BW, VL and VNNI: 16 floats or 64 bytes a step, tails by mask.
 
+mod bounds;
 mod scan;
 
 use std::arch::x86_64::*;
@@ -19,6 +20,7 @@ pub(super) const KERNELS: Kernels = Kernels {
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
     planes: scan::PLANES,
+    bound: bounds::bound,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

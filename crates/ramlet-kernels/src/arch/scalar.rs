@@ -2,6 +2,7 @@
 //!
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
+pub(super) mod bounds;
 pub(super) mod scan;
 
 use crate::Kernels;
@@ -41,6 +42,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
     planes: scan::PLANES,
+    bound: bounds::bound,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
