@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::arch;
+use crate::bounds::BoundsKernel;
 use crate::entry::EntryKernels;
 use crate::scan::{FastscanKernel, PlanesKernel};
 
@@ -78,6 +79,7 @@ pub struct Kernels {
     pub(crate) fastscan: FastscanKernel,
     pub(crate) planes: PlanesKernel,
     pub(crate) entry: EntryKernels,
+    pub(crate) bound: BoundsKernel,
     /// Safety: the processor has the table's features; both slices have the same length.
     pub(crate) to_f16: unsafe fn(&[f32], &mut [u16]),
     pub(crate) from_f16: unsafe fn(&[u16], &mut [f32]),

@@ -1,5 +1,6 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
+mod bounds;
 mod entry;
 mod scan;
 
@@ -18,6 +19,7 @@ pub(super) static TABLE: Kernels = Kernels {
     fastscan: scan::fastscan,
     planes: scan::PLANES,
     entry: entry::KERNELS,
+    bound: bounds::bound,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

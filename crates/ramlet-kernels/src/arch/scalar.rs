@@ -2,6 +2,7 @@
 //!
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
+pub(super) mod bounds;
 pub(crate) mod entry;
 pub(super) mod scan;
 
@@ -43,6 +44,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     fastscan: scan::fastscan,
     planes: scan::PLANES,
     entry: entry::KERNELS,
+    bound: bounds::bound,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
