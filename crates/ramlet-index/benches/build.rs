@@ -113,7 +113,7 @@ fn build(storage: &dyn Storage, set: &mut Vectors, params: &IvfParams<'_>) -> Iv
         positions: &mut **positions,
         positions_seed: SEED,
         centroids: &mut **centroids,
-        codes: None,
+        codes: Vec::new(),
     };
     let built = build_ivf(params, set, storage, &mut out).expect("a build");
     files.iter_mut().for_each(|file| file.sync().expect("syncing"));
@@ -136,7 +136,7 @@ fn open_index(storage: &dyn Storage) -> Ivf {
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
-    Ivf::open(open(storage, "rows"), open(storage, "positions"), centroids, 0.95).expect("an index")
+    Ivf::new(open(storage, "rows"), open(storage, "positions"), centroids, Default::default(), 0.95).expect("an index")
 }
 
 /// The position of each row.
