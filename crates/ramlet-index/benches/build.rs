@@ -246,6 +246,7 @@ fn main() {
         threads: number(4).unwrap_or(2),
         seed: SEED,
         clusters: number(3).filter(|clusters| *clusters > 0).map(|clusters| clusters as u32),
+        seed_centroids: None,
         progress: Progress(Some(&hear)),
     };
     let (start, cpu) = (Instant::now(), cpu_seconds());

@@ -149,6 +149,7 @@ fn build(storage: &dyn Storage, set: &mut Set, bits: CodeBits) {
         threads: 2,
         seed: 1,
         clusters: None,
+        seed_centroids: None,
         progress: Progress::default(),
     };
     let mut out = IvfFiles {

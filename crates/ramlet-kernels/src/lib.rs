@@ -14,8 +14,10 @@
 compile_error!("rows are little-endian bytes and are read in place: big-endian machines are not supported");
 
 mod arch;
+mod braid;
 mod scan;
 mod table;
 
+pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};

@@ -4,15 +4,16 @@ use super::kmeans::{Level, Round};
 use super::points::split;
 use super::tree::Tree;
 
-/// A cluster of so many times the mean is split; each further centroid takes so many times more.
-const LARGE: f32 = 2.0;
+/// A cluster of so many times the mean is split; each further centroid takes so many times more. Below twice the mean,
+/// because clusters of all rows scatter around those of the sample.
+const LARGE: f32 = 1.8;
 
 /// A cluster below this share of the mean may give up its centroid.
 const SMALL: f32 = 0.4;
 
 /// The tree with about `wanted` leaves: those that had most points in the round share them with new ones, those that
 /// had fewest are gone.
-pub(super) fn rebalance(tree: Tree, round: &Round, wanted: usize) -> Tree {
+pub(super) fn rebalance(tree: &Tree, round: &Round, wanted: usize) -> Tree {
     let counts = &round.counts;
     let points: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     let mean = points as f32 / wanted as f32;
@@ -28,7 +29,7 @@ pub(super) fn rebalance(tree: Tree, round: &Round, wanted: usize) -> Tree {
     small.truncate((splits.len() + spare).saturating_sub(missing));
     small.sort_unstable();
     splits.sort_unstable_by_key(|(cluster, _)| *cluster);
-    build(&tree, &splits, &small)
+    build(tree, &splits, &small)
 }
 
 /// Clusters to split with the point that becomes the new centroid, the largest first.

@@ -1,5 +1,6 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
+mod braid;
 mod scan;
 
 use std::arch::x86_64::*;
@@ -15,6 +16,7 @@ pub(super) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
+    braided: braid::dot_braided,
     planes: scan::PLANES,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,

@@ -1,5 +1,6 @@
 //! AVX-512 F, BW, VL and VNNI: 16 floats or 64 bytes a step, tails by mask.
 
+mod braid;
 mod scan;
 
 use std::arch::x86_64::*;
@@ -18,6 +19,7 @@ pub(super) const KERNELS: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
+    braided: braid::dot_braided,
     planes: scan::PLANES,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,

@@ -2,6 +2,7 @@
 //!
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
+pub(super) mod braid;
 pub(super) mod scan;
 
 use crate::Kernels;
@@ -40,6 +41,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
+    braided: braid::dot_braided,
     planes: scan::PLANES,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,

@@ -1,5 +1,6 @@
 //! Every table against an exact reference.
 
+mod braid;
 mod codes;
 mod convert;
 mod distances;
