@@ -14,7 +14,7 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, Progress, build_ivf};
+use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
     Element, IndexScratch, Ivf, Metric, Query, Result, RowSource, RowsFile, VectorIndex, encode_row,
 };
@@ -40,7 +40,9 @@ impl Vectors {
     fn made(&self, row: u32) -> Vec<f32> {
         let mut state = u64::from(row % 50 + 1);
         let mut own = u64::from(row).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        (0..self.dims).map(|_| next(&mut state) + 0.5 * next(&mut own)).collect()
+        (0..self.dims)
+            .map(|_| next(&mut state) + 0.5 * next(&mut own))
+            .collect()
     }
 }
 
@@ -111,7 +113,7 @@ fn build(storage: &dyn Storage, set: &mut Vectors, params: &IvfParams<'_>) -> Iv
         positions: &mut **positions,
         positions_seed: SEED,
         centroids: &mut **centroids,
-        codes: None,
+        codes: Vec::new(),
     };
     let built = build_ivf(params, set, storage, &mut out).expect("a build");
     files.iter_mut().for_each(|file| file.sync().expect("syncing"));
@@ -134,7 +136,8 @@ fn open_index(storage: &dyn Storage) -> Ivf {
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
-    Ivf::open(open(storage, "rows"), open(storage, "positions"), centroids, 0.95).expect("an index")
+    let (rows, positions) = (open(storage, "rows"), open(storage, "positions"));
+    Ivf::new(rows, positions, centroids, CodesInRam::default(), 0.95).expect("an index")
 }
 
 /// The position of each row.
@@ -153,7 +156,11 @@ fn positions(ivf: &Ivf, storage: &dyn Storage) -> Vec<u32> {
 }
 
 fn report_sizes(ivf: &Ivf, query: &Query) {
-    let mut sizes: Vec<u32> = ivf.ranked(query).iter().map(|range| range.end - range.start).collect();
+    let mut sizes: Vec<u32> = ivf
+        .ranked(query)
+        .iter()
+        .map(|range| range.end - range.start)
+        .collect();
     sizes.sort_unstable();
     let mean = f64::from(ivf.rows()) / sizes.len() as f64;
     let at = |share: usize| f64::from(sizes[(sizes.len() - 1) * share / 100]) / mean;
@@ -189,9 +196,16 @@ fn report_coverage(ivf: &Ivf, storage: &dyn Storage, queries: &[Query], truth: &
         let ranks: Vec<usize> = near[..10].iter().map(|row| rank(*row)).collect();
         for (i, probes) in PROBES.iter().enumerate() {
             found[i] += ranks.iter().filter(|rank| **rank < *probes).count() as u64;
-            rows[i] += ranked.iter().take(*probes).map(|range| u64::from(range.end - range.start)).sum::<u64>();
+            rows[i] += ranked
+                .iter()
+                .take(*probes)
+                .map(|range| u64::from(range.end - range.start))
+                .sum::<u64>();
         }
-        let mut near: Vec<u32> = near[..NEAR].iter().map(|row| positions[*row as usize] / per_page).collect();
+        let mut near: Vec<u32> = near[..NEAR]
+            .iter()
+            .map(|row| positions[*row as usize] / per_page)
+            .collect();
         near.sort_unstable();
         near.dedup();
         pages += near.len();
@@ -214,11 +228,20 @@ fn report_coverage(ivf: &Ivf, storage: &dyn Storage, queries: &[Query], truth: &
 
 fn main() {
     // `cargo test --all-targets` runs this too: then small, to see that it works.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let number = |at: usize| arguments.get(at).map(|arg| arg.parse::<usize>().expect("a number"));
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with("--"))
+        .collect();
+    let number = |at: usize| {
+        arguments
+            .get(at)
+            .map(|arg| arg.parse::<usize>().expect("a number"))
+    };
     let dims = number(1).unwrap_or(16);
     let path = arguments.first().map(|prefix| format!("{prefix}.base.f32"));
-    let bytes = path.as_ref().map(|path| std::fs::metadata(path).expect("a file of vectors").len());
+    let bytes = path
+        .as_ref()
+        .map(|path| std::fs::metadata(path).expect("a file of vectors").len());
     let mut set = Vectors {
         rows: bytes.map_or(3000, |bytes| (bytes / (dims as u64 * 4)) as u32),
         path,
@@ -232,7 +255,11 @@ fn main() {
         if before != Some(phase) {
             let now = (Some(phase), Instant::now(), cpu_seconds());
             if let Some(before) = before {
-                println!("{before:?}: {:.1} s, {:.1} s of CPU", start.elapsed().as_secs_f64(), now.2 - cpu);
+                println!(
+                    "{before:?}: {:.1} s, {:.1} s of CPU",
+                    start.elapsed().as_secs_f64(),
+                    now.2 - cpu
+                );
             }
             last.set(now);
         }
@@ -245,7 +272,9 @@ fn main() {
         scratch_bytes: number(2).unwrap_or(2) << 20,
         threads: number(4).unwrap_or(2),
         seed: SEED,
-        clusters: number(3).filter(|clusters| *clusters > 0).map(|clusters| clusters as u32),
+        clusters: number(3)
+            .filter(|clusters| *clusters > 0)
+            .map(|clusters| clusters as u32),
         seed_centroids: None,
         progress: Progress(Some(&hear)),
     };
@@ -263,13 +292,28 @@ fn main() {
     let (queries, truth) = match arguments.first() {
         Some(prefix) => {
             let read = |name: &str| std::fs::read(format!("{prefix}.{name}")).expect("a file");
-            let truth: Vec<u32> = read("gt.i32").as_chunks().0.iter().map(|id| u32::from_le_bytes(*id)).collect();
+            let truth: Vec<u32> = read("gt.i32")
+                .as_chunks()
+                .0
+                .iter()
+                .map(|id| u32::from_le_bytes(*id))
+                .collect();
             let queries = floats(&read("query.f32"));
-            (queries.chunks_exact(dims).take(QUERIES).map(<[f32]>::to_vec).collect(), truth)
+            (
+                queries
+                    .chunks_exact(dims)
+                    .take(QUERIES)
+                    .map(<[f32]>::to_vec)
+                    .collect(),
+                truth,
+            )
         }
         None => (vec![set.made(0)], (0..TRUTH as u32).collect::<Vec<u32>>()),
     };
-    let queries: Vec<Query> = queries.iter().map(|vector| Query::new(METRIC, Element::F32, vector)).collect();
+    let queries: Vec<Query> = queries
+        .iter()
+        .map(|vector| Query::new(METRIC, Element::F32, vector))
+        .collect();
     report_sizes(&ivf, &queries[0]);
     report_coverage(&ivf, &*storage, &queries, &truth);
     let _ = std::fs::remove_dir_all(&directory);

@@ -6,6 +6,7 @@
 //! search reads whole clusters, with it single rows.
 
 mod build;
+mod candidates;
 mod codes;
 mod inspect;
 mod search;
@@ -21,6 +22,7 @@ mod order;
 mod points;
 mod progress;
 mod random;
+mod ranked;
 mod rebalance;
 mod sample;
 mod spill;
@@ -28,9 +30,10 @@ mod train;
 mod tree;
 
 pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf};
-pub use centroids::Centroids;
-pub use progress::{Phase, Progress};
 pub use calibrate::{Calibration, CalibrationPoint};
+pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;
+pub use codes::CodesInRam;
+pub use progress::{Phase, Progress};
 pub(crate) use random::Random;
-pub use search::Ivf;
+pub use search::{Effort, Ivf};

@@ -62,11 +62,7 @@ pub(super) fn sort_by_cluster(
     threads: usize,
 ) -> Vec<u32> {
     let cluster = |record: &[u8]| record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    let mut order: Vec<(u32, u32)> = records
-        .chunks_exact(record_bytes)
-        .map(cluster)
-        .zip(0..)
-        .collect();
+    let mut order: Vec<(u32, u32)> = records.chunks_exact(record_bytes).map(cluster).zip(0..).collect();
     order.sort_unstable();
     let mut sorted: Vec<u32> = order.iter().map(|(_, record)| *record).collect();
     let mut clusters = Vec::new();
@@ -81,7 +77,12 @@ pub(super) fn sort_by_cluster(
     std::thread::scope(|scope| {
         for clusters in clusters.chunks_mut(share) {
             scope.spawn(move || {
-                let mut near = Near { pointer, group, vector: Vec::new(), points: Vec::new() };
+                let mut near = Near {
+                    pointer,
+                    group,
+                    vector: Vec::new(),
+                    points: Vec::new(),
+                };
                 for cluster in clusters {
                     let row = |i: u32| &records[i as usize * record_bytes..][4..record_bytes - 4];
                     near.sort(cluster, row);
@@ -111,7 +112,10 @@ impl Near<'_> {
                 self.pointer.append(row(*i), &mut self.vector, &mut self.points);
             }
             let dims = self.pointer.origin.len();
-            let points = Points { bytes: &self.points, dims };
+            let points = Points {
+                bytes: &self.points,
+                dims,
+            };
             let scales: Vec<f32> = points.iter().map(|(_, scale)| scale).collect();
             let order = Order {
                 codes: &self.points,
@@ -119,7 +123,10 @@ impl Near<'_> {
                 dims,
                 scales: &scales,
             };
-            let sorted: Vec<u32> = bisect(&order, self.group).into_iter().map(|i| rows[i as usize]).collect();
+            let sorted: Vec<u32> = bisect(&order, self.group)
+                .into_iter()
+                .map(|i| rows[i as usize])
+                .collect();
             rows.copy_from_slice(&sorted);
         }
     }

@@ -15,15 +15,17 @@ use super::calibrate::{Calibration, HeldOut, measure};
 use super::centroids::Centroids;
 use super::encode::CodesWriter;
 use super::meta::{self, Shape};
-use super::random::Random;
 use super::points::{POINT_TAIL, Pointer};
 use super::progress::{Phase, Progress};
+use super::random::Random;
+use super::ranked::{Ranked, RankedBuf};
 use super::sample::Decoder;
 use super::spill::{BucketWriter, Buckets, List, ListWriter};
 use super::train::Training;
 use super::tree::Tree;
 use crate::error::{IndexError, Result};
-use crate::{CodeBits, Element, Metric, Query, RowSource, decode_row};
+use crate::quant::Rotation;
+use crate::{CodeKind, Element, Metric, Query, RowSource, decode_row};
 
 /// Position of a segment row that has no vector.
 pub const NO_POSITION: u32 = u32::MAX;
@@ -71,15 +73,15 @@ pub struct IvfFiles<'f> {
     pub positions_seed: u64,
     /// An envelope: centroids, clusters, calibration.
     pub centroids: &'f mut dyn WriteFile,
-    /// If given, rows are coded too.
-    pub codes: Option<IvfCodes<'f>>,
+    /// Rows are coded in each of these ways, at most four.
+    pub codes: Vec<IvfCodes<'f>>,
 }
 
-/// The file of codes: rows in the order of the rows' file, of [`CodeBits::row_bytes`] bytes each.
+/// A file of codes: in the order of the rows' file, [`CodeKind::file_rows`] rows of [`CodeKind::row_bytes`] bytes each.
 pub struct IvfCodes<'f> {
+    pub kind: CodeKind,
     pub file: &'f mut dyn WriteFile,
     pub seed: u64,
-    pub bits: CodeBits,
 }
 
 /// What was built.
@@ -103,9 +105,11 @@ pub fn build_ivf(
     spill: &dyn Storage,
     files: &mut IvfFiles<'_>,
 ) -> Result<IvfBuilt> {
-    if files.codes.is_some() && !params.metric.has_codes() {
+    let kinds: Vec<CodeKind> = files.codes.iter().map(|codes| codes.kind).collect();
+    let possible = kinds.is_empty() || params.metric.has_codes();
+    if !possible || kinds.len() > meta::CODES_MAX || !kinds.iter().all(|kind| kind.is_valid()) {
         return Err(IndexError::Mismatch(format!(
-            "no codes under {:?}",
+            "no codes {kinds:?} under {:?}",
             params.metric
         )));
     }
@@ -167,27 +171,36 @@ impl<'p> Build<'p> {
             return self.write_empty(files);
         }
         let training = self.training(&sample, &pointer, spill);
-        let seeds = self.params.seed_centroids.filter(|seeds| seeds.dims() == self.decoder.dims);
+        let seeds = self
+            .params
+            .seed_centroids
+            .filter(|seeds| seeds.dims() == self.decoder.dims);
         let reused = seeds.map_or(Ok(None), |seeds| training.reuse(seeds))?;
         let is_reused = reused.is_some();
         let mut tree = reused.map_or_else(|| training.run(), Ok)?;
         drop(sample);
         let (assigned, mut counts) = self.assign(source, &tree, &pointer, spill)?;
         let numbers = tree.drop_empty(&mut counts);
-        let (buckets, plan) = self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
+        let (buckets, plan) =
+            self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
         drop((assigned, numbers));
         let calibration = measure(&mut held_out, tree.centroids());
         drop(held_out);
-        let order = self.write_rows(&buckets, &plan, (tree.centroids(), &pointer), spill, files)?;
+        let rotation = self.rotation();
+        let centroids = RankedBuf::new(tree.centroids(), self.decoder.dims, rotation.as_ref());
+        drop(tree);
+        let (order, unit) = self.write_rows(
+            &buckets,
+            &plan,
+            (&centroids.view(), &pointer),
+            rotation.as_ref(),
+            spill,
+            files,
+        )?;
         drop(buckets);
         self.write_positions(&order, files)?;
-        let starts = starts(&counts);
-        let body = meta::encode(
-            self.shape(counts.len(), files),
-            &calibration,
-            &starts,
-            tree.centroids(),
-        );
+        let shape = self.shape(centroids.view().count(), unit, files);
+        let body = meta::encode(shape, &calibration, &starts(&counts), &centroids.view());
         files
             .centroids
             .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
@@ -333,23 +346,27 @@ impl<'p> Build<'p> {
         Ok((writer.finish()?, plan))
     }
 
-    /// The file of rows, and that of codes; returns the rows' numbers in their order.
+    /// The rotation of codes and centroids, where there is one.
+    fn rotation(&self) -> Option<Rotation> {
+        let metric = self.decoder.metric;
+        metric.has_codes().then(|| Rotation::new(self.decoder.dims))
+    }
+
+    /// The file of rows, and those of codes; returns the rows' numbers in their order, and the unit of the codes.
     fn write_rows<'s>(
         &self,
         buckets: &Buckets<'_>,
         plan: &Plan,
-        (centroids, pointer): (&Centroids, &Pointer),
+        (centroids, pointer): (&Ranked<'_>, &Pointer),
+        rotation: Option<&Rotation>,
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
-    ) -> Result<List<'s>> {
+    ) -> Result<(List<'s>, f32)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
         let per_block = RowsLayout::for_row(record_bytes as u32 - 4).rows_per_block() as usize;
-        let mut codes = files
-            .codes
-            .as_mut()
-            .map(|codes| self.codes_writer(codes, centroids));
+        let mut codes = rotation.map(|rotation| self.codes_writer(&mut files.codes, *centroids, rotation));
         let mut write = |record: &[u8]| {
             order.push(crate::scan::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
@@ -377,20 +394,31 @@ impl<'p> Build<'p> {
             }
         }
         rows.finish()?;
-        if let Some(codes) = codes {
-            codes.finish()?;
-        }
-        order.finish()
+        let unit = codes.map_or(Ok(1.0), CodesWriter::finish)?;
+        Ok((order.finish()?, unit))
     }
 
-    fn codes_writer<'w>(&self, codes: &'w mut IvfCodes<'_>, centroids: &'w Centroids) -> CodesWriter<'w> {
-        let row_bytes = codes.bits.row_bytes(self.decoder.dims);
-        let rows = Rows::new(codes.file, codes.seed, row_bytes, self.buffer_bytes());
+    fn codes_writer<'w>(
+        &self,
+        codes: &'w mut [IvfCodes<'_>],
+        centroids: Ranked<'w>,
+        rotation: &'w Rotation,
+    ) -> CodesWriter<'w> {
+        let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
+        let buffer_bytes = self.buffer_bytes() / codes.len().max(1);
+        let file = |codes: &'w mut IvfCodes<'_>| {
+            let row_bytes = codes.kind.row_bytes(dims, segment_rows);
+            (
+                codes.kind,
+                Rows::new(codes.file, codes.seed, row_bytes, buffer_bytes),
+            )
+        };
         let batch_bytes = self.params.scratch_bytes / 32;
         CodesWriter::new(
-            rows,
+            codes.iter_mut().map(file).collect(),
             self.decoder,
-            codes.bits,
+            segment_rows,
+            rotation,
             centroids,
             batch_bytes,
             self.params.threads,
@@ -430,14 +458,21 @@ impl<'p> Build<'p> {
             positions.push(&NO_POSITION.to_le_bytes())?;
         }
         positions.finish()?;
-        if let Some(codes) = &mut files.codes {
-            Rows::new(codes.file, codes.seed, codes.bits.row_bytes(self.decoder.dims), 0).finish()?;
+        for codes in &mut files.codes {
+            let row_bytes = codes.kind.row_bytes(self.decoder.dims, self.params.segment_rows);
+            Rows::new(codes.file, codes.seed, row_bytes, 0).finish()?;
         }
         let zero = vec![0.0; self.decoder.dims];
         let mut centroids = Centroids::new(&zero);
         centroids.push(&zero);
+        let centroids = RankedBuf::new(&centroids, self.decoder.dims, None);
         let calibration = Calibration::default();
-        let body = meta::encode(self.shape(1, files), &calibration, &[0, 0], &centroids);
+        let body = meta::encode(
+            self.shape(1, 1.0, files),
+            &calibration,
+            &[0, 0],
+            &centroids.view(),
+        );
         files
             .centroids
             .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
@@ -451,7 +486,7 @@ impl<'p> Build<'p> {
         })
     }
 
-    fn shape(&self, clusters: usize, files: &IvfFiles<'_>) -> Shape {
+    fn shape(&self, clusters: usize, unit: f32, files: &IvfFiles<'_>) -> Shape {
         let &IvfParams {
             metric,
             element,
@@ -466,7 +501,8 @@ impl<'p> Build<'p> {
             clusters,
             rows: self.rows as u32,
             segment_rows,
-            codes: files.codes.as_ref().map(|codes| codes.bits),
+            codes: std::array::from_fn(|i| files.codes.get(i).map(|codes| codes.kind)),
+            unit,
         }
     }
 

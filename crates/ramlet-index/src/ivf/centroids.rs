@@ -216,6 +216,8 @@ fn offset(dim: usize) -> usize {
 
 /// The squared length of a code.
 pub(super) fn square(codes: &[u8], scale: f32) -> f32 {
-    let squares = codes.iter().map(|code| i64::from((i32::from(*code) - 128).pow(2)));
+    let squares = codes
+        .iter()
+        .map(|code| i64::from((i32::from(*code) - 128).pow(2)));
     squares.sum::<i64>() as f32 * scale * scale
 }

@@ -54,14 +54,16 @@ impl Level {
     pub(super) fn push_relative(&mut self, vector: &[f32], price: f32) {
         self.centroids.push_relative(vector);
         self.prices.push(price);
-        self.base.push(self.centroids.square(self.prices.len() - 1) + price);
+        self.base
+            .push(self.centroids.square(self.prices.len() - 1) + price);
     }
 
     /// After centroids or prices have changed.
     pub(super) fn rebase(&mut self) {
         self.base.clear();
         let squares = (0..self.prices.len()).map(|i| self.centroids.square(i));
-        self.base.extend(squares.zip(&self.prices).map(|(square, price)| square + price));
+        self.base
+            .extend(squares.zip(&self.prices).map(|(square, price)| square + price));
     }
 
     pub(super) fn nearest(&self, point: &PointQuery, range: std::ops::Range<usize>) -> (usize, f32) {
@@ -134,14 +136,23 @@ impl Round {
     /// how many threads there are.
     pub(super) fn add(&mut self, points: Points<'_>, clusters: &[u32], threads: usize) {
         let dims = self.dims;
-        let before = if self.crossing > 0 { self.counts.clone() } else { Vec::new() };
+        let before = if self.crossing > 0 {
+            self.counts.clone()
+        } else {
+            Vec::new()
+        };
         let share = self.counts.len().div_ceil(threads.max(1)).max(1);
         std::thread::scope(|scope| {
-            let shares = self.sums.chunks_mut(share * dims).zip(self.counts.chunks_mut(share));
+            let shares = self
+                .sums
+                .chunks_mut(share * dims)
+                .zip(self.counts.chunks_mut(share));
             for (first, (sums, counts)) in (0..).step_by(share).zip(shares) {
                 let mut work = move || {
                     for ((codes, scale), cluster) in points.iter().zip(clusters) {
-                        let Some(at) = (*cluster as usize).checked_sub(first) else { continue };
+                        let Some(at) = (*cluster as usize).checked_sub(first) else {
+                            continue;
+                        };
                         let Some(count) = counts.get_mut(at) else { continue };
                         *count += 1;
                         for (sum, code) in sums[at * dims..][..dims].iter_mut().zip(codes) {
@@ -179,10 +190,14 @@ impl Round {
 
     /// Mean squared distance of the points to the means of their clusters.
     pub(super) fn distance(&self) -> f32 {
-        let explained = self.sums.chunks_exact(self.dims).zip(&self.counts).map(|(sum, count)| {
-            let square: f32 = sum.iter().map(|value| value * value).sum();
-            f64::from(square) / f64::from((*count).max(1))
-        });
+        let explained = self
+            .sums
+            .chunks_exact(self.dims)
+            .zip(&self.counts)
+            .map(|(sum, count)| {
+                let square: f32 = sum.iter().map(|value| value * value).sum();
+                f64::from(square) / f64::from((*count).max(1))
+            });
         ((self.squares - explained.sum::<f64>()).max(0.0) / self.points.max(1) as f64) as f32
     }
 
@@ -193,7 +208,10 @@ impl Round {
         for (i, (sum, count)) in self.sums.chunks_exact(self.dims).zip(&self.counts).enumerate() {
             level.centroids.decode_relative(i, &mut centre);
             let count = *count as f32;
-            let steps = sum.iter().zip(&centre).map(|(sum, centre)| (sum - centre * count).powi(2));
+            let steps = sum
+                .iter()
+                .zip(&centre)
+                .map(|(sum, centre)| (sum - centre * count).powi(2));
             way += f64::from(steps.sum::<f32>() / count.max(1.0));
         }
         (way / self.points.max(1) as f64) as f32 / self.distance().max(f32::MIN_POSITIVE)
@@ -236,12 +254,16 @@ pub(super) fn kmeans(
     let mut round = Round::new(k, points.dims, 0);
     let mut clusters = vec![0; points.count()];
     // A thread costs more to start than a few points to compare.
-    let threads = if points.count() * k * points.dims < 1 << 21 { 1 } else { threads };
+    let threads = if points.count() * k * points.dims < 1 << 21 {
+        1
+    } else {
+        threads
+    };
     for _ in 0..rounds {
         level.assign(points, &mut clusters, threads);
         round.clear();
         round.add(points, &clusters, threads);
-round.finish(&mut level);
+        round.finish(&mut level);
     }
     level
 }

@@ -64,7 +64,9 @@ fn point_across(points: &Order<'_>, order: &[(f32, u32)], half: usize, memory: &
     }
     encode_point(&memory.direction, &mut memory.codes);
     memory.signed.clear();
-    memory.signed.extend(memory.codes.iter().map(|code| (code ^ 0x80) as i8));
+    memory
+        .signed
+        .extend(memory.codes.iter().map(|code| (code ^ 0x80) as i8));
 }
 
 /// Each point's place along the direction.

@@ -99,5 +99,8 @@ impl<'a> Points<'a> {
 /// A stored point's codes plus 128, and its scale.
 pub(super) fn split(point: &[u8]) -> (&[u8], f32) {
     let (codes, scale) = point.split_at(point.len() - POINT_TAIL);
-    (codes, f32::from_le_bytes([scale[0], scale[1], scale[2], scale[3]]))
+    (
+        codes,
+        f32::from_le_bytes([scale[0], scale[1], scale[2], scale[3]]),
+    )
 }

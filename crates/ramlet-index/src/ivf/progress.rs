@@ -40,6 +40,10 @@ impl Progress<'_> {
 
 impl fmt::Debug for Progress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Progress({})", if self.0.is_some() { "heard" } else { "unheard" })
+        write!(
+            f,
+            "Progress({})",
+            if self.0.is_some() { "heard" } else { "unheard" }
+        )
     }
 }

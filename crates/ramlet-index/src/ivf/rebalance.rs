@@ -8,6 +8,9 @@ use super::tree::Tree;
 /// because clusters of all rows scatter around those of the sample.
 const LARGE: f32 = 1.8;
 
+/// While there are fewer clusters than wanted, smaller ones are split too.
+const LARGE_OF_FEW: f32 = 1.5;
+
 /// A cluster below this share of the mean may give up its centroid.
 const SMALL: f32 = 0.4;
 
@@ -17,12 +20,13 @@ pub(super) fn rebalance(tree: &Tree, round: &Round, wanted: usize) -> Tree {
     let counts = &round.counts;
     let points: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     let mean = points as f32 / wanted as f32;
-    let mut splits = splits(round, mean);
     let mut small: Vec<u32> = (0..counts.len() as u32)
         .filter(|i| (counts[*i as usize] as f32) < mean * SMALL)
         .collect();
     small.sort_unstable_by_key(|i| (counts[*i as usize], *i));
     let missing = wanted.saturating_sub(counts.len());
+    let large = if missing > 0 { LARGE_OF_FEW } else { LARGE };
+    let mut splits = splits(round, mean * large);
     let spare = counts.len().saturating_sub(wanted);
     splits.truncate(missing + small.len());
     // One goes for each that comes, beyond what was missing; and those that are too many.
@@ -33,12 +37,12 @@ pub(super) fn rebalance(tree: &Tree, round: &Round, wanted: usize) -> Tree {
 }
 
 /// Clusters to split with the point that becomes the new centroid, the largest first.
-fn splits(round: &Round, mean: f32) -> Vec<(u32, &[u8])> {
+fn splits(round: &Round, large: f32) -> Vec<(u32, &[u8])> {
     let mut taken = vec![0u32; round.counts.len()];
     let mut splits: Vec<(u32, &[u8])> = Vec::new();
     for (cluster, point) in &round.crossings {
         let i = *cluster as usize;
-        if round.counts[i] as f32 >= mean * LARGE * (taken[i] + 1) as f32 {
+        if round.counts[i] as f32 >= large * (taken[i] + 1) as f32 {
             taken[i] += 1;
             splits.push((*cluster, point));
         }
@@ -62,7 +66,10 @@ fn build(tree: &Tree, mut splits: &[(u32, &[u8])], mut small: &[u32]) -> Tree {
                 small = &small[1..];
                 continue;
             }
-            let own = splits.iter().take_while(|(cluster, _)| *cluster == leaf as u32).count();
+            let own = splits
+                .iter()
+                .take_while(|(cluster, _)| *cluster == leaf as u32)
+                .count();
             let (points, rest) = splits.split_at(own);
             splits = rest;
             if own != 1 {

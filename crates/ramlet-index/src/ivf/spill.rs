@@ -237,9 +237,14 @@ impl Buckets<'_> {
         let Pieces { places, last_bytes } = &self.buckets[bucket];
         let mut buffer = vec![0; if places.is_empty() { 0 } else { self.piece_bytes }];
         for (i, place) in places.iter().enumerate() {
-            let bytes = if i + 1 == places.len() { *last_bytes } else { self.piece_bytes };
+            let bytes = if i + 1 == places.len() {
+                *last_bytes
+            } else {
+                self.piece_bytes
+            };
             let buffer = &mut buffer[..bytes];
-            self.file.read_at(buffer, u64::from(*place) * self.piece_bytes as u64)?;
+            self.file
+                .read_at(buffer, u64::from(*place) * self.piece_bytes as u64)?;
             each(buffer)?;
         }
         Ok(())

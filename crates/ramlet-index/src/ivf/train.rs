@@ -6,8 +6,8 @@
 
 use ramlet_io::Storage;
 
-use super::kmeans::{Level, Round, kmeans};
 use super::centroids::Centroids;
+use super::kmeans::{Level, Round, kmeans};
 use super::order::{Order, bisect};
 use super::points::{POINT_TAIL, Points, append_point};
 use super::progress::{Phase, Progress};
@@ -56,7 +56,14 @@ impl Training<'_> {
         if self.clusters <= ONE_LEVEL_MAX {
             let wanted = self.clusters * POINTS_PER_CELL;
             let part = self.part(self.sample, 0, self.points, self.room_points().min(wanted))?;
-            let leaves = kmeans(self.points(&part), self.origin, self.clusters, CELL_ROUNDS, self.threads, self.seed);
+            let leaves = kmeans(
+                self.points(&part),
+                self.origin,
+                self.clusters,
+                CELL_ROUNDS,
+                self.threads,
+                self.seed,
+            );
             return self.refine(Tree::flat(ordered(&leaves)), GLOBAL_ROUNDS);
         }
         let cells = self.cells()?;
@@ -86,7 +93,11 @@ impl Training<'_> {
         let mut leaves = Level::with_capacity(self.origin, seeds.count());
         let mut stored = Vec::with_capacity(seeds.count() * self.stride());
         for i in 0..seeds.count() {
-            let vector: Vec<f32> = seeds.row(i).zip(self.origin).map(|(value, origin)| value - origin).collect();
+            let vector: Vec<f32> = seeds
+                .row(i)
+                .zip(self.origin)
+                .map(|(value, origin)| value - origin)
+                .collect();
             leaves.push_relative(&vector, 0.0);
             append_point(&vector, &mut stored);
         }
@@ -95,13 +106,22 @@ impl Training<'_> {
         }
         let points = self.points(&stored);
         let count = seeds.count().isqrt();
-        let cells = ordered(&kmeans(points, self.origin, count, CELL_ROUNDS, self.threads, self.seed));
+        let cells = ordered(&kmeans(
+            points,
+            self.origin,
+            count,
+            CELL_ROUNDS,
+            self.threads,
+            self.seed,
+        ));
         let mut cell_of = vec![0; seeds.count()];
         Tree::flat(cells.clone()).assign_all(points, &mut cell_of, self.threads);
         let mut order: Vec<(u32, u32)> = cell_of.into_iter().zip(0..).collect();
         order.sort_unstable();
         let mut grouped = Level::with_capacity(self.origin, seeds.count());
-        order.iter().for_each(|(_, leaf)| grouped.push_of(&leaves, *leaf as usize));
+        order
+            .iter()
+            .for_each(|(_, leaf)| grouped.push_of(&leaves, *leaf as usize));
         let start = |cell| order.partition_point(|(own, _)| *own < cell) as u32;
         Tree {
             starts: (0..=cells.count() as u32).map(start).collect(),
@@ -144,8 +164,20 @@ impl Training<'_> {
 
     fn cells(&self) -> Result<Level> {
         let count = self.clusters.isqrt();
-        let part = self.part(self.sample, 0, self.points, self.room_points().min(count * POINTS_PER_CELL))?;
-        let cells = kmeans(self.points(&part), self.origin, count, CELL_ROUNDS, self.threads, self.seed);
+        let part = self.part(
+            self.sample,
+            0,
+            self.points,
+            self.room_points().min(count * POINTS_PER_CELL),
+        )?;
+        let cells = kmeans(
+            self.points(&part),
+            self.origin,
+            count,
+            CELL_ROUNDS,
+            self.threads,
+            self.seed,
+        );
         self.progress.report(Phase::Train, 1, TRAIN_STEPS);
         Ok(ordered(&cells))
     }
@@ -153,7 +185,13 @@ impl Training<'_> {
     /// The sample's points by cell, and how many each has.
     fn distribute(&self, cells: &Level) -> Result<(Buckets<'_>, Vec<usize>)> {
         let buffer_bytes = self.scratch_bytes / 3 / cells.count();
-        let mut writer = BucketWriter::create(self.spill, "tmp-ivf-cells", cells.count(), buffer_bytes, self.stride())?;
+        let mut writer = BucketWriter::create(
+            self.spill,
+            "tmp-ivf-cells",
+            cells.count(),
+            buffer_bytes,
+            self.stride(),
+        )?;
         let mut counts = vec![0; cells.count()];
         let mut clusters = Vec::new();
         let tree = Tree::flat(cells.clone());
@@ -183,14 +221,25 @@ impl Training<'_> {
             if wanted > 0 {
                 let part = self.part(buckets, cell, *count, self.room_points())?;
                 let seed = self.seed ^ (cell as u64 + 1) << 20;
-                let own = kmeans(self.points(&part), self.origin, wanted, LEAF_ROUNDS, self.threads, seed);
+                let own = kmeans(
+                    self.points(&part),
+                    self.origin,
+                    wanted,
+                    LEAF_ROUNDS,
+                    self.threads,
+                    seed,
+                );
                 let own = ordered(&own);
                 (0..own.count()).for_each(|i| leaves.push_of(&own, i));
             }
             starts.push(leaves.count() as u32);
         }
         self.progress.report(Phase::Train, 3, TRAIN_STEPS);
-        Ok(Tree { cells, starts, leaves })
+        Ok(Tree {
+            cells,
+            starts,
+            leaves,
+        })
     }
 
     /// Rounds over the whole sample, if their sums fit the scratch.
@@ -213,7 +262,11 @@ impl Training<'_> {
     /// The sample by the tree's leaves.
     fn round(&self, tree: &Tree) -> Result<Round> {
         let mean = self.points / self.clusters;
-        let mut round = Round::new(tree.leaves.count(), self.origin.len(), (mean as u32).saturating_mul(3) / 2);
+        let mut round = Round::new(
+            tree.leaves.count(),
+            self.origin.len(),
+            (mean as u32).saturating_mul(3) / 2,
+        );
         let mut clusters = Vec::new();
         self.sample.for_each_piece(0, |piece| {
             let points = self.points(piece);
@@ -227,13 +280,12 @@ impl Training<'_> {
 
     /// What follows from a round; a balanced tree may have other leaves.
     fn next(&self, mut tree: Tree, mut round: Round, balance: bool) -> Tree {
-        if std::env::var("DBG").is_ok() {
-            let mut c = round.counts.clone();
-            c.sort();
-            eprintln!("distance {} max {} min {}", round.distance(), c[c.len() - 1], c[0]);
-        }
         round.finish(&mut tree.leaves);
-        if balance { rebalance(&tree, &round, self.clusters) } else { tree }
+        if balance {
+            rebalance(&tree, &round, self.clusters)
+        } else {
+            tree
+        }
     }
 }
 
@@ -241,7 +293,9 @@ impl Training<'_> {
 fn ordered(level: &Level) -> Level {
     let origin = level.centroids.origin();
     let scales: Vec<f32> = (0..level.count()).map(|i| level.centroids.scale(i)).collect();
-    let codes: Vec<u8> = (0..level.count()).flat_map(|i| level.centroids.row_i8(i)).collect();
+    let codes: Vec<u8> = (0..level.count())
+        .flat_map(|i| level.centroids.row_i8(i))
+        .collect();
     let order = bisect(
         &Order {
             codes: &codes,

@@ -1,5 +1,6 @@
 //! Indexes against brute force, on several backends.
 
+mod build;
 mod codes;
 mod counting;
 mod disk;
@@ -7,6 +8,7 @@ mod random;
 
 mod flat;
 mod ivf;
+mod pinned;
 mod query;
 mod topk;
 mod warm;

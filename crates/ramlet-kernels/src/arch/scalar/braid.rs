@@ -10,7 +10,9 @@ pub(crate) fn dot_braided(query: &[i8], braids: &[u8], out: &mut [i32]) {
         for (column, query) in columns.zip(query.chunks_exact(BRAID_QUAD)) {
             for (code, out) in column.chunks_exact(BRAID_QUAD).zip(&mut *out) {
                 let products = code.iter().zip(query);
-                *out += products.map(|(code, q)| i32::from(*code) * i32::from(*q)).sum::<i32>();
+                *out += products
+                    .map(|(code, q)| i32::from(*code) * i32::from(*q))
+                    .sum::<i32>();
             }
         }
     }
