@@ -162,6 +162,7 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         threads: 2,
         seed: 1,
         clusters,
+        seed_centroids: None,
         progress: Progress::default(),
     };
     let mut out = IvfFiles {

@@ -57,6 +57,9 @@ pub struct IvfParams<'p> {
     pub seed: u64,
     /// Number of clusters; `None` chooses about `8 sqrt(rows)`, at least 128 rows each.
     pub clusters: Option<u32>,
+    /// Centroids of other rows, as those of the largest of the segments being merged: they spare the training where
+    /// they suit these rows, which is found out. See [`crate::Ivf::centroids`].
+    pub seed_centroids: Option<&'p Centroids>,
     pub progress: Progress<'p>,
 }
 
@@ -89,6 +92,8 @@ pub struct IvfBuilt {
     pub largest_cluster: u32,
     /// Rows the centroids were computed from.
     pub sampled: u32,
+    /// Whether the centroids that were given suited the rows.
+    pub is_reused: bool,
     pub calibration: Calibration,
 }
 
@@ -165,7 +170,14 @@ impl<'p> Build<'p> {
         if self.rows == 0 {
             return self.write_empty(files);
         }
-        let mut tree = self.training(&sample, &pointer, spill).run()?;
+        let training = self.training(&sample, &pointer, spill);
+        let seeds = self
+            .params
+            .seed_centroids
+            .filter(|seeds| seeds.dims() == self.decoder.dims);
+        let reused = seeds.map_or(Ok(None), |seeds| training.reuse(seeds))?;
+        let is_reused = reused.is_some();
+        let mut tree = reused.map_or_else(|| training.run(), Ok)?;
         drop(sample);
         let (assigned, mut counts) = self.assign(source, &tree, &pointer, spill)?;
         let numbers = tree.drop_empty(&mut counts);
@@ -197,6 +209,7 @@ impl<'p> Build<'p> {
             clusters: counts.len() as u32,
             largest_cluster: counts.iter().copied().max().unwrap_or(0),
             sampled: self.sampled as u32,
+            is_reused,
             calibration,
         })
     }
@@ -468,6 +481,7 @@ impl<'p> Build<'p> {
             clusters: 1,
             largest_cluster: 0,
             sampled: 0,
+            is_reused: false,
             calibration,
         })
     }

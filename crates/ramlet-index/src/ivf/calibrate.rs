@@ -123,10 +123,16 @@ pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibr
 /// `ranks[cluster]`: how many clusters are visited before it.
 fn rank(query: &Query, centroids: &Centroids, keys: &mut [f32], ranks: &mut [u32]) {
     let mut floats = Vec::new();
+    let vector = &mut vec![0.0; centroids.dims()];
     for (first, keys) in (0..).step_by(AT_ONCE).zip(keys.chunks_mut(AT_ONCE)) {
         floats.clear();
         let rows = first..first + keys.len();
-        floats.extend(rows.flat_map(|i| centroids.row(i)).flat_map(f32::to_le_bytes));
+        for i in rows {
+            centroids.decode(i, vector);
+            vector
+                .iter()
+                .for_each(|value| floats.extend_from_slice(&value.to_le_bytes()));
+        }
         query.key_centroids(&floats, keys);
     }
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();

@@ -36,7 +36,7 @@ pub struct Ivf {
     positions: RowsFile,
     pub(super) meta: Meta,
     /// Of centroids and codes; none under Manhattan.
-    rotation: Option<Rotation>,
+    pub(super) rotation: Option<Rotation>,
     pub(super) codes: Option<Codes>,
     recall: f32,
 }

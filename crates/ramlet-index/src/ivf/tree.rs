@@ -37,6 +37,15 @@ impl AssignScratch {
 }
 
 impl Tree {
+    /// One level.
+    pub(super) fn flat(leaves: Level) -> Tree {
+        Tree {
+            cells: Level::default(),
+            starts: vec![0, leaves.count() as u32],
+            leaves,
+        }
+    }
+
     pub(super) fn centroids(&self) -> &Centroids {
         &self.leaves.centroids
     }
@@ -52,16 +61,8 @@ impl Tree {
         }
         let AssignScratch { query, cells } = scratch;
         cells.clear();
-        let all = 0..self.cells.count();
-        let (base, centroids) = (&self.cells.base, &self.cells.centroids);
-        centroids.scores(query, base, all, |i, score| cells.push((score, i as u32)));
-        let visited = (cells.len()
-            / std::env::var("SHARE")
-                .ok()
-                .and_then(|v| v.parse().ok())
-                .unwrap_or(CELLS_SHARE))
-        .max(CELLS_MIN)
-        .min(cells.len());
+        self.cells.centroids.score_all(query, &self.cells.base, cells);
+        let visited = (cells.len() / CELLS_SHARE).max(CELLS_MIN).min(cells.len());
         if visited < cells.len() {
             let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
             cells.select_nth_unstable_by(visited, order);

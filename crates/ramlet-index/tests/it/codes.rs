@@ -179,6 +179,7 @@ fn files_repeat_and_fit_the_scratch() {
         threads: 1,
         seed: 42,
         clusters: None,
+        seed_centroids: None,
         progress: Progress::default(),
     };
     let build = |name: &str, kinds: &[CodeKind], rows: &mut Rows| {
@@ -276,6 +277,7 @@ fn codes_that_do_not_fit_are_refused() {
             threads: 1,
             seed: 1,
             clusters: None,
+            seed_centroids: None,
             progress: Progress::default(),
         };
         let result = rows.try_build(&disk, &format!("impossible-{metric:?}"), &params, &[kind]);

@@ -305,6 +305,7 @@ fn build_ivf(
         threads: job.threads,
         seed: id,
         clusters: None,
+        seed_centroids: None,
         progress: Progress::default(),
     };
     let reads = Reads {
