@@ -17,6 +17,16 @@
 //! A value is off by `e`, mean square `v` (`step^2 / 12` where nothing is clipped), and `z` by `unit^2 / 12`. Then
 //! distances miss by about `2 sqrt(v |q - x|^2 + unit^2 |x' - mid|^2 / 12)`, products by half of that with `|q|` for
 //! `|q - x|`. Cosine is the product of unit vectors.
+//!
+//! Measured on 20,000 vectors of 100 dimensions, glove-like, of unit length (200 queries): recall@10 of ranking all by the
+//! code alone. Clipping costs more than it brings there; what is clipped matters most.
+//!
+//! | quantile | product, 100 bytes | distance, 104 bytes |
+//! |---|---|---|
+//! | 1 | .981 | .985 |
+//! | .999 | .981 | .977 |
+//! | .99 | .927 | .917 |
+//! | .95 | .841 | .825 |
 
 mod query;
 #[cfg(test)]

@@ -22,14 +22,16 @@ impl ProductKey {
     }
 }
 
-/// Tables of one query, or of one query in one cluster; its memory is used again: `5 * words * parts` bytes.
+/// Tables of one query, or of one query in one cluster; its memory is used again: about `5 * words * parts` bytes.
 ///
 /// Entering costs `words * dims` multiplications, and about as much again to round the tables of 4-bit codes.
 #[derive(Debug, Default)]
 pub(crate) struct ProductTables {
     /// For each part, what each word adds to the key.
     entries: Vec<f32>,
-    /// The same less the part's least, in steps, of 4-bit codes only.
+    /// For each part, its least entry; of 4-bit codes only, as what follows.
+    leasts: Vec<f32>,
+    /// The entries less their part's least, in steps.
     rounded: Vec<u8>,
     /// What all keys have in common.
     base: f32,
@@ -68,15 +70,21 @@ impl ProductTables {
         self.entries.resize(model.shape.parts * K, 0.0);
         let parts = self.entries.as_chunks_mut::<K>().0.iter_mut();
         for (part, (entries, lengths)) in parts.zip(model.squares.as_chunks::<K>().0).enumerate() {
-            for (entry, length) in entries.iter_mut().zip(lengths) {
-                *entry = squares * length;
-            }
+            // By value, sixteen at a time: the compiler keeps them in registers.
             let columns = model.book(part).as_chunks::<K>().0;
-            for (value, column) in y[model.shape.part(part)].iter().zip(columns) {
-                let value = scale * value;
-                for (entry, word) in entries.iter_mut().zip(column) {
-                    *entry += value * word;
+            let y = &y[model.part(part)];
+            for (block, entries) in entries.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+                let (mut sums, lengths) = ([0.0; 16], &lengths.as_chunks::<16>().0[block]);
+                for i in 0..16 {
+                    sums[i] = squares * lengths[i];
                 }
+                for (value, column) in y.iter().zip(columns) {
+                    let words = &column.as_chunks::<16>().0[block];
+                    for i in 0..16 {
+                        sums[i] += scale * value * words[i];
+                    }
+                }
+                *entries = sums;
             }
         }
     }
@@ -98,7 +106,7 @@ impl ProductTables {
                 let parts = model.errors.iter().enumerate();
                 let variance: f32 = parts
                     .map(|(part, error)| {
-                        let y = &y[model.shape.part(part)];
+                        let y = &y[model.part(part)];
                         error * y.iter().map(|value| value * value).sum::<f32>()
                     })
                     .sum();
@@ -112,18 +120,20 @@ impl ProductTables {
     /// Rounds the tables of 16 entries to bytes, all with the same step.
     fn round(&mut self) {
         let (parts, _) = self.entries.as_chunks::<16>();
+        self.leasts.clear();
         self.low = self.base;
         let mut range = 0.0f32;
         for part in parts {
             let (least, most) = extremes(part);
+            self.leasts.push(least);
             self.low += least;
             range = range.max(most - least);
         }
         self.step = range / 255.0;
         let per_unit = if range > 0.0 { 255.0 / range } else { 0.0 };
         self.rounded.resize(self.entries.len(), 0);
-        for (part, rounded) in parts.iter().zip(self.rounded.as_chunks_mut::<16>().0) {
-            let (least, _) = extremes(part);
+        let rounded = self.rounded.as_chunks_mut::<16>().0.iter_mut();
+        for ((part, least), rounded) in parts.iter().zip(&self.leasts).zip(rounded) {
             for (entry, rounded) in part.iter().zip(rounded) {
                 // Added to 2^23, a float's lowest bits are the nearest whole number.
                 *rounded = ((entry - least) * per_unit + 8_388_608.0).to_bits() as u8;
@@ -180,16 +190,17 @@ impl ProductTables {
 /// Least and most of a part's entries.
 #[inline]
 fn extremes(entries: &[f32; 16]) -> (f32, f32) {
-    let (lanes, _) = entries.as_chunks::<4>();
-    let (mut least, mut most) = (lanes[0], lanes[0]);
-    for lane in lanes {
-        for (i, value) in lane.iter().enumerate() {
-            least[i] = if *value < least[i] { *value } else { least[i] };
-            most[i] = if *value > most[i] { *value } else { most[i] };
+    let (mut least, mut most) = ([f32::INFINITY; 4], [f32::NEG_INFINITY; 4]);
+    for lanes in entries.as_chunks::<4>().0 {
+        for i in 0..4 {
+            // Comparisons as the processor has them; `f32::min` also minds what isn't a number.
+            least[i] = if lanes[i] < least[i] { lanes[i] } else { least[i] };
+            most[i] = if lanes[i] > most[i] { lanes[i] } else { most[i] };
         }
     }
+    let (least, most) = (least.into_iter(), most.into_iter());
     (
-        least.into_iter().fold(f32::INFINITY, f32::min),
-        most.into_iter().fold(f32::NEG_INFINITY, f32::max),
+        least.fold(f32::INFINITY, |a, b| if b < a { b } else { a }),
+        most.fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a }),
     )
 }

@@ -1,3 +1,5 @@
+//! What is promised of keys, words and bytes, on generated vectors.
+
 use ramlet_kernels::{GROUP, Kernels};
 
 use super::*;

@@ -23,6 +23,7 @@ pub(super) fn train(shape: ProductShape, sample: &[f32], seed: u64, threads: usi
     };
     let mut model = ProductModel {
         shape,
+        edges: shape.edges(),
         books: Vec::with_capacity(shape.dims * shape.bits.words()),
         squares: Vec::with_capacity(shape.parts * shape.bits.words()),
         errors: vec![0.0; shape.parts],
@@ -146,6 +147,8 @@ fn set(book: &mut [f32], words: usize, word: usize, values: impl Iterator<Item =
 
 /// The word nearest to some values, the first of equals, and its squared distance.
 pub(super) fn nearest<const K: usize>(book: &[f32], values: &[f32]) -> (u8, f32) {
+    // The compiler makes a vector of these.
+    const LANES: usize = 8;
     let mut distances = [0.0f32; K];
     for (value, column) in values.iter().zip(book.as_chunks::<K>().0) {
         for (distance, word) in distances.iter_mut().zip(column) {
@@ -153,19 +156,22 @@ pub(super) fn nearest<const K: usize>(book: &[f32], values: &[f32]) -> (u8, f32)
             *distance += off * off;
         }
     }
-    // In lanes, which the compiler makes vectors.
-    let (lanes, _) = distances.as_chunks::<8>();
-    let least = lanes.iter().fold([f32::INFINITY; 8], |mut least, lane| {
-        least.iter_mut().zip(lane).for_each(|(least, value)| {
-            if *value < *least {
-                *least = *value;
-            }
-        });
-        least
-    });
-    let least = least.into_iter().fold(f32::INFINITY, f32::min);
-    let word = distances.iter().position(|distance| *distance == least);
-    (word.unwrap_or(0) as u8, least)
+    let (mut least, mut words) = ([f32::INFINITY; LANES], [0u32; LANES]);
+    for (block, lanes) in (0u32..).zip(distances.as_chunks::<LANES>().0) {
+        for i in 0..LANES {
+            let nearer = lanes[i] < least[i];
+            least[i] = if nearer { lanes[i] } else { least[i] };
+            words[i] = if nearer { block } else { words[i] };
+        }
+    }
+    let mut best = (f32::INFINITY, 0);
+    for (lane, (distance, block)) in (0u32..).zip(least.into_iter().zip(words)) {
+        let word = block * LANES as u32 + lane;
+        if distance < best.0 || (distance == best.0 && word < best.1) {
+            best = (distance, word);
+        }
+    }
+    (best.1 as u8, best.0)
 }
 
 /// What vectors leave over, and by how much estimates with them miss.

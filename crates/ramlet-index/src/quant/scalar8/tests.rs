@@ -1,3 +1,5 @@
+//! What is promised of keys, digits and bytes, on generated vectors.
+
 use ramlet_kernels::kernels;
 
 use super::*;
