@@ -26,7 +26,7 @@ mod quant;
 mod error;
 mod source;
 
-pub use allowed::{Allowed, RowFilter};
+pub use allowed::{Allowed, RowFilter, RowSet};
 pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
 pub use graph::Graph;

@@ -186,8 +186,11 @@ impl Collection {
 
     pub fn search(&self, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {
         let mut hits = Vec::with_capacity(request.limit.min(1024));
-        let cost = self.search_into(request, scratch, &mut hits)?;
-        Ok(SearchResponse { hits, cost })
+        let mut explain = Vec::new();
+        scratch.begin();
+        let explained = request.params.explain.then_some(&mut explain);
+        let cost = query::search(&self.view(), request, scratch, &mut hits, explained)?;
+        Ok(SearchResponse { hits, cost, explain })
     }
 
     /// Appends the hits to `out`. Allocates nothing when warm, without filter, payload and vectors.
@@ -198,7 +201,7 @@ impl Collection {
         out: &mut Vec<ScoredPoint>,
     ) -> Result<SearchCost> {
         scratch.begin();
-        query::search(&self.view(), request, scratch, out)
+        query::search(&self.view(), request, scratch, out, None)
     }
 
     /// In the order of `ids`, unknown ones left out.

@@ -360,7 +360,10 @@ impl Engine {
         // A job that is under way ends first: it may be writing into the directory.
         let _job = self.shared.job();
         // So does the writer's group: the next one is refused.
-        let _writer = core.writer();
+        let mut writer = core.writer();
+        // Handles may outlive it by far; others wait for the memory.
+        writer.let_go();
+        core.view.store(Arc::new(writer.view()));
         if let Err(e) = self.storage.remove_subdir(&core.id) {
             tracing::warn!(directory = %core.id, error = %e, "removed at the next start");
         }

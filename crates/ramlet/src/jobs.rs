@@ -284,7 +284,7 @@ fn lacks_index(writer: &Writer, view: &SegmentView) -> bool {
         let rows = column.map_or(0, |c| {
             c.present
                 .as_ref()
-                .map_or(u64::from(view.segment.rows()), |p| p.rows.len())
+                .map_or(u64::from(view.segment.rows()), |p| p.len())
         });
         let rows = rows.saturating_sub(u64::from(view.deletes.len()));
         rows * vector.row_bytes() as u64 / 1024 >= threshold

@@ -26,6 +26,7 @@ mod resolve;
 mod schema;
 mod scroll;
 mod segment;
+pub mod settings;
 mod shared;
 mod store;
 mod types;

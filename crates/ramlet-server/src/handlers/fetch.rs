@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ramlet::{
-    Collection, PayloadSelector, PointId, Record, ScoredPoint, Scratch, ScrollRequest, SearchRequest,
+    Collection, Explained, PayloadSelector, PointId, Record, ScoredPoint, Scratch, ScrollRequest, SearchRequest,
     VectorSelector,
 };
 
@@ -142,12 +142,13 @@ impl Portions {
         Portions::new(collection, parts, Found::Ids(ids), true)
     }
 
-    /// The hits of a search. Few hits come with their payloads at once, many without.
+    /// The hits of a search, and how it was done if that was asked. Few hits come with their payloads at once, many
+    /// without.
     pub fn hits(
         collection: Arc<Collection>,
         search: &SearchRequest,
         scratch: &mut Scratch,
-    ) -> ApiResult<Portions> {
+    ) -> ApiResult<(Portions, Vec<Explained>)> {
         let parts = Parts::of_search(search);
         let (limit, offset) = fit(&collection, search.limit, search.offset);
         let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
@@ -159,8 +160,9 @@ impl Portions {
         if fetch {
             (search.with_payload, search.with_vectors) = (PayloadSelector::None, VectorSelector::None);
         }
-        let hits = collection.search(&search, scratch)?.hits;
-        Ok(Portions::new(collection, parts, Found::Hits(hits), fetch))
+        let found = collection.search(&search, scratch)?;
+        let portions = Portions::new(collection, parts, Found::Hits(found.hits), fetch);
+        Ok((portions, found.explain))
     }
 
     /// The points of a scroll after the first `skip`, written by `write`; and the id to go on from.

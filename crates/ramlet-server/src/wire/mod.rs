@@ -4,6 +4,7 @@
 //! refused by name.
 
 pub mod collection;
+pub mod explain;
 pub mod filter;
 pub mod given;
 pub mod index;
@@ -12,5 +13,6 @@ pub mod order;
 pub mod points;
 pub mod query;
 pub mod selectors;
+pub mod settings;
 pub mod updates;
 pub mod vector;

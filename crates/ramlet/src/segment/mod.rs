@@ -5,6 +5,7 @@
 
 mod build;
 mod files;
+mod indexes;
 mod names;
 mod numbers;
 mod sink;
@@ -91,10 +92,11 @@ impl Segment {
         let ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
+        let numbers = pack_numbers(&row_ids, shelf, io);
         let (mut vectors, mut fields) = (Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
-                Component::Vector { slot } => {
+                Component::Vector { slot } | Component::Graph { slot } => {
                     let column = VectorColumn::open(shelf, &entry, schema, slot, None, io)?;
                     vectors.push(Arc::new(column));
                 }
@@ -112,7 +114,6 @@ impl Segment {
                 ids.keys()
             )));
         }
-        let numbers = pack_numbers(&row_ids, shelf, io);
         let held = shelf.spare(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         let body = Body {
             row_ids,

@@ -12,14 +12,12 @@
 //!
 //! All this is on loan ([`Pins`](crate::pins::Pins)): it goes when others need the memory, and comes back later.
 
-use std::sync::Arc;
-
 use ramlet_format::bitmap;
 use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
-use ramlet_format::manifest::SegmentEntry;
+use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{CodeKind, Flat, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
+use ramlet_index::{CodeKind, Flat, Graph, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
@@ -42,18 +40,13 @@ pub struct VectorColumn {
     pub slot: u16,
     pub index: Box<dyn VectorIndex>,
     /// Rows that have the vector; `None`: all.
-    pub present: Option<Arc<Presence>>,
+    pub present: Option<RoaringBitmap>,
+    _present_heap: Option<Reservation>,
     /// What is, or may come back to be, in RAM.
     pins: Vec<Pin>,
     /// Whether the rows of a segment without an index are.
     has_flat_rows: bool,
     files: Files,
-}
-
-/// The rows that have a vector.
-pub struct Presence {
-    pub rows: RoaringBitmap,
-    _heap: Reservation,
 }
 
 /// A file that has gone to RAM.
@@ -115,9 +108,10 @@ impl Files {
             ..Files::default()
         };
         // A vector that the settings don't know any more stays on disk.
-        if !schema.vectors.iter().any(|field| field.slot == slot) {
+        let Some(field) = schema.vectors.iter().find(|field| field.slot == slot) else {
             return Ok(files);
-        }
+        };
+        let may_pin_codes = field.settings.may_pin_codes();
         let all = [
             Component::Codes { slot },
             Component::Fine { slot },
@@ -132,6 +126,7 @@ impl Files {
             };
             match rank(component) {
                 PinRank::Rows if !schema.may_pin(slot) => {}
+                PinRank::Codes | PinRank::Fine | PinRank::FineLow if !may_pin_codes => {}
                 PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
                 _ => files
                     .parts
@@ -238,28 +233,38 @@ impl VectorColumn {
             })
         };
         let keep = files.flat_rows_fit(shelf) || known.is_some_and(|known| known.has_flat_rows);
-        let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, keep, io)?;
-        let has_flat_rows = rows.file().pinned_bytes() > 0;
-        let index: Box<dyn VectorIndex> = match entry.file(Component::Centroids { slot }) {
-            None => Box::new(Flat::new(rows)),
-            Some(centroids) => {
-                let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, false, io)?;
-                let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), centroids.bytes as usize)?;
-                read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
-                let field = schema.vectors.iter().find(|field| field.slot == slot);
-                let dims = field.map_or(0, |field| field.dim);
-                let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
-                Box::new(Ivf::new(rows, positions, bytes, codes, RECALL).map_err(index_error)?)
-            }
+        let rows_of =
+            |component, keep, io: &mut IoContext| open_index_rows(shelf, id, one(component)?, keep, io);
+        let metadata = |file: &FileEntry| -> Result<AnonBuf> {
+            let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), file.bytes as usize)?;
+            read_into(shelf.storage.as_ref(), file, &mut bytes)?;
+            Ok(bytes)
         };
-        let present = match known {
-            Some(known) => known.present.clone(),
-            None => open_presence(shelf, entry, slot)?,
+        let field = schema.vectors.iter().find(|field| field.slot == slot);
+        let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
+        let mut has_flat_rows = false;
+        let index: Box<dyn VectorIndex> = if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
+            let nodes = rows_of(Component::Graph { slot }, false, io)?;
+            let positions = rows_of(Component::Position { slot }, false, io)?;
+            Box::new(Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?)
+        } else if let Some(centroids) = entry.file(Component::Centroids { slot }) {
+            let rows = rows_of(Component::Vector { slot }, false, io)?;
+            let positions = rows_of(Component::Position { slot }, false, io)?;
+            let dims = field.map_or(0, |field| field.dim);
+            let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
+            let bytes = metadata(centroids)?;
+            Box::new(Ivf::new(rows, positions, bytes, codes, recall).map_err(index_error)?)
+        } else {
+            let rows = rows_of(Component::Vector { slot }, keep, io)?;
+            has_flat_rows = rows.file().pinned_bytes() > 0;
+            Box::new(Flat::new(rows))
         };
+        let (present, heap) = open_presence(shelf, entry, slot)?;
         Ok(VectorColumn {
             slot,
             index,
             present,
+            _present_heap: heap,
             pins,
             has_flat_rows,
             files,
@@ -267,9 +272,7 @@ impl VectorColumn {
     }
 
     pub fn has(&self, row: u32) -> bool {
-        self.present
-            .as_ref()
-            .is_none_or(|present| present.rows.contains(row))
+        self.present.as_ref().is_none_or(|present| present.contains(row))
     }
 
     /// What is, or may come back to be, in RAM.
@@ -415,12 +418,16 @@ fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
     })
 }
 
-fn open_presence(shelf: &Shelf, entry: &SegmentEntry, slot: u16) -> Result<Option<Arc<Presence>>> {
+fn open_presence(
+    shelf: &Shelf,
+    entry: &SegmentEntry,
+    slot: u16,
+) -> Result<(Option<RoaringBitmap>, Option<Reservation>)> {
     let Some(file) = entry.file(Component::Presence { slot }) else {
-        return Ok(None);
+        return Ok((None, None));
     };
     let heap = shelf.metadata.patient().reserve(file.bytes)?;
     let bytes = read_whole(shelf.storage.as_ref(), file)?;
     let rows = bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
-    Ok(Some(Arc::new(Presence { rows, _heap: heap })))
+    Ok((Some(rows), Some(heap)))
 }
