@@ -17,6 +17,7 @@ mod encode;
 mod kmeans;
 mod meta;
 mod random;
+mod reach;
 mod sample;
 mod spill;
 mod tree;
@@ -25,4 +26,5 @@ pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf}
 pub use calibrate::{Calibration, CalibrationPoint};
 pub(crate) use codes::CodeLists;
 pub(crate) use random::Random;
+pub(crate) use reach::Reach;
 pub use search::Ivf;

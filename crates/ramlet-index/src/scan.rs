@@ -6,7 +6,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
-use crate::ivf::CodeLists;
+use crate::ivf::{CodeLists, Reach};
 use crate::{Allowed, Query, RowsFile, TopK};
 
 /// Rows scored by one call of the kernels; their keys lie on the stack.
@@ -27,6 +27,8 @@ pub struct SearchStats {
     pub reads: u64,
     /// Clusters visited.
     pub probes: u64,
+    /// Of `rows_checked`, those that may be found.
+    pub rows_admitted: u64,
 }
 
 impl SearchStats {
@@ -38,6 +40,7 @@ impl SearchStats {
         self.pages_read += other.pages_read;
         self.reads += other.reads;
         self.probes += other.probes;
+        self.rows_admitted += other.rows_admitted;
     }
 }
 
@@ -49,6 +52,8 @@ pub struct IndexScratch {
     /// Blocks are read into here; its length decides how much is read at once.
     pub(crate) buf: AnonBuf,
     pub(crate) lists: Lists,
+    /// For filtered searches.
+    pub(crate) reach: Reach,
 }
 
 /// Working lists, each bounded: by the blocks that fit the buffer, by `POSITIONS`, by the number of clusters.
@@ -75,6 +80,7 @@ impl IndexScratch {
             stats: SearchStats::default(),
             buf,
             lists: Lists::default(),
+            reach: Reach::default(),
         }
     }
 }
@@ -96,6 +102,10 @@ pub(crate) struct Search<'s, 'a> {
     pub(crate) top: &'s mut TopK,
     pub(crate) stats: &'s mut SearchStats,
     pub(crate) numbers: RowNumber,
+    /// Whether rows may come that were offered before.
+    pub(crate) again: bool,
+    /// What a filtered search has met.
+    pub(crate) reach: &'s mut Reach,
 }
 
 impl Search<'_, '_> {
@@ -172,7 +182,7 @@ impl Search<'_, '_> {
             self.query.key_rows(rows, stride, keys);
             for (i, key) in keys.iter().enumerate() {
                 // Almost every row ends here. (A NaN doesn't; `offer` sees to it.)
-                if *key > self.top.threshold() {
+                if *key > self.top.threshold().max(self.reach.limit()) {
                     continue;
                 }
                 self.offer(*key, first + (start + i) as u32, &rows[i * stride..][..stride])?;
@@ -186,12 +196,19 @@ impl Search<'_, '_> {
             RowNumber::Position => position,
             RowNumber::Trailing => trailing_number(row)?,
         };
+        if key <= self.reach.limit() && self.allowed.admits_by_bitmaps(row) {
+            self.reach.met(key, row);
+        }
         if !self.top.would_enter(key, row) {
             return Ok(());
         }
         self.stats.rows_checked += 1;
         if self.allowed.admits(row, self.io)? {
-            self.top.push(key, row);
+            self.stats.rows_admitted += 1;
+            self.reach.admitted(key, row);
+            if !self.again || !self.top.holds(row) {
+                self.top.push(key, row);
+            }
         }
         Ok(())
     }
@@ -238,6 +255,8 @@ pub fn scan_bytes(
         top,
         stats,
         numbers: RowNumber::Position,
+        again: false,
+        reach: &mut Reach::default(),
     };
     search.score_rows(rows, stride, first, count)
 }

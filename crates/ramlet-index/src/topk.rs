@@ -99,6 +99,12 @@ impl TopK {
         farthest.is_some_and(|farthest| self.hit(key, row).order(farthest).is_lt())
     }
 
+    /// Whether this row of the current segment is among those kept. Looks at each of them.
+    pub fn holds(&self, row: u32) -> bool {
+        let place = (self.segment, row);
+        self.hits.iter().any(|hit| (hit.segment, hit.row) == place)
+    }
+
     /// Keeps the row if it is among the `k` nearest so far; says whether it is.
     pub fn push(&mut self, key: f32, row: u32) -> bool {
         if !self.would_enter(key, row) {

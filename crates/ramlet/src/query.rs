@@ -48,6 +48,11 @@ impl Scratch {
         })
     }
 
+    /// What the last search was for, and what reads beside it.
+    pub(crate) fn query_and_lookup(&mut self) -> (&Query, &mut Lookup) {
+        (&self.query, &mut self.lookup)
+    }
+
     /// A request begins. In a slot one job may make several, whose answers are all in memory until the slot trims; outside,
     /// what was handed out before is the caller's.
     pub(crate) fn begin(&mut self) {

@@ -7,7 +7,7 @@ use ramlet_memory::AnonBuf;
 
 use super::meta::Meta;
 use super::search::{Ivf, sort_more};
-use crate::TopK;
+use crate::{TopK, Want};
 use crate::error::{IndexError, Result};
 use crate::flat::check_stride;
 use crate::quant::{CodeLayout, CodeQuery, Rotation};
@@ -175,7 +175,13 @@ impl Codes {
                 let estimate = query.estimate(layout, row, *product);
                 let lower = estimate.key - estimate.error;
                 // Almost every row ends here. (A NaN doesn't.)
-                if lower > limit || !search.allowed.admits_by_bitmaps(estimate.number) {
+                if lower > limit.max(search.reach.limit())
+                    || !search.allowed.admits_by_bitmaps(estimate.number)
+                {
+                    continue;
+                }
+                search.reach.met(estimate.key, estimate.number);
+                if lower > limit {
                     continue;
                 }
                 candidates.push(lower, estimate.key + estimate.error, position);
@@ -186,12 +192,13 @@ impl Codes {
 }
 
 impl Ivf {
-    /// Visits the nearest `probes` clusters, and further ones while fewer rows are found than wanted.
+    /// Visits the nearest clusters, and further ones while fewer rows are found than wanted or the filter admits fewer of
+    /// those near the query than expected.
     pub(super) fn probe_codes(
         &self,
         codes: &Codes,
         search: &mut Search<'_, '_>,
-        probes: u32,
+        want: &Want,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -203,17 +210,20 @@ impl Ivf {
             .codes
             .candidates
             .start(search.top.k(), narrows, rows_per_run);
-        let enough = probes as usize;
         let mut visited = 0;
-        while visited < enough || (search.top.len() < search.top.k() && visited < lists.clusters.len()) {
-            let sorted = sort_more(&mut lists.clusters, visited, enough);
+        while let Some(more) = self.more(search, want, visited) {
+            if let Some(only) = self.better_listed(search, visited) {
+                search.again = true;
+                return self.listed(search, only, lists, buf);
+            }
+            let sorted = sort_more(&mut lists.clusters, visited, more);
             for place in visited..sorted {
                 self.visit_codes(codes, search, lists.clusters[place].1, lists, buf)?;
             }
             visited = sorted;
+            search.stats.probes = visited as u64;
             self.rescore(search, lists, buf)?;
         }
-        search.stats.probes = visited as u64;
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use super::calibrate::Calibration;
 use super::centroids::AT_ONCE;
 use super::codes::Codes;
 use super::meta::Meta;
+use super::reach::Reach;
 use crate::error::{IndexError, Result};
 use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
 use crate::rows_file::RowsFile;
@@ -49,6 +50,10 @@ const CODE_PAGES: u64 = 8;
 /// Rows read from disk per row wanted, when codes were searched (about, at 4 bits and 100 dimensions).
 const READS_PER_WANTED: f64 = 3.0;
 
+/// A filtered search that has visited clusters for this part of what comparing all matching rows costs, and hasn't found
+/// enough, compares all matching rows: one over this is the most that is lost.
+const PROBED_BEFORE_LISTED: u64 = 3;
+
 /// How a search goes about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
@@ -56,8 +61,8 @@ enum Way {
     All,
     /// Only the rows of the bitmap, each by its position.
     Listed,
-    /// So many clusters.
-    Probe(u32),
+    /// The nearest clusters.
+    Probe,
 }
 
 impl Ivf {
@@ -119,16 +124,17 @@ impl Ivf {
         &self.meta.calibration
     }
 
-    /// Clusters that a search visits at least for its `wanted` nearest, at this effort.
-    pub fn probes(&self, wanted: f64, effort: Option<u32>) -> u32 {
+    /// Clusters that a search visits at least for its `wanted` nearest.
+    pub fn probes(&self, wanted: f64, want: &Want) -> u32 {
+        let recall = want.recall.unwrap_or(self.recall);
         // What the codes lose is made up for by more clusters, which they make cheap.
         let lost = if self.codes.is_some() { CODES_LOSE } else { 0.0 };
-        let recall = self.recall + (1.0 - self.recall) * lost;
+        let recall = recall + (1.0 - recall) * lost;
         let calibrated = self.meta.calibration.probes(recall, wanted, self.clusters());
         // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
         let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
         let calibrated = calibrated.max((ROOM * clusters_of_wanted).ceil() as u32);
-        let effort = u64::from(effort.unwrap_or(EFFORT_DEFAULT));
+        let effort = u64::from(want.effort.unwrap_or(EFFORT_DEFAULT));
         let probes = (u64::from(calibrated) * effort).div_ceil(u64::from(EFFORT_DEFAULT));
         (probes.min(u64::from(self.clusters())) as u32).max(1)
     }
@@ -136,44 +142,85 @@ impl Ivf {
     /// The cheapest way, counted in pages read in sequence.
     fn way(&self, want: &Want, allowed: &Allowed<'_>, k: usize) -> Way {
         let all = self.rows.data_pages();
-        let listed = allowed.only.map(|only| {
-            let each = u64::from(self.rows.block_pages());
-            (only.len() * each * ALONE_COST).saturating_add(self.positions.data_pages().min(only.len()))
-        });
         let (way, pages) = match want.exact {
             true => (Way::All, all),
             false => {
                 // The k nearest among those allowed are about the k / share nearest of all.
-                let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.rows));
-                let probes = self.probes(wanted, want.effort);
-                // What a filter will refuse is read too.
-                let share = f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6);
-                let reads = (k as f64 * READS_PER_WANTED / share) as u64;
-                let (pages, few) = match &self.codes {
-                    Some(codes) => (
-                        self.code_pages(codes, probes, reads),
-                        reads < u64::from(self.rows()) / 4,
-                    ),
-                    None => ((all / u64::from(self.clusters()) + 1) * u64::from(probes), false),
-                };
+                let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.segment_rows));
+                let probes = self.probes(wanted, want);
+                let pages = self.probe_pages(probes, k, allowed);
+                let few = self.codes.is_some() && self.reads(k, allowed) < u64::from(self.rows()) / 4;
                 if pages < all || few {
-                    (Way::Probe(probes), pages)
+                    (Way::Probe, pages)
                 } else {
                     (Way::All, all)
                 }
             }
         };
-        if listed.is_some_and(|listed| listed < pages) {
+        // The rounds of a filtered search go further than expected rather than less far.
+        let pages = if want.exact { pages } else { PROBED_BEFORE_LISTED * pages };
+        if allowed.only.is_some_and(|only| self.listed_pages(only) < pages) {
             Way::Listed
         } else {
             way
         }
     }
 
-    /// What searching codes costs.
-    fn code_pages(&self, codes: &Codes, probes: u32, reads: u64) -> u64 {
-        let scanned = codes.pages() * u64::from(probes) / u64::from(self.clusters()) / CODE_PAGES;
-        scanned + reads * u64::from(self.rows.block_pages()) * ALONE_COST
+    /// What comparing the rows of a bitmap costs.
+    fn listed_pages(&self, only: &RoaringBitmap) -> u64 {
+        let rows = self.alone(&self.rows, only.len());
+        let positions = self.positions.data_pages().min(only.len());
+        rows.saturating_add(if self.positions.is_in_memory() {
+            only.len().div_ceil(u64::from(self.positions.rows_per_block()))
+        } else {
+            positions
+        })
+    }
+
+    /// What so many rows cost, each for itself.
+    fn alone(&self, file: &RowsFile, rows: u64) -> u64 {
+        match file.is_in_memory() {
+            // A miss of the cache for each.
+            true => (2 * rows).div_ceil(u64::from(file.rows_per_block())) * u64::from(file.block_pages()),
+            false => rows * u64::from(file.block_pages()) * ALONE_COST,
+        }
+    }
+
+    /// Rows read after searching codes: what a filter will refuse is read too.
+    fn reads(&self, k: usize, allowed: &Allowed<'_>) -> u64 {
+        let share = f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6);
+        (k as f64 * READS_PER_WANTED / share) as u64
+    }
+
+    /// What visiting so many clusters costs.
+    fn probe_pages(&self, probes: u32, k: usize, allowed: &Allowed<'_>) -> u64 {
+        let clusters = u64::from(self.clusters());
+        match &self.codes {
+            Some(codes) => {
+                let scanned = codes.pages() * u64::from(probes) / clusters / CODE_PAGES;
+                scanned + self.alone(&self.rows, self.reads(k, allowed))
+            }
+            None => (self.rows.data_pages() / clusters + 1) * u64::from(probes),
+        }
+    }
+
+    /// How many further clusters are to be visited after `visited`; `None`: enough is found.
+    pub(super) fn more(&self, search: &mut Search<'_, '_>, want: &Want, visited: usize) -> Option<usize> {
+        let k = search.top.k();
+        if visited == 0 {
+            let share = search.allowed.share(u64::from(self.meta.shape.segment_rows));
+            return Some(search.reach.first(k, share, |wanted| self.probes(wanted, want)));
+        }
+        let recall = want.recall.unwrap_or(self.recall);
+        let enough = search.reach.is_settled(recall) && search.top.len() >= k;
+        (!enough && visited < self.meta.shape.clusters).then(|| Reach::next(visited))
+    }
+
+    /// The rows of the bitmap, when visiting further clusters won't cost much less than comparing all of them.
+    pub(super) fn better_listed<'a>(&self, search: &Search<'_, 'a>, visited: usize) -> Option<&'a RoaringBitmap> {
+        let only = search.allowed.only?;
+        let so_far = self.probe_pages(visited as u32, search.top.k(), search.allowed);
+        (self.listed_pages(only) < PROBED_BEFORE_LISTED * so_far).then_some(only)
     }
 
     fn check(&self, query: &Query) -> Result<()> {
@@ -187,25 +234,28 @@ impl Ivf {
         )))
     }
 
-    /// Visits the nearest `probes` clusters, and further ones while fewer rows are found than wanted.
+    /// Visits the nearest clusters, and further ones while fewer rows are found than wanted or the filter admits fewer of
+    /// those near the query than expected.
     fn probe(
         &self,
         search: &mut Search<'_, '_>,
-        probes: u32,
+        want: &Want,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
         self.rank(search.query, search.query.floats(), &mut lists.clusters);
-        let mut sorted = 0;
         let mut visited = 0;
-        let enough = probes as usize;
-        while visited < enough || (search.top.len() < search.top.k() && visited < lists.clusters.len()) {
-            if visited == sorted {
-                sorted = sort_more(&mut lists.clusters, sorted, enough);
+        while let Some(more) = self.more(search, want, visited) {
+            if let Some(only) = self.better_listed(search, visited) {
+                search.again = true;
+                return self.listed(search, only, lists, buf);
             }
-            visited += self.visit(search, visited..sorted, lists, buf)?;
+            let sorted = sort_more(&mut lists.clusters, visited, more);
+            while visited < sorted {
+                visited += self.visit(search, visited..sorted, lists, buf)?;
+            }
+            search.stats.probes = visited as u64;
         }
-        search.stats.probes = visited as u64;
         Ok(())
     }
 
@@ -284,7 +334,7 @@ impl Ivf {
     }
 
     /// Visits the listed rows by their positions.
-    fn listed(
+    pub(super) fn listed(
         &self,
         search: &mut Search<'_, '_>,
         only: &RoaringBitmap,
@@ -347,7 +397,13 @@ impl VectorIndex for Ivf {
         top: &mut TopK,
     ) -> Result<()> {
         self.check(query)?;
-        let IndexScratch { stats, buf, lists } = scratch;
+        let IndexScratch {
+            stats,
+            buf,
+            lists,
+            reach,
+        } = scratch;
+        reach.start(top.k(), allowed);
         *stats = SearchStats::default();
         let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
         let mut search = Search {
@@ -357,12 +413,14 @@ impl VectorIndex for Ivf {
             top,
             stats,
             numbers: RowNumber::Trailing,
+            again: false,
+            reach,
         };
         match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
-            (Way::Probe(probes), _) => match &self.codes {
-                Some(codes) => self.probe_codes(codes, &mut search, probes, lists, buf),
-                None => self.probe(&mut search, probes, lists, buf),
+            (Way::Probe, _) => match &self.codes {
+                Some(codes) => self.probe_codes(codes, &mut search, want, lists, buf),
+                None => self.probe(&mut search, want, lists, buf),
             },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         }
