@@ -18,6 +18,7 @@ mod kmeans;
 mod meta;
 mod random;
 mod reach;
+mod report;
 mod sample;
 mod spill;
 mod tree;

@@ -22,6 +22,7 @@ pub mod ivf;
 mod quant;
 
 mod error;
+mod report;
 mod source;
 
 pub use allowed::{Allowed, RowFilter, RowSet};
@@ -31,6 +32,7 @@ pub use ivf::Ivf;
 pub use metric::{Element, Metric};
 pub use quant::CodeBits;
 pub use query::Query;
+pub use report::{Calibrated, IndexReport, PartUse};
 pub use rows_file::RowsFile;
 pub use scan::{IndexScratch, SearchStats, scan_bytes};
 pub use source::RowSource;

@@ -16,6 +16,7 @@ use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::payload::{Path, validate};
 use crate::query::{self, Scratch, check_vector, selector};
+use crate::report::SegmentReport;
 use crate::request::*;
 use crate::schema::{PayloadField, Schema};
 use crate::scroll;
@@ -224,6 +225,11 @@ impl Collection {
     /// Recall of real queries, by vector, as far as it was measured ([`crate::Engine::monitor_recall_once`]).
     pub fn measured_recall(&self) -> Vec<MeasuredRecall> {
         self.monitor.measured()
+    }
+
+    /// How each segment's vectors are indexed, and where the parts of the indexes lie.
+    pub fn segment_reports(&self) -> Vec<SegmentReport> {
+        crate::report::of(&self.view())
     }
 
     /// In the order of `ids`, unknown ones left out.

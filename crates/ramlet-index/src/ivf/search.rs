@@ -15,6 +15,7 @@ use super::meta::Meta;
 use super::reach::Reach;
 use crate::error::{IndexError, Result};
 use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
+use crate::report::IndexReport;
 use crate::rows_file::RowsFile;
 use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, trailing_number};
 use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
@@ -31,7 +32,7 @@ use crate::{Allowed, CodeBits, Element, Metric, Query, TopK};
 #[derive(Debug)]
 pub struct Ivf {
     pub(super) rows: RowsFile,
-    positions: RowsFile,
+    pub(super) positions: RowsFile,
     /// With codes its centroids are rotated as the codes are.
     pub(super) meta: Meta,
     pub(super) codes: Option<Codes>,
@@ -52,7 +53,7 @@ const READS_PER_WANTED: f64 = 3.0;
 
 /// A filtered search that has visited clusters for this part of what comparing all matching rows costs, and hasn't found
 /// enough, compares all matching rows: one over this is the most that is lost.
-const PROBED_BEFORE_LISTED: u64 = 3;
+const PROBED_BEFORE_LISTED: u64 = 5;
 
 /// How a search goes about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -478,6 +479,10 @@ impl VectorIndex for Ivf {
             pinned_bytes: files().map(|file| file.pinned_bytes()).sum(),
             disk_bytes: files().map(|file| file.len()).sum::<u64>() + centroids,
         }
+    }
+
+    fn report(&self) -> IndexReport {
+        self.described()
     }
 
     fn kind(&self) -> &'static str {
