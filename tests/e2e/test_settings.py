@@ -9,9 +9,10 @@ from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 import conftest
+from harness.server import Server
 
-DIM = 32
-POINTS = 6000
+DIM = 64
+POINTS = 12_000
 SMALL = models.OptimizersConfigDiff(indexing_threshold=100)
 
 pytestmark = pytest.mark.skipif(conftest.SELF, reason="the local mode keeps no settings")
@@ -143,11 +144,13 @@ class Filled:
         remote.create_collection(
             name, vectors_config=models.VectorParams(size=DIM, distance=models.Distance.EUCLID), optimizers_config=SMALL, **settings
         )
-        remote.create_payload_index(name, "mod", models.PayloadSchemaType.INTEGER, wait=True)
         for start in range(0, POINTS, 1000):
             rows = range(start, start + 1000)
             batch = models.Batch(ids=list(rows), vectors=self.vectors[rows.start : rows.stop].tolist(), payloads=[{"mod": i % 100} for i in rows])
             remote.upsert(name, batch, wait=True)
+        while remote.get_collection(name).status != models.CollectionStatus.GREEN:
+            time.sleep(0.1)
+        remote.create_payload_index(name, "mod", models.PayloadSchemaType.INTEGER, wait=True)
 
     def recall(self, below=100, **arguments):
         found = 0
@@ -164,10 +167,23 @@ class Filled:
 
 
 @pytest.fixture(scope="module")
-def filled(remote):
-    filled = Filled(remote, "searched-settings")
+def small(tmp_path_factory):
+    """A server whose write buffers are too small for the points here: there are segments, with an index."""
+    with Server(tmp_path_factory.mktemp("small") / "data", memory="40MB") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def filled(small):
+    filled = Filled(conftest.client_of(small), "searched-settings")
     yield filled
-    remote.delete_collection(filled.name)
+
+
+@pytest.fixture
+def own_http(small):
+    http = small.http()
+    yield http
+    http.close()
 
 
 def quantization(**more):
@@ -202,8 +218,9 @@ def test_scores_of_rescored_hits_are_exact(filled):
 
 
 @pytest.mark.parametrize("settings", [None, "scalar", "product-x8", "product-x64", "binary", "binary-two_bits", "turbo-bits4"])
-def test_recall_holds_under_quantization(remote, settings):
+def test_recall_holds_under_quantization(small, settings):
     name = f"recall-{settings}"
+    remote = conftest.client_of(small)
     filled = Filled(remote, name, quantization_config=QUANTIZATIONS.get(settings))
     try:
         assert filled.recall() >= 0.9
@@ -221,7 +238,7 @@ def test_recall_holds_under_quantization(remote, settings):
         ({"recall": -0.1}, "recall"),
     ],
 )
-def test_wrong_search_params_are_refused(filled, http, body, path):
+def test_wrong_search_params_are_refused(filled, own_http, body, path):
     query = [0.0] * DIM
     routes = {
         "query": {"query": query, **body},
@@ -230,7 +247,7 @@ def test_wrong_search_params_are_refused(filled, http, body, path):
         "search/batch": {"searches": [{"vector": query, "limit": 3, **body}]},
     }
     for route, request in routes.items():
-        status, _, answer = http.raw("POST", f"/collections/{filled.name}/points/{route}", body=json.dumps(request))
+        status, _, answer = own_http.raw("POST", f"/collections/{filled.name}/points/{route}", body=json.dumps(request))
         assert status == 422 and path.encode() in answer, (route, answer)
 
 
@@ -239,31 +256,31 @@ def test_the_client_sees_the_refusal(filled):
         filled.remote.query_points(filled.name, query=[0.0] * DIM, search_params=quantization(oversampling=0.5))
 
 
-def test_explain_and_own_recall(filled, http):
+def test_explain_and_own_recall(filled, own_http):
     path = f"/collections/{filled.name}/points"
     query = filled.queries[0].tolist()
     filters = {"filter": {"must": [{"key": "mod", "range": {"lt": 10}}]}}
     for route, body in (("query", {"query": query}), ("search", {"vector": query})):
-        answer = http.call("POST", f"{path}/{route}", {**body, "limit": 10, **filters, "params": {"explain": True}})
+        answer = own_http.call("POST", f"{path}/{route}", {**body, "limit": 10, **filters, "params": {"explain": True}})
         explained = answer["explain"]
         assert explained["segments_count"] == len(explained["segments"]) >= 1
         assert sum(s["rows"] for s in explained["segments"]) >= POINTS
         assert sum(s["candidates"] or 0 for s in explained["segments"]) <= POINTS // 10
         assert answer["status"] == "ok"
-        assert "explain" not in http.call("POST", f"{path}/{route}", {**body, "limit": 10})
-    answer = http.call("POST", f"{path}/query/batch", {"searches": [{"query": query, "params": {"explain": True}}, {"query": query}]})
+        assert "explain" not in own_http.call("POST", f"{path}/{route}", {**body, "limit": 10})
+    answer = own_http.call("POST", f"{path}/query/batch", {"searches": [{"query": query, "params": {"explain": True}}, {"query": query}]})
     assert answer["explain"][0]["segments_count"] >= 1 and answer["explain"][1]["segments_count"] == 0
     # More recall never costs less.
     efforts = []
     for recall in (0.5, 0.8, 0.9, 0.99):
-        answer = http.call("POST", f"{path}/query", {"query": query, "recall": recall, "params": {"explain": True}})
+        answer = own_http.call("POST", f"{path}/query", {"query": query, "recall": recall, "params": {"explain": True}})
         efforts.append(answer["explain"]["probes"])
     assert efforts == sorted(efforts), efforts
 
 
-def test_memory_tells_of_every_part(filled, http):
-    memory = http.call("GET", f"/collections/{filled.name}/memory")["result"]
-    assert memory["segments"], "points were flushed or are in buffers"
+def test_memory_tells_of_every_part(filled, own_http):
+    memory = own_http.call("GET", f"/collections/{filled.name}/memory")["result"]
+    assert any(v["index"] == "ivf" for s in memory["segments"] for v in s["vectors"]), memory
     for segment in memory["segments"]:
         assert 0 <= segment["drift"] <= 1
         for vector in segment["vectors"]:
@@ -274,16 +291,16 @@ def test_memory_tells_of_every_part(filled, http):
                 assert [c["recall"] for c in vector["calibration"]] == sorted(c["recall"] for c in vector["calibration"])
 
 
-def test_measured_recall_is_exported(filled, http):
+def test_measured_recall_is_exported(filled, own_http):
     """Two periods of the monitor: one to ask for a query, one to measure it."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         filled.remote.query_points(filled.name, query=filled.queries[0].tolist(), limit=10)
-        measured = http.call("GET", f"/collections/{filled.name}/memory")["result"]["recall_measured"]
+        measured = own_http.call("GET", f"/collections/{filled.name}/memory")["result"]["recall_measured"]
         if measured:
             break
         time.sleep(1)
     assert measured and measured[0]["queries"] >= 1 and 0.5 <= measured[0]["recall"] <= 1
-    status, _, text = http.raw("GET", "/metrics")
+    status, _, text = own_http.raw("GET", "/metrics")
     assert status == 200
     assert f'ramlet_recall_measured{{collection="{filled.name}",vector=""}}'.encode() in text

@@ -224,7 +224,8 @@ pub(crate) fn check_vector(field: &VectorField, vector: &[f32]) -> Result<()> {
     ramlet_index::validate(vector).map_err(|e| Error::bad_input(format!("Wrong input: vector: {e}")))
 }
 
-/// Scores every live row of a buffer that has the vector.
+/// Scores every live row of a buffer that has the vector. `indexed_only` doesn't pass over it: it is never larger than its
+/// share of the budget, and stays for as long as nothing more is written.
 fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> Explained {
     let mut found = Explained {
         index: "buffer",
@@ -232,10 +233,6 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         rows: u64::from(view.live()),
         ..Explained::default()
     };
-    if asked.passes_over(found.rows) {
-        found.strategy = "passed over";
-        return found;
-    }
     let field = asked.field;
     let Some(vector) = asked.view.schema.vectors.iter().position(|v| v.slot == field.slot) else {
         return found;

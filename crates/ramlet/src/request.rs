@@ -76,7 +76,7 @@ pub struct SearchParams {
     /// Scan everything.
     pub exact: bool,
     pub hnsw_ef: Option<usize>,
-    /// Pass over large segments and buffers that have no index (yet).
+    /// Pass over large segments that have no index (yet).
     pub indexed_only: bool,
     /// Own addition: recall@k to reach, above 0 and below 1.
     pub recall: Option<f32>,

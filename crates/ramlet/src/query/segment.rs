@@ -30,7 +30,7 @@ pub struct Asked<'a> {
 
 impl Asked<'_> {
     /// Whether `indexed_only` passes over so many rows without an index. Few are searched all the same: that is fast.
-    pub fn passes_over(&self, rows: u64) -> bool {
+    fn passes_over(&self, rows: u64) -> bool {
         self.indexed_only && self.field.kb(rows) > self.view.schema.indexing_kb
     }
 }
