@@ -6,7 +6,9 @@
 //! search reads whole clusters, with it single rows.
 
 mod build;
+mod candidates;
 mod codes;
+mod inspect;
 mod search;
 
 mod assign;
@@ -16,16 +18,33 @@ mod centroids;
 mod encode;
 mod kmeans;
 mod meta;
+mod order;
+mod points;
+mod progress;
 mod random;
+mod ranked;
 mod reach;
+mod rebalance;
 mod report;
 mod sample;
 mod spill;
+mod train;
 mod tree;
+mod way;
 
 pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf};
 pub use calibrate::{Calibration, CalibrationPoint};
+pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;
+pub use codes::CodesInRam;
+pub use progress::{Phase, Progress};
 pub(crate) use random::Random;
 pub(crate) use reach::Reach;
-pub use search::Ivf;
+pub use search::{Effort, Ivf};
+
+impl Ivf {
+    /// Where the rows of a cluster stand.
+    pub(crate) fn cluster_positions(&self, cluster: u32) -> std::ops::Range<u32> {
+        self.meta.positions(cluster)
+    }
+}

@@ -13,11 +13,13 @@ mod topk;
 mod vector;
 
 mod allowed;
+mod pinned;
 mod rows_file;
 mod scan;
 mod vector_index;
 
 mod flat;
+pub mod graph;
 pub mod ivf;
 mod quant;
 
@@ -28,9 +30,11 @@ mod source;
 pub use allowed::{Allowed, RowFilter, RowSet};
 pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
-pub use ivf::Ivf;
+pub use graph::Graph;
+pub use ivf::{Effort, Ivf};
 pub use metric::{Element, Metric};
-pub use quant::CodeBits;
+pub use pinned::{PinnedRows, PinnedView};
+pub use quant::{CodeKind, Epsilon};
 pub use query::Query;
 pub use report::{Calibrated, IndexReport, PartUse};
 pub use rows_file::RowsFile;

@@ -59,6 +59,12 @@ impl TopK {
         self.segment = segment;
     }
 
+    /// Whether a row of the present segment is kept.
+    pub(crate) fn holds(&self, row: u32) -> bool {
+        let here = |hit: &Hit| (hit.segment, hit.row) == (self.segment, row);
+        self.hits.iter().any(here)
+    }
+
     pub fn k(&self) -> usize {
         self.k
     }
@@ -97,12 +103,6 @@ impl TopK {
             self.hits.first()
         };
         farthest.is_some_and(|farthest| self.hit(key, row).order(farthest).is_lt())
-    }
-
-    /// Whether this row of the current segment is among those kept. Looks at each of them.
-    pub fn holds(&self, row: u32) -> bool {
-        let place = (self.segment, row);
-        self.hits.iter().any(|hit| (hit.segment, hit.row) == place)
     }
 
     /// Keeps the row if it is among the `k` nearest so far; says whether it is.

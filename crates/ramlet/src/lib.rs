@@ -19,6 +19,7 @@ mod maintenance;
 mod matching;
 mod monitor;
 pub mod payload;
+mod pins;
 mod query;
 mod recover;
 mod report;

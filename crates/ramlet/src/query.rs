@@ -172,6 +172,7 @@ fn want(params: &SearchParams, field: &VectorField) -> Result<Want> {
             rescore: quantization.rescore,
             oversampling: quantization.oversampling,
         },
+        ..Want::default()
     })
 }
 

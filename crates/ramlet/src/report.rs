@@ -1,7 +1,8 @@
 //! How each segment's vectors are indexed and where their parts lie: what `/collections/{name}/memory` tells in detail.
 
-use ramlet_index::IndexReport;
+use ramlet_index::{IndexReport, PartUse};
 
+use crate::segment::VectorColumn;
 use crate::view::View;
 
 /// One segment.
@@ -28,7 +29,7 @@ pub fn of(view: &View) -> Vec<SegmentReport> {
     view.segments
         .iter()
         .map(|s| {
-            let vectors = s.segment.columns().iter().map(|column| VectorReport {
+            let vectors = s.segment.columns().map(|column| VectorReport {
                 vector: view
                     .schema
                     .vectors
@@ -37,7 +38,7 @@ pub fn of(view: &View) -> Vec<SegmentReport> {
                     .map_or_else(String::new, |v| v.name.clone()),
                 index: column.index.kind(),
                 rows: column.index.rows(),
-                report: column.index.report(),
+                report: described(column),
             });
             SegmentReport {
                 segment: s.segment.id(),
@@ -47,4 +48,21 @@ pub fn of(view: &View) -> Vec<SegmentReport> {
             }
         })
         .collect()
+}
+
+/// The index, with what of it was put into RAM.
+fn described(column: &VectorColumn) -> IndexReport {
+    let mut report = column.index.report();
+    for pin in column.pins() {
+        match report.parts.iter_mut().find(|part| part.name == pin.kind()) {
+            Some(part) => part.pinned_bytes += pin.bytes(),
+            None => report.parts.push(PartUse {
+                name: pin.kind(),
+                heap_bytes: 0,
+                pinned_bytes: pin.bytes(),
+                disk_bytes: pin.bytes_whole(),
+            }),
+        }
+    }
+    report
 }

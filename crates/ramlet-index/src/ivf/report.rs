@@ -1,4 +1,4 @@
-//! An inverted file, described.
+//! An inverted file, described. Codes are told of by who put them into RAM.
 
 use super::search::Ivf;
 use crate::report::{Calibrated, IndexReport, PartUse, REPORTED};
@@ -20,7 +20,7 @@ fn part(name: &'static str, file: &RowsFile) -> PartUse {
 impl Ivf {
     pub(super) fn described(&self) -> IndexReport {
         let centroids = self.meta.memory_bytes();
-        let mut parts = vec![
+        let parts = vec![
             part("rows", &self.rows),
             part("positions", &self.positions),
             PartUse {
@@ -30,17 +30,17 @@ impl Ivf {
                 disk_bytes: centroids,
             },
         ];
-        parts.extend(self.codes.as_ref().map(|codes| part("codes", &codes.file)));
         let calibrated = |recall| {
             let want = Want {
                 recall: Some(recall),
                 ..Want::default()
             };
+            let effort = self.effort(f64::from(WANTED), &want);
             Calibrated {
                 recall,
                 wanted: WANTED,
-                probes: self.probes(f64::from(WANTED), &want),
-                epsilon: None,
+                probes: effort.probes,
+                epsilon: self.coarse().map(|_| effort.epsilon.coarse),
             }
         };
         IndexReport {

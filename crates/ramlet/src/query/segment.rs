@@ -96,7 +96,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         return Ok(found);
     }
     if let (Some(rows), Some(present), "flat") = (&mut rows, &column.present, found.index) {
-        *rows &= present;
+        *rows &= &present.rows;
     }
     let share = match asked.filter.filter(|_| recheck) {
         Some(filter) => Some(matching::share(&view.schema, segment, filter, rows.as_ref(), io, buf)?),
@@ -119,9 +119,10 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
     let mut allowed = Allowed {
         deleted: (!gone.is_empty()).then_some(&gone as &dyn RowSet),
         // Rows without the vector hold anything in a flat file.
-        only: rows
-            .as_ref()
-            .or(column.present.as_ref().filter(|_| found.index == "flat")),
+        only: rows.as_ref().or_else(|| {
+            let present = column.present.as_ref().filter(|_| found.index == "flat");
+            present.map(|present| &present.rows)
+        }),
         filter: check.as_mut().map(|check| check as &mut dyn RowFilter),
         filter_share: share,
     };
