@@ -21,7 +21,7 @@ const READS_PER_WANTED: f64 = 3.0;
 
 /// A filtered search that has visited clusters for this part of what comparing all matching rows costs, and hasn't found
 /// enough, compares all matching rows: one over this is the most that is lost.
-const PROBED_BEFORE_LISTED: u64 = 5;
+const PROBED_BEFORE_LISTED: u64 = 8;
 
 /// What a search does.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -65,7 +65,8 @@ impl RowFilter for PayloadCheck<'_> {
     }
 }
 
-/// Rows that match are compared one by one where there are at most so many times those wanted: no index does with less.
+/// Rows that a bitmap names are compared one by one where there are at most so many times those wanted: no index does with
+/// much less.
 const LISTED_PER_WANTED: u64 = 4;
 
 /// Offers the collector what the segment has, and says how it was found.
@@ -153,7 +154,7 @@ fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
         .hnsw
         .full_scan_threshold
         .is_some_and(|kb| asked.field.kb(matching) < kb as u64);
-    let few = matching <= LISTED_PER_WANTED * wanted as u64;
+    let few = found.candidates.is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
     Want {
         exact: asked.want.exact || by_setting || few,
         ..asked.want
@@ -170,6 +171,9 @@ fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &Sea
     };
     found.probes = stats.probes;
     found.codes_scanned = stats.codes_scored;
+    found.survivors = stats.survivors;
+    found.fine_scored = stats.fine_scored;
+    found.rows_read = stats.rows_read;
     found.rows_scored = stats.rows_scored;
     found.rows_checked = stats.rows_checked;
     found.reads = stats.reads;

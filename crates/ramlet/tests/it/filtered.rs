@@ -23,7 +23,7 @@ const RECALL: f64 = 0.95;
 const NOISE: f64 = 0.02;
 
 /// Codes compared in the time of one row: what scanning codes costs is counted so.
-const CODES_PER_ROW: u64 = 32;
+const CODES_PER_ROW: u64 = 64;
 
 struct Data {
     collection: Arc<Collection>,
