@@ -347,6 +347,11 @@ impl Pin {
         self.rows.bytes()
     }
 
+    /// Bytes of the file's rows, in RAM or not.
+    pub fn bytes_whole(&self) -> u64 {
+        self.rows.bytes_whole()
+    }
+
     /// Memory with which it is worth while to begin.
     fn least(&self) -> u64 {
         self.missing().min(LoanBuf::PIECE_BYTES as u64)
