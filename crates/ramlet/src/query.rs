@@ -131,6 +131,8 @@ pub fn search(
     collect(view, request, field, scratch, out)?;
     Ok(SearchCost {
         rows_scanned: stats.rows_scored,
+        codes_scanned: stats.codes_scored,
+        probes: stats.probes,
         disk_reads: scratch.lookup.io.reads() - before.0,
         disk_bytes: scratch.lookup.io.bytes() - before.1,
     })

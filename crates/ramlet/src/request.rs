@@ -136,6 +136,10 @@ pub struct ScrollPage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchCost {
     pub rows_scanned: u64,
+    /// Rows of which codes were compared.
+    pub codes_scanned: u64,
+    /// Clusters visited.
+    pub probes: u64,
     pub disk_reads: u64,
     pub disk_bytes: u64,
 }
