@@ -65,7 +65,7 @@ pub struct Filters {
 
 /// The value of `rank` of a row.
 pub fn rank(row: u64) -> u16 {
-    (mix(row ^ 0x72_616e_6b) % u64::from(RANKS)) as u16
+    (mix(row ^ 0x7261_6e6b) % u64::from(RANKS)) as u16
 }
 
 impl Filters {

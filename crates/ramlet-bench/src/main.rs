@@ -1,12 +1,14 @@
 //! `ramlet-bench`: makes sets, values to filter by, and machine figures, for the rigs of `tests/rigs`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use ramlet_bench::args::Args;
 use ramlet_bench::{
-    Difficulty, Element, Filters, K, Machine, Selection, Set, Shape, WriteOptions, probe_disk, write_set,
+    Comparison, Difficulty, Element, Filters, K, Machine, Record, Selection, Set, Shape, Summary,
+    WriteOptions, probe_disk, write_set,
 };
 use serde_json::json;
 
@@ -17,7 +19,11 @@ const USAGE: &str = "usage:
   ramlet-bench filters PREFIX [--dims 100] [--queries 500] [--shares 0.5,0.1,0.01,0.001] [--threads N]
       writes PREFIX.near.u16 and the filtered truth PREFIX.gt-SELECTION-SHARE.i32 of each query
   ramlet-bench machine [--disk DIR] [--disk-bytes 1GB] [--seconds 2]
-      prints the machine's figures as JSON; with --disk also those of random reads there";
+      prints the machine's figures as JSON; with --disk also those of random reads there
+  ramlet-bench record NAME [--root records] [--disk DIR]
+      writes the JSON on standard input, beside the machine's figures, to ROOT/YYYY-MM-DD-MACHINE/NAME.json; prints the path
+  ramlet-bench compare
+      takes {\"name\": {\"a\": [..], \"b\": [..]}, ..}, figures of runs that took turns, and prints medians, spreads and the ratio b / a";
 
 fn main() -> ExitCode {
     match run() {
@@ -35,7 +41,9 @@ fn run() -> Result<(), String> {
     match args.word(0) {
         Some("make") => make(prefix()?, &args),
         Some("filters") => filters(prefix()?, &args),
-        Some("machine") => machine(&args),
+        Some("machine") => print_machine(&args),
+        Some("record") => record(args.word(1).ok_or(USAGE)?, &args),
+        Some("compare") => compare(),
         _ => Err(USAGE.into()),
     }
 }
@@ -126,7 +134,8 @@ fn write_truth(path: &PathBuf, truth: &[Vec<u32>]) -> std::io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-fn machine(args: &Args) -> Result<(), String> {
+/// The machine's figures; those of a disk when `--disk` names a directory on it.
+fn machine(args: &Args) -> Result<Machine, String> {
     let mut machine = Machine::here();
     if let Some(directory) = args.text("disk") {
         let bytes = args.bytes("disk-bytes")?.unwrap_or(1_000_000_000);
@@ -134,8 +143,46 @@ fn machine(args: &Args) -> Result<(), String> {
         let figures = probe_disk(Path::new(directory), bytes, span);
         machine.disk = Some(figures.map_err(|e| format!("{directory}: {e}"))?);
     }
+    Ok(machine)
+}
+
+fn print_machine(args: &Args) -> Result<(), String> {
+    let machine = machine(args)?;
     let mut out = serde_json::to_value(&machine).map_err(|e| e.to_string())?;
     out["name"] = machine.name().into();
     println!("{out}");
+    Ok(())
+}
+
+fn record(name: &str, args: &Args) -> Result<(), String> {
+    let results =
+        serde_json::from_reader(std::io::stdin().lock()).map_err(|e| format!("standard input: {e}"))?;
+    let root = Path::new(args.text("root").unwrap_or("records"));
+    let record = Record::new(root, machine(args)?, SystemTime::now());
+    let path = record
+        .write(name, &results)
+        .map_err(|e| format!("{}: {e}", record.directory().display()))?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+#[derive(serde::Deserialize)]
+struct Turns {
+    a: Vec<f64>,
+    b: Vec<f64>,
+}
+
+fn compare() -> Result<(), String> {
+    let given: BTreeMap<String, Turns> =
+        serde_json::from_reader(std::io::stdin().lock()).map_err(|e| format!("standard input: {e}"))?;
+    let mut out = BTreeMap::new();
+    for (name, Turns { a, b }) in given {
+        if a.len() != b.len() {
+            return Err(format!("{name}: {} figures beside {}", a.len(), b.len()));
+        }
+        let figures = json!({ "a": Summary::of(&a), "b": Summary::of(&b), "ratio": Comparison::of(&a, &b) });
+        out.insert(name, figures);
+    }
+    println!("{}", json!(out));
     Ok(())
 }
