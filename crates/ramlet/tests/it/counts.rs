@@ -4,19 +4,20 @@
 //! The baseline is `records/baseline/counts.json`; `RAMLET_COUNTS=write cargo test -p ramlet counts` replaces it. Say in the commit why.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ramlet::{Collection, Engine, PointId, Scratch};
 use ramlet_bench::recall::Recall;
 use ramlet_bench::{Clustered, Difficulty, Element, K, Metric, Nearest, Shape};
-use ramlet_io::{RamStorage, Storage};
+use ramlet_io::{PreadStorage, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 use serde_json::{Value, json};
 
 use crate::support::{MB, config, point, search_request, upsert};
 
-const ROWS: usize = 30_000;
-const QUERIES: usize = 150;
+const ROWS: usize = 20_000;
+const QUERIES: usize = 100;
 const SHAPE: Shape = Shape {
     dims: 100,
     seed: 7,
@@ -34,6 +35,21 @@ const SLACK_ABSOLUTE: f64 = 0.1;
 const RECALL_SLACK: f64 = 0.006;
 
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../records/baseline/counts.json");
+
+/// Removed when it goes.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Directory {
+        Directory(std::env::temp_dir().join(format!("ramlet-counts-{}", std::process::id())))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 fn engine(storage: &Arc<dyn Storage>, pinned: u64) -> Arc<Engine> {
     let mut request = BudgetRequest::new(512 * MB, 1);
@@ -64,9 +80,9 @@ fn bytes(values: &[f32]) -> Vec<u8> {
 
 fn load(storage: &Arc<dyn Storage>, base: &[f32]) {
     let engine = engine(storage, 64 * MB);
-    engine
-        .create_collection("counts", config(SHAPE.dims, ramlet::Distance::Cosine))
-        .expect("creates");
+    let mut config = config(SHAPE.dims, ramlet::Distance::Cosine);
+    config.indexing_threshold = Some(1_000);
+    engine.create_collection("counts", config).expect("creates");
     let collection = engine.collection("counts").expect("is there");
     let mut points = (0..)
         .zip(base.chunks_exact(SHAPE.dims))
@@ -136,7 +152,9 @@ fn measured() -> Value {
         .iter()
         .map(|list| list.iter().map(|found| found.1).collect())
         .collect();
-    let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
+    // Files, because nothing of a storage in RAM is brought into RAM.
+    let directory = Directory::new();
+    let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
     load(&storage, &base);
     let mut cases = serde_json::Map::new();
     for pinned in PINNED_MB {
