@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,7 @@ class Programs:
             self._cargo("build", "--release", "-p", "ramlet-bench")
         million = prebuilt or self._million()
         self.million = work / "million"
+        self.million.unlink(missing_ok=True)
         shutil.copy2(million, self.million)
 
     def _cargo(self, *arguments):
@@ -82,8 +84,10 @@ class Programs:
         return done.stdout
 
 
-def drop_caches():
+def drop_caches(wanted):
     """Whether the page cache was dropped: needs root."""
+    if not wanted:
+        return False
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3\n")
@@ -95,14 +99,14 @@ def drop_caches():
 class Ours:
     """Our engine in a cgroup: a process a run."""
 
-    def __init__(self, programs, set_prefix, dims, extra):
-        self.programs, self.set, self.dims, self.extra = programs, set_prefix, dims, extra
+    def __init__(self, programs, set_prefix, dims, drop, extra):
+        self.programs, self.set, self.dims, self.drop, self.extra = programs, set_prefix, dims, drop, extra
 
     def run(self, step, directory, memory, threads, *options):
         """Lines that the bench printed, as dicts, and what the kernel said of its memory."""
         command = [str(self.programs.million), step, str(self.set), str(directory), "--memory", memory, "--threads", str(threads)]
         command += ["--dims", str(self.dims), *self.extra, *map(str, options)]
-        dropped = drop_caches()
+        dropped = drop_caches(self.drop)
         with MemoryCgroup(size(memory)) as group:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=group.enter)
             kernel = {
@@ -167,7 +171,7 @@ class Rig:
         self.programs = Programs(self.work, arguments.million)
         self.set, self.info = self.prepare_set()
         extra = ["--queries", str(arguments.queries)] + (["--datatype", arguments.datatype] if arguments.datatype else [])
-        self.ours = Ours(self.programs, self.set, self.info["dims"], extra)
+        self.ours = Ours(self.programs, self.set, self.info["dims"], not arguments.keep_caches, extra)
         self.budgets = budgets(arguments.memory, arguments.threads)
         self.efs = arguments.ef.split(",")
         self.table = Table()
@@ -326,6 +330,7 @@ class Rig:
         self.results["filtered"] = []
         for selection in ("random", "near", "far"):
             for share in SHARES:
+                say(f"filter {selection} {share:.1%}")
                 options = ["--filter", f"{selection}:{share}", "--queries", count, "--ef", "128", "--exact", "--seconds", 1]
                 curve = self.ours.curve(directory, memory, threads, *options)
                 self.results["filtered"].append({"selection": selection, "share": share, **curve})
@@ -418,6 +423,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=2.0, help="of each setting, and at least one pass over the queries")
     parser.add_argument("--soak-seconds", type=float, default=600)
     parser.add_argument("--reuse", action="store_true", help="keep collections, and take those that are there")
+    parser.add_argument("--keep-caches", action="store_true", help="don't drop the machine's page cache before each run: for trials beside other work")
     parser.add_argument("--million", help="the bench's executable, instead of building it")
     parser.add_argument("--records", default=str(ROOT / "records"))
     parser.add_argument("--name", help="of the record [default: million-SET]")
@@ -428,6 +434,8 @@ def main():
     unknown = set(arguments.parts.split(",")) - set(PARTS)
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    # So that a cgroup isn't left behind, nor what runs in it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     missed = Rig(arguments).run()
     sys.exit(1 if missed else 0)
 
