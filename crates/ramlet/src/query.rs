@@ -132,6 +132,9 @@ pub fn search(
     Ok(SearchCost {
         rows_scanned: stats.rows_scored,
         codes_scanned: stats.codes_scored,
+        survivors: stats.survivors,
+        fine_scanned: stats.fine_scored,
+        rows_read: stats.rows_read,
         probes: stats.probes,
         disk_reads: scratch.lookup.io.reads() - before.0,
         disk_bytes: scratch.lookup.io.bytes() - before.1,

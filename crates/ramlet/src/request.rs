@@ -138,6 +138,12 @@ pub struct SearchCost {
     pub rows_scanned: u64,
     /// Rows of which codes were compared.
     pub codes_scanned: u64,
+    /// Of those, rows that the coarsest code didn't rule out.
+    pub survivors: u64,
+    /// Rows of which finer codes were compared.
+    pub fine_scanned: u64,
+    /// Rows read because codes couldn't decide about them.
+    pub rows_read: u64,
     /// Clusters visited.
     pub probes: u64,
     pub disk_reads: u64,

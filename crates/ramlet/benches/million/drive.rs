@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
-use ramlet::{Collection, Engine, PointId, ScoredPoint, Scratch, SearchRequest};
+use ramlet::{Collection, Engine, PointId, ScoredPoint, Scratch, SearchCost, SearchRequest};
 use ramlet_bench::recall::Recall;
 use ramlet_bench::{Latencies, process};
 use serde_json::{Value, json};
@@ -32,11 +32,7 @@ pub struct Tally {
     pub latencies: Latencies,
     /// Of the first time that each query was asked.
     pub recall: Recall,
-    rows: u64,
-    codes: u64,
-    probes: u64,
-    reads: u64,
-    read_bytes: u64,
+    cost: SearchCost,
     cpu_ns: u64,
     seconds: f64,
     refused: u64,
@@ -120,11 +116,7 @@ impl Run {
                 Err(e) => return Err(e),
             };
             tally.latencies.note(took.as_nanos() as u64);
-            tally.rows += cost.rows_scanned;
-            tally.codes += cost.codes_scanned;
-            tally.probes += cost.probes;
-            tally.reads += cost.disk_reads;
-            tally.read_bytes += cost.disk_bytes;
+            add_cost(&mut tally.cost, &cost);
             if turn < queries {
                 found.clear();
                 found.extend(hits.iter().map(|hit| Found(hit.id)));
@@ -147,11 +139,7 @@ impl Tally {
     fn add(&mut self, other: &Tally) {
         self.latencies.add(&other.latencies);
         self.recall.add(other.recall);
-        self.rows += other.rows;
-        self.codes += other.codes;
-        self.probes += other.probes;
-        self.reads += other.reads;
-        self.read_bytes += other.read_bytes;
+        add_cost(&mut self.cost, &other.cost);
         self.cpu_ns += other.cpu_ns;
         self.refused += other.refused;
     }
@@ -168,9 +156,23 @@ impl Tally {
             "latency_us_mean": (self.latencies.mean() / 1e2).round() / 10.0,
             "latency_us_p50": us(0.5), "latency_us_p99": us(0.99), "latency_us_max": us(1.0),
             "cpu_us_per_query": each(self.cpu_ns / 1000),
-            "probes_per_query": each(self.probes), "codes_per_query": each(self.codes), "rows_per_query": each(self.rows),
-            "reads_per_query": each(self.reads), "read_bytes_per_query": each(self.read_bytes).round(),
+            "probes_per_query": each(self.cost.probes), "codes_per_query": each(self.cost.codes_scanned),
+            "survivors_per_query": each(self.cost.survivors), "fine_per_query": each(self.cost.fine_scanned),
+            "rows_per_query": each(self.cost.rows_scanned), "rows_read_per_query": each(self.cost.rows_read),
+            "reads_per_query": each(self.cost.disk_reads),
+            "read_bytes_per_query": each(self.cost.disk_bytes).round(),
             "refused": self.refused,
         })
     }
+}
+
+fn add_cost(sum: &mut SearchCost, cost: &SearchCost) {
+    sum.rows_scanned += cost.rows_scanned;
+    sum.codes_scanned += cost.codes_scanned;
+    sum.survivors += cost.survivors;
+    sum.fine_scanned += cost.fine_scanned;
+    sum.rows_read += cost.rows_read;
+    sum.probes += cost.probes;
+    sum.disk_reads += cost.disk_reads;
+    sum.disk_bytes += cost.disk_bytes;
 }

@@ -18,7 +18,7 @@ const IN_FLIGHT: usize = 8;
 
 pub fn run(set: &Set, directory: &Path, args: &Args) -> Outcome {
     let near = match args.has("payload") {
-        true => Filters::of(set, args.value("threads", 2)?)?.near,
+        true => Filters::of(set, 1)?.near,
         false => Vec::new(),
     };
     let engine = open::engine(directory, args)?;

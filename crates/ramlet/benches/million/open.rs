@@ -16,24 +16,35 @@ use serde_json::{Value, json};
 use crate::Outcome;
 
 pub const NAME: &str = "million";
-/// The engine's own threads beside the search slots, and the one that runs this.
-const OTHER_THREADS: usize = 3;
-/// Code in use and what the allocator keeps: there is no HTTP in this process.
-const PROCESS_BYTES: u64 = 3_000_000;
-
 pub fn set(args: &Args) -> Outcome<Set> {
     let prefix = args.word(1).ok_or("which set? the prefix of its files")?;
     Set::open(Path::new(prefix), args.value("dims", 100)?).map_err(|e| format!("{prefix}: {e}").into())
 }
 
+fn memory(args: &Args) -> Outcome<u64> {
+    let memory = args.bytes("memory")?.or_else(system::cgroup_memory_limit);
+    memory.ok_or_else(|| "how much memory? --memory 135MB".into())
+}
+
+/// Search threads: as told, else as many as the engine takes for this much memory.
+pub fn threads(args: &Args) -> Outcome<usize> {
+    match args.value("threads", 0)? {
+        0 => Ok(BudgetRequest::search_threads_for(
+            memory(args)?,
+            system::machine().cores,
+        )),
+        told => Ok(told),
+    }
+}
+
 /// Opens with the budget that `--memory` names (else the cgroup's limit), of which this program's own data so far
 /// (queries, truth) is taken off as its own; says what it did on standard error with `--verbose`.
 pub fn engine(directory: &Path, args: &Args) -> Outcome<Arc<Engine>> {
-    let memory = args.bytes("memory")?.or_else(system::cgroup_memory_limit);
-    let memory = memory.ok_or("how much memory? --memory 135MB")?;
-    let mut request = BudgetRequest::new(memory, args.value("threads", 2)?);
-    request.other_threads = OTHER_THREADS;
-    request.process_bytes = PROCESS_BYTES + system::process_memory().anon;
+    let memory = memory(args)?;
+    let mut request = BudgetRequest::in_process(memory, threads(args)?);
+    // This program's own thread and data.
+    request.other_threads += 1;
+    request.process_bytes += system::process_memory().anon;
     let budget = BudgetTable::plan(request)?;
     if args.has("verbose") {
         eprintln!("{budget}");

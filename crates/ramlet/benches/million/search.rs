@@ -32,7 +32,7 @@ pub fn run(set: &Set, directory: &Path, args: &Args) -> Outcome {
     let collection = engine.collection(open::NAME)?;
     open::settle(&collection)?;
     let out = json!({
-        "step": "open", "memory": args.text("memory"), "threads": args.value("threads", 2)?, "open_s": opened,
+        "step": "open", "memory": args.text("memory"), "threads": open::threads(args)?, "open_s": opened,
         "ready_s": started.elapsed().as_secs_f64(), "used": open::memory_now(),
         "placement": open::placement(&engine, &collection),
     });
@@ -49,7 +49,7 @@ pub fn measure(
     asked: &Arc<RwLock<Asked>>,
     args: &Args,
 ) -> Outcome {
-    let threads: usize = args.value("threads", 2)?;
+    let threads = open::threads(args)?;
     let clients = args.value("in-flight", threads)?.clamp(1, threads);
     let warm = Duration::from_secs_f64(args.value("warm", 0.5)?);
     let span = Duration::from_secs_f64(args.value("seconds", 2.0)?);

@@ -24,8 +24,8 @@ const SHAPE: Shape = Shape {
     difficulty: Difficulty::Hard,
     clusters: 15_000,
 };
-/// Room for data in RAM: for everything, for codes of most kinds, for little, for hardly more than can't be done without.
-const PINNED_MB: [u64; 4] = [64, 8, 5, 3];
+/// Most that data in RAM may take, in kB: for everything, for fine codes, for the shorter ones, for coarse ones.
+const ROOM_KB: [u64; 4] = [64_000, 2_500, 1_000, 650];
 const EFFORTS: [usize; 3] = [64, 128, 256];
 
 /// Instruction sets sum floats in different orders, so that some row lands in another cluster.
@@ -51,14 +51,29 @@ impl Drop for Directory {
     }
 }
 
-fn engine(storage: &Arc<dyn Storage>, pinned: u64) -> Arc<Engine> {
-    let mut request = BudgetRequest::new(512 * MB, 1);
-    // All rows in one buffer: one flush, one segment, the same every time.
+/// To load with: all rows in one buffer, so one flush and one segment, the same every time.
+fn loading_budget() -> BudgetTable {
+    let mut request = BudgetRequest::in_process(512 * MB, 1);
     request.write_buffers = Some(64 * MB);
-    let mut budget = BudgetTable::plan(request).expect("enough");
-    budget.pinned = pinned;
+    BudgetTable::plan(request).expect("enough")
+}
+
+/// To search with: so much room for data in RAM.
+fn searching_budget(room: u64) -> BudgetTable {
+    let mut request = BudgetRequest::in_process(96 * MB, 1);
     // Blocks that happen to be cached would hide reads.
-    budget.block_cache = MB / 4;
+    request.block_cache = Some(MB / 4);
+    request.job_scratch = Some(MB / 2);
+    request.write_buffers = Some(MB / 4);
+    request.elastic = Some(MB / 4);
+    let mut budget = BudgetTable::plan(request).expect("enough");
+    // What data may borrow of other rows counts too, so the ledger itself is made smaller.
+    budget.headroom += budget.pinned_max().saturating_sub(room);
+    budget.pinned = budget.pinned.min(room);
+    budget
+}
+
+fn engine(storage: &Arc<dyn Storage>, budget: BudgetTable) -> Arc<Engine> {
     let options = ramlet::EngineOptions {
         ledger: Ledger::new(budget.ledger_limit()),
         budget,
@@ -79,7 +94,7 @@ fn bytes(values: &[f32]) -> Vec<u8> {
 }
 
 fn load(storage: &Arc<dyn Storage>, base: &[f32]) {
-    let engine = engine(storage, 64 * MB);
+    let engine = engine(storage, loading_budget());
     let mut config = config(SHAPE.dims, ramlet::Distance::Cosine);
     config.indexing_threshold = Some(1_000);
     engine.create_collection("counts", config).expect("creates");
@@ -129,6 +144,9 @@ fn measure(
         for (name, count) in [
             ("probes", answer.cost.probes),
             ("codes", answer.cost.codes_scanned),
+            ("survivors", answer.cost.survivors),
+            ("fine", answer.cost.fine_scanned),
+            ("rows_read", answer.cost.rows_read),
             ("rows", answer.cost.rows_scanned),
             ("reads", answer.cost.disk_reads),
             ("read_bytes", answer.cost.disk_bytes),
@@ -157,14 +175,14 @@ fn measured() -> Value {
     let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
     load(&storage, &base);
     let mut cases = serde_json::Map::new();
-    for pinned in PINNED_MB {
-        let engine = engine(&storage, pinned * MB);
+    for room in ROOM_KB {
+        let engine = engine(&storage, searching_budget(room * 1000));
         let collection = engine.collection("counts").expect("is there");
         collection.wait_idle().expect("settles");
         let mut scratch = engine.scratch().expect("a scratch");
         for ef in EFFORTS {
             let counts = measure(&collection, &mut scratch, &queries, &truth, ef);
-            cases.insert(format!("{pinned} MB for data in RAM, ef {ef}"), json!(counts));
+            cases.insert(format!("{room} kB for data in RAM, ef {ef}"), json!(counts));
         }
         engine.close();
     }
