@@ -6,6 +6,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result, anyhow};
 use ramlet_io::Backend;
 use ramlet_io::system::{cgroup_memory_limit, machine};
+use ramlet_memory::BudgetRequest;
 
 use crate::args::{self, ServeArgs};
 use crate::size::ByteSize;
@@ -77,7 +78,9 @@ impl Settings {
                 args::Backend::Pread => Backend::Pread,
                 args::Backend::Mmap => Backend::Mmap,
             },
-            search_threads: args.threads.map_or(cores, usize::from),
+            search_threads: args
+                .threads
+                .map_or_else(|| BudgetRequest::search_threads_for(memory.0, cores), usize::from),
         })
     }
 }

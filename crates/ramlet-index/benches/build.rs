@@ -14,7 +14,7 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfFiles, IvfParams, Progress, build_ivf};
+use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
     Element, IndexScratch, Ivf, Metric, Query, Result, RowSource, RowsFile, VectorIndex, encode_row,
 };
@@ -136,8 +136,7 @@ fn open_index(storage: &dyn Storage) -> Ivf {
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
-    let (rows, positions) = (open(storage, "rows"), open(storage, "positions"));
-    Ivf::new(rows, positions, centroids, CodesInRam::default(), 0.95).expect("an index")
+    Ivf::new(open(storage, "rows"), open(storage, "positions"), centroids, Default::default(), 0.95).expect("an index")
 }
 
 /// The position of each row.

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use ramlet_kernels::{CodeWidth, GROUP, Kernels, Measure};
+use ramlet_kernels::{Bounded, Bounds, CodeWidth, FACTOR_BYTES, GROUP, Kernels, Measure};
 
 const ROWS: usize = 32;
 
@@ -30,6 +30,7 @@ fn main() {
         for (dims, bits) in [(100, 1), (100, 2), (100, 5), (128, 4), (768, 2)] {
             planes(table, dims, bits, rounds);
         }
+        bounds(table, rounds);
         centroids(table, if measured { 8192 } else { 64 });
     }
 }
@@ -113,6 +114,23 @@ fn fastscan(table: &Kernels, dims: usize, rounds: usize) {
     report(table, "fastscan", dims, 8 * GROUP, rounds, &mut || {
         table.fastscan(black_box(&lut), &groups, stride, columns, &mut out);
         black_box(out);
+    });
+}
+
+/// Keys and bounds of a group.
+fn bounds(table: &Kernels, rounds: usize) {
+    let bounds = Bounds {
+        base: 1.0,
+        add: 1.0,
+        along: 0.01,
+        offset: 1000.0,
+        error: 0.1,
+        rounding: 1e-6,
+    };
+    let (sums, factors) = ([1000; GROUP], [0x3c; FACTOR_BYTES]);
+    let mut out = Bounded::default();
+    report(table, "bounds", 0, GROUP, rounds, &mut || {
+        black_box(table.bound(black_box(&bounds), &sums, &factors, 0.5, &mut out));
     });
 }
 

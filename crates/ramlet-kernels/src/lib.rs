@@ -14,8 +14,12 @@
 compile_error!("rows are little-endian bytes and are read in place: big-endian machines are not supported");
 
 mod arch;
+mod bounds;
+mod entry;
 mod scan;
 mod table;
 
+pub use bounds::{Bounded, Bounds, FACTOR_BYTES};
+pub use entry::Extent;
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};

@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 
 use crate::arch;
+use crate::bounds::BoundsKernel;
+use crate::entry::EntryKernels;
 use crate::scan::{FastscanKernel, PlanesKernel};
 
 /// Most dimensions a `u8` kernel accepts: above it, a dot product may not fit `u32`.
@@ -76,6 +78,8 @@ pub struct Kernels {
     pub(crate) codes: [CodesKernel; 2],
     pub(crate) fastscan: FastscanKernel,
     pub(crate) planes: PlanesKernel,
+    pub(crate) entry: EntryKernels,
+    pub(crate) bound: BoundsKernel,
     /// Safety: the processor has the table's features; both slices have the same length.
     pub(crate) to_f16: unsafe fn(&[f32], &mut [u16]),
     pub(crate) from_f16: unsafe fn(&[u16], &mut [f32]),

@@ -154,6 +154,8 @@ impl Engine {
             .consumer("log buffers", budget.log_buffers)
             .reserve(budget.log_buffers)?;
         let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes, log_buffers));
+        // Taken one by one when the threads start: until then nobody is to have them.
+        let slots = consumers.slots.reserve(budget.search_slots)?;
         let catalog = match catalog_of(storage.as_ref())? {
             Some(catalog) => catalog,
             None => first_catalog(storage.as_ref())?,
@@ -173,6 +175,7 @@ impl Engine {
             _lock: lock,
         };
         engine.recover(&catalog)?;
+        drop(slots);
         let engine = Arc::new(engine);
         engine.start()?;
         Ok(engine)

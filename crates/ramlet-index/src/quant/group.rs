@@ -13,6 +13,8 @@
 //! The arrangement is that of André, Kermarrec, Le Scouarnec, "Cache locality is not enough: high-performance nearest
 //! neighbor search with product quantization fast scan" (2015), with groups of 32.
 
+use ramlet_kernels::FACTOR_BYTES;
+
 /// Rows of a group.
 pub(crate) const GROUP: usize = 32;
 
@@ -47,8 +49,11 @@ impl GroupLayout {
 
     /// The adds, then the factors.
     #[inline]
-    pub(crate) fn factors<'g>(&self, group: &'g [u8]) -> &'g [u8] {
-        &group[self.columns * 16..][..GROUP * 4]
+    pub(crate) fn factors<'g>(&self, group: &'g [u8]) -> &'g [u8; FACTOR_BYTES] {
+        match group[self.columns * 16..].first_chunk() {
+            Some(factors) => factors,
+            None => panic!("a group of {} bytes", group.len()),
+        }
     }
 
     #[inline]

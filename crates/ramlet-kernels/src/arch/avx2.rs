@@ -1,5 +1,7 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
+mod bounds;
+mod entry;
 mod scan;
 
 use std::arch::x86_64::*;
@@ -16,6 +18,8 @@ pub(super) static TABLE: Kernels = Kernels {
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
     planes: scan::PLANES,
+    entry: entry::KERNELS,
+    bound: bounds::bound,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

@@ -1,5 +1,7 @@
 //! AVX-512 F, BW, VL and VNNI: 16 floats or 64 bytes a step, tails by mask.
 
+mod bounds;
+mod entry;
 mod scan;
 
 use std::arch::x86_64::*;
@@ -19,6 +21,8 @@ pub(super) const KERNELS: Kernels = Kernels {
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
     planes: scan::PLANES,
+    entry: entry::KERNELS,
+    bound: bounds::bound,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

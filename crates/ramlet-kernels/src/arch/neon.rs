@@ -1,5 +1,6 @@
 //! NEON: 4 floats or 16 bytes a step.
 
+mod bounds;
 mod scan;
 
 use std::arch::aarch64::*;
@@ -17,6 +18,8 @@ pub(super) static TABLE: Kernels = Kernels {
     codes: [scalar::dot_codes4, scalar::dot_codes8],
     fastscan: scan::fastscan,
     planes: scan::PLANES,
+    entry: super::scalar::entry::KERNELS,
+    bound: bounds::bound,
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,
 };

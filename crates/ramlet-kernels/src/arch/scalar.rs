@@ -2,6 +2,8 @@
 //!
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
+pub(super) mod bounds;
+pub(crate) mod entry;
 pub(super) mod scan;
 
 use crate::Kernels;
@@ -41,6 +43,8 @@ pub(crate) static TABLE: Kernels = Kernels {
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
     planes: scan::PLANES,
+    entry: entry::KERNELS,
+    bound: bounds::bound,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

@@ -1,8 +1,10 @@
 //! Every table against an exact reference.
 
+mod bounds;
 mod codes;
 mod convert;
 mod distances;
+mod entry;
 mod random;
 mod scan;
 mod table;

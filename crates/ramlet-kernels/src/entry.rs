@@ -1,0 +1,59 @@
+//! Kernels that make a query ready for the rows around one centroid.
+
+use crate::scan::COLUMN_BYTES;
+use crate::table::Kernels;
+
+/// Sizes of a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extent {
+    /// Sum of squares.
+    pub squares: f32,
+    /// Greatest absolute value.
+    pub largest: f32,
+    /// Greatest sum of the absolute values of four neighbours, the first of which is a multiple of four.
+    pub column: f32,
+}
+
+/// Safety of all: the processor has the table's features.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryKernels {
+    /// The slices have the same length.
+    pub(crate) difference: unsafe fn(query: &[f32], step: f32, digits: &[u8], out: &mut [f32]) -> Extent,
+    /// The slices have the same length.
+    pub(crate) round: unsafe fn(values: &[f32], per_unit: f32, out: &mut [i8]) -> (i32, i32),
+    /// There are four digits for each column of the table.
+    pub(crate) tabulate: unsafe fn(digits: &[i8], table: &mut [u8]),
+}
+
+impl Kernels {
+    /// `out = query - step * (digits - 128)`, and its sizes.
+    pub fn difference(&self, query: &[f32], step: f32, digits: &[u8], out: &mut [f32]) -> Extent {
+        assert_eq!(query.len(), digits.len(), "a difference of different lengths");
+        assert_eq!(query.len(), out.len(), "a difference of different lengths");
+        // SAFETY: the table proves the features; the lengths were just compared.
+        unsafe { (self.entry.difference)(query, step, digits, out) }
+    }
+
+    /// `out = values * per_unit` in whole numbers, the nearest or of two the even one; their sum, and that of their sizes.
+    /// Products beyond -127 to 127 become anything.
+    pub fn round(&self, values: &[f32], per_unit: f32, out: &mut [i8]) -> (i32, i32) {
+        assert_eq!(
+            values.len(),
+            out.len(),
+            "rounding between slices of different lengths"
+        );
+        // SAFETY: the table proves the features; the lengths were just compared.
+        unsafe { (self.entry.round)(values, per_unit, out) }
+    }
+
+    /// What [`Kernels::fastscan`] looks up to sum the digits that sign bits select: entry `b` of column `c` is the sum over
+    /// the bits `j` set in `b` of `digits[4 c + j]`, less the least such sum. Digits are of -127 to 127, and sums of four
+    /// sizes at most 255. `table` has 16 bytes for each column.
+    pub fn tabulate(&self, digits: &[i8], table: &mut [u8]) {
+        assert_eq!(table.len() % COLUMN_BYTES, 0, "a part of a column");
+        let wanted = table.len() / COLUMN_BYTES * 4;
+        assert!(wanted <= digits.len(), "{wanted} digits in {}", digits.len());
+        // SAFETY: the table proves the features; the length was just checked.
+        unsafe { (self.entry.tabulate)(&digits[..wanted], table) }
+    }
+}
