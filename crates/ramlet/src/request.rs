@@ -76,9 +76,24 @@ pub struct SearchParams {
     /// Scan everything.
     pub exact: bool,
     pub hnsw_ef: Option<usize>,
+    /// Pass over large segments that have no index (yet).
     pub indexed_only: bool,
-    /// Own addition: recall@k to reach.
+    /// Own addition: recall@k to reach, above 0 and below 1.
     pub recall: Option<f32>,
+    pub quantization: QuantizationParams,
+    /// Own addition: tell how each segment was searched ([`SearchResponse::explain`]).
+    pub explain: bool,
+}
+
+/// How codes are used (`quantization` of the API's search parameters).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct QuantizationParams {
+    /// Compare vectors themselves, as if there were no codes.
+    pub ignore: bool,
+    /// Read the vectors of all hits (`true`), of none (`false`), or of those that codes can't decide about (unset).
+    pub rescore: Option<bool>,
+    /// Look at so many times the hits wanted before vectors are read; at least 1.
+    pub oversampling: Option<f32>,
 }
 
 /// Nearest neighbours.
@@ -150,9 +165,56 @@ pub struct SearchCost {
     pub disk_bytes: u64,
 }
 
+impl SearchCost {
+    /// Adds what comparing in one segment or buffer cost. Reads are counted by the thread's I/O, those of ids and payloads too.
+    pub(crate) fn add(&mut self, part: &Explained) {
+        self.rows_scanned += part.rows_scored;
+        self.codes_scanned += part.codes_scanned;
+        self.survivors += part.survivors;
+        self.fine_scanned += part.fine_scanned;
+        self.rows_read += part.rows_read;
+        self.probes += part.probes;
+    }
+}
+
 /// Hits, best first, and what they cost.
 #[derive(Debug, Clone, Default)]
 pub struct SearchResponse {
     pub hits: Vec<ScoredPoint>,
     pub cost: SearchCost,
+    /// When asked for: one entry for each segment and write buffer.
+    pub explain: Vec<Explained>,
+}
+
+/// How one segment or write buffer was searched.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Explained {
+    /// Number of the segment; `None`: a write buffer.
+    pub segment: Option<u64>,
+    /// Kind of the index: "flat", "ivf", "hnsw"; "buffer".
+    pub index: &'static str,
+    /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
+    /// same by codes; "graph"; "none": no row matches; "passed over": `indexed_only`.
+    pub strategy: &'static str,
+    pub rows: u64,
+    /// Rows that the payload indexes leave; `None`: all.
+    pub candidates: Option<u64>,
+    /// Whether each hit's payload had to be asked as well.
+    pub rechecked: bool,
+    /// Share of the rows that was expected to match.
+    pub share: Option<f32>,
+    pub probes: u64,
+    pub codes_scanned: u64,
+    /// Of those, rows that the coarsest code didn't rule out.
+    pub survivors: u64,
+    /// Rows of which finer codes were compared.
+    pub fine_scanned: u64,
+    /// Rows read because codes couldn't decide about them.
+    pub rows_read: u64,
+    /// Rows compared with the query.
+    pub rows_scored: u64,
+    /// Rows near enough that the filter was asked.
+    pub rows_checked: u64,
+    pub reads: u64,
+    pub pages_read: u64,
 }

@@ -132,6 +132,7 @@ impl Files {
             };
             match rank(component) {
                 PinRank::Rows if !schema.may_pin(slot) => {}
+                PinRank::Codes | PinRank::Fine | PinRank::FineLow if !schema.may_pin_codes(slot) => {}
                 PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
                 _ => files
                     .parts
@@ -342,6 +343,11 @@ impl Pin {
     /// Bytes that are in RAM now.
     pub fn bytes(&self) -> u64 {
         self.rows.bytes()
+    }
+
+    /// Bytes of the file's rows, in RAM or not.
+    pub fn bytes_whole(&self) -> u64 {
+        self.rows.bytes_whole()
     }
 
     /// Memory with which it is worth while to begin.

@@ -9,6 +9,7 @@ mod filter_cases;
 mod filter_index;
 mod filter_limits;
 mod filter_payload;
+mod filtered;
 mod loans;
 mod model;
 mod support;
