@@ -115,27 +115,27 @@ pub fn search(
         want: want(&request.params, field)?,
         indexed_only: request.params.indexed_only,
     };
-    let rows_scanned = search_all(&asked, scratch, explained)?;
+    let cost = search_all(&asked, scratch, explained)?;
     collect(view, request, field, scratch, out)?;
     Ok(SearchCost {
-        rows_scanned,
         disk_reads: scratch.lookup.io.reads() - before.0,
         disk_bytes: scratch.lookup.io.bytes() - before.1,
+        ..cost
     })
 }
 
-/// Segments, then buffers; rows compared.
+/// Segments, then buffers; what was compared.
 fn search_all(
     asked: &Asked<'_>,
     scratch: &mut Scratch,
     mut explained: Option<&mut Vec<Explained>>,
-) -> Result<u64> {
-    let mut scored = 0;
+) -> Result<SearchCost> {
+    let mut cost = SearchCost::default();
     let segments = asked.view.segments.len();
     for (index, segment) in asked.view.segments.iter().enumerate() {
         scratch.top.begin_segment(index as u32);
         let found = search_segment(asked, segment, scratch)?;
-        scored += found.rows_scored;
+        cost.add(&found);
         if let Some(explained) = explained.as_deref_mut() {
             explained.push(found);
         }
@@ -143,12 +143,12 @@ fn search_all(
     for (index, buffer) in asked.view.buffers.iter().enumerate() {
         scratch.top.begin_segment((segments + index) as u32);
         let found = scan_buffer(asked, buffer, scratch);
-        scored += found.rows_scored;
+        cost.add(&found);
         if let Some(explained) = explained.as_deref_mut() {
             explained.push(found);
         }
     }
-    Ok(scored)
+    Ok(cost)
 }
 
 /// What a request asks of the indexes.

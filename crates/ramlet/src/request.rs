@@ -151,8 +151,30 @@ pub struct ScrollPage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchCost {
     pub rows_scanned: u64,
+    /// Rows of which codes were compared.
+    pub codes_scanned: u64,
+    /// Of those, rows that the coarsest code didn't rule out.
+    pub survivors: u64,
+    /// Rows of which finer codes were compared.
+    pub fine_scanned: u64,
+    /// Rows read because codes couldn't decide about them.
+    pub rows_read: u64,
+    /// Clusters visited.
+    pub probes: u64,
     pub disk_reads: u64,
     pub disk_bytes: u64,
+}
+
+impl SearchCost {
+    /// Adds what comparing in one segment or buffer cost. Reads are counted by the thread's I/O, those of ids and payloads too.
+    pub(crate) fn add(&mut self, part: &Explained) {
+        self.rows_scanned += part.rows_scored;
+        self.codes_scanned += part.codes_scanned;
+        self.survivors += part.survivors;
+        self.fine_scanned += part.fine_scored;
+        self.rows_read += part.rows_read;
+        self.probes += part.probes;
+    }
 }
 
 /// Hits, best first, and what they cost.

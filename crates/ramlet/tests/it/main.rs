@@ -2,6 +2,7 @@
 
 mod check;
 mod concurrent;
+mod counts;
 mod crash;
 mod edges;
 mod filter_cases;

@@ -1,0 +1,44 @@
+//! What every measurement needs and no engine: made-up vectors with exact truth, recall, latencies, machine figures, records.
+//!
+//! This crate knows nothing of the engine: it measures Ramlet and its peers by the same code.
+//!
+//! In reading order: [`Clustered`] makes vectors; [`Nearest`] finds the exact neighbours; [`Set`] is both as files; [`Filters`]
+//! gives rows values to filter by, with the filtered truth; [`Latencies`], [`recall`] and [`Summary`] turn runs into numbers;
+//! [`Machine`] and [`Record`] say where and keep them.
+
+mod random;
+mod rotation;
+
+mod clustered;
+mod nearest;
+mod set;
+mod write;
+
+mod filters;
+
+mod latency;
+pub mod recall;
+mod summary;
+
+pub mod process;
+
+mod machine;
+mod probe;
+mod record;
+
+pub mod args;
+
+pub use clustered::{Clustered, Difficulty, Shape};
+pub use filters::{FilterCase, Filters, RANKS, Selection, rank};
+pub use latency::Latencies;
+pub use machine::Machine;
+pub use nearest::Nearest;
+pub use probe::{DiskFigures, probe_disk};
+pub use random::Random;
+pub use record::Record;
+pub use set::{Element, Metric, Set, SetInfo};
+pub use summary::{Comparison, Summary};
+pub use write::{WriteOptions, write_set};
+
+/// Neighbours that recall is about.
+pub const K: usize = 10;

@@ -1,0 +1,48 @@
+//! Where a measurement was taken.
+
+use ramlet_io::system;
+use serde::Serialize;
+
+use crate::DiskFigures;
+
+/// The machine's figures, to stand beside every record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Machine {
+    pub cpu: String,
+    pub cores: usize,
+    pub ram_bytes: u64,
+    pub kernel: String,
+    /// Of the disk that the data lies on; None when it wasn't measured.
+    pub disk: Option<DiskFigures>,
+}
+
+impl Machine {
+    /// What the kernel says at once; the disk takes a probe of its own.
+    pub fn here() -> Machine {
+        let machine = system::machine();
+        Machine {
+            cpu: machine.cpu,
+            cores: machine.cores,
+            ram_bytes: machine.ram_bytes,
+            kernel: machine.kernel,
+            disk: None,
+        }
+    }
+
+    /// A short name for a directory: `epyc-2core`.
+    pub fn name(&self) -> String {
+        const FAMILIES: [&str; 8] = [
+            "epyc",
+            "xeon",
+            "ryzen",
+            "threadripper",
+            "core",
+            "apple",
+            "neoverse",
+            "graviton",
+        ];
+        let cpu = self.cpu.to_lowercase();
+        let family = FAMILIES.into_iter().find(|family| cpu.contains(family));
+        format!("{}-{}core", family.unwrap_or(std::env::consts::ARCH), self.cores)
+    }
+}
