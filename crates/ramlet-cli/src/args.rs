@@ -48,9 +48,9 @@ pub struct ServeArgs {
     /// Listen on any address without a key
     #[arg(long)]
     pub insecure: bool,
-    /// How files are read
-    #[arg(long, value_enum, env = "RAMLET_BACKEND", default_value_t = Backend::Auto)]
-    pub backend: Backend,
+    /// How files are read [env: RAMLET_BACKEND, QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER] [default: auto]
+    #[arg(long, value_enum)]
+    pub backend: Option<Backend>,
     /// Search threads [default: one per core]
     #[arg(long, env = "RAMLET_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
