@@ -13,6 +13,7 @@ mod topk;
 mod vector;
 
 mod allowed;
+mod pinned;
 mod rows_file;
 mod scan;
 mod vector_index;
@@ -29,6 +30,7 @@ pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
 pub use ivf::Ivf;
 pub use metric::{Element, Metric};
+pub use pinned::{PinnedRows, PinnedView};
 pub use quant::CodeBits;
 pub use query::Query;
 pub use rows_file::RowsFile;

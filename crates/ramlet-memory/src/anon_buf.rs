@@ -139,13 +139,12 @@ impl AnonBuf {
 
     fn unmap(&mut self) {
         // SAFETY: the mapping is our own, and nothing refers to it after this call.
-        let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
-        debug_assert_eq!(result, 0, "munmap of a mapping of our own");
+        unsafe { unmap_pages(self.start, self.mapped) };
     }
 }
 
 /// `bytes` (not 0) of fresh zeroed pages, without huge pages; None when the kernel refuses.
-fn map_pages(bytes: usize) -> Option<NonNull<u8>> {
+pub(crate) fn map_pages(bytes: usize) -> Option<NonNull<u8>> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no existing memory.
@@ -160,6 +159,49 @@ fn map_pages(bytes: usize) -> Option<NonNull<u8>> {
         libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE)
     };
     NonNull::new(start.cast())
+}
+
+/// Gives a mapping back.
+///
+/// # Safety
+/// It is one of [`map_pages`], whole, and nothing refers to it any more.
+pub(crate) unsafe fn unmap_pages(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's promise.
+    let result = unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+    debug_assert_eq!(result, 0, "munmap of a mapping of our own");
+}
+
+/// Asks for huge pages in part of a mapping, whose pages are not touched yet.
+///
+/// # Safety
+/// The range lies within a mapping of [`map_pages`].
+pub(crate) unsafe fn advise_huge(start: NonNull<u8>, bytes: usize) {
+    // A kernel without huge pages refuses this advice, and does as well.
+    // SAFETY: the caller's promise; the advice changes no contents.
+    #[cfg(not(miri))]
+    unsafe {
+        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE)
+    };
+    #[cfg(miri)]
+    let _ = (start, bytes);
+}
+
+/// Gives the pages of part of a mapping back; they are zero when touched again.
+///
+/// # Safety
+/// The range is whole pages of a mapping of [`map_pages`], and nothing refers to its bytes.
+pub(crate) unsafe fn discard(start: NonNull<u8>, bytes: usize) {
+    #[cfg(not(miri))]
+    {
+        // SAFETY: the caller's promise.
+        let result = unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+        debug_assert_eq!(result, 0, "giving back pages of our own");
+    }
+    #[cfg(miri)]
+    // SAFETY: the caller's promise.
+    unsafe {
+        start.as_ptr().write_bytes(0, bytes)
+    };
 }
 
 impl Drop for AnonBuf {

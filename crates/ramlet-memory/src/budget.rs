@@ -15,6 +15,8 @@ pub struct BudgetRequest {
     pub other_threads: usize,
     /// What the process holds before it has any data, threads' stacks not counted: code, allocator, runtime.
     pub process_bytes: u64,
+    /// The engine runs inside another program, which has a budget of its own: no sockets, no runtime, small threads.
+    pub in_process: bool,
     pub log_buffers: Option<u64>,
     pub write_buffers: Option<u64>,
     pub job_scratch: Option<u64>,
@@ -24,8 +26,9 @@ pub struct BudgetRequest {
 
 /// The memory of a process, divided: the rows add up to exactly what was given.
 ///
-/// Reserves are for what the process doesn't allocate itself, arenas are taken once at start, elastic memory is
-/// reserved request by request, pinned memory holds data for speed, headroom is never given out.
+/// Reserves are for what the process doesn't allocate itself, arenas are taken once at start, what is set aside is lent
+/// to pinned data while it isn't used, elastic memory is reserved request by request, pinned memory holds data for speed,
+/// headroom is never given out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetTable {
     pub memory_bytes: u64,
@@ -44,7 +47,7 @@ pub struct BudgetTable {
     pub block_cache: u64,
     /// Requests, responses, connections.
     pub elastic: u64,
-    /// Data kept in RAM to save reads.
+    /// Data kept in RAM to save reads: what nobody else was promised. It may borrow up to [`BudgetTable::pinned_max`].
     pub pinned: u64,
     pub headroom: u64,
 }
@@ -56,6 +59,8 @@ pub enum RowKind {
     Reserve,
     /// Taken once, at the start.
     Arena,
+    /// Taken when it is needed, which always works; lent to pinned data until then.
+    SetAside,
     /// Handed out and given back by reservations.
     Elastic,
     /// Never handed out.
@@ -77,9 +82,12 @@ pub struct TooSmall {
 }
 
 const KIB: u64 = 1 << 10;
-/// Measured under load: 60 to 130 KB.
-const THREAD_BYTES: u64 = 150_000;
 const MIB: u64 = 1 << 20;
+
+/// Measured in the server under load: 60 to 130 KB.
+const THREAD_BYTES: u64 = 150_000;
+/// A thread that only searches: stack and allocator cache.
+const ENGINE_THREAD_BYTES: u64 = 80_000;
 
 /// A row's least size and what it takes of the memory that is left when all have their least:
 /// `permille` of it while it is scarce; `base` + `permille_wide` of it when there is plenty; never above `max`.
@@ -92,17 +100,28 @@ struct Share {
 }
 
 // The permille columns must add up to less than 1000; pinned gets the rest. Data in RAM is what makes queries
-// fast, so all others grow slower than the budget once they have enough to work well.
-// With 135 MB the codes of a million vectors of 100 dimensions fit (65 MB), which saves 97 % of a search's reads.
-const SLOT: Share = share(256 * KIB, 55, MIB, 8, 8 * MIB);
-const LOG: Share = share(256 * KIB, 15, MIB, 4, 4 * MIB);
+// fast, so all others grow slower than the budget once they have enough to work well. What write buffers, job and
+// requests don't use at the moment holds data as well: only slots, log and cache are lost to it for good.
+// A million vectors of 100 dimensions: 6-bit codes are 87 MB and want 135 MB; 3-bit codes 48 MB, in-process 64 MB;
+// product codes 25 MB, in-process 32 MB.
+/// A search keeps 64 blocks of 4 KiB in flight, and lists of clusters and candidates.
+const SLOT: Share = share(256 * KIB, 40, 144 * KIB, 1, 2 * MIB);
+const LOG: Share = share(128 * KIB, 6, 768 * KIB, 4, 4 * MIB);
 const WRITE: Share = share(512 * KIB, 200, 6656 * KIB, 20, 1024 * MIB);
-const JOB: Share = share(1280 * KIB, 160, 7 * MIB, 35, 2048 * MIB);
-const CACHE: Share = share(128 * KIB, 120, 4608 * KIB, 10, 4096 * MIB);
+const JOB: Share = share(1280 * KIB, 250, 12 * MIB, 100, 2048 * MIB);
+const CACHE: Share = share(128 * KIB, 12, 1536 * KIB, 10, 4096 * MIB);
 const ELASTIC: Share = share(1024 * KIB, 180, 8 * MIB, 25, 1024 * MIB);
 
 /// Fences and centroids of segments: a few bytes a block of data, without which it can't be read.
 const PINNED_LEAST: u64 = 256 * KIB;
+
+/// What loans leave free, so that a small request needs nothing back: within these, a 128th of the memory.
+const LOANS_LEAVE: std::ops::RangeInclusive<u64> = 128 * KIB..=4 * MIB;
+
+/// Memory below which a further search thread doesn't pay.
+const MEMORY_PER_SEARCHER: u64 = 8_000_000;
+/// Search threads a core: while one waits for the disk another computes.
+const SEARCHERS_PER_CORE: usize = 4;
 
 const fn share(least: u64, permille: u64, base: u64, permille_wide: u64, max: u64) -> Share {
     Share {
@@ -123,12 +142,35 @@ impl BudgetRequest {
             // Measured with all threads waiting: 1.3 MB anonymous, 0.3 MB of kernel. The rest is code that is in use,
             // 4 MB of the 8 MB that are mapped: pages of a file, which the kernel may take back and read again.
             process_bytes: 5_000_000,
+            in_process: false,
             log_buffers: None,
             write_buffers: None,
             job_scratch: None,
             block_cache: None,
             elastic: None,
         }
+    }
+
+    /// For an engine inside another program, with its writer and maintenance threads and the code that is in use.
+    pub fn in_process(memory_bytes: u64, search_threads: usize) -> BudgetRequest {
+        BudgetRequest {
+            other_threads: 2,
+            process_bytes: 2_000_000,
+            in_process: true,
+            ..BudgetRequest::new(memory_bytes, search_threads)
+        }
+    }
+
+    /// Search threads for this much memory when nobody says how many: several a core, because they wait for the disk
+    /// most of the time; fewer where memory is scarce, since each takes a slot.
+    pub fn search_threads_for(memory_bytes: u64, cores: usize) -> usize {
+        let most = usize::try_from(memory_bytes / MEMORY_PER_SEARCHER).unwrap_or(usize::MAX);
+        let most = if memory_bytes < 8 * MEMORY_PER_SEARCHER {
+            most / 2
+        } else {
+            most
+        };
+        (cores * SEARCHERS_PER_CORE).min(most).max(cores.clamp(1, 2))
     }
 }
 
@@ -151,6 +193,13 @@ impl BudgetTable {
         self.memory_bytes - self.kernel - self.runtime - self.headroom
     }
 
+    /// Most that pinned data may ever hold: its own row and, as loans, what the others don't use at the moment.
+    pub fn pinned_max(&self) -> u64 {
+        let leave = (self.memory_bytes / 128).clamp(*LOANS_LEAVE.start(), *LOANS_LEAVE.end());
+        let taken = self.search_slots + self.log_buffers + self.block_cache + leave;
+        self.ledger_limit().saturating_sub(taken).max(self.pinned)
+    }
+
     pub fn rows(&self) -> [BudgetRow; 10] {
         let row = |name, bytes, kind| BudgetRow { name, bytes, kind };
         [
@@ -158,8 +207,8 @@ impl BudgetTable {
             row("binary and runtime", self.runtime, RowKind::Reserve),
             row("search slots", self.search_slots, RowKind::Arena),
             row("log buffers", self.log_buffers, RowKind::Arena),
-            row("write buffers", self.write_buffers, RowKind::Arena),
-            row("job scratch", self.job_scratch, RowKind::Arena),
+            row("write buffers", self.write_buffers, RowKind::SetAside),
+            row("job scratch", self.job_scratch, RowKind::SetAside),
             row("block cache", self.block_cache, RowKind::Arena),
             row("elastic", self.elastic, RowKind::Elastic),
             row("pinned data", self.pinned, RowKind::Elastic),
@@ -172,10 +221,17 @@ impl BudgetTable {
 fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
     let slots = request.search_threads as u64;
     let threads = slots + request.other_threads as u64;
-    let headroom = memory / 20;
-    let kernel = kernel_reserve(memory, threads);
+    let (headroom, kernel, thread) = match request.in_process {
+        // The program around it keeps a reserve of its own.
+        true => (
+            memory / 40,
+            kernel_in_process(memory, threads),
+            ENGINE_THREAD_BYTES,
+        ),
+        false => (memory / 20, kernel_reserve(memory, threads), THREAD_BYTES),
+    };
     // A thread's stack and allocator cache, when it has been busy.
-    let runtime = request.process_bytes.saturating_add(threads * THREAD_BYTES);
+    let runtime = request.process_bytes.saturating_add(threads * thread);
     let ours = memory
         .checked_sub(headroom)?
         .checked_sub(kernel)?
@@ -221,6 +277,11 @@ fn kernel_reserve(memory: u64, threads: u64) -> u64 {
     3_500_000 + memory.min(512_000_000) / 40 + memory / 256 + threads * 27 * KIB
 }
 
+/// The same without sockets and with few files.
+fn kernel_in_process(memory: u64, threads: u64) -> u64 {
+    800_000 + memory.min(512_000_000) / 160 + memory / 512 + threads * 27 * KIB
+}
+
 /// The least memory for which `try_plan` gives a table: it does for all above, so bisection finds it.
 fn least_memory(request: &BudgetRequest) -> u64 {
     let (mut low, mut high) = (0u64, 1u64 << 62);
@@ -254,12 +315,19 @@ impl fmt::Display for BudgetTable {
             let kind = match row.kind {
                 RowKind::Reserve => "reserve",
                 RowKind::Arena => "arena",
+                RowKind::SetAside => "set aside",
                 RowKind::Elastic => "elastic",
                 RowKind::Headroom => "headroom",
             };
             writeln!(f, "{:<20} {:>10.2} MB  {kind}", row.name, row.bytes as f64 / 1e6)?;
         }
-        write!(f, "{:<20} {:>10.2} MB", "total", self.memory_bytes as f64 / 1e6)
+        writeln!(f, "{:<20} {:>10.2} MB", "total", self.memory_bytes as f64 / 1e6)?;
+        let most = self.pinned_max() as f64 / 1e6;
+        write!(
+            f,
+            "{:<20} {most:>10.2} MB  while others don't need it",
+            "pinned data, most"
+        )
     }
 }
 

@@ -1,17 +1,39 @@
 //! The account of all reserved bytes, and the named accounts within it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
 
 use crate::reservation::{OverBudget, Reservation};
 
 /// The account of all reserved bytes of a process.
 ///
 /// Invariant: the sum of all reservations never exceeds `limit`, and no consumer's exceeds its cap. Reserving is
-/// two compare-and-swap loops; only registering a name takes a lock.
+/// three compare-and-swap loops; only registering takes a lock, and asking for loans back.
+///
+/// **Loans.** Memory that its owners don't use at the moment may be lent ([`Ledger::borrower`]) to data that is kept
+/// in it for speed. When a reservation then finds the ledger full, the [`Reclaim`]ers are asked to give loans back, and it
+/// is tried again. So that this always ends well, loans don't count against what the others were promised: what is set
+/// aside ([`Ledger::set_aside`]), used or not, and all other reservations together never exceed `limit` either.
 pub struct Ledger {
     total: Counter,
+    /// What is set aside, and what is reserved beside that and beside loans.
+    promised: Counter,
+    /// Of `total`: loans.
+    lent: AtomicU64,
     accounts: Mutex<Vec<Arc<Account>>>,
+    reclaimers: Mutex<Vec<Weak<dyn Reclaim>>>,
+}
+
+/// Gives loans back.
+pub trait Reclaim: Send + Sync {
+    /// Gives up at least `bytes` of loans, as far as there are any; how many are, or will be, given back. Those that
+    /// somebody reads at this moment may come back a little later; they count here until they have.
+    ///
+    /// Runs on the thread that reserves, which may hold any lock of the process: it must take none under which memory is
+    /// reserved, and reserve none.
+    fn reclaim(&self, bytes: u64) -> u64;
 }
 
 /// A named holder of bytes, with a cap of its own. Cheap to clone; clones share the account.
@@ -19,7 +41,23 @@ pub struct Ledger {
 pub struct Consumer {
     ledger: Arc<Ledger>,
     account: Arc<Account>,
+    waits: u32,
 }
+
+/// What an account's bytes count as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Reserved while used.
+    Use,
+    /// The cap is promised, whether used or not.
+    SetAside,
+    /// Given back when others need it.
+    Loan,
+}
+
+/// How often a patient reservation looks again whether loans have come back: after 1 ms, 2 ms, 4 ms, ... in all
+/// half a second, which is longer than the searches that may be reading them.
+const PATIENT_WAITS: u32 = 9;
 
 /// One row of [`Ledger::report`]. Bytes, except `refused`: the number of reservations turned down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +71,7 @@ pub struct ConsumerReport {
 
 struct Account {
     name: &'static str,
+    claim: Claim,
     counter: Counter,
     refused: AtomicU64,
 }
@@ -49,7 +88,10 @@ impl Ledger {
     pub fn new(limit: u64) -> Arc<Ledger> {
         Arc::new(Ledger {
             total: Counter::new(limit),
-            accounts: Mutex::new(Vec::new()),
+            promised: Counter::new(limit),
+            lent: AtomicU64::new(0),
+            accounts: Mutex::default(),
+            reclaimers: Mutex::default(),
         })
     }
 
@@ -67,16 +109,49 @@ impl Ledger {
         self.total.peak.load(Ordering::Relaxed)
     }
 
+    /// Bytes reserved now that their holders give back when others need them.
+    pub fn lent(&self) -> u64 {
+        self.lent.load(Ordering::Relaxed)
+    }
+
     /// The consumer `name`, which may hold at most `cap` bytes (`u64::MAX`: only the ledger's limit).
     /// The same name gives the same account; its cap is the one it was first given.
     pub fn consumer(self: &Arc<Ledger>, name: &'static str, cap: u64) -> Consumer {
+        self.account(name, cap, Claim::Use)
+    }
+
+    /// The consumer `name`, for which `bytes` are set aside: it always gets so many, though it may have to wait for loans
+    /// to come back, and never more. Refused when others were promised them.
+    pub fn set_aside(self: &Arc<Ledger>, name: &'static str, bytes: u64) -> Result<Consumer, OverBudget> {
+        let known = self.accounts().iter().any(|account| account.name == name);
+        let consumer = self.account(name, bytes, Claim::SetAside);
+        if !known && !self.promised.take(bytes) {
+            return Err(consumer.refuse(bytes));
+        }
+        Ok(consumer)
+    }
+
+    /// The consumer `name`, which gives back what others need: its owner registers a [`Reclaim`]er. It asks nobody for
+    /// loans itself.
+    pub fn borrower(self: &Arc<Ledger>, name: &'static str, cap: u64) -> Consumer {
+        self.account(name, cap, Claim::Loan)
+    }
+
+    /// From now on `reclaimer` is asked when memory is needed; those that were registered before are asked first.
+    pub fn register(&self, reclaimer: Weak<dyn Reclaim>) {
+        let mut reclaimers = self.reclaimers.lock().unwrap_or_else(PoisonError::into_inner);
+        reclaimers.retain(|known| known.strong_count() > 0);
+        reclaimers.push(reclaimer);
+    }
+
+    fn account(self: &Arc<Ledger>, name: &'static str, cap: u64, claim: Claim) -> Consumer {
         let mut accounts = self.accounts();
         let known = accounts.iter().find(|account| account.name == name).cloned();
         let account = known.unwrap_or_else(|| {
-            let counter = Counter::new(cap.min(self.total.limit));
             let account = Arc::new(Account {
                 name,
-                counter,
+                claim,
+                counter: Counter::new(cap.min(self.total.limit)),
                 refused: AtomicU64::new(0),
             });
             accounts.push(account.clone());
@@ -85,7 +160,26 @@ impl Ledger {
         Consumer {
             ledger: self.clone(),
             account,
+            waits: 0,
         }
+    }
+
+    /// Asks for loans back until `bytes` are free or on their way; false when nothing is.
+    fn reclaim(&self, bytes: u64) -> bool {
+        // A copy, so that a reclaimer whose last owner this is may go without the lock.
+        let reclaimers = self
+            .reclaimers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let missing = bytes.saturating_sub(self.total.free());
+        let mut coming = 0;
+        for reclaimer in reclaimers.iter().filter_map(Weak::upgrade) {
+            if coming < missing {
+                coming += reclaimer.reclaim(missing - coming);
+            }
+        }
+        coming > 0 || missing == 0
     }
 
     /// Every consumer, in the order in which they were first named.
@@ -131,9 +225,29 @@ impl Consumer {
         self.account.counter.limit
     }
 
-    /// Bytes that a reservation made right now could get.
+    /// The same account; but its reservations wait a little for loans to come back before they are refused: half a second
+    /// at most. For threads that nobody waits for, or only those who know that it may take a while.
+    pub fn patient(&self) -> Consumer {
+        Consumer {
+            waits: PATIENT_WAITS,
+            ..self.clone()
+        }
+    }
+
+    /// Bytes that a reservation could get: right now, or, unless this is a borrower, when loans have come back.
     pub fn available(&self) -> u64 {
-        self.account.counter.free().min(self.ledger.total.free())
+        let (free, lent) = (self.ledger.total.free(), self.ledger.lent());
+        let theirs = match self.account.claim {
+            Claim::Use => self.ledger.promised.free().min(free + lent),
+            Claim::SetAside => free + lent,
+            Claim::Loan => free,
+        };
+        self.account.counter.free().min(theirs)
+    }
+
+    /// Bytes that a reservation would get without asking for loans back.
+    pub fn available_now(&self) -> u64 {
+        self.available().min(self.ledger.total.free())
     }
 
     /// Takes `bytes` from both accounts, or neither.
@@ -143,20 +257,60 @@ impl Consumer {
     }
 
     pub(crate) fn take(&self, bytes: u64) -> Result<(), OverBudget> {
-        if !self.account.counter.take(bytes) {
+        let (ledger, account) = (&self.ledger, &self.account);
+        if !account.counter.take(bytes) {
             return Err(self.refuse(bytes));
         }
-        if !self.ledger.total.take(bytes) {
-            self.account.counter.give(bytes);
+        let counts = account.claim == Claim::Use;
+        let promised = !counts || ledger.promised.take(bytes);
+        if !promised || !self.take_memory(bytes) {
+            if promised && counts {
+                ledger.promised.give(bytes);
+            }
+            account.counter.give(bytes);
             return Err(self.refuse(bytes));
         }
         // Only now: a request that the ledger refused was never held.
-        self.account.counter.note_peak();
-        self.ledger.total.note_peak();
+        account.counter.note_peak();
+        ledger.total.note_peak();
         Ok(())
     }
 
+    /// Takes memory; what it was promised to is settled.
+    fn take_memory(&self, bytes: u64) -> bool {
+        let ledger = &self.ledger;
+        if self.account.claim == Claim::Loan {
+            let taken = ledger.total.take(bytes);
+            if taken {
+                ledger.lent.fetch_add(bytes, Ordering::Relaxed);
+            }
+            return taken;
+        }
+        for wait in 0..=self.waits {
+            if wait > 0 {
+                thread::sleep(Duration::from_millis(1 << (wait - 1)));
+            }
+            if ledger.total.take(bytes) {
+                return true;
+            }
+            if !ledger.reclaim(bytes) {
+                return false;
+            }
+            if ledger.total.take(bytes) {
+                return true;
+            }
+        }
+        false
+    }
+
     pub(crate) fn give(&self, bytes: u64) {
+        match self.account.claim {
+            Claim::Use => self.ledger.promised.give(bytes),
+            Claim::SetAside => {}
+            Claim::Loan => {
+                self.ledger.lent.fetch_sub(bytes, Ordering::Relaxed);
+            }
+        }
         self.ledger.total.give(bytes);
         self.account.counter.give(bytes);
     }

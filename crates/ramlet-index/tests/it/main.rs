@@ -7,6 +7,7 @@ mod random;
 
 mod flat;
 mod ivf;
+mod pinned;
 mod query;
 mod topk;
 mod warm;

@@ -10,6 +10,14 @@ fn check_sum(table: &BudgetTable) {
     let sum: u64 = table.rows().iter().map(|row| row.bytes).sum();
     assert_eq!(sum, table.memory_bytes, "{table}");
     assert_eq!(table.headroom, table.memory_bytes / 20);
+    check_loans(table);
+}
+
+fn check_loans(table: &BudgetTable) {
+    assert!(
+        (table.pinned..=table.ledger_limit()).contains(&table.pinned_max()),
+        "{table}"
+    );
     assert!(table.search_slot() * table.search_threads as u64 <= table.search_slots);
 }
 
@@ -46,18 +54,78 @@ fn small_machines_are_served_and_proportions_are_sensible() {
     let between = |bytes: u64, low: u64, high: u64| assert!((low..=high).contains(&bytes), "{table}");
     between(table.kernel, 4 * MB, 6 * MB);
     between(table.runtime, 5 * MB, 7 * MB);
-    between(table.search_slots, 2 * MB, 4 * MB);
+    between(table.search_slots, MB / 2, 2 * MB);
+    between(table.log_buffers, MB / 4, MB);
     between(table.write_buffers, 8 * MB, 11 * MB);
-    between(table.job_scratch, 6 * MB, 9 * MB);
-    between(table.block_cache, 5 * MB, 7 * MB);
+    between(table.job_scratch, 10 * MB, 15 * MB);
+    between(table.block_cache, MB / 2, MB);
     between(table.elastic, 8 * MB, 11 * MB);
-    between(table.pinned, 9 * MB, 16 * MB);
+    between(table.pinned, 9 * MB, 18 * MB);
 
     let table = plan(1 << 30, 2).expect("1 GiB");
     assert!(
         table.pinned > (1 << 30) / 2,
         "most of a large budget holds data: {table}"
     );
+}
+
+/// What a million vectors of 100 dimensions want in RAM: codes, and beside them the index's centroids, the segment's fences
+/// and its filter of ids.
+#[test]
+fn a_million_vectors_get_the_codes_they_want() {
+    const METADATA: u64 = 2_500_000;
+    let server = |memory, threads| {
+        let mut request = BudgetRequest::new(memory, threads);
+        request.other_threads = 7;
+        request
+    };
+    for (request, codes, metadata) in [
+        (server(135 * MB, 8), 87 * MB, METADATA),
+        (server(64 * MB, 8), 28 * MB, METADATA),
+        (BudgetRequest::in_process(135 * MB, 8), 87 * MB, METADATA),
+        (BudgetRequest::in_process(64 * MB, 8), 48 * MB, METADATA),
+        // Without the filter, which is for writes.
+        (BudgetRequest::in_process(32 * MB, 2), 25 * MB, MB),
+        (BudgetRequest::in_process(16 * MB, 2), 9 * MB, MB),
+    ] {
+        let table = BudgetTable::plan(request).expect("enough to start with");
+        let sum: u64 = table.rows().iter().map(|row| row.bytes).sum();
+        assert_eq!(sum, table.memory_bytes, "{table}");
+        check_loans(&table);
+        assert!(table.pinned_max() >= codes, "{table}");
+        let arenas = table.search_slots + table.log_buffers + table.block_cache;
+        assert!(table.ledger_limit() - arenas >= codes + metadata, "{table}");
+    }
+}
+
+#[test]
+fn search_threads_follow_the_cores_until_memory_is_scarce() {
+    for (memory, cores, threads) in [
+        (16, 1, 1),
+        (16, 2, 2),
+        (16, 64, 2),
+        (32, 2, 2),
+        (48, 2, 3),
+        (64, 2, 8),
+        (135, 2, 8),
+        (135, 16, 16),
+        (4096, 16, 64),
+        (0, 0, 1),
+    ] {
+        assert_eq!(
+            BudgetRequest::search_threads_for(memory * MB, cores),
+            threads,
+            "{memory} MB, {cores} cores"
+        );
+    }
+    // What is taken when nobody says how many always fits where as many threads as cores do.
+    let threads = BudgetRequest::search_threads_for(64 * MB, 64);
+    let table = plan(64 * MB, threads).expect("room for their slots");
+    assert!(
+        table.search_slots < 8 * MB && table.search_slot() <= 512 << 10,
+        "{table}"
+    );
+    assert!(plan(135 * MB, 8).expect("135 MB").search_slot() <= 512 << 10);
 }
 
 #[test]
@@ -93,7 +161,7 @@ fn wishes_are_granted_or_refused() {
 fn the_table_and_the_error_print_their_numbers() {
     let text = plan(64 * MB, 2).expect("64 MB").to_string();
     assert!(
-        text.contains("block cache") && text.ends_with("64.00 MB"),
+        text.contains("block cache") && text.contains("64.00 MB\n"),
         "{text}"
     );
     let widths: Vec<_> = text.lines().map(|line| line.find(" MB")).collect();

@@ -1,0 +1,153 @@
+//! Rows in RAM, on loan: the ledger may take the last ones back at any time.
+
+use ramlet_io::IoContext;
+use ramlet_memory::{AnonBuf, Consumer, LoanBuf, LoanView};
+
+use crate::error::{IndexError, Result};
+use crate::rows_file::RowsFile;
+
+/// The rows of a [`RowsFile`] in memory, one after another without gaps, as far as memory is lent for them.
+///
+/// Costs `rows x stride` bytes in whole pages, reserved from the consumer in pieces of [`LoanBuf::PIECE_BYTES`]. What is
+/// missing is always the last rows. Searches read through a [`PinnedView`], whose rows stay while it lives.
+#[derive(Debug)]
+pub struct PinnedRows {
+    memory: LoanBuf,
+    rows: u32,
+    stride: usize,
+}
+
+/// The rows that were in memory when a search began. Making one allocates nothing; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct PinnedView {
+    memory: LoanView,
+    stride: usize,
+}
+
+impl PinnedRows {
+    /// Reads the whole file, verifying every block, through `buf` in runs as large as it (at least a block).
+    /// All or nothing: `OverBudget` when the bytes aren't free.
+    pub fn load(
+        file: &RowsFile,
+        consumer: &Consumer,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+    ) -> Result<PinnedRows> {
+        let whole = file.rows() as usize * file.stride();
+        let pinned = PinnedRows {
+            memory: LoanBuf::new(consumer, whole)?,
+            rows: file.rows(),
+            stride: file.stride(),
+        };
+        pinned.fill(file, whole, io, buf)?;
+        Ok(pinned)
+    }
+
+    /// Rows of the file, in memory or not.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Bytes of memory for the rows that are there now.
+    pub fn bytes(&self) -> u64 {
+        self.memory.view().memory_bytes()
+    }
+
+    /// Bytes of all rows.
+    pub fn bytes_whole(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
+    /// What a search reads.
+    pub fn view(&self) -> PinnedView {
+        PinnedView {
+            memory: self.memory.view(),
+            stride: self.stride,
+        }
+    }
+
+    /// Gives up at least `bytes` of memory, the last rows first, as far as there is any; how many come free when the last
+    /// view of them is gone. Waits for nothing and takes no lock that is held while memory is reserved.
+    pub fn release(&self, bytes: u64) -> u64 {
+        self.memory.cut(bytes)
+    }
+
+    /// Reads missing rows again, as many as the consumer has room for now; the bytes of rows that came back.
+    pub fn restore(&self, file: &RowsFile, io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
+        if file.rows() != self.rows || file.stride() != self.stride {
+            return Err(IndexError::Mismatch(format!(
+                "rows of {file:?} in place of others"
+            )));
+        }
+        let mut restored = 0;
+        loop {
+            match self.fill(file, LoanBuf::PIECE_BYTES, io, buf) {
+                Ok(0) | Err(IndexError::OverBudget(_)) => return Ok(restored),
+                Ok(bytes) => restored += bytes,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn fill(&self, file: &RowsFile, more: usize, io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
+        let mut fill = |at: usize, out: &mut [u8]| copy_rows(file, at, out, io, buf);
+        Ok(self.memory.extend::<IndexError>(more, &mut fill)? as u64)
+    }
+}
+
+/// Bytes `at..` of the rows of a file, as if they stood without gaps.
+fn copy_rows(
+    file: &RowsFile,
+    mut at: usize,
+    mut out: &mut [u8],
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<()> {
+    let used = file.rows_per_block() as usize * file.stride();
+    let at_once = file.blocks_in(buf)? as usize;
+    while !out.is_empty() {
+        let (first, mut skip) = (at / used, at % used);
+        let blocks = (skip + out.len()).div_ceil(used).min(at_once);
+        let bytes = file.read_run(io, first as u32, blocks as u32, buf)?;
+        for block in bytes.chunks_exact(file.block_bytes()) {
+            let len = (used - skip).min(out.len());
+            let (now, later) = out.split_at_mut(len);
+            now.copy_from_slice(&block[skip..skip + len]);
+            (out, at, skip) = (later, at + len, 0);
+        }
+    }
+    Ok(())
+}
+
+impl PinnedView {
+    /// The row at a position, if it is in memory.
+    pub fn row(&self, position: u32) -> Option<&[u8]> {
+        let at = position as usize * self.stride;
+        self.memory.get(at..at + self.stride)
+    }
+
+    /// `count` rows from `first` on, one after another, if all are in memory.
+    pub fn run(&self, first: u32, count: u32) -> Option<&[u8]> {
+        let at = first as usize * self.stride;
+        self.memory.get(at..at + count as usize * self.stride)
+    }
+
+    /// All rows that are in memory: the first ones of the file. For loops that would rather look this up once.
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory
+    }
+
+    /// Rows in memory.
+    pub fn held(&self) -> u32 {
+        (self.memory.len() / self.stride.max(1)) as u32
+    }
+
+    /// Rows that [`PinnedView::run`] gives at once: any, since they all lie together.
+    pub fn rows_per_chunk(&self) -> u32 {
+        1 << 31
+    }
+}

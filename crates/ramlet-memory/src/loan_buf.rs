@@ -1,0 +1,291 @@
+//! Memory on loan: one range of addresses whose tail can be taken back while others read it.
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::ledger::Consumer;
+use crate::reservation::{OverBudget, Reservation};
+use crate::{anon_buf, page_up};
+
+/// Bytes at one place in the address space, of which the first so many are in memory.
+///
+/// Memory comes and goes in pieces of [`LoanBuf::PIECE_BYTES`], each with a reservation of its own; only the last one
+/// of all may be shorter, and costs its whole pages. Whole pieces ask for huge pages (the kernel's table of 4 KiB pages
+/// would not stay in the caches), the last one never gets any: nothing is rounded up. A piece that was cut off goes back
+/// to the kernel when the last view that holds it is gone. Beside its pieces it costs about 100 bytes a piece.
+pub struct LoanBuf {
+    consumer: Consumer,
+    range: Arc<Range>,
+    /// What views made from now on hold.
+    now: Mutex<LoanView>,
+    /// Every piece that some view may still hold.
+    pieces: Mutex<Box<[Weak<Piece>]>>,
+}
+
+/// The bytes of a [`LoanBuf`] that were in memory when the view was made; they stay there as long as it lives.
+///
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct LoanView {
+    held: Arc<Held>,
+}
+
+struct Held {
+    /// Dangling when `len` is 0.
+    start: NonNull<u8>,
+    len: usize,
+    pieces: Box<[Arc<Piece>]>,
+}
+
+/// A mapping of which no page is touched until a piece is taken.
+struct Range {
+    mapping: NonNull<u8>,
+    mapped: usize,
+    /// First byte that is used: at a multiple of a huge page, if there is a whole one.
+    start: NonNull<u8>,
+    len: usize,
+    /// Pieces whose pages are, or may be, in memory.
+    taken: Box<[AtomicBool]>,
+}
+
+struct Piece {
+    range: Arc<Range>,
+    index: usize,
+    held: Reservation,
+}
+
+// SAFETY: the mapping belongs to this value alone and has no thread affinity.
+unsafe impl Send for Range {}
+// SAFETY: nothing is written through a shared reference.
+unsafe impl Sync for Range {}
+// SAFETY: it refers to bytes of a `Range` that its pieces keep alive.
+unsafe impl Send for Held {}
+// SAFETY: the bytes are frozen before a `Held` is made of them.
+unsafe impl Sync for Held {}
+
+impl LoanBuf {
+    /// Memory is taken and given back in pieces of this: a huge page.
+    pub const PIECE_BYTES: usize = 2 << 20;
+
+    /// Addresses for `len` bytes, none of them in memory. The error is the kernel's, for want of addresses.
+    pub fn new(consumer: &Consumer, len: usize) -> Result<LoanBuf, OverBudget> {
+        let range = Range::map(len).ok_or_else(|| consumer.refuse(len as u64))?;
+        let pieces = len.div_ceil(Self::PIECE_BYTES);
+        Ok(LoanBuf {
+            consumer: consumer.clone(),
+            range: Arc::new(range),
+            now: Mutex::new(LoanView::default()),
+            pieces: Mutex::new((0..pieces).map(|_| Weak::new()).collect()),
+        })
+    }
+
+    /// Bytes when all of it is in memory.
+    pub fn len(&self) -> usize {
+        self.range.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What is in memory now. Allocates nothing.
+    pub fn view(&self) -> LoanView {
+        self.now().clone()
+    }
+
+    /// Takes memory for at most `more` further bytes, rounded up to whole pieces, has them written by `fill`, which gets
+    /// the place of the first, and shows them to views made from then on; returns how many. All or nothing, but for
+    /// pieces that were cut off and are still held by a view: those are shown again as they are, without `fill`.
+    /// 0 bytes when all are there, when some were cut off meanwhile, and for the moment in which memory that was cut off
+    /// is on its way back to the kernel.
+    pub fn extend<E: From<OverBudget>>(
+        &self,
+        more: usize,
+        fill: &mut dyn FnMut(usize, &mut [u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut slots = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.view();
+        let first = before.held.pieces.len();
+        let end = before.len().saturating_add(more).min(self.len());
+        let end = end.div_ceil(Self::PIECE_BYTES);
+        let mut pieces = before.held.pieces.to_vec();
+        pieces.extend(slots[first..end.max(first)].iter().map_while(Weak::upgrade));
+        let fresh = pieces.len();
+        while pieces.len() < end && !self.range.taken[pieces.len()].load(Ordering::Acquire) {
+            pieces.push(Piece::take(&self.range, &self.consumer, pieces.len())?);
+        }
+        if pieces.len() > fresh {
+            let at = fresh * Self::PIECE_BYTES;
+            let len = self.end_of(pieces.len()) - at;
+            // SAFETY: within the mapping.
+            let start = unsafe { self.range.start.add(at) };
+            // SAFETY: zeroed pages of fresh pieces: no view holds them, and `slots` is locked, so nobody else fills them.
+            fill(at, unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })?;
+        }
+        for (slot, piece) in slots.iter_mut().zip(&pieces).skip(fresh) {
+            *slot = Arc::downgrade(piece);
+        }
+        let len = self.end_of(pieces.len());
+        let after = LoanView::of(&self.range, len, pieces.into());
+        let mut now = self.now();
+        if !Arc::ptr_eq(&now.held, &before.held) {
+            // Somebody needs the memory more: what was taken here goes back too.
+            return Ok(0);
+        }
+        *now = after;
+        Ok(len - before.len())
+    }
+
+    /// Cuts at least `bytes` off the end, as far as there are any; the bytes of memory that come free once the views
+    /// that were made before are gone.
+    pub fn cut(&self, bytes: u64) -> u64 {
+        // Not `pieces`: whoever waits for this memory may hold that lock.
+        let mut now = self.now();
+        let held = &now.held.pieces;
+        let (mut left, mut cut) = (held.len(), 0);
+        while left > 0 && cut < bytes {
+            left -= 1;
+            cut += held[left].held.bytes();
+        }
+        if cut > 0 {
+            let after = LoanView::of(&self.range, self.end_of(left), held[..left].into());
+            let before = std::mem::replace(&mut *now, after);
+            drop(now);
+            // Possibly the last view: giving back takes a while, and nobody should wait for it.
+            drop(before);
+        }
+        cut
+    }
+
+    fn end_of(&self, pieces: usize) -> usize {
+        (pieces * Self::PIECE_BYTES).min(self.len())
+    }
+
+    fn now(&self) -> MutexGuard<'_, LoanView> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LoanView {
+    fn of(range: &Range, len: usize, pieces: Box<[Arc<Piece>]>) -> LoanView {
+        let start = if len == 0 {
+            NonNull::dangling()
+        } else {
+            range.start
+        };
+        LoanView {
+            held: Arc::new(Held { start, len, pieces }),
+        }
+    }
+
+    /// Memory that it keeps from going back: its bytes in whole pages.
+    pub fn memory_bytes(&self) -> u64 {
+        self.held.pieces.iter().map(|piece| piece.held.bytes()).sum()
+    }
+}
+
+impl Default for LoanView {
+    fn default() -> LoanView {
+        LoanView {
+            held: Arc::new(Held {
+                start: NonNull::dangling(),
+                len: 0,
+                pieces: Box::default(),
+            }),
+        }
+    }
+}
+
+impl Deref for LoanView {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` bytes from `start` are in pieces that `held` keeps, and nobody writes to them; an empty one may dangle.
+        unsafe { std::slice::from_raw_parts(self.held.start.as_ptr(), self.held.len) }
+    }
+}
+
+impl Piece {
+    fn take(range: &Arc<Range>, consumer: &Consumer, index: usize) -> Result<Arc<Piece>, OverBudget> {
+        let held = consumer.reserve(range.piece(index).1 as u64)?;
+        range.taken[index].store(true, Ordering::Release);
+        Ok(Arc::new(Piece {
+            range: range.clone(),
+            index,
+            held,
+        }))
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let (at, bytes) = self.range.piece(self.index);
+        // SAFETY: within the mapping.
+        let start = unsafe { self.range.start.add(at) };
+        // SAFETY: no view holds this piece any more, and it isn't taken anew before the flag below says so.
+        unsafe { anon_buf::discard(start, bytes) };
+        self.range.taken[self.index].store(false, Ordering::Release);
+        // The reservation goes after the memory.
+    }
+}
+
+impl Range {
+    fn map(len: usize) -> Option<Range> {
+        const HUGE: usize = LoanBuf::PIECE_BYTES;
+        let whole = len - len % HUGE;
+        // Untouched addresses cost nothing: enough of them to begin at a huge page.
+        let mapped = page_up(len) + if whole > 0 { HUGE } else { 0 };
+        let mapping = match mapped {
+            0 => NonNull::dangling(),
+            _ => anon_buf::map_pages(mapped)?,
+        };
+        let skip = if whole > 0 {
+            mapping.as_ptr().align_offset(HUGE)
+        } else {
+            0
+        };
+        // SAFETY: `skip` is less than a huge page, of which there is one more than `len` needs.
+        let start = unsafe { mapping.add(skip) };
+        if whole > 0 {
+            // SAFETY: within the mapping.
+            unsafe { anon_buf::advise_huge(start, whole) };
+        }
+        let taken = (0..len.div_ceil(HUGE)).map(|_| AtomicBool::new(false)).collect();
+        Some(Range {
+            mapping,
+            mapped,
+            start,
+            len,
+            taken,
+        })
+    }
+
+    /// Offset of a piece and its bytes of memory.
+    fn piece(&self, index: usize) -> (usize, usize) {
+        let at = index * LoanBuf::PIECE_BYTES;
+        (at, page_up((self.len - at).min(LoanBuf::PIECE_BYTES)))
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        if self.mapped > 0 {
+            // SAFETY: the mapping is our own, and nothing refers to it after this call.
+            unsafe { anon_buf::unmap_pages(self.mapping, self.mapped) };
+        }
+    }
+}
+
+impl std::fmt::Debug for LoanBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LoanBuf({} of {} bytes)", self.view().len(), self.len())
+    }
+}
+
+impl std::fmt::Debug for LoanView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LoanView({} bytes)", self.len())
+    }
+}

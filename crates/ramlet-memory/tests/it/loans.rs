@@ -1,0 +1,200 @@
+//! Loans: what is lent comes back when others need it, and nobody gets more than there is.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use ramlet_memory::{Consumer, Ledger, Reclaim, Reservation};
+
+use crate::Rng;
+
+/// Loans that are given back one after another, the last first.
+#[derive(Default)]
+struct Pile {
+    held: Mutex<Vec<Reservation>>,
+    asked: AtomicU64,
+}
+
+impl Reclaim for Pile {
+    fn reclaim(&self, bytes: u64) -> u64 {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let mut given = Vec::new();
+        let mut sum = 0;
+        let mut held = self.held.lock().expect("nothing panics under it");
+        while sum < bytes {
+            let Some(loan) = held.pop() else { break };
+            sum += loan.bytes();
+            given.push(loan);
+        }
+        sum
+    }
+}
+
+fn pile(ledger: &Arc<Ledger>, loans: &Consumer, bytes: u64, step: u64) -> Arc<Pile> {
+    let pile = Arc::new(Pile::default());
+    let mut held = pile.held.lock().expect("fresh");
+    (0..bytes / step).for_each(|_| held.push(loans.reserve(step).expect("room for a loan")));
+    drop(held);
+    let weak: Weak<Pile> = Arc::downgrade(&pile);
+    ledger.register(weak);
+    pile
+}
+
+#[test]
+fn a_reservation_gets_back_what_is_lent() {
+    let ledger = Ledger::new(100);
+    let loans = ledger.borrower("loans", 90);
+    let pile = pile(&ledger, &loans, 90, 10);
+    let user = ledger.consumer("user", u64::MAX);
+    assert_eq!((ledger.lent(), ledger.used()), (90, 90));
+    assert_eq!(
+        (user.available(), user.available_now(), loans.available()),
+        (100, 10, 0)
+    );
+    let first = user.reserve(10).expect("free");
+    assert_eq!(pile.asked.load(Ordering::Relaxed), 0, "there was room");
+    let second = user.reserve(25).expect("after three loans");
+    assert_eq!((ledger.lent(), ledger.used()), (60, 95));
+    assert!(user.reserve(66).is_err(), "35 are used for good");
+    assert_eq!(ledger.lent(), 60, "what can't be had isn't asked for");
+    let all = user.reserve(65).expect("all loans");
+    assert_eq!((ledger.lent(), ledger.used(), ledger.peak()), (0, 100, 100));
+    drop((first, second, all));
+    assert_eq!((ledger.used(), loans.used()), (0, 0));
+}
+
+#[test]
+fn a_borrower_takes_from_nobody() {
+    let ledger = Ledger::new(100);
+    let pile = pile(&ledger, &ledger.borrower("a", 80), 80, 10);
+    let refused = ledger.borrower("b", 100).reserve(21).expect_err("20 are free");
+    assert_eq!((refused.available, pile.asked.load(Ordering::Relaxed)), (20, 0));
+}
+
+#[test]
+fn what_is_set_aside_can_be_lent_but_not_promised_again() {
+    let ledger = Ledger::new(100);
+    let job = ledger.set_aside("job", 40).expect("nothing is promised yet");
+    let loans = ledger.borrower("loans", 95);
+    let _pile = pile(&ledger, &loans, 95, 5);
+    let user = ledger.consumer("user", u64::MAX);
+    assert_eq!((user.available(), job.available()), (60, 40));
+    let refused = user.reserve(61).expect_err("40 of 100 are set aside");
+    assert_eq!((refused.available, ledger.lent()), (60, 95));
+    let used = user.reserve(60).expect("the rest");
+    let scratch = job.reserve(40).expect("what was set aside");
+    assert!(job.reserve(1).is_err() && user.reserve(1).is_err());
+    assert_eq!((ledger.used(), ledger.lent()), (100, 0));
+    drop(scratch);
+    assert!(user.reserve(1).is_err(), "it stays set aside");
+    assert_eq!(ledger.set_aside("job", 40).expect("the same").cap(), 40);
+    let refused = ledger.set_aside("other", 1).err().expect("all is promised");
+    assert_eq!(refused.consumer, "other");
+    drop(used);
+}
+
+#[test]
+fn the_patient_wait_for_what_is_being_read() {
+    let ledger = Ledger::new(100);
+    let loans = ledger.borrower("loans", 100);
+    /// Gives back after a while, as when a search reads the loan.
+    struct Slow(Mutex<Option<Reservation>>, AtomicBool);
+    impl Reclaim for Slow {
+        fn reclaim(&self, _: u64) -> u64 {
+            self.1.store(true, Ordering::Release);
+            self.0
+                .lock()
+                .expect("fresh")
+                .as_ref()
+                .map_or(0, Reservation::bytes)
+        }
+    }
+    let slow = Arc::new(Slow(
+        Mutex::new(Some(loans.reserve(100).expect("room"))),
+        AtomicBool::new(false),
+    ));
+    let weak: Weak<Slow> = Arc::downgrade(&slow);
+    ledger.register(weak);
+    let user = ledger.consumer("user", u64::MAX);
+    assert!(user.reserve(1).is_err(), "a request doesn't wait");
+    assert!(slow.1.swap(false, Ordering::AcqRel), "but it has asked");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !slow.1.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let loan = slow.0.lock().expect("fresh").take();
+            drop(loan);
+        });
+        let held = user.patient().reserve(100).expect("a patient one gets it");
+        assert_eq!(ledger.used(), 100);
+        drop(held);
+    });
+    assert!(user.reserve(100).is_ok());
+}
+
+#[test]
+fn reclaimers_are_asked_in_order_and_forgotten_when_gone() {
+    let ledger = Ledger::new(100);
+    let loans = ledger.borrower("loans", 100);
+    let (first, second) = (pile(&ledger, &loans, 50, 10), pile(&ledger, &loans, 50, 10));
+    let user = ledger.consumer("user", u64::MAX);
+    let held = user.reserve(60).expect("five of the first, one of the second");
+    assert_eq!(
+        (
+            first.held.lock().expect("fresh").len(),
+            second.held.lock().expect("fresh").len()
+        ),
+        (0, 4)
+    );
+    drop((first, second));
+    assert_eq!((ledger.lent(), ledger.used()), (0, 60));
+    assert!(user.reserve(41).is_err());
+    drop(held);
+}
+
+/// Threads that use, set aside and lend at random: the sum stays within the limit, and what was promised is always had.
+#[test]
+fn limits_and_promises_hold_under_threads() {
+    const LIMIT: u64 = 100_000;
+    let ledger = Ledger::new(LIMIT);
+    let jobs = ledger.set_aside("jobs", 30_000).expect("room");
+    let writes = ledger.set_aside("writes", 20_000).expect("room");
+    let loans = ledger.borrower("loans", 95_000);
+    let pile = pile(&ledger, &loans, 95_000, 500);
+    std::thread::scope(|scope| {
+        for (seed, consumer) in [(1, jobs.patient()), (2, writes.patient())] {
+            let ledger = &ledger;
+            scope.spawn(move || {
+                let mut rng = Rng(seed);
+                for _ in 0..300 {
+                    let mut held = consumer
+                        .reserve(1 + rng.below(consumer.cap() / 2))
+                        .expect("it is set aside");
+                    held.grow(rng.below(consumer.cap() / 2)).expect("so is this");
+                    assert!(ledger.used() <= LIMIT);
+                }
+            });
+        }
+        for seed in 3..5 {
+            let (ledger, pile, loans) = (&ledger, &pile, &loans);
+            scope.spawn(move || {
+                let mut rng = Rng(seed);
+                let user = ledger.consumer("users", 40_000);
+                for _ in 0..2000 {
+                    let held = user.reserve(rng.below(30_000));
+                    if let Ok(loan) = loans.reserve(1 + rng.below(2_000)) {
+                        pile.held.lock().expect("nothing panics under it").push(loan);
+                    }
+                    drop(held);
+                    assert!(ledger.used() <= LIMIT);
+                }
+            });
+        }
+    });
+    assert!(ledger.peak() <= LIMIT);
+    assert_eq!((ledger.used(), ledger.lent()), (loans.used(), loans.used()));
+    drop(pile);
+    assert_eq!((ledger.used(), ledger.lent()), (0, 0));
+    assert!(ledger.consumer("users", 40_000).reserve(40_000).is_ok());
+}
