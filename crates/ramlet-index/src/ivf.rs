@@ -26,3 +26,10 @@ pub use calibrate::{Calibration, CalibrationPoint};
 pub(crate) use codes::CodeLists;
 pub(crate) use random::Random;
 pub use search::Ivf;
+
+impl Ivf {
+    /// Where the rows of a cluster stand.
+    pub(crate) fn cluster_positions(&self, cluster: u32) -> std::ops::Range<u32> {
+        self.meta.positions(cluster)
+    }
+}

@@ -19,6 +19,7 @@ mod scan;
 mod vector_index;
 
 mod flat;
+pub mod graph;
 pub mod ivf;
 mod quant;
 
@@ -28,6 +29,7 @@ mod source;
 pub use allowed::{Allowed, RowFilter};
 pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
+pub use graph::Graph;
 pub use ivf::Ivf;
 pub use metric::{Element, Metric};
 pub use pinned::{PinnedRows, PinnedView};

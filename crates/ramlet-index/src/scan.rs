@@ -6,6 +6,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
+use crate::graph::GraphLists;
 use crate::ivf::CodeLists;
 use crate::{Allowed, Query, RowsFile, TopK};
 
@@ -66,6 +67,8 @@ pub(crate) struct Lists {
     pub(crate) ranges: Vec<Range<u32>>,
     /// For searching codes.
     pub(crate) codes: CodeLists,
+    /// For walking a graph.
+    pub(crate) graph: GraphLists,
 }
 
 impl IndexScratch {

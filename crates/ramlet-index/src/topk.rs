@@ -59,6 +59,12 @@ impl TopK {
         self.segment = segment;
     }
 
+    /// Whether a row of the present segment is kept.
+    pub(crate) fn holds(&self, row: u32) -> bool {
+        let here = |hit: &Hit| (hit.segment, hit.row) == (self.segment, row);
+        self.hits.iter().any(here)
+    }
+
     pub fn k(&self) -> usize {
         self.k
     }

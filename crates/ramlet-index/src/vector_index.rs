@@ -83,6 +83,6 @@ pub trait VectorIndex: Send + Sync {
 
     fn memory(&self) -> MemoryUse;
 
-    /// `flat` or `ivf`.
+    /// `flat`, `ivf` or `hnsw`.
     fn kind(&self) -> &'static str;
 }

@@ -1,0 +1,286 @@
+//! The graph on disk: `cargo bench -p ramlet-index --bench graph -- build DIR PREFIX DIMS [ROWS] [SCRATCH_MB]` on
+//! `PREFIX.base.f32` and `PREFIX.query.f32` (cosine), then `-- search DIR DIMS [THREADS] [WIDTH] [QUERIES]` in as
+//! little memory as one likes. Without arguments a small one is made and searched.
+//!
+//! Building prints seconds (wall and CPU) and the peak of the process (with the vectors, which the bench holds);
+//! searching prints per effort: recall@10, reads, codes, CPU microseconds and searches per second.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ramlet_format::footer::Footer;
+use ramlet_format::rows::RowsMeta;
+use ramlet_format::{PAGE, block};
+use ramlet_index::graph::{GraphFiles, GraphParams, build_graph};
+use ramlet_index::{
+    Allowed, Element, Graph, IndexScratch, Metric, Query, Result, RowSource, RowsFile, SearchStats, TopK,
+    VectorIndex, Want, encode_row,
+};
+use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
+use ramlet_memory::AnonBuf;
+
+const SEED: u64 = 1;
+const METRIC: Metric = Metric::Cosine;
+const RECALL: f32 = 0.95;
+const DEPTH: usize = 10;
+
+struct Base {
+    dims: usize,
+    vectors: Vec<f32>,
+}
+
+impl RowSource for Base {
+    fn rows(&self) -> u32 {
+        (self.vectors.len() / self.dims) as u32
+    }
+
+    fn replay(&mut self, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
+        let mut row = Vec::new();
+        let mut number = 0;
+        self.vectors.chunks_exact(self.dims).try_for_each(|vector| {
+            row.clear();
+            encode_row(METRIC, Element::F32, vector, &mut row);
+            number += 1;
+            each(number - 1, &row)
+        })
+    }
+}
+
+fn floats(path: &Path, most: usize) -> Vec<f32> {
+    let bytes = std::fs::read(path).expect("a file of vectors");
+    let words = bytes.as_chunks::<4>().0.iter().take(most);
+    words.map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+fn save(path: &Path, words: impl Iterator<Item = u32>) {
+    let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    std::fs::write(path, bytes).expect("writing");
+}
+
+/// Seconds of processor time of this process so far.
+fn cpu() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks = |i: usize| {
+        fields
+            .get(i)
+            .and_then(|field| field.parse::<f64>().ok())
+            .unwrap_or(0.0)
+    };
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+fn status(name: &str) -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or(" ?").trim_start_matches(':').trim().to_string()
+}
+
+fn build(dir: &Path, base: &mut Base, queries: &[f32], scratch_bytes: usize) {
+    let dims = base.dims;
+    save(&dir.join("queries"), queries.iter().map(|value| value.to_bits()));
+    let (storage, _) = open_best(dir, Backend::Auto).expect("a directory");
+    let mut files = ["nodes", "positions", "meta"].map(|name| {
+        let _ = storage.remove(name);
+        storage.create(name).expect("a new file")
+    });
+    let [nodes, positions, meta] = &mut files;
+    let params = GraphParams {
+        metric: METRIC,
+        element: Element::F32,
+        dims,
+        segment_rows: base.rows(),
+        scratch_bytes,
+        threads: 2,
+        seed: 1,
+        degree: 64,
+        candidates: 100,
+    };
+    let mut out = GraphFiles {
+        nodes: &mut **nodes,
+        nodes_seed: SEED,
+        positions: &mut **positions,
+        positions_seed: SEED,
+        meta: &mut **meta,
+        open_nodes: &|| storage.open("nodes"),
+        open_positions: &|| storage.open("positions"),
+    };
+    let (start, cpu_before) = (Instant::now(), cpu());
+    let built = build_graph(&params, base, &*storage, &mut out).expect("a build");
+    files.iter_mut().for_each(|file| file.sync().expect("syncing"));
+    println!(
+        "built {} nodes of degree {}, {} entry points ({} added): {:.1} s, {:.1} s of CPU, peak {}",
+        built.rows,
+        built.degree,
+        built.entries,
+        built.added,
+        start.elapsed().as_secs_f32(),
+        cpu() - cpu_before,
+        status("VmHWM"),
+    );
+    for point in built.calibration.points.iter().step_by(6) {
+        println!("  {point:?}");
+    }
+    truth(dir, &*storage, base.dims, queries);
+}
+
+fn open(storage: &dyn Storage, name: &str) -> RowsFile {
+    let file = BlockFile::new(storage.open(name).expect("a file"), SEED, block::verify, None);
+    let (mut io, mut buf) = (
+        IoContext::for_storage(storage, 4).expect("a reader"),
+        AnonBuf::new(PAGE),
+    );
+    let last = file.pages() - 1;
+    let page = file.read(&mut io, last, 1, &mut buf).expect("a footer");
+    let meta = RowsMeta::open(&Footer::parse(page, SEED, last).expect("a footer")).expect("rows");
+    RowsFile::new(Arc::new(file), meta).expect("few rows")
+}
+
+fn open_graph(storage: &dyn Storage) -> Graph {
+    let file = storage.open("meta").expect("a file");
+    let mut meta = AnonBuf::new(file.len() as usize);
+    file.read_at(&mut meta, 0).expect("reading");
+    Graph::open(open(storage, "nodes"), open(storage, "positions"), meta, RECALL).expect("a graph")
+}
+
+/// The true nearest of each query, by one pass over the nodes.
+fn truth(dir: &Path, storage: &dyn Storage, dims: usize, queries: &[f32]) {
+    let graph = open_graph(storage);
+    let mut io = IoContext::for_storage(storage, 16).expect("a reader");
+    let mut scratch = IndexScratch::new(AnonBuf::new(1 << 20));
+    let vectors = queries.chunks_exact(dims);
+    let queries: Vec<Query> = vectors
+        .map(|vector| Query::new(METRIC, Element::F32, vector))
+        .collect();
+    let mut tops: Vec<TopK> = queries.iter().map(|_| TopK::new(DEPTH)).collect();
+    graph
+        .for_each_row(&mut scratch, &mut io, &mut |number, row| {
+            for (query, top) in queries.iter().zip(&mut tops) {
+                top.push(query.key_row(row), number);
+            }
+            Ok(())
+        })
+        .expect("rows");
+    let hits = tops
+        .iter_mut()
+        .flat_map(|top| top.sorted().iter().map(|hit| hit.row));
+    save(&dir.join("truth"), hits);
+}
+
+/// Rows found that are true, and the sums of what was done.
+fn run(
+    graph: &Graph,
+    storage: &dyn Storage,
+    want: &Want,
+    queries: &[f32],
+    truth: &[u32],
+) -> (usize, SearchStats) {
+    let mut io = IoContext::for_storage(storage, 32).expect("a reader");
+    let mut scratch = IndexScratch::new(AnonBuf::new(64 << 10));
+    let (mut top, mut stats, mut found) = (TopK::new(DEPTH), SearchStats::default(), 0);
+    let mut query = Query::new(METRIC, Element::F32, &queries[..graph.dims()]);
+    for (vector, truth) in queries.chunks_exact(graph.dims()).zip(truth.chunks_exact(DEPTH)) {
+        query.prepare(METRIC, Element::F32, vector);
+        top.clear(DEPTH);
+        let mut allowed = Allowed::default();
+        graph
+            .search(&query, want, &mut allowed, &mut scratch, &mut io, &mut top)
+            .expect("a search");
+        stats.add(&scratch.stats);
+        found += top.sorted().iter().filter(|hit| truth.contains(&hit.row)).count();
+    }
+    (found, stats)
+}
+
+fn search(dir: &Path, dims: usize, threads: usize, width: usize, most: usize) {
+    let (storage, _) = open_best(dir, Backend::Auto).expect("a directory");
+    let graph = open_graph(&*storage).with_width(width);
+    let queries = floats(&dir.join("queries"), dims * most);
+    let truth: Vec<u32> = floats(&dir.join("truth"), DEPTH * most)
+        .iter()
+        .map(|word| word.to_bits())
+        .collect();
+    println!(
+        "{} nodes on {}, {threads} threads, width {width}, {} entry points in {} bytes",
+        graph.rows(),
+        storage.backend(),
+        graph.entries(),
+        graph.memory().heap_bytes
+    );
+    for effort in [32, 64, 90, 128, 180, 256, 384] {
+        let want = Want {
+            effort: Some(effort),
+            ..Want::default()
+        };
+        let (start, cpu_before) = (Instant::now(), cpu());
+        let results: Vec<(usize, SearchStats)> = std::thread::scope(|scope| {
+            let work = || scope.spawn(|| run(&graph, &*storage, &want, &queries, &truth));
+            let handles: Vec<_> = (0..threads).map(|_| work()).collect();
+            handles
+                .into_iter()
+                .map(|handle| handle.join().expect("a search"))
+                .collect()
+        });
+        let seconds = start.elapsed().as_secs_f64();
+        let (found, stats) = results[0];
+        let asked = (queries.len() / dims) as f64;
+        println!(
+            "effort {effort:>3}: recall {:.4}, {:>6.1} reads, {:>5.0} codes, {:.0} us of CPU, {:.0} searches/s",
+            found as f64 / (asked * DEPTH as f64),
+            stats.reads as f64 / asked,
+            stats.codes_scored as f64 / asked,
+            (cpu() - cpu_before) * 1e6 / (asked * threads as f64),
+            asked * threads as f64 / seconds,
+        );
+    }
+    println!("peak {}, now {}", status("VmHWM"), status("VmRSS"));
+}
+
+fn small() {
+    let dir = std::env::temp_dir().join(format!("ramlet-graph-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let mut state = 1u64;
+    let mut normal = || {
+        (0..4).fold(-2.0, |sum, _| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            sum + (state >> 40) as f32 / (1u32 << 24) as f32
+        })
+    };
+    let vectors = (0..3000 * 32).map(|_| normal()).collect();
+    let queries: Vec<f32> = (0..50 * 32).map(|_| normal()).collect();
+    build(&dir, &mut Base { dims: 32, vectors }, &queries, 8 << 20);
+    search(&dir, 32, 1, 1, 50);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+fn main() {
+    // `cargo test --all-targets` runs this too: then small, to see that it works.
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with("--"))
+        .collect();
+    let number = |i: usize, otherwise: usize| {
+        arguments
+            .get(i)
+            .map_or(otherwise, |arg| arg.parse().expect("a number"))
+    };
+    match arguments.first().map(String::as_str) {
+        Some("build") => {
+            let (dir, prefix, dims) = (Path::new(&arguments[1]), &arguments[2], number(3, 100));
+            std::fs::create_dir_all(dir).expect("a directory");
+            let rows = number(4, usize::MAX / dims);
+            let vectors = floats(Path::new(&format!("{prefix}.base.f32")), rows * dims);
+            let queries = floats(Path::new(&format!("{prefix}.query.f32")), 1000 * dims);
+            build(dir, &mut Base { dims, vectors }, &queries, number(5, 64) << 20);
+        }
+        Some("search") => search(
+            Path::new(&arguments[1]),
+            number(2, 100),
+            number(3, 1),
+            number(4, 1),
+            number(5, 1000),
+        ),
+        _ => small(),
+    }
+}

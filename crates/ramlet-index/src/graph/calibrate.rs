@@ -1,0 +1,342 @@
+//! How much patience reaches which recall: measured at build on rows of the graph itself.
+//!
+//! A row serves as query while its own node is left out of the walk, as if it weren't there. One walk per row serves
+//! all patiences: with less of it the same walk would have ended sooner.
+
+use ramlet_io::{IoContext, Storage};
+use ramlet_memory::AnonBuf;
+
+use super::clusters::{number_of, vector_of};
+use super::search::Graph;
+use super::walk::{GraphLists, Walk};
+use crate::error::Result;
+use crate::flat::stream;
+use crate::scan::SearchStats;
+use crate::{Query, RowsFile, TopK, decode_row};
+
+/// Neighbours that are looked for.
+const DEPTHS: [usize; 2] = [10, 100];
+
+/// Most patience measured, and reads of one walk.
+const PATIENCE_MAX: u32 = 400;
+const READS_MAX: usize = 2000;
+
+const HELD_OUT: usize = 300;
+
+/// What was measured with so much patience, over the held-out rows, for the 10 nearest and for the 100 nearest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GraphPoint {
+    /// Nodes read without finding anything better before a walk ends.
+    pub patience: u32,
+    pub recall: [f32; 2],
+    pub reads: [f32; 2],
+}
+
+/// Recall and reads by patience, ascending; empty when there was nothing to measure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GraphCalibration {
+    pub points: Vec<GraphPoint>,
+}
+
+/// What a walk is given, and what it is expected to take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// Nodes read without finding anything better before it ends.
+    pub patience: f64,
+    pub reads: f64,
+}
+
+impl Expected {
+    pub(super) fn times(self, factor: f64) -> Expected {
+        Expected {
+            patience: self.patience * factor,
+            reads: self.reads * factor,
+        }
+    }
+}
+
+impl GraphCalibration {
+    /// For `recall` among the `wanted` nearest rows.
+    ///
+    /// Between and beyond 10 and 100 the numbers follow a power of `wanted`, through what was measured at both. A
+    /// recall that was never reached gets twice the most that was tried.
+    pub fn expected(&self, recall: f32, wanted: f64) -> Expected {
+        let [near, far] = [0, 1].map(|depth| self.reaching(recall, depth));
+        let wanted = wanted.max(DEPTHS[0] as f64) / DEPTHS[0] as f64;
+        let between = |near: f64, far: f64| near * wanted.powf((far / near).log10().clamp(0.0, 1.0));
+        Expected {
+            patience: between(near.patience, far.patience),
+            reads: between(near.reads, far.reads),
+        }
+    }
+
+    fn reaching(&self, recall: f32, depth: usize) -> Expected {
+        let of = |point: &GraphPoint| Expected {
+            patience: f64::from(point.patience.max(1)),
+            reads: f64::from(point.reads[depth].max(1.0)),
+        };
+        let least = self.points.iter().find(|point| point.recall[depth] >= recall);
+        match (least, self.points.last()) {
+            (Some(point), _) => of(point),
+            (None, Some(last)) => of(last).times(2.0),
+            (None, None) => Expected {
+                patience: 64.0,
+                reads: 128.0,
+            },
+        }
+    }
+}
+
+/// A row that serves as query.
+struct HeldOut {
+    node: u32,
+    number: u32,
+    query: Query,
+    /// Its nearest nodes, and itself.
+    top: TopK,
+}
+
+/// Measures a graph whose rows are `rows`, in the order of its nodes.
+pub(super) fn measure(
+    graph: &Graph,
+    rows: &RowsFile,
+    storage: &dyn Storage,
+    threads: usize,
+    batch_bytes: usize,
+) -> Result<GraphCalibration> {
+    let (mut io, mut buf) = (IoContext::for_storage(storage, 16)?, AnonBuf::new(64 << 10));
+    let mut held_out = hold_out(graph, rows, &mut io, &mut buf)?;
+    find_truth(&mut held_out, rows, threads, batch_bytes, &mut io, &mut buf)?;
+    let patiences: Vec<u32> = steps(PATIENCE_MAX).collect();
+    let share = held_out.len().div_ceil(threads.max(1)).max(1);
+    let parts: Vec<Result<Sums>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = held_out
+            .chunks_mut(share)
+            .map(|part| scope.spawn(|| walk_all(graph, part, &patiences, storage)))
+            .collect();
+        let joined = handles.into_iter().map(|handle| handle.join());
+        joined.map(|part| part.expect("walks don't panic")).collect()
+    });
+    let mut sums = Sums::new(patiences.len());
+    for part in parts {
+        sums.add(&part?);
+    }
+    Ok(sums.calibration(&patiences))
+}
+
+/// Evenly out of all rows.
+fn hold_out(graph: &Graph, rows: &RowsFile, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Vec<HeldOut>> {
+    let shape = &graph.meta.shape;
+    let count = HELD_OUT.min(rows.rows() as usize / 4);
+    let places =
+        (0..count as u64).map(|i| ((2 * i + 1) * u64::from(rows.rows()) / (2 * count as u64)) as u32);
+    let places: Vec<u32> = places.collect();
+    let mut held_out = Vec::with_capacity(count);
+    let (mut vector, mut reads) = (Vec::new(), Vec::new());
+    crate::flat::read_positions(rows, &places, &mut reads, buf, io, &mut |node, row| {
+        vector.clear();
+        decode_row(shape.element, vector_of(row), &mut vector);
+        held_out.push(HeldOut {
+            node,
+            number: number_of(row)?,
+            query: Query::new(shape.metric, shape.element, &vector),
+            top: TopK::new(DEPTHS[1] + 1),
+        });
+        Ok(())
+    })?;
+    Ok(held_out)
+}
+
+/// One pass over the rows.
+fn find_truth(
+    held_out: &mut [HeldOut],
+    rows: &RowsFile,
+    threads: usize,
+    batch_bytes: usize,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<()> {
+    let stride = rows.stride();
+    let at_once = (batch_bytes / stride).max(64);
+    let mut batch: Vec<u8> = Vec::with_capacity(at_once * stride);
+    stream(rows, buf, io, &mut |node, row| {
+        batch.extend_from_slice(row);
+        if batch.len() == at_once * stride || node + 1 == rows.rows() {
+            compare(held_out, &batch, stride, threads);
+            batch.clear();
+        }
+        Ok(())
+    })
+}
+
+fn compare(held_out: &mut [HeldOut], batch: &[u8], stride: usize, threads: usize) {
+    let share = held_out.len().div_ceil(threads.max(1)).max(1);
+    std::thread::scope(|scope| {
+        for part in held_out.chunks_mut(share) {
+            scope.spawn(move || {
+                let mut keys = [0.0f32; 64];
+                for one in part {
+                    for rows in batch.chunks(64 * stride) {
+                        let keys = &mut keys[..rows.len() / stride];
+                        one.query.key_rows(rows, stride, keys);
+                        for (key, row) in keys.iter().zip(rows.chunks_exact(stride)) {
+                            // A row of this file has a number behind it.
+                            if *key <= one.top.threshold() {
+                                one.top.push(*key, number_of(row).unwrap_or(0));
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Sums over walks, by depth and patience.
+struct Sums {
+    walks: u32,
+    found: [Vec<u64>; 2],
+    wanted: [u64; 2],
+    reads: [Vec<u64>; 2],
+}
+
+impl Sums {
+    fn new(patiences: usize) -> Sums {
+        let zeros = || [vec![0; patiences], vec![0; patiences]];
+        Sums {
+            walks: 0,
+            found: zeros(),
+            wanted: [0; 2],
+            reads: zeros(),
+        }
+    }
+
+    fn add(&mut self, other: &Sums) {
+        self.walks += other.walks;
+        for depth in 0..2 {
+            self.wanted[depth] += other.wanted[depth];
+            let add =
+                |to: &mut Vec<u64>, from: &[u64]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            add(&mut self.found[depth], &other.found[depth]);
+            add(&mut self.reads[depth], &other.reads[depth]);
+        }
+    }
+
+    fn calibration(&self, patiences: &[u32]) -> GraphCalibration {
+        if self.wanted.contains(&0) {
+            return GraphCalibration::default();
+        }
+        let share = |part: u64, all: u64| (part as f64 / all as f64) as f32;
+        let points = patiences.iter().enumerate().map(|(i, patience)| GraphPoint {
+            patience: *patience,
+            recall: [0, 1].map(|depth| share(self.found[depth][i], self.wanted[depth])),
+            reads: [0, 1].map(|depth| share(self.reads[depth][i], u64::from(self.walks))),
+        });
+        GraphCalibration {
+            points: points.collect(),
+        }
+    }
+}
+
+fn walk_all(
+    graph: &Graph,
+    held_out: &mut [HeldOut],
+    patiences: &[u32],
+    storage: &dyn Storage,
+) -> Result<Sums> {
+    let mut io = IoContext::for_storage(storage, 4)?;
+    let (mut lists, mut buf) = (GraphLists::default(), AnonBuf::new(64 << 10));
+    let mut sums = Sums::new(patiences.len());
+    for one in held_out {
+        walk_one(graph, one, patiences, &mut lists, &mut buf, &mut io, &mut sums)?;
+    }
+    Ok(sums)
+}
+
+/// What one depth has found so far.
+struct Depth {
+    truth: Vec<u32>,
+    top: TopK,
+    stale: u32,
+    /// Patiences that have ended.
+    ended: usize,
+}
+
+fn walk_one(
+    graph: &Graph,
+    one: &mut HeldOut,
+    patiences: &[u32],
+    lists: &mut GraphLists,
+    buf: &mut AnonBuf,
+    io: &mut IoContext,
+    sums: &mut Sums,
+) -> Result<()> {
+    let (node, number) = (one.node, one.number);
+    let hits = one.top.sorted().iter();
+    let nearest: Vec<u32> = hits.map(|hit| hit.row).filter(|row| *row != number).collect();
+    let mut depths = DEPTHS.map(|depth| Depth {
+        truth: nearest[..depth.min(nearest.len())].to_vec(),
+        top: TopK::new(depth.min(nearest.len())),
+        stale: 0,
+        ended: 0,
+    });
+    let mut stats = SearchStats::default();
+    let mut walk = Walk {
+        graph,
+        lists,
+        buf,
+        kernels: one.query.kernels(),
+        skipped: Some(node),
+    };
+    walk.start(one.query.floats(), READS_MAX, &mut stats);
+    let mut reads = 0;
+    let ended = |depths: &[Depth; 2]| depths.iter().all(|depth| depth.ended == patiences.len());
+    while reads < READS_MAX && !ended(&depths) {
+        let mut offered = None;
+        let visited = walk.round(1, io, &mut stats, &mut |node, _, _| {
+            offered = Some((one.query.key_row(node.vector()), node.number()));
+            Ok(())
+        })?;
+        let Some((key, row)) = offered.filter(|_| visited > 0) else {
+            break;
+        };
+        reads += 1;
+        for (i, depth) in depths.iter_mut().enumerate() {
+            let full = depth.top.len() == depth.top.k();
+            depth.stale = if depth.top.push(key, row) {
+                0
+            } else {
+                depth.stale + 1
+            };
+            while full && patiences.get(depth.ended).is_some_and(|p| depth.stale >= *p) {
+                sums.end(i, depth, reads);
+            }
+        }
+    }
+    for (i, depth) in depths.iter_mut().enumerate() {
+        while depth.ended < patiences.len() {
+            sums.end(i, depth, reads);
+        }
+        sums.wanted[i] += depth.truth.len() as u64;
+    }
+    sums.walks += 1;
+    Ok(())
+}
+
+impl Sums {
+    /// The walk with the next patience ends here.
+    fn end(&mut self, i: usize, depth: &mut Depth, reads: usize) {
+        let hits = depth.top.sorted();
+        let found = hits.iter().filter(|hit| depth.truth.contains(&hit.row)).count();
+        self.found[i][depth.ended] += found as u64;
+        self.reads[i][depth.ended] += reads as u64;
+        depth.ended += 1;
+    }
+}
+
+/// 1, 2, 3, .. growing by an eighth, and last `most`.
+fn steps(most: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(1), move |now| {
+        (*now < most).then(|| (now + 1).max(now + now / 8).min(most))
+    })
+}

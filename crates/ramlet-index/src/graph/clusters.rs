@@ -1,0 +1,171 @@
+//! Rows in the order of clusters, and what is the same for all of them.
+//!
+//! An inverted file is built and only its order is kept: it puts near rows next to each other within a bounded
+//! scratch, and its positions become the nodes' numbers.
+
+use std::sync::Arc;
+
+use ramlet_format::block;
+use ramlet_format::footer::Footer;
+use ramlet_format::rows::RowsMeta;
+use ramlet_io::{BlockFile, IoContext, PAGE, ReadFile, Storage};
+use ramlet_memory::AnonBuf;
+
+use super::build::{GraphFiles, GraphParams};
+use super::code::{Frame, decode, dot};
+use super::records::Tiles;
+use super::temporary::Temporary;
+use crate::error::Result;
+use crate::flat::stream;
+use crate::ivf::{IvfFiles, IvfParams, build_ivf};
+use crate::scan::trailing_number;
+use crate::{Ivf, Metric, RowSource, RowsFile};
+
+/// Rows of a tile at most; a larger cluster is several tiles.
+const TILE_ROWS: u32 = 512;
+
+/// Seed of the blocks of temporary rows.
+const SEED: u64 = 0x7261_7068;
+
+/// Rows in cluster order.
+pub(super) struct Clustered<'a> {
+    pub(super) rows: RowsFile,
+    pub(super) tiles: Tiles,
+    _temporaries: [Temporary<'a>; 2],
+}
+
+/// What one pass over the rows tells.
+pub(super) struct Survey {
+    pub(super) frame: Frame,
+    /// The tiles' means, one after another.
+    pub(super) centres: Vec<f32>,
+    /// Length of the longest vector.
+    pub(super) longest: f32,
+}
+
+impl<'a> Clustered<'a> {
+    pub(super) fn build(
+        params: &GraphParams,
+        source: &mut dyn RowSource,
+        spill: &'a dyn Storage,
+        files: &mut GraphFiles<'_>,
+    ) -> Result<Clustered<'a>> {
+        let (rows, mut rows_file) = Temporary::create(spill, "tmp-graph-rows")?;
+        let (centroids, mut centroids_file) = Temporary::create(spill, "tmp-graph-centroids")?;
+        let ivf = IvfParams {
+            metric: params.metric,
+            element: params.element,
+            dims: params.dims,
+            segment_rows: params.segment_rows,
+            scratch_bytes: params.scratch_bytes,
+            threads: params.threads,
+            seed: params.seed,
+            clusters: None,
+        };
+        let mut out = IvfFiles {
+            rows: &mut *rows_file,
+            rows_seed: SEED,
+            positions: files.positions,
+            positions_seed: files.positions_seed,
+            centroids: &mut *centroids_file,
+            codes: None,
+        };
+        build_ivf(&ivf, source, spill, &mut out)?;
+        rows_file.flush()?;
+        centroids_file.flush()?;
+        files.positions.flush()?;
+        let file = centroids.open()?;
+        let mut meta = AnonBuf::new(file.len() as usize);
+        file.read_at(&mut meta, 0)?;
+        let mut io = IoContext::for_storage(spill, 1)?;
+        let rows_file = open_rows(rows.open()?, SEED, &mut io)?;
+        let positions = open_rows((files.open_positions)()?, files.positions_seed, &mut io)?;
+        let ivf = Ivf::open(rows_file.clone(), positions, meta, 0.5)?;
+        let clusters = (0..ivf.clusters()).map(|cluster| ivf.cluster_positions(cluster));
+        Ok(Clustered {
+            rows: rows_file,
+            tiles: tiles(clusters),
+            _temporaries: [rows, centroids],
+        })
+    }
+
+    /// Centres, and the frame of all codes.
+    pub(super) fn survey(
+        &self,
+        params: &GraphParams,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+    ) -> Result<Survey> {
+        let dims = params.dims;
+        let mut centres = vec![0.0f32; self.tiles.count() * dims];
+        let (mut tile, mut vector) = (0, Vec::new());
+        let (mut longest, mut squares) = (0.0f32, 0.0f64);
+        stream(&self.rows, buf, io, &mut |node, row| {
+            while node >= self.tiles.starts[tile + 1] {
+                tile += 1;
+            }
+            decode(params.metric, params.element, vector_of(row), &mut vector);
+            let square = dot(&vector, &vector);
+            longest = longest.max(square.sqrt());
+            squares += f64::from(square);
+            let sums = &mut centres[tile * dims..][..dims];
+            sums.iter_mut().zip(&vector).for_each(|(sum, x)| *sum += x);
+            Ok(())
+        })?;
+        let rows = f64::from(self.rows.rows().max(1));
+        let mut mean = vec![0.0f64; dims];
+        for (tile, sums) in centres.chunks_exact_mut(dims).enumerate() {
+            let count = self.tiles.nodes(tile).len().max(1) as f32;
+            for (sum, mean) in sums.iter_mut().zip(&mut mean) {
+                *mean += f64::from(*sum) / rows;
+                *sum /= count;
+            }
+        }
+        let around = squares / rows - mean.iter().map(|mean| mean * mean).sum::<f64>();
+        let mean: Vec<f32> = mean.into_iter().map(|mean| mean as f32).collect();
+        // All rows alike: whatever the unit, every code is 0.
+        let unit = if around > squares / rows * 1e-9 {
+            around.sqrt() as f32
+        } else {
+            1.0
+        };
+        Ok(Survey {
+            frame: Frame::new(params.metric, mean, unit),
+            centres,
+            longest: if params.metric == Metric::Dot {
+                longest
+            } else {
+                0.0
+            },
+        })
+    }
+}
+
+/// The encoded vector of a row with its number behind it.
+pub(super) fn vector_of(row: &[u8]) -> &[u8] {
+    &row[..row.len().saturating_sub(4)]
+}
+
+/// The segment row's number behind a vector.
+pub(super) fn number_of(row: &[u8]) -> Result<u32> {
+    trailing_number(row)
+}
+
+/// Opens a file of rows that was just written.
+pub(super) fn open_rows(file: Arc<dyn ReadFile>, seed: u64, io: &mut IoContext) -> Result<RowsFile> {
+    let file = BlockFile::new(file, seed, block::verify, None);
+    let last = file.pages().saturating_sub(1);
+    let mut buf = AnonBuf::new(PAGE);
+    let meta = RowsMeta::open(&Footer::parse(file.read(io, last, 1, &mut buf)?, seed, last)?)?;
+    RowsFile::new(Arc::new(file), meta)
+}
+
+fn tiles(clusters: impl Iterator<Item = std::ops::Range<u32>>) -> Tiles {
+    let mut starts = vec![0];
+    for cluster in clusters.filter(|cluster| !cluster.is_empty()) {
+        let parts = cluster.len().div_ceil(TILE_ROWS as usize) as u32;
+        let of = |part: u32| u64::from(part) * cluster.len() as u64 / u64::from(parts);
+        starts.extend((1..=parts).map(|part| cluster.start + of(part) as u32));
+    }
+    Tiles { starts }
+}

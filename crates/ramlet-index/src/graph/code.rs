@@ -1,0 +1,243 @@
+//! Codes of 4 bits a dimension around one centre, which neighbours and entry points have.
+//!
+//! As in `quant`, a vector is coded by `r = P (x - mean) / unit`, rotated and in units of the usual length, and its
+//! code is the grid vector `u` that points most nearly in the direction of `r`; with `f = |r|^2 / <u, r>`,
+//! `<r, y> = f <u, y>` but for a small error. The centre is the same for all, so that a neighbour's code means the
+//! same wherever it is met, and equal codes give bit-equal keys: a walk relies on it.
+//!
+//! Keys are `|r|^2 - 2 <r, y>` with `y = P (q - mean) / unit`, which orders as the distance does (under cosine of unit
+//! vectors); under dot product `-2 <r, y>` with `y = P q / unit`.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | code | `u_i + 7.5`: dimension `i` in the low half of byte `i`, dimension `ceil(d/2) + i` in the high half |
+//! | f16 | `\|r\|^2`, 0 under dot product |
+//! | f16 | `f` |
+
+use ramlet_kernels::{CodeWidth, Kernels, kernels};
+
+use crate::quant::Rotation;
+use crate::{Element, Metric, decode_row};
+
+/// Both factors of a code.
+pub(crate) const FACTOR_BYTES: usize = 4;
+
+/// The digit that stands for 0, between two; and the largest.
+const CENTRE: f32 = 7.5;
+const DIGIT_MAX: f32 = 15.0;
+
+/// Step sizes tried, as shares of the one at which the largest value just fits: it pays to clip a few.
+const STEPS: [f32; 6] = [0.66, 0.74, 0.81, 0.88, 0.95, 1.02];
+
+/// 1.5 * 2^23: what is added to it is rounded to a whole number, whose lowest bits are then those of the sum.
+const WHOLE: f32 = 12_582_912.0;
+
+/// Codes estimated at once; their products lie on the stack.
+pub(crate) const AT_ONCE: usize = 64;
+
+/// Bytes of a code without its factors.
+pub(crate) const fn code_bytes(dims: usize) -> usize {
+    CodeWidth::Four.code_bytes(dims)
+}
+
+/// What codes are relative to.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) metric: Metric,
+    pub(crate) mean: Vec<f32>,
+    /// The usual length of `x - mean`, above 0.
+    pub(crate) unit: f32,
+    rotation: Rotation,
+}
+
+/// How a stored row becomes the vector that is coded and linked: decoded, and under cosine of unit length.
+pub(crate) fn decode(metric: Metric, element: Element, row: &[u8], out: &mut Vec<f32>) {
+    out.clear();
+    decode_row(element, row, out);
+    if metric == Metric::Cosine && element == Element::U8 {
+        let norm = crate::vector::norm(out);
+        out.iter_mut()
+            .for_each(|value| *value = crate::vector::divide(*value, norm));
+    }
+}
+
+impl Frame {
+    pub(crate) fn new(metric: Metric, mean: Vec<f32>, unit: f32) -> Frame {
+        let rotation = Rotation::new(mean.len());
+        Frame {
+            metric,
+            mean,
+            unit,
+            rotation,
+        }
+    }
+
+    pub(crate) fn dims(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// `r` of a vector.
+    pub(crate) fn rotate(&self, vector: &[f32], out: &mut Vec<f32>, mixing: &mut Vec<f32>) {
+        out.clear();
+        let centred = vector.iter().zip(&self.mean);
+        out.extend(centred.map(|(x, mean)| (x - mean) / self.unit));
+        self.rotation.apply(out, mixing);
+    }
+
+    /// Writes code and factors of `r`.
+    pub(crate) fn encode(&self, r: &[f32], digits: &mut Vec<u8>, out: &mut [u8]) {
+        let f = quantise(r, digits);
+        let (code, factors) = out.split_at_mut(code_bytes(r.len()));
+        code.copy_from_slice(&digits[..code.len()]);
+        let high = &digits[code.len()..];
+        code.iter_mut()
+            .zip(high)
+            .for_each(|(byte, high)| *byte |= high << 4);
+        let add = match self.metric {
+            Metric::Dot => 0.0,
+            Metric::Cosine | Metric::Euclid | Metric::Manhattan => dot(r, r),
+        };
+        // Larger ones than half precision has would be no numbers to compare with.
+        let most = 65_504.0;
+        let mut halves = [0u16; 2];
+        kernels().f32_to_f16(&[add.min(most), f.min(most)], &mut halves);
+        factors[..2].copy_from_slice(&halves[0].to_le_bytes());
+        factors[2..FACTOR_BYTES].copy_from_slice(&halves[1].to_le_bytes());
+    }
+}
+
+/// One thread's query, made ready for codes: 9 bytes per dimension.
+#[derive(Debug, Default)]
+pub(crate) struct CodedQuery {
+    y: Vec<f32>,
+    mixing: Vec<f32>,
+    digits: Vec<i8>,
+    /// Twice the worth of a unit of the integer product, and what is taken off it first.
+    step: f32,
+    offset: f32,
+}
+
+impl CodedQuery {
+    /// Takes a query's floats (under cosine of unit length).
+    pub(crate) fn prepare(&mut self, frame: &Frame, floats: &[f32]) {
+        let CodedQuery {
+            y, mixing, digits, ..
+        } = self;
+        if frame.metric == Metric::Dot {
+            y.clear();
+            y.extend(floats.iter().map(|value| value / frame.unit));
+            frame.rotation.apply(y, mixing);
+        } else {
+            frame.rotate(floats, y, mixing);
+        }
+        let largest = y.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let step = largest / 127.0;
+        let per_unit = if step > 0.0 { 1.0 / step } else { 0.0 };
+        digits.clear();
+        digits.extend(y.iter().map(|value| (value * per_unit + WHOLE).to_bits() as i8));
+        digits.resize(code_bytes(y.len()) * 2, 0);
+        let sum: i32 = digits.iter().map(|digit| i32::from(*digit)).sum();
+        self.step = 2.0 * step;
+        self.offset = CENTRE * sum as f32;
+    }
+
+    /// The keys of at most [`AT_ONCE`] codes that lie without gaps, their factors in lists of f16.
+    pub(crate) fn estimate(
+        &self,
+        kernels: &Kernels,
+        codes: &[u8],
+        adds: &[u8],
+        scales: &[u8],
+        keys: &mut [f32],
+    ) {
+        let count = keys.len();
+        let mut products = [0i32; AT_ONCE];
+        let products = &mut products[..count];
+        kernels.dot_codes(
+            CodeWidth::Four,
+            &self.digits,
+            codes,
+            self.digits.len() / 2,
+            products,
+        );
+        let mut scale = [0.0f32; AT_ONCE];
+        halves(kernels, adds, keys);
+        halves(kernels, scales, &mut scale[..count]);
+        for ((key, product), scale) in keys.iter_mut().zip(products).zip(&scale) {
+            *key -= scale * (self.step * (*product as f32 - self.offset));
+        }
+    }
+}
+
+/// Widens at most [`AT_ONCE`] numbers of half precision.
+fn halves(kernels: &Kernels, bytes: &[u8], out: &mut [f32]) {
+    let mut halves = [0u16; AT_ONCE];
+    let halves = &mut halves[..out.len()];
+    for (half, bytes) in halves.iter_mut().zip(bytes.as_chunks::<2>().0) {
+        *half = u16::from_le_bytes(*bytes);
+    }
+    kernels.f16_to_f32(halves, out);
+}
+
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    kernels().dot_f32(a, b)
+}
+
+/// The digits, and `f`.
+fn quantise(r: &[f32], digits: &mut Vec<u8>) -> f32 {
+    let largest = r.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+    let fits = largest / (CENTRE + 0.5);
+    let cosine = |(along, squares): (f32, f32)| along / squares.sqrt();
+    let best = STEPS
+        .map(|share| 1.0 / (fits * share))
+        .into_iter()
+        .filter(|per_unit| per_unit.is_finite())
+        .max_by(|a, b| cosine(measure(r, *a)).total_cmp(&cosine(measure(r, *b))));
+    digits.clear();
+    let Some(per_unit) = best else {
+        // Nothing, or too little for a float to tell.
+        digits.resize(r.len(), 7);
+        return 0.0;
+    };
+    digits.extend(r.iter().map(|value| digit(*value, per_unit) as u8));
+    let along = improve(r, digits, measure(r, per_unit));
+    (f64::from(dot(r, r)) / along) as f32
+}
+
+/// `<u, r>` and `|u|^2` of the code with steps of `1 / per_unit`.
+fn measure(r: &[f32], per_unit: f32) -> (f32, f32) {
+    // In eight lanes, which the compiler makes one vector.
+    let (mut along, mut squares) = ([0.0f32; 8], [0.0f32; 8]);
+    for chunk in r.chunks(8) {
+        for ((value, along), squares) in chunk.iter().zip(&mut along).zip(&mut squares) {
+            let u = digit(*value, per_unit) as f32 - CENTRE;
+            *along += u * value;
+            *squares += u * u;
+        }
+    }
+    (along.iter().sum(), squares.iter().sum())
+}
+
+/// Moves each digit by one if that turns the code towards `r`; `<u, r>` at the end.
+fn improve(r: &[f32], digits: &mut [u8], start: (f32, f32)) -> f64 {
+    let (mut along, mut squares) = (f64::from(start.0), f64::from(start.1));
+    for (digit, value) in digits.iter_mut().zip(r) {
+        let (u, value) = (f64::from(f32::from(*digit) - CENTRE), f64::from(*value));
+        // The digit that `r` asks for at the present scale lies on one side of the one it has.
+        let up = value * squares > u * along;
+        let step = if up { 1.0 } else { -1.0 };
+        let fits = if up { *digit < 15 } else { *digit > 0 };
+        let moved = (along + step * value, squares + 2.0 * step * u + 1.0);
+        if fits && moved.0 > 0.0 && moved.0 * moved.0 * squares > along * along * moved.1 {
+            *digit = if up { *digit + 1 } else { *digit - 1 };
+            (along, squares) = moved;
+        }
+    }
+    along
+}
+
+/// The digit nearest to a value; exact ties go up.
+#[inline]
+fn digit(value: f32, per_unit: f32) -> i32 {
+    (value * per_unit + CENTRE + 0.5).clamp(0.0, DIGIT_MAX + 0.5) as i32
+}

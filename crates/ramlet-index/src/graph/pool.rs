@@ -1,0 +1,110 @@
+//! The nodes that a walk knows of, nearest first.
+
+/// A node that a walk knows of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Known {
+    pub(crate) key: f32,
+    pub(crate) id: u32,
+    pub(crate) visited: bool,
+}
+
+impl Known {
+    fn is_before(&self, key: f32, id: u32) -> bool {
+        (self.key, self.id) < (key, id)
+    }
+}
+
+/// At most `room` known nodes, ascending by key and id; the farthest are forgotten.
+///
+/// No set of visited nodes is needed beside it: a node's key is the same whenever it is met, so that one still here is
+/// recognised by its place, and one forgotten is too far ever to come back.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    known: Vec<Known>,
+    room: usize,
+    /// All before this are visited.
+    first: usize,
+}
+
+impl Pool {
+    /// Forgets all; allocates when `room` is larger than ever before.
+    pub(crate) fn clear(&mut self, room: usize) {
+        self.known.clear();
+        self.known.reserve_exact(room);
+        (self.room, self.first) = (room, 0);
+    }
+
+    /// A key above this is too far to be kept.
+    #[inline]
+    pub(crate) fn threshold(&self) -> f32 {
+        match self.known.last() {
+            Some(last) if self.known.len() >= self.room => last.key,
+            _ => f32::INFINITY,
+        }
+    }
+
+    /// Keeps a node, unless it is here already or too far. The key is a number.
+    #[inline]
+    pub(crate) fn offer(&mut self, key: f32, id: u32) {
+        if key > self.threshold() {
+            return;
+        }
+        let at = self.known.partition_point(|known| known.is_before(key, id));
+        if at >= self.room
+            || self
+                .known
+                .get(at)
+                .is_some_and(|known| (known.key, known.id) == (key, id))
+        {
+            return;
+        }
+        if self.known.len() == self.room {
+            self.known.pop();
+        }
+        let visited = false;
+        self.known.insert(at, Known { key, id, visited });
+        self.first = self.first.min(at);
+    }
+
+    /// The nearest node not visited, which is so from now on, with its rank.
+    pub(crate) fn visit(&mut self) -> Option<(usize, u32)> {
+        while self.known.get(self.first).is_some_and(|known| known.visited) {
+            self.first += 1;
+        }
+        let nearest = self.known.get_mut(self.first)?;
+        nearest.visited = true;
+        Some((self.first, nearest.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_nearest_once_each_and_visits_them_in_order() {
+        let mut pool = Pool::default();
+        pool.clear(3);
+        for (key, id) in [
+            (5.0, 1),
+            (3.0, 2),
+            (3.0, 2),
+            (4.0, 3),
+            (1.0, 4),
+            (5.0, 1),
+            (3.0, 5),
+        ] {
+            pool.offer(key, id);
+        }
+        assert_eq!(pool.threshold(), 3.0);
+        assert_eq!(pool.visit(), Some((0, 4)));
+        assert_eq!(pool.visit(), Some((1, 2)));
+        pool.offer(0.5, 9);
+        // 5 was the farthest and is gone; 2 comes again and is known.
+        pool.offer(3.0, 2);
+        assert_eq!(pool.visit(), Some((0, 9)));
+        assert_eq!(pool.visit(), None);
+        pool.offer(0.75, 7);
+        assert_eq!(pool.visit(), Some((1, 7)));
+    }
+}

@@ -1,0 +1,414 @@
+//! Searching: walk, or visit the listed rows, or all.
+
+use ramlet_io::IoContext;
+use ramlet_memory::AnonBuf;
+use roaring::RoaringBitmap;
+
+use super::calibrate::{Expected, GraphCalibration};
+use super::layout::Node;
+use super::meta::Meta;
+use super::walk::{GraphLists, WIDTH_MAX, Walk};
+use crate::error::{IndexError, Result};
+use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
+use crate::ivf::NO_POSITION;
+use crate::rows_file::RowsFile;
+use crate::scan::{IndexScratch, Lists, SearchStats, trailing_number};
+use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
+use crate::{Allowed, Element, Metric, Query, TopK};
+
+/// A graph on disk: a search reads one node after another, each nearer to the query, until it has gone on for a while
+/// without finding anything better ("patience", calibrated at build for the recall target).
+///
+/// RAM: entry points ([`super::bytes_for`]), no byte per vector. A search compares the entry points' codes, and per
+/// node read, that node exactly and up to 64 codes.
+#[derive(Debug)]
+pub struct Graph {
+    pub(super) nodes: RowsFile,
+    positions: RowsFile,
+    pub(super) meta: Meta,
+    recall: f32,
+    width: usize,
+}
+
+/// Nodes known, per node that is read in the end.
+const ROOM: f64 = 1.5;
+const ROOM_MIN: usize = 48;
+/// Whatever is asked, at most so many (3 MiB).
+const ROOM_MAX: usize = 1 << 18;
+
+/// How a search goes about it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// All nodes, in the order of the file.
+    All,
+    /// Only the rows of the bitmap, each by its position.
+    Listed,
+    Walk(Expected),
+}
+
+impl Graph {
+    /// `meta` is the whole file of that name, which stays in RAM; its reservation is the graph's. `recall` (0 to 1) is
+    /// the target that effort 128 aims at.
+    pub fn open(nodes: RowsFile, positions: RowsFile, meta: AnonBuf, recall: f32) -> Result<Graph> {
+        let meta = Meta::parse(meta)?;
+        let shape = meta.shape;
+        check_stride(&nodes, meta.layout.row_bytes())?;
+        check_stride(&positions, 4)?;
+        if nodes.rows() != shape.rows || positions.rows() != shape.segment_rows {
+            let (nodes, positions) = (nodes.rows(), positions.rows());
+            return Err(IndexError::Mismatch(format!(
+                "{shape:?} with {nodes} nodes and {positions} positions"
+            )));
+        }
+        Ok(Graph {
+            nodes,
+            positions,
+            meta,
+            recall,
+            width: 1,
+        })
+    }
+
+    /// Reads so many nodes at once (1 to 32): 1 or 2 when many searches share the disk, 4 to 8 when one has it alone.
+    /// A wider search is sooner done and reads somewhat more.
+    pub fn with_width(mut self, width: usize) -> Graph {
+        self.width = width.clamp(1, WIDTH_MAX);
+        self
+    }
+
+    pub fn metric(&self) -> Metric {
+        self.meta.shape.metric
+    }
+
+    pub fn element(&self) -> Element {
+        self.meta.shape.element
+    }
+
+    pub fn dims(&self) -> usize {
+        self.meta.shape.dims
+    }
+
+    /// Most neighbours of a node.
+    pub fn degree(&self) -> usize {
+        self.meta.shape.degree
+    }
+
+    pub fn entries(&self) -> usize {
+        self.meta.entries
+    }
+
+    /// What was measured at build.
+    pub fn calibration(&self) -> &GraphCalibration {
+        &self.meta.calibration
+    }
+
+    /// What a search for the `wanted` nearest is expected to take.
+    pub fn expected(&self, want: &Want, wanted: f64) -> Expected {
+        let recall = want.recall.unwrap_or(self.recall);
+        let effort = f64::from(want.effort.unwrap_or(EFFORT_DEFAULT)) / f64::from(EFFORT_DEFAULT);
+        self.meta.calibration.expected(recall, wanted).times(effort)
+    }
+
+    /// The cheapest way, counted in reads of single nodes.
+    fn way(&self, want: &Want, allowed: &Allowed<'_>, k: usize) -> Way {
+        let all = (self.nodes.data_pages() / ALONE_COST) as f64;
+        let listed = allowed.only.map(|only| {
+            let rows = only.len() as f64;
+            rows + rows.min(self.positions.data_pages() as f64)
+        });
+        let (way, cost) = if want.exact {
+            (Way::All, all)
+        } else {
+            // The k nearest among those allowed are about the k / share nearest of all.
+            let share = allowed.share(u64::from(self.meta.shape.rows));
+            let near = self.expected(want, k as f64);
+            let far = self.expected(want, k as f64 / share);
+            let expected = Expected {
+                patience: near.patience / share,
+                reads: far.reads.max(near.reads + near.patience / share),
+            };
+            if expected.reads < all || all < 16.0 {
+                (Way::Walk(expected), expected.reads)
+            } else {
+                (Way::All, all)
+            }
+        };
+        match listed {
+            Some(listed) if listed <= cost => Way::Listed,
+            _ => way,
+        }
+    }
+
+    fn check(&self, query: &Query) -> Result<()> {
+        let shape = self.meta.shape;
+        if (query.metric(), query.element(), query.dims()) == (shape.metric, shape.element, shape.dims) {
+            return Ok(());
+        }
+        let query = (query.metric(), query.element(), query.dims());
+        Err(IndexError::Mismatch(format!(
+            "a query of {query:?} over {shape:?}"
+        )))
+    }
+
+    fn walk(
+        &self,
+        search: &mut Offering<'_, '_>,
+        expected: Expected,
+        lists: &mut GraphLists,
+        buf: &mut AnonBuf,
+        io: &mut IoContext,
+        stats: &mut SearchStats,
+    ) -> Result<()> {
+        let mut walk = Walk {
+            graph: self,
+            lists,
+            buf,
+            kernels: search.query.kernels(),
+            skipped: None,
+        };
+        let room = (expected.reads.max(search.top.k() as f64) * ROOM) as usize;
+        walk.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
+        let patience = expected.patience.ceil().max(1.0) as u64;
+        let (mut stale, mut found) = (0, 0);
+        while stale < patience || search.top.len() < search.top.k() {
+            let visited = walk.round(self.width, io, stats, &mut |node, io, stats| {
+                search.offer(node.vector(), node.number(), io, stats)
+            })?;
+            if visited == 0 {
+                break;
+            }
+            stale = if search.found > found {
+                0
+            } else {
+                stale + visited as u64
+            };
+            found = search.found;
+        }
+        Ok(())
+    }
+
+    /// Visits the listed rows by their positions.
+    fn listed(
+        &self,
+        search: &mut Offering<'_, '_>,
+        only: &RoaringBitmap,
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+        io: &mut IoContext,
+        stats: &mut SearchStats,
+    ) -> Result<()> {
+        let Lists {
+            reads,
+            positions,
+            rows,
+            ..
+        } = lists;
+        let mut listed = only.range(..self.meta.shape.segment_rows);
+        loop {
+            rows.clear();
+            rows.extend(listed.by_ref().take(LISTED_ROWS));
+            if rows.is_empty() {
+                return Ok(());
+            }
+            self.find_positions(rows, positions, reads, buf, io)?;
+            let mut rest = &positions[..];
+            let at_once = self.nodes.blocks_in(buf)? as usize;
+            while !rest.is_empty() {
+                reads.clear();
+                let (now, later) = rest.split_at(self.nodes.plan_blocks(rest, at_once, reads));
+                stats.reads += reads.len() as u64;
+                stats.pages_read += reads.len() as u64 * u64::from(self.nodes.block_pages());
+                let bytes = self.nodes.read_many(io, reads, buf)?;
+                for (_, row) in self.nodes.rows_in_reads(now, reads, bytes) {
+                    let node = Node::check(self.meta.layout, row)?;
+                    stats.rows_scored += 1;
+                    search.offer(node.vector(), node.number(), io, stats)?;
+                }
+                rest = later;
+            }
+        }
+    }
+
+    /// Visits all nodes; those that `search` holds already are left out.
+    fn all(
+        &self,
+        search: &mut Offering<'_, '_>,
+        buf: &mut AnonBuf,
+        io: &mut IoContext,
+        stats: &mut SearchStats,
+    ) -> Result<()> {
+        let blocks = self.nodes.rows().div_ceil(self.nodes.rows_per_block());
+        let at_once = self.nodes.blocks_in(buf)?;
+        let mut left = self.nodes.rows() as usize;
+        for block in (0..blocks).step_by(at_once as usize) {
+            let count = at_once.min(blocks - block);
+            stats.reads += 1;
+            stats.pages_read += u64::from(count) * u64::from(self.nodes.block_pages());
+            // Asking a filter may read: the bytes are in `buf` and stay.
+            let bytes = self.nodes.read_run(io, block, count, buf)?;
+            for block in bytes.chunks_exact(self.nodes.block_bytes()) {
+                let here = left.min(self.nodes.rows_per_block() as usize);
+                left -= here;
+                for row in block.chunks_exact(self.nodes.stride()).take(here) {
+                    let node = Node::check(self.meta.layout, row)?;
+                    stats.rows_scored += 1;
+                    search.offer(node.vector(), node.number(), io, stats)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The positions of ascending rows, ascending; rows without a vector have none.
+    fn find_positions(
+        &self,
+        rows: &[u32],
+        positions: &mut Vec<u32>,
+        reads: &mut Vec<(u64, u32)>,
+        buf: &mut AnonBuf,
+        io: &mut IoContext,
+    ) -> Result<()> {
+        positions.clear();
+        read_positions(&self.positions, rows, reads, buf, io, &mut |row, bytes| {
+            match trailing_number(bytes)? {
+                NO_POSITION => {}
+                position if position < self.meta.shape.rows => positions.push(position),
+                position => {
+                    return Err(IndexError::Mismatch(format!(
+                        "row {row} has the position {position}"
+                    )));
+                }
+            }
+            Ok(())
+        })?;
+        positions.sort_unstable();
+        Ok(())
+    }
+}
+
+/// What a search offers its nodes to.
+struct Offering<'s, 'a> {
+    query: &'s Query,
+    allowed: &'s mut Allowed<'a>,
+    top: &'s mut TopK,
+    /// Nodes that entered the result.
+    found: u64,
+    /// Whether the result may hold what is offered.
+    again: bool,
+}
+
+impl Offering<'_, '_> {
+    fn offer(&mut self, vector: &[u8], row: u32, io: &mut IoContext, stats: &mut SearchStats) -> Result<()> {
+        let key = self.query.key_row(vector);
+        if !self.top.would_enter(key, row) || self.again && self.top.holds(row) {
+            return Ok(());
+        }
+        stats.rows_checked += 1;
+        if self.allowed.admits(row, io)? {
+            self.top.push(key, row);
+            self.found += 1;
+        }
+        Ok(())
+    }
+}
+
+impl VectorIndex for Graph {
+    fn search(
+        &self,
+        query: &Query,
+        want: &Want,
+        allowed: &mut Allowed<'_>,
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        top: &mut TopK,
+    ) -> Result<()> {
+        self.check(query)?;
+        let IndexScratch { stats, buf, lists } = scratch;
+        *stats = SearchStats::default();
+        let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
+        let mut search = Offering {
+            query,
+            allowed,
+            top,
+            found: 0,
+            again: false,
+        };
+        match (way, only) {
+            (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf, io, stats),
+            (Way::Walk(expected), _) => {
+                self.walk(&mut search, expected, &mut lists.graph, buf, io, stats)?;
+                if search.top.len() == search.top.k() {
+                    return Ok(());
+                }
+                // The walk met too few that may be found: then all are looked at.
+                search.again = true;
+                match only {
+                    Some(only) => self.listed(&mut search, only, lists, buf, io, stats),
+                    None => self.all(&mut search, buf, io, stats),
+                }
+            }
+            (Way::All | Way::Listed, _) => self.all(&mut search, buf, io, stats),
+        }
+    }
+
+    fn read_rows(
+        &self,
+        rows: &[u32],
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let IndexScratch {
+            buf,
+            lists:
+                Lists {
+                    reads,
+                    positions,
+                    rows: sorted,
+                    ..
+                },
+            ..
+        } = scratch;
+        for rows in rows.chunks(LISTED_ROWS) {
+            sorted.clear();
+            sorted.extend(rows.iter().filter(|row| **row < self.meta.shape.segment_rows));
+            sorted.sort_unstable();
+            self.find_positions(sorted, positions, reads, buf, io)?;
+            read_positions(&self.nodes, positions, reads, buf, io, &mut |_, row| {
+                let node = Node::check(self.meta.layout, row)?;
+                each(node.number(), node.vector())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn for_each_row(
+        &self,
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        stream(&self.nodes, &mut scratch.buf, io, &mut |_, row| {
+            let node = Node::check(self.meta.layout, row)?;
+            each(node.number(), node.vector())
+        })
+    }
+
+    fn rows(&self) -> u32 {
+        self.meta.shape.rows
+    }
+
+    fn memory(&self) -> MemoryUse {
+        let files = || [&self.nodes, &self.positions].into_iter().map(|rows| rows.file());
+        let meta = self.meta.memory_bytes();
+        MemoryUse {
+            heap_bytes: meta,
+            pinned_bytes: files().map(|file| file.pinned_bytes()).sum(),
+            disk_bytes: files().map(|file| file.len()).sum::<u64>() + meta,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        "hnsw"
+    }
+}

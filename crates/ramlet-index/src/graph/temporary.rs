@@ -1,0 +1,120 @@
+//! Temporary files of a build: written front to back, then read anywhere.
+
+use std::sync::Arc;
+
+use ramlet_io::{IoErrorKind, ReadFile, Storage, WriteFile};
+
+use crate::error::Result;
+
+/// A temporary file, removed when dropped.
+pub(super) struct Temporary<'a> {
+    storage: &'a dyn Storage,
+    name: &'static str,
+}
+
+impl<'a> Temporary<'a> {
+    /// Creates the file; what a crashed build left under that name goes first.
+    pub(super) fn create(
+        storage: &'a dyn Storage,
+        name: &'static str,
+    ) -> Result<(Temporary<'a>, Box<dyn WriteFile>)> {
+        match storage.remove(name) {
+            Err(error) if error.kind != IoErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let file = storage.create(name)?;
+        Ok((Temporary { storage, name }, file))
+    }
+
+    /// Opens what was written and flushed.
+    pub(super) fn open(&self) -> Result<Arc<dyn ReadFile>> {
+        Ok(self.storage.open(self.name)?)
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        // Nothing is lost if it stays: the next build removes it, and so does the engine when it opens.
+        let _ = self.storage.remove(self.name);
+    }
+}
+
+/// A temporary file being written through a buffer.
+pub(super) struct Appender<'a> {
+    temporary: Temporary<'a>,
+    file: Box<dyn WriteFile>,
+    buffer: Vec<u8>,
+    buffer_bytes: usize,
+}
+
+/// A temporary file that is whole.
+pub(super) struct Stored<'a> {
+    file: Arc<dyn ReadFile>,
+    _temporary: Temporary<'a>,
+}
+
+impl<'a> Appender<'a> {
+    pub(super) fn create(storage: &'a dyn Storage, name: &'static str, buffer_bytes: usize) -> Result<Self> {
+        let (temporary, file) = Temporary::create(storage, name)?;
+        Ok(Appender {
+            temporary,
+            file,
+            buffer: Vec::new(),
+            buffer_bytes,
+        })
+    }
+
+    /// Where the next bytes go.
+    pub(super) fn offset(&self) -> u64 {
+        self.file.len() + self.buffer.len() as u64
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.buffer.len() + bytes.len() > self.buffer_bytes {
+            self.file.append(&self.buffer)?;
+            self.buffer.clear();
+        }
+        self.buffer
+            .reserve_exact(self.buffer_bytes.max(bytes.len()) - self.buffer.len());
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    pub(super) fn push_words(&mut self, words: &[u32]) -> Result<()> {
+        words.iter().try_for_each(|word| self.push(&word.to_le_bytes()))
+    }
+
+    pub(super) fn finish(mut self) -> Result<Stored<'a>> {
+        self.file.append(&self.buffer)?;
+        self.file.flush()?;
+        drop(self.file);
+        let file = self.temporary.open()?;
+        Ok(Stored {
+            file,
+            _temporary: self.temporary,
+        })
+    }
+}
+
+impl Stored<'_> {
+    /// Fills `out` from `offset`.
+    pub(super) fn read(&self, out: &mut [u8], offset: u64) -> Result<()> {
+        Ok(self.file.read_at(out, offset)?)
+    }
+
+    /// Replaces `out` by `count` words from word number `first` on.
+    pub(super) fn read_words(
+        &self,
+        first: u64,
+        count: usize,
+        bytes: &mut Vec<u8>,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        bytes.resize(count * 4, 0);
+        self.read(bytes, first * 4)?;
+        out.clear();
+        let words = bytes.as_chunks::<4>().0;
+        out.extend(words.iter().map(|word| u32::from_le_bytes(*word)));
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! Walking towards a query: read the nearest nodes known and not visited, look at their neighbours' codes.
+
+use ramlet_io::IoContext;
+use ramlet_kernels::Kernels;
+use ramlet_memory::AnonBuf;
+
+use super::code::{AT_ONCE, CodedQuery};
+use super::layout::Node;
+use super::pool::{Known, Pool};
+use super::search::Graph;
+use crate::error::{IndexError, Result};
+use crate::scan::SearchStats;
+
+/// One thread's memory for walks.
+#[derive(Debug, Default)]
+pub(crate) struct GraphLists {
+    query: CodedQuery,
+    pool: Pool,
+    /// Nodes of one round, and how to read them.
+    picked: Vec<u32>,
+    reads: Vec<(u64, u32)>,
+}
+
+/// Known nodes that a usual search keeps.
+const POOL_USUAL: usize = 512;
+
+/// Nodes read at once at most.
+pub(super) const WIDTH_MAX: usize = 32;
+
+/// Bytes of a thread's lists in usual searches.
+pub(super) const fn lists_bytes(dims: usize) -> usize {
+    9 * dims + POOL_USUAL * size_of::<Known>() + WIDTH_MAX * 20
+}
+
+/// A walk under way.
+pub(super) struct Walk<'w> {
+    pub(super) graph: &'w Graph,
+    pub(super) lists: &'w mut GraphLists,
+    pub(super) buf: &'w mut AnonBuf,
+    pub(super) kernels: &'static Kernels,
+    /// A node that is not visited: as if it weren't there.
+    pub(super) skipped: Option<u32>,
+}
+
+impl Walk<'_> {
+    /// Knows the entry points, and at most `room` nodes at any time.
+    pub(super) fn start(&mut self, floats: &[f32], room: usize, stats: &mut SearchStats) {
+        let GraphLists {
+            query,
+            pool,
+            picked,
+            reads,
+        } = &mut *self.lists;
+        let meta = &self.graph.meta;
+        query.prepare(&meta.frame, floats);
+        pool.clear(room);
+        picked.reserve(WIDTH_MAX);
+        reads.reserve(WIDTH_MAX);
+        for first in (0..meta.entries).step_by(AT_ONCE) {
+            let some = first..(first + AT_ONCE).min(meta.entries);
+            let mut keys = [0.0f32; AT_ONCE];
+            let keys = &mut keys[..some.len()];
+            let [codes, adds, scales] = meta.codes(some.clone());
+            query.estimate(self.kernels, codes, adds, scales, keys);
+            for (key, i) in keys.iter().zip(some) {
+                pool.offer(number(*key), meta.entry(i));
+            }
+        }
+        stats.codes_scored += meta.entries as u64;
+    }
+
+    /// Visits the nearest `width` nodes, and shows them; how many there were.
+    pub(super) fn round(
+        &mut self,
+        width: usize,
+        io: &mut IoContext,
+        stats: &mut SearchStats,
+        each: &mut dyn FnMut(&Node<'_>, &mut IoContext, &mut SearchStats) -> Result<()>,
+    ) -> Result<usize> {
+        let GraphLists {
+            query,
+            pool,
+            picked,
+            reads,
+        } = &mut *self.lists;
+        picked.clear();
+        reads.clear();
+        let nodes = &self.graph.nodes;
+        while picked.len() < width
+            && let Some((_, id)) = pool.visit()
+        {
+            if Some(id) != self.skipped {
+                picked.push(id);
+            }
+        }
+        // Ascending, so that neighbours in the file are one read.
+        picked.sort_unstable();
+        let blocks = nodes.plan_blocks(picked, WIDTH_MAX, reads);
+        debug_assert_eq!(blocks, picked.len());
+        stats.reads += reads.len() as u64;
+        stats.pages_read += reads.len() as u64 * u64::from(nodes.block_pages());
+        let bytes = nodes.read_many(io, reads, self.buf)?;
+        for (_, row) in nodes.rows_in_reads(picked, reads, bytes) {
+            let node = Node::check(self.graph.meta.layout, row)?;
+            stats.rows_scored += 1;
+            each(&node, io, stats)?;
+            let count = node.count();
+            let mut keys = [0.0f32; AT_ONCE];
+            let keys = &mut keys[..count];
+            let [codes, adds, scales] = node.codes(count);
+            query.estimate(self.kernels, codes, adds, scales, keys);
+            stats.codes_scored += count as u64;
+            for (i, key) in keys.iter().enumerate() {
+                let key = number(*key);
+                if key <= pool.threshold() {
+                    pool.offer(key, self.graph.check_node(node.id(i))?);
+                }
+            }
+        }
+        Ok(picked.len())
+    }
+}
+
+/// What isn't a number (an overflow) is the farthest of all.
+fn number(key: f32) -> f32 {
+    if key.is_nan() { f32::INFINITY } else { key }
+}
+
+impl Graph {
+    /// Refuses a number that no node has.
+    fn check_node(&self, id: u32) -> Result<u32> {
+        let rows = self.meta.shape.rows;
+        if id < rows {
+            return Ok(id);
+        }
+        Err(IndexError::Mismatch(format!(
+            "a node has the neighbour {id}, of {rows}"
+        )))
+    }
+}
