@@ -14,6 +14,8 @@
 compile_error!("rows are little-endian bytes and are read in place: big-endian machines are not supported");
 
 mod arch;
+mod scan;
 mod table;
 
+pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::arch;
+use crate::scan::{FastscanKernel, PlanesKernel};
 
 /// Most dimensions a `u8` kernel accepts: above it, a dot product may not fit `u32`.
 pub const MAX_U8_DIMS: usize = 65_536;
@@ -73,6 +74,8 @@ pub struct Kernels {
     pub(crate) u8: [U8Kernel; 3],
     /// Indexed by [`CodeWidth`].
     pub(crate) codes: [CodesKernel; 2],
+    pub(crate) fastscan: FastscanKernel,
+    pub(crate) planes: PlanesKernel,
     /// Safety: the processor has the table's features; both slices have the same length.
     pub(crate) to_f16: unsafe fn(&[f32], &mut [u16]),
     pub(crate) from_f16: unsafe fn(&[u16], &mut [f32]),
@@ -254,7 +257,7 @@ impl std::fmt::Debug for Kernels {
     }
 }
 
-fn check_rows(row_bytes: usize, rows: &[u8], stride: usize, count: usize) {
+pub(crate) fn check_rows(row_bytes: usize, rows: &[u8], stride: usize, count: usize) {
     let Some(last) = count.checked_sub(1) else { return };
     let end = last
         .checked_mul(stride)

@@ -1,5 +1,7 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
+mod scan;
+
 use std::arch::x86_64::*;
 
 use super::scalar;
@@ -12,6 +14,8 @@ pub(super) static TABLE: Kernels = Kernels {
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
+    fastscan: scan::fastscan,
+    planes: scan::PLANES,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

@@ -1,5 +1,7 @@
 //! AVX-512 F, BW, VL and VNNI: 16 floats or 64 bytes a step, tails by mask.
 
+mod scan;
+
 use std::arch::x86_64::*;
 
 use crate::Kernels;
@@ -11,6 +13,8 @@ pub(super) static TABLE: Kernels = Kernels {
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
+    fastscan: scan::fastscan,
+    planes: scan::PLANES,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

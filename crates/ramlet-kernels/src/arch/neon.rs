@@ -1,5 +1,7 @@
 //! NEON: 4 floats or 16 bytes a step.
 
+mod scan;
+
 use std::arch::aarch64::*;
 
 use super::scalar;
@@ -13,6 +15,8 @@ pub(super) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     // The half-precision vector types are not stable for every compiler we support.
     codes: [scalar::dot_codes4, scalar::dot_codes8],
+    fastscan: scan::fastscan,
+    planes: scan::PLANES,
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,
 };

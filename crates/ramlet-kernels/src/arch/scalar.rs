@@ -2,6 +2,8 @@
 //!
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
+pub(super) mod scan;
+
 use crate::Kernels;
 use crate::table::FloatKernel;
 
@@ -37,6 +39,8 @@ pub(crate) static TABLE: Kernels = Kernels {
     ],
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
+    fastscan: scan::fastscan,
+    planes: scan::PLANES,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

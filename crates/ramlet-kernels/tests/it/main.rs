@@ -4,4 +4,5 @@ mod codes;
 mod convert;
 mod distances;
 mod random;
+mod scan;
 mod table;
