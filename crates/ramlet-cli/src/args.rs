@@ -53,6 +53,9 @@ pub struct ServeArgs {
     /// How files are read [env: RAMLET_BACKEND, QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER] [default: auto]
     #[arg(long, value_enum)]
     pub backend: Option<Backend>,
+    /// Don't measure the machine when its profile isn't there (2 s of reads in the background)
+    #[arg(long, env = "RAMLET_NO_PROBE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_probe: bool,
     /// Search threads [default: one per core]
     #[arg(long, env = "RAMLET_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,

@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod import;
 mod plan;
+mod profile;
 mod serve;
 mod settings;
 mod size;

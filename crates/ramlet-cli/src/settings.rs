@@ -25,6 +25,8 @@ pub struct Settings {
     pub insecure: bool,
     pub backend: Backend,
     pub search_threads: usize,
+    /// Measure the machine when its profile isn't there.
+    pub probe: bool,
 }
 
 const ASYNC_SCORER: &str = "QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER";
@@ -75,6 +77,7 @@ impl Settings {
             ),
             insecure: args.insecure,
             backend: backend(args.backend, env)?,
+            probe: !args.no_probe,
             search_threads: args.threads.map_or(cores, usize::from),
         })
     }
