@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use ramlet_io::Backend;
 use ramlet_io::system::{cgroup_memory_limit, machine};
+use ramlet_memory::BudgetRequest;
 
 use crate::args::{self, ServeArgs};
 use crate::size::ByteSize;
@@ -78,7 +79,9 @@ impl Settings {
             insecure: args.insecure,
             backend: backend(args.backend, env)?,
             probe: !args.no_probe,
-            search_threads: args.threads.map_or(cores, usize::from),
+            search_threads: args
+                .threads
+                .map_or_else(|| BudgetRequest::search_threads_for(memory.0, cores), usize::from),
         })
     }
 }

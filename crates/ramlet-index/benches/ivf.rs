@@ -1,9 +1,10 @@
-//! Building and searching, without codes in RAM and with them: `cargo bench -p ramlet-index --bench ivf -- 200000`
-//! on made-up clustered vectors, or `-- PREFIX DIMS [4|8]` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
-//! `PREFIX.gt.i32`, 100 ids a query); with a number of bits, only codes of so many.
+//! Building and searching by tiers of codes: `cargo bench -p ramlet-index --bench ivf -- 200000` on made-up clustered
+//! vectors, or `-- PREFIX DIMS DIRECTORY [CLUSTERS]` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
+//! `PREFIX.gt.i32`, 100 ids a query). What was built stays in the directory, and is searched again the next time.
 //!
-//! Prints seconds to build, and per effort: recall@10, searches per second of 1 and 2 threads, rows and reads per
-//! search.
+//! `RAMLET_TIERS` chooses among `fine`, `low`, `coarse` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
+//! (`coarse/fine`) what is tried, separated by commas, `RAMLET_THREADS` how many threads. Prints recall@10, time of CPU
+//! per search and what was done in it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,10 +12,10 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::ivf::{CodesInRam, IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
-    Allowed, CodeBits, Element, IndexScratch, Ivf, Metric, Query, Result, RowSource, RowsFile, SearchStats,
-    TopK, VectorIndex, Want, encode_row,
+    Allowed, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, PinnedRows, Query, Result,
+    RowSource, RowsFile, SearchStats, TopK, VectorIndex, Want, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
 use ramlet_memory::{AnonBuf, Ledger};
@@ -112,8 +113,8 @@ impl RowSource for Set {
     }
 }
 
-fn open(storage: &dyn Storage, name: &str, pin: bool) -> RowsFile {
-    let mut file = BlockFile::new(storage.open(name).expect("a file"), SEED, block::verify, None);
+fn open(storage: &dyn Storage, name: &str) -> RowsFile {
+    let file = BlockFile::new(storage.open(name).expect("a file"), SEED, block::verify, None);
     let (mut io, mut buf) = (
         IoContext::for_storage(storage, 64).expect("a reader"),
         AnonBuf::new(PAGE),
@@ -121,25 +122,37 @@ fn open(storage: &dyn Storage, name: &str, pin: bool) -> RowsFile {
     let last = file.pages() - 1;
     let page = file.read(&mut io, last, 1, &mut buf).expect("a footer");
     let meta = RowsMeta::open(&Footer::parse(page, SEED, last).expect("a footer")).expect("rows");
-    if pin {
-        let consumer = Ledger::new(8 << 30).consumer("bench", 8 << 30);
-        let pages = meta.layout.block_pages();
-        file.pin(&consumer, &mut io, &mut |page| {
-            if page < meta.data_pages { pages } else { 1 }
-        })
-        .expect("sound blocks")
-        .expect("room");
-    }
     RowsFile::new(Arc::new(file), meta).expect("few rows")
 }
 
-fn build(storage: &dyn Storage, set: &mut Set, bits: CodeBits) {
-    let names = ["rows", "positions", "centroids", "codes"];
-    let mut files = names.map(|name| {
+fn load(storage: &dyn Storage, name: &str) -> PinnedRows {
+    let consumer = Ledger::new(8 << 30).consumer("bench", 8 << 30);
+    let mut io = IoContext::for_storage(storage, 64).expect("a reader");
+    PinnedRows::load(
+        &open(storage, name),
+        &consumer,
+        &mut io,
+        &mut AnonBuf::new(1 << 20),
+    )
+    .expect("codes")
+}
+
+fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
+    let kinds = [
+        ("coarse", Some(CodeKind::Coarse)),
+        ("fine", Some(CodeKind::fine(set.dims))),
+        ("low", CodeKind::fine_low(set.dims)),
+    ];
+    let create = |name: &str| {
         let _ = storage.remove(name);
         storage.create(name).expect("a new file")
-    });
-    let [rows_file, positions, centroids, codes] = &mut files;
+    };
+    let mut codes: Vec<_> = kinds
+        .iter()
+        .filter_map(|(name, kind)| kind.map(|kind| (kind, create(name))))
+        .collect();
+    let mut files = ["rows", "positions", "centroids"].map(create);
+    let [rows_file, positions, centroids] = &mut files;
     let params = IvfParams {
         metric: METRIC,
         element: set.element,
@@ -148,7 +161,8 @@ fn build(storage: &dyn Storage, set: &mut Set, bits: CodeBits) {
         scratch_bytes: 64 << 20,
         threads: 2,
         seed: 1,
-        clusters: None,
+        clusters,
+        progress: Progress::default(),
     };
     let mut out = IvfFiles {
         rows: &mut **rows_file,
@@ -156,33 +170,41 @@ fn build(storage: &dyn Storage, set: &mut Set, bits: CodeBits) {
         positions: &mut **positions,
         positions_seed: SEED,
         centroids: &mut **centroids,
-        codes: Some(IvfCodes {
-            file: &mut **codes,
-            seed: SEED,
-            bits,
-        }),
+        codes: codes
+            .iter_mut()
+            .map(|(kind, file)| IvfCodes {
+                kind: *kind,
+                file: &mut **file,
+                seed: SEED,
+            })
+            .collect(),
     };
     let start = Instant::now();
     let built = build_ivf(&params, set, storage, &mut out).expect("a build");
-    files.iter_mut().for_each(|file| file.sync().expect("syncing"));
+    let files = files.iter_mut().chain(codes.iter_mut().map(|(_, file)| file));
+    files.for_each(|file| file.sync().expect("syncing"));
     let (clusters, largest) = (built.clusters, built.largest_cluster);
     println!(
-        "built {clusters} clusters, largest {largest}, {bits:?} bits: {:.1} s",
+        "built {clusters} clusters, largest {largest}: {:.1} s",
         start.elapsed().as_secs_f32()
     );
 }
 
-fn open_index(storage: &dyn Storage, with_codes: bool) -> Ivf {
+fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
-    let (rows, positions) = (open(storage, "rows", false), open(storage, "positions", false));
-    let ivf = Ivf::open(rows, positions, centroids, RECALL).expect("an index");
-    if with_codes {
-        ivf.with_codes(open(storage, "codes", true)).expect("codes")
-    } else {
-        ivf
-    }
+    let (rows, positions) = (open(storage, "rows"), open(storage, "positions"));
+    let fine = match tier {
+        "fine" => Some(CodeKind::fine(dims)),
+        "low" => Some(CodeKind::fine_low(dims)?),
+        _ => None,
+    };
+    let codes = CodesInRam {
+        coarse: (tier != "none").then(|| (CodeKind::Coarse, load(storage, "coarse"))),
+        fine: fine.map(|kind| (kind, load(storage, tier))),
+    };
+    Some(Ivf::new(rows, positions, centroids, codes, RECALL).expect("an index"))
 }
 
 /// What was found, and the sums of what was done.
@@ -202,44 +224,59 @@ fn search(ivf: &Ivf, storage: &dyn Storage, want: &Want, queries: &[Query]) -> (
     (found, stats)
 }
 
-/// Searches per second of so many threads, each asking all queries.
-fn rate(ivf: &Ivf, storage: &dyn Storage, want: &Want, queries: &[Query], threads: usize) -> f64 {
+/// Seconds of CPU that this process has taken.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanos = stat.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok());
+    nanos.unwrap_or(0.0) / 1e9
+}
+
+fn report(
+    ivf: &Ivf,
+    storage: &dyn Storage,
+    truth: &[Vec<u32>],
+    queries: &[Query],
+    want: &Want,
+    threads: usize,
+) {
+    search(ivf, storage, want, &queries[..queries.len().min(100)]);
+    let before = cpu_seconds();
+    let (found, stats) = search(ivf, storage, want, queries);
+    let cpu = cpu_seconds() - before;
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| search(ivf, storage, want, queries));
         }
     });
-    (queries.len() * threads) as f64 / start.elapsed().as_secs_f64()
+    let rate = (queries.len() * threads) as f64 / start.elapsed().as_secs_f64();
+    let hits: usize = truth
+        .iter()
+        .zip(&found)
+        .map(|(t, f)| f.iter().filter(|row| t.contains(row)).count())
+        .sum();
+    let each = |count: u64| count as f64 / queries.len() as f64;
+    let effort = ivf.effort(10.0, want);
+    println!(
+        "{:>5} probes, {:?}/{:?}: recall {:.4}, {:>6.1} us of CPU, {rate:>6.0}/s of {threads}; {:.0} scanned, {:.0} \
+         survive, {:.0} fine, {:.1} checked, {:.2} rows read in {:.2}",
+        effort.probes,
+        effort.epsilon.coarse,
+        effort.epsilon.fine,
+        hits as f64 / (queries.len() * 10) as f64,
+        cpu * 1e6 / queries.len() as f64,
+        each(stats.codes_scored),
+        each(stats.survivors),
+        each(stats.fine_scored),
+        each(stats.rows_checked),
+        each(stats.rows_read),
+        each(stats.reads),
+    );
 }
 
-fn report(ivf: &Ivf, storage: &dyn Storage, truth: &[Vec<u32>], queries: &[Query]) {
-    for effort in [32, 64, 128, 256] {
-        let want = Want {
-            exact: false,
-            effort: Some(effort),
-            ..Want::default()
-        };
-        let (found, stats) = search(ivf, storage, &want, queries);
-        let hits: usize = truth
-            .iter()
-            .zip(&found)
-            .map(|(t, f)| f.iter().filter(|row| t.contains(row)).count())
-            .sum();
-        let each = |count: u64| count as f64 / queries.len() as f64;
-        println!(
-            "effort {effort:>3}: recall {:.4}, {:>7.1} and {:>7.1} searches/s of 1 and 2 threads; each: {:.0} clusters, \
-             {:.0} codes, {:.1} rows, {:.1} pages in {:.1} reads",
-            hits as f64 / (queries.len() * 10) as f64,
-            rate(ivf, storage, &want, queries, 1),
-            rate(ivf, storage, &want, queries, 2),
-            each(stats.probes),
-            each(stats.codes_scored),
-            each(stats.rows_scored),
-            each(stats.pages_read),
-            each(stats.reads),
-        );
-    }
+fn setting<T>(name: &str, default: &str, parse: fn(&str) -> T) -> Vec<T> {
+    let list = std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    list.split(',').map(parse).collect()
 }
 
 fn main() {
@@ -249,49 +286,61 @@ fn main() {
         .filter(|arg| !arg.starts_with("--"))
         .collect();
     let mut set = match &arguments[..] {
-        [prefix, dims] | [prefix, dims, _] => Set::read(prefix, dims.parse().expect("dimensions")),
+        [prefix, dims, ..] => Set::read(prefix, dims.parse().expect("dimensions")),
         [rows] => Set::made(rows.parse().expect("rows")),
-        _ => Set::made(5000),
+        [] => Set::made(5000),
     };
-    let path = std::env::temp_dir().join(format!("ramlet-bench-{}", std::process::id()));
-    let (storage, _) = open_best(&path, Backend::Auto).expect("a directory");
+    let temporary = std::env::temp_dir().join(format!("ramlet-bench-{}", std::process::id()));
+    let kept = arguments.get(2).map(std::path::PathBuf::from);
+    let path = kept.as_ref().unwrap_or(&temporary);
+    let (storage, _) = open_best(path, Backend::Auto).expect("a directory");
     println!("{} rows, {}", set.rows, storage.backend());
     let queries: Vec<Query> = set
         .queries
         .iter()
         .map(|vector| Query::new(METRIC, set.element, vector))
         .collect();
-    let all = [CodeBits::Four, CodeBits::Eight];
-    let chosen = match arguments.get(2).map(String::as_str) {
-        Some("4") => &all[..1],
-        Some("8") => &all[1..],
-        _ => &all[..],
-    };
-    for bits in chosen.iter().copied() {
-        build(&*storage, &mut set, bits);
-        let plain = open_index(&*storage, false);
-        let exact = Want {
-            exact: true,
-            effort: None,
-            ..Want::default()
-        };
-        let truth = match &set.truth {
-            Some(truth) => truth.clone(),
-            None => search(&plain, &*storage, &exact, &queries).0,
-        };
-        if bits == CodeBits::Four && chosen.len() > 1 {
-            println!("rows on disk:");
-            let few = queries.len().min(60);
-            report(&plain, &*storage, &truth[..few], &queries[..few]);
-        }
-        println!("{bits:?} bits in RAM, rows on disk:");
-        let some = queries.len().min(1000);
-        report(
-            &open_index(&*storage, true),
-            &*storage,
-            &truth[..some],
-            &queries[..some],
-        );
+    if storage.open("centroids").is_err() {
+        let clusters = arguments
+            .get(3)
+            .map(|count| count.parse().expect("a number of clusters"));
+        build(&*storage, &mut set, clusters);
     }
-    let _ = std::fs::remove_dir_all(&path);
+    set.base = Vec::new();
+    let exact = Want {
+        exact: true,
+        ..Want::default()
+    };
+    let plain = open_index(&*storage, set.dims, "none").expect("an index");
+    let truth = match &set.truth {
+        Some(truth) => truth.clone(),
+        None => search(&plain, &*storage, &exact, &queries).0,
+    };
+    let threads = setting("RAMLET_THREADS", "1", |count| count.parse().expect("a number"))[0];
+    let probes = setting("RAMLET_PROBES", "0", |count| count.parse().expect("a number"));
+    let epsilons = setting("RAMLET_EPSILON", "1.9/2", |pair| {
+        let (coarse, fine) = pair.split_once('/').expect("two numbers");
+        let [coarse, fine] = [coarse, fine].map(|number| number.parse().expect("a number"));
+        Epsilon { coarse, fine }
+    });
+    for tier in setting("RAMLET_TIERS", "fine,low,coarse", str::to_owned) {
+        let Some(ivf) = open_index(&*storage, set.dims, &tier) else {
+            continue;
+        };
+        println!("{tier}: {:?}", ivf.memory());
+        for probes in &probes {
+            for epsilon in &epsilons {
+                let told = Effort {
+                    probes: *probes,
+                    epsilon: *epsilon,
+                };
+                let want = Want {
+                    told: (*probes > 0).then_some(told),
+                    ..Want::default()
+                };
+                report(&ivf, &*storage, &truth, &queries, &want, threads);
+            }
+        }
+    }
+    let _ = std::fs::remove_dir_all(&temporary);
 }

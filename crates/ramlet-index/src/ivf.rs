@@ -6,7 +6,9 @@
 //! search reads whole clusters, with it single rows.
 
 mod build;
+mod candidates;
 mod codes;
+mod inspect;
 mod search;
 
 mod assign;
@@ -16,16 +18,25 @@ mod centroids;
 mod encode;
 mod kmeans;
 mod meta;
+mod order;
+mod points;
+mod progress;
 mod random;
+mod ranked;
+mod rebalance;
 mod sample;
 mod spill;
+mod train;
 mod tree;
 
 pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf};
 pub use calibrate::{Calibration, CalibrationPoint};
+pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;
+pub use codes::CodesInRam;
+pub use progress::{Phase, Progress};
 pub(crate) use random::Random;
-pub use search::Ivf;
+pub use search::{Effort, Ivf};
 
 impl Ivf {
     /// Where the rows of a cluster stand.

@@ -1,5 +1,7 @@
 //! Rows in RAM, on loan: the ledger may take the last ones back at any time.
 
+use std::sync::{Arc, Weak};
+
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer, LoanBuf, LoanView};
 
@@ -9,10 +11,11 @@ use crate::rows_file::RowsFile;
 /// The rows of a [`RowsFile`] in memory, one after another without gaps, as far as memory is lent for them.
 ///
 /// Costs `rows x stride` bytes in whole pages, reserved from the consumer in pieces of [`LoanBuf::PIECE_BYTES`]. What is
-/// missing is always the last rows. Searches read through a [`PinnedView`], whose rows stay while it lives.
-#[derive(Debug)]
+/// missing is always the last rows. Searches read through a [`PinnedView`], whose rows stay while it lives. Cheap to
+/// clone; clones share the memory, which goes with the last of them.
+#[derive(Debug, Clone)]
 pub struct PinnedRows {
-    memory: LoanBuf,
+    memory: Arc<LoanBuf>,
     rows: u32,
     stride: usize,
 }
@@ -35,7 +38,7 @@ impl PinnedRows {
     ) -> Result<PinnedRows> {
         let whole = file.rows() as usize * file.stride();
         let pinned = PinnedRows {
-            memory: LoanBuf::new(consumer, whole)?,
+            memory: Arc::new(LoanBuf::new(consumer, whole)?),
             rows: file.rows(),
             stride: file.stride(),
         };
@@ -74,6 +77,11 @@ impl PinnedRows {
     /// view of them is gone. Waits for nothing and takes no lock that is held while memory is reserved.
     pub fn release(&self, bytes: u64) -> u64 {
         self.memory.cut(bytes)
+    }
+
+    /// The memory itself, for who takes loans back: it keeps nothing alive.
+    pub fn loan(&self) -> Weak<LoanBuf> {
+        Arc::downgrade(&self.memory)
     }
 
     /// Reads missing rows again, as many as the consumer has room for now; the bytes of rows that came back.

@@ -7,6 +7,7 @@ use ramlet_io::{BlockFile, IoContext};
 use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
+use crate::pinned::{PinnedRows, PinnedView};
 
 /// A reader of a rows file, with its layout. A position is a row's place in the file.
 ///
@@ -15,6 +16,7 @@ use crate::error::{IndexError, Result};
 pub struct RowsFile {
     file: Arc<BlockFile>,
     meta: RowsMeta,
+    in_ram: Option<PinnedRows>,
 }
 
 impl RowsFile {
@@ -23,7 +25,27 @@ impl RowsFile {
         if u32::try_from(meta.rows).is_err() {
             return Err(IndexError::Mismatch(format!("{} rows in one file", meta.rows)));
         }
-        Ok(RowsFile { file, meta })
+        Ok(RowsFile {
+            file,
+            meta,
+            in_ram: None,
+        })
+    }
+
+    /// Single rows come from `rows`, which are its own, where they are there.
+    pub fn with_rows_in_ram(mut self, rows: PinnedRows) -> RowsFile {
+        assert_eq!(
+            (rows.rows(), rows.stride()),
+            (self.rows(), self.stride()),
+            "rows of another file"
+        );
+        self.in_ram = Some(rows);
+        self
+    }
+
+    /// The rows that need no read: the first ones, as far as they are in memory.
+    pub(crate) fn in_ram(&self) -> Option<PinnedView> {
+        self.in_ram.as_ref().map(PinnedRows::view)
     }
 
     pub fn file(&self) -> &Arc<BlockFile> {

@@ -8,6 +8,7 @@ use ramlet_memory::AnonBuf;
 use crate::error::{IndexError, Result};
 use crate::graph::GraphLists;
 use crate::ivf::CodeLists;
+use crate::pinned::PinnedView;
 use crate::{Allowed, Query, RowsFile, TopK};
 
 /// Rows scored by one call of the kernels; their keys lie on the stack.
@@ -28,6 +29,12 @@ pub struct SearchStats {
     pub reads: u64,
     /// Clusters visited.
     pub probes: u64,
+    /// Rows that a scan of signs didn't rule out.
+    pub survivors: u64,
+    /// Rows of which finer codes were compared.
+    pub fine_scored: u64,
+    /// Rows read because codes couldn't tell whether they are among the nearest (or because it was asked for).
+    pub rows_read: u64,
 }
 
 impl SearchStats {
@@ -39,6 +46,9 @@ impl SearchStats {
         self.pages_read += other.pages_read;
         self.reads += other.reads;
         self.probes += other.probes;
+        self.survivors += other.survivors;
+        self.fine_scored += other.fine_scored;
+        self.rows_read += other.rows_read;
     }
 }
 
@@ -61,8 +71,8 @@ pub(crate) struct Lists {
     pub(crate) positions: Vec<u32>,
     /// Rows to find the positions of.
     pub(crate) rows: Vec<u32>,
-    /// Clusters with their keys.
-    pub(crate) clusters: Vec<(f32, u32)>,
+    /// Clusters with how far they are, the cluster in the lower half.
+    pub(crate) clusters: Vec<u64>,
     /// Positions of the clusters of one batch.
     pub(crate) ranges: Vec<Range<u32>>,
     /// For searching codes.
@@ -125,15 +135,15 @@ impl Search<'_, '_> {
         reads: &mut Vec<(u64, u32)>,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let blocks_at_once = file.blocks_in(buf)? as usize;
-        let mut rest = positions;
+        let view = file.in_ram();
+        let (here, mut rest) = in_ram(view.as_ref(), positions);
+        for (position, row) in here {
+            self.stats.rows_scored += 1;
+            let key = self.query.key_row(&row[..self.query.row_bytes()]);
+            self.offer(key, position, row)?;
+        }
         while !rest.is_empty() {
-            reads.clear();
-            let taken = file.plan_blocks(rest, blocks_at_once, reads);
-            self.stats.reads += reads.len() as u64;
-            self.stats.pages_read += reads.iter().map(|(_, pages)| u64::from(*pages)).sum::<u64>();
-            let bytes = file.read_many(self.io, reads, buf)?;
-            let (now, later) = rest.split_at(taken);
+            let (now, later, bytes) = self.read_some(file, rest, reads, buf)?;
             for (position, row) in file.rows_in_reads(now, reads, bytes) {
                 self.stats.rows_scored += 1;
                 let key = self.query.key_row(&row[..self.query.row_bytes()]);
@@ -142,6 +152,51 @@ impl Search<'_, '_> {
             rest = later;
         }
         Ok(())
+    }
+
+    /// Shows `each` the keys of the rows at single positions, ascending, and the rows.
+    pub(crate) fn read_keys(
+        &mut self,
+        file: &RowsFile,
+        positions: &[u32],
+        reads: &mut Vec<(u64, u32)>,
+        buf: &mut AnonBuf,
+        mut each: impl FnMut(u32, f32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let query = self.query;
+        let view = file.in_ram();
+        let (here, mut rest) = in_ram(view.as_ref(), positions);
+        for (position, row) in here {
+            self.stats.rows_scored += 1;
+            each(position, query.key_row(&row[..query.row_bytes()]), row)?;
+        }
+        while !rest.is_empty() {
+            let (now, later, bytes) = self.read_some(file, rest, reads, buf)?;
+            self.stats.rows_scored += now.len() as u64;
+            file.rows_in_reads(now, reads, bytes)
+                .try_for_each(|(position, row)| {
+                    each(position, query.key_row(&row[..query.row_bytes()]), row)
+                })?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Reads the blocks of the first positions, as many as fit `buf`: those positions, the others, and the blocks.
+    fn read_some<'p, 'b>(
+        &mut self,
+        file: &RowsFile,
+        positions: &'p [u32],
+        reads: &mut Vec<(u64, u32)>,
+        buf: &'b mut AnonBuf,
+    ) -> Result<(&'p [u32], &'p [u32], &'b [u8])> {
+        let blocks_at_once = file.blocks_in(buf)? as usize;
+        reads.clear();
+        let taken = file.plan_blocks(positions, blocks_at_once, reads);
+        self.stats.reads += reads.len() as u64;
+        self.stats.pages_read += reads.iter().map(|(_, pages)| u64::from(*pages)).sum::<u64>();
+        let (now, later) = positions.split_at(taken);
+        Ok((now, later, file.read_many(self.io, reads, buf)?))
     }
 
     /// Scores those rows of consecutive blocks whose positions are wanted.
@@ -203,6 +258,17 @@ impl Search<'_, '_> {
         self.stats.reads += 1;
         self.stats.pages_read += u64::from(blocks) * u64::from(file.block_pages());
     }
+}
+
+/// Of ascending positions those whose rows are in memory, with them, and the others.
+fn in_ram<'v, 'p>(
+    view: Option<&'v PinnedView>,
+    positions: &'p [u32],
+) -> (impl Iterator<Item = (u32, &'v [u8])> + use<'v, 'p>, &'p [u32]) {
+    let held = view.map_or(0, PinnedView::held);
+    let (here, rest) = positions.split_at(positions.partition_point(|position| *position < held));
+    let row = move |position: &u32| Some((*position, view?.row(*position)?));
+    (here.iter().filter_map(row), rest)
 }
 
 /// The row number behind a vector.

@@ -3,6 +3,7 @@
 use ramlet_io::IoContext;
 
 use crate::error::Result;
+use crate::ivf::Effort;
 use crate::scan::IndexScratch;
 use crate::{Allowed, Query, TopK};
 
@@ -16,6 +17,8 @@ pub struct Want {
     /// The recall aimed at (above 0, below 1) instead of the collection's; `effort` scales what it takes.
     pub recall: Option<f32>,
     pub codes: CodesWanted,
+    /// Goes about it exactly so, whatever recall and effort take: for measuring.
+    pub told: Option<Effort>,
 }
 
 /// How a search uses codes: the API's `quantization` of a request.

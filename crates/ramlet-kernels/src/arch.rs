@@ -10,6 +10,8 @@ mod float;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512vbmi;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 
@@ -17,7 +19,7 @@ use crate::Kernels;
 
 /// The tables that this processor can run, slowest first.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn detected() -> [Option<&'static Kernels>; 3] {
+pub(crate) fn detected() -> [Option<&'static Kernels>; 4] {
     // Exactly the union of features that the functions of each module enable.
     let avx2 = is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
@@ -27,10 +29,12 @@ pub(crate) fn detected() -> [Option<&'static Kernels>; 3] {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512vnni");
+    let vbmi = avx512 && is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("gfni");
     [
         Some(&scalar::TABLE),
         avx2.then_some(&avx2::TABLE),
         avx512.then_some(&avx512::TABLE),
+        vbmi.then_some(&avx512vbmi::TABLE),
     ]
 }
 

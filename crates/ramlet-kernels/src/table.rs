@@ -83,7 +83,7 @@ pub struct Kernels {
 
 /// The best table for this processor, chosen once.
 ///
-/// `RAMLET_KERNELS` = `scalar`, `avx2`, `avx512` or `neon` forces one; a table that is unknown or that this
+/// `RAMLET_KERNELS` = `scalar`, `avx2`, `avx512`, `avx512vbmi` or `neon` forces one; a table that is unknown or that this
 /// processor lacks is ignored.
 pub fn kernels() -> &'static Kernels {
     static CHOSEN: OnceLock<&'static Kernels> = OnceLock::new();
@@ -113,7 +113,7 @@ impl Kernels {
         Kernels::all_available().last().unwrap_or(Kernels::scalar())
     }
 
-    /// `scalar`, `avx2`, `avx512` or `neon`.
+    /// `scalar`, `avx2`, `avx512`, `avx512vbmi` or `neon`.
     pub fn name(&self) -> &'static str {
         self.name
     }

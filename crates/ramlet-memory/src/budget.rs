@@ -60,7 +60,7 @@ pub enum RowKind {
     /// Taken once, at the start.
     Arena,
     /// Taken when it is needed, which always works; lent to pinned data until then.
-    SetAside,
+    Lent,
     /// Handed out and given back by reservations.
     Elastic,
     /// Never handed out.
@@ -106,7 +106,7 @@ struct Share {
 // product codes 25 MB, in-process 32 MB.
 /// A search keeps 64 blocks of 4 KiB in flight, and lists of clusters and candidates.
 const SLOT: Share = share(256 * KIB, 40, 144 * KIB, 1, 2 * MIB);
-const LOG: Share = share(128 * KIB, 6, 768 * KIB, 4, 4 * MIB);
+const LOG: Share = share(128 * KIB, 12, 768 * KIB, 4, 4 * MIB);
 const WRITE: Share = share(512 * KIB, 200, 6656 * KIB, 20, 1024 * MIB);
 const JOB: Share = share(1280 * KIB, 250, 12 * MIB, 100, 2048 * MIB);
 const CACHE: Share = share(128 * KIB, 12, 1536 * KIB, 10, 4096 * MIB);
@@ -207,8 +207,8 @@ impl BudgetTable {
             row("binary and runtime", self.runtime, RowKind::Reserve),
             row("search slots", self.search_slots, RowKind::Arena),
             row("log buffers", self.log_buffers, RowKind::Arena),
-            row("write buffers", self.write_buffers, RowKind::SetAside),
-            row("job scratch", self.job_scratch, RowKind::SetAside),
+            row("write buffers", self.write_buffers, RowKind::Lent),
+            row("job scratch", self.job_scratch, RowKind::Lent),
             row("block cache", self.block_cache, RowKind::Arena),
             row("elastic", self.elastic, RowKind::Elastic),
             row("pinned data", self.pinned, RowKind::Elastic),
@@ -315,7 +315,7 @@ impl fmt::Display for BudgetTable {
             let kind = match row.kind {
                 RowKind::Reserve => "reserve",
                 RowKind::Arena => "arena",
-                RowKind::SetAside => "set aside",
+                RowKind::Lent => "lent",
                 RowKind::Elastic => "elastic",
                 RowKind::Headroom => "headroom",
             };

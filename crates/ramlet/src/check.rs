@@ -10,6 +10,7 @@ use ramlet_memory::{AnonBuf, Ledger};
 use crate::error::{Error, Result};
 use crate::jobs::Settings;
 use crate::log::Log;
+use crate::pins::Pins;
 use crate::schema::Schema;
 use crate::segment::{Segment, Shelf, read_deletes};
 use crate::store;
@@ -123,7 +124,8 @@ impl Checker<'_> {
             storage,
             cache: BlockCache::new(&ledger.consumer("block cache", 0), 0)?,
             metadata: ledger.consumer("segment metadata", u64::MAX),
-            pinned: ledger.consumer("pinned data", 0),
+            pinned: ledger.consumer("pinned files", 0),
+            pins: Pins::new(&ledger, 0),
         };
         for entry in &manifest.segments {
             let result = Segment::open(entry.clone(), &shelf, schema, &mut io).and_then(|segment| {

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::groups::Turn;
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::lookup::{LOOKUP_BYTES, Lookup};
+use crate::pins::Pins;
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
 use crate::segment::Shelf;
@@ -71,6 +72,7 @@ struct Consumers {
     buffers: Consumer,
     metadata: Consumer,
     pinned: Consumer,
+    pins: Arc<Pins>,
     updates: Consumer,
     collections: Consumer,
     slots: Consumer,
@@ -120,10 +122,12 @@ impl Engine {
         let budget = &options.budget;
         let ledger = &options.ledger;
         let consumers = Consumers {
-            buffers: ledger.consumer("write buffers", budget.write_buffers),
+            // Whoever fills them can wait for loans to come back: what is acknowledged must get in.
+            buffers: ledger.set_aside("write buffers", budget.write_buffers)?.patient(),
             metadata: ledger.consumer("segment metadata", budget.pinned + budget.elastic / 2),
             // The rest is for what segments need to be read at all.
-            pinned: ledger.consumer("pinned data", pinned_bytes_max(budget.pinned)),
+            pinned: ledger.consumer("pinned files", pinned_bytes_max(budget.pinned)),
+            pins: Pins::new(ledger, budget.pinned_max()),
             updates: ledger.consumer("queued updates", budget.elastic / 4 * 3),
             collections: ledger.consumer("collections", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
@@ -133,21 +137,16 @@ impl Engine {
             &ledger.consumer("block cache", budget.block_cache),
             budget.block_cache,
         )?;
-        // The scratch of jobs is bounded by construction (sort runs, column buffers); it is taken as a whole.
-        let jobs = ledger.consumer("job scratch", budget.job_scratch);
-        let lookup = Lookup::new(
-            IoContext::new(storage.reader(BACKGROUND_READS)?),
-            &jobs,
-            &consumers.extra,
-            budget.job_scratch / 4,
-        )?;
-        let scratch = jobs.reserve(budget.job_scratch - jobs.used())?;
+        // Bounded by construction (sort runs, column buffers); each job takes what it needs as a whole.
+        let scratch = ledger.set_aside("job scratch", budget.job_scratch)?;
         let arena = JobArena {
-            lookup,
-            // The other half: files being written, blocks being read.
-            scratch_bytes: (budget.job_scratch / 2) as usize,
-            threads: budget.search_threads.max(1),
-            _held: scratch,
+            lookup: Lookup::without_index(
+                IoContext::new(storage.reader(BACKGROUND_READS)?),
+                &consumers.extra,
+            )?,
+            scratch_bytes: 0,
+            threads: build_threads(budget.search_threads),
+            scratch,
         };
         let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
         let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
@@ -155,6 +154,8 @@ impl Engine {
             .consumer("log buffers", budget.log_buffers)
             .reserve(budget.log_buffers)?;
         let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes, log_buffers));
+        // Taken one by one when the threads start: until then nobody is to have them.
+        let slots = consumers.slots.reserve(budget.search_slots)?;
         let catalog = match catalog_of(storage.as_ref())? {
             Some(catalog) => catalog,
             None => first_catalog(storage.as_ref())?,
@@ -174,6 +175,7 @@ impl Engine {
             _lock: lock,
         };
         engine.recover(&catalog)?;
+        drop(slots);
         let engine = Arc::new(engine);
         engine.start()?;
         Ok(engine)
@@ -224,6 +226,7 @@ impl Engine {
                 cache: self.cache.clone(),
                 metadata: self.consumers.metadata.clone(),
                 pinned: self.consumers.pinned.clone(),
+                pins: self.consumers.pins.clone(),
             },
             shared: self.shared.clone(),
             updates: self.consumers.updates.clone(),
@@ -522,6 +525,13 @@ fn or_abort(thread: &str, body: impl FnOnce()) {
 fn pinned_bytes_max(pinned: u64) -> u64 {
     const METADATA_MIN: u64 = 2_500_000;
     pinned - (pinned / 32).max(METADATA_MIN).min(pinned / 2)
+}
+
+/// Threads of an index build: it computes all the time, while searches wait for the disk, so more than there are cores
+/// gain nothing and each takes a share of the scratch.
+fn build_threads(search_threads: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    search_threads.clamp(1, cores)
 }
 
 /// Stack of an engine thread. Nothing in the engine recurses deeper than a filter's nesting.

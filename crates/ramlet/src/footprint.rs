@@ -1,6 +1,7 @@
 //! Where a collection's bytes are: the tree behind `/collections/{name}/memory`.
 
 use crate::collection::ComponentMemory;
+use crate::segment::Pin;
 use crate::view::View;
 
 /// Bytes of everything in a view, summed by component over its segments.
@@ -36,13 +37,17 @@ pub fn of(view: &View) -> Vec<ComponentMemory> {
                 .find(|v| v.slot == column.slot)
                 .map_or("", |v| v.name.as_str());
             let memory = column.index.memory();
+            let codes: u64 = column.pins().iter().map(Pin::bytes).sum();
             add(
                 format!("vector `{name}`"),
                 column.index.kind(),
                 memory.heap_bytes,
-                memory.pinned_bytes,
+                memory.pinned_bytes.saturating_sub(codes),
                 memory.disk_bytes,
             );
+            for pin in column.pins() {
+                add(format!("vector `{name}`"), pin.kind(), 0, pin.bytes(), 0);
+            }
         }
         for (name, kind, heap, disk) in segment.tables(&view.schema) {
             add(name, kind, heap, 0, disk);

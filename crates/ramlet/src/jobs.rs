@@ -1,6 +1,6 @@
 //! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use ramlet_format::Component;
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
@@ -10,14 +10,15 @@ use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
-    DISK_FREE_MIN, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, MERGE_FANIN, REWRITE_DELETED_SHARE,
-    REWRITE_ROWS_MIN,
+    DISK_FREE_MIN, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, MERGE_FANIN,
+    REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{
-    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, build, note_field_rows, was_refused_an_index,
+    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, VectorColumn, build, note_field_rows,
+    was_refused_an_index,
 };
-use crate::shared::JobArena;
+use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
 use crate::types::{CollectionConfig, FieldIndex};
 use crate::writer::Writer;
@@ -31,16 +32,27 @@ pub struct Settings {
     pub operation: u64,
 }
 
-/// Waits until no other job runs. A collection that was deleted meanwhile has no directory to work in.
-fn begin(core: &Core) -> Result<MutexGuard<'_, JobArena>> {
-    let arena = core.shared.job();
+/// Begins a job on `bytes` of rows, once no other one runs. A collection that was deleted meanwhile has no directory to
+/// work in.
+fn begin(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
+    let wanted = match bytes {
+        0 => 0,
+        _ => bytes.saturating_mul(2).saturating_add(JOB_SCRATCH_BASE),
+    };
+    let arena = core.shared.begin_job(wanted)?;
     core.check_not_dropped()?;
     Ok(arena)
 }
 
+/// Bytes of segments on disk: about those of their rows.
+fn bytes_of(segments: &[SegmentView]) -> u64 {
+    segments.iter().map(|view| view.segment.disk_bytes()).sum()
+}
+
 /// Turns the frozen buffer into a segment; nothing to do when there is none.
 pub fn flush(core: &Core) -> Result<()> {
-    let result = begin(core).and_then(|mut arena| flush_with(core, &mut arena));
+    let frozen = core.writer().frozen.as_ref().map_or(0, |f| f.buffer.bytes());
+    let result = begin(core, frozen).and_then(|mut arena| flush_with(core, &mut arena));
     core.set_job_error(result.as_ref().err().map(Error::to_string));
     core.flushed.notify_all();
     result
@@ -272,7 +284,7 @@ fn lacks_index(writer: &Writer, view: &SegmentView) -> bool {
         let rows = column.map_or(0, |c| {
             c.present
                 .as_ref()
-                .map_or(u64::from(view.segment.rows()), |p| p.len())
+                .map_or(u64::from(view.segment.rows()), |p| p.rows.len())
         });
         let rows = rows.saturating_sub(u64::from(view.deletes.len()));
         rows * vector.row_bytes() as u64 / 1024 >= threshold
@@ -303,7 +315,14 @@ pub fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
 
 /// Merges what `choose` names; false when nothing is worth it.
 pub fn merge(core: &Core, choose: fn(&Writer) -> Vec<SegmentView>) -> Result<bool> {
-    let result = begin(core).and_then(|mut arena| merge_with(core, &mut arena, choose));
+    let sources = choose(&core.writer());
+    if sources.is_empty() {
+        return Ok(false);
+    }
+    // What is merged is chosen again once no other job runs.
+    let bytes = bytes_of(&sources);
+    drop(sources);
+    let result = begin(core, bytes).and_then(|mut arena| merge_with(core, &mut arena, choose));
     // Having had nothing to do doesn't undo an earlier failure.
     if !matches!(result, Ok(false)) {
         core.set_job_error(result.as_ref().err().map(Error::to_string));
@@ -313,7 +332,7 @@ pub fn merge(core: &Core, choose: fn(&Writer) -> Vec<SegmentView>) -> Result<boo
 
 /// Refuses a merge that would fill the disk: its sources are there until it is done.
 fn check_disk(core: &Core, sources: &[SegmentView]) -> Result<()> {
-    let needed = sources.iter().map(|view| view.segment.disk_bytes()).sum::<u64>() + DISK_FREE_MIN;
+    let needed = bytes_of(sources) + DISK_FREE_MIN;
     let free = core.shelf.storage.free_bytes()?;
     if free < needed {
         let what = format!("merging segments needs {needed} bytes of free disk, there are {free}");
@@ -363,38 +382,62 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: fn(&Writer) -> Vec<Segm
     Ok(true)
 }
 
-/// Takes a segment's vectors into RAM that has become free; false when there is none to take, or no room.
-pub fn pin(core: &Core) -> Result<bool> {
-    let mut arena = begin(core)?;
-    let (candidate, schema) = {
-        let writer = core.writer();
-        let room = core.shelf.pinned.available();
-        let fits = |view: &&SegmentView| {
-            let bytes = view.segment.unpinned_bytes(&writer.schema);
-            bytes > 0 && bytes <= room
-        };
-        (writer.segments.iter().find(fits).cloned(), writer.schema.clone())
+/// What is taken into RAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pinning {
+    /// Codes without which searches read whole clusters.
+    Needed,
+    /// All that there is room for.
+    All,
+}
+
+/// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
+pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
+    let shelf = &core.shelf;
+    let wanted = |column: &VectorColumn| {
+        (what == Pinning::All || column.is_bare())
+            && (column.could_restore(shelf) || column.could_improve(shelf))
     };
-    let Some(candidate) = candidate else {
-        return Ok(false);
+    let is_due = |writer: &Writer| {
+        let of = |view: &SegmentView| view.segment.columns().any(wanted);
+        writer.segments.iter().any(of)
     };
-    let entry = candidate.segment.entry.clone();
-    let reopened = Arc::new(Segment::open(entry, &core.shelf, &schema, &mut arena.lookup.io)?);
-    if reopened.pinned_bytes() <= candidate.segment.pinned_bytes() {
+    if !is_due(&core.writer()) {
         return Ok(false);
     }
+    let mut arena = begin(core, 0)?;
+    let (segments, schema) = {
+        let writer = core.writer();
+        (writer.segments.clone(), writer.schema.clone())
+    };
+    for view in &segments {
+        for column in view.segment.columns().filter(|column| wanted(column)) {
+            let io = &mut arena.lookup.io;
+            if column.restore(shelf, io)? > 0 {
+                return Ok(true);
+            }
+            if let Some(better) = view.segment.with_more_of(column, shelf, &schema, io)? {
+                replace_segment(core, Arc::new(better));
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Shows readers the same segment, opened anew.
+fn replace_segment(core: &Core, segment: Arc<Segment>) {
     let mut writer = core.writer();
-    let id = reopened.id();
+    let id = segment.id();
     for view in writer.segments.iter_mut().filter(|view| view.segment.id() == id) {
-        view.segment = reopened.clone();
+        view.segment = segment.clone();
     }
     core.publish(&writer);
-    Ok(true)
 }
 
 /// Adds a payload index: builds its table for every segment, then commits it with the settings.
 pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result<()> {
-    let mut arena = begin(core)?;
+    let mut arena = begin(core, bytes_of(&core.view.load().segments))?;
     let (segments, schema, config, slots, new) = {
         let writer = core.writer();
         writer.check_writable()?;
@@ -455,7 +498,7 @@ fn build_field_files(
 
 /// Removes a payload index.
 pub fn delete_field_index(core: &Core, field: &str) -> Result<()> {
-    let mut arena = begin(core)?;
+    let mut arena = begin(core, 0)?;
     let (config, slots) = {
         let writer = core.writer();
         let (mut config, mut slots) = (writer.config.clone(), writer.slots.clone());
@@ -513,7 +556,7 @@ pub fn change_settings(
     core: &Core,
     change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>,
 ) -> Result<()> {
-    let _arena = begin(core)?;
+    let _arena = begin(core, 0)?;
     let mut config = core.writer().config.clone();
     change(&mut config)?;
     change_settings_with(core, config)

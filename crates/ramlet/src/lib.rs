@@ -18,6 +18,7 @@ mod lookup;
 mod maintenance;
 mod matching;
 pub mod payload;
+mod pins;
 pub mod plan;
 mod query;
 mod recover;

@@ -38,6 +38,10 @@ pub const IDLE_MERGE_SHARE: f64 = 0.1;
 pub const REWRITE_DELETED_SHARE: f64 = 0.2;
 /// Segments below this many rows aren't rewritten for their deletes alone.
 pub const REWRITE_ROWS_MIN: u32 = 1_000;
+/// Least memory that a job works with.
+pub const JOB_SCRATCH_MIN: u64 = 1280 << 10;
+/// What a job takes beside the rows it works on.
+pub const JOB_SCRATCH_BASE: u64 = 4 << 20;
 /// Pending bytes of a segment file before they are appended.
 pub const SINK_BYTES: usize = 64 << 10;
 /// Sorted runs merged at once.

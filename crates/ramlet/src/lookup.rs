@@ -36,10 +36,19 @@ impl Lookup {
     ) -> Result<Lookup, OverBudget> {
         let index = usize::try_from(bytes / 2).unwrap_or(usize::MAX);
         let index = index.clamp(*INDEX_BUFFER_BYTES.start(), *INDEX_BUFFER_BYTES.end());
+        let index = IndexScratch::new(AnonBuf::reserved(consumer, index)?);
+        Ok(Lookup {
+            index,
+            ..Lookup::without_index(io, rare)?
+        })
+    }
+
+    /// One that has nothing yet to read vectors with.
+    pub fn without_index(io: IoContext, rare: &Consumer) -> Result<Lookup, OverBudget> {
         Ok(Lookup {
             io,
             buf: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
-            index: IndexScratch::new(AnonBuf::reserved(consumer, index)?),
+            index: IndexScratch::new(AnonBuf::new(0)),
             handed: 0,
             held: rare.reserve(0)?,
         })

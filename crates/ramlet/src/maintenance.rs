@@ -6,17 +6,22 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::error::{ErrorKind, Result};
-use crate::jobs;
+use crate::jobs::{self, Pinning};
 use crate::limits::LOG_BYTES_MAX;
 use crate::shared::{Due, Shared};
 
 /// Runs until the engine closes.
 pub fn run(shared: &Shared) {
     let mut quiet = 0;
+    let mut calm = 0;
+    let mut written = 0;
     loop {
         match shared.wait_due(IDLE) {
             Due::Closed => return,
-            Due::Now => while !shared.is_closed() && step(shared) {},
+            Due::Now => {
+                calm = 0;
+                while !shared.is_closed() && step(shared) {}
+            }
             Due::Idle => {
                 quiet += 1;
                 let retry = quiet % RETRY_ROUNDS == 0;
@@ -24,7 +29,12 @@ pub fn run(shared: &Shared) {
                 if retry {
                     shared.wake_maintenance();
                 }
-                idle(shared, retry);
+                // Who writes, or just did, would take back at once what is lent now.
+                let before = std::mem::replace(&mut written, operations(shared));
+                calm = if written == before { calm + 1 } else { 0 };
+                if !idle(shared, retry) && calm >= CALM_ROUNDS {
+                    pin_all(shared);
+                }
             }
         }
     }
@@ -33,16 +43,34 @@ pub fn run(shared: &Shared) {
 /// Idle rounds after which failed jobs are tried again.
 const RETRY_ROUNDS: u32 = 40;
 
+/// Idle rounds without a write after which memory that nobody uses is lent.
+const CALM_ROUNDS: u32 = 2;
+
 /// How long nothing must become due before segments are merged just to have fewer.
 const IDLE: Duration = Duration::from_millis(700);
 
-fn idle(shared: &Shared, retry: bool) {
+/// False when there is nothing to merge.
+fn idle(shared: &Shared, retry: bool) -> bool {
     // A merge that can't succeed isn't begun every second.
     for core in live(shared).iter().filter(|core| retry || !core.has_job_error()) {
         if report(core, jobs::merge(core, jobs::idle_candidates)) {
             shared.wake_maintenance();
-            return;
+            return true;
         }
+    }
+    false
+}
+
+/// Changes that were made to all collections together.
+fn operations(shared: &Shared) -> u64 {
+    let cores = shared.live_collections();
+    cores.iter().map(|core| core.view.load().operation).sum()
+}
+
+/// Takes into RAM what there is room for, until something else is due.
+fn pin_all(shared: &Shared) {
+    for core in live(shared) {
+        while !shared.is_closed() && !shared.is_due() && report(&core, jobs::pin(&core, Pinning::All)) {}
     }
 }
 
@@ -67,7 +95,9 @@ fn step(shared: &Shared) -> bool {
         || cores
             .iter()
             .any(|core| report(core, jobs::merge(core, jobs::merge_candidates)))
-        || cores.iter().any(|core| report(core, jobs::pin(core)))
+        || cores
+            .iter()
+            .any(|core| report(core, jobs::pin(core, Pinning::Needed)))
 }
 
 fn has_long_log(core: &Core) -> bool {
@@ -139,7 +169,7 @@ pub fn settle(core: &Core) -> Result<()> {
             jobs::flush(core)?;
         } else if !jobs::merge(core, jobs::merge_candidates)?
             && !jobs::merge(core, jobs::idle_candidates)?
-            && !jobs::pin(core)?
+            && !jobs::pin(core, Pinning::All)?
         {
             return Ok(());
         }

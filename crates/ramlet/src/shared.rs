@@ -6,21 +6,53 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
 use std::time::Duration;
 
-use ramlet_memory::Reservation;
+use ramlet_index::IndexScratch;
+use ramlet_memory::{AnonBuf, Consumer, OverBudget, Reservation};
 
 use crate::core::Core;
-use crate::limits::GROUP_BYTES;
+use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
 use crate::log::LogSetup;
 use crate::lookup::Lookup;
 
-/// What the one job that may run at a time owns.
+/// What the one job that may run at a time works with.
 pub struct JobArena {
     pub lookup: Lookup,
+    /// For sorting and index builds; 0 while no job runs.
     pub scratch_bytes: usize,
     pub threads: usize,
-    /// All that a job may use, taken once.
-    pub _held: Reservation,
+    /// What is set aside for jobs.
+    pub scratch: Consumer,
 }
+
+/// A job under way: its memory is reserved, no other runs.
+pub struct RunningJob<'a> {
+    // Before the arena, so that the next job finds the memory free.
+    _held: Reservation,
+    arena: MutexGuard<'a, JobArena>,
+}
+
+impl std::ops::Deref for RunningJob<'_> {
+    type Target = JobArena;
+    fn deref(&self) -> &JobArena {
+        &self.arena
+    }
+}
+
+impl std::ops::DerefMut for RunningJob<'_> {
+    fn deref_mut(&mut self) -> &mut JobArena {
+        &mut self.arena
+    }
+}
+
+impl Drop for RunningJob<'_> {
+    fn drop(&mut self) {
+        self.arena.scratch_bytes = 0;
+        self.arena.lookup.index = IndexScratch::new(AnonBuf::new(0));
+    }
+}
+
+/// What the index reads with, of a job's memory.
+const INDEX_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 20;
 
 /// Why the maintenance thread goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +153,11 @@ impl Shared {
         }
     }
 
+    /// Whether something may be due already.
+    pub fn is_due(&self) -> bool {
+        *self.due.lock().expect("never poisoned")
+    }
+
     pub fn wake_maintenance(&self) {
         *self.due.lock().expect("never poisoned") = true;
         self.due_told.notify_all();
@@ -141,8 +178,31 @@ impl Shared {
         if timeout.timed_out() { Due::Idle } else { Due::Now }
     }
 
+    /// Waits until no job runs; none begins while the guard is held.
     pub fn job(&self) -> MutexGuard<'_, JobArena> {
         self.job.lock().expect("a job's panic ends the process")
+    }
+
+    /// Waits until no other job runs, then reserves what this one works with: `wanted` bytes, as far as so many are set
+    /// aside for jobs. They may be lent at the moment; then it waits a little for searches to let go of them.
+    pub fn begin_job(&self, wanted: u64) -> Result<RunningJob<'_>, OverBudget> {
+        let mut arena = self.job();
+        let scratch = arena.scratch.patient();
+        let mut bytes = wanted.clamp(JOB_SCRATCH_MIN.min(scratch.cap()), scratch.cap());
+        let mut held = loop {
+            match scratch.reserve(bytes) {
+                Ok(held) => break held,
+                // A long search keeps some of it: a smaller job rather than none.
+                Err(_) if bytes / 2 >= JOB_SCRATCH_MIN => bytes /= 2,
+                Err(over) => return Err(over),
+            }
+        };
+        let index = (bytes / 8).clamp(*INDEX_BUFFER_BYTES.start(), *INDEX_BUFFER_BYTES.end());
+        held.shrink_to(bytes - index);
+        arena.lookup.index = IndexScratch::new(AnonBuf::reserved(&scratch, index as usize)?);
+        // The other half: files being written, blocks being read.
+        arena.scratch_bytes = (bytes / 2) as usize;
+        Ok(RunningJob { _held: held, arena })
     }
 
     pub fn live_collections(&self) -> Vec<Arc<Core>> {

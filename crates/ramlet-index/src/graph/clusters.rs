@@ -17,7 +17,7 @@ use super::records::Tiles;
 use super::temporary::Temporary;
 use crate::error::Result;
 use crate::flat::stream;
-use crate::ivf::{IvfFiles, IvfParams, build_ivf};
+use crate::ivf::{CodesInRam, IvfFiles, IvfParams, Progress, build_ivf};
 use crate::scan::trailing_number;
 use crate::{Ivf, Metric, RowSource, RowsFile};
 
@@ -61,6 +61,7 @@ impl<'a> Clustered<'a> {
             threads: params.threads,
             seed: params.seed,
             clusters: None,
+            progress: Progress::default(),
         };
         let mut out = IvfFiles {
             rows: &mut *rows_file,
@@ -68,7 +69,7 @@ impl<'a> Clustered<'a> {
             positions: files.positions,
             positions_seed: files.positions_seed,
             centroids: &mut *centroids_file,
-            codes: None,
+            codes: Vec::new(),
         };
         build_ivf(&ivf, source, spill, &mut out)?;
         rows_file.flush()?;
@@ -80,7 +81,7 @@ impl<'a> Clustered<'a> {
         let mut io = IoContext::for_storage(spill, 1)?;
         let rows_file = open_rows(rows.open()?, SEED, &mut io)?;
         let positions = open_rows((files.open_positions)()?, files.positions_seed, &mut io)?;
-        let ivf = Ivf::open(rows_file.clone(), positions, meta, 0.5)?;
+        let ivf = Ivf::new(rows_file.clone(), positions, meta, CodesInRam::default(), 0.5)?;
         let clusters = (0..ivf.clusters()).map(|cluster| ivf.cluster_positions(cluster));
         Ok(Clustered {
             rows: rows_file,

@@ -1,7 +1,7 @@
 //! Batches of rows out of a source, worked on by several threads.
 
 use super::calibrate::HeldOut;
-use super::sample::Decoder;
+use super::points::Pointer;
 use super::tree::{AssignScratch, Tree};
 use crate::RowSource;
 use crate::error::{IndexError, Result};
@@ -17,16 +17,20 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Finds each row's cluster.
-    pub(super) fn assign(&mut self, tree: &Tree, decoder: &Decoder, threads: usize) -> &[u32] {
+    pub(super) fn assign(&mut self, tree: &Tree, pointer: &Pointer, threads: usize) -> &[u32] {
         self.clusters.resize(self.numbers.len(), 0);
         let share = self.numbers.len().div_ceil(threads.max(1)).max(1);
+        let row_bytes = pointer.decoder.row_bytes();
         std::thread::scope(|scope| {
-            let rows = self.rows.chunks(share * decoder.row_bytes());
+            let rows = self.rows.chunks(share * row_bytes);
             for (rows, clusters) in rows.zip(self.clusters.chunks_mut(share)) {
                 scope.spawn(move || {
                     let mut scratch = AssignScratch::default();
-                    for (row, cluster) in rows.chunks_exact(decoder.row_bytes()).zip(clusters) {
-                        decoder.decode(row, &mut scratch.vector);
+                    let (mut vector, mut point) = (Vec::new(), Vec::new());
+                    for (row, cluster) in rows.chunks_exact(row_bytes).zip(clusters) {
+                        point.clear();
+                        pointer.append(row, &mut vector, &mut point);
+                        scratch.set(&point);
                         *cluster = tree.assign(&mut scratch);
                     }
                 });

@@ -2,6 +2,9 @@
 //!
 //! A record is the cluster (u32), the row's bytes, the row's number (u32).
 
+use super::order::{Order, bisect};
+use super::points::{Pointer, Points};
+
 /// Bytes of a record beside the row.
 pub(super) const RECORD_HEADER: usize = 8;
 
@@ -50,10 +53,81 @@ impl Plan {
     }
 }
 
-/// The records' order: by cluster, then as they came.
-pub(super) fn sort_by_cluster(records: &[u8], record_bytes: usize) -> impl Iterator<Item = u32> {
+/// The records' order: by cluster, and in a cluster so that those in one group of `group` lie near each other.
+pub(super) fn sort_by_cluster(
+    records: &[u8],
+    record_bytes: usize,
+    pointer: &Pointer,
+    group: usize,
+    threads: usize,
+) -> Vec<u32> {
     let cluster = |record: &[u8]| record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let mut order: Vec<(u32, u32)> = records.chunks_exact(record_bytes).map(cluster).zip(0..).collect();
     order.sort_unstable();
-    order.into_iter().map(|(_, record)| record)
+    let mut sorted: Vec<u32> = order.iter().map(|(_, record)| *record).collect();
+    let mut clusters = Vec::new();
+    let mut rest = &mut sorted[..];
+    for cluster in order.chunk_by(|a, b| a.0 == b.0) {
+        let (own, others) = rest.split_at_mut(cluster.len());
+        clusters.push(own);
+        rest = others;
+    }
+    drop(order);
+    let share = clusters.len().div_ceil(threads.max(1)).max(1);
+    std::thread::scope(|scope| {
+        for clusters in clusters.chunks_mut(share) {
+            scope.spawn(move || {
+                let mut near = Near {
+                    pointer,
+                    group,
+                    vector: Vec::new(),
+                    points: Vec::new(),
+                };
+                for cluster in clusters {
+                    let row = |i: u32| &records[i as usize * record_bytes..][4..record_bytes - 4];
+                    near.sort(cluster, row);
+                }
+            });
+        }
+    });
+    sorted
+}
+
+/// Rows of a cluster that are ordered together; the memory of a larger one would be too much.
+const TOGETHER: usize = 1024;
+
+/// Puts the rows of a cluster near their neighbours.
+struct Near<'p> {
+    pointer: &'p Pointer,
+    group: usize,
+    vector: Vec<f32>,
+    points: Vec<u8>,
+}
+
+impl Near<'_> {
+    fn sort<'r>(&mut self, cluster: &mut [u32], row: impl Fn(u32) -> &'r [u8]) {
+        for rows in cluster.chunks_mut(TOGETHER.next_multiple_of(self.group)) {
+            self.points.clear();
+            for i in &*rows {
+                self.pointer.append(row(*i), &mut self.vector, &mut self.points);
+            }
+            let dims = self.pointer.origin.len();
+            let points = Points {
+                bytes: &self.points,
+                dims,
+            };
+            let scales: Vec<f32> = points.iter().map(|(_, scale)| scale).collect();
+            let order = Order {
+                codes: &self.points,
+                stride: points.stride(),
+                dims,
+                scales: &scales,
+            };
+            let sorted: Vec<u32> = bisect(&order, self.group)
+                .into_iter()
+                .map(|i| rows[i as usize])
+                .collect();
+            rows.copy_from_slice(&sorted);
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Building the index within a bounded scratch: memory doesn't grow with the number of rows.
 //!
-//! Three replays of the source: a sample is taken and clustered; every row is assigned to a cluster (and the clusters'
-//! sizes are then known); rows go to buckets of whole clusters on disk, while the held-out rows are compared with
-//! them. Each bucket is then sorted in memory and written, and its rows coded. A last pass over the list of row numbers in cluster order
+//! Three replays of the source: a sample goes to disk and is clustered; every row is assigned to a cluster (and the
+//! clusters' sizes are then known); rows go to buckets of whole clusters on disk, while the held-out rows are compared
+//! with them. Each bucket is then sorted in memory and written, and its rows coded. A last pass over the list of row numbers in cluster order
 //! writes each row's position.
 
 use ramlet_format::envelope::{self, EnvelopeKind};
@@ -15,28 +15,36 @@ use super::calibrate::{Calibration, HeldOut, measure};
 use super::centroids::Centroids;
 use super::encode::CodesWriter;
 use super::meta::{self, Shape};
+use super::points::{POINT_TAIL, Pointer};
+use super::progress::{Phase, Progress};
 use super::random::Random;
-use super::sample::{Decoder, Points};
+use super::ranked::{Ranked, RankedBuf};
+use super::sample::Decoder;
 use super::spill::{BucketWriter, Buckets, List, ListWriter};
+use super::train::Training;
 use super::tree::Tree;
 use crate::error::{IndexError, Result};
-use crate::{CodeBits, Element, Metric, Query, RowSource, decode_row};
+use crate::quant::Rotation;
+use crate::{CodeKind, Element, Metric, Query, RowSource, decode_row};
 
 /// Position of a segment row that has no vector.
 pub const NO_POSITION: u32 = u32::MAX;
 
-/// Fewest rows of an average cluster, so that centroids stay a small share of the vectors (under 1 % in f32).
-const ROWS_PER_CLUSTER_MIN: usize = 128;
+/// Fewest rows of an average cluster, so that centroids stay a small share of the vectors (about 1 % in f32, a quarter of it here).
+const ROWS_PER_CLUSTER_MIN: usize = 100;
 
 /// Sampled rows per centroid at most; more don't make better centroids.
 const SAMPLE_PER_CLUSTER: usize = 64;
+
+/// First rows of the source, whose mean is the origin of the centroids.
+const ORIGIN_ROWS: usize = 256;
 
 const HELD_OUT_MAX: usize = 1000;
 const HELD_OUT_MIN: usize = 10;
 
 /// What is built, and with what.
 #[derive(Clone, Copy, Debug)]
-pub struct IvfParams {
+pub struct IvfParams<'p> {
     pub metric: Metric,
     pub element: Element,
     pub dims: usize,
@@ -49,6 +57,7 @@ pub struct IvfParams {
     pub seed: u64,
     /// Number of clusters; `None` chooses about `8 sqrt(rows)`, at least 128 rows each.
     pub clusters: Option<u32>,
+    pub progress: Progress<'p>,
 }
 
 /// The files of the index, created and later synced by the caller. The seeds are those of their blocks.
@@ -61,15 +70,15 @@ pub struct IvfFiles<'f> {
     pub positions_seed: u64,
     /// An envelope: centroids, clusters, calibration.
     pub centroids: &'f mut dyn WriteFile,
-    /// If given, rows are coded too.
-    pub codes: Option<IvfCodes<'f>>,
+    /// Rows are coded in each of these ways, at most four.
+    pub codes: Vec<IvfCodes<'f>>,
 }
 
-/// The file of codes: rows in the order of the rows' file, of [`CodeBits::row_bytes`] bytes each.
+/// A file of codes: in the order of the rows' file, [`CodeKind::file_rows`] rows of [`CodeKind::row_bytes`] bytes each.
 pub struct IvfCodes<'f> {
+    pub kind: CodeKind,
     pub file: &'f mut dyn WriteFile,
     pub seed: u64,
-    pub bits: CodeBits,
 }
 
 /// What was built.
@@ -86,14 +95,16 @@ pub struct IvfBuilt {
 /// Builds the index of the source's rows. Temporary files named `tmp-ivf-*` are created in `spill` and removed; they
 /// take about `rows * (row bytes + 16)` bytes. One build at a time per `spill`: the names are fixed.
 pub fn build_ivf(
-    params: &IvfParams,
+    params: &IvfParams<'_>,
     source: &mut dyn RowSource,
     spill: &dyn Storage,
     files: &mut IvfFiles<'_>,
 ) -> Result<IvfBuilt> {
-    if files.codes.is_some() && !params.metric.has_codes() {
+    let kinds: Vec<CodeKind> = files.codes.iter().map(|codes| codes.kind).collect();
+    let possible = kinds.is_empty() || params.metric.has_codes();
+    if !possible || kinds.len() > meta::CODES_MAX || !kinds.iter().all(|kind| kind.is_valid()) {
         return Err(IndexError::Mismatch(format!(
-            "no codes under {:?}",
+            "no codes {kinds:?} under {:?}",
             params.metric
         )));
     }
@@ -101,7 +112,7 @@ pub fn build_ivf(
 }
 
 struct Build<'p> {
-    params: &'p IvfParams,
+    params: &'p IvfParams<'p>,
     decoder: Decoder,
     rows: usize,
     clusters: usize,
@@ -110,7 +121,7 @@ struct Build<'p> {
 }
 
 impl<'p> Build<'p> {
-    fn new(params: &'p IvfParams, rows: u32) -> Build<'p> {
+    fn new(params: &'p IvfParams<'p>, rows: u32) -> Build<'p> {
         let &IvfParams {
             metric,
             element,
@@ -128,11 +139,9 @@ impl<'p> Build<'p> {
             Some(clusters) => clusters as usize,
             None => (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN),
         };
-        // Centroids, while they are trained and encoded, exist twice.
-        let clusters = wanted.min(scratch_bytes / 8 / (dims * 4)).max(1);
-        // A sampled row costs its bytes and, while it is grouped, 12 more.
-        let affordable = scratch_bytes / 4 / (decoder.row_bytes() + 12);
-        let sampled = (clusters * SAMPLE_PER_CLUSTER).min(affordable).min(rows);
+        // Centroids, while they are trained and encoded, exist twice; each has a price, and what it is compared with.
+        let clusters = wanted.min(scratch_bytes / 6 / (dims + 20)).max(1);
+        let sampled = (clusters * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
         let held_out = (scratch_bytes / 8 / HeldOut::bytes(dims))
             .clamp(HELD_OUT_MIN, HELD_OUT_MAX)
             .min(rows);
@@ -152,32 +161,34 @@ impl<'p> Build<'p> {
         spill: &dyn Storage,
         files: &mut IvfFiles<'_>,
     ) -> Result<IvfBuilt> {
-        let (sample, mut held_out) = self.sample(source)?;
-        let points = Points {
-            rows: &sample,
-            decoder: self.decoder,
-        };
-        let sampled = points.count() as u32;
-        if sampled == 0 {
+        let (sample, pointer, mut held_out) = self.sample(source, spill)?;
+        if self.rows == 0 {
             return self.write_empty(files);
         }
-        let tree = Tree::train(&points, self.clusters, self.params.threads, self.params.seed);
+        let mut tree = self.training(&sample, &pointer, spill).run()?;
         drop(sample);
-        let (assigned, counts) = self.assign(source, &tree, spill)?;
-        let (buckets, plan) = self.distribute(source, &assigned, &counts, &mut held_out, spill)?;
-        drop(assigned);
-        let calibration = measure(&mut held_out, tree.leaves());
+        let (assigned, mut counts) = self.assign(source, &tree, &pointer, spill)?;
+        let numbers = tree.drop_empty(&mut counts);
+        let (buckets, plan) =
+            self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
+        drop((assigned, numbers));
+        let calibration = measure(&mut held_out, tree.centroids());
         drop(held_out);
-        let order = self.write_rows(&buckets, &plan, tree.leaves(), spill, files)?;
+        let rotation = self.rotation();
+        let centroids = RankedBuf::new(tree.centroids(), self.decoder.dims, rotation.as_ref());
+        drop(tree);
+        let (order, unit) = self.write_rows(
+            &buckets,
+            &plan,
+            (&centroids.view(), &pointer),
+            rotation.as_ref(),
+            spill,
+            files,
+        )?;
         drop(buckets);
         self.write_positions(&order, files)?;
-        let starts = starts(&counts);
-        let body = meta::encode(
-            self.shape(tree.leaves().count(), files),
-            &calibration,
-            &starts,
-            tree.leaves(),
-        );
+        let shape = self.shape(centroids.view().count(), unit, files);
+        let body = meta::encode(shape, &calibration, &starts(&counts), &centroids.view());
         files
             .centroids
             .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
@@ -185,30 +196,51 @@ impl<'p> Build<'p> {
             rows: self.rows as u32,
             clusters: counts.len() as u32,
             largest_cluster: counts.iter().copied().max().unwrap_or(0),
-            sampled,
+            sampled: self.sampled as u32,
             calibration,
         })
     }
 
-    /// Two reservoirs: rows to cluster, rows to hold out as queries.
-    fn sample(&self, source: &mut dyn RowSource) -> Result<(Vec<u8>, Vec<HeldOut>)> {
-        let bytes = self.decoder.row_bytes();
-        let mut sample = vec![0u8; self.sampled * bytes];
+    fn training<'t>(
+        &'t self,
+        sample: &'t Buckets<'t>,
+        pointer: &'t Pointer,
+        spill: &'t dyn Storage,
+    ) -> Training<'t> {
+        Training {
+            sample,
+            points: self.sampled,
+            origin: &pointer.origin,
+            clusters: self.clusters,
+            scratch_bytes: self.params.scratch_bytes,
+            threads: self.params.threads,
+            seed: self.params.seed,
+            spill,
+            progress: self.params.progress,
+        }
+    }
+
+    /// Rows to cluster go to disk, in the source's order; and a reservoir of rows to hold out as queries.
+    fn sample<'s>(
+        &self,
+        source: &mut dyn RowSource,
+        spill: &'s dyn Storage,
+    ) -> Result<(Buckets<'s>, Pointer, Vec<HeldOut>)> {
+        let mut sample = Sample::create(self, spill)?;
         let mut queries: Vec<HeldOut> = Vec::with_capacity(self.held_out);
         let mut vector = Vec::with_capacity(self.decoder.dims);
         let mut random = Random::new(self.params.seed);
         let mut seen = 0usize;
         source.replay(&mut |number, row| {
             self.check_row(number, row)?;
-            let place = |random: &mut Random, room: usize| match seen {
-                seen if seen < room => seen,
+            let left = self.rows.saturating_sub(seen).max(1);
+            if (random.below(left as u64) as usize) < self.sampled.saturating_sub(sample.taken) {
+                sample.push(row)?;
+            }
+            let at = match seen {
+                seen if seen < self.held_out => seen,
                 _ => random.below(seen as u64 + 1) as usize,
             };
-            let at = place(&mut random, self.sampled);
-            if at < self.sampled {
-                sample[at * bytes..][..bytes].copy_from_slice(row);
-            }
-            let at = place(&mut random, self.held_out);
             if at < self.held_out {
                 vector.clear();
                 decode_row(self.decoder.element, row, &mut vector);
@@ -219,10 +251,12 @@ impl<'p> Build<'p> {
                 }
             }
             seen += 1;
+            self.advance(Phase::Sample, seen - 1, seen);
             Ok(())
         })?;
         self.check_count(seen)?;
-        Ok((sample, queries))
+        let (buckets, pointer) = sample.finish()?;
+        Ok((buckets, pointer, queries))
     }
 
     /// Every row's cluster in the source's order, and the clusters' sizes.
@@ -230,14 +264,17 @@ impl<'p> Build<'p> {
         &self,
         source: &mut dyn RowSource,
         tree: &Tree,
+        pointer: &Pointer,
         spill: &'s dyn Storage,
     ) -> Result<(List<'s>, Vec<u32>)> {
         let mut list = ListWriter::create(spill, "tmp-ivf-assigned", self.buffer_bytes())?;
-        let mut counts = vec![0u32; tree.leaves().count()];
+        let mut counts = vec![0u32; tree.centroids().count()];
         let mut seen = 0;
         self.batches(source, |batch| {
             seen += batch.numbers.len();
-            for cluster in batch.assign(tree, &self.decoder, self.params.threads) {
+            let before = seen - batch.numbers.len();
+            self.advance(Phase::Assign, before, seen);
+            for cluster in batch.assign(tree, pointer, self.params.threads) {
                 counts[*cluster as usize] += 1;
                 list.push(*cluster)?;
             }
@@ -251,23 +288,29 @@ impl<'p> Build<'p> {
     fn distribute<'s>(
         &self,
         source: &mut dyn RowSource,
-        assigned: &List<'_>,
+        (assigned, renumbered): (&List<'_>, &[u32]),
         counts: &[u32],
         held_out: &mut [HeldOut],
         spill: &'s dyn Storage,
     ) -> Result<(Buckets<'s>, Plan)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let plan = Plan::new(counts, record_bytes, self.params.scratch_bytes / 4);
-        let buffer_bytes = self.params.scratch_bytes / 8 / plan.buckets();
+        let buffer_bytes = self.params.scratch_bytes / 2 / plan.buckets();
         if buffer_bytes < record_bytes {
-            let needed = record_bytes * plan.buckets() * 8;
+            let needed = record_bytes * plan.buckets() * 2;
             let given_bytes = self.params.scratch_bytes as u64;
             return Err(IndexError::Scratch {
                 needed_bytes: needed as u64,
                 given_bytes,
             });
         }
-        let mut writer = BucketWriter::create(spill, "tmp-ivf-buckets", plan.buckets(), buffer_bytes)?;
+        let mut writer = BucketWriter::create(
+            spill,
+            "tmp-ivf-buckets",
+            plan.buckets(),
+            buffer_bytes,
+            record_bytes,
+        )?;
         let mut clusters = assigned.values();
         let mut seen = 0;
         self.batches(source, |batch| {
@@ -275,13 +318,14 @@ impl<'p> Build<'p> {
             batch.clusters.clear();
             for _ in 0..batch.numbers.len() {
                 let cluster = clusters.next()?.ok_or_else(|| changed("more rows than before"))?;
-                batch.clusters.push(cluster);
+                batch.clusters.push(renumbered[cluster as usize]);
             }
             batch.compare(held_out, self.params.threads);
+            self.advance(Phase::Distribute, seen - batch.numbers.len(), seen);
             let rows = batch.rows.chunks_exact(self.decoder.row_bytes());
             for ((row, number), cluster) in rows.zip(&batch.numbers).zip(&batch.clusters) {
                 let parts = [&cluster.to_le_bytes()[..], row, &number.to_le_bytes()];
-                writer.push(plan.bucket_of(*cluster), parts)?;
+                writer.push(plan.bucket_of(*cluster), &parts)?;
             }
             Ok(())
         })?;
@@ -289,22 +333,27 @@ impl<'p> Build<'p> {
         Ok((writer.finish()?, plan))
     }
 
-    /// The file of rows, and that of codes; returns the rows' numbers in their order.
+    /// The rotation of codes and centroids, where there is one.
+    fn rotation(&self) -> Option<Rotation> {
+        let metric = self.decoder.metric;
+        metric.has_codes().then(|| Rotation::new(self.decoder.dims))
+    }
+
+    /// The file of rows, and those of codes; returns the rows' numbers in their order, and the unit of the codes.
     fn write_rows<'s>(
         &self,
         buckets: &Buckets<'_>,
         plan: &Plan,
-        centroids: &Centroids,
+        (centroids, pointer): (&Ranked<'_>, &Pointer),
+        rotation: Option<&Rotation>,
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
-    ) -> Result<List<'s>> {
+    ) -> Result<(List<'s>, f32)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
-        let mut codes = files
-            .codes
-            .as_mut()
-            .map(|codes| self.codes_writer(codes, centroids));
+        let per_block = RowsLayout::for_row(record_bytes as u32 - 4).rows_per_block() as usize;
+        let mut codes = rotation.map(|rotation| self.codes_writer(&mut files.codes, *centroids, rotation));
         let mut write = |record: &[u8]| {
             order.push(crate::scan::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
@@ -313,6 +362,8 @@ impl<'p> Build<'p> {
             rows.push(&record[4..])
         };
         for bucket in 0..plan.buckets() {
+            let (done, total) = (bucket as u64, plan.buckets() as u64);
+            self.params.progress.report(Phase::Write, done, total);
             if plan.is_one_cluster(bucket) {
                 // Needs no sorting, and may be larger than the scratch.
                 buckets.for_each_piece(bucket, |piece| {
@@ -325,25 +376,36 @@ impl<'p> Build<'p> {
                 records.extend_from_slice(piece);
                 Ok(())
             })?;
-            for record in sort_by_cluster(&records, record_bytes) {
+            for record in sort_by_cluster(&records, record_bytes, pointer, per_block, self.params.threads) {
                 write(&records[record as usize * record_bytes..][..record_bytes])?;
             }
         }
         rows.finish()?;
-        if let Some(codes) = codes {
-            codes.finish()?;
-        }
-        order.finish()
+        let unit = codes.map_or(Ok(1.0), CodesWriter::finish)?;
+        Ok((order.finish()?, unit))
     }
 
-    fn codes_writer<'w>(&self, codes: &'w mut IvfCodes<'_>, centroids: &'w Centroids) -> CodesWriter<'w> {
-        let row_bytes = codes.bits.row_bytes(self.decoder.dims);
-        let rows = Rows::new(codes.file, codes.seed, row_bytes, self.buffer_bytes());
+    fn codes_writer<'w>(
+        &self,
+        codes: &'w mut [IvfCodes<'_>],
+        centroids: Ranked<'w>,
+        rotation: &'w Rotation,
+    ) -> CodesWriter<'w> {
+        let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
+        let buffer_bytes = self.buffer_bytes() / codes.len().max(1);
+        let file = |codes: &'w mut IvfCodes<'_>| {
+            let row_bytes = codes.kind.row_bytes(dims, segment_rows);
+            (
+                codes.kind,
+                Rows::new(codes.file, codes.seed, row_bytes, buffer_bytes),
+            )
+        };
         let batch_bytes = self.params.scratch_bytes / 32;
         CodesWriter::new(
-            rows,
+            codes.iter_mut().map(file).collect(),
             self.decoder,
-            codes.bits,
+            segment_rows,
+            rotation,
             centroids,
             batch_bytes,
             self.params.threads,
@@ -383,13 +445,21 @@ impl<'p> Build<'p> {
             positions.push(&NO_POSITION.to_le_bytes())?;
         }
         positions.finish()?;
-        if let Some(codes) = &mut files.codes {
-            Rows::new(codes.file, codes.seed, codes.bits.row_bytes(self.decoder.dims), 0).finish()?;
+        for codes in &mut files.codes {
+            let row_bytes = codes.kind.row_bytes(self.decoder.dims, self.params.segment_rows);
+            Rows::new(codes.file, codes.seed, row_bytes, 0).finish()?;
         }
-        let mut centroids = Centroids::with_capacity(self.decoder.dims, 1);
-        centroids.push((0..self.decoder.dims).map(|_| 0.0));
+        let zero = vec![0.0; self.decoder.dims];
+        let mut centroids = Centroids::new(&zero);
+        centroids.push(&zero);
+        let centroids = RankedBuf::new(&centroids, self.decoder.dims, None);
         let calibration = Calibration::default();
-        let body = meta::encode(self.shape(1, files), &calibration, &[0, 0], &centroids);
+        let body = meta::encode(
+            self.shape(1, 1.0, files),
+            &calibration,
+            &[0, 0],
+            &centroids.view(),
+        );
         files
             .centroids
             .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
@@ -402,7 +472,7 @@ impl<'p> Build<'p> {
         })
     }
 
-    fn shape(&self, clusters: usize, files: &IvfFiles<'_>) -> Shape {
+    fn shape(&self, clusters: usize, unit: f32, files: &IvfFiles<'_>) -> Shape {
         let &IvfParams {
             metric,
             element,
@@ -417,7 +487,8 @@ impl<'p> Build<'p> {
             clusters,
             rows: self.rows as u32,
             segment_rows,
-            codes: files.codes.as_ref().map(|codes| codes.bits),
+            codes: std::array::from_fn(|i| files.codes.get(i).map(|codes| codes.kind)),
+            unit,
         }
     }
 
@@ -429,6 +500,11 @@ impl<'p> Build<'p> {
             row_bytes: self.decoder.row_bytes(),
         }
         .for_each(each)
+    }
+
+    fn advance(&self, phase: Phase, before: usize, done: usize) {
+        let (before, done, total) = (before as u64, done as u64, self.rows as u64);
+        self.params.progress.advance(phase, before, done, total);
     }
 
     /// Buffer of one file being written or read.
@@ -453,6 +529,79 @@ impl<'p> Build<'p> {
             return Ok(());
         }
         Err(changed(format!("{seen} rows, {} were announced", self.rows)))
+    }
+}
+
+/// The sample on its way to disk.
+struct Sample<'s> {
+    writer: BucketWriter<'s>,
+    pointer: Pointer,
+    /// The first rows, kept until the origin is known.
+    first: Vec<u8>,
+    first_rows: usize,
+    taken: usize,
+    vector: Vec<f32>,
+    point: Vec<u8>,
+}
+
+impl<'s> Sample<'s> {
+    fn create(build: &Build<'_>, spill: &'s dyn Storage) -> Result<Sample<'s>> {
+        let scratch_bytes = build.params.scratch_bytes;
+        let point_bytes = build.decoder.dims + POINT_TAIL;
+        let buffer_bytes = (scratch_bytes / 8).min(1 << 20);
+        Ok(Sample {
+            writer: BucketWriter::create(spill, "tmp-ivf-sample", 1, buffer_bytes, point_bytes)?,
+            pointer: Pointer {
+                decoder: build.decoder,
+                origin: vec![0.0; build.decoder.dims],
+            },
+            first: Vec::new(),
+            first_rows: (scratch_bytes / 8 / build.decoder.row_bytes()).clamp(1, ORIGIN_ROWS),
+            taken: 0,
+            vector: Vec::new(),
+            point: Vec::new(),
+        })
+    }
+
+    fn push(&mut self, row: &[u8]) -> Result<()> {
+        self.taken += 1;
+        if self.taken > self.first_rows {
+            return self.write(row);
+        }
+        self.first.extend_from_slice(row);
+        if self.taken == self.first_rows {
+            self.write_first()?;
+        }
+        Ok(())
+    }
+
+    /// Sets the origin to the mean of the first rows, and writes them.
+    fn write_first(&mut self) -> Result<()> {
+        let first = std::mem::take(&mut self.first);
+        let rows = || first.chunks_exact(self.pointer.decoder.row_bytes());
+        let mut sums = vec![0.0f64; self.pointer.origin.len()];
+        let share = 1.0 / rows().len().max(1) as f64;
+        for row in rows() {
+            self.pointer.decoder.decode(row, &mut self.vector);
+            let values = sums.iter_mut().zip(&self.vector);
+            values.for_each(|(sum, value)| *sum += share * f64::from(*value));
+        }
+        self.pointer.origin = sums.into_iter().map(|sum| sum as f32).collect();
+        let row_bytes = self.pointer.decoder.row_bytes();
+        first.chunks_exact(row_bytes).try_for_each(|row| self.write(row))
+    }
+
+    fn write(&mut self, row: &[u8]) -> Result<()> {
+        self.point.clear();
+        self.pointer.append(row, &mut self.vector, &mut self.point);
+        self.writer.push(0, &[&self.point])
+    }
+
+    fn finish(mut self) -> Result<(Buckets<'s>, Pointer)> {
+        if !self.first.is_empty() {
+            self.write_first()?;
+        }
+        Ok((self.writer.finish()?, self.pointer))
     }
 }
 

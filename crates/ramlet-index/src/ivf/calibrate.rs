@@ -122,7 +122,13 @@ pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibr
 
 /// `ranks[cluster]`: how many clusters are visited before it.
 fn rank(query: &Query, centroids: &Centroids, keys: &mut [f32], ranks: &mut [u32]) {
-    query.key_centroids(centroids.bytes(), keys);
+    let mut floats = Vec::new();
+    for (first, keys) in (0..).step_by(AT_ONCE).zip(keys.chunks_mut(AT_ONCE)) {
+        floats.clear();
+        let rows = first..first + keys.len();
+        floats.extend(rows.flat_map(|i| centroids.row(i)).flat_map(f32::to_le_bytes));
+        query.key_centroids(&floats, keys);
+    }
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     order.sort_unstable_by(|a, b| keys[*a as usize].total_cmp(&keys[*b as usize]).then(a.cmp(b)));
     for (rank, cluster) in order.into_iter().enumerate() {

@@ -1,284 +1,402 @@
-//! Searching codes in RAM: scan the nearest clusters' codes, keep the rows that may be among the nearest, read those
-//! exactly, best first, until no further one can enter the result.
+//! Searching codes in RAM: scan the signs of the nearest clusters' rows, look at the finer codes of those that may be
+//! near, and read the few of which these can't tell whether they are among the nearest.
+//!
+//! The finer codes lie anywhere in memory: those of one cluster are fetched while the next one is scanned.
 
 use std::ops::Range;
 
+use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
-use super::meta::Meta;
-use super::search::{Ivf, sort_more};
-use crate::TopK;
+use super::candidates::{Candidate, Candidates};
+use super::ranked::RankQuery;
+use super::search::{Effort, Ivf, sort_more};
+use crate::CodeKind;
 use crate::error::{IndexError, Result};
-use crate::flat::check_stride;
-use crate::quant::{CodeLayout, CodeQuery, Rotation};
-use crate::rows_file::RowsFile;
+use crate::pinned::{PinnedRows, PinnedView};
+use crate::quant::{CodeQuery, CodeSpace, Entered, FineLayout, GROUP, GroupLayout, Sieved};
 use crate::scan::{Lists, Search};
+use crate::vector_index::Want;
 
-/// Codes compared by one call of the kernels; their products lie on the stack.
-const PRODUCTS: usize = 64;
+/// Groups scanned between two looks at how many candidates there are.
+const GROUPS: u32 = 64;
 
-/// Blocks of codes scanned between two looks at how many candidates there are.
-const BLOCKS: u32 = 8;
+/// Fine codes compared by one call of the kernels.
+const AT_ONCE: usize = 8;
 
-/// Candidates kept until they must be read: at least so many, and so many times the rows that are wanted.
-const CANDIDATES_MIN: usize = 1024;
-const CANDIDATES_PER_WANTED: usize = 4;
-/// But, unless more rows are wanted, at most so many (512 KiB).
-const CANDIDATES_MAX: usize = 1 << 16;
+/// Codes in RAM, each with what it is.
+#[derive(Debug, Default)]
+pub struct CodesInRam {
+    pub coarse: Option<(CodeKind, PinnedRows)>,
+    /// Of use beside `coarse` only.
+    pub fine: Option<(CodeKind, PinnedRows)>,
+}
 
-/// Rows read at once after the first, smaller batch has shown how near the nearest are.
-const RESCORED: usize = 64;
-
-/// A file of codes in memory, and how to read it.
+/// Codes, and how to read them.
 #[derive(Debug)]
 pub(super) struct Codes {
-    pub(super) file: RowsFile,
-    layout: CodeLayout,
-    rotation: Rotation,
+    pub(super) groups: PinnedRows,
+    layout: GroupLayout,
+    pub(super) fine: Option<(FineLayout, PinnedRows)>,
+    space: CodeSpace,
 }
 
 /// One thread's memory for searching codes.
 #[derive(Debug, Default)]
 pub(crate) struct CodeLists {
-    query: CodeQuery,
+    pub(super) query: CodeQuery,
+    pub(super) ranking: RankQuery,
+    /// The query as two clusters' rows are compared with it: the one being scanned and the one before.
+    entered: [Entered; 2],
+    /// Rows found by the last scan, and which of `entered` they belong to.
+    pending: Vec<Survivor>,
+    pending_of: usize,
+    scanned: Vec<Survivor>,
+    sums: Vec<u32>,
+    sieved: Sieved,
     candidates: Candidates,
 }
 
-/// Rows that may be among the nearest.
-#[derive(Debug, Default)]
-struct Candidates {
-    /// Their least possible keys, and positions.
-    list: Vec<(f32, u32)>,
-    /// The smallest of their greatest possible keys: as many rows as are wanted lie within.
-    uppers: TopK,
-    /// Whether those rows are sure to be admitted, so that others may be dropped on their account.
-    narrows: bool,
-    /// Most candidates, but for those of one more run of blocks.
-    room: usize,
+/// A row that the signs don't rule out.
+#[derive(Clone, Copy, Debug)]
+struct Survivor {
+    position: u32,
+    number: u32,
+    /// What the scan summed up.
+    sum: u32,
+    add: f32,
+    key: f32,
+    lower: f32,
 }
 
-impl Candidates {
-    fn start(&mut self, wanted: usize, narrows: bool, rows_per_run: usize) {
-        self.list.clear();
-        self.uppers.clear(if narrows { wanted } else { 0 });
-        self.narrows = narrows;
-        let room = wanted.saturating_mul(CANDIDATES_PER_WANTED);
-        self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(wanted);
-        self.list.reserve_exact(self.room + rows_per_run);
-    }
-
-    /// A key above this can't be among the nearest.
-    fn limit(&self, top: &TopK) -> f32 {
-        if self.narrows {
-            self.uppers.threshold().min(top.threshold())
-        } else {
-            top.threshold()
-        }
-    }
-
-    fn push(&mut self, lower: f32, upper: f32, position: u32) {
-        // A sum that overflowed says nothing about the row.
-        let lower = if lower.is_nan() { f32::NEG_INFINITY } else { lower };
-        self.list.push((lower, position));
-        if self.narrows {
-            self.uppers.push(upper, position);
-        }
-    }
-
-    /// Whether too many are left even when those that later ones have ruled out are gone.
-    fn is_full(&mut self, top: &TopK) -> bool {
-        if self.list.len() < self.room {
-            return false;
-        }
-        let limit = self.limit(top);
-        self.list.retain(|(lower, _)| *lower <= limit);
-        self.list.len() > self.room / 2
-    }
+/// What one search reads codes through.
+struct Views<'c> {
+    codes: &'c Codes,
+    kernels: &'static Kernels,
+    groups: PinnedView,
+    fine: Option<(FineLayout, PinnedView)>,
 }
 
 impl Codes {
-    /// Rotates the centroids of `meta`, so that queries need be rotated once only.
-    pub(super) fn new(file: RowsFile, meta: &mut Meta) -> Result<Codes> {
-        let shape = meta.shape;
-        let Some(bits) = shape.codes else {
-            return Err(IndexError::Mismatch("the index was built without codes".into()));
-        };
-        check_stride(&file, bits.row_bytes(shape.dims))?;
-        if file.rows() != shape.rows || !shape.metric.has_codes() {
-            let rows = file.rows();
-            return Err(IndexError::Mismatch(format!(
-                "{shape:?} with {rows} rows of codes"
-            )));
-        }
-        if shape.rows > 0 && !file.is_in_memory() {
-            return Err(IndexError::Mismatch("the codes are not in memory".into()));
-        }
-        let rotation = Rotation::new(shape.dims);
-        let (mut vector, mut scratch) = (Vec::with_capacity(shape.dims), Vec::new());
-        for centroid in meta.centroids_mut().chunks_exact_mut(shape.dims * 4) {
-            let (values, _) = centroid.as_chunks_mut::<4>();
-            vector.clear();
-            vector.extend(values.iter().map(|bytes| f32::from_le_bytes(*bytes)));
-            rotation.apply(&mut vector, &mut scratch);
-            for (bytes, value) in values.iter_mut().zip(&vector) {
-                *bytes = value.to_le_bytes();
+    /// `None` if there are none to be searched.
+    pub(super) fn new(shape: &super::meta::Shape, codes: CodesInRam) -> Result<Option<Codes>> {
+        let check = |kind: CodeKind, rows: &PinnedRows| {
+            let (stride, count) = (
+                kind.row_bytes(shape.dims, shape.segment_rows),
+                kind.file_rows(shape.rows),
+            );
+            if shape.codes.contains(&Some(kind)) && (rows.stride(), rows.rows()) == (stride, count) {
+                return Ok(());
             }
+            let (rows, stride) = (rows.rows(), rows.stride());
+            Err(IndexError::Mismatch(format!(
+                "{shape:?} with {rows} rows of {kind:?} of {stride} bytes"
+            )))
+        };
+        for (kind, rows) in codes.coarse.iter().chain(&codes.fine) {
+            check(*kind, rows)?;
         }
-        Ok(Codes {
-            file,
-            layout: CodeLayout::new(bits, shape.dims),
-            rotation,
-        })
+        let fine = match codes.fine {
+            Some((CodeKind::Fine { bits }, rows)) => Some((FineLayout::new(shape.dims, bits), rows)),
+            Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as fine codes"))),
+            None => None,
+        };
+        let groups = match codes.coarse {
+            Some((CodeKind::Coarse, rows)) => rows,
+            Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as coarse codes"))),
+            None => return Ok(None),
+        };
+        Ok(Some(Codes {
+            groups,
+            layout: GroupLayout::new(shape.dims, shape.segment_rows),
+            fine,
+            space: CodeSpace {
+                metric: shape.metric,
+                unit: shape.unit,
+            },
+        }))
     }
 
-    pub(super) fn pages(&self) -> u64 {
-        self.file.data_pages()
+    pub(super) fn bytes_whole(&self) -> u64 {
+        self.groups.bytes_whole()
     }
 
-    /// Compares the codes at consecutive positions, at most `BLOCKS` blocks.
+    fn views(&self, kernels: &'static Kernels) -> Views<'_> {
+        Views {
+            codes: self,
+            kernels,
+            groups: self.groups.view(),
+            fine: self.fine.as_ref().map(|(layout, rows)| (*layout, rows.view())),
+        }
+    }
+}
+
+impl Views<'_> {
+    /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
     fn scan(
         &self,
         search: &mut Search<'_, '_>,
         lists: &mut CodeLists,
-        wanted: Range<u32>,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        let per_block = self.file.rows_per_block();
-        let (first, end) = (wanted.start / per_block, wanted.end.div_ceil(per_block));
-        let bytes = self.file.read_run(search.io, first, end - first, buf)?;
-        let blocks = bytes.chunks_exact(self.file.block_bytes());
-        for (block, start) in blocks.zip((first * per_block..).step_by(per_block as usize)) {
-            let from = wanted.start.max(start);
-            let to = wanted.end.min(start.saturating_add(per_block));
-            let rows = &block[(from - start) as usize * self.layout.row_bytes()..];
-            self.scan_rows(
-                search,
-                lists,
-                &rows[..(to - from) as usize * self.layout.row_bytes()],
-                from,
-            );
-        }
-        Ok(())
-    }
-
-    fn scan_rows(&self, search: &mut Search<'_, '_>, lists: &mut CodeLists, rows: &[u8], first: u32) {
-        let CodeLists { query, candidates } = lists;
-        let (layout, row_bytes) = (&self.layout, self.layout.row_bytes());
-        let mut products = [0i32; PRODUCTS];
-        let mut limit = candidates.limit(search.top);
-        let parts = rows.chunks(PRODUCTS * row_bytes);
-        for (part, first) in parts.zip((first..).step_by(PRODUCTS)) {
-            let products = &mut products[..part.len() / row_bytes];
-            query.products(layout, search.query.kernels(), part, products);
-            search.stats.codes_scored += products.len() as u64;
-            for ((row, product), position) in part.chunks_exact(row_bytes).zip(&*products).zip(first..) {
-                let estimate = query.estimate(layout, row, *product);
-                let lower = estimate.key - estimate.error;
-                // Almost every row ends here. (A NaN doesn't.)
-                if lower > limit || !search.allowed.admits_by_bitmaps(estimate.number) {
+        wanted: &Range<u32>,
+        of: usize,
+    ) -> bool {
+        let group = GROUP as u32;
+        let (first, end) = (wanted.start / group, wanted.end.div_ceil(group));
+        let Some(bytes) = self.groups.run(first, end - first) else {
+            return false;
+        };
+        let CodeLists {
+            entered,
+            scanned,
+            sums,
+            sieved,
+            candidates,
+            ..
+        } = lists;
+        let (layout, entered) = (&self.codes.layout, &entered[of]);
+        let stride = layout.row_bytes();
+        let sums = &mut sums[..(end - first) as usize * GROUP];
+        self.kernels
+            .fastscan(entered.table(), bytes, stride, layout.columns, sums);
+        search.stats.codes_scored += u64::from(wanted.end - wanted.start);
+        let limit = candidates.limit(search.top);
+        let groups = bytes.chunks_exact(stride).zip(sums.as_chunks::<GROUP>().0);
+        for ((bytes, sums), start) in groups.zip((first * group..).step_by(GROUP)) {
+            let mask = entered.sieve(self.kernels, sums, layout.factors(bytes), limit, sieved);
+            let mut mask = mask & lanes(start, wanted);
+            while mask != 0 {
+                let lane = mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                let (position, number) = (start + lane as u32, layout.number(bytes, lane));
+                // Deleted rows are few; they are dropped later.
+                if search.allowed.only.is_some_and(|only| !only.contains(number)) {
                     continue;
                 }
-                candidates.push(lower, estimate.key + estimate.error, position);
-                limit = candidates.limit(search.top);
+                if let Some(row) = self.fine.as_ref().and_then(|(_, rows)| rows.row(position)) {
+                    Kernels::prefetch(row);
+                }
+                scanned.push(Survivor {
+                    position,
+                    number,
+                    sum: sums[lane],
+                    add: sieved.adds[lane],
+                    key: sieved.keys[lane],
+                    lower: sieved.lowers[lane],
+                });
             }
+        }
+        true
+    }
+
+    /// Looks at the finer codes of the rows that the last scan found.
+    fn evaluate(&self, search: &mut Search<'_, '_>, lists: &mut CodeLists) {
+        let CodeLists {
+            entered,
+            pending,
+            pending_of,
+            candidates,
+            ..
+        } = lists;
+        search.stats.survivors += pending.len() as u64;
+        let entered = &entered[*pending_of];
+        let mut rest = &pending[..];
+        while !rest.is_empty() {
+            let mut rows: [&[u8]; AT_ONCE] = [&[]; AT_ONCE];
+            let mut survivors = [rest[0]; AT_ONCE];
+            let mut count = 0;
+            let limit = candidates.limit(search.top);
+            let mut seen = 0;
+            for survivor in rest {
+                seen += 1;
+                if survivor.lower > limit {
+                    continue;
+                }
+                match self
+                    .fine
+                    .as_ref()
+                    .and_then(|(_, rows)| rows.row(survivor.position))
+                {
+                    None => offer(
+                        search,
+                        candidates,
+                        survivor,
+                        survivor.key,
+                        survivor.key - survivor.lower,
+                    ),
+                    Some(row) => {
+                        (rows[count], survivors[count]) = (row, *survivor);
+                        count += 1;
+                        if count == AT_ONCE {
+                            break;
+                        }
+                    }
+                }
+            }
+            rest = &rest[seen..];
+            if let Some((layout, _)) = &self.fine {
+                self.refine(search, candidates, entered, layout, &rows[..count], &survivors);
+            }
+        }
+        pending.clear();
+    }
+
+    fn refine(
+        &self,
+        search: &mut Search<'_, '_>,
+        candidates: &mut Candidates,
+        entered: &Entered,
+        layout: &FineLayout,
+        rows: &[&[u8]],
+        survivors: &[Survivor],
+    ) {
+        let mut planes: [&[u8]; AT_ONCE] = [&[]; AT_ONCE];
+        let mut products = [0; AT_ONCE];
+        let (planes, products) = (&mut planes[..rows.len()], &mut products[..rows.len()]);
+        for (planes, row) in planes.iter_mut().zip(rows) {
+            *planes = &row[..layout.code_bytes()];
+        }
+        let count = layout.planes() as u32;
+        self.kernels
+            .planes_dot_many(entered.rounded(), layout.dims, count, planes, products);
+        search.stats.fine_scored += rows.len() as u64;
+        for ((row, survivor), product) in rows.iter().zip(survivors).zip(&*products) {
+            let (key, error) = entered.fine(layout, survivor.sum, survivor.add, row, *product);
+            offer(search, candidates, survivor, key, error);
         }
     }
 }
 
+/// Keeps a row whose key is known so far, if it may still be among the nearest.
+#[inline]
+fn offer(search: &Search<'_, '_>, candidates: &mut Candidates, survivor: &Survivor, key: f32, error: f32) {
+    if key - error > candidates.limit(search.top) || !search.allowed.admits_by_bitmaps(survivor.number) {
+        return;
+    }
+    candidates.push(Candidate {
+        key,
+        error,
+        position: survivor.position,
+        number: survivor.number,
+    });
+}
+
+/// Bits of the lanes of a group, which begins at position `start`, that are wanted.
+#[inline]
+fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
+    let from = wanted.start.saturating_sub(start);
+    let to = (wanted.end - start).min(GROUP as u32);
+    let below = |lane: u32| (1u64 << lane) - 1;
+    (below(to) & !below(from)) as u32
+}
+
 impl Ivf {
-    /// Visits the nearest `probes` clusters, and further ones while fewer rows are found than wanted.
+    /// Visits the nearest clusters, and further ones while fewer rows are found than wanted.
     pub(super) fn probe_codes(
         &self,
         codes: &Codes,
         search: &mut Search<'_, '_>,
-        probes: u32,
+        want: &Want,
+        effort: &Effort,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        lists.codes.query.prepare(&codes.rotation, search.query.floats());
-        self.rank(search.query, lists.codes.query.rotated(), &mut lists.clusters);
-        let rows_per_run = (BLOCKS * codes.file.rows_per_block()) as usize;
-        let narrows = search.allowed.filter.is_none();
-        lists
-            .codes
-            .candidates
-            .start(search.top.k(), narrows, rows_per_run);
-        let enough = probes as usize;
+        self.rank(search.query, lists);
+        let views = codes.views(search.query.kernels());
+        let wanted = search.top.k();
+        let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
+        let pool = ((wanted as f64 * over).ceil() as usize)
+            .min(self.meta.shape.rows as usize)
+            .max(wanted);
+        let per_scan = GROUPS as usize * GROUP;
+        let code_lists = &mut lists.codes;
+        code_lists.sums.resize(per_scan, 0);
+        code_lists.scanned.clear();
+        code_lists.pending.clear();
+        code_lists.scanned.reserve(per_scan);
+        code_lists.pending.reserve(per_scan);
+        let filtered = search.allowed.filter.is_some();
+        code_lists.candidates.start(pool, filtered, per_scan);
+        let enough = effort.probes as usize;
         let mut visited = 0;
-        while visited < enough || (search.top.len() < search.top.k() && visited < lists.clusters.len()) {
+        let found =
+            |lists: &Lists, search: &Search<'_, '_>| search.top.len() + lists.codes.candidates.found();
+        while visited < enough || (found(lists, search) < wanted && visited < lists.clusters.len()) {
             let sorted = sort_more(&mut lists.clusters, visited, enough);
             for place in visited..sorted {
-                self.visit_codes(codes, search, lists.clusters[place].1, lists, buf)?;
+                let cluster = lists.clusters[place] as u32;
+                self.visit_codes(&views, search, (want, effort), cluster, lists, buf)?;
             }
             visited = sorted;
-            self.rescore(search, lists, buf)?;
+            views.evaluate(search, &mut lists.codes);
+            lists.codes.candidates.ask(search)?;
         }
         search.stats.probes = visited as u64;
-        Ok(())
+        let Lists { reads, codes, .. } = lists;
+        codes
+            .candidates
+            .settle(search, &self.rows, &want.codes, reads, buf)
     }
 
     fn visit_codes(
         &self,
-        codes: &Codes,
+        views: &Views<'_>,
         search: &mut Search<'_, '_>,
+        (want, effort): (&Want, &Effort),
         cluster: u32,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let shape = &self.meta.shape;
-        let centroid = &self.meta.centroids()[cluster as usize * shape.dims * 4..][..shape.dims * 4];
-        let kernels = search.query.kernels();
-        lists
-            .codes
-            .query
-            .enter(shape.metric, &codes.layout, centroid, kernels);
         let mut rest = self.meta.positions(cluster);
-        let per_block = codes.file.rows_per_block();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        // Of the cluster before the last one nothing is pending any more: its place is taken.
+        let of = 1 - lists.codes.pending_of;
+        let CodeLists { entered, query, .. } = &mut lists.codes;
+        let fine = views.fine.as_ref().map(|(layout, _)| layout);
+        let centroid = self.meta.centroids().parts(cluster);
+        entered[of].enter(
+            &views.codes.space,
+            query,
+            centroid,
+            fine,
+            &effort.epsilon,
+            views.kernels,
+        );
         while !rest.is_empty() {
-            let end = (rest.start / per_block + BLOCKS)
-                .saturating_mul(per_block)
+            let end = (rest.start / GROUP as u32 + GROUPS)
+                .saturating_mul(GROUP as u32)
                 .min(rest.end);
-            codes.scan(search, &mut lists.codes, rest.start..end, buf)?;
-            rest.start = end;
-            if lists.codes.candidates.is_full(search.top) {
-                self.rescore(search, lists, buf)?;
+            let now = rest.start..end;
+            if !views.scan(search, &mut lists.codes, &now, of) {
+                search.scan_run(&self.rows, now, buf)?;
             }
+            views.evaluate(search, &mut lists.codes);
+            let codes = &mut lists.codes;
+            std::mem::swap(&mut codes.pending, &mut codes.scanned);
+            codes.pending_of = of;
+            if codes.candidates.is_full(search.top) {
+                self.make_room(views, search, want, lists, buf)?;
+            }
+            rest.start = end;
         }
         Ok(())
     }
 
-    /// Reads the candidates, the likeliest first, until the next one can't enter the result; then there are none.
-    fn rescore(&self, search: &mut Search<'_, '_>, lists: &mut Lists, buf: &mut AnonBuf) -> Result<()> {
-        let Lists {
-            reads,
-            positions,
-            codes: CodeLists { candidates, .. },
-            ..
-        } = lists;
-        reads.clear();
-        reads.reserve(RESCORED.max(search.top.k()));
-        positions.clear();
-        positions.reserve(RESCORED.max(search.top.k()));
-        candidates
-            .list
-            .sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let (mut at, mut batch) = (0, search.top.k());
-        while at < candidates.list.len() {
-            let limit = candidates.limit(search.top);
-            let next = candidates.list[at..].iter().take(batch.max(1));
-            positions.clear();
-            positions.extend(
-                next.take_while(|(lower, _)| *lower <= limit)
-                    .map(|(_, position)| position),
-            );
-            if positions.is_empty() {
-                break;
-            }
-            (at, batch) = (at + positions.len(), RESCORED);
-            positions.sort_unstable();
-            search.scan_positions(&self.rows, positions, reads, buf)?;
-        }
-        candidates.list.clear();
-        Ok(())
+    /// Too many rows may be among the nearest: a filter is asked about them, and those in doubt are read.
+    fn make_room(
+        &self,
+        views: &Views<'_>,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        views.evaluate(search, &mut lists.codes);
+        let Lists { reads, codes, .. } = lists;
+        codes.candidates.ask(search)?;
+        codes
+            .candidates
+            .narrow(search, &self.rows, &want.codes, reads, buf)
     }
 }

@@ -1,21 +1,44 @@
-//! Writing the file of codes while the rows pass by in their final order.
+//! Writing the files of codes while the rows pass by in their final order.
 
 use super::buckets::RECORD_HEADER;
 use super::build::Rows;
-use super::centroids::Centroids;
+use super::ranked::Ranked;
 use super::sample::Decoder;
-use crate::CodeBits;
-use crate::error::{IndexError, Result};
-use crate::quant::{EncodeScratch, Encoder};
+use crate::CodeKind;
+use crate::error::Result;
+use crate::quant::{Encoder, FineLayout, GROUP, GroupLayout, Residual, Rotation, SignRow};
 use crate::scan::trailing_number;
+
+/// One file being written.
+struct Target<'w> {
+    rows: Rows<'w>,
+    form: Form,
+    /// The group being filled, and rows in it.
+    group: Vec<u8>,
+    filled: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    Groups(GroupLayout),
+    Fine(FineLayout),
+}
+
+/// What turns records into codes; shared by threads.
+struct Coder<'w> {
+    decoder: Decoder,
+    rotation: &'w Rotation,
+    centroids: Ranked<'w>,
+    forms: Vec<Form>,
+}
 
 /// Codes rows batch by batch, each batch by all threads.
 pub(super) struct CodesWriter<'w> {
-    rows: Rows<'w>,
-    decoder: Decoder,
-    encoder: Encoder,
-    centroids: &'w Centroids,
-    /// Records of the batch, and then their codes.
+    targets: Vec<Target<'w>>,
+    coder: Coder<'w>,
+    /// Known once the first batch is there.
+    encoder: Option<(Encoder, f32)>,
+    /// Records of the batch, and then their codes, one after another for each file.
     records: Vec<u8>,
     codes: Vec<u8>,
     /// Records of a batch at most.
@@ -23,23 +46,96 @@ pub(super) struct CodesWriter<'w> {
     threads: usize,
 }
 
+/// One thread's memory.
+#[derive(Default)]
+struct Scratch {
+    vector: Vec<f32>,
+    centroid: Vec<f32>,
+    mixing: Vec<f32>,
+    residual: Residual,
+    signs: Vec<u8>,
+    digits: Vec<u8>,
+}
+
+impl Form {
+    /// Bytes of a row's codes until they are written.
+    fn loose_bytes(&self, dims: usize) -> usize {
+        match self {
+            Form::Groups(_) => dims.div_ceil(8) + 8,
+            Form::Fine(layout) => layout.row_bytes(),
+        }
+    }
+}
+
+impl Target<'_> {
+    fn push(&mut self, loose: &[u8]) -> Result<()> {
+        let Form::Groups(layout) = &self.form else {
+            return self.rows.push(loose);
+        };
+        let (signs, factors) = loose.split_at(loose.len() - 8);
+        let row = SignRow {
+            signs,
+            add: [factors[0], factors[1]],
+            factor: [factors[2], factors[3]],
+            number: trailing_number(factors)?,
+        };
+        layout.put(&mut self.group, self.filled, &row);
+        self.filled += 1;
+        if self.filled == GROUP {
+            self.rows.push(&self.group)?;
+            self.group.fill(0);
+            self.filled = 0;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if self.filled > 0 {
+            self.rows.push(&self.group)?;
+        }
+        self.rows.finish()
+    }
+}
+
 impl<'w> CodesWriter<'w> {
     /// Holds about `batch_bytes`, or one record.
     pub(super) fn new(
-        rows: Rows<'w>,
+        files: Vec<(CodeKind, Rows<'w>)>,
         decoder: Decoder,
-        bits: CodeBits,
-        centroids: &'w Centroids,
+        segment_rows: u32,
+        rotation: &'w Rotation,
+        centroids: Ranked<'w>,
         batch_bytes: usize,
         threads: usize,
     ) -> CodesWriter<'w> {
-        let encoder = Encoder::new(decoder.metric, bits, decoder.dims);
-        let one = RECORD_HEADER + decoder.row_bytes() + encoder.layout().row_bytes();
-        CodesWriter {
-            rows,
+        let dims = decoder.dims;
+        let target = |(kind, rows): (CodeKind, Rows<'w>)| {
+            let (form, group_bytes) = match kind {
+                CodeKind::Coarse => (
+                    Form::Groups(GroupLayout::new(dims, segment_rows)),
+                    kind.row_bytes(dims, segment_rows),
+                ),
+                CodeKind::Fine { bits } => (Form::Fine(FineLayout::new(dims, bits)), 0),
+            };
+            Target {
+                rows,
+                form,
+                group: vec![0; group_bytes],
+                filled: 0,
+            }
+        };
+        let targets: Vec<Target<'w>> = files.into_iter().map(target).collect();
+        let coder = Coder {
             decoder,
-            encoder,
+            rotation,
             centroids,
+            forms: targets.iter().map(|target| target.form).collect(),
+        };
+        let one = coder.record_bytes() + coder.loose_bytes();
+        CodesWriter {
+            targets,
+            coder,
+            encoder: None,
             records: Vec::new(),
             codes: Vec::new(),
             batch: (batch_bytes / one).clamp(1, 1 << 14),
@@ -47,53 +143,55 @@ impl<'w> CodesWriter<'w> {
         }
     }
 
-    fn record_bytes(&self) -> usize {
-        RECORD_HEADER + self.decoder.row_bytes()
-    }
-
     /// Takes the next record: cluster, row, number.
     pub(super) fn push(&mut self, record: &[u8]) -> Result<()> {
+        if self.targets.is_empty() {
+            return Ok(());
+        }
         self.records.reserve_exact(if self.records.is_empty() {
             self.batch * record.len()
         } else {
             0
         });
         self.records.extend_from_slice(record);
-        if self.records.len() >= self.batch * self.record_bytes() {
+        if self.records.len() >= self.batch * self.coder.record_bytes() {
             self.write()?;
         }
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<()> {
+    /// The unit of the factors.
+    pub(super) fn finish(mut self) -> Result<f32> {
         self.write()?;
-        self.rows.finish()
+        self.targets.into_iter().try_for_each(Target::finish)?;
+        Ok(self.encoder.map_or(1.0, |(_, unit)| unit))
     }
 
     fn write(&mut self) -> Result<()> {
-        let (record_bytes, row_bytes) = (self.record_bytes(), self.encoder.layout().row_bytes());
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        let coder = &self.coder;
+        let (encoder, unit) = self.encoder.unwrap_or_else(|| coder.first_encoder(&self.records));
+        self.encoder = Some((encoder, unit));
+        let (record_bytes, loose_bytes) = (coder.record_bytes(), coder.loose_bytes());
         let count = self.records.len() / record_bytes;
         self.codes.clear();
-        self.codes.resize(count * row_bytes, 0);
+        self.codes.resize(count * loose_bytes, 0);
         let share = count.div_ceil(self.threads).max(1);
-        let (records, codes) = (&self.records, &mut self.codes);
-        let (decoder, encoder, centroids) = (&self.decoder, &self.encoder, self.centroids);
         std::thread::scope(|scope| {
-            let shares = records
+            let shares = self
+                .records
                 .chunks(share * record_bytes)
-                .zip(codes.chunks_mut(share * row_bytes));
+                .zip(self.codes.chunks_mut(share * loose_bytes));
             let threads: Vec<_> = shares
                 .map(|(records, codes)| {
                     scope.spawn(move || {
-                        let (mut vector, mut scratch) = (Vec::new(), EncodeScratch::default());
-                        let rows = codes.chunks_exact_mut(row_bytes);
-                        for (record, out) in records.chunks_exact(record_bytes).zip(rows) {
-                            let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                            decoder.decode(&record[4..record_bytes - 4], &mut vector);
-                            let centroid = centroids.row(cluster as usize);
-                            encoder.encode(&vector, centroid, trailing_number(record)?, &mut scratch, out);
-                        }
-                        Ok::<(), IndexError>(())
+                        let mut scratch = Scratch::default();
+                        records
+                            .chunks_exact(record_bytes)
+                            .zip(codes.chunks_exact_mut(loose_bytes))
+                            .try_for_each(|(record, out)| coder.encode(&encoder, record, out, &mut scratch))
                     })
                 })
                 .collect();
@@ -101,10 +199,79 @@ impl<'w> CodesWriter<'w> {
                 .into_iter()
                 .try_for_each(|thread| thread.join().expect("encoding doesn't panic"))
         })?;
-        self.codes
-            .chunks_exact(row_bytes)
-            .try_for_each(|row| self.rows.push(row))?;
+        for mut row in self.codes.chunks_exact(loose_bytes) {
+            for target in &mut self.targets {
+                let (now, later) = row.split_at(target.form.loose_bytes(coder.decoder.dims));
+                target.push(now)?;
+                row = later;
+            }
+        }
         self.records.clear();
+        Ok(())
+    }
+}
+
+impl Coder<'_> {
+    fn record_bytes(&self) -> usize {
+        RECORD_HEADER + self.decoder.row_bytes()
+    }
+
+    /// Bytes of all of a row's codes until they are written.
+    fn loose_bytes(&self) -> usize {
+        self.forms
+            .iter()
+            .map(|form| form.loose_bytes(self.decoder.dims))
+            .sum()
+    }
+
+    /// Goes by the first batch.
+    fn first_encoder(&self, records: &[u8]) -> (Encoder, f32) {
+        let (mut scratch, mut sum) = (Scratch::default(), 0.0);
+        let records = records.chunks_exact(self.record_bytes());
+        let count = records.len().max(1);
+        for record in records {
+            self.residual(record, &mut scratch);
+            sum += scratch.residual.squares();
+        }
+        let unit = Encoder::unit_for(sum / count as f64);
+        (Encoder::new(self.decoder.metric, unit), unit)
+    }
+
+    fn residual(&self, record: &[u8], scratch: &mut Scratch) {
+        let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        self.decoder
+            .decode(&record[4..record.len() - 4], &mut scratch.vector);
+        self.rotation.apply(&mut scratch.vector, &mut scratch.mixing);
+        let squares = crate::quant::squares(&scratch.vector);
+        self.centroids.centre(&mut scratch.vector);
+        self.centroids.write(cluster, &mut scratch.centroid);
+        scratch.residual.set(&scratch.vector, &scratch.centroid, squares);
+    }
+
+    fn encode(&self, encoder: &Encoder, record: &[u8], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+        self.residual(record, scratch);
+        let Scratch {
+            residual,
+            signs,
+            digits,
+            ..
+        } = scratch;
+        let mut rest = out;
+        for form in &self.forms {
+            let (now, later) = rest.split_at_mut(form.loose_bytes(self.decoder.dims));
+            match form {
+                Form::Fine(layout) => encoder.fine(residual, layout, digits, now),
+                Form::Groups(_) => {
+                    let row = encoder.coarse(residual, trailing_number(record)?, signs);
+                    let (bits, factors) = now.split_at_mut(now.len() - 8);
+                    bits.copy_from_slice(row.signs);
+                    factors[..2].copy_from_slice(&row.add);
+                    factors[2..4].copy_from_slice(&row.factor);
+                    factors[4..].copy_from_slice(&row.number.to_le_bytes());
+                }
+            }
+            rest = later;
+        }
         Ok(())
     }
 }

@@ -1,63 +1,286 @@
-//! Lloyd's k-means over a sample of rows.
+//! Lloyd's k-means with prices that even out the clusters.
+//!
+//! A point belongs to the cluster of least `|x - c|^2 + price`. After each round a cluster with more points than the
+//! mean becomes dearer, one with fewer cheaper, by [`STEP`] of the mean squared distance times the logarithm of the
+//! ratio (an auction; the cells are a power diagram: Aurenhammer, Hoffmann, Aronov, "Minkowski-type theorems and
+//! least-squares clustering", 1998). The prices last: the final assignment uses them too, so that it needs no order.
 
 use super::centroids::Centroids;
+use super::points::{PointQuery, Points};
 use super::random::Random;
-use super::sample::Points;
 
-/// Rounds of assignment: a fixed number, so that the time of a build can be told beforehand.
-const ROUNDS: usize = 8;
+/// Change of a price in a round, per mean squared distance and per e-fold of the size.
+const STEP: f32 = 0.003;
 
-/// At most `k` (at least 1) centroids of the points `members` (at least 1), which are put in another order.
-///
-/// Holds `8 * k * dims` bytes beside the result. A cluster that loses all its points takes half of the largest.
-/// The same seed gives the same centroids.
-pub(crate) fn kmeans(points: &Points<'_>, members: &mut [u32], k: usize, seed: u64) -> Centroids {
-    let dims = points.decoder.dims;
-    let k = k.min(members.len());
-    let mut centroids = choose(points, members, k, seed);
-    if k == members.len() {
-        return centroids;
+/// Centroids and what each costs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Level {
+    pub(super) centroids: Centroids,
+    pub(super) prices: Vec<f32>,
+    /// What is compared besides the product: square and price.
+    pub(super) base: Vec<f32>,
+}
+
+impl Level {
+    pub(super) fn new(centroids: Centroids, prices: Vec<f32>) -> Level {
+        let mut level = Level {
+            base: Vec::with_capacity(prices.len()),
+            centroids,
+            prices,
+        };
+        level.rebase();
+        level
     }
-    let mut sums = vec![0.0f64; k * dims];
-    let mut counts = vec![0u32; k];
-    let mut vector = Vec::with_capacity(dims);
-    for _ in 0..ROUNDS {
-        sums.fill(0.0);
-        counts.fill(0);
-        for member in &*members {
-            points.decode(*member, &mut vector);
-            let (nearest, _) = centroids.nearest(&vector, 0..k);
-            counts[nearest] += 1;
-            for (sum, value) in sums[nearest * dims..][..dims].iter_mut().zip(&vector) {
-                *sum += f64::from(*value);
+
+    pub(super) fn with_capacity(origin: &[f32], count: usize) -> Level {
+        Level {
+            centroids: Centroids::with_capacity(origin, count),
+            prices: Vec::with_capacity(count),
+            base: Vec::with_capacity(count),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.prices.len()
+    }
+
+    pub(super) fn push_of(&mut self, other: &Level, i: usize) {
+        self.centroids.push_of(&other.centroids, i);
+        self.prices.push(other.prices[i]);
+        self.base.push(other.base[i]);
+    }
+
+    /// Appends a centroid given from the origin.
+    pub(super) fn push_relative(&mut self, vector: &[f32], price: f32) {
+        self.centroids.push_relative(vector);
+        self.prices.push(price);
+        self.base
+            .push(self.centroids.square(self.prices.len() - 1) + price);
+    }
+
+    /// After centroids or prices have changed.
+    pub(super) fn rebase(&mut self) {
+        self.base.clear();
+        let squares = (0..self.prices.len()).map(|i| self.centroids.square(i));
+        self.base
+            .extend(squares.zip(&self.prices).map(|(square, price)| square + price));
+    }
+
+    pub(super) fn nearest(&self, point: &PointQuery, range: std::ops::Range<usize>) -> (usize, f32) {
+        self.centroids.nearest(point, &self.base, range)
+    }
+
+    /// The cluster of each point, by all threads.
+    fn assign(&self, points: Points<'_>, clusters: &mut [u32], threads: usize) {
+        let share = points.count().div_ceil(threads.max(1)).max(1);
+        std::thread::scope(|scope| {
+            let shares = points.bytes.chunks(share * points.stride());
+            for (bytes, clusters) in shares.zip(clusters.chunks_mut(share)) {
+                let work = move || {
+                    let mut query = PointQuery::default();
+                    let points = Points { bytes, ..points };
+                    for ((codes, scale), cluster) in points.iter().zip(clusters) {
+                        query.set(codes, scale);
+                        *cluster = self.nearest(&query, 0..self.count()).0 as u32;
+                    }
+                };
+                if threads > 1 {
+                    scope.spawn(work);
+                } else {
+                    work();
+                }
+            }
+        });
+    }
+}
+
+/// One round's sums: `4 * dims + 4` bytes a cluster.
+pub(super) struct Round {
+    dims: usize,
+    sums: Vec<f32>,
+    pub(super) counts: Vec<u32>,
+    /// Clusters that have met so many points, and that point, again and again: where to put another centroid.
+    pub(super) crossings: Vec<(u32, Vec<u8>)>,
+    crossing: u32,
+    /// Sum of the points' squared lengths, and their number.
+    squares: f64,
+    points: u64,
+}
+
+impl Round {
+    pub(super) fn bytes_for(count: usize, dims: usize) -> usize {
+        count * (4 * dims + 4)
+    }
+
+    /// Notes a point of each cluster whenever it has `crossing` more; 0 notes none.
+    pub(super) fn new(count: usize, dims: usize, crossing: u32) -> Round {
+        Round {
+            dims,
+            sums: vec![0.0; count * dims],
+            counts: vec![0; count],
+            crossings: Vec::new(),
+            crossing,
+            squares: 0.0,
+            points: 0,
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.sums.fill(0.0);
+        self.counts.fill(0);
+        self.crossings.clear();
+        (self.squares, self.points) = (0.0, 0);
+    }
+
+    /// Adds points to the sums of their clusters. Each thread has clusters of its own, so that sums don't depend on
+    /// how many threads there are.
+    pub(super) fn add(&mut self, points: Points<'_>, clusters: &[u32], threads: usize) {
+        let dims = self.dims;
+        let before = if self.crossing > 0 {
+            self.counts.clone()
+        } else {
+            Vec::new()
+        };
+        let share = self.counts.len().div_ceil(threads.max(1)).max(1);
+        std::thread::scope(|scope| {
+            let shares = self
+                .sums
+                .chunks_mut(share * dims)
+                .zip(self.counts.chunks_mut(share));
+            for (first, (sums, counts)) in (0..).step_by(share).zip(shares) {
+                let mut work = move || {
+                    for ((codes, scale), cluster) in points.iter().zip(clusters) {
+                        let Some(at) = (*cluster as usize).checked_sub(first) else {
+                            continue;
+                        };
+                        let Some(count) = counts.get_mut(at) else { continue };
+                        *count += 1;
+                        for (sum, code) in sums[at * dims..][..dims].iter_mut().zip(codes) {
+                            *sum += scale * (f32::from(*code) - 128.0);
+                        }
+                    }
+                };
+                if threads > 1 {
+                    scope.spawn(work);
+                } else {
+                    work();
+                }
+            }
+        });
+        self.note_crossings(before, points, clusters);
+        self.points += points.count() as u64;
+        self.squares += points
+            .iter()
+            .map(|(codes, scale)| f64::from(super::centroids::square(codes, scale)))
+            .sum::<f64>();
+    }
+
+    fn note_crossings(&mut self, mut counts: Vec<u32>, points: Points<'_>, clusters: &[u32]) {
+        if self.crossing == 0 {
+            return;
+        }
+        for (point, cluster) in points.bytes.chunks_exact(points.stride()).zip(clusters) {
+            let count = &mut counts[*cluster as usize];
+            *count += 1;
+            if count.is_multiple_of(self.crossing) {
+                self.crossings.push((*cluster, point.to_vec()));
             }
         }
-        for (i, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let sum = &sums[i * dims..][..dims];
-            centroids.set(i, sum.iter().map(|sum| (sum / f64::from(*count)) as f32));
-        }
-        split_into_empty(&mut centroids, &mut counts);
     }
-    centroids
+
+    /// Mean squared distance of the points to the means of their clusters.
+    pub(super) fn distance(&self) -> f32 {
+        let explained = self
+            .sums
+            .chunks_exact(self.dims)
+            .zip(&self.counts)
+            .map(|(sum, count)| {
+                let square: f32 = sum.iter().map(|value| value * value).sum();
+                f64::from(square) / f64::from((*count).max(1))
+            });
+        ((self.squares - explained.sum::<f64>()).max(0.0) / self.points.max(1) as f64) as f32
+    }
+
+    /// Moves each centroid to the mean of its points and changes its price; the empty ones go to where there are
+    /// many. `step` as [`STEP`].
+    pub(super) fn finish(&mut self, level: &mut Level, step: f32) {
+        let distance = self.distance();
+        let mean = self.points as f32 / self.counts.len() as f32;
+        for (i, count) in self.counts.iter().enumerate() {
+            if *count > 0 {
+                let inverse = 1.0 / *count as f32;
+                let sum = &mut self.sums[i * self.dims..][..self.dims];
+                sum.iter_mut().for_each(|value| *value *= inverse);
+                level.centroids.set_relative(i, sum);
+            }
+            let ratio = (*count as f32 + 0.5) / (mean + 0.5);
+            level.prices[i] += step * distance * ratio.ln().clamp(-1.0, 1.0);
+        }
+        split_into_empty(level, &mut self.counts);
+        level.rebase();
+    }
+}
+
+/// `k` clusters at most (1 at least) of the points (1 at least).
+pub(super) fn kmeans(
+    points: Points<'_>,
+    origin: &[f32],
+    k: usize,
+    rounds: usize,
+    threads: usize,
+    seed: u64,
+) -> Level {
+    let k = k.min(points.count());
+    let mut level = choose(points, origin, k, seed);
+    if k == points.count() {
+        return level;
+    }
+    let mut round = Round::new(k, points.dims, 0);
+    let mut clusters = vec![0; points.count()];
+    // A thread costs more to start than a few points to compare.
+    let threads = if points.count() * k * points.dims < 1 << 21 {
+        1
+    } else {
+        threads
+    };
+    for i in 0..rounds {
+        level.assign(points, &mut clusters, threads);
+        round.clear();
+        round.add(points, &clusters, threads);
+        let step = if i == 0 {
+            0.0
+        } else {
+            std::env::var("CSTEP")
+                .ok()
+                .and_then(|v| v.parse().ok())
+                .unwrap_or(STEP)
+        };
+        round.finish(&mut level, step);
+    }
+    level
 }
 
 /// `k` different points as the first centroids.
-fn choose(points: &Points<'_>, members: &mut [u32], k: usize, seed: u64) -> Centroids {
+fn choose(points: Points<'_>, origin: &[f32], k: usize, seed: u64) -> Level {
     let mut random = Random::new(seed);
-    let mut centroids = Centroids::with_capacity(points.decoder.dims, k);
-    let mut vector = Vec::with_capacity(points.decoder.dims);
+    let mut chosen: Vec<u32> = (0..points.count() as u32).collect();
+    let mut centroids = Centroids::with_capacity(origin, k);
+    let mut vector = Vec::with_capacity(points.dims);
     for i in 0..k {
-        let other = i + random.below((members.len() - i) as u64) as usize;
-        members.swap(i, other);
-        points.decode(members[i], &mut vector);
-        centroids.push(vector.iter().copied());
+        let other = i + random.below((chosen.len() - i) as u64) as usize;
+        chosen.swap(i, other);
+        let (codes, scale) = points.get(chosen[i] as usize);
+        vector.clear();
+        vector.extend(codes.iter().map(|code| scale * (f32::from(*code) - 128.0)));
+        centroids.push_relative(&vector);
     }
-    centroids
+    Level::new(centroids, vec![0.0; k])
 }
 
 /// Puts each empty cluster's centroid beside that of the largest cluster, a hair apart, so that they share its points.
-fn split_into_empty(centroids: &mut Centroids, counts: &mut [u32]) {
-    const APART: f32 = 1.0 / 1024.0;
+fn split_into_empty(level: &mut Level, counts: &mut [u32]) {
+    const APART: f32 = 1.0 / 32.0;
+    let (mut centre, mut moved) = (Vec::new(), Vec::new());
     for empty in 0..counts.len() {
         if counts[empty] > 0 {
             continue;
@@ -66,16 +289,15 @@ fn split_into_empty(centroids: &mut Centroids, counts: &mut [u32]) {
         if counts[largest] < 2 {
             return;
         }
-        let centre: Vec<f32> = centroids.row(largest).collect();
-        let shifted = |sign: f32| {
-            let wiggle = move |i: usize| if i.is_multiple_of(2) { sign } else { -sign };
-            centre
-                .iter()
-                .enumerate()
-                .map(move |(i, value)| value * (1.0 + APART * wiggle(i)))
-        };
-        centroids.set(empty, shifted(1.0));
-        centroids.set(largest, shifted(-1.0));
+        level.centroids.decode_relative(largest, &mut centre);
+        for (place, sign) in [(empty, 1.0), (largest, -1.0)] {
+            moved.clear();
+            let wiggle = |i: usize| if i.is_multiple_of(2) { sign } else { -sign };
+            let values = centre.iter().enumerate();
+            moved.extend(values.map(|(i, value)| value * (1.0 + APART * wiggle(i))));
+            level.centroids.set_relative(place, &moved);
+        }
+        level.prices[empty] = level.prices[largest];
         counts[empty] = counts[largest] / 2;
         counts[largest] -= counts[empty];
     }

@@ -12,31 +12,35 @@
 //! | 16..20 | rows u32: positions in the file of rows |
 //! | 20..24 | segment rows u32: entries in the file of positions |
 //! | 24..28 | calibration points u32 |
-//! | 28 | bits of a code per dimension u8: 4 or 8, or 0 if there is no file of codes |
-//! | 29 | version of the codes u8, 0 if there are none |
-//! | 30..32 | 0 |
+//! | 28..32 | unit of the codes' factors f32 |
+//! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine), version u8, what it is of u16 (fine: bits) |
 //! | then | per calibration point: probes u32, recall@10 f32, recall@100 f32; probes ascending |
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
-//! | then | centroids f32 * dims * clusters |
+//! | then | mean of the centroids, rotated: f32 * dims |
+//! | then | per centroid: step f32, squared length f32 |
+//! | then | centroids u8 * dims * clusters, see `Ranked` |
 
 use std::ops::Range;
 
+use ramlet_kernels::MAX_U8_DIMS;
 use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, CalibrationPoint};
-use super::centroids::Centroids;
+use super::ranked::{HEAD_BYTES, Ranked};
 use crate::error::{IndexError, Result};
-use crate::{CodeBits, Element, Metric};
+use crate::{CodeKind, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Version of the codes: of their rows' layout, and of the rotation.
-const CODES_VERSION: u8 = 1;
-const HEADER_BYTES: usize = 32;
+const CODES_VERSION: u8 = 2;
+const HEADER_BYTES: usize = 48;
+/// Files of codes at most.
+pub(crate) const CODES_MAX: usize = 4;
 const POINT_BYTES: usize = 12;
 
 /// What the header says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) metric: Metric,
     pub(crate) element: Element,
@@ -44,13 +48,19 @@ pub(crate) struct Shape {
     pub(crate) clusters: usize,
     pub(crate) rows: u32,
     pub(crate) segment_rows: u32,
-    /// Whether there is a file of codes beside the rows.
-    pub(crate) codes: Option<CodeBits>,
+    /// Files of codes beside the rows.
+    pub(crate) codes: [Option<CodeKind>; CODES_MAX],
+    /// About the length of a row less its centroid: what the codes' factors are stored in.
+    pub(crate) unit: f32,
 }
 
 /// Bytes of the body: what an index of this shape holds in RAM.
 pub(crate) fn body_bytes(clusters: usize, dims: usize, calibration_points: usize) -> usize {
-    HEADER_BYTES + calibration_points * POINT_BYTES + (clusters + 1) * 4 + clusters * dims * 4
+    HEADER_BYTES
+        + calibration_points * POINT_BYTES
+        + (clusters + 1) * 4
+        + dims * 4
+        + clusters * (HEAD_BYTES + dims)
 }
 
 /// `starts` has one more entry than there are centroids.
@@ -58,7 +68,7 @@ pub(crate) fn encode(
     shape: Shape,
     calibration: &Calibration,
     starts: &[u32],
-    centroids: &Centroids,
+    centroids: &Ranked<'_>,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(body_bytes(shape.clusters, shape.dims, calibration.points.len()));
     let put = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
@@ -69,17 +79,20 @@ pub(crate) fn encode(
     put(&mut out, shape.rows);
     put(&mut out, shape.segment_rows);
     put(&mut out, calibration.points.len() as u32);
-    let codes = shape
+    put(&mut out, shape.unit.to_bits());
+    shape
         .codes
-        .map_or([0; 4], |bits| [bits.count(), CODES_VERSION, 0, 0]);
-    out.extend_from_slice(&codes);
+        .iter()
+        .for_each(|kind| out.extend_from_slice(&codes_bytes(*kind)));
     for point in &calibration.points {
         put(&mut out, point.probes);
         put(&mut out, point.recall_10.to_bits());
         put(&mut out, point.recall_100.to_bits());
     }
     starts.iter().for_each(|start| put(&mut out, *start));
-    out.extend_from_slice(centroids.bytes());
+    [centroids.mean, centroids.heads, centroids.digits]
+        .iter()
+        .for_each(|part| out.extend_from_slice(part));
     out
 }
 
@@ -117,15 +130,21 @@ impl Meta {
             clusters: word(12) as usize,
             rows: word(16),
             segment_rows: word(20),
-            codes: codes_of([header[28], header[29]])?,
+            unit: f32::from_bits(word(28)),
+            codes: codes_of(&header[32..])?,
         };
         let points = word(24) as usize;
         // In 128 bits nothing overflows.
         let wanted = HEADER_BYTES as u128
             + points as u128 * POINT_BYTES as u128
             + (shape.clusters as u128 + 1) * 4
-            + shape.clusters as u128 * shape.dims as u128 * 4;
-        if wanted != bytes.len() as u128 || shape.clusters == 0 || shape.dims == 0 {
+            + shape.dims as u128 * 4
+            + shape.clusters as u128 * (shape.dims as u128 + HEAD_BYTES as u128);
+        if wanted != bytes.len() as u128
+            || shape.clusters == 0
+            || !(1..=MAX_U8_DIMS).contains(&shape.dims)
+            || !shape.unit.is_normal()
+        {
             return Err(broken(format!(
                 "{shape:?} with {points} calibration points in {} bytes",
                 bytes.len()
@@ -152,12 +171,17 @@ impl Meta {
         u32_at(starts, cluster as usize * 4)..u32_at(starts, cluster as usize * 4 + 4)
     }
 
-    pub(crate) fn centroids(&self) -> &[u8] {
-        &self.body[self.centroids.clone()]
-    }
-
-    pub(crate) fn centroids_mut(&mut self) -> &mut [u8] {
-        &mut self.body[self.centroids.clone()]
+    pub(crate) fn centroids(&self) -> Ranked<'_> {
+        let Shape { dims, clusters, .. } = self.shape;
+        let bytes = &self.body[self.centroids.clone()];
+        let (mean, bytes) = bytes.split_at(dims * 4);
+        let (heads, digits) = bytes.split_at(clusters * HEAD_BYTES);
+        Ranked {
+            dims,
+            mean,
+            heads,
+            digits,
+        }
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -235,12 +259,25 @@ fn element_of(code: u8) -> Result<Element> {
         .ok_or_else(|| broken(format!("unknown element {code}")))
 }
 
-fn codes_of([bits, version]: [u8; 2]) -> Result<Option<CodeBits>> {
-    match (CodeBits::from_count(bits), version) {
-        (None, 0) if bits == 0 => Ok(None),
-        (Some(bits), CODES_VERSION) => Ok(Some(bits)),
-        _ => Err(broken(format!("unknown codes of {bits} bits, version {version}"))),
+fn codes_bytes(kind: Option<CodeKind>) -> [u8; 4] {
+    match kind {
+        None => [0; 4],
+        Some(CodeKind::Coarse) => [1, CODES_VERSION, 0, 0],
+        Some(CodeKind::Fine { bits }) => [2, CODES_VERSION, bits, 0],
     }
+}
+
+fn codes_of(bytes: &[u8]) -> Result<[Option<CodeKind>; CODES_MAX]> {
+    let mut codes = [None; CODES_MAX];
+    for (code, bytes) in codes.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        *code = match *bytes {
+            [0, 0, 0, 0] => None,
+            [1, CODES_VERSION, 0, 0] => Some(CodeKind::Coarse),
+            [2, CODES_VERSION, bits @ 2..=8, 0] => Some(CodeKind::Fine { bits }),
+            _ => return Err(broken(format!("unknown codes {bytes:?}"))),
+        };
+    }
+    Ok(codes)
 }
 
 fn broken(detail: impl Into<String>) -> IndexError {

@@ -1,4 +1,4 @@
-//! Encoded rows in memory, seen as the vectors that are clustered.
+//! Encoded rows, seen as the vectors that are clustered.
 
 use crate::vector::{divide, norm};
 use crate::{Element, Metric, decode_row};
@@ -24,24 +24,5 @@ impl Decoder {
             let norm = norm(out);
             out.iter_mut().for_each(|value| *value = divide(*value, norm));
         }
-    }
-}
-
-/// Rows one after another, without gaps.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Points<'a> {
-    pub(crate) rows: &'a [u8],
-    pub(crate) decoder: Decoder,
-}
-
-impl Points<'_> {
-    pub(crate) fn count(&self) -> usize {
-        self.rows.len() / self.decoder.row_bytes()
-    }
-
-    pub(crate) fn decode(&self, point: u32, out: &mut Vec<f32>) {
-        let bytes = self.decoder.row_bytes();
-        self.decoder
-            .decode(&self.rows[point as usize * bytes..][..bytes], out);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! With codes in RAM the nearest are not read but their codes are compared: see `codes`.
 
+use ramlet_format::PAGE;
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
@@ -9,21 +10,23 @@ use roaring::RoaringBitmap;
 
 use super::build::NO_POSITION;
 use super::calibrate::Calibration;
-use super::centroids::AT_ONCE;
-use super::codes::Codes;
+use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
 use crate::error::{IndexError, Result};
 use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
+use crate::pinned::PinnedRows;
+use crate::quant::{Epsilon, Rotation};
 use crate::rows_file::RowsFile;
 use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, trailing_number};
 use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
-use crate::{Allowed, CodeBits, Element, Metric, Query, TopK};
+use crate::{Allowed, CodeKind, Element, Metric, Query, TopK};
 
 /// An inverted file: vectors lie in clusters, and a search visits those whose centroids are nearest to the query.
 ///
-/// RAM: the centroids (`4 * dims` bytes each) and 4 bytes per cluster, no byte per vector. A search of `p` of `K`
-/// clusters compares `K` centroids, reads about `p / K` of the file in batches as large as the scratch's buffer, and
-/// scores what it read exactly; with codes in RAM ([`Ivf::with_codes`]) it reads some rows one by one instead. How many clusters reach the recall target was measured at build on held-out rows.
+/// RAM: `dims + 12` bytes per cluster, no byte per vector but those of [`CodesInRam`]. A search of `p` of `K` clusters
+/// compares `K` centroids, reads about `p / K` of the file in batches as large as the scratch's buffer, and scores what
+/// it read exactly; with codes in RAM it scans those instead, and reads the few rows of which they can't tell whether
+/// they are among the nearest. How many clusters reach the recall target was measured at build on held-out rows.
 ///
 /// Sivic and Zisserman, "Video Google" (2003); Jégou, Douze, Schmid, "Product Quantization for Nearest Neighbor
 /// Search" (2011), section IV.
@@ -31,8 +34,9 @@ use crate::{Allowed, CodeBits, Element, Metric, Query, TopK};
 pub struct Ivf {
     pub(super) rows: RowsFile,
     positions: RowsFile,
-    /// With codes its centroids are rotated as the codes are.
     pub(super) meta: Meta,
+    /// Of centroids and codes; none under Manhattan.
+    rotation: Option<Rotation>,
     pub(super) codes: Option<Codes>,
     recall: f32,
 }
@@ -49,21 +53,41 @@ const CODE_PAGES: u64 = 8;
 /// Rows read from disk per row wanted, when codes were searched (about, at 4 bits and 100 dimensions).
 const READS_PER_WANTED: f64 = 3.0;
 
-/// How a search goes about it.
+/// How many deviations codes may be off.
+const EPSILON: Epsilon = Epsilon {
+    coarse: 1.9,
+    fine: 2.0,
+};
+
+/// How hard a search tries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effort {
+    /// Clusters visited at least.
+    pub probes: u32,
+    pub epsilon: Epsilon,
+}
+
+/// What a search does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     /// All rows, in the order of the file.
     All,
     /// Only the rows of the bitmap, each by its position.
     Listed,
-    /// So many clusters.
-    Probe(u32),
+    /// The nearest clusters.
+    Probe(Effort),
 }
 
 impl Ivf {
     /// `centroids` holds the whole file of centroids, which stays in RAM; its reservation is the index's. `recall`
-    /// (0 to 1) is the target that effort 128 aims at, over the 10 nearest.
-    pub fn open(rows: RowsFile, positions: RowsFile, centroids: AnonBuf, recall: f32) -> Result<Ivf> {
+    /// (0 to 1) is the target that effort 128 aims at, over the 10 nearest. Fails if the parts don't belong together.
+    pub fn new(
+        rows: RowsFile,
+        positions: RowsFile,
+        centroids: AnonBuf,
+        codes: CodesInRam,
+        recall: f32,
+    ) -> Result<Ivf> {
         let body = envelope::decode(EnvelopeKind::Centroids, &centroids)?.len();
         let meta = Meta::parse(centroids, envelope::HEADER_BYTES..envelope::HEADER_BYTES + body)?;
         let shape = meta.shape;
@@ -78,24 +102,27 @@ impl Ivf {
         Ok(Ivf {
             rows,
             positions,
+            codes: Codes::new(&shape, codes)?,
+            rotation: shape.metric.has_codes().then(|| Rotation::new(shape.dims)),
             meta,
-            codes: None,
             recall,
         })
     }
 
-    /// Searches the codes from now on, and reads from disk only the rows that they can't decide about.
-    ///
-    /// `codes` must be in memory (pinned, or in a storage that is): each search scans parts of it. Fails if it isn't,
-    /// if the index was built without codes, or if they are of another shape.
-    pub fn with_codes(mut self, codes: RowsFile) -> Result<Ivf> {
-        self.codes = Some(Codes::new(codes, &mut self.meta)?);
-        Ok(self)
+    /// The files of codes that were built beside the rows, whether this opening searches them or not.
+    pub fn kinds(&self) -> impl Iterator<Item = CodeKind> {
+        self.meta.shape.codes.into_iter().flatten()
     }
 
-    /// Bits of the codes that were built beside the rows, whether this opening searches them or not.
-    pub fn code_bits(&self) -> Option<CodeBits> {
-        self.meta.shape.codes
+    /// The codes that are searched, of which memory may be taken back and restored.
+    pub fn coarse(&self) -> Option<&PinnedRows> {
+        self.codes.as_ref().map(|codes| &codes.groups)
+    }
+
+    /// The finer codes that are searched.
+    pub fn fine(&self) -> Option<&PinnedRows> {
+        let fine = self.codes.as_ref().and_then(|codes| codes.fine.as_ref());
+        fine.map(|(_, rows)| rows)
     }
 
     pub fn metric(&self) -> Metric {
@@ -119,18 +146,26 @@ impl Ivf {
         &self.meta.calibration
     }
 
-    /// Clusters that a search visits at least for its `wanted` nearest, at this effort.
-    pub fn probes(&self, wanted: f64, effort: Option<u32>) -> u32 {
+    /// How a search for its `wanted` nearest goes about it.
+    pub fn effort(&self, wanted: f64, want: &Want) -> Effort {
+        if let Some(told) = want.told {
+            let probes = told.probes.clamp(1, self.clusters());
+            return Effort { probes, ..told };
+        }
+        let recall = want.recall.unwrap_or(self.recall);
         // What the codes lose is made up for by more clusters, which they make cheap.
         let lost = if self.codes.is_some() { CODES_LOSE } else { 0.0 };
-        let recall = self.recall + (1.0 - self.recall) * lost;
-        let calibrated = self.meta.calibration.probes(recall, wanted, self.clusters());
+        let aimed = recall + (1.0 - recall) * lost;
+        let calibrated = self.meta.calibration.probes(aimed, wanted, self.clusters());
         // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
         let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
         let calibrated = calibrated.max((ROOM * clusters_of_wanted).ceil() as u32);
-        let effort = u64::from(effort.unwrap_or(EFFORT_DEFAULT));
+        let effort = u64::from(want.effort.unwrap_or(EFFORT_DEFAULT));
         let probes = (u64::from(calibrated) * effort).div_ceil(u64::from(EFFORT_DEFAULT));
-        (probes.min(u64::from(self.clusters())) as u32).max(1)
+        Effort {
+            probes: (probes.min(u64::from(self.clusters())) as u32).max(1),
+            epsilon: EPSILON,
+        }
     }
 
     /// The cheapest way, counted in pages read in sequence.
@@ -145,11 +180,12 @@ impl Ivf {
             false => {
                 // The k nearest among those allowed are about the k / share nearest of all.
                 let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.rows));
-                let probes = self.probes(wanted, want.effort);
+                let effort = self.effort(wanted, want);
+                let probes = effort.probes;
                 // What a filter will refuse is read too.
                 let share = f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6);
                 let reads = (k as f64 * READS_PER_WANTED / share) as u64;
-                let (pages, few) = match &self.codes {
+                let (pages, few) = match self.codes.as_ref().filter(|_| !want.codes.ignore) {
                     Some(codes) => (
                         self.code_pages(codes, probes, reads),
                         reads < u64::from(self.rows()) / 4,
@@ -157,7 +193,7 @@ impl Ivf {
                     None => ((all / u64::from(self.clusters()) + 1) * u64::from(probes), false),
                 };
                 if pages < all || few {
-                    (Way::Probe(probes), pages)
+                    (Way::Probe(effort), pages)
                 } else {
                     (Way::All, all)
                 }
@@ -172,7 +208,8 @@ impl Ivf {
 
     /// What searching codes costs.
     fn code_pages(&self, codes: &Codes, probes: u32, reads: u64) -> u64 {
-        let scanned = codes.pages() * u64::from(probes) / u64::from(self.clusters()) / CODE_PAGES;
+        let scanned =
+            codes.bytes_whole() / PAGE as u64 * u64::from(probes) / u64::from(self.clusters()) / CODE_PAGES;
         scanned + reads * u64::from(self.rows.block_pages()) * ALONE_COST
     }
 
@@ -195,7 +232,7 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        self.rank(search.query, search.query.floats(), &mut lists.clusters);
+        self.rank(search.query, lists);
         let mut sorted = 0;
         let mut visited = 0;
         let enough = probes as usize;
@@ -209,21 +246,21 @@ impl Ivf {
         Ok(())
     }
 
-    /// Every cluster with its key; `floats` are the query's, in the space of the centroids.
-    pub(super) fn rank(&self, query: &Query, floats: &[f32], clusters: &mut Vec<(f32, u32)>) {
-        clusters.clear();
-        let stride = self.meta.shape.dims * 4;
-        let mut keys = [0.0f32; AT_ONCE];
-        for (centroids, first) in self
-            .meta
-            .centroids()
-            .chunks(AT_ONCE * stride)
-            .zip((0..).step_by(AT_ONCE))
-        {
-            let keys = &mut keys[..centroids.len() / stride];
-            query.key_centroids_of(floats, centroids, keys);
-            clusters.extend(keys.iter().copied().zip(first..));
-        }
+    /// Every cluster with how far it is, after making the query ready for that.
+    pub(super) fn rank(&self, query: &Query, lists: &mut Lists) {
+        let Lists { codes, clusters, .. } = lists;
+        let (metric, kernels, centroids) = (query.metric(), query.kernels(), self.meta.centroids());
+        let rotation = self.rotation.as_ref();
+        codes
+            .query
+            .prepare(metric, rotation, centroids.mean, query.floats(), kernels);
+        centroids.rank(
+            metric,
+            codes.query.rotated(),
+            kernels,
+            &mut codes.ranking,
+            clusters,
+        );
     }
 
     /// Visits as many of the ranked clusters as fit the buffer (one at least), with one batch of reads; how many.
@@ -245,8 +282,8 @@ impl Ivf {
         let blocks = |range: &std::ops::Range<u32>| range.start / per_block..range.end.div_ceil(per_block);
         ranges.clear();
         let (mut taken, mut used) = (0, 0);
-        for (_, cluster) in &clusters[ranked] {
-            let range = self.meta.positions(*cluster);
+        for cluster in &clusters[ranked] {
+            let range = self.meta.positions(*cluster as u32);
             let needed = if range.is_empty() {
                 0
             } else {
@@ -360,9 +397,9 @@ impl VectorIndex for Ivf {
         };
         match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
-            (Way::Probe(probes), _) => match &self.codes {
-                Some(codes) => self.probe_codes(codes, &mut search, probes, lists, buf),
-                None => self.probe(&mut search, probes, lists, buf),
+            (Way::Probe(effort), _) => match self.codes.as_ref().filter(|_| !want.codes.ignore) {
+                Some(codes) => self.probe_codes(codes, &mut search, want, &effort, lists, buf),
+                None => self.probe(&mut search, effort.probes, lists, buf),
             },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         }
@@ -412,13 +449,16 @@ impl VectorIndex for Ivf {
     }
 
     fn memory(&self) -> MemoryUse {
-        let codes = self.codes.as_ref().map(|codes| codes.file.file());
-        let files = || [self.rows.file(), self.positions.file()].into_iter().chain(codes);
+        let files = || [self.rows.file(), self.positions.file()].into_iter();
         let centroids = self.meta.memory_bytes();
+        let codes = || self.coarse().into_iter().chain(self.fine());
         MemoryUse {
             heap_bytes: centroids,
-            pinned_bytes: files().map(|file| file.pinned_bytes()).sum(),
-            disk_bytes: files().map(|file| file.len()).sum::<u64>() + centroids,
+            pinned_bytes: files().map(|file| file.pinned_bytes()).sum::<u64>()
+                + codes().map(PinnedRows::bytes).sum::<u64>(),
+            disk_bytes: files().map(|file| file.len()).sum::<u64>()
+                + codes().map(PinnedRows::bytes_whole).sum::<u64>()
+                + centroids,
         }
     }
 
@@ -433,14 +473,13 @@ fn split(row: &[u8], each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<(
 }
 
 /// Sorts at least `more` further clusters behind the first `sorted`; how many are sorted now.
-pub(super) fn sort_more(clusters: &mut [(f32, u32)], sorted: usize, more: usize) -> usize {
-    let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+pub(super) fn sort_more(clusters: &mut [u64], sorted: usize, more: usize) -> usize {
     let rest = &mut clusters[sorted..];
     let more = more.min(rest.len());
     if more < rest.len() {
-        rest.select_nth_unstable_by(more, order);
+        rest.select_nth_unstable(more);
     }
-    rest[..more].sort_unstable_by(order);
+    rest[..more].sort_unstable();
     sorted + more
 }
 

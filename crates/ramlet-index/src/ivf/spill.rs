@@ -72,7 +72,7 @@ impl<'a> ListWriter<'a> {
 
     pub(crate) fn finish(mut self) -> Result<List<'a>> {
         self.file.append(&self.buffer)?;
-        self.file.sync()?; // so that what is still buffered can be read
+        self.file.flush()?; // so that what is still buffered can be read
         let bytes = self.file.len();
         drop(self.file);
         let file = self.temporary.storage.open(self.temporary.name)?;
@@ -135,28 +135,39 @@ pub(crate) struct BucketWriter<'a> {
     temporary: Temporary<'a>,
     file: Box<dyn WriteFile>,
     buckets: Vec<Bucket>,
-    buffer_bytes: usize,
+    /// Bytes of a full buffer: whole records.
+    piece_bytes: usize,
 }
 
 #[derive(Default)]
 struct Bucket {
     buffer: Vec<u8>,
-    /// Where its pieces lie in the file.
-    pieces: Vec<(u64, u32)>,
+    pieces: Pieces,
+}
+
+/// Where a bucket's pieces lie in the file, counted in pieces: 4 bytes each in RAM.
+#[derive(Default)]
+struct Pieces {
+    places: Vec<u32>,
+    /// Bytes of the last; the others are full.
+    last_bytes: usize,
 }
 
 pub(crate) struct Buckets<'a> {
     file: Arc<dyn ReadFile>,
-    buckets: Vec<Vec<(u64, u32)>>,
+    buckets: Vec<Pieces>,
+    piece_bytes: usize,
     _temporary: Temporary<'a>,
 }
 
 impl<'a> BucketWriter<'a> {
+    /// Holds `buffer_bytes` a bucket, or one record.
     pub(crate) fn create(
         storage: &'a dyn Storage,
         name: &'static str,
         buckets: usize,
         buffer_bytes: usize,
+        record_bytes: usize,
     ) -> Result<Self> {
         let (temporary, file) = Temporary::create(storage, name)?;
         let buckets = (0..buckets).map(|_| Bucket::default()).collect();
@@ -164,19 +175,19 @@ impl<'a> BucketWriter<'a> {
             temporary,
             file,
             buckets,
-            buffer_bytes,
+            piece_bytes: (buffer_bytes / record_bytes).max(1) * record_bytes,
         })
     }
 
-    pub(crate) fn push(&mut self, bucket: usize, parts: [&[u8]; 3]) -> Result<()> {
+    /// Adds a record, given in parts.
+    pub(crate) fn push(&mut self, bucket: usize, parts: &[&[u8]]) -> Result<()> {
         let bucket = &mut self.buckets[bucket];
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        if bucket.buffer.len() + bytes > self.buffer_bytes {
-            bucket.flush(&mut *self.file)?;
+        if bucket.buffer.len() == self.piece_bytes {
+            bucket.flush(&mut *self.file, self.piece_bytes)?;
         }
-        bucket
-            .buffer
-            .reserve_exact(self.buffer_bytes.max(bytes) - bucket.buffer.len());
+        if bucket.buffer.is_empty() {
+            bucket.buffer.reserve_exact(self.piece_bytes);
+        }
         parts
             .iter()
             .for_each(|part| bucket.buffer.extend_from_slice(part));
@@ -185,28 +196,33 @@ impl<'a> BucketWriter<'a> {
 
     pub(crate) fn finish(mut self) -> Result<Buckets<'a>> {
         for bucket in &mut self.buckets {
-            bucket.flush(&mut *self.file)?;
+            bucket.flush(&mut *self.file, self.piece_bytes)?;
             bucket.buffer = Vec::new();
         }
-        self.file.sync()?; // so that what is still buffered can be read
+        self.file.flush()?; // so that what is still buffered can be read
         drop(self.file);
         let file = self.temporary.storage.open(self.temporary.name)?;
         let buckets = self.buckets.into_iter().map(|bucket| bucket.pieces).collect();
         Ok(Buckets {
             file,
             buckets,
+            piece_bytes: self.piece_bytes,
             _temporary: self.temporary,
         })
     }
 }
 
 impl Bucket {
-    fn flush(&mut self, file: &mut dyn WriteFile) -> Result<()> {
-        if !self.buffer.is_empty() {
-            self.pieces.push((file.len(), self.buffer.len() as u32));
-            file.append(&self.buffer)?;
-            self.buffer.clear();
+    /// Writes the buffer, filled up with zeros to a whole piece.
+    fn flush(&mut self, file: &mut dyn WriteFile, piece_bytes: usize) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
         }
+        self.pieces.last_bytes = self.buffer.len();
+        self.pieces.places.push((file.len() / piece_bytes as u64) as u32);
+        self.buffer.resize(piece_bytes, 0);
+        file.append(&self.buffer)?;
+        self.buffer.clear();
         Ok(())
     }
 }
@@ -218,11 +234,18 @@ impl Buckets<'_> {
         bucket: usize,
         mut each: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut buffer = Vec::new();
-        for (offset, bytes) in &self.buckets[bucket] {
-            buffer.resize(*bytes as usize, 0);
-            self.file.read_at(&mut buffer, *offset)?;
-            each(&buffer)?;
+        let Pieces { places, last_bytes } = &self.buckets[bucket];
+        let mut buffer = vec![0; if places.is_empty() { 0 } else { self.piece_bytes }];
+        for (i, place) in places.iter().enumerate() {
+            let bytes = if i + 1 == places.len() {
+                *last_bytes
+            } else {
+                self.piece_bytes
+            };
+            let buffer = &mut buffer[..bytes];
+            self.file
+                .read_at(buffer, u64::from(*place) * self.piece_bytes as u64)?;
+            each(buffer)?;
         }
         Ok(())
     }

@@ -1,16 +1,22 @@
 //! Searching codes: against brute force, and against searching without them.
 
-use ramlet_index::ivf::IvfParams;
-use ramlet_index::{Allowed, CodeBits, Element, IndexError, Ivf, Metric, TopK, VectorIndex, Want};
-use ramlet_io::IoErrorKind;
+use ramlet_index::ivf::{CodesInRam, IvfParams, Progress};
+use ramlet_index::{
+    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, TopK, VectorIndex, Want,
+};
 use roaring::RoaringBitmap;
 
 use crate::disk::Disk;
 use crate::flat::{Multiples, brute_force};
-use crate::ivf::{DIMS, Rows, recall, scratch};
+use crate::ivf::{DIMS, Rows, open, recall, scratch};
 use crate::random::Random;
 
-const BITS: [CodeBits; 2] = [CodeBits::Four, CodeBits::Eight];
+const FINE: CodeKind = CodeKind::Fine { bits: 8 };
+const TIERS: [&[CodeKind]; 3] = [
+    &[CodeKind::Coarse, FINE],
+    &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }],
+    &[CodeKind::Coarse],
+];
 
 #[test]
 fn reaches_the_recall_target_and_reads_few_rows() {
@@ -23,12 +29,13 @@ fn reaches_the_recall_target_and_reads_few_rows() {
         (Metric::Dot, Element::F32),
     ] {
         let mut rows = Rows::clustered(metric, element, 10_000, &mut random);
-        for (disk, bits) in Disk::all().iter().zip(BITS) {
-            let name = format!("{metric:?}-{element:?}-{bits:?}");
-            let (ivf, _) = rows.build_with(disk, &name, 2 << 20, 2, Some(bits));
+        let disks = Disk::all();
+        for (disk, (tier, most)) in disks.iter().cycle().zip(TIERS.iter().zip([8, 40, 400])) {
+            let name = format!("{metric:?}-{element:?}-{tier:?}");
+            let (ivf, _) = rows.build_with(disk, &name, 2 << 20, 2, tier);
             let (found, scored) = recall(&rows, &ivf, disk, &Want::default(), &mut random);
-            assert!(found >= 0.93, "{name}: recall {found}");
-            assert!(scored < 120, "{name}: {scored} rows read");
+            assert!(found >= 0.91, "{name}: recall {found}");
+            assert!(scored < most, "{name}: {scored} rows read");
             // Every cluster visited: what is missed now is missed by the codes.
             let all = Want {
                 exact: false,
@@ -37,7 +44,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
             };
             let (found, scored) = recall(&rows, &ivf, disk, &all, &mut random);
             assert!(found >= 0.985, "{name}: recall {found} of all");
-            assert!(scored < 150, "{name}: {scored} rows read of all");
+            assert!(scored < most, "{name}: {scored} rows read of all");
             let exact = Want {
                 exact: true,
                 effort: None,
@@ -96,7 +103,9 @@ fn filtered(
         let found = top.sorted();
         assert_eq!(found.len(), expected.len(), "as many as there are");
         assert!(found.iter().all(|hit| admits(hit.row)));
-        found.iter().filter(|hit| expected.contains(hit)).count()
+        // Scores may be those of codes.
+        let is_there = |row: u32| expected.iter().any(|hit| hit.row == row);
+        found.iter().filter(|hit| is_there(hit.row)).count()
     })
 }
 
@@ -107,7 +116,7 @@ fn filters_are_kept_and_cost_no_more_recall_than_without_codes() {
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 12_000, &mut random);
     rows.has = |row| !row.is_multiple_of(5);
     let (plain, _) = rows.build(&disk, "plain", 4 << 20, 2);
-    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, Some(CodeBits::Four));
+    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::Coarse, FINE]);
     let indexes = [&plain, &coded];
     let deleted: RoaringBitmap = (0..12_000).filter(|_| random.below(4) == 0).collect();
     for one_in in [2, 20, 3000] {
@@ -140,16 +149,18 @@ fn files_repeat_and_fit_the_scratch() {
     let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 15_000, &mut random);
     let scratch_bytes = 512 << 10;
     let build = |rows: &mut Rows, name: &str, threads: usize| {
-        let (ivf, _) = rows.build_with(&disk, name, scratch_bytes, threads, Some(CodeBits::Four));
-        assert_eq!(
-            ivf.memory().pinned_bytes,
-            disk.read_all(&format!("{name}-codes")).len() as u64
+        let (ivf, _) = rows.build_with(&disk, name, scratch_bytes, threads, &[CodeKind::Coarse, FINE]);
+        let codes = [CodeKind::Coarse, FINE].map(|kind| kind.bytes_for(15_000, DIMS, 15_000));
+        let pinned = ivf.memory().pinned_bytes;
+        assert!(
+            (codes[0] + codes[1]..codes[0] + codes[1] + 8192).contains(&pinned),
+            "{pinned}, {codes:?}"
         );
     };
     build(&mut rows, "one", 1);
     build(&mut rows, "three", 3);
     let (_, _) = rows.build(&disk, "none", scratch_bytes, 1);
-    for part in ["rows", "positions", "centroids", "codes"] {
+    for part in ["rows", "positions", "centroids", "Coarse", "Fine { bits: 8 }"] {
         let [one, three] = ["one", "three"].map(|name| disk.read_all(&format!("{name}-{part}")));
         assert!(*one == *three, "{part} differ");
         if part == "rows" || part == "positions" {
@@ -168,13 +179,14 @@ fn files_repeat_and_fit_the_scratch() {
         threads: 1,
         seed: 42,
         clusters: None,
+        progress: Progress::default(),
     };
-    let build = |name: &str, bits: Option<CodeBits>, rows: &mut Rows| {
-        crate::counting::peak_bytes(|| rows.try_build(&disk, name, &params, bits).expect("a build")).0
+    let build = |name: &str, kinds: &[CodeKind], rows: &mut Rows| {
+        crate::counting::peak_bytes(|| rows.try_build(&disk, name, &params, kinds).expect("a build")).0
     };
     let (plain, coded) = (
-        build("peak-none", None, &mut rows),
-        build("peak-codes", Some(CodeBits::Eight), &mut rows),
+        build("peak-none", &[], &mut rows),
+        build("peak-codes", &[CodeKind::Coarse, FINE], &mut rows),
     );
     assert!(coded < scratch_bytes, "held {coded} bytes, {plain} without codes");
 }
@@ -186,6 +198,7 @@ fn odd_sets_are_searched() {
     let equal = |metric: Metric, value: f32, count: usize| Rows {
         metric,
         element: Element::F32,
+        dims: DIMS,
         bytes: [value; DIMS]
             .iter()
             .flat_map(|v| v.to_le_bytes())
@@ -205,8 +218,8 @@ fn odd_sets_are_searched() {
         equal(Metric::Euclid, 1e-22, 300),
     ];
     for (i, mut rows) in sets.into_iter().enumerate() {
-        for bits in BITS {
-            let (ivf, _) = rows.build_with(&disk, &format!("odd-{i}-{bits:?}"), 1 << 20, 2, Some(bits));
+        for tier in TIERS {
+            let (ivf, _) = rows.build_with(&disk, &format!("odd-{i}-{tier:?}"), 1 << 20, 2, tier);
             let (mut io, mut scratch) = (disk.io(), scratch());
             let (query, mut top) = (rows.query(&mut random), TopK::new(5));
             ivf.search(
@@ -229,38 +242,151 @@ fn codes_that_do_not_fit_are_refused() {
     let mut random = Random::new(5);
     let disk = Disk::files();
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 3000, &mut random);
-    rows.build_with(&disk, "four", 1 << 20, 1, Some(CodeBits::Four));
-    rows.build_with(&disk, "eight", 1 << 20, 1, Some(CodeBits::Eight));
-    rows.build(&disk, "none", 1 << 20, 1);
-    let open = |name: &str| {
-        let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
-        Ivf::open(rows, positions, disk.read_all(&format!("{name}-centroids")), 0.95).expect("an index")
-    };
-    let pinned = |name: &str| disk.open_pinned(&format!("{name}-codes")).expect("codes");
+    let low = CodeKind::Fine { bits: 3 };
+    rows.build_with(&disk, "both", 1 << 20, 1, &[CodeKind::Coarse, FINE]);
+    rows.build_with(&disk, "none", 1 << 20, 1, &[]);
     let refused = |result: Result<Ivf, IndexError>| assert!(matches!(result, Err(IndexError::Mismatch(_))));
-    assert!(open("four").with_codes(pinned("four")).is_ok());
-    refused(open("four").with_codes(pinned("eight")));
-    refused(open("four").with_codes(disk.open_rows("four-codes")));
-    refused(open("none").with_codes(pinned("four")));
-    refused(open("four").with_codes(disk.open_rows("four-rows")));
-    // A damaged file is found when it is pinned.
-    let mut bytes = disk.read_all("four-codes").to_vec();
-    bytes[5000] ^= 1;
-    let mut file = disk.storage.create("damaged-codes").expect("a new file");
-    file.append(&bytes).expect("writing");
-    file.sync().expect("syncing");
-    let error = disk.open_pinned("damaged-codes").expect_err("damage");
-    assert_eq!(error.kind, IoErrorKind::Corrupt);
-    let manhattan = IvfParams {
-        metric: Metric::Manhattan,
-        element: Element::F32,
-        dims: DIMS,
-        segment_rows: 3000,
-        scratch_bytes: 1 << 20,
-        threads: 1,
-        seed: 1,
-        clusters: None,
+    assert!(open(&disk, "both", &[CodeKind::Coarse]).is_ok());
+    let with = |name: &str, coarse: (CodeKind, &str), fine: Option<(CodeKind, &str)>| {
+        let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
+        let codes = CodesInRam {
+            coarse: Some((coarse.0, disk.load_rows(coarse.1))),
+            fine: fine.map(|(kind, name)| (kind, disk.load_rows(name))),
+        };
+        let centroids = disk.read_all(&format!("{name}-centroids"));
+        Ivf::new(rows, positions, centroids, codes, 0.95)
     };
-    let result = rows.try_build(&disk, "manhattan", &manhattan, Some(CodeBits::Four));
-    assert!(matches!(result, Err(IndexError::Mismatch(_))));
+    let (coarse, fine) = ("both-Coarse", "both-Fine { bits: 8 }");
+    assert!(with("both", (CodeKind::Coarse, coarse), Some((FINE, fine))).is_ok());
+    refused(with("both", (CodeKind::Coarse, fine), None));
+    refused(with("both", (CodeKind::Coarse, coarse), Some((FINE, coarse))));
+    refused(with("both", (CodeKind::Coarse, coarse), Some((low, fine))));
+    refused(with("both", (FINE, fine), None));
+    refused(with("none", (CodeKind::Coarse, coarse), None));
+    for (metric, kind) in [
+        (Metric::Manhattan, FINE),
+        (Metric::Euclid, CodeKind::Fine { bits: 9 }),
+    ] {
+        let params = IvfParams {
+            metric,
+            element: Element::F32,
+            dims: DIMS,
+            segment_rows: 3000,
+            scratch_bytes: 1 << 20,
+            threads: 1,
+            seed: 1,
+            clusters: None,
+            progress: Progress::default(),
+        };
+        let result = rows.try_build(&disk, &format!("impossible-{metric:?}"), &params, &[kind]);
+        assert!(matches!(result, Err(IndexError::Mismatch(_))));
+    }
+}
+
+#[test]
+fn any_number_of_dimensions_is_searched() {
+    let mut random = Random::new(6);
+    let disk = Disk::ram();
+    for dims in [2, 3, 100, 128, 384, 768, 1536] {
+        let metric = [Metric::Cosine, Metric::Euclid][dims % 2];
+        let mut rows = Rows::of_dims(dims, metric, Element::F32, 1500, &mut random);
+        let mut tiers = vec![
+            vec![CodeKind::Coarse, CodeKind::fine(dims)],
+            vec![CodeKind::Coarse],
+        ];
+        tiers.extend(CodeKind::fine_low(dims).map(|low| vec![CodeKind::Coarse, low]));
+        for tier in tiers {
+            let (ivf, _) = rows.build_with(&disk, &format!("{dims}-{tier:?}"), 8 << 20, 1, &tier);
+            let want = Want {
+                effort: Some(1 << 20),
+                ..Want::default()
+            };
+            let (found, _) = recall(&rows, &ivf, &disk, &want, &mut random);
+            assert!(found >= 0.97, "{dims} dimensions, {tier:?}: {found}");
+        }
+    }
+}
+
+#[test]
+fn memory_taken_back_costs_reads_and_no_recall() {
+    let mut random = Random::new(7);
+    let disk = Disk::files();
+    let mut rows = Rows::of_dims(100, Metric::Cosine, Element::F32, 20_000, &mut random);
+    let kinds = [CodeKind::Coarse, CodeKind::fine(100)];
+    let (ivf, _) = rows.build_with(&disk, "ivf", 8 << 20, 2, &kinds);
+    let want = Want {
+        effort: Some(1024),
+        ..Want::default()
+    };
+    let (all, read) = recall(&rows, &ivf, &disk, &want, &mut random);
+    ivf.fine().expect("fine codes").release(1 << 19);
+    let (fewer, more) = recall(&rows, &ivf, &disk, &want, &mut random);
+    assert!(
+        fewer >= all - 0.02 && more > read,
+        "{all} by {read}, {fewer} by {more}"
+    );
+    ivf.fine().expect("fine codes").release(1 << 30);
+    ivf.coarse().expect("codes").release(1 << 30);
+    let (none, more) = recall(&rows, &ivf, &disk, &want, &mut random);
+    assert!(
+        none >= all - 0.02 && more > 500,
+        "{all} by {read}, {none} by {more}"
+    );
+}
+
+#[test]
+fn what_a_request_says_of_codes_is_done() {
+    let mut random = Random::new(8);
+    let disk = Disk::files();
+    let mut rows = Rows::of_dims(64, Metric::Euclid, Element::F32, 8000, &mut random);
+    let (ivf, _) = rows.build_with(
+        &disk,
+        "ivf",
+        8 << 20,
+        2,
+        &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }],
+    );
+    let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
+    for _ in 0..20 {
+        let query = rows.query(&mut random);
+        let truth = brute_force(&query, &rows.bytes, 10, rows.has);
+        let mut search = |codes: CodesWanted| {
+            let want = Want {
+                codes,
+                effort: Some(1 << 20),
+                ..Want::default()
+            };
+            top.clear(10);
+            ivf.search(
+                &query,
+                &want,
+                &mut Allowed::default(),
+                &mut scratch,
+                &mut io,
+                &mut top,
+            )
+            .expect("a search");
+            (top.sorted().to_vec(), scratch.stats)
+        };
+        let exact_keys = |hits: &[Hit]| hits.iter().filter(|hit| truth.contains(hit)).count();
+        let none = CodesWanted::default();
+        let (hits, stats) = search(CodesWanted { ignore: true, ..none });
+        assert_eq!((&hits, stats.codes_scored), (&truth, 0));
+        let (hits, stats) = search(CodesWanted {
+            rescore: Some(false),
+            ..none
+        });
+        assert_eq!((exact_keys(&hits), stats.reads), (0, 0));
+        assert_eq!(hits.len(), 10);
+        let (hits, stats) = search(CodesWanted {
+            rescore: Some(true),
+            ..none
+        });
+        assert!(exact_keys(&hits) >= 9 && stats.rows_read >= 10, "{stats:?}");
+        let (hits, stats) = search(CodesWanted {
+            oversampling: Some(3.0),
+            ..none
+        });
+        assert!(exact_keys(&hits) >= 9 && stats.rows_read >= 30, "{stats:?}");
+    }
 }

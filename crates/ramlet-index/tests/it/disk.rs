@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::{RowsMeta, RowsWriter};
 use ramlet_format::{PAGE, block};
-use ramlet_index::RowsFile;
+use ramlet_index::{PinnedRows, RowsFile};
 use ramlet_io::{BlockFile, IoContext, PreadStorage, RamStorage, Storage};
 use ramlet_memory::{AnonBuf, Ledger};
 
@@ -63,17 +63,11 @@ impl Disk {
         RowsFile::new(Arc::new(file), meta).expect("few rows")
     }
 
-    /// The same with the whole file in RAM; fails if its blocks aren't sound.
-    pub fn open_pinned(&self, name: &str) -> ramlet_io::Result<RowsFile> {
-        let mut file = self.open_blocks(name);
-        let meta = self.meta(&file);
+    /// All rows of a file in RAM.
+    pub fn load_rows(&self, name: &str) -> PinnedRows {
         let consumer = Ledger::new(1 << 30).consumer("test", 1 << 30);
-        let block = meta.layout.block_pages();
-        file.pin(&consumer, &mut self.io(), &mut |page| {
-            if page < meta.data_pages { block } else { 1 }
-        })?
-        .expect("room");
-        Ok(RowsFile::new(Arc::new(file), meta).expect("few rows"))
+        let (file, mut buf) = (self.open_rows(name), AnonBuf::new(1 << 16));
+        PinnedRows::load(&file, &consumer, &mut self.io(), &mut buf).expect("sound rows and room")
     }
 
     fn open_blocks(&self, name: &str) -> BlockFile {

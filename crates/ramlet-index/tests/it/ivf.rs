@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
-use ramlet_index::ivf::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{
-    Allowed, CodeBits, Element, IndexError, IndexScratch, Ivf, Metric, Query, Result, RowSource, TopK,
+    Allowed, CodeKind, Element, IndexError, IndexScratch, Ivf, Metric, Query, Result, RowSource, TopK,
     VectorIndex, Want, encode_row,
 };
 use ramlet_memory::AnonBuf;
@@ -19,6 +19,7 @@ pub const DIMS: usize = 24;
 pub struct Rows {
     pub metric: Metric,
     pub element: Element,
+    pub dims: usize,
     pub bytes: Vec<u8>,
     pub has: fn(u32) -> bool,
 }
@@ -26,8 +27,12 @@ pub struct Rows {
 impl Rows {
     /// Points around 100 centres, the centres around the origin.
     pub fn clustered(metric: Metric, element: Element, count: usize, random: &mut Random) -> Rows {
+        Rows::of_dims(DIMS, metric, element, count, random)
+    }
+
+    pub fn of_dims(dims: usize, metric: Metric, element: Element, count: usize, random: &mut Random) -> Rows {
         let centres: Vec<Vec<f32>> = (0..100)
-            .map(|_| (0..DIMS).map(|_| random.normal()).collect())
+            .map(|_| (0..dims).map(|_| random.normal()).collect())
             .collect();
         let mut bytes = Vec::new();
         for _ in 0..count {
@@ -37,13 +42,14 @@ impl Rows {
         Rows {
             metric,
             element,
+            dims,
             bytes,
             has: |_| true,
         }
     }
 
     pub fn row_bytes(&self) -> usize {
-        self.element.row_bytes(DIMS)
+        self.element.row_bytes(self.dims)
     }
 
     pub fn segment_rows(&self) -> u32 {
@@ -73,40 +79,32 @@ impl Rows {
         scratch_bytes: usize,
         threads: usize,
     ) -> (Ivf, IvfBuilt) {
-        self.build_with(disk, name, scratch_bytes, threads, None)
+        self.build_with(disk, name, scratch_bytes, threads, &[])
     }
 
-    /// With codes the index searches them.
+    /// The index searches all of the codes that are built.
     pub fn build_with(
         &mut self,
         disk: &Disk,
         name: &str,
         scratch_bytes: usize,
         threads: usize,
-        codes: Option<CodeBits>,
+        kinds: &[CodeKind],
     ) -> (Ivf, IvfBuilt) {
         let params = IvfParams {
             metric: self.metric,
             element: self.element,
-            dims: DIMS,
+            dims: self.dims,
             segment_rows: self.segment_rows(),
             scratch_bytes,
             threads,
             seed: 42,
             clusters: None,
+            progress: Progress::default(),
         };
-        let built = self.try_build(disk, name, &params, codes).expect("a build");
-        let (rows, positions) = (
-            disk.open_rows(&format!("{name}-rows")),
-            disk.open_rows(&format!("{name}-positions")),
-        );
-        let centroids = disk.read_all(&format!("{name}-centroids"));
-        let mut ivf = Ivf::open(rows, positions, centroids, 0.95).expect("an index");
-        assert_eq!(ivf.code_bits(), codes);
-        if codes.is_some() {
-            let codes = disk.open_pinned(&format!("{name}-codes")).expect("sound codes");
-            ivf = ivf.with_codes(codes).expect("codes of the index");
-        }
+        let built = self.try_build(disk, name, &params, kinds).expect("a build");
+        let ivf = open(disk, name, kinds).expect("an index");
+        assert_eq!(ivf.kinds().collect::<Vec<CodeKind>>(), kinds);
         (ivf, built)
     }
 
@@ -115,28 +113,34 @@ impl Rows {
         disk: &Disk,
         name: &str,
         params: &IvfParams,
-        bits: Option<CodeBits>,
+        kinds: &[CodeKind],
     ) -> Result<IvfBuilt> {
         let create = |part: &str| {
             let name = format!("{name}-{part}");
             disk.storage.create(&name).expect("a new file")
         };
         let [mut rows, mut positions, mut centroids] = ["rows", "positions", "centroids"].map(create);
-        let mut codes = bits.map(|bits| (bits, create("codes")));
+        let mut codes: Vec<_> = kinds
+            .iter()
+            .map(|kind| (*kind, create(&format!("{kind:?}"))))
+            .collect();
         let mut files = IvfFiles {
             rows: &mut *rows,
             rows_seed: SEED,
             positions: &mut *positions,
             positions_seed: SEED,
             centroids: &mut *centroids,
-            codes: codes.as_mut().map(|(bits, file)| IvfCodes {
-                file: &mut **file,
-                seed: SEED,
-                bits: *bits,
-            }),
+            codes: codes
+                .iter_mut()
+                .map(|(kind, file)| IvfCodes {
+                    kind: *kind,
+                    file: &mut **file,
+                    seed: SEED,
+                })
+                .collect(),
         };
         let built = build_ivf(params, self, &*disk.storage, &mut files)?;
-        if let Some((_, file)) = &mut codes {
+        for (_, file) in &mut codes {
             file.sync().expect("syncing");
         }
         [rows, positions, centroids]
@@ -144,6 +148,26 @@ impl Rows {
             .for_each(|file| file.sync().expect("syncing"));
         Ok(built)
     }
+}
+
+/// The index of that name, searching codes of these kinds.
+pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
+    let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
+    let load = |coarse: bool| {
+        let kind = kinds.iter().find(|kind| (**kind == CodeKind::Coarse) == coarse);
+        kind.map(|kind| (*kind, disk.load_rows(&format!("{name}-{kind:?}"))))
+    };
+    let codes = CodesInRam {
+        coarse: load(true),
+        fine: load(false),
+    };
+    Ivf::new(
+        rows,
+        positions,
+        disk.read_all(&format!("{name}-centroids")),
+        codes,
+        0.95,
+    )
 }
 
 impl RowSource for Rows {
@@ -397,6 +421,7 @@ fn odd_sets_build_and_are_searched() {
     let equal = |count: usize| Rows {
         metric: Metric::Cosine,
         element: Element::F32,
+        dims: DIMS,
         bytes: [1.0f32; DIMS]
             .iter()
             .flat_map(|v| v.to_le_bytes())
@@ -458,6 +483,7 @@ fn a_source_that_breaks_its_word_is_refused() {
         threads: 1,
         seed: 1,
         clusters: Some(2),
+        progress: Progress::default(),
     };
     let mut files: Vec<_> = ["a", "b", "c"]
         .iter()
@@ -472,7 +498,7 @@ fn a_source_that_breaks_its_word_is_refused() {
         positions: &mut **positions,
         positions_seed: SEED,
         centroids: &mut **centroids,
-        codes: None,
+        codes: Vec::new(),
     };
     let result = build_ivf(&params, &mut Liar(0), &*disk.storage, &mut files);
     assert!(matches!(result, Err(IndexError::Mismatch(_))), "{result:?}");
@@ -498,10 +524,11 @@ fn broken_centroids_are_refused() {
     let open = |bytes: &[u8]| {
         let mut buf = AnonBuf::new(bytes.len());
         buf.copy_from_slice(bytes);
-        Ivf::open(
+        Ivf::new(
             disk.open_rows("ivf-rows"),
             disk.open_rows("ivf-positions"),
             buf,
+            CodesInRam::default(),
             0.95,
         )
     };
@@ -528,10 +555,11 @@ fn broken_centroids_are_refused() {
         }
     }
     assert!(
-        Ivf::open(
+        Ivf::new(
             disk.open_rows("ivf-positions"),
             disk.open_rows("ivf-rows"),
             disk.read_all("ivf-centroids"),
+            CodesInRam::default(),
             0.9
         )
         .is_err()

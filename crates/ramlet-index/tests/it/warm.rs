@@ -1,6 +1,6 @@
 //! A warm search allocates nothing.
 
-use ramlet_index::{Allowed, CodeBits, Element, Flat, IndexScratch, Ivf, Metric, TopK, VectorIndex, Want};
+use ramlet_index::{Allowed, CodeKind, Element, Flat, IndexScratch, Ivf, Metric, TopK, VectorIndex, Want};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
@@ -19,7 +19,8 @@ fn a_warm_search_allocates_nothing() {
             let name = format!("{metric:?}");
             let (ivf, _): (Ivf, _) = rows.build(&disk, &name, 2 << 20, 1);
             let coded = format!("{metric:?}-coded");
-            let (coded, _) = rows.build_with(&disk, &coded, 2 << 20, 1, Some(CodeBits::Four));
+            let (coded, _) =
+                rows.build_with(&disk, &coded, 2 << 20, 1, &[CodeKind::Coarse, CodeKind::fine(24)]);
             let file = disk.write_rows(&format!("{name}-flat"), element.row_bytes(24), &rows.bytes);
             let indexes: [&dyn VectorIndex; 3] = [&ivf, &coded, &Flat::new(file)];
             for index in indexes {

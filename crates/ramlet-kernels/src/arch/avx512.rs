@@ -4,10 +4,14 @@ mod scan;
 
 use std::arch::x86_64::*;
 
+pub(super) use scan::{row_dot as planes_row_dot, row_dots as planes_row_dots};
+
 use crate::Kernels;
 use crate::table::FloatKernel;
 
-pub(super) static TABLE: Kernels = Kernels {
+pub(super) static TABLE: Kernels = KERNELS;
+
+pub(super) const KERNELS: Kernels = Kernels {
     name: "avx512",
     f32: [f32_dot::KERNEL, f32_l2sq::KERNEL, f32_l1::KERNEL],
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
@@ -223,14 +227,14 @@ fn fetch_ahead(codes: [*const u8; CODES], i: usize) {
 
 /// The lowest `count` of 64 bytes, all of them if there are more.
 #[inline]
-fn bytes(count: usize) -> __mmask64 {
+pub(super) fn bytes(count: usize) -> __mmask64 {
     if count >= 64 { !0 } else { (1 << count) - 1 }
 }
 
 /// The bytes of `mask` that start `start` bytes behind `at`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn load_bytes(at: *const u8, start: usize, mask: __mmask64) -> __m512i {
+pub(super) unsafe fn load_bytes(at: *const u8, start: usize, mask: __mmask64) -> __m512i {
     // SAFETY: masked-off bytes are not read; the caller vouches for the others.
     unsafe { _mm512_maskz_loadu_epi8(mask, at.add(start).cast()) }
 }
@@ -238,7 +242,7 @@ unsafe fn load_bytes(at: *const u8, start: usize, mask: __mmask64) -> __m512i {
 /// The sums of four vectors' lanes, in order.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn sum_each(sums: [__m512i; CODES]) -> __m128i {
+pub(super) fn sum_each(sums: [__m512i; CODES]) -> __m128i {
     let half = |v| _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64::<1>(v));
     let [a, b, c, d] = sums;
     let pairs = _mm256_hadd_epi32(

@@ -8,8 +8,8 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams};
-use ramlet_index::{CodeBits, IndexError, IndexScratch};
+use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Progress};
+use ramlet_index::{CodeKind, IndexError, IndexScratch};
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
@@ -260,14 +260,20 @@ impl ramlet_index::RowSource for Replay<'_, '_> {
     }
 }
 
-/// Bits of a vector's codes per dimension: fine ones where RAM is plenty, since codes are worth only what fits.
-fn code_bits(vector: &VectorField, rows: u32, shelf: &Shelf) -> CodeBits {
-    let fine = CodeBits::Eight.row_bytes(vector.dim) as u64 * u64::from(rows);
-    if fine * 2 <= shelf.pinned.cap() {
-        CodeBits::Eight
-    } else {
-        CodeBits::Four
+/// The files of codes that a build writes beside the rows. Disk is cheap: which of them go to RAM is chosen when the segment
+/// is opened, and again when there is more room or less.
+fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
+    if !vector.metric.has_codes() {
+        return Vec::new();
     }
+    let slot = vector.slot;
+    let low = CodeKind::fine_low(vector.dim).map(|kind| (Component::FineLow { slot }, kind));
+    let mut codes = vec![
+        (Component::Codes { slot }, CodeKind::Coarse),
+        (Component::Fine { slot }, CodeKind::fine(vector.dim)),
+    ];
+    codes.extend(low);
+    codes
 }
 
 /// False: the job's scratch is too small for it, and nothing is left of it.
@@ -287,8 +293,9 @@ fn build_ivf(
         sink(Component::Position { slot })?,
         sink(Component::Centroids { slot })?,
     );
-    let codes = vector.metric.has_codes().then(|| sink(Component::Codes { slot }));
-    let mut codes = codes.transpose()?;
+    let kinds = codes_of(vector);
+    let codes = kinds.iter().map(|(component, _)| sink(*component));
+    let mut codes = codes.collect::<Result<Vec<_>>>()?;
     let params = IvfParams {
         metric: vector.metric,
         element: vector.element,
@@ -298,6 +305,7 @@ fn build_ivf(
         threads: job.threads,
         seed: id,
         clusters: None,
+        progress: Progress::default(),
     };
     let reads = Reads {
         io: job.io,
@@ -316,11 +324,15 @@ fn build_ivf(
         positions: &mut positions,
         positions_seed: seed(id, Component::Position { slot }),
         centroids: &mut centroids,
-        codes: codes.as_mut().map(|file| IvfCodes {
-            file,
-            seed: seed(id, Component::Codes { slot }),
-            bits: code_bits(vector, rows, job.shelf),
-        }),
+        codes: codes
+            .iter_mut()
+            .zip(&kinds)
+            .map(|(file, (component, kind))| IvfCodes {
+                kind: *kind,
+                file,
+                seed: seed(id, *component),
+            })
+            .collect(),
     };
     let built = ramlet_index::ivf::build_ivf(&params, &mut replay, storage, &mut targets);
     replay.error?;
@@ -333,16 +345,17 @@ fn build_ivf(
             segment = id, vector = %vector.name, needed_bytes, given_bytes,
             "too little job scratch for an approximate index: searches scan all rows"
         );
-        let has_codes = codes.is_some();
         drop((vectors, positions, centroids, codes));
         let written = [
             Component::Vector { slot },
             Component::Position { slot },
             Component::Centroids { slot },
-            Component::Codes { slot },
         ];
-        for component in &written[..written.len() - usize::from(!has_codes)] {
-            storage.remove(&segment_file(id, *component))?;
+        for component in written
+            .into_iter()
+            .chain(kinds.iter().map(|(component, _)| *component))
+        {
+            storage.remove(&segment_file(id, component))?;
         }
         return Ok(false);
     }

@@ -13,6 +13,7 @@ use ramlet_memory::{AnonBuf, Consumer, Reservation};
 
 use super::names::seed;
 use crate::error::{Error, Result};
+use crate::pins::Pins;
 use crate::query::index_error;
 
 /// Pages of one sequential read.
@@ -27,13 +28,22 @@ pub struct Shelf {
     pub metadata: Consumer,
     /// Whole files kept in RAM because they fit.
     pub pinned: Consumer,
+    /// What is kept in RAM as long as nobody else needs the memory.
+    pub pins: Arc<Pins>,
 }
 
 impl Shelf {
-    /// A reservation of metadata that things work without: it leaves half to what segments can't be read without.
+    /// A reservation of metadata that things work without: it leaves half to what segments can't be read without. Loans
+    /// are taken back for it.
     pub fn spare(&self, bytes: u64) -> Option<Reservation> {
-        let left = self.metadata.available().checked_sub(bytes)?;
-        (left >= self.metadata_bytes() / 2).then(|| self.metadata.reserve(bytes).ok())?
+        (bytes <= self.spare_bytes()).then(|| self.metadata.patient().reserve(bytes).ok())?
+    }
+
+    /// Bytes of metadata that things work without: half is left to what segments can't be read without.
+    pub fn spare_bytes(&self) -> u64 {
+        self.metadata
+            .available()
+            .saturating_sub(self.metadata_bytes() / 2)
     }
 
     /// What metadata may take beside the data that is pinned: they share the memory.
@@ -44,7 +54,12 @@ impl Shelf {
     /// Refuses new data while the next segments might find no room for their metadata: what was acknowledged could never
     /// leave the write buffers then.
     pub fn check_room(&self) -> Result<()> {
-        Ok(self.metadata.reserve(self.metadata_bytes() / 8).map(drop)?)
+        let least = self.metadata_bytes() / 8;
+        match self.metadata.available() >= least {
+            // Some of it may be lent: it comes back when the segments need it.
+            true => Ok(()),
+            false => Ok(self.metadata.reserve(least).map(drop)?),
+        }
     }
 }
 

@@ -6,9 +6,11 @@
 mod build;
 mod files;
 mod names;
+mod numbers;
 mod sink;
 mod sorter;
 mod source;
+mod vectors;
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use ramlet_format::bloom::{Bloom, hash64};
 use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
-use ramlet_index::{Flat, IndexScratch, Ivf, VectorIndex};
+use ramlet_index::IndexScratch;
 use ramlet_io::{IoContext, Storage};
 use ramlet_memory::{AnonBuf, Reservation};
 use roaring::RoaringBitmap;
@@ -26,41 +28,36 @@ pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refus
 pub use files::{Shelf, TableFile};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
+pub use vectors::{Pin, VectorColumn};
 
 use crate::deletes::DeleteSet;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::SEGMENT_FILE_BYTES;
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::types::PointId;
-use files::{RecordsFile, RowsFile, bad, open_index_rows};
+use files::{RecordsFile, RowsFile, bad};
+use numbers::{Packed, Packer};
 
 /// A segment, opened.
 pub struct Segment {
     pub entry: SegmentEntry,
     /// Shared with the same segment under other payload indexes.
     body: Arc<Body>,
+    vectors: Vec<Arc<VectorColumn>>,
     fields: Vec<(u16, Arc<TableFile>)>,
 }
 
 /// What never changes of a segment.
 struct Body {
     row_ids: RowsFile,
+    /// Ids and versions by row, if they are all numbers and there is room.
+    numbers: Option<[Packed; 2]>,
     ids: TableFile,
     id_filter: Option<(Bloom, Reservation)>,
     payload: RecordsFile,
-    vectors: Vec<VectorColumn>,
     /// For the open files; where the account is full they are open all the same, bounded by what merges leave.
     _files: Option<Reservation>,
-}
-
-/// One vector of all rows.
-pub struct VectorColumn {
-    pub slot: u16,
-    pub index: Box<dyn VectorIndex>,
-    /// Rows that have the vector; `None`: all.
-    pub present: Option<RoaringBitmap>,
-    _present_heap: Option<Reservation>,
 }
 
 /// A segment at one moment.
@@ -73,12 +70,6 @@ pub struct SegmentView {
 impl SegmentView {
     pub fn live(&self) -> u32 {
         self.segment.rows() - self.deletes.len()
-    }
-}
-
-impl VectorColumn {
-    pub fn has(&self, row: u32) -> bool {
-        self.present.as_ref().is_none_or(|p| p.contains(row))
     }
 }
 
@@ -104,7 +95,8 @@ impl Segment {
         for file in &entry.files {
             match file.component {
                 Component::Vector { slot } => {
-                    vectors.push(open_vector(shelf, &entry, slot, schema.may_pin(slot), io)?)
+                    let column = VectorColumn::open(shelf, &entry, schema, slot, None, io)?;
+                    vectors.push(Arc::new(column));
                 }
                 Component::FieldIndex { slot } => {
                     fields.push((slot, Arc::new(TableFile::open(shelf, id, file, io)?)))
@@ -120,18 +112,20 @@ impl Segment {
                 ids.keys()
             )));
         }
+        let numbers = pack_numbers(&row_ids, shelf, io);
         let held = shelf.spare(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         let body = Body {
             row_ids,
+            numbers,
             ids,
             id_filter,
             payload,
-            vectors,
             _files: held,
         };
         Ok(Segment {
             entry,
             body: Arc::new(body),
+            vectors,
             fields,
         })
     }
@@ -157,8 +151,35 @@ impl Segment {
         Ok(Segment {
             entry,
             body: self.body.clone(),
+            vectors: self.vectors.clone(),
             fields,
         })
+    }
+
+    /// The same segment with more of one vector in RAM; `None` when there turns out to be no room for it.
+    pub fn with_more_of(
+        &self,
+        column: &VectorColumn,
+        shelf: &Shelf,
+        schema: &Schema,
+        io: &mut IoContext,
+    ) -> Result<Option<Segment>> {
+        let slot = column.slot;
+        let better = VectorColumn::open(shelf, &self.entry, schema, slot, Some(column), io)?;
+        if !better.is_better_than(column) {
+            return Ok(None);
+        }
+        let better = Arc::new(better);
+        let vectors = self.vectors.iter().map(|known| match known.slot == slot {
+            true => better.clone(),
+            false => known.clone(),
+        });
+        Ok(Some(Segment {
+            entry: self.entry.clone(),
+            body: self.body.clone(),
+            vectors: vectors.collect(),
+            fields: self.fields.clone(),
+        }))
     }
 
     pub fn id(&self) -> u64 {
@@ -174,7 +195,7 @@ impl Segment {
     }
 
     pub fn vector(&self, slot: u16) -> Option<&VectorColumn> {
-        self.body.vectors.iter().find(|v| v.slot == slot)
+        self.columns().find(|column| column.slot == slot)
     }
 
     pub fn field(&self, slot: u16) -> Option<&TableFile> {
@@ -231,8 +252,14 @@ impl Segment {
         })
     }
 
-    /// (id, version) of a row.
+    /// (id, version) of a row. One read, unless they are in RAM.
     pub fn row_id(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<(PointId, u64)> {
+        let number = |column: &Packed| column.get(row);
+        if let Some([ids, versions]) = &self.body.numbers
+            && let (Some(id), Some(version)) = (number(ids), number(versions))
+        {
+            return Ok((PointId::Num(id), version));
+        }
         let bytes = self.body.row_ids.row(u64::from(row), io, buf)?;
         build::decode_row_id(bytes)
             .ok_or_else(|| Error::corrupt(format!("segment {}: row {row} has no id", self.id())))
@@ -279,9 +306,7 @@ impl Segment {
 
     /// Vectors that an approximate index holds.
     pub fn indexed_vectors(&self) -> u64 {
-        self.body
-            .vectors
-            .iter()
+        self.columns()
             .filter(|c| c.index.kind() != "flat")
             .map(|c| u64::from(c.index.rows()))
             .sum()
@@ -290,8 +315,10 @@ impl Segment {
     /// (name, kind, heap bytes, disk bytes) of everything but vectors.
     pub fn tables(&self, schema: &Schema) -> Vec<(String, &'static str, u64, u64)> {
         let filter = self.body.id_filter.as_ref().map_or(0, |(_, held)| held.bytes());
+        let columns = self.body.numbers.iter().flatten();
+        let numbers = columns.map(Packed::bytes).sum();
         let mut out = vec![
-            ("ids".to_string(), "rows", 0, self.body.row_ids.file.len()),
+            ("ids".to_string(), "rows", numbers, self.body.row_ids.file.len()),
             (
                 "ids".to_string(),
                 "sorted",
@@ -321,33 +348,8 @@ impl Segment {
         out
     }
 
-    /// Bytes of its files that are kept in RAM.
-    pub fn pinned_bytes(&self) -> u64 {
-        self.body
-            .vectors
-            .iter()
-            .map(|column| column.index.memory().pinned_bytes)
-            .sum()
-    }
-
-    /// Bytes that would go to RAM next if there were room: codes, then the vectors that may.
-    pub fn unpinned_bytes(&self, schema: &Schema) -> u64 {
-        let bytes_of = |component| self.entry.file(component).map_or(0, |file| file.bytes);
-        let wanted = |column: &VectorColumn| {
-            let slot = column.slot;
-            let codes = bytes_of(Component::Codes { slot });
-            let rows = bytes_of(Component::Vector { slot });
-            match column.index.memory().pinned_bytes {
-                pinned if pinned < codes => codes,
-                pinned if pinned < codes + rows && schema.may_pin(slot) => rows,
-                _ => 0,
-            }
-        };
-        self.body.vectors.iter().map(wanted).sum()
-    }
-
-    pub fn columns(&self) -> &[VectorColumn] {
-        &self.body.vectors
+    pub fn columns(&self) -> impl Iterator<Item = &VectorColumn> {
+        self.vectors.iter().map(Arc::as_ref)
     }
 
     pub fn for_each_id(
@@ -402,8 +404,31 @@ fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result
     Ok(file.read_at(&mut out[..entry.bytes as usize], 0)?)
 }
 
+/// Ids and versions by row, packed. None where some id isn't a number, or where they take more than what segments can't be
+/// read without leaves. What can't be read is reported by whoever reads it.
+fn pack_numbers(row_ids: &RowsFile, shelf: &Shelf, io: &mut IoContext) -> Option<[Packed; 2]> {
+    let packer = || Packer::new(&shelf.metadata.patient(), shelf.spare_bytes() / 2).ok();
+    let (mut ids, mut versions) = (packer()?, packer()?);
+    let packed = row_ids.for_each(io, &mut |_, bytes| {
+        let fits = match build::decode_row_id(bytes) {
+            Some((PointId::Num(id), version)) => ids.push(id) && versions.push(version),
+            _ => false,
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::OverBudget, "ids stay on disk")),
+        }
+    });
+    packed.ok()?;
+    Some([ids.finish()?, versions.finish()?])
+}
+
 fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
     // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
+    // Not where that would be data which every search needs.
+    if entry.bytes > shelf.pins.consumer.cap() / 24 {
+        return Ok(None);
+    }
     // Twice, while it is read and parsed.
     let Some(mut reservation) = shelf.spare(2 * entry.bytes) else {
         return Ok(None);
@@ -413,66 +438,6 @@ fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<
         Bloom::parse(names::seed(segment, entry.component), &bytes).map_err(|e| bad(&entry.name, e))?;
     reservation.shrink_to(bloom.heap_bytes() as u64);
     Ok(Some((bloom, reservation)))
-}
-
-/// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
-const RECALL: f32 = 0.95;
-
-fn open_vector(
-    shelf: &Shelf,
-    entry: &SegmentEntry,
-    slot: u16,
-    pin: bool,
-    io: &mut IoContext,
-) -> Result<VectorColumn> {
-    let id = entry.id;
-    let file = |component| entry.files.iter().find(|f| f.component == component);
-    let one = |component| {
-        file(component)
-            .ok_or_else(|| Error::corrupt(format!("segment {id}: the manifest names no {component:?} file")))
-    };
-    // Codes first: a byte of them saves more reads than a byte of vectors.
-    let codes = match file(Component::Codes { slot }) {
-        Some(codes) => Some(open_index_rows(shelf, id, codes, true, io)?).filter(is_in_memory),
-        None => None,
-    };
-    let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, pin, io)?;
-    let index: Box<dyn VectorIndex> = match file(Component::Centroids { slot }) {
-        None => Box::new(Flat::new(rows)),
-        Some(centroids) => {
-            let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, false, io)?;
-            let mut bytes = AnonBuf::reserved(&shelf.metadata, centroids.bytes as usize)?;
-            read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
-            let ivf = Ivf::open(rows, positions, bytes, RECALL);
-            let ivf = match codes {
-                Some(codes) => ivf.and_then(|ivf| ivf.with_codes(codes)),
-                None => ivf,
-            };
-            Box::new(ivf.map_err(index_error)?)
-        }
-    };
-    let (present, heap) = match file(Component::Presence { slot }) {
-        None => (None, None),
-        Some(file) => {
-            let heap = shelf.metadata.reserve(file.bytes)?;
-            let bytes = read_whole(shelf.storage.as_ref(), file)?;
-            let present =
-                bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
-            (Some(present), Some(heap))
-        }
-    };
-    Ok(VectorColumn {
-        slot,
-        index,
-        present,
-        _present_heap: heap,
-    })
-}
-
-/// Pinned, or of a storage that is memory.
-fn is_in_memory(rows: &ramlet_index::RowsFile) -> bool {
-    let file = rows.file();
-    file.pinned_bytes() > 0 || file.file().raw_fd().is_none() && file.file().as_bytes().is_some()
 }
 
 /// The deleted rows that a manifest names.

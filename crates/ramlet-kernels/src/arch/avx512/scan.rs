@@ -127,7 +127,7 @@ pub(super) const PLANES: PlanesKernel = PlanesKernel {
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn row_dot(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32 {
+pub(in super::super) fn row_dot(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32 {
     let [sums] = match planes {
         1 => sums::<1, 1>(query, plane_bytes, [row]),
         2 => sums::<2, 1>(query, plane_bytes, [row]),
@@ -141,7 +141,13 @@ fn row_dot(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32 {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn row_dots(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]) {
+pub(in super::super) fn row_dots(
+    query: &[i8],
+    planes: u32,
+    plane_bytes: usize,
+    rows: &[&[u8]],
+    out: &mut [i32],
+) {
     // The number of planes is known in each loop, which makes it straight.
     match planes {
         1 => many::<1>(query, plane_bytes, rows, out),

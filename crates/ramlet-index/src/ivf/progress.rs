@@ -1,0 +1,49 @@
+//! What a build tells while it runs.
+
+use std::fmt;
+
+/// A part of a build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// First pass over the source: rows for the sample are chosen.
+    Sample,
+    /// Centroids are computed from the sample.
+    Train,
+    /// Second pass: every row gets its cluster.
+    Assign,
+    /// Third pass: rows go to buckets on disk.
+    Distribute,
+    /// Buckets are sorted and written, rows coded.
+    Write,
+}
+
+/// Hears how far a build is: the phase, how much of it is done, and how much there is. Phases come in order, `done`
+/// ascends; it is called at most a few hundred times.
+#[derive(Clone, Copy, Default)]
+pub struct Progress<'p>(pub Option<&'p dyn Fn(Phase, u64, u64)>);
+
+impl Progress<'_> {
+    pub(super) fn report(self, phase: Phase, done: u64, total: u64) {
+        if let Some(hear) = self.0 {
+            hear(phase, done, total);
+        }
+    }
+
+    /// Reports every hundredth of the way.
+    pub(super) fn advance(self, phase: Phase, before: u64, done: u64, total: u64) {
+        let part = |done: u64| done * 100 / total.max(1);
+        if part(before) != part(done) || done == total {
+            self.report(phase, done, total);
+        }
+    }
+}
+
+impl fmt::Debug for Progress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Progress({})",
+            if self.0.is_some() { "heard" } else { "unheard" }
+        )
+    }
+}

@@ -1,0 +1,263 @@
+//! Clusters of a sample that lies on disk: memory doesn't grow with the sample.
+//!
+//! A part of the sample is clustered into about `sqrt(k)` cells; the whole of it goes to one bucket per cell on disk;
+//! each cell is then read and clustered on its own, into as many leaves as its share of the sample. A few rounds of
+//! k-means over all leaves smooth the borders of the cells away and even out the sizes.
+
+use ramlet_io::Storage;
+
+use super::kmeans::{Level, Round, kmeans};
+use super::order::{Order, bisect};
+use super::points::{POINT_TAIL, Points};
+use super::progress::{Phase, Progress};
+use super::random::Random;
+use super::rebalance::rebalance;
+use super::spill::{BucketWriter, Buckets};
+use super::tree::{ONE_LEVEL_MAX, Tree};
+use crate::error::Result;
+
+/// Points per cell that the cells are computed from, at most.
+const POINTS_PER_CELL: usize = 256;
+
+/// Rounds of k-means over the cells, over the leaves of a cell, and over all leaves.
+const CELL_ROUNDS: usize = 10;
+const LEAF_ROUNDS: usize = 8;
+const GLOBAL_ROUNDS: usize = 4;
+
+/// Change of prices in the rounds over all leaves; see `kmeans`.
+const STEP: f32 = 0.003;
+
+/// What is trained, and with what.
+pub(super) struct Training<'t> {
+    /// The sample: one bucket of points.
+    pub(super) sample: &'t Buckets<'t>,
+    pub(super) points: usize,
+    pub(super) origin: &'t [f32],
+    pub(super) clusters: usize,
+    pub(super) scratch_bytes: usize,
+    pub(super) threads: usize,
+    pub(super) seed: u64,
+    pub(super) spill: &'t dyn Storage,
+    pub(super) progress: Progress<'t>,
+}
+
+impl Training<'_> {
+    pub(super) fn run(&self) -> Result<Tree> {
+        if self.clusters <= ONE_LEVEL_MAX {
+            let wanted = self.clusters * POINTS_PER_CELL;
+            let part = self.part(self.sample, 0, self.points, self.room_points().min(wanted))?;
+            let leaves = kmeans(
+                self.points(&part),
+                self.origin,
+                self.clusters,
+                CELL_ROUNDS,
+                self.threads,
+                self.seed,
+            );
+            let tree = Tree {
+                starts: vec![0, leaves.count() as u32],
+                leaves: ordered(&leaves),
+                cells: Level::with_capacity(self.origin, 0),
+            };
+            return self.refine(tree);
+        }
+        let cells = self.cells()?;
+        let (buckets, counts) = self.distribute(&cells)?;
+        let tree = self.leaves(cells, &buckets, &counts)?;
+        drop(buckets);
+        self.refine(tree)
+    }
+
+    fn stride(&self) -> usize {
+        self.origin.len() + POINT_TAIL
+    }
+
+    fn points<'b>(&self, bytes: &'b [u8]) -> Points<'b> {
+        let dims = self.origin.len();
+        Points { bytes, dims }
+    }
+
+    /// Points that are clustered in memory at a time, at most: with their sums they take half of the scratch.
+    fn room_points(&self) -> usize {
+        (self.scratch_bytes / 3 / (self.stride() + 8)).max(1)
+    }
+
+    /// `wanted` of the bucket's `count` points, evenly chosen by lot.
+    fn part(&self, buckets: &Buckets<'_>, bucket: usize, count: usize, wanted: usize) -> Result<Vec<u8>> {
+        let mut random = Random::new(self.seed ^ (bucket as u64 + 1) << 32);
+        let (mut left, mut needed) = (count, wanted.min(count));
+        let mut part = Vec::with_capacity(needed * self.stride());
+        buckets.for_each_piece(bucket, |piece| {
+            for point in piece.chunks_exact(self.stride()) {
+                if (random.below(left.max(1) as u64) as usize) < needed {
+                    part.extend_from_slice(point);
+                    needed -= 1;
+                }
+                left = left.saturating_sub(1);
+            }
+            Ok(())
+        })?;
+        Ok(part)
+    }
+
+    fn cells(&self) -> Result<Level> {
+        let count = self.clusters.isqrt();
+        let part = self.part(
+            self.sample,
+            0,
+            self.points,
+            self.room_points().min(count * POINTS_PER_CELL),
+        )?;
+        let cells = kmeans(
+            self.points(&part),
+            self.origin,
+            count,
+            CELL_ROUNDS,
+            self.threads,
+            self.seed,
+        );
+        self.progress.report(Phase::Train, 1, TRAIN_STEPS);
+        Ok(ordered(&cells))
+    }
+
+    /// The sample's points by cell, and how many each has.
+    fn distribute(&self, cells: &Level) -> Result<(Buckets<'_>, Vec<usize>)> {
+        let buffer_bytes = self.scratch_bytes / 3 / cells.count();
+        let mut writer = BucketWriter::create(
+            self.spill,
+            "tmp-ivf-cells",
+            cells.count(),
+            buffer_bytes,
+            self.stride(),
+        )?;
+        let mut counts = vec![0; cells.count()];
+        let mut clusters = Vec::new();
+        let tree = Tree {
+            starts: vec![0, cells.count() as u32],
+            leaves: cells.clone(),
+            cells: Level::default(),
+        };
+        self.sample.for_each_piece(0, |piece| {
+            let points = self.points(piece);
+            clusters.resize(points.count(), 0);
+            tree.assign_all(points, &mut clusters, self.threads);
+            for (point, cell) in piece.chunks_exact(self.stride()).zip(&clusters) {
+                counts[*cell as usize] += 1;
+                writer.push(*cell as usize, &[point])?;
+            }
+            Ok(())
+        })?;
+        self.progress.report(Phase::Train, 2, TRAIN_STEPS);
+        Ok((writer.finish()?, counts))
+    }
+
+    /// Each cell's leaves, as many as its share of the sample.
+    fn leaves(&self, cells: Level, buckets: &Buckets<'_>, counts: &[usize]) -> Result<Tree> {
+        let mut leaves = Level::with_capacity(self.origin, self.clusters);
+        let mut starts = vec![0];
+        let mut before = 0;
+        for (cell, count) in counts.iter().enumerate() {
+            let target = |before: usize| before * self.clusters / self.points.max(1);
+            let wanted = target(before + count) - target(before);
+            before += count;
+            if wanted > 0 {
+                let part = self.part(buckets, cell, *count, self.room_points())?;
+                let seed = self.seed ^ (cell as u64 + 1) << 20;
+                let own = kmeans(
+                    self.points(&part),
+                    self.origin,
+                    wanted,
+                    LEAF_ROUNDS,
+                    self.threads,
+                    seed,
+                );
+                let own = ordered(&own);
+                (0..own.count()).for_each(|i| leaves.push_of(&own, i));
+            }
+            starts.push(leaves.count() as u32);
+        }
+        self.progress.report(Phase::Train, 3, TRAIN_STEPS);
+        Ok(Tree {
+            cells,
+            starts,
+            leaves,
+        })
+    }
+
+    /// Rounds over the whole sample, if their sums fit the scratch.
+    pub(super) fn refine(&self, mut tree: Tree) -> Result<Tree> {
+        let count = tree.leaves.count();
+        if Round::bytes_for(count, self.origin.len()) > self.scratch_bytes / 2 + self.scratch_bytes / 8 {
+            return Ok(tree);
+        }
+        let mut round = self.round(count);
+        let mut clusters = Vec::new();
+        for i in 0..rounds() {
+            round.clear();
+            self.sample.for_each_piece(0, |piece| {
+                let points = self.points(piece);
+                clusters.resize(points.count(), 0);
+                tree.assign_all(points, &mut clusters, self.threads);
+                round.add(points, &clusters, self.threads);
+                Ok(())
+            })?;
+            if std::env::var("DBG").is_ok() {
+                let mut c = round.counts.clone();
+                c.sort();
+                eprintln!(
+                    "round {i} distance {} max {} min {}",
+                    round.distance(),
+                    c[c.len() - 1],
+                    c[0]
+                );
+            }
+            round.finish(&mut tree.leaves, step());
+            if i + 1 < rounds() {
+                tree = rebalance(tree, &round, self.clusters);
+                round = self.round(tree.leaves.count());
+            }
+            self.progress.report(Phase::Train, 4 + i as u64, TRAIN_STEPS);
+        }
+        Ok(tree)
+    }
+}
+
+impl Training<'_> {
+    fn round(&self, clusters: usize) -> Round {
+        let mean = self.points / clusters;
+        Round::new(clusters, self.origin.len(), (mean as u32).saturating_mul(3) / 2)
+    }
+}
+
+fn rounds() -> usize {
+    std::env::var("ROUNDS")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(GLOBAL_ROUNDS)
+}
+fn step() -> f32 {
+    std::env::var("STEP")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(STEP)
+}
+
+const TRAIN_STEPS: u64 = 3 + GLOBAL_ROUNDS as u64;
+
+/// The same clusters, neighbours near each other.
+fn ordered(level: &Level) -> Level {
+    let origin = level.centroids.origin();
+    let scales: Vec<f32> = (0..level.count()).map(|i| level.centroids.scale(i)).collect();
+    let order = bisect(
+        &Order {
+            codes: level.centroids.codes(),
+            stride: origin.len(),
+            dims: origin.len(),
+            scales: &scales,
+        },
+        1,
+    );
+    let mut ordered = Level::with_capacity(origin, level.count());
+    order.iter().for_each(|i| ordered.push_of(level, *i as usize));
+    ordered
+}

@@ -1,0 +1,184 @@
+//! Finding a row's codes.
+
+use super::group::SignRow;
+use super::{FineLayout, dot, to_half};
+use crate::Metric;
+
+/// Step sizes tried, as shares of the one at which the largest value just fits: it pays to clip a few, the more the
+/// fewer bits and the more dimensions there are.
+const STEPS: [f32; 10] = [0.45, 0.53, 0.6, 0.67, 0.73, 0.79, 0.85, 0.91, 0.96, 1.0];
+
+/// A row less its centroid, both rotated.
+#[derive(Debug, Default)]
+pub(crate) struct Residual {
+    values: Vec<f32>,
+    /// `|r|^2`.
+    squares: f64,
+    /// `|x|^2`.
+    row_squares: f64,
+}
+
+impl Residual {
+    /// Takes a row in place of the last one: rotated, and both less the mean; `row_squares` is the row's own `|x|^2`.
+    pub(crate) fn set(&mut self, rotated: &[f32], centroid: &[f32], row_squares: f64) {
+        self.values.clear();
+        self.values
+            .extend(rotated.iter().zip(centroid).map(|(x, c)| x - c));
+        self.squares = dot(&self.values, &self.values);
+        self.row_squares = row_squares;
+    }
+
+    /// `|r|^2`.
+    pub(crate) fn squares(&self) -> f64 {
+        self.squares
+    }
+}
+
+/// Codes residuals; a few words. `unit` is about the length of a residual: factors are stored in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Encoder {
+    metric: Metric,
+    unit: f64,
+}
+
+impl Encoder {
+    pub(crate) fn new(metric: Metric, unit: f32) -> Encoder {
+        Encoder {
+            metric,
+            unit: f64::from(unit),
+        }
+    }
+
+    /// A unit for residuals of this mean squared length: a power of two, 1 if there is nothing to go by.
+    pub(crate) fn unit_for(mean_squares: f64) -> f32 {
+        let unit = mean_squares.sqrt().log2().round().exp2() as f32;
+        if unit.is_normal() { unit } else { 1.0 }
+    }
+
+    /// What a group takes in. `signs` is overwritten.
+    pub(crate) fn coarse<'s>(&self, residual: &Residual, number: u32, signs: &'s mut Vec<u8>) -> SignRow<'s> {
+        let r = &residual.values;
+        signs.clear();
+        signs.resize(r.len().div_ceil(8), 0);
+        let mut along = 0.0f64;
+        for (i, value) in r.iter().enumerate() {
+            if *value >= 0.0 {
+                signs[i / 8] |= 1 << (i % 8);
+            }
+            along += f64::from(value.abs());
+        }
+        let add = match self.metric {
+            // The length that cosine divides by is 1, but for rows of zeros, which are like nothing.
+            Metric::Cosine => residual.squares + 1.0 - residual.row_squares,
+            _ => residual.squares,
+        };
+        let factor = match along > 0.0 {
+            true => residual.squares / along * (r.len() as f64).sqrt() / self.unit,
+            false => 0.0,
+        };
+        SignRow {
+            signs,
+            add: to_half(add / (self.unit * self.unit)),
+            factor: to_half(factor),
+            number,
+        }
+    }
+
+    /// Writes a row of fine codes into `out`, which holds 0. `digits` is overwritten.
+    pub(crate) fn fine(
+        &self,
+        residual: &Residual,
+        layout: &FineLayout,
+        digits: &mut Vec<u8>,
+        out: &mut [u8],
+    ) {
+        let r = &residual.values;
+        let planes = layout.planes();
+        let along = quantise(r, planes as u32, digits);
+        for (plane, bytes) in out[..layout.code_bytes()]
+            .chunks_exact_mut(layout.plane_bytes())
+            .enumerate()
+        {
+            let bit = planes - 1 - plane;
+            for (byte, digits) in bytes.iter_mut().zip(digits.chunks(8)) {
+                let bits = digits.iter().enumerate();
+                *byte = bits.fold(0, |byte, (i, digit)| byte | (digit >> bit & 1) << i);
+            }
+        }
+        let scale = (r.len() as f64).sqrt() * f64::from(1u32 << planes) / self.unit;
+        let factor = if along > 0.0 {
+            residual.squares / along * scale
+        } else {
+            0.0
+        };
+        out[layout.code_bytes()..].copy_from_slice(&to_half(factor));
+    }
+}
+
+/// The digits without their signs' bits, and `<u, r>`; 0 if there is no telling.
+fn quantise(r: &[f32], planes: u32, digits: &mut Vec<u8>) -> f64 {
+    let most = ((1u32 << planes) - 1) as f32;
+    let largest = r.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+    let fits = largest / (most + 1.0);
+    let cosine = |(along, squares): (f64, f64)| along / squares.sqrt();
+    let best = STEPS
+        .map(|share| 1.0 / (fits * share))
+        .into_iter()
+        .filter(|per_unit| per_unit.is_finite())
+        .map(|per_unit| (per_unit, measure(r, per_unit, most)))
+        .max_by(|a, b| cosine(a.1).total_cmp(&cosine(b.1)));
+    digits.clear();
+    let Some((per_unit, start)) = best else {
+        // Nothing, or too little for a float to tell.
+        digits.resize(r.len(), 0);
+        return 0.0;
+    };
+    digits.extend(r.iter().map(|value| level(*value, per_unit, most) as u8));
+    let along = improve(r, digits, most as u8, start);
+    // Digits grow away from zero; in the code they grow upwards.
+    for (digit, value) in digits.iter_mut().zip(r) {
+        if *value < 0.0 {
+            *digit = most as u8 - *digit;
+        }
+    }
+    along
+}
+
+/// Steps from zero to the grid value of a number, less the half step.
+#[inline]
+fn level(value: f32, per_unit: f32, most: f32) -> i32 {
+    (value.abs() * per_unit).min(most) as i32
+}
+
+/// `<u, r>` and `|u|^2` of the code with steps of `1 / per_unit`.
+fn measure(r: &[f32], per_unit: f32, most: f32) -> (f64, f64) {
+    // In eight lanes, which the compiler makes one vector.
+    let (mut along, mut squares) = ([0.0f32; 8], [0.0f32; 8]);
+    for chunk in r.chunks(8) {
+        for ((value, along), squares) in chunk.iter().zip(&mut along).zip(&mut squares) {
+            let u = level(*value, per_unit, most) as f32 + 0.5;
+            *along += u * value.abs();
+            *squares += u * u;
+        }
+    }
+    let sum = |lanes: [f32; 8]| lanes.iter().map(|lane| f64::from(*lane)).sum();
+    (sum(along), sum(squares))
+}
+
+/// Moves each digit by one if that turns the code towards `r`; `<u, r>` at the end.
+fn improve(r: &[f32], digits: &mut [u8], most: u8, start: (f64, f64)) -> f64 {
+    let (mut along, mut squares) = start;
+    for (digit, value) in digits.iter_mut().zip(r) {
+        let (u, value) = (f64::from(*digit) + 0.5, f64::from(value.abs()));
+        // The digit that `r` asks for at the present scale lies on one side of the one it has.
+        let up = value * squares > u * along;
+        let step = if up { 1.0 } else { -1.0 };
+        let fits = if up { *digit < most } else { *digit > 0 };
+        let moved = (along + step * value, squares + 2.0 * step * u + 1.0);
+        if fits && moved.0 > 0.0 && moved.0 * moved.0 * squares > along * along * moved.1 {
+            *digit = if up { *digit + 1 } else { *digit - 1 };
+            (along, squares) = moved;
+        }
+    }
+    along
+}

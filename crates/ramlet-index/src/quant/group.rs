@@ -1,0 +1,75 @@
+//! Signs of 32 rows, as they are scanned.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..16 n | `n = ceil(d / 4)` columns of 16 bytes: byte `j` of column `c` has the signs of dimensions `4c..4c + 4` (bit 0 is dimension `4c`; 1 is not negative) of row `j` in its low half and of row `16 + j` in its high half |
+//! | 64 | `add` of the 32 rows, f16 |
+//! | 64 | `f` of the 32 rows times `sqrt(d)`, f16; 0 when a row is its centroid |
+//! | 96 or 128 | numbers of the rows in the segment, 3 bytes each, or 4 in a segment of 2^24 rows or more |
+//!
+//! `add` is `|r|^2` (under cosine `+ 1 - |x|^2`) in units of the square of the index's unit, `f` in those units. What
+//! isn't filled at the end of the file is 0.
+//!
+//! The arrangement is that of André, Kermarrec, Le Scouarnec, "Cache locality is not enough: high-performance nearest
+//! neighbor search with product quantization fast scan" (2015), with groups of 32.
+
+/// Rows of a group.
+pub(crate) const GROUP: usize = 32;
+
+/// Where things lie in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupLayout {
+    pub(crate) columns: usize,
+    number_bytes: usize,
+}
+
+/// What a group needs of one row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SignRow<'a> {
+    /// Bit `i` of byte `i / 8`: the sign of dimension `i`.
+    pub(crate) signs: &'a [u8],
+    pub(crate) add: [u8; 2],
+    pub(crate) factor: [u8; 2],
+    pub(crate) number: u32,
+}
+
+impl GroupLayout {
+    pub(crate) fn new(dims: usize, segment_rows: u32) -> GroupLayout {
+        GroupLayout {
+            columns: dims.div_ceil(4),
+            number_bytes: if segment_rows < 1 << 24 { 3 } else { 4 },
+        }
+    }
+
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.columns * 16 + GROUP * (4 + self.number_bytes)
+    }
+
+    /// The adds, then the factors.
+    #[inline]
+    pub(crate) fn factors<'g>(&self, group: &'g [u8]) -> &'g [u8] {
+        &group[self.columns * 16..][..GROUP * 4]
+    }
+
+    #[inline]
+    pub(crate) fn number(&self, group: &[u8], lane: usize) -> u32 {
+        let at = self.columns * 16 + GROUP * 4 + lane * self.number_bytes;
+        let mut bytes = [0; 4];
+        bytes[..self.number_bytes].copy_from_slice(&group[at..][..self.number_bytes]);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Puts a row in its lane of a group that holds 0 there.
+    pub(crate) fn put(&self, group: &mut [u8], lane: usize, row: &SignRow<'_>) {
+        let shift = if lane < 16 { 0 } else { 4 };
+        for column in 0..self.columns {
+            let digit = row.signs[column / 2] >> (column % 2 * 4) & 15;
+            group[column * 16 + lane % 16] |= digit << shift;
+        }
+        let factors = &mut group[self.columns * 16..];
+        factors[lane * 2..][..2].copy_from_slice(&row.add);
+        factors[GROUP * 2 + lane * 2..][..2].copy_from_slice(&row.factor);
+        factors[GROUP * 4 + lane * self.number_bytes..][..self.number_bytes]
+            .copy_from_slice(&row.number.to_le_bytes()[..self.number_bytes]);
+    }
+}

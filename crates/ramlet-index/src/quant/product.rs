@@ -1,0 +1,289 @@
+//! Product quantization: a few bits for each part of a vector.
+//!
+//! Jégou, Douze, Schmid, "Product quantization for nearest neighbor search", TPAMI 2011. The dimensions are cut into
+//! `m` parts of equal width; each part has its own book of 16 or 256 words (k-means of that part of a sample), and a
+//! vector `r`, as a rule the residual to its cluster's centroid, becomes `m` digits: the nearest word `p_j` of each part.
+//! A query `y` in the same space is compared with words once, by part; a key is then a sum of `m` table entries
+//! (asymmetric distance computation):
+//!
+//! ```text
+//! distance  |y - r|^2  ~  |y|^2 + sum_j (|p_j|^2 - 2 <y_j, p_j>) + E|e|^2      e = r - p
+//! product   -<y, r>    ~  -sum_j <y_j, p_j>
+//! ```
+//!
+//! Words are means of what they stand for, so `e` is 0 on average for each and both estimates are unbiased over the
+//! vectors of a cell. They miss by about `2 sqrt(v (|y - r|^2 - E|e|^2) + Var|e|^2 / 4)` and `sqrt(v_j |y_j|^2)`, with
+//! `v` the mean square of `e` in a dimension; the factor to that was measured on vectors that the books were not
+//! trained with ([`ProductModel::train`]).
+//!
+//! With 16 words the digits of 32 vectors stand in groups and tables are rounded to bytes (FastScan, see
+//! [`ramlet_kernels::Kernels::fastscan`]): each entry then is off by at most half a step, evenly spread, which the
+//! deviation includes.
+
+mod tables;
+#[cfg(test)]
+mod tests;
+mod train;
+
+pub(crate) use tables::{ProductKey, ProductTables};
+
+use crate::error::{IndexError, Result};
+
+/// Version of the bytes; others are refused.
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 32;
+/// Most dimensions of a model: those of a kernel for bytes.
+const DIMS_MAX: usize = ramlet_kernels::MAX_U8_DIMS;
+
+/// How many bits a digit has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProductBits {
+    /// 16 words a part; digits of 32 vectors stand in groups.
+    Four,
+    /// 256 words a part; a vector's code is its digits, a byte each.
+    Eight,
+}
+
+impl ProductBits {
+    /// Words of a part's book.
+    pub(crate) fn words(self) -> usize {
+        match self {
+            ProductBits::Four => 16,
+            ProductBits::Eight => 256,
+        }
+    }
+}
+
+/// What a code consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProductShape {
+    pub(crate) dims: usize,
+    /// Parts, and digits of a code; at most `dims`.
+    pub(crate) parts: usize,
+    pub(crate) bits: ProductBits,
+}
+
+impl ProductShape {
+    /// Codes of 4 bits for every two dimensions: `d / 4` bytes, 25 at 100 dimensions.
+    pub(crate) fn scanned(dims: usize) -> ProductShape {
+        ProductShape {
+            dims,
+            parts: dims.div_ceil(2).min(ramlet_kernels::MAX_COLUMNS),
+            bits: ProductBits::Four,
+        }
+    }
+
+    /// Codes that take `1 / ratio` of the vector's floats: `4 d / ratio` digits of 8 bits. The API has ratios of 4 to 64.
+    pub(crate) fn of_ratio(dims: usize, ratio: usize) -> ProductShape {
+        ProductShape {
+            dims,
+            parts: (dims * 4).div_ceil(ratio.max(4)).clamp(1, dims.max(1)),
+            bits: ProductBits::Eight,
+        }
+    }
+
+    /// Bytes of one vector's digits when stored.
+    pub(crate) fn code_bytes(&self) -> usize {
+        match self.bits {
+            ProductBits::Four => self.parts.div_ceil(2),
+            ProductBits::Eight => self.parts,
+        }
+    }
+
+    /// Dimensions of a part.
+    pub(crate) fn part(&self, part: usize) -> std::ops::Range<usize> {
+        let edge = |part: usize| part * self.dims / self.parts;
+        edge(part)..edge(part + 1)
+    }
+
+    fn is_valid(&self) -> bool {
+        (1..=DIMS_MAX).contains(&self.dims)
+            && (1..=self.dims).contains(&self.parts)
+            && (self.bits == ProductBits::Eight || self.parts <= ramlet_kernels::MAX_COLUMNS)
+    }
+}
+
+/// The books of all parts, and how far their words are from what they stand for.
+///
+/// Holds `4 * words * (dims + parts)` bytes: 10 KB for 50 parts of 4 bits at 100 dimensions, 128 KB for 25 of 8 bits.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ProductModel {
+    shape: ProductShape,
+    /// For each part, for each of its dimensions, that dimension of all words.
+    books: Vec<f32>,
+    /// For each part, the squared lengths of its words.
+    squares: Vec<f32>,
+    /// For each part, the mean square of `e` in one of its dimensions.
+    errors: Vec<f32>,
+    spread: Spread,
+}
+
+/// What is known of `e` as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spread {
+    /// Mean of `|e|^2`.
+    error: f32,
+    /// Variance of `|e|^2`.
+    error_variance: f32,
+    /// By how much distances and products miss, measured, in units of what the formulas say.
+    distance_factor: f32,
+    product_factor: f32,
+}
+
+impl ProductModel {
+    /// Makes the books for vectors like those of the sample, which stand one behind another.
+    ///
+    /// A sample of 64 vectors for each word is enough; more costs time only. Beside the sample, each thread holds
+    /// `4 * dims / parts + 1` bytes per vector of it; time is some `12 * words * dims` multiplications per vector. The same
+    /// sample and seed give the same model, whatever the threads.
+    ///
+    /// An eighth of the sample (if that are 64 vectors) isn't trained with: it tells by how much estimates miss.
+    pub(crate) fn train(
+        shape: ProductShape,
+        sample: &[f32],
+        seed: u64,
+        threads: usize,
+    ) -> Result<ProductModel> {
+        if !shape.is_valid() || sample.len() < shape.dims {
+            return Err(broken(format!(
+                "{shape:?} from a sample of {} numbers",
+                sample.len()
+            )));
+        }
+        Ok(train::train(shape, sample, seed, threads.max(1)))
+    }
+
+    pub(crate) fn shape(&self) -> &ProductShape {
+        &self.shape
+    }
+
+    /// Writes the digits of a vector, one to a byte: `parts` of them.
+    pub(crate) fn encode(&self, vector: &[f32], digits: &mut [u8]) {
+        assert_eq!(vector.len(), self.shape.dims, "the vector's dimensions");
+        assert_eq!(digits.len(), self.shape.parts, "the code's digits");
+        for (part, digit) in digits.iter_mut().enumerate() {
+            let (values, book) = (&vector[self.shape.part(part)], self.book(part));
+            *digit = match self.shape.bits {
+                ProductBits::Four => train::nearest::<16>(book, values).0,
+                ProductBits::Eight => train::nearest::<256>(book, values).0,
+            };
+        }
+    }
+
+    /// The vector that digits stand for.
+    pub(crate) fn decode(&self, digits: &[u8], vector: &mut [f32]) {
+        let words = self.shape.bits.words();
+        for (part, digit) in digits.iter().enumerate() {
+            let word = usize::from(*digit) % words;
+            let columns = self.book(part).chunks_exact(words);
+            for (value, column) in vector[self.shape.part(part)].iter_mut().zip(columns) {
+                *value = column[word];
+            }
+        }
+    }
+
+    /// Puts the digits of a vector in its lane (0 to 31) of a group whose `parts * 16` bytes hold 0 there.
+    pub(crate) fn put(digits: &[u8], lane: usize, columns: &mut [u8]) {
+        let shift = if lane < 16 { 0 } else { 4 };
+        for (digit, column) in digits.iter().zip(columns.chunks_exact_mut(16)) {
+            column[lane % 16] |= (digit & 15) << shift;
+        }
+    }
+
+    fn book(&self, part: usize) -> &[f32] {
+        let words = self.shape.bits.words();
+        let dims = self.shape.part(part);
+        &self.books[dims.start * words..dims.end * words]
+    }
+
+    /// Bytes of [`ProductModel::to_bytes`].
+    pub(crate) fn bytes_for(shape: &ProductShape) -> usize {
+        HEADER_BYTES + 4 * (shape.parts + shape.bits.words() * (shape.parts + shape.dims))
+    }
+
+    /// Little endian:
+    ///
+    /// | bytes | what |
+    /// |---|---|
+    /// | 0..4 | version u32 |
+    /// | 4..8 | dims u32 |
+    /// | 8..12 | parts u32 |
+    /// | 12..16 | words of a part u32: 16 or 256 |
+    /// | 16..32 | `E\|e\|^2`, `Var\|e\|^2`, factor of distances, factor of products, f32 |
+    /// | then | per part the mean square of `e` in a dimension, f32 |
+    /// | then | per part and word its squared length, f32 |
+    /// | then | per dimension and word of its part, f32 |
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(ProductModel::bytes_for(&self.shape));
+        let ProductShape { dims, parts, bits } = self.shape;
+        for number in [VERSION, dims as u32, parts as u32, bits.words() as u32] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        let spread = &self.spread;
+        let spread = [
+            spread.error,
+            spread.error_variance,
+            spread.distance_factor,
+            spread.product_factor,
+        ];
+        for list in [&spread[..], &self.errors, &self.squares, &self.books] {
+            list.iter()
+                .for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+        }
+        out
+    }
+
+    /// Reads what `to_bytes` wrote; anything else is an error.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<ProductModel> {
+        let (words, _) = bytes.as_chunks::<4>();
+        let word = |at: usize| words.get(at).map_or(0, |word| u32::from_le_bytes(*word));
+        if word(0) != VERSION {
+            return Err(broken(format!(
+                "version {}, this program reads {VERSION}",
+                word(0)
+            )));
+        }
+        let bits = match word(3) {
+            16 => ProductBits::Four,
+            256 => ProductBits::Eight,
+            other => return Err(broken(format!("{other} words a part"))),
+        };
+        let shape = ProductShape {
+            dims: word(1) as usize,
+            parts: word(2) as usize,
+            bits,
+        };
+        if !shape.is_valid() || bytes.len() != ProductModel::bytes_for(&shape) {
+            return Err(broken(format!("{shape:?} in {} bytes", bytes.len())));
+        }
+        let floats = |from: usize, count: usize| -> Vec<f32> {
+            let list = &words[from..][..count];
+            list.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+        };
+        let header = HEADER_BYTES / 4;
+        let spread = floats(4, 4);
+        let squares_at = header + shape.parts;
+        let books_at = squares_at + shape.parts * bits.words();
+        let model = ProductModel {
+            shape,
+            errors: floats(header, shape.parts),
+            squares: floats(squares_at, shape.parts * bits.words()),
+            books: floats(books_at, shape.dims * bits.words()),
+            spread: Spread {
+                error: spread[0],
+                error_variance: spread[1],
+                distance_factor: spread[2],
+                product_factor: spread[3],
+            },
+        };
+        let all = [&spread, &model.errors, &model.squares, &model.books];
+        if !all.into_iter().flatten().all(|value| value.is_finite()) {
+            return Err(broken("a number that isn't finite"));
+        }
+        Ok(model)
+    }
+}
+
+fn broken(detail: impl Into<String>) -> IndexError {
+    IndexError::Mismatch(format!("product quantizer: {}", detail.into()))
+}

@@ -1,0 +1,195 @@
+//! A query made ready to be compared with product codes.
+
+use super::{ProductBits, ProductModel};
+
+/// What is estimated; smaller is nearer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProductKey {
+    /// `|y - r|^2`
+    Distance,
+    /// `-<y, r>`
+    Product,
+}
+
+impl ProductKey {
+    /// The key itself.
+    pub(super) fn exact(self, y: &[f32], r: &[f32]) -> f64 {
+        let pairs = y.iter().zip(r).map(|(y, r)| (f64::from(*y), f64::from(*r)));
+        match self {
+            ProductKey::Distance => pairs.map(|(y, r)| (y - r).powi(2)).sum(),
+            ProductKey::Product => -pairs.map(|(y, r)| y * r).sum::<f64>(),
+        }
+    }
+}
+
+/// Tables of one query, or of one query in one cluster; its memory is used again: `5 * words * parts` bytes.
+///
+/// Entering costs `words * dims` multiplications, and about as much again to round the tables of 4-bit codes.
+#[derive(Debug, Default)]
+pub(crate) struct ProductTables {
+    /// For each part, what each word adds to the key.
+    entries: Vec<f32>,
+    /// The same less the part's least, in steps, of 4-bit codes only.
+    rounded: Vec<u8>,
+    /// What all keys have in common.
+    base: f32,
+    /// The key of a sum 0 of rounded entries.
+    low: f32,
+    step: f32,
+    /// A deviation squared is `variance + slope * max(key - least, 0)`.
+    variance: f32,
+    slope: f32,
+    least: f32,
+}
+
+impl ProductTables {
+    /// Prepares to compare `y` with codes of `r`: both residuals to the same centroid, or both vectors as they are; for
+    /// products only the codes may be residuals.
+    pub(crate) fn enter(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
+        assert_eq!(y.len(), model.shape.dims, "the query's dimensions");
+        match model.shape.bits {
+            ProductBits::Four => {
+                self.fill::<16>(model, kind, y);
+                self.prepare(model, kind, y);
+                self.round();
+            }
+            ProductBits::Eight => {
+                self.fill::<256>(model, kind, y);
+                self.prepare(model, kind, y);
+            }
+        }
+    }
+
+    fn fill<const K: usize>(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
+        let (scale, squares) = match kind {
+            ProductKey::Distance => (-2.0, 1.0),
+            ProductKey::Product => (-1.0, 0.0),
+        };
+        self.entries.resize(model.shape.parts * K, 0.0);
+        let parts = self.entries.as_chunks_mut::<K>().0.iter_mut();
+        for (part, (entries, lengths)) in parts.zip(model.squares.as_chunks::<K>().0).enumerate() {
+            for (entry, length) in entries.iter_mut().zip(lengths) {
+                *entry = squares * length;
+            }
+            let columns = model.book(part).as_chunks::<K>().0;
+            for (value, column) in y[model.shape.part(part)].iter().zip(columns) {
+                let value = scale * value;
+                for (entry, word) in entries.iter_mut().zip(column) {
+                    *entry += value * word;
+                }
+            }
+        }
+    }
+
+    /// What all keys have in common, and how far they are off.
+    fn prepare(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
+        let spread = &model.spread;
+        match kind {
+            ProductKey::Distance => {
+                let length: f32 = y.iter().map(|value| value * value).sum();
+                self.base = length + spread.error;
+                let factor = spread.distance_factor * spread.distance_factor;
+                self.variance = factor * spread.error_variance;
+                // |y - p|^2 is the key less E|e|^2.
+                self.least = spread.error;
+                self.slope = factor * 4.0 * spread.error / model.shape.dims as f32;
+            }
+            ProductKey::Product => {
+                let parts = model.errors.iter().enumerate();
+                let variance: f32 = parts
+                    .map(|(part, error)| {
+                        let y = &y[model.shape.part(part)];
+                        error * y.iter().map(|value| value * value).sum::<f32>()
+                    })
+                    .sum();
+                self.base = 0.0;
+                self.variance = spread.product_factor * spread.product_factor * variance;
+                (self.least, self.slope) = (0.0, 0.0);
+            }
+        }
+    }
+
+    /// Rounds the tables of 16 entries to bytes, all with the same step.
+    fn round(&mut self) {
+        let (parts, _) = self.entries.as_chunks::<16>();
+        self.low = self.base;
+        let mut range = 0.0f32;
+        for part in parts {
+            let (least, most) = extremes(part);
+            self.low += least;
+            range = range.max(most - least);
+        }
+        self.step = range / 255.0;
+        let per_unit = if range > 0.0 { 255.0 / range } else { 0.0 };
+        self.rounded.resize(self.entries.len(), 0);
+        for (part, rounded) in parts.iter().zip(self.rounded.as_chunks_mut::<16>().0) {
+            let (least, _) = extremes(part);
+            for (entry, rounded) in part.iter().zip(rounded) {
+                // Added to 2^23, a float's lowest bits are the nearest whole number.
+                *rounded = ((entry - least) * per_unit + 8_388_608.0).to_bits() as u8;
+            }
+        }
+        self.variance += parts.len() as f32 * self.step * self.step / 12.0;
+    }
+
+    /// Of 4-bit codes: a table for [`ramlet_kernels::Kernels::fastscan`] with as many columns as there are parts.
+    pub(crate) fn rounded(&self) -> &[u8] {
+        &self.rounded
+    }
+
+    /// Of 4-bit codes: `(low, step)`, with which a sum of rounded entries becomes the key `low + step * sum`.
+    pub(crate) fn affine(&self) -> (f32, f32) {
+        (self.low, self.step)
+    }
+
+    /// Of 4-bit codes: the most by which rounding alone moves a key.
+    pub(crate) fn rounding_max(&self) -> f32 {
+        (self.rounded.len() / 16) as f32 * self.step / 2.0
+    }
+
+    /// The key of a vector whose entries, rounded, sum to `sum`.
+    #[inline]
+    pub(crate) fn key_of_sum(&self, sum: u32) -> f32 {
+        self.low + self.step * sum as f32
+    }
+
+    /// The key of a vector by its digits, one to a byte, without rounding.
+    #[inline]
+    pub(crate) fn key_of_code(&self, digits: &[u8]) -> f32 {
+        let words = self.entries.len() / digits.len().max(1);
+        let table = |part: usize| self.entries[part * words + usize::from(digits[part])];
+        // Four sums, so that additions don't wait for each other.
+        let mut sums = [0.0f32; 4];
+        let whole = digits.len() & !3;
+        for part in (0..whole).step_by(4) {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum += table(part + i);
+            }
+        }
+        let rest: f32 = (whole..digits.len()).map(table).sum();
+        self.base + (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
+    }
+
+    /// By how much an estimated key misses: its standard deviation.
+    #[inline]
+    pub(crate) fn deviation(&self, key: f32) -> f32 {
+        (self.variance + self.slope * (key - self.least).max(0.0)).sqrt()
+    }
+}
+
+/// Least and most of a part's entries.
+#[inline]
+fn extremes(entries: &[f32; 16]) -> (f32, f32) {
+    let (lanes, _) = entries.as_chunks::<4>();
+    let (mut least, mut most) = (lanes[0], lanes[0]);
+    for lane in lanes {
+        for (i, value) in lane.iter().enumerate() {
+            least[i] = if *value < least[i] { *value } else { least[i] };
+            most[i] = if *value > most[i] { *value } else { most[i] };
+        }
+    }
+    (
+        least.into_iter().fold(f32::INFINITY, f32::min),
+        most.into_iter().fold(f32::NEG_INFINITY, f32::max),
+    )
+}

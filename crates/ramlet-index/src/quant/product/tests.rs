@@ -1,0 +1,247 @@
+use ramlet_kernels::{GROUP, Kernels};
+
+use super::*;
+use crate::ivf::Random;
+
+const KINDS: [ProductKey; 2] = [ProductKey::Distance, ProductKey::Product];
+
+fn normal(random: &mut Random) -> f32 {
+    (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87
+}
+
+/// Neighbouring dimensions go together, and later ones matter less, as in real data.
+fn vectors(random: &mut Random, count: usize, dims: usize) -> Vec<f32> {
+    let mut out = Vec::with_capacity(count * dims);
+    for _ in 0..count {
+        let mut before = 0.0;
+        for i in 0..dims {
+            before = 0.6 * before + normal(random);
+            out.push(before / (1.0 + i as f32 / dims as f32));
+        }
+    }
+    out
+}
+
+fn shapes(dims: usize) -> [ProductShape; 3] {
+    [
+        ProductShape::scanned(dims),
+        ProductShape::of_ratio(dims, 16),
+        ProductShape {
+            parts: dims / 3,
+            ..ProductShape::scanned(dims)
+        },
+    ]
+}
+
+fn digits_of(model: &ProductModel, vectors: &[f32]) -> Vec<u8> {
+    let shape = *model.shape();
+    let mut digits = vec![0; vectors.len() / shape.dims * shape.parts];
+    let vectors = vectors.chunks(shape.dims);
+    vectors
+        .zip(digits.chunks_mut(shape.parts))
+        .for_each(|(x, digits)| model.encode(x, digits));
+    digits
+}
+
+#[test]
+fn keys_are_unbiased_and_miss_by_what_is_said() {
+    let mut random = Random::new(1);
+    let dims = 31;
+    let sample = vectors(&mut random, 6000, dims);
+    let (fresh, queries) = (vectors(&mut random, 500, dims), vectors(&mut random, 20, dims));
+    for shape in shapes(dims) {
+        let model = ProductModel::train(shape, &sample, 5, 2).unwrap();
+        let digits = digits_of(&model, &fresh);
+        for kind in KINDS {
+            let mut tables = ProductTables::default();
+            let (mut sum, mut squares, mut beyond) = (0.0, 0.0, 0);
+            for q in queries.chunks(dims) {
+                tables.enter(&model, kind, q);
+                for (x, digits) in fresh.chunks(dims).zip(digits.chunks(shape.parts)) {
+                    let key = tables.key_of_code(digits);
+                    let off = (f64::from(key) - kind.exact(q, x)) / f64::from(tables.deviation(key));
+                    sum += off;
+                    squares += off * off;
+                    beyond += usize::from(off.abs() > 2.0);
+                }
+            }
+            let (mean, deviation) = (sum / 1e4, (squares / 1e4).sqrt());
+            assert!(mean.abs() < 0.1, "{shape:?} {kind:?}: biased by {mean}");
+            assert!(
+                (0.85..1.15).contains(&deviation),
+                "{shape:?} {kind:?}: {deviation}"
+            );
+            assert!(
+                beyond < 700,
+                "{shape:?} {kind:?}: {beyond} of 10000 beyond two deviations"
+            );
+        }
+    }
+}
+
+#[test]
+fn scanned_groups_agree_with_tables_within_the_rounding() {
+    let mut random = Random::new(2);
+    for dims in [2, 24, 101] {
+        let sample = vectors(&mut random, 600, dims);
+        let model = ProductModel::train(ProductShape::scanned(dims), &sample, 5, 1).unwrap();
+        let parts = model.shape().parts;
+        let digits = digits_of(&model, &sample[..GROUP * dims]);
+        let mut columns = vec![0; parts * 16];
+        for (lane, digits) in digits.chunks(parts).enumerate() {
+            ProductModel::put(digits, lane, &mut columns);
+        }
+        let mut tables = ProductTables::default();
+        for kind in KINDS {
+            tables.enter(&model, kind, &sample[40 * dims..][..dims]);
+            assert_eq!(tables.rounded().iter().max(), Some(&255));
+            for table in Kernels::all_available() {
+                let mut sums = [0; GROUP];
+                table.fastscan(tables.rounded(), &columns, columns.len(), parts, &mut sums);
+                let (low, step) = tables.affine();
+                for (sum, digits) in sums.into_iter().zip(digits.chunks(parts)) {
+                    let (key, want) = (tables.key_of_sum(sum), tables.key_of_code(digits));
+                    assert_eq!(key, low + step * sum as f32);
+                    let slack = 1e-4 * want.abs().max(1.0);
+                    assert!(
+                        (key - want).abs() <= tables.rounding_max() + slack,
+                        "{kind:?} {key} {want}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_digit_is_the_nearest_word() {
+    let mut random = Random::new(3);
+    let dims = 10;
+    let sample = vectors(&mut random, 1000, dims);
+    for shape in shapes(dims) {
+        let model = ProductModel::train(shape, &sample, 5, 3).unwrap();
+        let words = shape.bits.words();
+        let (mut back, mut other) = (vec![0.0; dims], vec![0.0; dims]);
+        let off = |back: &[f32], x: &[f32], part| {
+            ProductKey::Distance.exact(&back[shape.part(part)], &x[shape.part(part)])
+        };
+        for x in sample.chunks(dims).take(50) {
+            let digits = digits_of(&model, x);
+            model.decode(&digits, &mut back);
+            for word in 0..words {
+                model.decode(&vec![word as u8; shape.parts], &mut other);
+                for part in 0..shape.parts {
+                    assert!(
+                        off(&back, x, part) <= off(&other, x, part) + 1e-6,
+                        "{shape:?} {part} {word}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_the_model() {
+    let sample = vectors(&mut Random::new(4), 700, 20);
+    let shape = ProductShape::of_ratio(20, 8);
+    let one = ProductModel::train(shape, &sample, 9, 1).unwrap();
+    assert_eq!(ProductModel::train(shape, &sample, 9, 4).unwrap(), one);
+    assert_ne!(ProductModel::train(shape, &sample, 10, 4).unwrap(), one);
+}
+
+#[test]
+fn few_and_equal_vectors_make_a_model() {
+    for (dims, sample) in [(3, vec![1.0; 3]), (4, vec![-2.0; 400]), (1, vec![0.0; 1])] {
+        for shape in [ProductShape::scanned(dims), ProductShape::of_ratio(dims, 4)] {
+            let model = ProductModel::train(shape, &sample, 1, 2).unwrap();
+            let digits = digits_of(&model, &sample[..dims]);
+            let mut back = vec![0.0; dims];
+            model.decode(&digits, &mut back);
+            assert_eq!(back, sample[..dims]);
+            let mut tables = ProductTables::default();
+            for kind in KINDS {
+                tables.enter(&model, kind, &sample[..dims]);
+                let key = tables.key_of_code(&digits);
+                let want = kind.exact(&sample[..dims], &sample[..dims]);
+                assert!((f64::from(key) - want).abs() < 1e-5 && tables.deviation(key) >= 0.0);
+            }
+        }
+    }
+    assert!(ProductModel::train(ProductShape::scanned(3), &[1.0; 2], 1, 1).is_err());
+    assert!(ProductModel::train(ProductShape::scanned(0), &[], 1, 1).is_err());
+}
+
+#[test]
+fn codes_have_the_bytes_they_say() {
+    assert_eq!(ProductShape::scanned(100).code_bytes(), 25);
+    let bytes = [4, 8, 16, 32, 64].map(|ratio| ProductShape::of_ratio(100, ratio).code_bytes());
+    assert_eq!(bytes, [100, 50, 25, 13, 7]);
+    for (dims, ratio) in [(1, 64), (3, 4), (1536, 64)] {
+        let shape = ProductShape::of_ratio(dims, ratio);
+        assert_eq!(shape.part(0).start, 0);
+        assert_eq!(shape.part(shape.parts - 1).end, dims);
+        assert!((0..shape.parts).all(|part| !shape.part(part).is_empty()));
+    }
+}
+
+#[test]
+fn more_bytes_find_more() {
+    let mut random = Random::new(6);
+    let dims = 32;
+    let (rows, queries) = (vectors(&mut random, 2000, dims), vectors(&mut random, 20, dims));
+    let recall = |shape| {
+        let model = ProductModel::train(shape, &rows, 5, 1).unwrap();
+        let digits = digits_of(&model, &rows);
+        let mut tables = ProductTables::default();
+        let mut found = 0;
+        for q in queries.chunks(dims) {
+            tables.enter(&model, ProductKey::Distance, q);
+            let key = |i: &usize| f64::from(tables.key_of_code(&digits[i * shape.parts..][..shape.parts]));
+            let exact = |i: &usize| ProductKey::Distance.exact(q, &rows[i * dims..][..dims]);
+            let nearest = ten_nearest(2000, exact);
+            found += ten_nearest(2000, key)
+                .iter()
+                .filter(|i| nearest.contains(i))
+                .count();
+        }
+        found
+    };
+    let [x4, x8, x16, x64] = [4, 8, 16, 64].map(|ratio| recall(ProductShape::of_ratio(dims, ratio)));
+    assert!(
+        x4 >= 185 && x4 > x8 && x8 > x16 && x16 > x64 && x64 > 20,
+        "{x4} {x8} {x16} {x64} of 200"
+    );
+}
+
+fn ten_nearest(count: usize, key: impl Fn(&usize) -> f64) -> Vec<usize> {
+    let mut order: Vec<(f64, usize)> = (0..count).map(|i| (key(&i), i)).collect();
+    order.select_nth_unstable_by(9, |a, b| a.0.total_cmp(&b.0));
+    order[..10].iter().map(|(_, i)| *i).collect()
+}
+
+#[test]
+fn bytes_survive_and_others_are_refused() {
+    let mut random = Random::new(7);
+    for shape in shapes(9) {
+        let model = ProductModel::train(shape, &vectors(&mut random, 300, 9), 5, 1).unwrap();
+        let bytes = model.to_bytes();
+        assert_eq!(bytes.len(), ProductModel::bytes_for(&shape));
+        assert_eq!(ProductModel::from_bytes(&bytes).unwrap(), model);
+        for len in [0, 3, 16, HEADER_BYTES, bytes.len() - 1] {
+            assert!(ProductModel::from_bytes(&bytes[..len]).is_err());
+        }
+        for _ in 0..2000 {
+            let mut broken = bytes.clone();
+            let end = [16, bytes.len()][random.below(2) as usize];
+            let at = random.below(end as u64) as usize;
+            broken[at] = random.below(256) as u8;
+            if let Ok(model) = ProductModel::from_bytes(&broken) {
+                // What was accepted can be used.
+                let mut tables = ProductTables::default();
+                tables.enter(&model, ProductKey::Distance, &[0.5; 9]);
+                tables.key_of_code(&digits_of(&model, &[0.5; 9]));
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Making the books: k-means of each part, and what it leaves over.
+
+use super::{ProductBits, ProductModel, ProductShape, Spread};
+use crate::ivf::Random;
+use crate::quant::product::{ProductKey, ProductTables};
+
+/// Rounds of Lloyd's algorithm: a fixed number, so that the time of a build can be told beforehand. Eight more lower
+/// the error by less than half a percent.
+const ROUNDS: usize = 12;
+/// Vectors that are kept out of training to measure with, at least and at most.
+const HELD_OUT: std::ops::RangeInclusive<usize> = 64..=2048;
+/// Vectors that each of them is compared with.
+const PAIRS: usize = 4;
+
+pub(super) fn train(shape: ProductShape, sample: &[f32], seed: u64, threads: usize) -> ProductModel {
+    let count = sample.len() / shape.dims;
+    let held_out = (count / 8).min(*HELD_OUT.end());
+    // Too few to spare any: then those that were trained with have to do.
+    let (trained, measured) = if held_out < *HELD_OUT.start() {
+        (count, 0)
+    } else {
+        (count - held_out, count - held_out)
+    };
+    let mut model = ProductModel {
+        shape,
+        books: Vec::with_capacity(shape.dims * shape.bits.words()),
+        squares: Vec::with_capacity(shape.parts * shape.bits.words()),
+        errors: vec![0.0; shape.parts],
+        spread: Spread {
+            error: 0.0,
+            error_variance: 0.0,
+            distance_factor: 1.0,
+            product_factor: 1.0,
+        },
+    };
+    for book in books(&shape, &sample[..trained * shape.dims], seed, threads) {
+        model.books.extend(book);
+    }
+    let words = shape.bits.words();
+    for part in 0..shape.parts {
+        let book = model.book(part).chunks_exact(words);
+        let squares = book.fold(vec![0.0f32; words], |mut squares, column| {
+            squares
+                .iter_mut()
+                .zip(column)
+                .for_each(|(square, value)| *square += value * value);
+            squares
+        });
+        model.squares.extend(squares);
+    }
+    measure(&mut model, &sample[measured * shape.dims..count * shape.dims]);
+    model
+}
+
+/// The books of all parts, in order.
+fn books(shape: &ProductShape, sample: &[f32], seed: u64, threads: usize) -> Vec<Vec<f32>> {
+    let mut books = vec![Vec::new(); shape.parts];
+    let per_thread = shape.parts.div_ceil(threads);
+    std::thread::scope(|scope| {
+        for (thread, books) in books.chunks_mut(per_thread).enumerate() {
+            scope.spawn(move || {
+                let mut values = Vec::new();
+                for (i, book) in books.iter_mut().enumerate() {
+                    let part = thread * per_thread + i;
+                    let dims = shape.part(part);
+                    values.clear();
+                    let vectors = sample.chunks_exact(shape.dims);
+                    vectors.for_each(|vector| values.extend_from_slice(&vector[dims.clone()]));
+                    let seed = seed.wrapping_add(part as u64);
+                    *book = match shape.bits {
+                        ProductBits::Four => kmeans::<16>(&values, dims.len(), seed),
+                        ProductBits::Eight => kmeans::<256>(&values, dims.len(), seed),
+                    };
+                }
+            });
+        }
+    });
+    books
+}
+
+/// The means of `K` clusters of points that have `width` values each; by dimension, then word.
+fn kmeans<const K: usize>(points: &[f32], width: usize, seed: u64) -> Vec<f32> {
+    let count = points.len() / width;
+    let mut random = Random::new(seed);
+    let mut book = vec![0.0; width * K];
+    for word in 0..K {
+        let point = &points[random.below(count as u64) as usize * width..][..width];
+        set(&mut book, K, word, point.iter().copied());
+    }
+    let (mut sums, mut counts) = (vec![0.0f64; width * K], [0u32; K]);
+    let mut farthest = Vec::new();
+    for _ in 0..ROUNDS {
+        sums.fill(0.0);
+        counts.fill(0);
+        farthest.clear();
+        for (i, point) in points.chunks_exact(width).enumerate() {
+            let (word, distance) = nearest::<K>(&book, point);
+            counts[usize::from(word)] += 1;
+            let sums = &mut sums[usize::from(word) * width..][..width];
+            sums.iter_mut()
+                .zip(point)
+                .for_each(|(sum, value)| *sum += f64::from(*value));
+            keep_farthest(&mut farthest, distance, i);
+        }
+        for (word, count) in counts.iter().enumerate() {
+            if *count > 0 {
+                let sums = &sums[word * width..][..width];
+                set(
+                    &mut book,
+                    K,
+                    word,
+                    sums.iter().map(|sum| (sum / f64::from(*count)) as f32),
+                );
+            } else if let Some((_, point)) = farthest.pop() {
+                // A word that stands for nothing moves to a point that is badly served.
+                set(
+                    &mut book,
+                    K,
+                    word,
+                    points[point * width..][..width].iter().copied(),
+                );
+            }
+        }
+    }
+    book
+}
+
+/// Keeps the few points that are farthest from their words, the farthest last.
+fn keep_farthest(farthest: &mut Vec<(f32, usize)>, distance: f32, point: usize) {
+    const KEPT: usize = 16;
+    if farthest.len() == KEPT && farthest[0].0 >= distance {
+        return;
+    }
+    let at = farthest.partition_point(|(other, _)| *other < distance);
+    farthest.insert(at, (distance, point));
+    if farthest.len() > KEPT {
+        farthest.remove(0);
+    }
+}
+
+fn set(book: &mut [f32], words: usize, word: usize, values: impl Iterator<Item = f32>) {
+    for (column, value) in book.chunks_exact_mut(words).zip(values) {
+        column[word] = value;
+    }
+}
+
+/// The word nearest to some values, the first of equals, and its squared distance.
+pub(super) fn nearest<const K: usize>(book: &[f32], values: &[f32]) -> (u8, f32) {
+    let mut distances = [0.0f32; K];
+    for (value, column) in values.iter().zip(book.as_chunks::<K>().0) {
+        for (distance, word) in distances.iter_mut().zip(column) {
+            let off = value - word;
+            *distance += off * off;
+        }
+    }
+    // In lanes, which the compiler makes vectors.
+    let (lanes, _) = distances.as_chunks::<8>();
+    let least = lanes.iter().fold([f32::INFINITY; 8], |mut least, lane| {
+        least.iter_mut().zip(lane).for_each(|(least, value)| {
+            if *value < *least {
+                *least = *value;
+            }
+        });
+        least
+    });
+    let least = least.into_iter().fold(f32::INFINITY, f32::min);
+    let word = distances.iter().position(|distance| *distance == least);
+    (word.unwrap_or(0) as u8, least)
+}
+
+/// What vectors leave over, and by how much estimates with them miss.
+fn measure(model: &mut ProductModel, vectors: &[f32]) {
+    let shape = model.shape;
+    let count = vectors.len() / shape.dims;
+    let (mut digits, mut word) = (vec![0; shape.parts], vec![0.0; shape.dims]);
+    let (mut by_part, mut sum, mut squares) = (vec![0.0f64; shape.parts], 0.0, 0.0);
+    let mut codes = Vec::with_capacity(count * shape.parts);
+    for vector in vectors.chunks_exact(shape.dims) {
+        model.encode(vector, &mut digits);
+        model.decode(&digits, &mut word);
+        codes.extend_from_slice(&digits);
+        let mut error = 0.0;
+        for (part, total) in by_part.iter_mut().enumerate() {
+            let dims = shape.part(part);
+            let pairs = vector[dims.clone()].iter().zip(&word[dims]);
+            let part_error: f64 = pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum();
+            *total += part_error;
+            error += part_error;
+        }
+        sum += error;
+        squares += error * error;
+    }
+    let of = count as f64;
+    for (part, (error, total)) in model.errors.iter_mut().zip(&by_part).enumerate() {
+        *error = (total / of / shape.part(part).len() as f64) as f32;
+    }
+    model.spread.error = (sum / of) as f32;
+    model.spread.error_variance = (squares / of - (sum / of).powi(2)).max(0.0) as f32;
+    let distance = factor(model, ProductKey::Distance, vectors, &codes);
+    let product = factor(model, ProductKey::Product, vectors, &codes);
+    (model.spread.distance_factor, model.spread.product_factor) = (distance, product);
+}
+
+/// Root of the mean square of what estimates miss by, in units of their deviation; 1 where nothing is missed.
+fn factor(model: &ProductModel, kind: ProductKey, vectors: &[f32], codes: &[u8]) -> f32 {
+    let shape = model.shape;
+    let vector = |i: usize| &vectors[i * shape.dims..][..shape.dims];
+    let count = vectors.len() / shape.dims;
+    let mut tables = ProductTables::default();
+    let (mut sum, mut pairs) = (0.0f64, 0u32);
+    for i in 0..count {
+        tables.enter(model, kind, vector(i));
+        for other in (1..=PAIRS)
+            .map(|step| (i + step) % count)
+            .filter(|other| *other != i)
+        {
+            let key = tables.key_of_code(&codes[other * shape.parts..][..shape.parts]);
+            let missed = f64::from(key) - kind.exact(vector(i), vector(other));
+            let deviation = f64::from(tables.deviation(key));
+            if deviation > 0.0 {
+                sum += (missed / deviation).powi(2);
+                pairs += 1;
+            }
+        }
+    }
+    let factor = (sum / f64::from(pairs)).sqrt() as f32;
+    if factor.is_finite() && factor > 0.0 {
+        factor
+    } else {
+        1.0
+    }
+}

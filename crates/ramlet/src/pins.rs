@@ -1,0 +1,152 @@
+//! Data that is kept in RAM with memory that others don't use at the moment, and in which order it goes when they do.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
+
+/// What a search loses with it; the least comes first, and goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PinRank {
+    /// The vectors themselves: one or two reads a search that codes don't save.
+    Rows,
+    /// Codes of many bits: some reads a search.
+    Fine,
+    /// Codes of some bits: tens of reads a search.
+    FineLow,
+    /// Codes of one bit, or product codes: where they are missing whole clusters are read.
+    Codes,
+}
+
+/// All loans of an engine.
+pub struct Pins {
+    /// The borrower's account: everything on it is registered here.
+    pub consumer: Consumer,
+    list: Mutex<Vec<(PinRank, Weak<LoanBuf>)>>,
+}
+
+impl Pins {
+    /// Loans of at most `cap` bytes, which the ledger takes back when it must.
+    pub fn new(ledger: &Arc<Ledger>, cap: u64) -> Arc<Pins> {
+        let pins = Arc::new(Pins {
+            consumer: ledger.borrower("pinned data", cap),
+            list: Mutex::default(),
+        });
+        let reclaimer: Weak<Pins> = Arc::downgrade(&pins);
+        ledger.register(reclaimer);
+        pins
+    }
+
+    /// From now on `loan` may be cut.
+    pub fn register(&self, rank: PinRank, loan: Weak<LoanBuf>) {
+        let mut list = self.list();
+        list.retain(|(_, known)| known.strong_count() > 0);
+        list.push((rank, loan));
+    }
+
+    // Only to look and to add: nothing is reserved, freed or waited for under it.
+    fn list(&self) -> MutexGuard<'_, Vec<(PinRank, Weak<LoanBuf>)>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is there, the first to go first: by rank, then the largest.
+    fn by_loss(&self) -> Vec<(PinRank, u64, Arc<LoanBuf>)> {
+        let known: Vec<_> = self
+            .list()
+            .iter()
+            .filter_map(|(rank, loan)| Some((*rank, loan.upgrade()?)))
+            .collect();
+        let mut held: Vec<_> = known
+            .into_iter()
+            .map(|(rank, loan)| (rank, loan.view().memory_bytes(), loan))
+            .collect();
+        held.sort_by_key(|(rank, bytes, _)| (*rank, std::cmp::Reverse(*bytes)));
+        held
+    }
+}
+
+impl Reclaim for Pins {
+    fn reclaim(&self, bytes: u64) -> u64 {
+        let held = self.by_loss();
+        // What was cut off before and is still being read comes back without cutting more.
+        let there: u64 = held.iter().map(|(_, bytes, _)| bytes).sum();
+        let mut coming = self.consumer.used().saturating_sub(there);
+        for (_, _, loan) in held {
+            if coming >= bytes {
+                break;
+            }
+            coming += loan.cut(bytes - coming);
+        }
+        coming
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ramlet_memory::OverBudget;
+
+    use super::*;
+
+    const PIECE: u64 = LoanBuf::PIECE_BYTES as u64;
+
+    fn pinned(pins: &Pins, rank: PinRank, pieces: u64) -> Arc<LoanBuf> {
+        let loan = Arc::new(LoanBuf::new(&pins.consumer, (pieces * PIECE) as usize).expect("addresses"));
+        let zeros = &mut |_: usize, _: &mut [u8]| Ok::<(), OverBudget>(());
+        loan.extend(usize::MAX, zeros).expect("room");
+        pins.register(rank, Arc::downgrade(&loan));
+        loan
+    }
+
+    fn pieces(loan: &LoanBuf) -> u64 {
+        loan.view().len() as u64 / PIECE
+    }
+
+    #[test]
+    fn what_is_missed_least_goes_first() {
+        let ledger = Ledger::new(20 * PIECE);
+        let pins = Pins::new(&ledger, 20 * PIECE);
+        let codes = pinned(&pins, PinRank::Codes, 2);
+        let low = pinned(&pins, PinRank::FineLow, 3);
+        let fine = [pinned(&pins, PinRank::Fine, 3), pinned(&pins, PinRank::Fine, 4)];
+        let rows = pinned(&pins, PinRank::Rows, 8);
+        let user = ledger.consumer("user", u64::MAX);
+        let all = || [&rows, &fine[1], &fine[0], &low, &codes].map(|loan| pieces(loan));
+        for (bytes, left) in [
+            (1, [7, 4, 3, 3, 2]),
+            (7 * PIECE + 1, [0, 4, 3, 3, 2]),
+            (9 * PIECE, [0, 3, 3, 3, 2]),
+            (15 * PIECE, [0, 0, 0, 3, 2]),
+            (17 * PIECE, [0, 0, 0, 1, 2]),
+            (19 * PIECE, [0, 0, 0, 0, 1]),
+            (20 * PIECE, [0, 0, 0, 0, 0]),
+        ] {
+            drop(user.reserve(bytes).expect("loans come back"));
+            assert_eq!(all(), left, "{bytes} bytes");
+        }
+        assert_eq!(ledger.lent(), 0);
+    }
+
+    #[test]
+    fn what_is_on_its_way_back_is_not_cut_twice() {
+        let ledger = Ledger::new(4 * PIECE);
+        let pins = Pins::new(&ledger, 4 * PIECE);
+        let fine = pinned(&pins, PinRank::Fine, 4);
+        let reading = fine.view();
+        let user = ledger.consumer("user", u64::MAX);
+        for _ in 0..3 {
+            assert!(user.reserve(PIECE).is_err(), "a search is reading it");
+            assert_eq!(pieces(&fine), 3);
+        }
+        drop(reading);
+        assert!(user.reserve(PIECE).is_ok());
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let ledger = Ledger::new(4 * PIECE);
+        let pins = Pins::new(&ledger, 4 * PIECE);
+        drop(pinned(&pins, PinRank::Fine, 4));
+        let rows = pinned(&pins, PinRank::Rows, 4);
+        assert_eq!(pins.list().len(), 1);
+        assert_eq!((pieces(&rows), ledger.lent()), (4, 4 * PIECE));
+    }
+}

@@ -1,0 +1,426 @@
+//! A segment's vectors, opened: which of the files that the build wrote go to RAM is decided here, by the room there is.
+//!
+//! | in RAM | a search |
+//! |---|---|
+//! | rows, codes, fine codes | reads nothing |
+//! | rows, codes | reads nothing, and compares more rows |
+//! | codes, fine codes | reads 1 to 2 rows |
+//! | codes, low fine codes | reads 10 to 20 rows |
+//! | product codes | reads 30 to 60 rows |
+//! | codes | reads hundreds of rows |
+//! | nothing | reads whole clusters |
+//!
+//! All this is on loan ([`Pins`](crate::pins::Pins)): it goes when others need the memory, and comes back later.
+
+use std::sync::Arc;
+
+use ramlet_format::bitmap;
+use ramlet_format::component::Component;
+use ramlet_format::envelope::EnvelopeKind;
+use ramlet_format::manifest::SegmentEntry;
+use ramlet_index::ivf::CodesInRam;
+use ramlet_index::{CodeKind, Flat, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
+use ramlet_io::IoContext;
+use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
+use roaring::RoaringBitmap;
+
+use super::files::{Shelf, bad, open_index_rows};
+use super::{read_into, read_whole};
+use crate::error::{Error, Result};
+use crate::pins::PinRank;
+use crate::query::index_error;
+use crate::schema::Schema;
+
+/// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
+const RECALL: f32 = 0.95;
+
+/// What files are read into RAM through.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// One vector of all rows.
+pub struct VectorColumn {
+    pub slot: u16,
+    pub index: Box<dyn VectorIndex>,
+    /// Rows that have the vector; `None`: all.
+    pub present: Option<Arc<Presence>>,
+    /// What is, or may come back to be, in RAM.
+    pins: Vec<Pin>,
+    /// Whether the rows of a segment without an index are.
+    has_flat_rows: bool,
+    files: Files,
+}
+
+/// The rows that have a vector.
+pub struct Presence {
+    pub rows: RoaringBitmap,
+    _heap: Reservation,
+}
+
+/// A file that has gone to RAM.
+#[derive(Clone)]
+pub struct Pin {
+    component: Component,
+    file: RowsFile,
+    rows: PinnedRows,
+}
+
+/// What of a vector is in RAM.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Level {
+    coarse: Option<Component>,
+    fine: Option<Component>,
+    rows: Option<Component>,
+}
+
+impl Level {
+    /// The most needed first.
+    fn parts(self) -> impl Iterator<Item = Component> {
+        [self.coarse, self.fine, self.rows].into_iter().flatten()
+    }
+
+    fn has(self, component: Component) -> bool {
+        self.parts().any(|part| part == component)
+    }
+}
+
+/// The files of a vector that may go to RAM.
+#[derive(Clone, Default)]
+struct Files {
+    slot: u16,
+    /// Codes, and the rows of an index if the settings let them.
+    parts: Vec<(Component, RowsFile)>,
+    /// Bytes of rows without an index, if the settings let them.
+    flat_rows: Option<u64>,
+}
+
+fn rank(component: Component) -> PinRank {
+    match component {
+        Component::Vector { .. } => PinRank::Rows,
+        Component::Fine { .. } => PinRank::Fine,
+        Component::FineLow { .. } => PinRank::FineLow,
+        _ => PinRank::Codes,
+    }
+}
+
+impl Files {
+    fn open(
+        shelf: &Shelf,
+        entry: &SegmentEntry,
+        schema: &Schema,
+        slot: u16,
+        io: &mut IoContext,
+    ) -> Result<Files> {
+        let mut files = Files {
+            slot,
+            ..Files::default()
+        };
+        // A vector that the settings don't know any more stays on disk.
+        if !schema.vectors.iter().any(|field| field.slot == slot) {
+            return Ok(files);
+        }
+        let all = [
+            Component::Codes { slot },
+            Component::Fine { slot },
+            Component::FineLow { slot },
+            Component::Product { slot },
+            Component::Vector { slot },
+        ];
+        let is_flat = entry.file(Component::Centroids { slot }).is_none();
+        for component in all {
+            let Some(file) = entry.file(component) else {
+                continue;
+            };
+            match rank(component) {
+                PinRank::Rows if !schema.may_pin(slot) => {}
+                PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
+                _ => files
+                    .parts
+                    .push((component, open_index_rows(shelf, entry.id, file, false, io)?)),
+            }
+        }
+        Ok(files)
+    }
+
+    fn file(&self, component: Component) -> Option<&RowsFile> {
+        let same = self.parts.iter().find(|(known, _)| *known == component);
+        same.map(|(_, file)| file)
+    }
+
+    /// Bytes of RAM for a level, but for what is there already.
+    fn bytes(&self, level: Level, pinned: &[Pin]) -> u64 {
+        let missing = level
+            .parts()
+            .filter(|component| !pinned.iter().any(|pin| pin.component == *component));
+        let bytes = |component| {
+            self.file(component)
+                .map_or(0, |file| u64::from(file.rows()) * file.stride() as u64)
+        };
+        missing.map(bytes).sum()
+    }
+
+    /// What there could be in RAM, the best first. The last is nothing.
+    fn levels(&self) -> Vec<Level> {
+        let slot = self.slot;
+        let there = |component| self.file(component).map(|_| component);
+        let coarse = there(Component::Codes { slot });
+        let (fine, low) = (
+            there(Component::Fine { slot }),
+            there(Component::FineLow { slot }),
+        );
+        let product = there(Component::Product { slot });
+        let rows = there(Component::Vector { slot });
+        let level = |coarse, fine, rows| Level { coarse, fine, rows };
+        let mut levels = Vec::new();
+        if coarse.is_some() {
+            if rows.is_some() {
+                levels.extend([fine, None].map(|fine| level(coarse, fine, rows)));
+            }
+            let fine = [fine, low].into_iter().flatten();
+            levels.extend(fine.map(|fine| level(coarse, Some(fine), None)));
+        }
+        levels.extend(product.map(|product| level(Some(product), None, None)));
+        levels.extend(coarse.map(|_| level(coarse, None, None)));
+        levels.push(Level::default());
+        levels
+    }
+
+    /// How many levels are better.
+    fn place(&self, level: Level) -> usize {
+        let levels = self.levels();
+        levels
+            .iter()
+            .position(|known| *known == level)
+            .unwrap_or(levels.len())
+    }
+
+    /// The best level that fits, beside what is pinned already.
+    fn choose(&self, shelf: &Shelf, pinned: &[Pin]) -> Level {
+        let fits = |level: &Level| {
+            let freed = pinned.iter().filter(|pin| !level.has(pin.component));
+            let freed: u64 = freed.map(Pin::bytes).sum();
+            self.bytes(*level, pinned) <= shelf.pins.consumer.available() + freed
+        };
+        self.levels().into_iter().find(fits).unwrap_or_default()
+    }
+
+    /// Whether rows without an index fit, of memory that nobody else was promised.
+    fn flat_rows_fit(&self, shelf: &Shelf) -> bool {
+        self.flat_rows
+            .is_some_and(|bytes| bytes <= shelf.pinned.available_now())
+    }
+}
+
+impl VectorColumn {
+    /// Opens a vector's files; what goes to RAM is chosen by the room there is, and `known` kept of what is there already.
+    pub fn open(
+        shelf: &Shelf,
+        entry: &SegmentEntry,
+        schema: &Schema,
+        slot: u16,
+        known: Option<&VectorColumn>,
+        io: &mut IoContext,
+    ) -> Result<VectorColumn> {
+        let files = match known {
+            Some(known) => known.files.clone(),
+            None => Files::open(shelf, entry, schema, slot, io)?,
+        };
+        let pinned = known.map_or(&[][..], |known| &known.pins);
+        let level = files.choose(shelf, pinned);
+        // What the new level has no use for makes room for what it has.
+        for pin in pinned.iter().filter(|pin| !level.has(pin.component)) {
+            pin.rows.release(u64::MAX);
+        }
+        let pins = load(&files, level, pinned, shelf, io)?;
+        let id = entry.id;
+        let one = |component| {
+            entry.file(component).ok_or_else(|| {
+                Error::corrupt(format!("segment {id}: the manifest names no {component:?} file"))
+            })
+        };
+        let keep = files.flat_rows_fit(shelf) || known.is_some_and(|known| known.has_flat_rows);
+        let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, keep, io)?;
+        let has_flat_rows = rows.file().pinned_bytes() > 0;
+        let index: Box<dyn VectorIndex> = match entry.file(Component::Centroids { slot }) {
+            None => Box::new(Flat::new(rows)),
+            Some(centroids) => {
+                let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, false, io)?;
+                let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), centroids.bytes as usize)?;
+                read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
+                let field = schema.vectors.iter().find(|field| field.slot == slot);
+                let dims = field.map_or(0, |field| field.dim);
+                let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
+                Box::new(Ivf::new(rows, positions, bytes, codes, RECALL).map_err(index_error)?)
+            }
+        };
+        let present = match known {
+            Some(known) => known.present.clone(),
+            None => open_presence(shelf, entry, slot)?,
+        };
+        Ok(VectorColumn {
+            slot,
+            index,
+            present,
+            pins,
+            has_flat_rows,
+            files,
+        })
+    }
+
+    pub fn has(&self, row: u32) -> bool {
+        self.present
+            .as_ref()
+            .is_none_or(|present| present.rows.contains(row))
+    }
+
+    /// What is, or may come back to be, in RAM.
+    pub fn pins(&self) -> &[Pin] {
+        &self.pins
+    }
+
+    /// Whether a better level than this one would fit now.
+    pub fn could_improve(&self, shelf: &Shelf) -> bool {
+        let best = self.files.choose(shelf, &self.pins);
+        self.files.place(best) < self.files.place(self.level())
+            || !self.has_flat_rows && self.files.flat_rows_fit(shelf)
+    }
+
+    /// Whether more of it is in RAM than of `other`.
+    pub fn is_better_than(&self, other: &VectorColumn) -> bool {
+        self.files.place(self.level()) < self.files.place(other.level())
+            || self.has_flat_rows && !other.has_flat_rows
+    }
+
+    /// Whether each search reads whole clusters for want of codes.
+    pub fn is_bare(&self) -> bool {
+        let has_codes = |pin: &Pin| rank(pin.component) == PinRank::Codes && pin.bytes() > 0;
+        !self.pins.iter().any(has_codes) && self.files.levels().len() > 1
+    }
+
+    /// Whether what was given up would find room again.
+    pub fn could_restore(&self, shelf: &Shelf) -> bool {
+        let room = shelf.pins.consumer.available();
+        let mut missing = self.pins.iter().filter(|pin| pin.missing() > 0);
+        missing.any(|pin| room >= pin.least())
+    }
+
+    /// Reads what was given up into RAM again, the most needed first, as far as there is room; the bytes that came back.
+    pub fn restore(&self, shelf: &Shelf, io: &mut IoContext) -> Result<u64> {
+        let mut restored = 0;
+        let mut buf = AnonBuf::new(0);
+        let mut missing: Vec<&Pin> = self.pins.iter().filter(|pin| pin.missing() > 0).collect();
+        missing.sort_by_key(|pin| std::cmp::Reverse(rank(pin.component)));
+        for pin in missing {
+            if shelf.pins.consumer.available() < pin.least() {
+                break;
+            }
+            buf.ensure(BUFFER_BYTES)?;
+            let back = pin.rows.restore(&pin.file, io, &mut buf);
+            restored += back.map_err(index_error)?;
+        }
+        Ok(restored)
+    }
+
+    fn level(&self) -> Level {
+        let of = |wanted: &dyn Fn(PinRank) -> bool| {
+            let mut pins = self.pins.iter().map(|pin| pin.component);
+            pins.find(|component| wanted(rank(*component)))
+        };
+        Level {
+            coarse: of(&|rank| rank == PinRank::Codes),
+            fine: of(&|rank| matches!(rank, PinRank::Fine | PinRank::FineLow)),
+            rows: of(&|rank| rank == PinRank::Rows),
+        }
+    }
+}
+
+impl Pin {
+    /// Bytes that are not in RAM now.
+    fn missing(&self) -> u64 {
+        self.rows.bytes_whole().saturating_sub(self.rows.bytes())
+    }
+
+    /// Bytes that are in RAM now.
+    pub fn bytes(&self) -> u64 {
+        self.rows.bytes()
+    }
+
+    /// Memory with which it is worth while to begin.
+    fn least(&self) -> u64 {
+        self.missing().min(LoanBuf::PIECE_BYTES as u64)
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self.component {
+            Component::Fine { .. } => "fine codes",
+            Component::FineLow { .. } => "low fine codes",
+            Component::Product { .. } => "product codes",
+            Component::Vector { .. } => "rows",
+            _ => "codes",
+        }
+    }
+}
+
+/// The files of a level in RAM. Where memory has run short meanwhile, what is needed less stays behind.
+fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<Pin>> {
+    let mut pins = Vec::new();
+    let mut buf = AnonBuf::new(0);
+    for component in level.parts() {
+        if let Some(pin) = known.iter().find(|pin| pin.component == component) {
+            pins.push(pin.clone());
+            continue;
+        }
+        let Some(file) = files.file(component) else { break };
+        buf.ensure(BUFFER_BYTES)?;
+        let rows = match PinnedRows::load(file, &shelf.pins.consumer, io, &mut buf) {
+            Ok(rows) => rows,
+            Err(IndexError::OverBudget(_)) => break,
+            Err(error) => return Err(index_error(error)),
+        };
+        shelf.pins.register(rank(component), rows.loan());
+        pins.push(Pin {
+            component,
+            file: file.clone(),
+            rows,
+        });
+    }
+    Ok(pins)
+}
+
+/// What the index is opened with.
+fn in_ram(rows: RowsFile, pins: &[Pin], dims: usize, segment_rows: u32) -> Result<(RowsFile, CodesInRam)> {
+    let (mut rows, mut codes) = (rows, CodesInRam::default());
+    for pin in pins {
+        match rank(pin.component) {
+            PinRank::Rows => rows = rows.with_rows_in_ram(pin.rows.clone()),
+            PinRank::Codes => codes.coarse = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
+            _ => codes.fine = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
+        }
+    }
+    Ok((rows, codes))
+}
+
+/// What the build chose may differ from what it would choose now: the length of the rows tells.
+fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
+    let stride = pin.rows.stride();
+    let kinds: Vec<CodeKind> = match pin.component {
+        Component::Codes { .. } => vec![CodeKind::Coarse],
+        _ => (2..=8).map(|bits| CodeKind::Fine { bits }).collect(),
+    };
+    let same = |kind: &CodeKind| kind.row_bytes(dims, segment_rows) == stride;
+    kinds.into_iter().find(same).ok_or_else(|| {
+        Error::corrupt(format!(
+            "{:?}: rows of {stride} bytes for {dims} dimensions",
+            pin.component
+        ))
+    })
+}
+
+fn open_presence(shelf: &Shelf, entry: &SegmentEntry, slot: u16) -> Result<Option<Arc<Presence>>> {
+    let Some(file) = entry.file(Component::Presence { slot }) else {
+        return Ok(None);
+    };
+    let heap = shelf.metadata.patient().reserve(file.bytes)?;
+    let bytes = read_whole(shelf.storage.as_ref(), file)?;
+    let rows = bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
+    Ok(Some(Arc::new(Presence { rows, _heap: heap })))
+}

@@ -1,0 +1,208 @@
+//! Data in RAM on loan: it goes when others need the memory, comes back later, and answers stay right.
+
+use std::sync::Arc;
+
+use ramlet::*;
+use ramlet_io::RamStorage;
+use ramlet_memory::{BudgetRequest, BudgetTable, Ledger, Reservation};
+
+use crate::support::*;
+
+const DIM: usize = 64;
+const POINTS: u64 = 12_000;
+
+struct Filled {
+    engine: Arc<Engine>,
+    collection: Arc<Collection>,
+    queries: Vec<Vec<f32>>,
+}
+
+/// Points around some centres, in one segment with an index.
+fn filled(memory: u64) -> Filled {
+    let budget = BudgetTable::plan(BudgetRequest::in_process(memory, 1)).expect("enough for a test");
+    let options = EngineOptions {
+        ledger: Ledger::new(budget.ledger_limit()),
+        budget,
+        ..options(64 * MB)
+    };
+    let engine = Engine::open(Arc::new(RamStorage::new(None)), options).expect("opens");
+    let config = CollectionConfig {
+        indexing_threshold: Some(100),
+        ..config(DIM, Distance::Euclid)
+    };
+    engine.create_collection("c", config).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let mut rng = Rng(5);
+    let centres: Vec<Vec<f32>> = (0..50).map(|_| rng.vector(DIM)).collect();
+    let mut near = |i: u64| -> Vec<f32> {
+        let centre = &centres[i as usize % centres.len()];
+        centre.iter().map(|x| x + rng.float() * 0.5).collect()
+    };
+    for first in (0..POINTS).step_by(1000) {
+        let points = (first..first + 1000)
+            .map(|id| point(id, near(id), "{}"))
+            .collect();
+        collection.update(upsert(points)).expect("there is room");
+    }
+    let queries = (0..20).map(near).collect();
+    collection.flush().expect("flushes");
+    collection.wait_idle().expect("nothing fails");
+    assert!(collection.info().indexed_vectors_count > 0);
+    Filled {
+        engine,
+        collection,
+        queries,
+    }
+}
+
+impl Filled {
+    /// Bytes in RAM by kind.
+    fn pinned(&self) -> Vec<(&'static str, u64)> {
+        let memory = self.collection.info().memory.into_iter();
+        let pinned = memory.filter(|part| part.pinned_bytes > 0);
+        pinned.map(|part| (part.kind, part.pinned_bytes)).collect()
+    }
+
+    /// Share of the true neighbours that searches find, and the reads that they need each.
+    fn search(&self) -> (f64, f64) {
+        let mut scratch = self.engine.scratch().expect("room for a scratch");
+        let (mut found, mut reads) = (0, 0);
+        let mut ids = |vector: &[f32], exact: bool| -> Vec<PointId> {
+            let mut request = search_request(vector.to_vec(), 10);
+            request.params.exact = exact;
+            let mut hits = Vec::new();
+            let cost = self.collection.search_into(&request, &mut scratch, &mut hits);
+            reads += if exact {
+                0
+            } else {
+                cost.expect("searches").disk_reads
+            };
+            hits.iter().map(|hit| hit.id).collect()
+        };
+        for query in &self.queries {
+            let (exact, quick) = (ids(query, true), ids(query, false));
+            found += quick.iter().filter(|id| exact.contains(id)).count();
+        }
+        let searches = self.queries.len() as f64;
+        (found as f64 / searches / 10.0, reads as f64 / searches)
+    }
+
+    /// Takes all memory but `left` bytes, loans included, as requests would.
+    fn take_all_but(&self, left: u64) -> Reservation {
+        let ledger = self.engine.ledger();
+        let consumer = ledger.consumer("test", u64::MAX);
+        consumer
+            .reserve(consumer.available() - left)
+            .expect("loans come back")
+    }
+}
+
+#[test]
+fn what_is_lent_goes_and_comes_back() {
+    let filled = filled(64 * MB);
+    let whole = filled.pinned();
+    let kinds: Vec<_> = whole.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, ["codes", "fine codes", "rows"], "there is room for all");
+    let (recall, reads) = filled.search();
+    assert!(
+        recall >= 0.9 && reads == 0.0,
+        "recall {recall}, {reads} reads a search"
+    );
+
+    let held = filled.take_all_but(0);
+    assert_eq!(filled.pinned(), [], "others needed it all");
+    assert_eq!(filled.engine.ledger().lent(), 0);
+    drop(held);
+    let (recall, reads) = filled.search();
+    assert!(
+        recall >= 0.9 && reads > 0.0,
+        "recall {recall}, {reads} reads a search"
+    );
+
+    filled.collection.wait_idle().expect("nothing fails");
+    assert_eq!(filled.pinned(), whole);
+    let (recall, reads) = filled.search();
+    assert!(
+        recall >= 0.9 && reads == 0.0,
+        "recall {recall}, {reads} reads a search"
+    );
+}
+
+#[test]
+fn jobs_and_writes_take_back_what_they_were_promised() {
+    let filled = filled(64 * MB);
+    let whole: u64 = filled.pinned().iter().map(|(_, bytes)| bytes).sum();
+    let ledger = filled.engine.ledger().clone();
+    // A borrower that leaves nothing free.
+    let filler = ledger.borrower("filler", u64::MAX);
+    let free = filler.available();
+    let held = filler.reserve(free).expect("it is free");
+    assert_eq!(ledger.used(), ledger.limit());
+    let mut rng = Rng(9);
+    for round in 0..3 {
+        let points = (0..500)
+            .map(|i| point(round * 500 + i, rng.vector(DIM), "{}"))
+            .collect();
+        filled
+            .collection
+            .update(upsert(points))
+            .expect("write buffers are promised");
+        filled.collection.flush().expect("so is the scratch of jobs");
+        assert!(ledger.used() <= ledger.limit() && ledger.peak() <= ledger.limit());
+    }
+    drop(held);
+    filled.collection.wait_idle().expect("nothing fails");
+    let after: u64 = filled.pinned().iter().map(|(_, bytes)| bytes).sum();
+    assert!(
+        after >= whole / 10 * 9,
+        "{after} of {whole} bytes are in RAM again"
+    );
+    let (recall, _) = filled.search();
+    assert!(recall >= 0.9, "recall {recall}");
+}
+
+#[test]
+fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
+    let filled = filled(64 * MB);
+    let storage = filled.engine.storage().clone();
+    drop(filled);
+    let mut seen: Vec<Vec<&'static str>> = Vec::new();
+    for step in 0..48 {
+        let budget = BudgetTable::plan(BudgetRequest::in_process(64 * MB, 1)).expect("enough for a test");
+        let ledger = Ledger::new(budget.ledger_limit());
+        let fixed = budget.search_slots + budget.log_buffers + budget.block_cache;
+        let filler = ledger.borrower("filler", u64::MAX);
+        let left = fixed + (300 << 10) + step * (96 << 10);
+        let _held = filler
+            .reserve(ledger.limit() - left)
+            .expect("nothing is taken yet");
+        let options = EngineOptions {
+            ledger,
+            budget,
+            ..options(64 * MB)
+        };
+        let Ok(engine) = Engine::open(storage.clone(), options) else {
+            assert!(seen.is_empty(), "it did open with less");
+            continue;
+        };
+        let collection = engine.collection("c").expect("is there");
+        let memory = collection.info().memory.into_iter();
+        let kinds: Vec<_> = memory
+            .filter(|part| part.pinned_bytes > 0)
+            .map(|part| part.kind)
+            .collect();
+        if !seen.contains(&kinds) {
+            seen.push(kinds);
+        }
+        engine.close();
+    }
+    let expected: [&[&str]; 6] = [
+        &[],
+        &["codes"],
+        &["codes", "low fine codes"],
+        &["codes", "fine codes"],
+        &["codes", "rows"],
+        &["codes", "fine codes", "rows"],
+    ];
+    assert_eq!(seen, expected);
+}
