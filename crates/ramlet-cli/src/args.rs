@@ -97,6 +97,9 @@ pub struct PlanArgs {
     /// JSON of a point, on average
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub payload_bytes: u64,
+    /// Ids are UUIDs [default: numbers]
+    #[arg(long)]
+    pub uuids: bool,
     /// Answers carry payloads
     #[arg(long)]
     pub with_payload: bool,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use ramlet::plan::{
-    Cpu, Disk, Hardness, IndexKind, IndexWish, Layout, Machine, Memory, Place, Plan, Spec, Wish, Wishes,
+    Cpu, Disk, Hardness, Ids, IndexKind, IndexWish, Layout, Machine, Memory, Place, Plan, Spec, Wish, Wishes,
     plan, plan_at_most,
 };
 use ramlet::{Datatype, Distance};
@@ -60,6 +60,7 @@ fn spec_of(args: &PlanArgs) -> Spec {
             args::Distance::Manhattan => Distance::Manhattan,
         },
         payload_bytes: args.payload_bytes,
+        ids: if args.uuids { Ids::Uuids } else { Ids::Numbers },
         with_payload: args.with_payload,
         recall: args.recall,
         k: args.k,
@@ -215,7 +216,7 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
 fn staircase(out: &mut String, plan: &Plan) {
     let _ = writeln!(
         out,
-        "{:<10}{:<6}{:<16}{:>10}{:>8}{:>10}{:>9}{:>9}  in RAM",
+        "{:<10}{:<6}{:<16}{:>10}{:>8}{:>9}{:>11}{:>8}  in RAM",
         "--memory", "index", "layout", "data", "reads", "CPU us", "queries/s", "p50 ms"
     );
     let current = plan
@@ -225,7 +226,7 @@ fn staircase(out: &mut String, plan: &Plan) {
     for (number, step) in plan.steps.iter().enumerate() {
         let _ = writeln!(
             out,
-            "{:<10}{:<6}{:<16}{:>10}{:>8.1}{:>10.0}{:>9}{:>9.2}  {}{}",
+            "{:<10}{:<6}{:<16}{:>10}{:>8.1}{:>9.0}{:>11}{:>8.2}  {}{}",
             megabytes(step.memory_bytes_min, true).replace(' ', ""),
             index_name(step.index),
             layout_name(step.layout),

@@ -93,9 +93,10 @@ pub fn ids_disk(rows: u64) -> u64 {
     rows_file(rows, ROW_ID_BYTES) + rows * 15
 }
 
-/// Ids by row, kept in RAM.
+/// Ids and versions by row, packed into RAM where ids are numbers: nothing for those that count up, else the bits that
+/// differ within 256 rows; a byte is what uploads of some threads at once leave.
 pub fn ids_ram(rows: u64) -> u64 {
-    rows_file(rows, ROW_ID_BYTES)
+    rows.div_ceil(256) * 32 + rows
 }
 
 pub fn payload(rows: u64, bytes: u64) -> u64 {

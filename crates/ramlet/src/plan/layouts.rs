@@ -6,7 +6,7 @@ use super::counts::{self, Counts};
 use super::machine::Machine;
 use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place, PlanError};
 use super::room::Memory;
-use super::spec::{IndexWish, Spec, Wish};
+use super::spec::{Ids, IndexWish, Spec, Wish};
 use crate::types::Distance;
 
 /// Vectors of fewer bytes are searched without an index.
@@ -32,7 +32,11 @@ pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcom
         if !allowed(spec, &shape) {
             continue;
         }
-        for ids_in_ram in [false, true] {
+        let id_places: &[bool] = match spec.ids {
+            Ids::Numbers => &[false, true],
+            Ids::Uuids => &[false],
+        };
+        for &ids_in_ram in id_places {
             for payload_in_ram in payload_places(spec) {
                 outcomes.push(shape.outcome(spec, machine, memory, ids_in_ram, payload_in_ram));
             }

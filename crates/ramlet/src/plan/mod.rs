@@ -15,7 +15,7 @@ pub use counts::Counts;
 pub use machine::{Cpu, Disk, Machine};
 pub use outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place, Plan, PlanError, Step};
 pub use room::Memory;
-pub use spec::{Hardness, IndexWish, POINTS_MAX, Spec, Wish, Wishes};
+pub use spec::{Hardness, Ids, IndexWish, POINTS_MAX, Spec, Wish, Wishes};
 
 /// The best layout within `memory`: of all that fit and keep the wishes, the one that answers most queries a second.
 ///

@@ -31,6 +31,9 @@ pub struct Spec {
     /// JSON of a point, on average; 0: none.
     #[serde(default)]
     pub payload_bytes: u64,
+    /// What identifies a point: numbers are packed into RAM, UUIDs are read for every result.
+    #[serde(default)]
+    pub ids: Ids,
     /// Share of the true nearest that a search finds.
     #[serde(default = "default_recall")]
     pub recall: f64,
@@ -46,6 +49,15 @@ pub struct Spec {
     pub hardness: Hardness,
     #[serde(default)]
     pub wishes: Wishes,
+}
+
+/// Ids of points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ids {
+    #[default]
+    Numbers,
+    Uuids,
 }
 
 /// Which index the user wants.
@@ -117,6 +129,7 @@ impl Spec {
             element: Datatype::Float32,
             metric: cosine(),
             payload_bytes: 0,
+            ids: Ids::Numbers,
             recall: default_recall(),
             k: default_k(),
             with_payload: false,

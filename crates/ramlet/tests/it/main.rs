@@ -10,5 +10,6 @@ mod filter_limits;
 mod filter_payload;
 mod loans;
 mod model;
+mod plan;
 mod support;
 mod variety;
