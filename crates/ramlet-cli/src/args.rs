@@ -20,6 +20,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5) or documents (.jsonl, .jsonl.gz)
     Import(ImportArgs),
+    /// Tell how much RAM a collection needs and how fast it will be, before it exists
+    Plan(PlanArgs),
     /// Verify every checksum of a data directory that no server has open
     Check(CheckArgs),
 }
@@ -48,9 +50,12 @@ pub struct ServeArgs {
     /// Listen on any address without a key
     #[arg(long)]
     pub insecure: bool,
-    /// How files are read
-    #[arg(long, value_enum, env = "RAMLET_BACKEND", default_value_t = Backend::Auto)]
-    pub backend: Backend,
+    /// How files are read [env: RAMLET_BACKEND, QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER] [default: auto]
+    #[arg(long, value_enum)]
+    pub backend: Option<Backend>,
+    /// Don't measure the machine when its profile isn't there (2 s of reads in the background)
+    #[arg(long, env = "RAMLET_NO_PROBE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_probe: bool,
     /// Search threads [default: one per core]
     #[arg(long, env = "RAMLET_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -65,6 +70,87 @@ pub enum Backend {
     IoUring,
     Pread,
     Mmap,
+}
+
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Points of the collection
+    #[arg(long, value_name = "N")]
+    pub points: u64,
+    /// Dimensions of a vector
+    #[arg(long, value_name = "D")]
+    pub dim: u64,
+    /// RAM in all, as a memory cgroup counts it [default: a table of what each amount brings]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<ByteSize>,
+    /// Share of the true nearest to be found
+    #[arg(long, default_value_t = 0.95)]
+    pub recall: f64,
+    /// Results of a query
+    #[arg(long, default_value_t = 10)]
+    pub k: u32,
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Distance::Cosine)]
+    pub metric: Distance,
+    /// Elements as they are stored
+    #[arg(long, value_enum, default_value_t = PlanElement::F32)]
+    pub element: PlanElement,
+    /// JSON of a point, on average
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub payload_bytes: u64,
+    /// Ids are UUIDs [default: numbers]
+    #[arg(long)]
+    pub uuids: bool,
+    /// Answers carry payloads
+    #[arg(long)]
+    pub with_payload: bool,
+    /// Plan a graph [default: the faster of the two]
+    #[arg(long, conflicts_with = "ivf")]
+    pub hnsw: bool,
+    /// Plan an inverted file
+    #[arg(long)]
+    pub ivf: bool,
+    /// The data is easy, as images are [default: hard, as word vectors]
+    #[arg(long)]
+    pub easy: bool,
+    /// Where the vectors must be [default: where it pays]
+    #[arg(long, value_enum)]
+    pub vectors: Option<Place>,
+    /// Where the codes must be
+    #[arg(long, value_enum)]
+    pub codes: Option<Place>,
+    /// Where the payloads must be
+    #[arg(long, value_enum)]
+    pub payload: Option<Place>,
+    /// Search threads [default: as the server takes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// The engine inside another program, without server
+    #[arg(long)]
+    pub in_process: bool,
+    /// Profile of a machine, as the server leaves it in its data directory (machine.json)
+    #[arg(long, value_name = "FILE", conflicts_with = "measure")]
+    pub machine: Option<PathBuf>,
+    /// Measure this machine and the disk of this directory first (3 s), and leave the profile there
+    #[arg(long, value_name = "DIR")]
+    pub measure: Option<PathBuf>,
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Elements by the names that people type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlanElement {
+    F32,
+    F16,
+    #[value(alias = "uint8")]
+    U8,
+}
+
+/// Where data may be told to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Place {
+    Ram,
+    Disk,
 }
 
 #[derive(Debug, Args)]

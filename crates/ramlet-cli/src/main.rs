@@ -3,6 +3,8 @@
 mod args;
 mod check;
 mod import;
+mod plan;
+mod profile;
 mod serve;
 mod settings;
 mod size;
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Check(args) => check::run(args),
     };
     match outcome {

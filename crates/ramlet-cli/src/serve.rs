@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::ServeArgs;
+use crate::profile;
 use crate::settings::Settings;
 use crate::size::ByteSize;
 
@@ -45,7 +46,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         seed: seed(),
         log_file_bytes: None,
     };
-    let engine = Engine::open(storage, options).with_context(|| format!("opening {}", path.display()))?;
+    let engine =
+        Engine::open(storage.clone(), options).with_context(|| format!("opening {}", path.display()))?;
     println!(
         "{} collections in {}",
         engine.collection_names().len(),
@@ -58,6 +60,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.api_key = settings.api_key;
     options.read_only_api_key = settings.read_only_api_key;
     options.allocator = Some(allocator_stats);
+    profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
     let served = ramlet_server::runtime()?.block_on(serve(options));
     engine.close();
     served

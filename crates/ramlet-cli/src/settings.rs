@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, anyhow};
+use clap::ValueEnum;
 use ramlet_io::Backend;
 use ramlet_io::system::{cgroup_memory_limit, machine};
 use ramlet_memory::BudgetRequest;
@@ -25,7 +26,11 @@ pub struct Settings {
     pub insecure: bool,
     pub backend: Backend,
     pub search_threads: usize,
+    /// Measure the machine when its profile isn't there.
+    pub probe: bool,
 }
+
+const ASYNC_SCORER: &str = "QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER";
 
 /// An environment variable's value by its name.
 type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -72,12 +77,8 @@ impl Settings {
                 &["RAMLET_READ_ONLY_API_KEY", "QDRANT__SERVICE__READ_ONLY_API_KEY"],
             ),
             insecure: args.insecure,
-            backend: match args.backend {
-                args::Backend::Auto => Backend::Auto,
-                args::Backend::IoUring => Backend::Uring,
-                args::Backend::Pread => Backend::Pread,
-                args::Backend::Mmap => Backend::Mmap,
-            },
+            backend: backend(args.backend, env)?,
+            probe: !args.no_probe,
             search_threads: args
                 .threads
                 .map_or_else(|| BudgetRequest::search_threads_for(memory.0, cores), usize::from),
@@ -90,6 +91,28 @@ fn first(env: Env, names: &[&str]) -> Option<(String, String)> {
     names
         .iter()
         .find_map(|name| Some((name.to_string(), env(name).filter(|v| !v.is_empty())?)))
+}
+
+/// The flag, our name, the API server's: there `async_scorer` is io_uring or not.
+fn backend(flag: Option<args::Backend>, env: Env) -> Result<Backend> {
+    let chosen = match (flag, first(env, &["RAMLET_BACKEND", ASYNC_SCORER])) {
+        (Some(backend), _) => backend,
+        (None, None) => args::Backend::Auto,
+        (None, Some((name, value))) if name == ASYNC_SCORER => match value.to_ascii_lowercase().as_str() {
+            // As there, the server starts without it where the kernel refuses it, and says so.
+            "true" | "1" => args::Backend::Auto,
+            "false" | "0" => args::Backend::Pread,
+            _ => return Err(anyhow!("{name}={value} is not true or false")),
+        },
+        (None, Some((name, value))) => args::Backend::from_str(&value, true)
+            .map_err(|_| anyhow!("{name}={value} is not auto, io_uring, pread or mmap"))?,
+    };
+    Ok(match chosen {
+        args::Backend::Auto => Backend::Auto,
+        args::Backend::IoUring => Backend::Uring,
+        args::Backend::Pread => Backend::Pread,
+        args::Backend::Mmap => Backend::Mmap,
+    })
 }
 
 /// The flag (clap has looked at RAMLET_MEMORY for it), the cgroup's limit, a quarter of the machine.
@@ -150,6 +173,36 @@ mod tests {
         let settings = decide("ramlet serve", &[("RAMLET_PORT", "")], None).unwrap();
         assert_eq!((settings.port, settings.host.as_str()), (6333, "127.0.0.1"));
         assert!(settings.api_key.is_none());
+    }
+
+    #[test]
+    fn the_backend_by_every_name() {
+        let check = |line: &str, env: &[(&str, &str)], expected| {
+            assert_eq!(
+                decide(line, env, None).unwrap().backend,
+                expected,
+                "{line} {env:?}"
+            );
+        };
+        check("ramlet serve", &[], Backend::Auto);
+        check("ramlet serve", &[(ASYNC_SCORER, "true")], Backend::Auto);
+        check("ramlet serve", &[(ASYNC_SCORER, "false")], Backend::Pread);
+        check(
+            "ramlet serve",
+            &[(ASYNC_SCORER, "false"), ("RAMLET_BACKEND", "mmap")],
+            Backend::Mmap,
+        );
+        check(
+            "ramlet serve --backend io_uring",
+            &[("RAMLET_BACKEND", "mmap")],
+            Backend::Uring,
+        );
+        for (name, value) in [(ASYNC_SCORER, "maybe"), ("RAMLET_BACKEND", "floppy")] {
+            let error = decide("ramlet serve", &[(name, value)], None)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(name) && error.contains(value), "{error}");
+        }
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What all requests share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ramlet::Engine;
+use ramlet::plan::Machine;
 use ramlet_memory::Consumer;
 use tokio::sync::Semaphore;
 
@@ -28,6 +29,8 @@ pub struct App {
     /// ... and for builds of payload indexes, which may take long.
     pub(crate) building: Arc<Semaphore>,
     pub(crate) allocator: Option<fn() -> AllocatorStats>,
+    /// Empty until it is measured.
+    pub(crate) machine: Arc<OnceLock<Machine>>,
     pub(crate) stats: RequestStats,
     pub(crate) started: Instant,
     /// Microseconds since 1970.
@@ -51,6 +54,7 @@ impl App {
             managing: Arc::new(Semaphore::new(limits::MANAGE_CALLS)),
             building: Arc::new(Semaphore::new(limits::BUILD_CALLS)),
             allocator: options.allocator,
+            machine: options.machine,
             stats: RequestStats::default(),
             started: Instant::now(),
             started_at: now_micros(),

@@ -1,8 +1,9 @@
 //! What the binary hands to the server.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ramlet::Engine;
+use ramlet::plan::Machine;
 
 use crate::limits;
 
@@ -25,6 +26,8 @@ pub struct ServerOptions {
     pub response_bytes: u64,
     /// Figures of the allocator, where the binary has one that tells.
     pub allocator: Option<fn() -> AllocatorStats>,
+    /// What `POST /plan` reckons with; may be filled while the server runs.
+    pub machine: Arc<OnceLock<Machine>>,
 }
 
 impl ServerOptions {
@@ -44,6 +47,7 @@ impl ServerOptions {
             request_bytes: elastic / 4 * 3,
             response_bytes: elastic / 2,
             allocator: None,
+            machine: Arc::default(),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::auth::Access::{self, Manage, Public, Read, Write};
 use crate::call::Call;
 use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
-use crate::handlers::{aliases, collections, indexes, points, refused, search, service, updates};
+use crate::handlers::{aliases, collections, indexes, plan, points, refused, search, service, updates};
 
 pub(crate) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = ApiResult<Answer>> + Send>>;
 
@@ -63,6 +63,7 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/metrics" Read NONE => service::metrics),
         route!("GET" "/telemetry" Read NONE => service::telemetry),
         route!("GET" "/memory" Read NONE => service::memory),
+        route!("POST" "/plan" Read CONFIG => plan::make),
         route!("GET" "/cluster" Read NONE => service::cluster),
         route!("GET" "/issues" Read NONE => service::issues),
         route!("DELETE" "/issues" Manage NONE => service::clear_issues),

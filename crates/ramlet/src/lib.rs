@@ -20,6 +20,7 @@ mod matching;
 mod monitor;
 pub mod payload;
 mod pins;
+pub mod plan;
 mod query;
 mod recover;
 mod report;

@@ -2,3 +2,4 @@
 
 mod fake_server;
 mod import;
+mod plan;

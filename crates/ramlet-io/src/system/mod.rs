@@ -3,6 +3,7 @@
 mod cgroup;
 
 use std::fs;
+use std::time::Duration;
 
 pub use cgroup::{cgroup_memory_limit, cgroup_memory_usage};
 
@@ -45,6 +46,17 @@ pub fn process_memory() -> ProcessMemory {
 /// which takes milliseconds a gigabyte. From `/proc/self/smaps_rollup`.
 pub fn process_memory_exact() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/smaps_rollup").ok()?, "Pss")
+}
+
+/// Processor time, user and system, that the calling thread has used since its start.
+pub fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one timespec into the one given.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
 }
 
 pub fn machine() -> Machine {

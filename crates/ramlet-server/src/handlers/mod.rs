@@ -4,6 +4,7 @@ pub mod aliases;
 pub mod collections;
 pub mod fetch;
 pub mod indexes;
+pub mod plan;
 pub mod points;
 pub mod refused;
 pub mod search;

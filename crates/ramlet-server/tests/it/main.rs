@@ -4,4 +4,5 @@ mod api;
 mod auth;
 mod bodies;
 mod harness;
+mod plan;
 mod socket;

@@ -12,5 +12,6 @@ mod filter_payload;
 mod filtered;
 mod loans;
 mod model;
+mod plan;
 mod support;
 mod variety;

@@ -1,0 +1,295 @@
+//! `ramlet plan`: what a collection will need and how fast it will be, before anything is uploaded.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use ramlet::plan::{
+    Cpu, Disk, Hardness, Ids, IndexKind, IndexWish, Layout, Machine, Memory, Place, Plan, Spec, Wish, Wishes,
+    plan, plan_at_most,
+};
+use ramlet::{Datatype, Distance};
+use ramlet_io::system::machine;
+use ramlet_io::{Backend, DiskProbe, PROBE_FILE_BYTES, open_best};
+
+use crate::args::{self, PlanArgs};
+use crate::size::ByteSize;
+
+/// Prints the plan, or says why there is none.
+pub fn run(args: &PlanArgs) -> Result<()> {
+    let (machine, origin) = machine_of(args)?;
+    let spec = spec_of(args);
+    let bytes = args.memory.map(|size| size.0);
+    let memory = Memory {
+        search_threads: args.threads.map(usize::from),
+        ..match args.in_process {
+            true => Memory::in_process(bytes.unwrap_or(0)),
+            false => Memory::of_server(bytes.unwrap_or(0)),
+        }
+    };
+    let plan = match bytes {
+        Some(_) => plan(&spec, &machine, &memory),
+        None => plan_at_most(&spec, &machine, &memory),
+    }
+    .map_err(|why| anyhow!("{why}"))?;
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&plan)?),
+        false => print!("{}", text(&plan, &origin, bytes.is_some())),
+    }
+    Ok(())
+}
+
+fn spec_of(args: &PlanArgs) -> Spec {
+    let wish = |given: Option<args::Place>| {
+        given.map(|place| match place {
+            args::Place::Ram => Wish::Pinned,
+            args::Place::Disk => Wish::Cold,
+        })
+    };
+    Spec {
+        element: match args.element {
+            args::PlanElement::F32 => Datatype::Float32,
+            args::PlanElement::F16 => Datatype::Float16,
+            args::PlanElement::U8 => Datatype::Uint8,
+        },
+        metric: match args.metric {
+            args::Distance::Cosine => Distance::Cosine,
+            args::Distance::Dot => Distance::Dot,
+            args::Distance::Euclid => Distance::Euclid,
+            args::Distance::Manhattan => Distance::Manhattan,
+        },
+        payload_bytes: args.payload_bytes,
+        ids: if args.uuids { Ids::Uuids } else { Ids::Numbers },
+        with_payload: args.with_payload,
+        recall: args.recall,
+        k: args.k,
+        index: match (args.hnsw, args.ivf) {
+            (true, _) => IndexWish::Hnsw,
+            (_, true) => IndexWish::Ivf,
+            _ => IndexWish::Auto,
+        },
+        hardness: if args.easy { Hardness::Easy } else { Hardness::Hard },
+        wishes: Wishes {
+            vectors: wish(args.vectors),
+            codes: wish(args.codes),
+            payload: wish(args.payload),
+        },
+        ..Spec::new(args.points, args.dim)
+    }
+}
+
+/// The profile that was named, that lies beside the data, or that of the reference machine with this one's cores; and a
+/// sentence that says which.
+fn machine_of(args: &PlanArgs) -> Result<(Machine, String)> {
+    if let Some(file) = &args.machine {
+        let json = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+        let machine = Machine::parse(&json).map_err(|why| anyhow!("{}: {why}", file.display()))?;
+        return Ok((machine, format!("machine as in {}", file.display())));
+    }
+    if let Some(directory) = &args.measure {
+        return Ok((
+            measure(directory)?,
+            format!("machine as measured in {}", directory.display()),
+        ));
+    }
+    let here =
+        std::env::var_os("RAMLET_DATA").map_or_else(|| "./ramlet-data".into(), std::path::PathBuf::from);
+    if let Ok(json) = std::fs::read(here.join("machine.json"))
+        && let Ok(machine) = Machine::parse(&json)
+    {
+        return Ok((machine, format!("machine as measured in {}", here.display())));
+    }
+    let this = machine();
+    let guess = Machine {
+        cores: this.cores,
+        ram_bytes: this.ram_bytes,
+        cpu: Cpu::measure(ramlet_kernels::kernels(), Duration::from_millis(100)),
+        disk: Disk::default(),
+        name: this.cpu,
+        ..Machine::default()
+    };
+    let why = "processor as measured now; disk assumed to do 70,000 random reads a second: --measure DIR measures one";
+    Ok((guess, why.to_owned()))
+}
+
+/// Measures the disk of a directory for two seconds, and the processor; leaves the profile there.
+fn measure(directory: &Path) -> Result<Machine> {
+    let (storage, fallback) = open_best(directory, Backend::Auto)?;
+    if let Some(why) = fallback {
+        eprintln!("reading by pread, not by io_uring: {why}");
+    }
+    let start = Instant::now();
+    let machine = Machine::measure(&DiskProbe {
+        storage: storage.as_ref(),
+        now: &|| start.elapsed(),
+        file_bytes: PROBE_FILE_BYTES,
+        time: Duration::from_secs(2),
+        memory: None,
+        seed: 1,
+    })?;
+    machine.store(storage.as_ref())?;
+    Ok(machine)
+}
+
+/// The plan for people.
+fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
+    let mut out = String::new();
+    let chosen = &plan.chosen;
+    let spec = &plan.spec;
+    let _ = writeln!(
+        out,
+        "{} points x {} {}, {:?}, recall {} of {}; {origin}\n",
+        spec.points,
+        spec.dims,
+        element_name(spec.element),
+        spec.metric,
+        spec.recall,
+        spec.k
+    );
+    if memory_was_given {
+        let _ = writeln!(out, "with {}:", ByteSize(plan.memory_bytes));
+    } else {
+        let _ = writeln!(
+            out,
+            "with all that helps in RAM ({}):",
+            megabytes(plan.memory_bytes, true)
+        );
+    }
+    let _ = writeln!(
+        out,
+        "{:<18}{:>8}{:>12}{:>12}",
+        "component", "place", "RAM", "disk"
+    );
+    for part in &chosen.components {
+        let place = match part.place {
+            Place::Ram => "RAM",
+            Place::Disk => "disk",
+        };
+        let ram = if part.ram_bytes == 0 {
+            "-".to_owned()
+        } else {
+            megabytes(part.ram_bytes, false)
+        };
+        let _ = writeln!(
+            out,
+            "{:<18}{place:>8}{ram:>12}{:>12}",
+            part.component,
+            megabytes(part.disk_bytes, false)
+        );
+    }
+    let _ = writeln!(
+        out,
+        "{:<18}{:>8}{:>12}{:>12}   (room for {})\n",
+        "in all",
+        "",
+        megabytes(chosen.ram_bytes, false),
+        megabytes(chosen.disk_bytes, false),
+        megabytes(plan.room_bytes, false),
+    );
+    let speed = &chosen.speed;
+    let _ = writeln!(
+        out,
+        "{} queries/s with {} search threads on {} cores (limited by {}), {:.1} reads and {:.0} us of CPU each",
+        round(speed.qps),
+        plan.search_threads,
+        plan.cores,
+        speed.limited_by,
+        chosen.reads_per_query,
+        speed.cpu_us
+    );
+    let _ = writeln!(
+        out,
+        "one query alone: p50 {:.2} ms, p99 {:.2} ms; index built in about {}\n",
+        speed.latency_us_p50 / 1e3,
+        speed.latency_us_p99 / 1e3,
+        duration(chosen.build_seconds)
+    );
+    staircase(&mut out, plan);
+    for sentence in &plan.assumptions {
+        let _ = writeln!(out, "- {sentence}");
+    }
+    out
+}
+
+/// What more or less memory would bring.
+fn staircase(out: &mut String, plan: &Plan) {
+    let _ = writeln!(
+        out,
+        "{:<10}{:<6}{:<16}{:>10}{:>8}{:>9}{:>11}{:>8}  in RAM",
+        "--memory", "index", "layout", "data", "reads", "CPU us", "queries/s", "p50 ms"
+    );
+    let current = plan
+        .steps
+        .iter()
+        .rposition(|step| step.memory_bytes_min <= plan.memory_bytes);
+    for (number, step) in plan.steps.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "{:<10}{:<6}{:<16}{:>10}{:>8.1}{:>9.0}{:>11}{:>8.2}  {}{}",
+            megabytes(step.memory_bytes_min, true).replace(' ', ""),
+            index_name(step.index),
+            layout_name(step.layout),
+            megabytes(step.ram_bytes, false),
+            step.reads_per_query,
+            step.speed.cpu_us,
+            round(step.speed.qps),
+            step.speed.latency_us_p50 / 1e3,
+            step.in_ram.join(", "),
+            if current == Some(number) { "  <" } else { "" },
+        );
+    }
+    let _ = writeln!(out);
+}
+
+/// In MB up to 10 GB, rounded up when it is a need.
+fn megabytes(bytes: u64, up: bool) -> String {
+    let round = |value: f64| if up { value.ceil() } else { value };
+    match bytes {
+        0..10_000_000 if !up => format!("{:.1} MB", bytes as f64 / 1e6),
+        0..10_000_000_000 => format!("{:.0} MB", round(bytes as f64 / 1e6)),
+        _ => format!("{:.1} GB", round(bytes as f64 / 1e8) / 10.0),
+    }
+}
+
+/// Two digits: a prediction has no more.
+fn round(value: f64) -> String {
+    let digit = 10f64.powf(value.max(1.0).log10().floor() - 1.0);
+    format!("{:.0}", (value / digit).round() * digit)
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
+}
+
+fn element_name(element: Datatype) -> &'static str {
+    match element {
+        Datatype::Float32 => "f32",
+        Datatype::Float16 => "f16",
+        Datatype::Uint8 => "uint8",
+    }
+}
+
+fn index_name(index: IndexKind) -> &'static str {
+    match index {
+        IndexKind::Flat => "flat",
+        IndexKind::Ivf => "ivf",
+        IndexKind::Hnsw => "hnsw",
+    }
+}
+
+fn layout_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::OnDisk => "on disk",
+        Layout::Signs => "1-bit codes",
+        Layout::Product => "product codes",
+        Layout::FineLow => "low codes",
+        Layout::Fine => "fine codes",
+        Layout::AllInRam => "all in RAM",
+        Layout::VectorsInRam => "vectors in RAM",
+    }
+}

@@ -1,0 +1,72 @@
+//! The machine's profile, read at the start of the server, or measured in the background at the first one.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use ramlet::plan::Machine;
+use ramlet_io::{DiskProbe, PROBE_FILE_BYTES, Storage};
+use ramlet_memory::Ledger;
+
+/// Reads and buffers of the probe, and the data of the processor's calibration.
+const MEMORY: u64 = 8 << 20;
+/// Long enough for thousands of reads one by one.
+const TIME: Duration = Duration::from_secs(2);
+
+/// Fills `slot`: at once from the data directory, else, if it may, by measuring on a thread of its own.
+pub fn provide(
+    storage: Arc<dyn Storage>,
+    ledger: &Arc<Ledger>,
+    may_measure: bool,
+    slot: &Arc<OnceLock<Machine>>,
+) {
+    match Machine::load(storage.as_ref()) {
+        Ok(Some(machine)) => {
+            let _ = slot.set(machine);
+            return;
+        }
+        Ok(None) => {}
+        Err(error) => tracing::warn!("the machine's profile can't be read: {error}"),
+    }
+    if !may_measure {
+        return;
+    }
+    let (ledger, slot) = (ledger.clone(), slot.clone());
+    let spawned = std::thread::Builder::new().name("probe".into()).spawn(move || {
+        match measure(storage.as_ref(), &ledger) {
+            Ok(machine) => {
+                let disk = &machine.disk;
+                tracing::info!(
+                    "measured: {:.0} random reads a second, {:.0} us each alone, {:.1} us of CPU",
+                    disk.iops_depth64,
+                    disk.latency_us_p50,
+                    disk.cpu_us_depth64
+                );
+                let _ = slot.set(machine);
+            }
+            Err(why) => tracing::warn!("the machine isn't measured, plans reckon with another: {why}"),
+        }
+    });
+    if let Err(error) = spawned {
+        tracing::warn!("the machine isn't measured: {error}");
+    }
+}
+
+fn measure(storage: &dyn Storage, ledger: &Arc<Ledger>) -> Result<Machine, String> {
+    let consumer = ledger.consumer("machine probe", MEMORY);
+    // Held while it measures: the calibration's data, and what the writer of the file buffers.
+    let _held = consumer
+        .reserve(MEMORY - (1 << 20))
+        .map_err(|refused| refused.to_string())?;
+    let start = Instant::now();
+    let machine = Machine::measure(&DiskProbe {
+        storage,
+        now: &|| start.elapsed(),
+        file_bytes: PROBE_FILE_BYTES,
+        time: TIME,
+        memory: Some(&consumer),
+        seed: u64::from(std::process::id()),
+    });
+    let machine = machine.map_err(|error| error.to_string())?;
+    machine.store(storage).map_err(|error| error.to_string())?;
+    Ok(machine)
+}

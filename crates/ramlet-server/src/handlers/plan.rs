@@ -1,0 +1,122 @@
+//! `POST /plan`: what a collection needs and how fast it will be, before it exists or for one that does.
+
+use axum::http::StatusCode;
+use ramlet::plan::{Machine, Memory, PlanError, Spec, Wish, Wishes, plan};
+use ramlet::{CollectionInfo, VectorParams};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::call::Call;
+use crate::dispatch::Answer;
+use crate::error::{ApiError, ApiResult};
+
+/// What isn't the specification itself. Everything else in the body is a field of [`Spec`], and wins over what the
+/// collection says.
+#[derive(Deserialize)]
+struct WirePlan {
+    /// A collection that the specification is taken from.
+    collection: Option<String>,
+    /// Its vector, when it has several.
+    using: Option<String>,
+    /// Default: this server's.
+    memory_bytes: Option<u64>,
+    search_threads: Option<usize>,
+    #[serde(default)]
+    in_process: bool,
+    #[serde(flatten)]
+    spec: Map<String, Value>,
+}
+
+/// Search threads of a plan at most.
+const THREADS_MAX: usize = 256;
+
+pub async fn make(mut call: Call) -> ApiResult<Answer> {
+    let wire: WirePlan = call.parse().await?;
+    let spec = spec_of(&call, &wire)?;
+    let own = call.app.engine.budget();
+    let mut memory = match wire.in_process {
+        true => Memory::in_process(own.memory_bytes),
+        false => Memory::of_server(own.memory_bytes),
+    };
+    memory.search_threads = wire.search_threads.map(|threads| threads.clamp(1, THREADS_MAX));
+    match wire.memory_bytes {
+        Some(bytes) => memory.bytes = bytes,
+        None if memory.search_threads.is_none() => memory.search_threads = Some(own.search_threads),
+        None => {}
+    }
+    let measured = call.app.machine.get();
+    let machine = measured.cloned().unwrap_or_else(Machine::default);
+    let plan = plan(&spec, &machine, &memory).map_err(refused)?;
+    call.answer(&json!({ "plan": plan, "machine": machine, "machine_measured": measured.is_some() }))
+}
+
+fn refused(why: PlanError) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, why.to_string())
+}
+
+fn spec_of(call: &Call, wire: &WirePlan) -> ApiResult<Spec> {
+    let mut fields = match &wire.collection {
+        Some(name) => {
+            let info = call.app.engine.collection(name)?.info();
+            let spec = of_collection(&info, wire.using.as_deref().unwrap_or(""))?;
+            match serde_json::to_value(spec).map_err(ApiError::internal)? {
+                Value::Object(fields) => fields,
+                _ => Map::new(),
+            }
+        }
+        None => Map::new(),
+    };
+    fields.extend(wire.spec.clone());
+    serde_json::from_value(Value::Object(fields)).map_err(ApiError::format)
+}
+
+/// What a collection is and asks for.
+fn of_collection(info: &CollectionInfo, using: &str) -> ApiResult<Spec> {
+    let config = &info.config;
+    let chosen = match config.vectors.len() {
+        1 if using.is_empty() => config.vectors.values().next(),
+        _ => config.vectors.get(using),
+    };
+    let vector = chosen.ok_or_else(|| {
+        let names: Vec<&str> = config.vectors.keys().map(String::as_str).collect();
+        let message = format!("`using` must name one of the vectors {}", names.join(", "));
+        ApiError::new(StatusCode::BAD_REQUEST, message)
+    })?;
+    let payload = info.memory.iter().filter(|part| part.component == "payload");
+    let payload_bytes: u64 = payload.map(|part| part.disk_bytes).sum();
+    let quantization = vector
+        .other
+        .get("quantization_config")
+        .or(config.other.get("quantization_config"));
+    Ok(Spec {
+        element: vector.datatype.unwrap_or_default(),
+        metric: vector.distance,
+        payload_bytes: payload_bytes / info.points_count.max(1),
+        wishes: Wishes {
+            vectors: wish(vector.other.get("memory")).or(vector.on_disk.map(on_disk)),
+            codes: always_ram(quantization),
+            payload: wish(config.other.get("payload_memory")).or(config.on_disk_payload.map(on_disk)),
+        },
+        ..Spec::new(info.points_count, size_of(vector))
+    })
+}
+
+fn size_of(vector: &VectorParams) -> u64 {
+    vector.size as u64
+}
+
+/// `on_disk: false` is the default of most clients, so it wishes for nothing; `true` is meant.
+fn on_disk(on_disk: bool) -> Wish {
+    if on_disk { Wish::Cold } else { Wish::Cached }
+}
+
+/// `{"scalar": {"always_ram": true}}`, whatever the kind.
+fn always_ram(quantization: Option<&Value>) -> Option<Wish> {
+    let settings = quantization?.as_object()?.values().next()?;
+    wish(settings.get("memory"))
+        .or((settings.get("always_ram")? == &Value::Bool(true)).then_some(Wish::Pinned))
+}
+
+fn wish(word: Option<&Value>) -> Option<Wish> {
+    serde_json::from_value(word?.clone()).ok()
+}

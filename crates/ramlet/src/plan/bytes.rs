@@ -1,0 +1,123 @@
+//! Bytes of each component, on disk and in RAM. The formulas stand beside the formats; what isn't public there stands
+//! here, and only here.
+
+use ramlet_format::rows::RowsLayout;
+use ramlet_index::Element;
+use ramlet_index::graph;
+
+use super::spec::Spec;
+use crate::types::Datatype;
+
+const PAGE: u64 = 4096;
+/// Rows of a group of codes.
+const GROUP: u64 = 32;
+/// Bits that all dimensions of a fine code have together, at least.
+const FINE_BITS: u64 = 600;
+const FINE_LOW_BITS: u64 = 300;
+/// Clusters hold so many rows at least.
+const ROWS_PER_CLUSTER_MIN: u64 = 128;
+/// A row's id and version, as the segment has them.
+const ROW_ID_BYTES: u64 = 24;
+/// Rows of one segment at most; more make further segments.
+pub const SEGMENT_ROWS_MAX: u64 = 1 << 31;
+/// Payload blocks carry headers and checksums.
+const RECORD_BYTES: u64 = 6;
+
+/// Bits a dimension of the codes of a tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codes {
+    /// 1 bit, and `bits` in all where there are finer ones.
+    Signs { bits: u64 },
+    /// 4 bits for every two dimensions.
+    Product,
+}
+
+/// Clusters of so many rows.
+pub fn clusters(rows: u64) -> u64 {
+    (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN).max(1)
+}
+
+/// Centroids in RAM: int8, scale and square of each, its range of rows.
+pub fn centroids(rows: u64, dims: u64) -> u64 {
+    clusters(rows) * (dims + 8 + 4) + dims * 4
+}
+
+/// Signs in groups of 32 rows, two factors, row number.
+pub fn coarse(rows: u64, dims: u64) -> u64 {
+    let id = if rows < 1 << 24 { 3 } else { 4 };
+    rows.div_ceil(GROUP) * (dims.div_ceil(4) * 16 + GROUP * (4 + id))
+}
+
+/// Planes behind the sign, and a factor.
+pub fn fine(rows: u64, dims: u64, bits: u64) -> u64 {
+    rows * ((bits - 1) * dims.div_ceil(8) + 2)
+}
+
+/// Product codes of 4 bits for every two dimensions, in groups of 32 rows.
+pub fn product(rows: u64, dims: u64) -> u64 {
+    rows.div_ceil(GROUP) * GROUP / 2 * dims.div_ceil(2) + dims * 16 * 4
+}
+
+/// Bits of the fine codes for so many dimensions.
+pub fn fine_bits(dims: u64) -> u64 {
+    let least = if dims <= 1024 { 3 } else { 2 };
+    FINE_BITS.div_ceil(dims.max(1)).clamp(least, 8)
+}
+
+/// Bits of the smaller ones, where there are two kinds.
+pub fn fine_low_bits(dims: u64) -> Option<u64> {
+    let bits = FINE_LOW_BITS.div_ceil(dims.max(1)).clamp(2, 8);
+    (bits < fine_bits(dims)).then_some(bits)
+}
+
+/// A file of rows: whole blocks, with what they waste.
+pub fn rows_file(rows: u64, row_bytes: u64) -> u64 {
+    let layout = RowsLayout::for_row(u32::try_from(row_bytes.max(1)).unwrap_or(u32::MAX));
+    rows.div_ceil(u64::from(layout.rows_per_block())) * u64::from(layout.block_pages()) * PAGE
+}
+
+/// Pages of one read of a row.
+pub fn row_pages(row_bytes: u64) -> u64 {
+    let layout = RowsLayout::for_row(u32::try_from(row_bytes.max(1)).unwrap_or(u32::MAX));
+    u64::from(layout.block_pages())
+}
+
+/// Vectors in cluster order, each with its row number.
+pub fn vectors(spec: &Spec) -> u64 {
+    rows_file(spec.points, spec.row_bytes() + 4)
+}
+
+/// Ids by row, rows by id, and the filter of ids.
+pub fn ids_disk(rows: u64) -> u64 {
+    // The table of ids holds about 14 bytes a point, the filter 1.25.
+    rows_file(rows, ROW_ID_BYTES) + rows * 15
+}
+
+/// Ids and versions by row, packed into RAM where ids are numbers: nothing for those that count up, else the bits that
+/// differ within 256 rows; a byte is what uploads of some threads at once leave.
+pub fn ids_ram(rows: u64) -> u64 {
+    rows.div_ceil(256) * 32 + rows
+}
+
+pub fn payload(rows: u64, bytes: u64) -> u64 {
+    match bytes {
+        0 => 0,
+        bytes => (rows * (bytes + RECORD_BYTES)).next_multiple_of(PAGE),
+    }
+}
+
+/// The graph's own figures; `width` nodes are read at once.
+pub fn graph_of(spec: &Spec, degree: usize, width: usize) -> graph::GraphBytes {
+    let element = match spec.element {
+        Datatype::Float32 => Element::F32,
+        Datatype::Float16 => Element::F16,
+        Datatype::Uint8 => Element::U8,
+    };
+    graph::bytes_for(
+        spec.points.min(SEGMENT_ROWS_MAX),
+        spec.dims as usize,
+        element,
+        degree,
+        width,
+    )
+}

@@ -1,0 +1,180 @@
+//! From counts to time: processor, disk, threads.
+
+use super::counts::Counts;
+use super::machine::Machine;
+use super::spec::Spec;
+
+/// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
+///
+/// Source: docs/plan.md, "Where the figures come from". They scale with the machine's own figures.
+struct Coefficients {
+    /// A search: the query rotated, lists cleared, results written.
+    search: f64,
+    /// A cluster with sign codes: the query from its centroid, rounded, a table of sums.
+    probe_signs: f64,
+    /// A cluster with product codes: tables for every pair of dimensions.
+    probe_product: f64,
+    /// A row, beside its code's sum: bounds, comparison.
+    sieve: f64,
+    /// A row looked at with all bits, beside its planes: fetched from afar, bounds, lists.
+    refine: f64,
+    /// A node of the graph: 64 codes scored, sorted in.
+    node: f64,
+    /// A row read and scored.
+    rescore: f64,
+    /// One dimension of an f32 scored exactly.
+    dimension: f64,
+}
+
+const COST: Coefficients = Coefficients {
+    search: 8_000.0,
+    probe_signs: 60.0,
+    probe_product: 500.0,
+    sieve: 0.4,
+    refine: 25.0,
+    node: 4_000.0,
+    rescore: 300.0,
+    dimension: 0.06,
+};
+
+/// A read of several pages is slower than one of a page by so much a page.
+const FURTHER_PAGE: f64 = 0.15;
+/// Under load a read waits for others.
+const LOADED: f64 = 1.5;
+/// Processor time of a slow search against the mean.
+const SLOW: f64 = 1.6;
+/// A scan reads in parts of 256 KiB: so many times the bytes of random pages.
+const SEQUENTIAL: f64 = 4.0;
+
+/// How a search goes over its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// All rows, exactly.
+    Flat,
+    /// Clusters' rows, exactly.
+    Rows,
+    Signs {
+        planes: u64,
+    },
+    Product,
+    Graph,
+}
+
+/// What a search costs on a machine.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Speed {
+    pub cpu_us: f64,
+    /// Of all cores and threads.
+    pub qps: f64,
+    /// What more of would make it faster: "cpu", "disk" or "threads".
+    pub limited_by: &'static str,
+    /// One query in flight.
+    pub latency_us_p50: f64,
+    pub latency_us_p99: f64,
+}
+
+/// How data is read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// Pages of a read of a vector or node.
+    pub pages: f64,
+    /// Waits for the disk, one after another.
+    pub rounds: f64,
+    /// Bytes read in sequence, where whole clusters are.
+    pub scan_bytes: f64,
+}
+
+/// Seconds of this machine for a search with these counts.
+pub fn speed(
+    spec: &Spec,
+    machine: &Machine,
+    work: Work,
+    counts: &Counts,
+    reading: &Reading,
+    threads: usize,
+) -> Speed {
+    let disk = &machine.disk;
+    let page_cost = 1.0 + FURTHER_PAGE * (reading.pages - 1.0).max(0.0);
+    let scan_reads = reading.scan_bytes / (4096.0 * SEQUENTIAL);
+    let load = counts.reads() * page_cost + scan_reads;
+    // Waking up for a batch costs, then each read of it.
+    let wake = (disk.cpu_us_depth1 - disk.cpu_us_depth64).max(0.0) * reading.rounds;
+    let cpu_us = compute_us(spec, machine, work, counts) + wake + disk.cpu_us_depth64 * load;
+    let wait_us = reading.rounds * disk.latency_us_p50 + load * 1e6 / disk.iops_depth64;
+    let by_cpu = machine.cores.min(threads) as f64 * 1e6 / cpu_us;
+    let by_disk = disk.iops_depth64 / load.max(1e-9);
+    let by_threads = threads as f64 * 1e6 / (cpu_us + LOADED * reading.rounds * disk.latency_us_p50);
+    let (mut qps, mut limited_by) = (by_cpu, "cpu");
+    for (limit, name) in [(by_disk, "disk"), (by_threads, "threads")] {
+        if limit < qps {
+            (qps, limited_by) = (limit, name);
+        }
+    }
+    Speed {
+        cpu_us,
+        qps,
+        limited_by,
+        latency_us_p50: cpu_us + wait_us,
+        latency_us_p99: cpu_us * SLOW
+            + wait_us
+            + reading.rounds * (disk.latency_us_p99 - disk.latency_us_p50).max(0.0),
+    }
+}
+
+/// Microseconds of one core, reads not counted.
+fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f64 {
+    let reference = super::machine::Cpu::REFERENCE;
+    let cpu = &machine.cpu;
+    // What isn't measured scales as what is.
+    let slower = (cpu.ns_per_code / reference.ns_per_code
+        + cpu.ns_per_fine / reference.ns_per_fine
+        + cpu.ns_per_centroid / reference.ns_per_centroid)
+        / 3.0;
+    let wide = spec.dims as f64 / 100.0;
+    let exact = COST.dimension * slower * spec.dims as f64 * spec.element.bytes() as f64 / 4.0;
+    let ranked = match work {
+        Work::Flat | Work::Graph => 0.0,
+        _ => counts.clusters_ranked * cpu.ns_per_centroid * wide,
+    };
+    let scanned = counts.rows_scanned;
+    let looked = match work {
+        Work::Flat | Work::Rows => scanned * (exact + COST.sieve * slower),
+        Work::Signs { planes } => {
+            let fine = match planes {
+                0 => 0.0,
+                planes => cpu.ns_per_fine * wide * planes as f64 / 5.0 + COST.refine * slower,
+            };
+            counts.clusters_probed * COST.probe_signs * slower * wide
+                + scanned * (cpu.ns_per_code * wide + COST.sieve * slower)
+                + counts.rows_refined * fine
+        }
+        Work::Product => {
+            counts.clusters_probed * COST.probe_product * slower * wide
+                + scanned * (2.0 * cpu.ns_per_code * wide + COST.sieve * slower)
+        }
+        Work::Graph => counts.reads_vectors * COST.node * slower * wide,
+    };
+    let rescored = counts.reads_vectors * (COST.rescore * slower + exact);
+    (COST.search * slower * wide + ranked + looked + rescored) / 1000.0
+}
+
+/// Microseconds of one core to put a vector of 100 dimensions into an index of 8,000 clusters: assignment and codes.
+/// Source: 1,000,000 in 22 s on two cores (DESIGN.md, section 6).
+const BUILD_US: f64 = 40.0;
+/// And into the graph.
+const BUILD_GRAPH_US: f64 = 250.0;
+
+/// Seconds to build, from stored vectors.
+pub fn build_seconds(spec: &Spec, machine: &Machine, work: Work, clusters: u64, disk_bytes: u64) -> f64 {
+    let reference = super::machine::Cpu::REFERENCE;
+    let slower = machine.cpu.ns_per_centroid / reference.ns_per_centroid;
+    let each_us = match work {
+        Work::Flat => 0.0,
+        Work::Graph => BUILD_GRAPH_US,
+        _ => BUILD_US * (clusters as f64 / 8000.0).sqrt(),
+    };
+    let cpu = spec.points as f64 * each_us * slower * (spec.dims as f64 / 100.0) / 1e6 / machine.cores as f64;
+    // Read, written to buckets, read, written.
+    let disk = 3.0 * disk_bytes as f64 / (machine.disk.iops_depth64 * 4096.0 * SEQUENTIAL);
+    cpu + disk
+}

@@ -1,0 +1,285 @@
+//! All ways in which a collection can stand: index, what of it is in RAM, what it costs.
+
+use super::bytes::{self, Codes};
+use super::cost::{self, Reading, Work};
+use super::counts::{self, Counts};
+use super::machine::Machine;
+use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place, PlanError};
+use super::room::Memory;
+use super::spec::{Ids, IndexWish, Spec, Wish};
+use crate::types::Distance;
+
+/// Vectors of fewer bytes are searched without an index.
+const FLAT_BYTES: u64 = 10_000_000;
+/// Neighbours of a node of the graph, and nodes read at once.
+const DEGREE: usize = 64;
+const WIDTH: usize = 4;
+
+/// The index's part of a layout.
+struct Shape {
+    index: IndexKind,
+    layout: Layout,
+    work: Work,
+    components: Vec<ComponentPlan>,
+    counts: Counts,
+    reading: Reading,
+}
+
+/// Every layout that the wishes allow, whether it fits or not. An error when they contradict each other.
+pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcome>, PlanError> {
+    let mut outcomes = Vec::new();
+    for shape in shapes(spec) {
+        if !allowed(spec, &shape) {
+            continue;
+        }
+        let id_places: &[bool] = match spec.ids {
+            Ids::Numbers => &[false, true],
+            Ids::Uuids => &[false],
+        };
+        for &ids_in_ram in id_places {
+            for payload_in_ram in payload_places(spec) {
+                outcomes.push(shape.outcome(spec, machine, memory, ids_in_ram, payload_in_ram));
+            }
+        }
+    }
+    match outcomes.is_empty() {
+        true => Err(PlanError::BadSpec(
+            "no layout keeps all these wishes: codes in RAM need an index with codes, which Manhattan and small \
+             collections don't have"
+                .to_owned(),
+        )),
+        false => Ok(outcomes),
+    }
+}
+
+fn shapes(spec: &Spec) -> Vec<Shape> {
+    let flat = spec.points * spec.row_bytes() < FLAT_BYTES;
+    if flat && spec.index == IndexWish::Auto {
+        return vec![flat_shape(spec, Place::Disk), flat_shape(spec, Place::Ram)];
+    }
+    let mut shapes = Vec::new();
+    let coded = spec.metric != Distance::Manhattan;
+    if spec.index != IndexWish::Hnsw || !coded {
+        shapes.push(ivf(spec, Layout::OnDisk));
+        shapes.push(ivf(spec, Layout::VectorsInRam));
+        if coded {
+            shapes.extend([Layout::Signs, Layout::Product].map(|layout| ivf(spec, layout)));
+            if bytes::fine_low_bits(spec.dims).is_some() {
+                shapes.push(ivf(spec, Layout::FineLow));
+            }
+            shapes.extend([Layout::Fine, Layout::AllInRam].map(|layout| ivf(spec, layout)));
+        }
+    }
+    if spec.index != IndexWish::Ivf && coded {
+        shapes.push(graph(spec));
+    }
+    shapes
+}
+
+/// Whether the wishes about vectors and codes are kept.
+fn allowed(spec: &Spec, shape: &Shape) -> bool {
+    let vectors = matches!(shape.layout, Layout::AllInRam | Layout::VectorsInRam);
+    let codes = shape
+        .components
+        .iter()
+        .any(|c| c.component.contains("codes") && c.place == Place::Ram);
+    let kept = |wish: Option<Wish>, in_ram: bool| match wish {
+        Some(Wish::Pinned) => in_ram,
+        Some(Wish::Cold) => !in_ram,
+        Some(Wish::Cached) | None => true,
+    };
+    kept(spec.wishes.vectors, vectors) && kept(spec.wishes.codes, codes)
+}
+
+fn payload_places(spec: &Spec) -> Vec<bool> {
+    match (spec.payload_bytes, spec.wishes.payload) {
+        (0, _) | (_, Some(Wish::Cold)) => vec![false],
+        (_, Some(Wish::Pinned)) => vec![true],
+        (_, Some(Wish::Cached) | None) => vec![false, true],
+    }
+}
+
+fn component(component: &'static str, place: Place, ram_bytes: u64, disk_bytes: u64) -> ComponentPlan {
+    ComponentPlan {
+        component,
+        place,
+        ram_bytes: if place == Place::Ram { ram_bytes } else { 0 },
+        disk_bytes,
+    }
+}
+
+fn flat_shape(spec: &Spec, place: Place) -> Shape {
+    let bytes = bytes::rows_file(spec.points, spec.row_bytes());
+    let layout = match place {
+        Place::Ram => Layout::VectorsInRam,
+        Place::Disk => Layout::OnDisk,
+    };
+    let counts = Counts {
+        rows_scanned: spec.points as f64,
+        ..Counts::default()
+    };
+    Shape {
+        index: IndexKind::Flat,
+        layout,
+        work: Work::Flat,
+        components: vec![component("vectors", place, bytes, bytes)],
+        counts,
+        reading: Reading {
+            pages: 1.0,
+            rounds: 0.0,
+            scan_bytes: if place == Place::Disk { bytes as f64 } else { 0.0 },
+        },
+    }
+}
+
+fn ivf(spec: &Spec, layout: Layout) -> Shape {
+    let (rows, dims) = (spec.points, spec.dims);
+    let (bits, low_bits) = (bytes::fine_bits(dims), bytes::fine_low_bits(dims));
+    let in_ram = |held: bool| if held { Place::Ram } else { Place::Disk };
+    let signs = matches!(
+        layout,
+        Layout::Signs | Layout::FineLow | Layout::Fine | Layout::AllInRam
+    );
+    let fine = matches!(layout, Layout::Fine | Layout::AllInRam);
+    let vectors = matches!(layout, Layout::AllInRam | Layout::VectorsInRam);
+    let mut components = vec![component(
+        "centroids",
+        Place::Ram,
+        bytes::centroids(rows, dims),
+        bytes::centroids(rows, dims),
+    )];
+    let mut add = |name, held: bool, bytes| components.push(component(name, in_ram(held), bytes, bytes));
+    if spec.metric != Distance::Manhattan {
+        add("coarse codes", signs, bytes::coarse(rows, dims));
+        add("fine codes", fine, bytes::fine(rows, dims, bits));
+        if let Some(bits) = low_bits {
+            add(
+                "low fine codes",
+                layout == Layout::FineLow,
+                bytes::fine(rows, dims, bits),
+            );
+        }
+        add(
+            "product codes",
+            layout == Layout::Product,
+            bytes::product(rows, dims),
+        );
+    }
+    add("vectors", vectors, bytes::vectors(spec));
+    // Each row's place in cluster order.
+    add("positions", false, bytes::rows_file(rows, 4));
+
+    let mut counts = counts::probing(spec);
+    let mut reading = Reading {
+        pages: bytes::row_pages(spec.row_bytes() + 4) as f64,
+        rounds: 0.0,
+        scan_bytes: 0.0,
+    };
+    let (work, codes) = match layout {
+        Layout::OnDisk | Layout::VectorsInRam => (Work::Rows, None),
+        Layout::Signs => (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 })),
+        Layout::Product => (Work::Product, Some(Codes::Product)),
+        Layout::FineLow => {
+            let bits = low_bits.unwrap_or(bits);
+            (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))
+        }
+        Layout::Fine | Layout::AllInRam => (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits })),
+    };
+    if let Work::Signs { planes: 1.. } = work {
+        counts.rows_refined = counts::survivors(counts.rows_scanned, dims);
+    }
+    match codes {
+        Some(codes) if !vectors => {
+            counts.reads_vectors = counts::ambiguous(spec, codes);
+            reading.rounds = counts.reads_vectors.min(1.0);
+        }
+        None if !vectors => {
+            reading.scan_bytes = counts.rows_scanned * (spec.row_bytes() + 4) as f64;
+            reading.rounds = 1.0;
+        }
+        _ => {}
+    }
+    Shape {
+        index: IndexKind::Ivf,
+        layout,
+        work,
+        components,
+        counts,
+        reading,
+    }
+}
+
+fn graph(spec: &Spec) -> Shape {
+    let figures = bytes::graph_of(spec, DEGREE, WIDTH);
+    let reads = counts::nodes(spec);
+    Shape {
+        index: IndexKind::Hnsw,
+        layout: Layout::OnDisk,
+        work: Work::Graph,
+        components: vec![
+            component("entry points", Place::Ram, figures.ram, figures.ram),
+            component("nodes", Place::Disk, 0, figures.disk.saturating_sub(figures.ram)),
+        ],
+        counts: Counts {
+            reads_vectors: reads,
+            ..Counts::default()
+        },
+        reading: Reading {
+            pages: (figures.read / 4096) as f64,
+            rounds: reads / WIDTH as f64,
+            scan_bytes: 0.0,
+        },
+    }
+}
+
+impl Shape {
+    fn outcome(
+        &self,
+        spec: &Spec,
+        machine: &Machine,
+        memory: &Memory,
+        ids_in_ram: bool,
+        payload_in_ram: bool,
+    ) -> Outcome {
+        let (mut components, mut counts, mut reading) = (self.components.clone(), self.counts, self.reading);
+        let results = f64::from(spec.k).min(spec.points as f64);
+        let place = |held| if held { Place::Ram } else { Place::Disk };
+        components.push(component(
+            "ids",
+            place(ids_in_ram),
+            bytes::ids_ram(spec.points),
+            bytes::ids_disk(spec.points),
+        ));
+        if !ids_in_ram {
+            counts.reads_ids = results;
+            reading.rounds += results.min(1.0);
+        }
+        let payload = bytes::payload(spec.points, spec.payload_bytes);
+        if payload > 0 {
+            components.push(component("payload", place(payload_in_ram), payload, payload));
+        }
+        if payload > 0 && spec.with_payload && !payload_in_ram {
+            counts.reads_payload = results;
+            reading.rounds += results.min(1.0);
+        }
+        let ram_bytes = components.iter().map(|c| c.ram_bytes).sum();
+        let disk_bytes = components.iter().map(|c| c.disk_bytes).sum();
+        let memory_bytes_min = memory.least_for(ram_bytes, machine.cores);
+        let threads = memory
+            .with(memory.bytes.max(memory_bytes_min))
+            .threads(machine.cores);
+        let clusters = bytes::clusters(spec.points);
+        Outcome {
+            index: self.index,
+            layout: self.layout,
+            components,
+            ram_bytes,
+            disk_bytes,
+            memory_bytes_min,
+            counts,
+            reads_per_query: counts.reads(),
+            speed: cost::speed(spec, machine, self.work, &counts, &reading, threads),
+            build_seconds: cost::build_seconds(spec, machine, self.work, clusters, disk_bytes),
+        }
+    }
+}

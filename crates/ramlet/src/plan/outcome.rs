@@ -1,0 +1,159 @@
+//! What a plan says.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::cost::Speed;
+use super::counts::Counts;
+use super::spec::Spec;
+
+/// How a collection would stand and how fast it would be.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    pub spec: Spec,
+    /// What was given; `None`: as much as all in RAM needs.
+    pub memory_bytes: u64,
+    pub search_threads: usize,
+    pub cores: usize,
+    #[serde(flatten)]
+    pub chosen: Outcome,
+    /// Bytes that data may take in this memory.
+    pub room_bytes: u64,
+    /// The staircase: every layout that is faster than all that need less memory.
+    pub steps: Vec<Step>,
+    /// What the figures rest on, in sentences.
+    pub assumptions: Vec<String>,
+}
+
+/// One layout and what it brings.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    pub index: IndexKind,
+    pub layout: Layout,
+    pub components: Vec<ComponentPlan>,
+    /// Of all components.
+    pub ram_bytes: u64,
+    pub disk_bytes: u64,
+    /// The least `--memory` with which this layout fits.
+    pub memory_bytes_min: u64,
+    pub counts: Counts,
+    pub reads_per_query: f64,
+    #[serde(flatten)]
+    pub speed: Speed,
+    pub build_seconds: f64,
+}
+
+/// A layout on the staircase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    pub memory_bytes_min: u64,
+    pub index: IndexKind,
+    pub layout: Layout,
+    /// What of it is in RAM.
+    pub in_ram: Vec<&'static str>,
+    pub ram_bytes: u64,
+    pub reads_per_query: f64,
+    #[serde(flatten)]
+    pub speed: Speed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexKind {
+    Flat,
+    Ivf,
+    Hnsw,
+}
+
+/// What of the index is in RAM, best last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// Centroids or entry points; the rest is read.
+    OnDisk,
+    /// Codes of one bit a dimension.
+    Signs,
+    /// Product codes.
+    Product,
+    /// Codes of some bits.
+    FineLow,
+    /// Codes of many bits.
+    Fine,
+    /// Codes of many bits and the vectors.
+    AllInRam,
+    /// The vectors, without codes.
+    VectorsInRam,
+}
+
+/// Where a component is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComponentPlan {
+    pub component: &'static str,
+    pub place: Place,
+    pub ram_bytes: u64,
+    pub disk_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// In RAM as well as on disk.
+    Ram,
+    Disk,
+}
+
+impl Outcome {
+    pub fn in_ram(&self) -> Vec<&'static str> {
+        let held = |c: &&ComponentPlan| c.place == Place::Ram && c.ram_bytes > 0;
+        self.components.iter().filter(held).map(|c| c.component).collect()
+    }
+
+    pub fn step(&self) -> Step {
+        Step {
+            memory_bytes_min: self.memory_bytes_min,
+            index: self.index,
+            layout: self.layout,
+            in_ram: self.in_ram(),
+            ram_bytes: self.ram_bytes,
+            reads_per_query: self.reads_per_query,
+            speed: self.speed,
+        }
+    }
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanError {
+    /// The specification makes no sense: a sentence that names the field.
+    BadSpec(String),
+    /// What was asked for needs more memory than there is.
+    DoesNotFit {
+        what: String,
+        memory_bytes: u64,
+        memory_bytes_min: u64,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::BadSpec(why) => f.write_str(why),
+            PlanError::DoesNotFit {
+                what,
+                memory_bytes,
+                memory_bytes_min,
+            } => {
+                // Up for the one and down for the other, so that the numbers never look alike.
+                let min = (*memory_bytes_min as f64 / 1e5).ceil() / 10.0;
+                let given = (*memory_bytes as f64 / 1e5).floor() / 10.0;
+                write!(
+                    f,
+                    "a budget of {given} MB is below the {min} MB that {what} needs"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}

@@ -1,0 +1,89 @@
+//! How much RAM data may take, of the memory that a process is given.
+
+use ramlet_memory::{BudgetRequest, BudgetTable};
+use serde::{Deserialize, Serialize};
+
+use super::PlanError;
+
+/// The memory of a process, and what kind of process it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// As `--memory`; see docs/memory.md.
+    pub bytes: u64,
+    /// `None`: as many as the server would take.
+    pub search_threads: Option<usize>,
+    /// Threads of the process beside those that search.
+    pub other_threads: usize,
+    /// The engine inside another program, without server.
+    pub in_process: bool,
+}
+
+impl Memory {
+    /// A server with so much.
+    pub fn of_server(bytes: u64) -> Memory {
+        Memory {
+            bytes,
+            search_threads: None,
+            // Network, blocking calls, writer, jobs.
+            other_threads: 8,
+            in_process: false,
+        }
+    }
+
+    pub fn in_process(bytes: u64) -> Memory {
+        Memory {
+            other_threads: 2,
+            in_process: true,
+            ..Memory::of_server(bytes)
+        }
+    }
+
+    /// The same process with another amount.
+    pub fn with(self, bytes: u64) -> Memory {
+        Memory { bytes, ..self }
+    }
+
+    pub fn threads(&self, cores: usize) -> usize {
+        let chosen = || BudgetRequest::search_threads_for(self.bytes, cores);
+        self.search_threads.unwrap_or_else(chosen).max(1)
+    }
+
+    fn table(&self, cores: usize) -> Result<BudgetTable, PlanError> {
+        let threads = self.threads(cores);
+        let mut request = match self.in_process {
+            true => BudgetRequest::in_process(self.bytes, threads),
+            false => BudgetRequest::new(self.bytes, threads),
+        };
+        request.other_threads = self.other_threads;
+        BudgetTable::plan(request).map_err(|small| PlanError::DoesNotFit {
+            what: "the process itself".to_owned(),
+            memory_bytes: small.memory_bytes,
+            memory_bytes_min: small.memory_bytes_min,
+        })
+    }
+
+    /// Bytes that data may take when nothing else needs them.
+    pub fn room(&self, cores: usize) -> Result<u64, PlanError> {
+        Ok(self.table(cores)?.pinned_max())
+    }
+
+    /// What the process holds beside data: the table's rows that aren't lent, as a whole.
+    pub fn beside_data(&self, cores: usize) -> Result<u64, PlanError> {
+        let table = self.table(cores)?;
+        Ok(table.memory_bytes - table.pinned_max())
+    }
+
+    /// The least memory whose room is `bytes`.
+    pub fn least_for(&self, bytes: u64, cores: usize) -> u64 {
+        let fits = |memory: u64| self.with(memory).room(cores).is_ok_and(|room| room >= bytes);
+        let (mut low, mut high) = (0, 1u64 << 62);
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            match fits(middle) {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        high
+    }
+}

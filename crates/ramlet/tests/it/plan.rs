@@ -1,0 +1,365 @@
+//! The planner: bytes by hand, properties that no figure may break, and specifications that make no sense.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use ramlet::plan::{
+    Hardness, Ids, IndexKind, IndexWish, Layout, Machine, Memory, Place, Plan, PlanError, Spec, Wish, plan,
+    plan_at_most,
+};
+use ramlet::{Datatype, Distance};
+use ramlet_io::{DiskProbe, RamStorage, Storage};
+
+use crate::support::Rng;
+
+const MB: u64 = 1_000_000;
+
+fn million() -> Spec {
+    Spec::new(1_000_000, 100)
+}
+
+fn made(spec: &Spec, memory: u64) -> Plan {
+    plan(spec, &Machine::default(), &Memory::in_process(memory)).expect("a plan")
+}
+
+fn bytes_of(plan: &Plan, component: &str) -> (Place, u64, u64) {
+    let found = plan.chosen.components.iter().find(|c| c.component == component);
+    let found = found.unwrap_or_else(|| panic!("no {component} in {:?}", plan.chosen.components));
+    (found.place, found.ram_bytes, found.disk_bytes)
+}
+
+#[test]
+fn bytes_by_hand() {
+    let plan = made(&million(), 2000 * MB);
+    assert_eq!(plan.chosen.layout, Layout::AllInRam);
+    // 31,250 groups of 25 columns of 16 bytes, and 32 x (2 + 2 + 3).
+    assert_eq!(
+        bytes_of(&plan, "coarse codes"),
+        (Place::Ram, 19_500_000, 19_500_000)
+    );
+    // 5 planes of 13 bytes, and 2.
+    assert_eq!(
+        bytes_of(&plan, "fine codes"),
+        (Place::Ram, 67_000_000, 67_000_000)
+    );
+    // 2 planes of 13 bytes, and 2.
+    assert_eq!(bytes_of(&plan, "low fine codes"), (Place::Disk, 0, 28_000_000));
+    // 50 x 4 bits, and a codebook of 16 x 100 f32.
+    assert_eq!(bytes_of(&plan, "product codes"), (Place::Disk, 0, 25_006_400));
+    // 404 bytes a row, 10 rows a page of 4096.
+    assert_eq!(bytes_of(&plan, "vectors"), (Place::Ram, 409_600_000, 409_600_000));
+    // n / 128 clusters of 100 + 12 bytes, and the origin.
+    assert_eq!(bytes_of(&plan, "centroids").1, 7_812 * 112 + 400);
+    let parts = &plan.chosen.components;
+    assert_eq!(
+        plan.chosen.ram_bytes,
+        parts.iter().map(|c| c.ram_bytes).sum::<u64>()
+    );
+    assert_eq!(
+        plan.chosen.disk_bytes,
+        parts.iter().map(|c| c.disk_bytes).sum::<u64>()
+    );
+    assert!(plan.chosen.ram_bytes <= plan.room_bytes);
+    assert!(plan.chosen.memory_bytes_min <= 2000 * MB);
+}
+
+#[test]
+fn the_points_of_the_design() {
+    let layout = |memory| {
+        let plan = made(&million(), memory * MB);
+        (plan.chosen.index, plan.chosen.layout)
+    };
+    assert_eq!(layout(16), (IndexKind::Hnsw, Layout::OnDisk));
+    assert_eq!(layout(32), (IndexKind::Ivf, Layout::Product));
+    assert_eq!(layout(64), (IndexKind::Ivf, Layout::FineLow));
+    assert_eq!(layout(135), (IndexKind::Ivf, Layout::Fine));
+    assert_eq!(layout(300), (IndexKind::Ivf, Layout::Fine));
+    assert!(made(&million(), 135 * MB).chosen.reads_per_query <= 2.5);
+    assert!(made(&million(), 64 * MB).chosen.reads_per_query <= 18.0);
+}
+
+/// Any specification within bounds.
+fn any_spec(rng: &mut Rng) -> Spec {
+    let mut one_of = |n: u64| rng.below(n);
+    let mut spec = Spec::new(10u64.pow(one_of(9) as u32) * (1 + one_of(9)), 1 + one_of(2000));
+    spec.element = [Datatype::Float32, Datatype::Float16, Datatype::Uint8][one_of(3) as usize];
+    spec.metric = [
+        Distance::Cosine,
+        Distance::Dot,
+        Distance::Euclid,
+        Distance::Manhattan,
+    ][one_of(4) as usize];
+    spec.payload_bytes = [0, 0, 100, 5000][one_of(4) as usize];
+    spec.with_payload = one_of(2) == 0;
+    spec.k = [1, 10, 100, 1000][one_of(4) as usize];
+    spec.recall = [0.8, 0.9, 0.95, 0.99][one_of(4) as usize];
+    spec.hardness = [Hardness::Hard, Hardness::Easy][one_of(2) as usize];
+    spec.ids = [Ids::Numbers, Ids::Uuids][one_of(2) as usize];
+    spec.index = [IndexWish::Auto, IndexWish::Ivf, IndexWish::Hnsw][one_of(3) as usize];
+    spec
+}
+
+#[test]
+fn more_memory_is_never_slower() {
+    let mut rng = Rng(1);
+    let machine = Machine::default();
+    for _ in 0..60 {
+        let spec = any_spec(&mut rng);
+        // So many search threads: how many a server takes by itself is another matter.
+        let mut memory = Memory::in_process(0);
+        memory.search_threads = Some(1 + rng.below(8) as usize);
+        let mut last: Option<Plan> = None;
+        for step in 0..18 {
+            let bytes = 16 * MB << step;
+            let Ok(plan) = plan(&spec, &machine, &memory.with(bytes)) else {
+                assert!(last.is_none(), "{spec:?} fits into less, but not into {bytes}");
+                continue;
+            };
+            assert!(plan.chosen.ram_bytes <= plan.room_bytes, "{spec:?} {bytes}");
+            if let Some(last) = &last {
+                let (before, after) = (last.chosen.speed.qps, plan.chosen.speed.qps);
+                assert!(
+                    after >= before,
+                    "{spec:?}: {after} with {bytes}, {before} with less"
+                );
+            }
+            last = Some(plan);
+        }
+        assert!(last.is_some(), "{spec:?} fits nowhere");
+    }
+}
+
+#[test]
+fn higher_recall_and_more_points_are_never_faster() {
+    let mut rng = Rng(2);
+    let machine = Machine::default();
+    let memory = Memory::in_process(400 * MB);
+    for _ in 0..100 {
+        let mut spec = any_spec(&mut rng);
+        let qps = |spec: &Spec| plan(spec, &machine, &memory).map_or(0.0, |plan| plan.chosen.speed.qps);
+        let recalls = [0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995].map(|recall| {
+            spec.recall = recall;
+            qps(&spec)
+        });
+        assert!(recalls.is_sorted_by(|a, b| a >= b), "{spec:?}: {recalls:?}");
+        spec.recall = 0.9;
+        let sizes = [1u64, 3, 10, 30, 100].map(|times| {
+            let larger = Spec {
+                points: times * 300_000,
+                ..spec.clone()
+            };
+            qps(&larger)
+        });
+        assert!(sizes.is_sorted_by(|a, b| a >= b), "{spec:?}: {sizes:?}");
+    }
+}
+
+#[test]
+fn the_staircase_climbs_and_its_numbers_are_true() {
+    let mut rng = Rng(3);
+    let machine = Machine::default();
+    for _ in 0..40 {
+        let spec = any_spec(&mut rng);
+        let plan = plan_at_most(&spec, &machine, &Memory::of_server(0)).expect("a plan");
+        assert!(!plan.steps.is_empty());
+        for pair in plan.steps.windows(2) {
+            assert!(pair[0].memory_bytes_min < pair[1].memory_bytes_min, "{spec:?}");
+            assert!(pair[0].speed.qps < pair[1].speed.qps, "{spec:?}");
+        }
+        for step in &plan.steps {
+            // With what it says it needs there is a plan at least as fast; with a byte less it doesn't fit.
+            let memory = Memory::of_server(step.memory_bytes_min);
+            let with = ramlet::plan::plan(&spec, &machine, &memory).expect("a plan");
+            assert!(
+                with.chosen.speed.qps >= step.speed.qps * 0.999,
+                "{spec:?} {step:?} {:?}",
+                with.chosen
+            );
+            assert!(with.room_bytes >= step.ram_bytes);
+        }
+    }
+}
+
+#[test]
+fn wishes_are_kept_or_refused_with_both_numbers() {
+    let mut spec = million();
+    spec.wishes.vectors = Some(Wish::Pinned);
+    assert_eq!(bytes_of(&made(&spec, 1000 * MB), "vectors").0, Place::Ram);
+    let machine = Machine::default();
+    let refused = plan(&spec, &machine, &Memory::in_process(135 * MB)).expect_err("410 MB don't fit 135");
+    let PlanError::DoesNotFit {
+        memory_bytes,
+        memory_bytes_min,
+        ..
+    } = &refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(*memory_bytes, 135 * MB);
+    assert!((410 * MB..600 * MB).contains(memory_bytes_min), "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains("135 MB") && text.contains("vectors"), "{text}");
+    assert!(plan(&spec, &machine, &Memory::in_process(*memory_bytes_min)).is_ok());
+    assert!(plan(&spec, &machine, &Memory::in_process(*memory_bytes_min - 1)).is_err());
+
+    spec.wishes.vectors = Some(Wish::Cold);
+    assert_eq!(bytes_of(&made(&spec, 10_000 * MB), "vectors").0, Place::Disk);
+    spec.wishes.codes = Some(Wish::Cold);
+    let cold = made(&spec, 10_000 * MB);
+    assert!(
+        cold.chosen
+            .components
+            .iter()
+            .all(|c| !c.component.contains("codes") || c.place == Place::Disk)
+    );
+
+    let mut spec = million();
+    spec.metric = Distance::Manhattan;
+    spec.wishes.codes = Some(Wish::Pinned);
+    assert!(matches!(
+        plan(&spec, &machine, &Memory::in_process(MB << 10)),
+        Err(PlanError::BadSpec(_))
+    ));
+
+    let mut spec = million();
+    spec.payload_bytes = 200;
+    spec.wishes.payload = Some(Wish::Cold);
+    assert_eq!(bytes_of(&made(&spec, 10_000 * MB), "payload").0, Place::Disk);
+    spec.wishes.payload = Some(Wish::Pinned);
+    assert_eq!(bytes_of(&made(&spec, 10_000 * MB), "payload").0, Place::Ram);
+}
+
+#[test]
+fn nonsense_is_refused_and_extremes_are_planned() {
+    let machine = Machine::default();
+    let refused = |spec: Spec, field: &str| {
+        let why = plan(&spec, &machine, &Memory::of_server(1000 * MB)).expect_err("nonsense");
+        assert!(
+            matches!(&why, PlanError::BadSpec(text) if text.starts_with(field)),
+            "{why}"
+        );
+        assert_eq!(
+            plan_at_most(&spec, &machine, &Memory::of_server(0)).map(|_| ()),
+            Err(why)
+        );
+    };
+    refused(Spec::new(u64::MAX, 100), "points");
+    refused(Spec::new(1, 0), "dims");
+    refused(Spec::new(1, 65_537), "dims");
+    refused(
+        Spec {
+            recall: f64::NAN,
+            ..million()
+        },
+        "recall",
+    );
+    refused(
+        Spec {
+            recall: 1.0,
+            ..million()
+        },
+        "recall",
+    );
+    refused(Spec { k: 0, ..million() }, "k");
+    refused(
+        Spec {
+            payload_bytes: u64::MAX,
+            ..million()
+        },
+        "payload_bytes",
+    );
+
+    for points in [0, 1, 1000, ramlet::plan::POINTS_MAX] {
+        for dims in [1, 2, 65_536] {
+            let mut spec = Spec::new(points, dims);
+            spec.payload_bytes = 1 << 24;
+            let plan = plan_at_most(&spec, &machine, &Memory::of_server(0)).expect("a plan");
+            let speed = &plan.chosen.speed;
+            let figures = [
+                speed.qps,
+                speed.cpu_us,
+                speed.latency_us_p50,
+                speed.latency_us_p99,
+                plan.chosen.build_seconds,
+            ];
+            assert!(
+                figures.iter().all(|f| f.is_finite() && *f >= 0.0),
+                "{spec:?} {speed:?}"
+            );
+            assert!(speed.latency_us_p99 >= speed.latency_us_p50);
+        }
+    }
+    for memory in [0, 1, 5 * MB] {
+        let why =
+            plan(&million(), &machine, &Memory::of_server(memory)).expect_err("too little for anything");
+        assert!(
+            matches!(why, PlanError::DoesNotFit { memory_bytes, memory_bytes_min, .. }
+            if memory_bytes == memory && memory_bytes_min > 5 * MB),
+            "{why}"
+        );
+    }
+    assert!(plan(&million(), &machine, &Memory::of_server(u64::MAX / 2)).is_ok());
+}
+
+#[test]
+fn a_slower_machine_is_slower() {
+    let spec = million();
+    let memory = Memory::in_process(64 * MB);
+    let base = plan(&spec, &Machine::default(), &memory)
+        .expect("a plan")
+        .chosen
+        .speed;
+    let mut slow_disk = Machine::default();
+    slow_disk.disk.iops_depth64 /= 20.0;
+    let disk = plan(&spec, &slow_disk, &memory).expect("a plan").chosen.speed;
+    assert!(
+        disk.qps < base.qps && disk.limited_by == "disk",
+        "{disk:?} {base:?}"
+    );
+    let mut slow_cpu = Machine::default();
+    slow_cpu.cpu.ns_per_code *= 4.0;
+    slow_cpu.cpu.ns_per_fine *= 4.0;
+    slow_cpu.cpu.ns_per_centroid *= 4.0;
+    let cpu = plan(&spec, &slow_cpu, &memory).expect("a plan").chosen.speed;
+    assert!(cpu.cpu_us > 2.5 * base.cpu_us, "{cpu:?} {base:?}");
+}
+
+#[test]
+fn a_machine_is_measured_kept_and_found_again() {
+    let storage = RamStorage::new(None);
+    assert_eq!(Machine::load(&storage).expect("no file is no error"), None);
+    let ticks = Cell::new(0);
+    let now = || {
+        ticks.set(ticks.get() + 1);
+        Duration::from_micros(50) * ticks.get()
+    };
+    let probe = DiskProbe {
+        storage: &storage,
+        now: &now,
+        file_bytes: 1 << 20,
+        time: Duration::from_millis(2),
+        memory: None,
+        seed: 1,
+    };
+    let machine = Machine::measure(&probe).expect("figures");
+    assert!(machine.cores > 0 && machine.cpu.ns_per_code > 0.0, "{machine:?}");
+    for _ in 0..2 {
+        machine.store(&storage).expect("stored");
+        assert_eq!(Machine::load(&storage).expect("loaded"), Some(machine.clone()));
+    }
+    assert_eq!(storage.list().expect("names"), ["machine.json"]);
+
+    for bad in ["", "{}", "[1]", "\u{0}", "{\"version\":1"] {
+        assert!(Machine::parse(bad.as_bytes()).is_err(), "{bad}");
+    }
+    let mut nonsense = machine.clone();
+    nonsense.disk.iops_depth64 = 0.0;
+    let json = serde_json::to_vec(&nonsense).expect("JSON");
+    let why = Machine::parse(&json).expect_err("no disk has no reads");
+    assert!(why.contains("iops_depth64"), "{why}");
+    nonsense.store(&storage).expect("stored");
+    assert_eq!(
+        Machine::load(&storage).expect("unreadable is measured anew"),
+        None
+    );
+}
