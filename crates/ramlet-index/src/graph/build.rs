@@ -77,6 +77,9 @@ pub struct GraphBuilt {
 const SCRATCH_MIN: usize = 1 << 20;
 const SCRATCH_ROWS: usize = 64;
 
+/// Rows that each row is compared with, per candidate that is kept.
+const COMPARED_PER_CANDIDATE: usize = 120;
+
 /// Reads of the build in flight.
 const DEPTH: usize = 16;
 
@@ -200,10 +203,12 @@ impl<'b> Build<'b> {
     ) -> Result<Stored<'b>> {
         let tiles = &self.clustered.tiles;
         let mut records = self.records(points, bytes8.stride());
+        let centres = centre_records(survey, bytes8);
         let near = Near {
             tiles,
-            centres: &survey.centres,
-            dims: self.params.dims,
+            centres: &centres,
+            compared: self.params.candidates * COMPARED_PER_CANDIDATE,
+            group_bytes: self.params.scratch_bytes / 8,
             candidates: self.params.candidates.clamp(16, 512),
             chosen: degree * 3 / 4,
             threads: self.params.threads,
@@ -247,6 +252,16 @@ impl<'b> Build<'b> {
     fn buffer_bytes(&self) -> usize {
         (self.params.scratch_bytes / 32).clamp(4096, 1 << 20)
     }
+}
+
+/// The means of the tiles as 8-bit vectors.
+fn centre_records(survey: &Survey, bytes8: &Bytes8) -> Vec<u8> {
+    let (mut out, mut rotated, mut mixing) = (Vec::new(), Vec::new(), Vec::new());
+    for centre in survey.centres.chunks_exact(survey.frame.dims()) {
+        survey.frame.rotate(centre, &mut rotated, &mut mixing);
+        bytes8.encode(&rotated, dot(centre, centre), &mut out);
+    }
+    out
 }
 
 /// Evenly out of all nodes, and thereby out of all clusters.

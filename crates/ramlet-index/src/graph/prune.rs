@@ -6,7 +6,8 @@ use super::code::Frame;
 use crate::Metric;
 
 /// A candidate is left out if one already chosen is nearer to it than the node is, by this factor (of squared
-/// distances). Above 1, some longer edges stay, which make walks short. "DiskANN", section 2.3.
+/// distances). Above 1, some longer edges stay, which make walks short. "DiskANN", section 2.3. (1.1 is as good, 1.0 and
+/// 1.4 need a twentieth more reads.)
 const ALPHA: f32 = 1.2;
 
 /// Deviations of a rotated value that 127 stands for; what lies beyond is clipped.
