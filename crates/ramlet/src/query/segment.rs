@@ -99,7 +99,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         return Ok(found);
     }
     if let (Some(rows), Some(present), "flat") = (&mut rows, &column.present, found.index) {
-        *rows &= &present.rows;
+        *rows &= present;
     }
     let share = match asked.filter.filter(|_| recheck) {
         Some(filter) => Some(matching::share(
@@ -131,7 +131,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         // Rows without the vector hold anything in a flat file.
         only: rows.as_ref().or_else(|| {
             let present = column.present.as_ref().filter(|_| found.index == "flat");
-            present.map(|present| &present.rows)
+            present
         }),
         filter: check.as_mut().map(|check| check as &mut dyn RowFilter),
         filter_share: share,

@@ -166,6 +166,7 @@ fn build_clusters(
         threads: job.threads,
         seed: id,
         clusters: None,
+        seed_centroids: None,
         progress: Progress::default(),
     };
     let codes = codes.iter_mut().zip(codes_of(vector));
