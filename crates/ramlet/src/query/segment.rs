@@ -163,7 +163,9 @@ fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
         .hnsw
         .full_scan_threshold
         .is_some_and(|kb| asked.field.kb(matching) < kb as u64);
-    let few = found.candidates.is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
+    let few = found
+        .candidates
+        .is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
     Want {
         exact: asked.want.exact || by_setting || few,
         ..asked.want
