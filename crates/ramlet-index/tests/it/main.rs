@@ -6,6 +6,7 @@ mod disk;
 mod random;
 
 mod flat;
+mod graph;
 mod ivf;
 mod query;
 mod topk;
