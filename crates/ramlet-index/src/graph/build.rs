@@ -202,14 +202,15 @@ impl<'b> Build<'b> {
         degree: usize,
     ) -> Result<Stored<'b>> {
         let tiles = &self.clustered.tiles;
+        let candidates = self.params.candidates.clamp(16, 512);
         let mut records = self.records(points, bytes8.stride());
         let centres = centre_records(survey, bytes8);
         let near = Near {
             tiles,
             centres: &centres,
-            compared: self.params.candidates * COMPARED_PER_CANDIDATE,
+            compared: candidates * COMPARED_PER_CANDIDATE,
             group_bytes: self.params.scratch_bytes / 8,
-            candidates: self.params.candidates.clamp(16, 512),
+            candidates,
             chosen: degree * 3 / 4,
             threads: self.params.threads,
         };

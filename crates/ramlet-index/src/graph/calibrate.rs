@@ -21,7 +21,9 @@ const DEPTHS: [usize; 2] = [10, 100];
 const PATIENCE_MAX: u32 = 400;
 const READS_MAX: usize = 2000;
 
-const HELD_OUT: usize = 300;
+/// Rows that serve as queries: one in this many, and at most so many.
+const HELD_OUT_SHARE: usize = 64;
+const HELD_OUT_MAX: usize = 300;
 
 /// What was measured with so much patience, over the held-out rows, for the 10 nearest and for the 100 nearest.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -127,7 +129,7 @@ pub(super) fn measure(
 /// Evenly out of all rows.
 fn hold_out(graph: &Graph, rows: &RowsFile, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Vec<HeldOut>> {
     let shape = &graph.meta.shape;
-    let count = HELD_OUT.min(rows.rows() as usize / 4);
+    let count = HELD_OUT_MAX.min((rows.rows() as usize).div_ceil(HELD_OUT_SHARE));
     let places =
         (0..count as u64).map(|i| ((2 * i + 1) * u64::from(rows.rows()) / (2 * count as u64)) as u32);
     let places: Vec<u32> = places.collect();

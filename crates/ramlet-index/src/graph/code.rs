@@ -241,3 +241,79 @@ fn improve(r: &[f32], digits: &mut [u8], start: (f32, f32)) -> f64 {
 fn digit(value: f32, per_unit: f32) -> i32 {
     (value * per_unit + CENTRE + 0.5).clamp(0.0, DIGIT_MAX + 0.5) as i32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ivf::Random;
+
+    fn normal(random: &mut Random, dims: usize) -> Vec<f32> {
+        let mut value = || (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87;
+        (0..dims).map(|_| value()).collect()
+    }
+
+    /// Mean and deviation of what estimated keys miss by, as shares of the deviation of the keys.
+    fn misses(metric: Metric, dims: usize) -> (f64, f64) {
+        let mut random = Random::new(5);
+        let mean = normal(&mut random, dims);
+        let unit = (dims as f32).sqrt();
+        let frame = Frame::new(metric, mean.clone(), unit);
+        let (mut rotated, mut mixing, mut digits) = (Vec::new(), Vec::new(), Vec::new());
+        let mut coded = vec![0; code_bytes(dims) + FACTOR_BYTES];
+        let mut query = CodedQuery::default();
+        let q: Vec<f32> = normal(&mut random, dims)
+            .iter()
+            .zip(&mean)
+            .map(|(q, m)| q + m)
+            .collect();
+        query.prepare(&frame, &q);
+        let (mut offs, mut keys) = (Vec::new(), Vec::new());
+        for _ in 0..2000 {
+            let x: Vec<f32> = normal(&mut random, dims)
+                .iter()
+                .zip(&mean)
+                .map(|(x, m)| x + m)
+                .collect();
+            frame.rotate(&x, &mut rotated, &mut mixing);
+            frame.encode(&rotated, &mut digits, &mut coded);
+            let (code, factors) = coded.split_at(code_bytes(dims));
+            let mut key = [0.0];
+            query.estimate(kernels(), code, &factors[..2], &factors[2..], &mut key);
+            // What all keys have in common is left out of them.
+            let square =
+                |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum() };
+            let exact = match metric {
+                Metric::Dot => -2.0 * (dot(&q, &x) - dot(&q, &mean)),
+                _ => square(&q, &x) - square(&q, &mean),
+            } / (unit * unit);
+            offs.push(f64::from(key[0] - exact));
+            keys.push(f64::from(exact));
+        }
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let deviation = |values: &[f64]| {
+            let middle = mean(values);
+            mean(
+                &values
+                    .iter()
+                    .map(|value| (value - middle).powi(2))
+                    .collect::<Vec<_>>(),
+            )
+            .sqrt()
+        };
+        (
+            mean(&offs) / deviation(&keys),
+            deviation(&offs) / deviation(&keys),
+        )
+    }
+
+    #[test]
+    fn estimates_are_unbiased_and_near() {
+        for metric in [Metric::Euclid, Metric::Cosine, Metric::Dot] {
+            for dims in [24, 99, 300] {
+                let (bias, deviation) = misses(metric, dims);
+                assert!(bias.abs() < 0.01, "{metric:?} {dims}: biased by {bias}");
+                assert!(deviation < 0.13, "{metric:?} {dims}: off by {deviation}");
+            }
+        }
+    }
+}

@@ -36,13 +36,15 @@ const POINT_BYTES: usize = 20;
 /// Points that a file has at most, for planning.
 const POINTS: usize = 64;
 
-/// One in this many nodes is an entry point, and at most so many are.
+/// One in this many nodes is an entry point, but so many at least, and at most. Where rows lie in tight clusters, few
+/// edges lead from one to the next: then a walk gets no farther than the clusters it begins in.
 const ENTRY_SHARE: u32 = 100;
-const ENTRIES_MAX: u32 = 1 << 14;
+const ENTRIES: std::ops::RangeInclusive<u32> = 256..=1 << 17;
 
 /// Entry points of so many nodes, but for those that must be added to reach all.
 pub(super) fn entries_for(rows: u32) -> usize {
-    rows.div_ceil(ENTRY_SHARE).clamp(16, ENTRIES_MAX).min(rows) as usize
+    let (least, most) = (*ENTRIES.start(), *ENTRIES.end());
+    rows.div_ceil(ENTRY_SHARE).clamp(least, most).min(rows) as usize
 }
 
 /// Bytes of the file, about.

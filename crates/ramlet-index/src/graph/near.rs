@@ -49,6 +49,9 @@ struct Found {
     limit: u32,
 }
 
+/// A tile: its first node, its records, and the probes that it is in.
+type Loaded<'p> = (u32, Arc<Vec<u8>>, &'p [(u32, u32)]);
+
 /// Rows worked on together: all of some tiles.
 struct Group {
     nodes: Range<u32>,
@@ -90,7 +93,7 @@ impl Near<'_> {
     fn probes_each(&self) -> usize {
         let rows = self.tiles.starts[self.tiles.count()] as usize;
         let count = (self.compared * self.tiles.count()).div_ceil(rows.max(1));
-        count.clamp(1, self.tiles.count())
+        count.clamp(1, self.tiles.count().max(1))
     }
 
     fn group_rows(&self, stride: usize) -> usize {
@@ -178,7 +181,7 @@ impl Near<'_> {
             probes,
         } = group;
         let mut rest = &probes[..];
-        let mut loaded: Vec<(u32, Arc<Vec<u8>>, &[(u32, u32)])> = Vec::new();
+        let mut loaded: Vec<Loaded<'_>> = Vec::new();
         while !rest.is_empty() {
             loaded.clear();
             let mut bytes = 0;
@@ -222,7 +225,9 @@ impl Near<'_> {
         let mut nearest: Vec<Vec<(u32, u32)>> = Vec::new();
         let (mut gathered, mut links) = (Vec::new(), Vec::new());
         for found in group.found.chunks(BATCH) {
-            (nearest.clear(), gathered.clear(), links.clear());
+            nearest.clear();
+            gathered.clear();
+            links.clear();
             for found in found {
                 let mut sorted = found.nearest.clone();
                 sorted.sort_unstable();

@@ -79,9 +79,9 @@ impl Bytes8 {
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     query: Vec<i8>,
-    /// 128 times the sum of its values, twice; and the sum of their squares.
-    offset: i64,
-    squares: i64,
+    /// The sum of its squares, and 256 times the sum of its values; modulo 2^32, as all of this is computed: a distance
+    /// itself is below it.
+    offset: u32,
 }
 
 /// Vectors compared by one call of the kernels.
@@ -93,9 +93,8 @@ impl Compared {
         let code = &record[..record.len() - 4];
         self.query.clear();
         self.query.extend(code.iter().map(|byte| (byte ^ 0x80) as i8));
-        let sum: i64 = self.query.iter().map(|value| i64::from(*value)).sum();
-        self.offset = 256 * sum;
-        self.squares = i64::from(squares(record));
+        let sum: i32 = self.query.iter().map(|value| i32::from(*value)).sum();
+        self.offset = squares(record).wrapping_add((sum as u32).wrapping_mul(256));
     }
 
     /// Calls `each` with the squared distance of every record, in order.
@@ -111,10 +110,15 @@ impl Compared {
         for (chunk, first) in records.chunks(AT_ONCE * stride).zip((0..).step_by(AT_ONCE)) {
             let products = &mut products[..chunk.len() / stride];
             table.dot_codes(CodeWidth::Eight, &self.query, chunk, stride, products);
-            for (i, (record, product)) in chunk.chunks_exact(stride).zip(&*products).enumerate() {
-                let distance =
-                    self.squares + i64::from(squares(record)) + self.offset - 2 * i64::from(*product);
-                each(first + i, distance as u32);
+            let mut distances = [0u32; AT_ONCE];
+            let distances = &mut distances[..products.len()];
+            let rows = chunk.chunks_exact(stride).zip(&*products);
+            for (distance, (record, product)) in distances.iter_mut().zip(rows) {
+                let twice = (*product as u32).wrapping_mul(2);
+                *distance = squares(record).wrapping_add(self.offset).wrapping_sub(twice);
+            }
+            for (i, distance) in distances.iter().enumerate() {
+                each(first + i, *distance);
             }
         }
     }
@@ -175,5 +179,101 @@ impl Pruning {
         let others = |i: &u32| *i >= last || dropped[*i as usize];
         order.extend((0..candidates.len() as u32).filter(others));
         chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ivf::Random;
+
+    fn records(metric: Metric, dims: usize, vectors: &[Vec<f32>]) -> (usize, Vec<u8>) {
+        let frame = Frame::new(metric, vec![0.0; dims], (dims as f32).sqrt());
+        let longest = vectors.iter().map(|v| super::super::code::dot(v, v).sqrt());
+        let bytes8 = Bytes8::new(&frame, longest.fold(0.0, f32::max));
+        let (mut out, mut rotated, mut mixing) = (Vec::new(), Vec::new(), Vec::new());
+        for vector in vectors {
+            frame.rotate(vector, &mut rotated, &mut mixing);
+            bytes8.encode(&rotated, super::super::code::dot(vector, vector), &mut out);
+        }
+        (bytes8.stride(), out)
+    }
+
+    fn vectors(dims: usize, count: usize) -> Vec<Vec<f32>> {
+        let mut random = Random::new(1);
+        let mut value = || (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87;
+        (0..count).map(|_| (0..dims).map(|_| value()).collect()).collect()
+    }
+
+    #[test]
+    fn distances_are_those_of_the_vectors() {
+        for dims in [3, 24, 100, 301] {
+            let vectors = vectors(dims, 130);
+            let (stride, records) = records(Metric::Euclid, dims, &vectors);
+            let mut compared = Compared::default();
+            compared.prepare(&records[..stride]);
+            let unit = (RANGE / 127.0).powi(2);
+            let mut seen = 0;
+            compared.distances(kernels(), &records, stride, |i, distance| {
+                let pairs = vectors[0].iter().zip(&vectors[i]);
+                let exact: f32 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
+                let off = (distance as f32 * unit - exact).abs();
+                assert!(off < 0.06 * exact + 0.05, "{dims}, {i}: {distance} for {exact}");
+                seen += 1;
+            });
+            assert_eq!(seen, 130);
+        }
+    }
+
+    #[test]
+    fn the_added_coordinate_orders_by_product() {
+        let dims = 32;
+        let mut vectors = vectors(dims, 200);
+        for (i, vector) in vectors.iter_mut().enumerate() {
+            vector
+                .iter_mut()
+                .for_each(|value| *value *= 0.5 + (i % 7) as f32 * 0.1);
+        }
+        // From the longest, whose own coordinate is 0, distances fall as products grow.
+        let length = |v: &Vec<f32>| super::super::code::dot(v, v);
+        let longest = vectors
+            .iter()
+            .position(|v| vectors.iter().all(|w| length(w) <= length(v)))
+            .unwrap_or(0);
+        let (stride, records) = records(Metric::Dot, dims, &vectors);
+        let mut compared = Compared::default();
+        compared.prepare(&records[longest * stride..][..stride]);
+        let mut order = Vec::new();
+        compared.distances(kernels(), &records, stride, |i, distance| {
+            order.push((distance, i))
+        });
+        order.sort_unstable();
+        let products: Vec<f32> = order
+            .iter()
+            .map(|(_, i)| super::super::code::dot(&vectors[longest], &vectors[*i]))
+            .collect();
+        let falls = products.windows(2).filter(|pair| pair[0] > pair[1] - 0.5).count();
+        assert!(falls > 190, "{falls} of 199");
+    }
+
+    #[test]
+    fn pruning_keeps_the_nearest_and_drops_what_lies_behind() {
+        // On a line: 1, 2, 3 to one side, -4 to the other.
+        let vectors: Vec<Vec<f32>> = [0.0, 0.5, 1.0, 1.5, -2.0].iter().map(|x| vec![*x, 0.0]).collect();
+        let (stride, records) = records(Metric::Euclid, 2, &vectors);
+        let mut pruning = Pruning::default();
+        pruning.compared.prepare(&records[..stride]);
+        let Pruning {
+            compared, candidates, ..
+        } = &mut pruning;
+        compared.distances(kernels(), &records[stride..], stride, |i, distance| {
+            candidates.push((distance, i as u32));
+        });
+        pruning.records.extend_from_slice(&records[stride..]);
+        assert_eq!(pruning.choose(stride, 8), 2);
+        assert_eq!(pruning.order, [0, 3, 1, 2]);
+        // With room for one, the others follow in order of distance.
+        assert_eq!(pruning.choose(stride, 1), 1);
+        assert_eq!(pruning.order, [0, 1, 2, 3]);
     }
 }

@@ -135,7 +135,9 @@ impl Reverse {
             let batch = BATCH.min((nodes.end - first) as usize);
             let at = u64::from(first) * (1 + FORWARD) as u64;
             forward.read_words(at, batch * (1 + FORWARD), &mut bytes, &mut words)?;
-            (gathered.clear(), ids.clear(), ends.clear());
+            gathered.clear();
+            ids.clear();
+            ends.clear();
             for (own, node) in words.chunks_exact(1 + FORWARD).zip(first..) {
                 let own = some(&own[1..]);
                 let start = ids.len();

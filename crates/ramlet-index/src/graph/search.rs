@@ -36,6 +36,9 @@ const ROOM_MIN: usize = 48;
 /// Whatever is asked, at most so many (3 MiB).
 const ROOM_MAX: usize = 1 << 18;
 
+/// With less, chance decides more than the calibration.
+const PATIENCE_MIN: u64 = 4;
+
 /// How a search goes about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
@@ -127,7 +130,7 @@ impl Graph {
                 patience: near.patience / share,
                 reads: far.reads.max(near.reads + near.patience / share),
             };
-            if expected.reads < all || all < 16.0 {
+            if expected.reads < all {
                 (Way::Walk(expected), expected.reads)
             } else {
                 (Way::All, all)
@@ -168,7 +171,7 @@ impl Graph {
         };
         let room = (expected.reads.max(search.top.k() as f64) * ROOM) as usize;
         walk.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
-        let patience = expected.patience.ceil().max(1.0) as u64;
+        let patience = (expected.patience.ceil() as u64).max(PATIENCE_MIN);
         let (mut stale, mut found) = (0, 0);
         while stale < patience || search.top.len() < search.top.k() {
             let visited = walk.round(self.width, io, stats, &mut |node, io, stats| {

@@ -7,6 +7,7 @@ mod disk;
 mod random;
 
 mod flat;
+mod graph;
 mod ivf;
 mod pinned;
 mod query;
