@@ -8,6 +8,7 @@ mod filter_cases;
 mod filter_index;
 mod filter_limits;
 mod filter_payload;
+mod indexed;
 mod loans;
 mod model;
 mod support;
