@@ -149,6 +149,7 @@ impl Collection {
         check_op(&view.schema, &op)?;
         if !matches!(op, UpdateOp::Delete(_)) {
             self.core.shelf.check_room()?;
+            crate::segment::check_pinned(&self.core.shelf, &view.schema, view.points())?;
         }
         let (work, bytes) = match op {
             UpdateOp::Upsert {

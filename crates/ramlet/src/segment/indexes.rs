@@ -125,6 +125,15 @@ fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
     codes
 }
 
+/// Bytes of a vector's codes in RAM, the best that are written.
+pub fn codes_bytes(vector: &VectorField) -> u64 {
+    let best = codes_of(vector).into_iter().take(2);
+    // As part of many: codes of one bit come in groups.
+    const MANY: u32 = 1 << 20;
+    best.map(|(_, kind)| kind.bytes_for(MANY, vector.dim, MANY).div_ceil(u64::from(MANY)))
+        .sum()
+}
+
 /// How a build ended.
 enum Built {
     Whole,

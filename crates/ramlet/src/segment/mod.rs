@@ -29,7 +29,7 @@ pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refus
 pub use files::{Shelf, TableFile};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
-pub use vectors::{Pin, VectorColumn};
+pub use vectors::{Pin, VectorColumn, check_pinned};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};

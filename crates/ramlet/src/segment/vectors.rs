@@ -23,11 +23,13 @@ use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
 use super::files::{Shelf, bad, open_index_rows};
+use super::indexes::codes_bytes;
 use super::{read_into, read_whole};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pins::PinRank;
 use crate::query::index_error;
-use crate::schema::Schema;
+use crate::schema::{Schema, VectorField};
+use crate::settings::Placement;
 
 /// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
 const RECALL: f32 = 0.95;
@@ -365,6 +367,37 @@ impl Pin {
             Component::Vector { .. } => "rows",
             _ => "codes",
         }
+    }
+}
+
+/// Refuses further points when what the settings want in RAM always would take more than can ever be there.
+pub fn check_pinned(shelf: &Shelf, schema: &Schema, points: u64) -> Result<()> {
+    let per_row = |field: &VectorField| {
+        let rows = match field.settings.rows {
+            Some(Placement::Pinned) => field.row_bytes() as u64 + 4,
+            _ => 0,
+        };
+        let codes = match field.settings.codes {
+            Some(Placement::Pinned) => codes_bytes(field),
+            _ => 0,
+        };
+        rows + codes
+    };
+    let wanted = schema
+        .vectors
+        .iter()
+        .map(per_row)
+        .sum::<u64>()
+        .saturating_mul(points);
+    let most = shelf.pins.consumer.cap();
+    match wanted <= most {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "what the settings want in RAM takes {wanted} bytes for {points} points, at most {most} are possible"
+            ),
+        )),
     }
 }
 

@@ -10,6 +10,7 @@ mod filter_index;
 mod filter_limits;
 mod filter_payload;
 mod filtered;
+mod indexed;
 mod loans;
 mod model;
 mod plan;
