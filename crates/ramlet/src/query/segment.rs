@@ -89,7 +89,9 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         io, buf, index, rare, ..
     } = &mut scratch.lookup;
     let candidates = matching::candidates(&view.schema, segment, asked.filter, io, buf, rare)?;
-    let Candidates { mut rows, recheck, .. } = candidates;
+    let Candidates {
+        mut rows, recheck, ..
+    } = candidates;
     found.candidates = rows.as_ref().map(RoaringBitmap::len);
     found.rechecked = recheck;
     if found.candidates == Some(0) {
@@ -99,7 +101,14 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         *rows &= &present.rows;
     }
     let share = match asked.filter.filter(|_| recheck) {
-        Some(filter) => Some(matching::share(&view.schema, segment, filter, rows.as_ref(), io, buf)?),
+        Some(filter) => Some(matching::share(
+            &view.schema,
+            segment,
+            filter,
+            rows.as_ref(),
+            io,
+            buf,
+        )?),
         None => None,
     };
     found.share = asked.filter.map(|_| share_of(rows.as_ref(), share, segment));
