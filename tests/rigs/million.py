@@ -48,13 +48,16 @@ def size(text):
     return int(text)
 
 
-def budgets(text, threads):
-    """`135MB` or `135MB:4` (threads), between commas."""
-    out = []
-    for part in text.split(","):
-        memory, _, own = part.partition(":")
-        out.append((memory, int(own or threads)))
-    return out
+class Budget:
+    """Memory, search threads (0: as the engine chooses), and the index when it isn't the engine's choice: `135MB`, `135MB:4`, `16MB::hnsw`."""
+
+    def __init__(self, text, threads):
+        self.memory, own, index = (text.split(":") + ["", ""])[:3]
+        self.threads, self.index = int(own or threads), index
+        self.bytes = size(self.memory)
+        self.label = f"{self.memory} {index}".strip()
+        # The index is a setting of the vector.
+        self.options = ["--config", json.dumps({"index": index})] if index else []
 
 
 class Programs:
@@ -104,12 +107,13 @@ class Ours:
     def __init__(self, programs, set_prefix, dims, drop, extra):
         self.programs, self.set, self.dims, self.drop, self.extra = programs, set_prefix, dims, drop, extra
 
-    def run(self, step, directory, memory, threads, *options):
+    def run(self, step, directory, budget, *options):
         """Lines that the bench printed, as dicts, and what the kernel said of its memory."""
-        command = [str(self.programs.million), step, str(self.set), str(directory), "--memory", memory, "--threads", str(threads)]
-        command += ["--dims", str(self.dims), *self.extra, *map(str, options)]
+        command = [str(self.programs.million), step, str(self.set), str(directory)]
+        command += ["--memory", budget.memory, "--threads", str(budget.threads), "--dims", str(self.dims), *self.extra]
+        command += map(str, options)
         dropped = drop_caches(self.drop)
-        with MemoryCgroup(size(memory)) as group:
+        with MemoryCgroup(budget.bytes) as group:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=group.enter)
             kernel = {
                 "cgroup_bytes_max": group.peak(), "oom_kills": group.oom_kills(), "limit_met": group.failcnt(),
@@ -118,11 +122,11 @@ class Ours:
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         if done.returncode != 0:
             kernel["failed"] = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            say(f"{step} in {memory} failed: {kernel['failed']}")
+            say(f"{step} in {budget.label} failed: {kernel['failed']}")
         return lines, kernel
 
-    def curve(self, directory, memory, threads, *options):
-        lines, kernel = self.run("search", directory, memory, threads, *options)
+    def curve(self, directory, budget, *options):
+        lines, kernel = self.run("search", directory, budget, *options)
         points = [line for line in lines if line["step"] == "search"]
         opened = next((line for line in lines if line["step"] == "open"), None)
         return {"opened": opened, "points": points, "kernel": kernel}
@@ -174,7 +178,9 @@ class Rig:
         self.set, self.info = self.prepare_set()
         extra = ["--queries", str(arguments.queries)] + (["--datatype", arguments.datatype] if arguments.datatype else [])
         self.ours = Ours(self.programs, self.set, self.info["dims"], not arguments.keep_caches, extra)
-        self.budgets = budgets(arguments.memory, arguments.threads)
+        self.budgets = [Budget(part, arguments.threads) for part in arguments.memory.split(",")]
+        # What has one budget in the issue.
+        self.main = next((b for b in self.budgets if b.memory == "135MB"), self.budgets[0])
         self.efs = arguments.ef.split(",")
         self.table = Table()
         self.results = {"arguments": vars(arguments), "set": self.info, "loads": {}}
@@ -197,9 +203,11 @@ class Rig:
         return prefix, {"rows": files[0], "queries": files[1], "dims": a.dims, "element": "f32", "metric": "cosine", "truth_width": 100}
 
     def directory(self, name):
-        return Path(tempfile.gettempdir() if self.arguments.data_dir is None else self.arguments.data_dir) / f"ramlet-million-{name}"
+        """Of a collection; named after the set, so that two sets don't meet."""
+        parent = Path(self.arguments.data_dir or tempfile.gettempdir())
+        return parent / f"ramlet-million-{Path(self.set).name}-{name}"
 
-    def load(self, memory, threads, name, *options):
+    def load(self, budget, name, *options):
         """A collection loaded inside the budget, once a run of the rig."""
         directory = self.directory(name)
         if name not in self.results["loads"]:
@@ -208,13 +216,13 @@ class Rig:
                 self.results["loads"][name] = None
                 return directory
             shutil.rmtree(directory, ignore_errors=True)
-            say(f"loading {self.info['rows']} rows inside {memory}")
-            lines, kernel = self.ours.run("load", directory, memory, threads, *options)
-            self.results["loads"][name] = {"kernel": kernel, **(lines[-1] if lines else {})}
+            say(f"loading {self.info['rows']} rows inside {budget.label}")
+            lines, kernel = self.ours.run("load", directory, budget, *budget.options, *options)
+            self.results["loads"][name] = {"memory": budget.memory, "kernel": kernel, **(lines[-1] if lines else {})}
         return directory
 
-    def loaded(self, memory, threads):
-        return self.load(memory, threads, f"{self.arguments.set}-{memory}", "--stored")
+    def loaded(self, budget):
+        return self.load(budget, budget.label.replace(" ", "-"), "--stored")
 
     def with_peer(self):
         if self.peer is None and not self.arguments.no_peer:
@@ -229,13 +237,12 @@ class Rig:
 
     def aa(self):
         """The same thing on both sides: how far apart two runs lie by themselves."""
-        memory, threads = next((b for b in self.budgets if b[0] == "135MB"), self.budgets[0])
-        directory = self.loaded(memory, threads)
+        directory, memory = self.loaded(self.main), self.main.label
         sides = {"a": [], "b": []}
         for turn in range(self.arguments.repeats):
             for side in sides.values():
                 say(f"A/A, turn {turn + 1}")
-                side.append(self.ours.curve(directory, memory, threads, *self.search_options())["points"])
+                side.append(self.ours.curve(directory, self.main, *self.search_options())["points"])
         self.results["aa"] = sides
         pairs = {}
         for at, ef in enumerate(self.efs):
@@ -255,35 +262,37 @@ class Rig:
     def curve(self):
         """Recall against speed in every budget; ours and the peer's in turns."""
         a, rounds = self.arguments, []
-        directories = {memory: self.loaded(memory, threads) for memory, threads in self.budgets}
+        directories = [self.loaded(budget) for budget in self.budgets]
         peer = self.with_peer()
         for turn in range(a.repeats):
-            for memory, threads in self.budgets:
-                say(f"turn {turn + 1} of {a.repeats}: {memory}")
-                ours = self.ours.curve(directories[memory], memory, threads, *self.search_options())
+            for directory, budget in zip(directories, self.budgets):
+                say(f"turn {turn + 1} of {a.repeats}: {budget.label}")
+                ours = self.ours.curve(directory, budget, *self.search_options())
                 theirs = peer.curve([int(ef) for ef in a.peer_ef.split(",")], a.seconds) if peer else []
-                rounds.append({"turn": turn, "memory": memory, "threads": threads, "ours": ours, "peer": theirs})
+                rounds.append({"turn": turn, "budget": budget.label, "ours": ours, "peer": theirs})
         self.results["curve"] = rounds
         self.judge_builds()
-        for memory, _ in self.budgets:
-            self.judge(memory, [r for r in rounds if r["memory"] == memory])
+        for budget in self.budgets:
+            self.judge(budget, [r for r in rounds if r["budget"] == budget.label])
 
     def judge_builds(self):
-        a, peer_cpu = self.arguments, self.results.get("peer", {}).get("build_cpu_s")
+        peer_cpu = self.results.get("peer", {}).get("build_cpu_s")
         standard = (self.info["rows"], self.info["dims"])
         for name, load in self.results["loads"].items():
+            if load and "total" not in load:
+                self.table.add(f"{name}: loaded inside {load['memory']}", 0, 1)
             if not load or not load.get("build"):
                 continue
-            wanted = {(1_000_000, 100): 60, (1_000_000, 768): 480}.get(standard) if name.endswith(("135MB", "512MB")) else None
+            wanted = {(1_000_000, 100): 60, (1_000_000, 768): 480}.get(standard) if load["memory"] in ("135MB", "512MB") else None
             self.table.add(f"{name}: build from stored vectors", load["build"]["seconds"], wanted, least=False, unit="s")
             self.table.add(f"{name}: ingest until durable", load["ingest"]["seconds"], unit="s")
             self.table.add(f"{name}: load, most in the cgroup", load["kernel"]["cgroup_bytes_max"] / 1e6, unit="MB")
             if peer_cpu and load["build"]["cpu_s"] > 0:
-                wanted = 10 if name.endswith("135MB") and a.rows == 1_000_000 else None
+                wanted = 10 if load["memory"] == "135MB" and standard == (1_000_000, 100) else None
                 self.table.add(f"{name}: hnswlib's CPU to build / ours", peer_cpu / load["build"]["cpu_s"], wanted, unit="x")
 
-    def judge(self, memory, rounds):
-        mb, kind = size(memory) // 10**6, self.arguments.set
+    def judge(self, budget, rounds):
+        memory, mb, kind = budget.label, budget.bytes // 10**6, self.arguments.set
         curves = [r["ours"]["points"] for r in rounds]
         best = max((p["recall_at_10"] for points in curves for p in points), default=None)
         self.table.add(f"{memory}: most recall reached", best, 0.99 if mb in REACHABLE[0.99] else None)
@@ -312,9 +321,8 @@ class Rig:
 
     def single(self):
         """One query in flight: latency."""
-        memory, threads = next((b for b in self.budgets if b[0] == "135MB"), self.budgets[0])
-        directory = self.loaded(memory, threads)
-        curve = self.ours.curve(directory, memory, threads, *self.search_options(), "--in-flight", 1)
+        directory, memory = self.loaded(self.main), self.main.label
+        curve = self.ours.curve(directory, self.main, *self.search_options(), "--in-flight", 1)
         self.results["single"] = curve
         for quantile, wanted in (("p50", 0.4), ("p99", 0.7)):
             figure = at_recall(curve["points"], 0.94, f"latency_us_{quantile}")
@@ -322,19 +330,18 @@ class Rig:
 
     def filtered(self):
         """Recall and speed under filters, beside comparing every row that matches."""
-        memory, threads = next((b for b in self.budgets if b[0] == "135MB"), self.budgets[0])
         count = min(200, self.info["queries"])
         shares = ",".join(map(str, SHARES))
         say("filtered truth")
         made = self.programs.ask("filters", self.set, "--dims", self.info["dims"], "--queries", count, "--shares", shares)
         self.results["filters"] = [json.loads(line) for line in made.splitlines()]
-        directory = self.load(memory, threads, f"{self.arguments.set}-payload-{memory}", "--payload")
+        directory = self.load(self.main, f"payload-{self.main.memory}", "--payload")
         self.results["filtered"] = []
         for selection in ("random", "near", "far"):
             for share in SHARES:
                 say(f"filter {selection} {share:.1%}")
                 options = ["--filter", f"{selection}:{share}", "--queries", count, "--ef", "128", "--exact", "--seconds", 1]
-                curve = self.ours.curve(directory, memory, threads, *options)
+                curve = self.ours.curve(directory, self.main, *options)
                 self.results["filtered"].append({"selection": selection, "share": share, **curve})
                 if len(curve["points"]) != 2:
                     self.table.add(f"filter {selection} {share:.1%}: recall", None, 0.95)
@@ -347,15 +354,14 @@ class Rig:
 
     def updates(self):
         """Half of the points replaced while it is searched, against a fresh build of the same."""
-        memory, threads = next((b for b in self.budgets if b[0] == "135MB"), self.budgets[0])
-        fresh = self.ours.curve(self.loaded(memory, threads), memory, threads, *self.search_options())
+        fresh = self.ours.curve(self.loaded(self.main), self.main, *self.search_options())
         self.results["updates"] = {"fresh": fresh}
         for stale in ("mirrored", "swapped"):
-            directory = self.directory(f"{self.arguments.set}-updated-{memory}")
+            directory = self.directory(f"updated-{self.main.memory}")
             shutil.rmtree(directory, ignore_errors=True)
             say(f"replacing half of the points ({stale})")
-            options = ["--replace", 0.5, "--stale", stale, "--searchers", max(1, threads // 2), *self.search_options()]
-            lines, kernel = self.ours.run("update", directory, memory, threads, *options)
+            options = ["--replace", 0.5, "--stale", stale, "--searchers", 1, *self.main.options, *self.search_options()]
+            lines, kernel = self.ours.run("update", directory, self.main, *options)
             shutil.rmtree(directory, ignore_errors=True)
             points = [line for line in lines if line["step"] == "search"]
             self.results["updates"][stale] = {"lines": lines, "kernel": kernel}
@@ -365,14 +371,14 @@ class Rig:
             meanwhile = next((line["searched_meanwhile"] for line in lines if line["step"] == "update"), None)
             self.table.add(f"50 % replaced ({stale}): queries/s meanwhile", meanwhile and meanwhile["queries_per_s"])
             self.table.add(f"50 % replaced ({stale}): p99 meanwhile", meanwhile and meanwhile["latency_us_p99"] / 1e3, unit="ms")
-            self.table.add(f"50 % replaced ({stale}): most in the cgroup", kernel["cgroup_bytes_max"] / 1e6, size(memory) / 1e6, least=False, unit="MB")
+            self.table.add(f"50 % replaced ({stale}): most in the cgroup", kernel["cgroup_bytes_max"] / 1e6, self.main.bytes / 1e6, least=False, unit="MB")
             self.table.add(f"50 % replaced ({stale}): OOM kills", kernel["oom_kills"], 0, least=False)
 
     def soak(self):
         """Minutes of load in the smallest budget."""
-        memory, threads = min(self.budgets, key=lambda b: size(b[0]))
-        directory = self.loaded(memory, threads)
-        curve = self.ours.curve(directory, memory, threads, "--ef", self.efs[len(self.efs) // 2], "--seconds", self.arguments.soak_seconds)
+        budget = min(self.budgets, key=lambda b: b.bytes)
+        directory, memory = self.loaded(budget), budget.label
+        curve = self.ours.curve(directory, budget, "--ef", self.efs[len(self.efs) // 2], "--seconds", self.arguments.soak_seconds)
         self.results["soak"] = curve
         seconds = sum(p["seconds"] for p in curve["points"])
         self.table.add(f"{memory}: seconds under load", seconds, self.arguments.soak_seconds, unit="s")
@@ -414,7 +420,7 @@ def main():
     parser.add_argument("--datatype", help="how we store it: float32, float16, uint8 [default: as it comes]")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--queries", type=int, default=2_000)
-    parser.add_argument("--memory", default="300MB,135MB,64MB,32MB,16MB", help="budgets; 64MB:6 gives one its own number of threads")
+    parser.add_argument("--memory", default="300MB,135MB,64MB,32MB,16MB", help="budgets; 64MB:6 gives one its own number of threads, 16MB::hnsw an index")
     parser.add_argument("--threads", type=int, default=0, help="our search threads; 0: as the engine chooses for the budget")
     parser.add_argument("--ef", default="16,32,64,128,256,512,1024", help="our efforts: 128 is calibrated")
     parser.add_argument("--peer-ef", default="100,200,400,800,1200,2000,4000")
