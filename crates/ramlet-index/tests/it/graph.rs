@@ -24,6 +24,7 @@ const EXACT: Want = Want {
         rescore: None,
         oversampling: None,
     },
+    told: None,
 };
 
 fn params(rows: &Rows) -> GraphParams {
@@ -357,6 +358,7 @@ fn odd_sets_build_and_are_searched() {
         let mut rows = Rows {
             metric,
             element: Element::F32,
+            dims: DIMS,
             bytes,
             has: |_| true,
         };
