@@ -180,8 +180,9 @@ impl<'p> Build<'p> {
         let is_reused = reused.is_some();
         let mut tree = reused.map_or_else(|| training.run(), Ok)?;
         drop(sample);
-        let (assigned, mut counts) = self.assign(source, &tree, &pointer, spill)?;
-        let numbers = tree.drop_empty(&mut counts);
+        let (assigned, mut counts, distances) = self.assign(source, &tree, &pointer, spill)?;
+        let numbers = tree.drop_empty(&mut counts, &distances);
+        drop(distances);
         let (buckets, plan) =
             self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
         drop((assigned, numbers));
@@ -283,29 +284,32 @@ impl<'p> Build<'p> {
         Ok((buckets, pointer, queries))
     }
 
-    /// Every row's cluster in the source's order, and the clusters' sizes.
+    /// Every row's cluster in the source's order, the clusters' sizes, and their rows' squared distances in all.
     fn assign<'s>(
         &self,
         source: &mut dyn RowSource,
         tree: &Tree,
         pointer: &Pointer,
         spill: &'s dyn Storage,
-    ) -> Result<(List<'s>, Vec<u32>)> {
+    ) -> Result<(List<'s>, Vec<u32>, Vec<f64>)> {
         let mut list = ListWriter::create(spill, "tmp-ivf-assigned", self.buffer_bytes())?;
         let mut counts = vec![0u32; tree.centroids().count()];
+        let mut distances = vec![0.0; counts.len()];
         let mut seen = 0;
         self.batches(source, |batch| {
             seen += batch.numbers.len();
             let before = seen - batch.numbers.len();
             self.advance(Phase::Assign, before, seen);
-            for cluster in batch.assign(tree, pointer, self.params.threads) {
+            batch.assign(tree, pointer, self.params.threads);
+            for (cluster, distance) in batch.clusters.iter().zip(&batch.distances) {
                 counts[*cluster as usize] += 1;
+                distances[*cluster as usize] += f64::from(*distance);
                 list.push(*cluster)?;
             }
             Ok(())
         })?;
         self.check_count(seen)?;
-        Ok((list.finish()?, counts))
+        Ok((list.finish()?, counts, distances))
     }
 
     /// Rows into buckets; the held-out rows meet them all on the way.

@@ -7,9 +7,9 @@
 //! Estimate and recall of 200 outside queries: .955 and .944, .953 and .954 (Fashion-MNIST, 8 and 32 MiB of scratch).
 
 use super::centroids::AT_ONCE;
-use super::centroids::Centroids;
+use super::centroids::{Centroids, handicap};
 use super::misses::Deviations;
-use crate::{Query, TopK};
+use crate::{Metric, Query, TopK};
 
 /// Neighbours whose clusters are looked at.
 const DEPTHS: [usize; 2] = [10, 100];
@@ -168,6 +168,12 @@ fn rank(query: &Query, centroids: &Centroids, keys: &mut [f32], ranks: &mut [u32
                 .for_each(|value| floats.extend_from_slice(&value.to_le_bytes()));
         }
         query.key_centroids(&floats, keys);
+        if matches!(query.metric(), Metric::Cosine | Metric::Euclid) {
+            let spreads = (first..).map(|i| handicap(centroids.spread(i)));
+            keys.iter_mut()
+                .zip(spreads)
+                .for_each(|(key, handicap)| *key += handicap);
+        }
     }
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     order.sort_unstable_by(|a, b| keys[*a as usize].total_cmp(&keys[*b as usize]).then(a.cmp(b)));

@@ -8,6 +8,18 @@ use ramlet_kernels::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, Kernels, braid_bytes
 
 use super::points::{PointQuery, encode_point};
 
+/// How much of its spread a cluster is held to be farther away than its centroid is.
+///
+/// The centroids of wide clusters lie amid everything, so that they are near to every query, while few of their rows
+/// are. 1M x 100, 8,000 clusters, 400 queries, coverage of the true 10 at 25,000 rows scanned: 0 gives 0.89, 1/4 0.92,
+/// 1/2 0.92, 3/4 0.92, 1 (the mean distance of the cluster's rows) 0.89.
+const SPREAD_SHARE: f32 = 0.5;
+
+/// What a search adds to the squared distance of a centroid before it ranks the clusters.
+pub(crate) fn handicap(spread: f32) -> f32 {
+    SPREAD_SHARE * spread
+}
+
 /// Centroids compared by one call of the kernels; their products lie on the stack.
 pub(crate) const AT_ONCE: usize = 6 * BRAID;
 
@@ -22,6 +34,8 @@ pub struct Centroids {
     scales: Vec<f32>,
     /// Squared distances to the origin.
     squares: Vec<f32>,
+    /// Mean squared distances of the clusters' rows, once known.
+    spreads: Vec<f32>,
 }
 
 impl Centroids {
@@ -36,6 +50,7 @@ impl Centroids {
             codes: Vec::with_capacity(count.div_ceil(BRAID) * braid_bytes(origin.len())),
             scales: Vec::with_capacity(count),
             squares: Vec::with_capacity(count),
+            spreads: Vec::new(),
         }
     }
 
@@ -116,6 +131,15 @@ impl Centroids {
     /// Squared distance from the origin.
     pub(crate) fn square(&self, i: usize) -> f32 {
         self.squares[i]
+    }
+
+    /// Mean squared distance of the cluster's rows to the centroid; 0 if it isn't known.
+    pub(crate) fn spread(&self, i: usize) -> f32 {
+        self.spreads.get(i).copied().unwrap_or(0.0)
+    }
+
+    pub(crate) fn set_spreads(&mut self, spreads: Vec<f32>) {
+        self.spreads = spreads;
     }
 
     /// The centroid itself.

@@ -18,7 +18,7 @@
 //! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
-//! | then | per centroid: step f32, squared length f32 |
+//! | then | per centroid: step f32, squared length and handicap f32 |
 //! | then | centroids u8 * dims * clusters, see `Ranked` |
 
 use std::ops::Range;

@@ -42,6 +42,16 @@ impl PointQuery {
         self.sum = self.codes.iter().map(|code| i32::from(*code)).sum();
         self.scale = scale;
     }
+
+    /// Squared distance from the origin.
+    pub(super) fn square(&self) -> f32 {
+        let squares: i64 = self
+            .codes
+            .iter()
+            .map(|code| i64::from(i32::from(*code).pow(2)))
+            .sum();
+        squares as f32 * self.scale * self.scale
+    }
 }
 
 /// Makes points of rows.
