@@ -334,6 +334,7 @@ fn main() {
                 let told = Effort {
                     probes: *probes,
                     epsilon: *epsilon,
+                    recall_expected: 0.0,
                 };
                 let want = Want {
                     told: (*probes > 0).then_some(told),

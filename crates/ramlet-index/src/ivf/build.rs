@@ -13,8 +13,9 @@ use super::assign::{Batch, Batches};
 use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
 use super::calibrate::{Calibration, HeldOut, measure};
 use super::centroids::Centroids;
-use super::encode::CodesWriter;
+use super::encode::{Coded, CodesWriter};
 use super::meta::{self, Shape};
+use super::misses::Asked;
 use super::points::{POINT_TAIL, Pointer};
 use super::progress::{Phase, Progress};
 use super::random::Random;
@@ -185,22 +186,32 @@ impl<'p> Build<'p> {
         let (buckets, plan) =
             self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
         drop((assigned, numbers));
-        let calibration = measure(&mut held_out, tree.centroids());
-        drop(held_out);
+        let mut calibration = measure(&mut held_out, tree.centroids());
         let rotation = self.rotation();
         let centroids = RankedBuf::new(tree.centroids(), self.decoder.dims, rotation.as_ref());
         drop(tree);
-        let (order, unit) = self.write_rows(
+        let asked = rotation.as_ref().filter(|_| !files.codes.is_empty());
+        let asked = asked.map(|rotation| {
+            Asked::new(
+                &mut held_out,
+                self.decoder.metric,
+                rotation,
+                centroids.view().mean,
+            )
+        });
+        drop(held_out);
+        let (order, coded) = self.write_rows(
             &buckets,
             &plan,
             (&centroids.view(), &pointer),
-            rotation.as_ref(),
+            (rotation.as_ref(), asked.as_ref()),
             spill,
             files,
         )?;
+        calibration.deviations = coded.deviations;
         drop(buckets);
         self.write_positions(&order, files)?;
-        let shape = self.shape(centroids.view().count(), unit, files);
+        let shape = self.shape(centroids.view().count(), coded.unit, files);
         let body = meta::encode(shape, &calibration, &starts(&counts), &centroids.view());
         files
             .centroids
@@ -362,15 +373,16 @@ impl<'p> Build<'p> {
         buckets: &Buckets<'_>,
         plan: &Plan,
         (centroids, pointer): (&Ranked<'_>, &Pointer),
-        rotation: Option<&Rotation>,
+        (rotation, asked): (Option<&Rotation>, Option<&Asked>),
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
-    ) -> Result<(List<'s>, f32)> {
+    ) -> Result<(List<'s>, Coded)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
         let per_block = RowsLayout::for_row(record_bytes as u32 - 4).rows_per_block() as usize;
-        let mut codes = rotation.map(|rotation| self.codes_writer(&mut files.codes, *centroids, rotation));
+        let mut codes =
+            rotation.map(|rotation| self.codes_writer(&mut files.codes, *centroids, rotation, asked));
         let mut write = |record: &[u8]| {
             order.push(crate::scan::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
@@ -398,8 +410,8 @@ impl<'p> Build<'p> {
             }
         }
         rows.finish()?;
-        let unit = codes.map_or(Ok(1.0), CodesWriter::finish)?;
-        Ok((order.finish()?, unit))
+        let coded = codes.map_or(Ok(Coded::default()), CodesWriter::finish)?;
+        Ok((order.finish()?, coded))
     }
 
     fn codes_writer<'w>(
@@ -407,6 +419,7 @@ impl<'p> Build<'p> {
         codes: &'w mut [IvfCodes<'_>],
         centroids: Ranked<'w>,
         rotation: &'w Rotation,
+        asked: Option<&'w Asked>,
     ) -> CodesWriter<'w> {
         let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
         let buffer_bytes = self.buffer_bytes() / codes.len().max(1);
@@ -422,7 +435,7 @@ impl<'p> Build<'p> {
             codes.iter_mut().map(file).collect(),
             self.decoder,
             segment_rows,
-            rotation,
+            (rotation, asked),
             centroids,
             batch_bytes,
             self.params.threads,

@@ -8,6 +8,7 @@
 
 use super::centroids::AT_ONCE;
 use super::centroids::{Centroids, handicap};
+use super::misses::Deviations;
 use crate::{Metric, Query, TopK};
 
 /// Neighbours whose clusters are looked at.
@@ -25,9 +26,30 @@ pub struct CalibrationPoint {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
     pub points: Vec<CalibrationPoint>,
+    /// Per file of codes by how many deviations its keys may be off before so many neighbours are lost.
+    pub deviations: Vec<Deviations>,
 }
 
 impl Calibration {
+    /// Share of the 10 nearest that lie in so many clusters; 1 if nothing was measured.
+    pub fn coverage(&self, probes: u32) -> f32 {
+        let reached = self.points.partition_point(|point| point.probes <= probes);
+        let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else {
+            return 1.0;
+        };
+        match (
+            reached.checked_sub(1).map(|i| self.points[i]),
+            self.points.get(reached),
+        ) {
+            (None, _) => first.recall_10,
+            (Some(_), None) => last.recall_10,
+            (Some(below), Some(above)) => {
+                let share = (probes - below.probes) as f32 / (above.probes - below.probes) as f32;
+                below.recall_10 + (above.recall_10 - below.recall_10) * share
+            }
+        }
+    }
+
     /// Clusters to visit for `recall` among the `wanted` nearest rows, of `clusters` in all.
     ///
     /// Between and beyond 10 and 100 the number follows a power of `wanted`, through what was measured at both.
@@ -63,6 +85,17 @@ impl HeldOut {
             query,
             top: TopK::new(DEPTHS[1] + 1),
         }
+    }
+
+    /// The nearest rows but itself, with their keys, ascending.
+    pub(super) fn nearest(&mut self, count: usize) -> Vec<(f32, u32)> {
+        let row = self.row;
+        let others = self.top.sorted().iter().filter(|hit| hit.row != row);
+        others.take(count).map(|hit| (hit.key, hit.row)).collect()
+    }
+
+    pub(super) fn floats(&self) -> &[f32] {
+        self.query.floats()
     }
 
     /// Compares with `numbers.len()` rows without gaps, whose clusters are given.
@@ -117,6 +150,7 @@ pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibr
     };
     Calibration {
         points: steps(clusters as u32).map(point).collect(),
+        deviations: Vec::new(),
     }
 }
 
