@@ -1,5 +1,5 @@
 //! The graph on disk: `cargo bench -p ramlet-index --bench graph -- build DIR PREFIX DIMS [ROWS] [SCRATCH_MB]` on
-//! `PREFIX.base.f32` and `PREFIX.query.f32` (cosine), then `-- search DIR DIMS [THREADS] [WIDTH] [QUERIES]` in as
+//! `PREFIX.base.f32` and `PREFIX.query.f32` (cosine), then `-- search DIR DIMS [THREADS] [WIDTH] [QUERIES] [EDGES_IN_RAM]` in as
 //! little memory as one likes. Without arguments a small one is made and searched.
 //!
 //! Building prints seconds (wall and CPU) and the peak of the process (with the vectors, which the bench holds);
@@ -18,7 +18,7 @@ use ramlet_index::{
     VectorIndex, Want, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
-use ramlet_memory::AnonBuf;
+use ramlet_memory::{AnonBuf, Ledger};
 
 const SEED: u64 = 1;
 const METRIC: Metric = Metric::Cosine;
@@ -193,9 +193,21 @@ fn run(
     (found, stats)
 }
 
-fn search(dir: &Path, dims: usize, threads: usize, width: usize, most: usize) {
+fn search(dir: &Path, dims: usize, threads: usize, width: usize, most: usize, in_ram: usize) {
     let (storage, _) = open_best(dir, Backend::Auto).expect("a directory");
-    let graph = open_graph(&*storage).with_width(width);
+    let mut graph = open_graph(&*storage).with_width(width);
+    if in_ram > 0 {
+        let consumer = Ledger::new(u64::MAX).consumer("graph", u64::MAX);
+        let mut io = IoContext::for_storage(&*storage, 16).expect("a reader");
+        let mut scratch = IndexScratch::new(AnonBuf::new(1 << 20));
+        graph = graph
+            .into_ram(in_ram, &consumer, &mut scratch, &mut io)
+            .expect("room");
+        println!(
+            "{in_ram} edges a node in RAM: {} bytes",
+            graph.memory().pinned_bytes
+        );
+    }
     let queries = floats(&dir.join("queries"), dims * most);
     let truth: Vec<u32> = floats(&dir.join("truth"), DEPTH * most)
         .iter()
@@ -250,7 +262,8 @@ fn small() {
     let vectors = (0..3000 * 32).map(|_| normal()).collect();
     let queries: Vec<f32> = (0..50 * 32).map(|_| normal()).collect();
     build(&dir, &mut Base { dims: 32, vectors }, &queries, 8 << 20);
-    search(&dir, 32, 1, 1, 50);
+    search(&dir, 32, 1, 1, 50, 0);
+    search(&dir, 32, 1, 1, 50, 32);
     let _ = std::fs::remove_dir_all(&dir);
 }
 
@@ -280,6 +293,7 @@ fn main() {
             number(3, 1),
             number(4, 1),
             number(5, 1000),
+            number(6, 0),
         ),
         _ => small(),
     }

@@ -57,6 +57,11 @@ impl Allowed<'_> {
         }
     }
 
+    /// Whether any row may be found.
+    pub(crate) fn is_free(&self) -> bool {
+        self.deleted.is_none() && self.only.is_none() && self.filter.is_none()
+    }
+
     /// Whether the bitmaps let a row be found; the filter isn't asked.
     pub(crate) fn admits_by_bitmaps(&self, row: u32) -> bool {
         !self.deleted.is_some_and(|deleted| deleted.contains(row))

@@ -23,6 +23,7 @@ mod meta;
 mod near;
 mod pool;
 mod prune;
+mod ram;
 mod reach;
 mod records;
 mod reverse;

@@ -66,6 +66,12 @@ impl Pool {
         self.first = self.first.min(at);
     }
 
+    /// The nodes of some ranks, as far as there are any.
+    pub(crate) fn ranks(&self, ranks: std::ops::Range<usize>) -> impl Iterator<Item = u32> {
+        let known = self.known.iter().skip(ranks.start).take(ranks.len());
+        known.map(|known| known.id)
+    }
+
     /// The nearest node not visited, which is so from now on, with its rank.
     pub(crate) fn visit(&mut self) -> Option<(usize, u32)> {
         while self.known.get(self.first).is_some_and(|known| known.visited) {

@@ -7,6 +7,7 @@ use ramlet_memory::AnonBuf;
 use super::code::{AT_ONCE, CodedQuery};
 use super::layout::Node;
 use super::pool::{Known, Pool};
+use super::ram::{Ram, RamLists};
 use super::search::Graph;
 use crate::error::{IndexError, Result};
 use crate::scan::SearchStats;
@@ -19,6 +20,7 @@ pub(crate) struct GraphLists {
     /// Nodes of one round, and how to read them.
     picked: Vec<u32>,
     reads: Vec<(u64, u32)>,
+    ram: RamLists,
 }
 
 /// Known nodes that a usual search keeps.
@@ -50,6 +52,7 @@ impl Walk<'_> {
             pool,
             picked,
             reads,
+            ..
         } = &mut *self.lists;
         let meta = &self.graph.meta;
         query.prepare(&meta.frame, floats);
@@ -82,10 +85,10 @@ impl Walk<'_> {
             pool,
             picked,
             reads,
+            ..
         } = &mut *self.lists;
         picked.clear();
         reads.clear();
-        let nodes = &self.graph.nodes;
         while picked.len() < width
             && let Some((_, id)) = pool.visit()
         {
@@ -93,12 +96,8 @@ impl Walk<'_> {
                 picked.push(id);
             }
         }
-        // Ascending, so that neighbours in the file are one read.
-        picked.sort_unstable();
-        let blocks = nodes.plan_blocks(picked, WIDTH_MAX, reads);
-        debug_assert_eq!(blocks, picked.len());
-        stats.reads += reads.len() as u64;
-        stats.pages_read += reads.len() as u64 * u64::from(nodes.block_pages());
+        let nodes = &self.graph.nodes;
+        plan(self.graph, picked, reads, stats);
         let bytes = nodes.read_many(io, reads, self.buf)?;
         for (_, row) in nodes.rows_in_reads(picked, reads, bytes) {
             let node = Node::check(self.graph.meta.layout, row)?;
@@ -121,6 +120,52 @@ impl Walk<'_> {
     }
 }
 
+impl Walk<'_> {
+    /// Visits in RAM all that is near, without reading anything.
+    pub(super) fn in_ram(&mut self, ram: &Ram, stats: &mut SearchStats) {
+        let GraphLists {
+            query,
+            pool,
+            ram: lists,
+            ..
+        } = &mut *self.lists;
+        ram.walk(query, pool, lists, self.kernels, stats);
+    }
+
+    /// Reads the known nodes of these ranks, and shows them; how many there were.
+    pub(super) fn read_ranks(
+        &mut self,
+        ranks: std::ops::Range<usize>,
+        io: &mut IoContext,
+        stats: &mut SearchStats,
+        each: &mut dyn FnMut(&Node<'_>, &mut IoContext, &mut SearchStats) -> Result<()>,
+    ) -> Result<usize> {
+        let GraphLists {
+            pool, picked, reads, ..
+        } = &mut *self.lists;
+        picked.clear();
+        reads.clear();
+        picked.extend(pool.ranks(ranks.start..ranks.end.min(ranks.start + WIDTH_MAX)));
+        plan(self.graph, picked, reads, stats);
+        let nodes = &self.graph.nodes;
+        let bytes = nodes.read_many(io, reads, self.buf)?;
+        for (_, row) in nodes.rows_in_reads(picked, reads, bytes) {
+            stats.rows_scored += 1;
+            each(&Node::check(self.graph.meta.layout, row)?, io, stats)?;
+        }
+        Ok(picked.len())
+    }
+}
+
+/// Plans the reads of at most [`WIDTH_MAX`] nodes: ascending, so that neighbours in the file are one.
+fn plan(graph: &Graph, picked: &mut [u32], reads: &mut Vec<(u64, u32)>, stats: &mut SearchStats) {
+    picked.sort_unstable();
+    let planned = graph.nodes.plan_blocks(picked, WIDTH_MAX, reads);
+    debug_assert_eq!(planned, picked.len());
+    stats.reads += reads.len() as u64;
+    stats.pages_read += reads.len() as u64 * u64::from(graph.nodes.block_pages());
+}
+
 /// What isn't a number (an overflow) is the farthest of all.
 fn number(key: f32) -> f32 {
     if key.is_nan() { f32::INFINITY } else { key }
@@ -128,7 +173,7 @@ fn number(key: f32) -> f32 {
 
 impl Graph {
     /// Refuses a number that no node has.
-    fn check_node(&self, id: u32) -> Result<u32> {
+    pub(super) fn check_node(&self, id: u32) -> Result<u32> {
         let rows = self.meta.shape.rows;
         if id < rows {
             return Ok(id);

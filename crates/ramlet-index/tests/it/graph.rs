@@ -6,7 +6,7 @@ use ramlet_index::{
     Allowed, Element, Graph, IndexError, Metric, Query, Result, TopK, VectorIndex, Want, decode_row,
     encode_row,
 };
-use ramlet_memory::AnonBuf;
+use ramlet_memory::{AnonBuf, Ledger};
 use roaring::RoaringBitmap;
 
 use crate::counting::allocations;
@@ -172,6 +172,53 @@ fn wider_walks_find_as_much() {
     let graph = graph.with_width(8);
     let (found, _) = recall(&rows, &graph, &disk, &Want::default(), &|_| true, &mut free);
     assert!(found >= 0.9, "{found}");
+}
+
+fn into_ram(graph: Graph, disk: &Disk, edges: usize) -> Graph {
+    let consumer = Ledger::new(1 << 30).consumer("graph", 1 << 30);
+    let graph = graph
+        .into_ram(edges, &consumer, &mut scratch(), &mut disk.io())
+        .expect("room");
+    assert!(graph.memory().pinned_bytes >= consumer.used());
+    graph
+}
+
+#[test]
+fn in_ram_only_the_nearest_are_read() {
+    let mut random = Random::new(14);
+    let disk = Disk::files();
+    for metric in [Metric::Cosine, Metric::Dot] {
+        let mut rows = Rows::clustered(metric, Element::F32, 5000, &mut random);
+        let name = format!("{metric:?}");
+        build(&mut rows, &disk, &name);
+        for edges in [64, 24] {
+            let graph = into_ram(open(&disk, &name), &disk, edges);
+            let per_vector = graph.memory().pinned_bytes / 5000;
+            assert!(
+                per_vector < edges as u64 * 2 + 32,
+                "{edges} edges: {per_vector} bytes"
+            );
+            let (found, scored) = recall(&rows, &graph, &disk, &Want::default(), &|_| true, &mut free);
+            assert!(
+                found >= 0.9 && scored == 30,
+                "{name}, {edges} edges: {found} by {scored}"
+            );
+            let admits = |row: u32| row.is_multiple_of(4);
+            let (found, _) = recall(&rows, &graph, &disk, &Want::default(), &admits, &mut |each| {
+                let mut filter = Multiples { of: 4, asked: 0 };
+                each(&mut Allowed {
+                    filter: Some(&mut filter),
+                    filter_share: Some(0.25),
+                    ..Allowed::default()
+                });
+            });
+            assert!(found >= 0.9, "{name}, {edges} edges, filtered: {found}");
+        }
+        let little = Ledger::new(1 << 30).consumer("little", 100_000);
+        let refused = open(&disk, &name).into_ram(24, &little, &mut scratch(), &mut disk.io());
+        assert!(matches!(refused, Err(IndexError::OverBudget(_))));
+        assert_eq!(little.used(), 0);
+    }
 }
 
 #[test]
@@ -496,49 +543,59 @@ fn a_warm_search_allocates_nothing() {
     let mut random = Random::new(12);
     for disk in Disk::all() {
         let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 4000, &mut random);
-        let (graph, _) = build(&mut rows, &disk, "graph");
-        let sparse: RoaringBitmap = (0..30).map(|i| i * 125).collect();
-        let deleted: RoaringBitmap = (0..4000).step_by(9).collect();
-        let (mut io, mut top, mut scratch) = (disk.io(), TopK::new(10), scratch());
-        let vectors: Vec<Vec<f32>> = (0..12)
-            .map(|i| {
-                let mut vector = Vec::new();
-                decode_row(Element::F32, rows.row(i * 300 + 1), &mut vector);
-                vector
-            })
-            .collect();
-        let mut query = rows.query(&mut random);
-        let mut search = |vector: &[f32], only: Option<&RoaringBitmap>, exact: bool, filtered: bool| {
-            query.prepare(rows.metric, rows.element, vector);
-            top.clear(10);
-            let mut filter = Multiples { of: 2, asked: 0 };
-            let mut allowed = Allowed {
-                deleted: Some(&deleted),
-                only,
-                filter: if filtered { Some(&mut filter) } else { None },
-                filter_share: filtered.then_some(0.5),
-            };
-            let want = Want {
-                exact,
-                ..Want::default()
-            };
-            graph
-                .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
-                .expect("a search");
-            assert_eq!(top.sorted().len(), 10);
-        };
-        let mut all = || {
-            for vector in &vectors {
-                for filtered in [false, true] {
-                    search(vector, None, true, filtered);
-                    search(vector, None, false, filtered);
-                    search(vector, Some(&sparse), false, filtered);
-                }
-            }
-        };
-        all();
-        assert_eq!(allocations(all), 0, "{}", disk.storage.backend());
+        build(&mut rows, &disk, "graph");
+        warm(&open(&disk, "graph"), &rows, &disk, &mut random);
+        warm(
+            &into_ram(open(&disk, "graph"), &disk, 32),
+            &rows,
+            &disk,
+            &mut random,
+        );
     }
+}
+
+fn warm(graph: &Graph, rows: &Rows, disk: &Disk, random: &mut Random) {
+    let sparse: RoaringBitmap = (0..30).map(|i| i * 125).collect();
+    let deleted: RoaringBitmap = (0..4000).step_by(9).collect();
+    let (mut io, mut top, mut scratch) = (disk.io(), TopK::new(10), scratch());
+    let vectors: Vec<Vec<f32>> = (0..12)
+        .map(|i| {
+            let mut vector = Vec::new();
+            decode_row(Element::F32, rows.row(i * 300 + 1), &mut vector);
+            vector
+        })
+        .collect();
+    let mut query = rows.query(random);
+    let mut search = |vector: &[f32], only: Option<&RoaringBitmap>, exact: bool, filtered: bool| {
+        query.prepare(rows.metric, rows.element, vector);
+        top.clear(10);
+        let mut filter = Multiples { of: 2, asked: 0 };
+        let mut allowed = Allowed {
+            deleted: Some(&deleted),
+            only,
+            filter: if filtered { Some(&mut filter) } else { None },
+            filter_share: filtered.then_some(0.5),
+        };
+        let want = Want {
+            exact,
+            ..Want::default()
+        };
+        graph
+            .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
+            .expect("a search");
+        assert_eq!(top.sorted().len(), 10);
+    };
+    let mut all = || {
+        for vector in &vectors {
+            for filtered in [false, true] {
+                search(vector, None, true, filtered);
+                search(vector, None, false, filtered);
+                search(vector, Some(&sparse), false, filtered);
+            }
+        }
+    };
+    all();
+    assert_eq!(allocations(all), 0, "{}", disk.storage.backend());
 }
 
 #[test]

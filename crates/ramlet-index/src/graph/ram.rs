@@ -1,0 +1,273 @@
+//! Edges and codes in RAM, where there is room for them: a walk then reads nothing, and only the nodes that it found
+//! nearest are read and scored exactly.
+//!
+//! Taken from the nodes at open: the first edges of each node (they stand in the order of their choice, so a prefix is
+//! a sparser graph), sorted and written as gaps of 7 bits a byte, 2 to 3 bytes each; and every node's code, which
+//! stands in the lists of those that lead to it. Per node about `2.2 * edges + ceil(d/2) + 8` bytes: 130 at 100
+//! dimensions and 32 edges.
+
+use ramlet_io::IoContext;
+use ramlet_kernels::Kernels;
+use ramlet_memory::{AnonBuf, Consumer};
+
+use super::code::{AT_ONCE, CodedQuery};
+use super::layout::{DEGREE_MAX, Node};
+use super::pool::Pool;
+use super::search::Graph;
+use crate::error::{IndexError, Result};
+use crate::flat::stream;
+use crate::scan::SearchStats;
+
+/// Nodes whose lists are placed relative to one start.
+const GROUP: usize = 64;
+
+/// Bytes by which the memory for edges grows.
+const GROWTH: usize = 1 << 20;
+
+/// Most bytes of a list: a count, and 5 per edge.
+const LIST_MAX: usize = 1 + 5 * DEGREE_MAX;
+
+/// Numbers seen that are remembered, one per place: it saves looking at most nodes twice.
+const SEEN: usize = 1 << 13;
+
+/// A graph's edges and codes.
+#[derive(Debug)]
+pub(super) struct Ram {
+    codes: AnonBuf,
+    coded_bytes: usize,
+    edges: AnonBuf,
+    /// Where each group's lists start u64, and each node's list within them u16.
+    groups: AnonBuf,
+    places: AnonBuf,
+    /// Edges of a node at most.
+    per_node: usize,
+}
+
+/// One thread's memory for walks in RAM.
+#[derive(Debug, Default)]
+pub(super) struct RamLists {
+    seen: Vec<u32>,
+    ids: Vec<u32>,
+    /// Codes of one node's neighbours, and their factors.
+    codes: Vec<u8>,
+    adds: Vec<u8>,
+    scales: Vec<u8>,
+}
+
+impl Ram {
+    /// Reads all nodes once. Fails if the consumer hasn't the bytes.
+    pub(super) fn load(
+        graph: &Graph,
+        per_node: usize,
+        consumer: &Consumer,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+    ) -> Result<Ram> {
+        let (layout, rows) = (graph.meta.layout, graph.meta.shape.rows as usize);
+        let coded_bytes = layout.coded_bytes();
+        let mut ram = Ram {
+            codes: AnonBuf::reserved(consumer, rows * coded_bytes)?,
+            coded_bytes,
+            edges: AnonBuf::reserved(consumer, GROWTH)?,
+            groups: AnonBuf::reserved(consumer, rows.div_ceil(GROUP) * 8)?,
+            places: AnonBuf::reserved(consumer, rows * 2)?,
+            per_node: per_node.clamp(1, DEGREE_MAX),
+        };
+        let mut known = AnonBuf::reserved(consumer, rows.div_ceil(8))?;
+        for i in 0..graph.meta.entries {
+            let [code, add, scale] = graph.meta.codes(i..i + 1);
+            ram.keep(graph.meta.entry(i), code, [add, scale], &mut known);
+        }
+        let (mut end, mut group) = (0, 0);
+        let mut ids = Vec::with_capacity(DEGREE_MAX);
+        stream(&graph.nodes, buf, io, &mut |id, row| {
+            let node = Node::check(layout, row)?;
+            let [codes, adds, scales] = node.codes(node.count());
+            let coded = codes
+                .chunks_exact(layout.code_bytes)
+                .zip(adds.chunks_exact(2).zip(scales.chunks_exact(2)));
+            ids.clear();
+            for (i, (code, (add, scale))) in coded.enumerate() {
+                ids.push(graph.check_node(node.id(i))?);
+                ram.keep(ids[i], code, [add, scale], &mut known);
+            }
+            ids.truncate(ram.per_node);
+            ids.sort_unstable();
+            let place = id as usize;
+            if place.is_multiple_of(GROUP) {
+                group = end;
+                ram.groups[place / GROUP * 8..][..8].copy_from_slice(&(end as u64).to_le_bytes());
+            }
+            ram.places[place * 2..][..2].copy_from_slice(&((end - group) as u16).to_le_bytes());
+            if ram.edges.len() < end + LIST_MAX {
+                let more = ram.edges.len() + GROWTH;
+                ram.edges.ensure(more)?;
+            }
+            end += write_list(&ids, &mut ram.edges[end..]);
+            Ok(())
+        })?;
+        ram.edges.shrink_to(end);
+        let missing = (0..rows).find(|id| known[id / 8] >> (id % 8) & 1 == 0);
+        match missing {
+            None => Ok(ram),
+            Some(id) => Err(IndexError::Mismatch(format!("nothing leads to node {id}"))),
+        }
+    }
+
+    fn keep(&mut self, id: u32, code: &[u8], [add, scale]: [&[u8]; 2], known: &mut [u8]) {
+        let (byte, bit) = (&mut known[id as usize / 8], 1 << (id % 8));
+        if *byte & bit != 0 {
+            return;
+        }
+        *byte |= bit;
+        let out = &mut self.codes[id as usize * self.coded_bytes..][..self.coded_bytes];
+        let (to_code, factors) = out.split_at_mut(code.len());
+        to_code.copy_from_slice(code);
+        factors[..2].copy_from_slice(add);
+        factors[2..].copy_from_slice(scale);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let all = [&self.codes, &self.edges, &self.groups, &self.places];
+        all.iter().map(|buf| buf.capacity() as u64).sum()
+    }
+
+    /// Share of a full node's edges that is here.
+    pub(super) fn share(&self, degree: usize) -> f64 {
+        (self.per_node as f64 / degree as f64).min(1.0)
+    }
+
+    /// Visits the nearest nodes known until all of them are visited.
+    pub(super) fn walk(
+        &self,
+        query: &CodedQuery,
+        pool: &mut Pool,
+        lists: &mut RamLists,
+        kernels: &Kernels,
+        stats: &mut SearchStats,
+    ) {
+        lists.start(self.coded_bytes);
+        while let Some((_, node)) = pool.visit() {
+            self.gather(node, lists);
+            let count = lists.ids.len();
+            let mut keys = [0.0f32; AT_ONCE];
+            let keys = &mut keys[..count];
+            query.estimate(kernels, &lists.codes, &lists.adds, &lists.scales, keys);
+            stats.codes_scored += count as u64;
+            for (key, id) in keys.iter().zip(&lists.ids) {
+                if *key <= pool.threshold() {
+                    pool.offer(*key, *id);
+                }
+            }
+        }
+    }
+
+    /// A node's neighbours that weren't seen lately, with their codes.
+    fn gather(&self, node: u32, lists: &mut RamLists) {
+        let RamLists {
+            seen,
+            ids,
+            codes,
+            adds,
+            scales,
+        } = lists;
+        ids.clear();
+        codes.clear();
+        adds.clear();
+        scales.clear();
+        read_list(self.list(node), |id| {
+            let place = &mut seen[id.wrapping_mul(0x9e37_79b1) as usize >> (32 - SEEN.ilog2())];
+            if *place != id {
+                *place = id;
+                ids.push(id);
+            }
+        });
+        for id in &*ids {
+            let coded = &self.codes[*id as usize * self.coded_bytes..][..self.coded_bytes];
+            let (code, factors) = coded.split_at(self.coded_bytes - 4);
+            codes.extend_from_slice(code);
+            adds.extend_from_slice(&factors[..2]);
+            scales.extend_from_slice(&factors[2..]);
+        }
+    }
+
+    fn list(&self, node: u32) -> &[u8] {
+        let node = node as usize;
+        let group = self.groups[node / GROUP * 8..]
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let within = u16::from_le_bytes([self.places[node * 2], self.places[node * 2 + 1]]);
+        &self.edges[group as usize + usize::from(within)..]
+    }
+}
+
+impl RamLists {
+    fn start(&mut self, coded_bytes: usize) {
+        self.seen.clear();
+        self.seen.resize(SEEN, u32::MAX);
+        self.ids.reserve(DEGREE_MAX);
+        self.codes.reserve(DEGREE_MAX * coded_bytes);
+        self.adds.reserve(DEGREE_MAX * 2);
+        self.scales.reserve(DEGREE_MAX * 2);
+    }
+}
+
+/// Writes a count and the gaps of ascending numbers; how many bytes. There is room for [`LIST_MAX`].
+fn write_list(ids: &[u32], out: &mut [u8]) -> usize {
+    out[0] = ids.len() as u8;
+    let (mut at, mut last) = (1, 0);
+    for id in ids {
+        let mut gap = id - last;
+        last = *id;
+        while gap >= 0x80 {
+            out[at] = gap as u8 | 0x80;
+            gap >>= 7;
+            at += 1;
+        }
+        out[at] = gap as u8;
+        at += 1;
+    }
+    at
+}
+
+/// Calls `each` with the numbers that `write_list` wrote.
+fn read_list(bytes: &[u8], mut each: impl FnMut(u32)) {
+    let (mut at, mut last) = (1, 0u32);
+    for _ in 0..bytes[0] {
+        let (mut gap, mut shift) = (0, 0);
+        loop {
+            let byte = bytes[at];
+            at += 1;
+            gap |= u32::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+            shift += 7;
+        }
+        last += gap;
+        each(last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_come_back() {
+        let lists: [&[u32]; 5] = [
+            &[],
+            &[0],
+            &[u32::MAX],
+            &[5, 5, 132, 133, 1 << 14, u32::MAX - 1],
+            &[127, 255],
+        ];
+        for ids in lists {
+            let mut bytes = [0xaa; LIST_MAX];
+            let len = write_list(ids, &mut bytes);
+            let mut back = Vec::new();
+            read_list(&bytes[..len], |id| back.push(id));
+            assert_eq!(back, ids);
+        }
+    }
+}
