@@ -162,6 +162,7 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         threads: 2,
         seed: 1,
         clusters,
+        seed_centroids: None,
         progress: Progress::default(),
     };
     let mut out = IvfFiles {
@@ -333,6 +334,7 @@ fn main() {
                 let told = Effort {
                     probes: *probes,
                     epsilon: *epsilon,
+                    recall_expected: 0.0,
                 };
                 let want = Want {
                     told: (*probes > 0).then_some(told),

@@ -15,11 +15,13 @@ compile_error!("rows are little-endian bytes and are read in place: big-endian m
 
 mod arch;
 mod bounds;
+mod braid;
 mod entry;
 mod scan;
 mod table;
 
 pub use bounds::{Bounded, Bounds, FACTOR_BYTES};
+pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use entry::Extent;
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};

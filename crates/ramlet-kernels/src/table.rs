@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use crate::arch;
 use crate::bounds::BoundsKernel;
+use crate::braid::BraidedKernel;
 use crate::entry::EntryKernels;
 use crate::scan::{FastscanKernel, PlanesKernel};
 
@@ -80,6 +81,7 @@ pub struct Kernels {
     pub(crate) planes: PlanesKernel,
     pub(crate) entry: EntryKernels,
     pub(crate) bound: BoundsKernel,
+    pub(crate) braided: BraidedKernel,
     /// Safety: the processor has the table's features; both slices have the same length.
     pub(crate) to_f16: unsafe fn(&[f32], &mut [u16]),
     pub(crate) from_f16: unsafe fn(&[u16], &mut [f32]),

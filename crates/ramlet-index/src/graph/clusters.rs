@@ -62,6 +62,7 @@ impl<'a> Clustered<'a> {
             seed: params.seed,
             clusters: None,
             progress: Progress::default(),
+            seed_centroids: None,
         };
         let mut out = IvfFiles {
             rows: &mut *rows_file,

@@ -13,30 +13,37 @@ pub(super) struct Batch {
     pub(super) numbers: Vec<u32>,
     /// The rows' clusters, once known.
     pub(super) clusters: Vec<u32>,
+    /// And their squared distances to the centroids.
+    pub(super) distances: Vec<f32>,
 }
 
 impl Batch {
-    /// Finds each row's cluster.
-    pub(super) fn assign(&mut self, tree: &Tree, pointer: &Pointer, threads: usize) -> &[u32] {
+    /// Finds each row's cluster, and its squared distance to the centroid.
+    pub(super) fn assign(&mut self, tree: &Tree, pointer: &Pointer, threads: usize) {
         self.clusters.resize(self.numbers.len(), 0);
+        self.distances.resize(self.numbers.len(), 0.0);
         let share = self.numbers.len().div_ceil(threads.max(1)).max(1);
         let row_bytes = pointer.decoder.row_bytes();
         std::thread::scope(|scope| {
             let rows = self.rows.chunks(share * row_bytes);
-            for (rows, clusters) in rows.zip(self.clusters.chunks_mut(share)) {
+            let shares = self
+                .clusters
+                .chunks_mut(share)
+                .zip(self.distances.chunks_mut(share));
+            for (rows, (clusters, distances)) in rows.zip(shares) {
                 scope.spawn(move || {
                     let mut scratch = AssignScratch::default();
                     let (mut vector, mut point) = (Vec::new(), Vec::new());
-                    for (row, cluster) in rows.chunks_exact(row_bytes).zip(clusters) {
+                    let targets = clusters.iter_mut().zip(distances);
+                    for (row, (cluster, distance)) in rows.chunks_exact(row_bytes).zip(targets) {
                         point.clear();
                         pointer.append(row, &mut vector, &mut point);
                         scratch.set(&point);
-                        *cluster = tree.assign(&mut scratch);
+                        (*cluster, *distance) = tree.assign(&mut scratch);
                     }
                 });
             }
         });
-        &self.clusters
     }
 
     /// Shows all rows to the held-out ones.
@@ -67,6 +74,7 @@ impl Batches<'_> {
             rows: Vec::with_capacity(self.rows * self.row_bytes),
             numbers: Vec::with_capacity(self.rows),
             clusters: Vec::with_capacity(self.rows),
+            distances: Vec::with_capacity(self.rows),
         };
         self.source.replay(&mut |number, row| {
             if row.len() != self.row_bytes {

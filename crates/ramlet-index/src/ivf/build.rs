@@ -13,8 +13,9 @@ use super::assign::{Batch, Batches};
 use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
 use super::calibrate::{Calibration, HeldOut, measure};
 use super::centroids::Centroids;
-use super::encode::CodesWriter;
+use super::encode::{Coded, CodesWriter};
 use super::meta::{self, Shape};
+use super::misses::Asked;
 use super::points::{POINT_TAIL, Pointer};
 use super::progress::{Phase, Progress};
 use super::random::Random;
@@ -57,6 +58,9 @@ pub struct IvfParams<'p> {
     pub seed: u64,
     /// Number of clusters; `None` chooses about `8 sqrt(rows)`, at least 128 rows each.
     pub clusters: Option<u32>,
+    /// Centroids of other rows, as those of the largest of the segments being merged: they spare the training where
+    /// they suit these rows, which is found out. See [`crate::Ivf::centroids`].
+    pub seed_centroids: Option<&'p Centroids>,
     pub progress: Progress<'p>,
 }
 
@@ -89,6 +93,8 @@ pub struct IvfBuilt {
     pub largest_cluster: u32,
     /// Rows the centroids were computed from.
     pub sampled: u32,
+    /// Whether the centroids that were given suited the rows.
+    pub is_reused: bool,
     pub calibration: Calibration,
 }
 
@@ -165,29 +171,47 @@ impl<'p> Build<'p> {
         if self.rows == 0 {
             return self.write_empty(files);
         }
-        let mut tree = self.training(&sample, &pointer, spill).run()?;
+        let training = self.training(&sample, &pointer, spill);
+        let seeds = self
+            .params
+            .seed_centroids
+            .filter(|seeds| seeds.dims() == self.decoder.dims);
+        let reused = seeds.map_or(Ok(None), |seeds| training.reuse(seeds))?;
+        let is_reused = reused.is_some();
+        let mut tree = reused.map_or_else(|| training.run(), Ok)?;
         drop(sample);
-        let (assigned, mut counts) = self.assign(source, &tree, &pointer, spill)?;
-        let numbers = tree.drop_empty(&mut counts);
+        let (assigned, mut counts, distances) = self.assign(source, &tree, &pointer, spill)?;
+        let numbers = tree.drop_empty(&mut counts, &distances);
+        drop(distances);
         let (buckets, plan) =
             self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
         drop((assigned, numbers));
-        let calibration = measure(&mut held_out, tree.centroids());
-        drop(held_out);
+        let mut calibration = measure(&mut held_out, tree.centroids());
         let rotation = self.rotation();
         let centroids = RankedBuf::new(tree.centroids(), self.decoder.dims, rotation.as_ref());
         drop(tree);
-        let (order, unit) = self.write_rows(
+        let asked = rotation.as_ref().filter(|_| !files.codes.is_empty());
+        let asked = asked.map(|rotation| {
+            Asked::new(
+                &mut held_out,
+                self.decoder.metric,
+                rotation,
+                centroids.view().mean,
+            )
+        });
+        drop(held_out);
+        let (order, coded) = self.write_rows(
             &buckets,
             &plan,
             (&centroids.view(), &pointer),
-            rotation.as_ref(),
+            (rotation.as_ref(), asked.as_ref()),
             spill,
             files,
         )?;
+        calibration.deviations = coded.deviations;
         drop(buckets);
         self.write_positions(&order, files)?;
-        let shape = self.shape(centroids.view().count(), unit, files);
+        let shape = self.shape(centroids.view().count(), coded.unit, files);
         let body = meta::encode(shape, &calibration, &starts(&counts), &centroids.view());
         files
             .centroids
@@ -197,6 +221,7 @@ impl<'p> Build<'p> {
             clusters: counts.len() as u32,
             largest_cluster: counts.iter().copied().max().unwrap_or(0),
             sampled: self.sampled as u32,
+            is_reused,
             calibration,
         })
     }
@@ -259,29 +284,32 @@ impl<'p> Build<'p> {
         Ok((buckets, pointer, queries))
     }
 
-    /// Every row's cluster in the source's order, and the clusters' sizes.
+    /// Every row's cluster in the source's order, the clusters' sizes, and their rows' squared distances in all.
     fn assign<'s>(
         &self,
         source: &mut dyn RowSource,
         tree: &Tree,
         pointer: &Pointer,
         spill: &'s dyn Storage,
-    ) -> Result<(List<'s>, Vec<u32>)> {
+    ) -> Result<(List<'s>, Vec<u32>, Vec<f64>)> {
         let mut list = ListWriter::create(spill, "tmp-ivf-assigned", self.buffer_bytes())?;
         let mut counts = vec![0u32; tree.centroids().count()];
+        let mut distances = vec![0.0; counts.len()];
         let mut seen = 0;
         self.batches(source, |batch| {
             seen += batch.numbers.len();
             let before = seen - batch.numbers.len();
             self.advance(Phase::Assign, before, seen);
-            for cluster in batch.assign(tree, pointer, self.params.threads) {
+            batch.assign(tree, pointer, self.params.threads);
+            for (cluster, distance) in batch.clusters.iter().zip(&batch.distances) {
                 counts[*cluster as usize] += 1;
+                distances[*cluster as usize] += f64::from(*distance);
                 list.push(*cluster)?;
             }
             Ok(())
         })?;
         self.check_count(seen)?;
-        Ok((list.finish()?, counts))
+        Ok((list.finish()?, counts, distances))
     }
 
     /// Rows into buckets; the held-out rows meet them all on the way.
@@ -345,15 +373,16 @@ impl<'p> Build<'p> {
         buckets: &Buckets<'_>,
         plan: &Plan,
         (centroids, pointer): (&Ranked<'_>, &Pointer),
-        rotation: Option<&Rotation>,
+        (rotation, asked): (Option<&Rotation>, Option<&Asked>),
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
-    ) -> Result<(List<'s>, f32)> {
+    ) -> Result<(List<'s>, Coded)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
         let per_block = RowsLayout::for_row(record_bytes as u32 - 4).rows_per_block() as usize;
-        let mut codes = rotation.map(|rotation| self.codes_writer(&mut files.codes, *centroids, rotation));
+        let mut codes =
+            rotation.map(|rotation| self.codes_writer(&mut files.codes, *centroids, rotation, asked));
         let mut write = |record: &[u8]| {
             order.push(crate::scan::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
@@ -381,8 +410,8 @@ impl<'p> Build<'p> {
             }
         }
         rows.finish()?;
-        let unit = codes.map_or(Ok(1.0), CodesWriter::finish)?;
-        Ok((order.finish()?, unit))
+        let coded = codes.map_or(Ok(Coded::default()), CodesWriter::finish)?;
+        Ok((order.finish()?, coded))
     }
 
     fn codes_writer<'w>(
@@ -390,6 +419,7 @@ impl<'p> Build<'p> {
         codes: &'w mut [IvfCodes<'_>],
         centroids: Ranked<'w>,
         rotation: &'w Rotation,
+        asked: Option<&'w Asked>,
     ) -> CodesWriter<'w> {
         let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
         let buffer_bytes = self.buffer_bytes() / codes.len().max(1);
@@ -405,7 +435,7 @@ impl<'p> Build<'p> {
             codes.iter_mut().map(file).collect(),
             self.decoder,
             segment_rows,
-            rotation,
+            (rotation, asked),
             centroids,
             batch_bytes,
             self.params.threads,
@@ -468,6 +498,7 @@ impl<'p> Build<'p> {
             clusters: 1,
             largest_cluster: 0,
             sampled: 0,
+            is_reused: false,
             calibration,
         })
     }

@@ -7,8 +7,9 @@
 //! Estimate and recall of 200 outside queries: .955 and .944, .953 and .954 (Fashion-MNIST, 8 and 32 MiB of scratch).
 
 use super::centroids::AT_ONCE;
-use super::centroids::Centroids;
-use crate::{Query, TopK};
+use super::centroids::{Centroids, handicap};
+use super::misses::Deviations;
+use crate::{Metric, Query, TopK};
 
 /// Neighbours whose clusters are looked at.
 const DEPTHS: [usize; 2] = [10, 100];
@@ -25,9 +26,30 @@ pub struct CalibrationPoint {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
     pub points: Vec<CalibrationPoint>,
+    /// Per file of codes by how many deviations its keys may be off before so many neighbours are lost.
+    pub deviations: Vec<Deviations>,
 }
 
 impl Calibration {
+    /// Share of the 10 nearest that lie in so many clusters; 1 if nothing was measured.
+    pub fn coverage(&self, probes: u32) -> f32 {
+        let reached = self.points.partition_point(|point| point.probes <= probes);
+        let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else {
+            return 1.0;
+        };
+        match (
+            reached.checked_sub(1).map(|i| self.points[i]),
+            self.points.get(reached),
+        ) {
+            (None, _) => first.recall_10,
+            (Some(_), None) => last.recall_10,
+            (Some(below), Some(above)) => {
+                let share = (probes - below.probes) as f32 / (above.probes - below.probes) as f32;
+                below.recall_10 + (above.recall_10 - below.recall_10) * share
+            }
+        }
+    }
+
     /// Clusters to visit for `recall` among the `wanted` nearest rows, of `clusters` in all.
     ///
     /// Between and beyond 10 and 100 the number follows a power of `wanted`, through what was measured at both.
@@ -63,6 +85,17 @@ impl HeldOut {
             query,
             top: TopK::new(DEPTHS[1] + 1),
         }
+    }
+
+    /// The nearest rows but itself, with their keys, ascending.
+    pub(super) fn nearest(&mut self, count: usize) -> Vec<(f32, u32)> {
+        let row = self.row;
+        let others = self.top.sorted().iter().filter(|hit| hit.row != row);
+        others.take(count).map(|hit| (hit.key, hit.row)).collect()
+    }
+
+    pub(super) fn floats(&self) -> &[f32] {
+        self.query.floats()
     }
 
     /// Compares with `numbers.len()` rows without gaps, whose clusters are given.
@@ -117,17 +150,30 @@ pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibr
     };
     Calibration {
         points: steps(clusters as u32).map(point).collect(),
+        deviations: Vec::new(),
     }
 }
 
 /// `ranks[cluster]`: how many clusters are visited before it.
 fn rank(query: &Query, centroids: &Centroids, keys: &mut [f32], ranks: &mut [u32]) {
     let mut floats = Vec::new();
+    let vector = &mut vec![0.0; centroids.dims()];
     for (first, keys) in (0..).step_by(AT_ONCE).zip(keys.chunks_mut(AT_ONCE)) {
         floats.clear();
         let rows = first..first + keys.len();
-        floats.extend(rows.flat_map(|i| centroids.row(i)).flat_map(f32::to_le_bytes));
+        for i in rows {
+            centroids.decode(i, vector);
+            vector
+                .iter()
+                .for_each(|value| floats.extend_from_slice(&value.to_le_bytes()));
+        }
         query.key_centroids(&floats, keys);
+        if matches!(query.metric(), Metric::Cosine | Metric::Euclid) {
+            let spreads = (first..).map(|i| handicap(centroids.spread(i)));
+            keys.iter_mut()
+                .zip(spreads)
+                .for_each(|(key, handicap)| *key += handicap);
+        }
     }
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     order.sort_unstable_by(|a, b| keys[*a as usize].total_cmp(&keys[*b as usize]).then(a.cmp(b)));

@@ -21,6 +21,9 @@ use crate::vector_index::Want;
 /// Groups scanned between two looks at how many candidates there are.
 const GROUPS: u32 = 64;
 
+/// Groups of the next cluster that are fetched ahead; within a cluster the processor does it by itself.
+const FETCHED: u32 = 3;
+
 /// Fine codes compared by one call of the kernels.
 const AT_ONCE: usize = 8;
 
@@ -117,6 +120,11 @@ impl Codes {
         }))
     }
 
+    pub(super) fn fine_kind(&self) -> Option<CodeKind> {
+        let fine = self.fine.as_ref();
+        fine.map(|(layout, _)| CodeKind::Fine { bits: layout.bits })
+    }
+
     pub(super) fn bytes_whole(&self) -> u64 {
         self.groups.bytes_whole()
     }
@@ -132,6 +140,16 @@ impl Codes {
 }
 
 impl Views<'_> {
+    /// Has the first groups of a cluster fetched, which will be scanned next.
+    fn fetch(&self, positions: Range<u32>) {
+        let group = GROUP as u32;
+        let first = positions.start / group;
+        let count = (positions.end.div_ceil(group) - first).min(FETCHED);
+        if let Some(groups) = self.groups.run(first, count) {
+            Kernels::prefetch(groups);
+        }
+    }
+
     /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
     fn scan(
         &self,
@@ -324,6 +342,9 @@ impl Ivf {
             let sorted = sort_more(&mut lists.clusters, visited, enough);
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
+                if let Some(next) = lists.clusters[..sorted].get(place + 1) {
+                    views.fetch(self.meta.positions(*next as u32));
+                }
                 self.visit_codes(&views, search, (want, effort), cluster, lists, buf)?;
             }
             visited = sorted;

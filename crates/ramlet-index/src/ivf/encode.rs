@@ -2,11 +2,12 @@
 
 use super::buckets::RECORD_HEADER;
 use super::build::Rows;
+use super::misses::{self, Asked, Deviations, Misses, deviations};
 use super::ranked::Ranked;
 use super::sample::Decoder;
 use crate::CodeKind;
-use crate::error::Result;
-use crate::quant::{Encoder, FineLayout, GROUP, GroupLayout, Residual, Rotation, SignRow};
+use crate::error::{IndexError, Result};
+use crate::quant::{CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, Residual, Rotation, SignRow};
 use crate::scan::trailing_number;
 
 /// One file being written.
@@ -29,6 +30,8 @@ struct Coder<'w> {
     decoder: Decoder,
     rotation: &'w Rotation,
     centroids: Ranked<'w>,
+    /// Queries by which the codes' errors are measured.
+    asked: Option<&'w Asked>,
     forms: Vec<Form>,
 }
 
@@ -38,12 +41,32 @@ pub(super) struct CodesWriter<'w> {
     coder: Coder<'w>,
     /// Known once the first batch is there.
     encoder: Option<(Encoder, f32)>,
+    /// By how many deviations neighbours of held-out rows were missed, by form.
+    samples: Vec<Vec<f32>>,
     /// Records of the batch, and then their codes, one after another for each file.
     records: Vec<u8>,
     codes: Vec<u8>,
     /// Records of a batch at most.
     batch: usize,
     threads: usize,
+}
+
+/// What the index must know of the codes that were written.
+#[derive(Debug)]
+pub(super) struct Coded {
+    /// Of the factors.
+    pub(super) unit: f32,
+    /// Of each file.
+    pub(super) deviations: Vec<Deviations>,
+}
+
+impl Default for Coded {
+    fn default() -> Coded {
+        Coded {
+            unit: 1.0,
+            deviations: Vec::new(),
+        }
+    }
 }
 
 /// One thread's memory.
@@ -55,6 +78,7 @@ struct Scratch {
     residual: Residual,
     signs: Vec<u8>,
     digits: Vec<u8>,
+    misses: Misses,
 }
 
 impl Form {
@@ -72,13 +96,7 @@ impl Target<'_> {
         let Form::Groups(layout) = &self.form else {
             return self.rows.push(loose);
         };
-        let (signs, factors) = loose.split_at(loose.len() - 8);
-        let row = SignRow {
-            signs,
-            add: [factors[0], factors[1]],
-            factor: [factors[2], factors[3]],
-            number: trailing_number(factors)?,
-        };
+        let row = loose_row(loose)?;
         layout.put(&mut self.group, self.filled, &row);
         self.filled += 1;
         if self.filled == GROUP {
@@ -103,7 +121,7 @@ impl<'w> CodesWriter<'w> {
         files: Vec<(CodeKind, Rows<'w>)>,
         decoder: Decoder,
         segment_rows: u32,
-        rotation: &'w Rotation,
+        (rotation, asked): (&'w Rotation, Option<&'w Asked>),
         centroids: Ranked<'w>,
         batch_bytes: usize,
         threads: usize,
@@ -129,13 +147,16 @@ impl<'w> CodesWriter<'w> {
             decoder,
             rotation,
             centroids,
+            asked,
             forms: targets.iter().map(|target| target.form).collect(),
         };
+        let coder_forms = coder.forms.len();
         let one = coder.record_bytes() + coder.loose_bytes();
         CodesWriter {
             targets,
             coder,
             encoder: None,
+            samples: vec![Vec::new(); coder_forms],
             records: Vec::new(),
             codes: Vec::new(),
             batch: (batch_bytes / one).clamp(1, 1 << 14),
@@ -160,11 +181,17 @@ impl<'w> CodesWriter<'w> {
         Ok(())
     }
 
-    /// The unit of the factors.
-    pub(super) fn finish(mut self) -> Result<f32> {
+    pub(super) fn finish(mut self) -> Result<Coded> {
         self.write()?;
         self.targets.into_iter().try_for_each(Target::finish)?;
-        Ok(self.encoder.map_or(1.0, |(_, unit)| unit))
+        let forms = self.coder.forms.iter();
+        let deviations = forms
+            .zip(&mut self.samples)
+            .map(|(form, samples)| deviations(samples, matches!(form, Form::Groups(_))));
+        Ok(Coded {
+            unit: self.encoder.map_or(1.0, |(_, unit)| unit),
+            deviations: deviations.collect(),
+        })
     }
 
     fn write(&mut self) -> Result<()> {
@@ -179,7 +206,7 @@ impl<'w> CodesWriter<'w> {
         self.codes.clear();
         self.codes.resize(count * loose_bytes, 0);
         let share = count.div_ceil(self.threads).max(1);
-        std::thread::scope(|scope| {
+        let samples = std::thread::scope(|scope| {
             let shares = self
                 .records
                 .chunks(share * record_bytes)
@@ -191,14 +218,23 @@ impl<'w> CodesWriter<'w> {
                         records
                             .chunks_exact(record_bytes)
                             .zip(codes.chunks_exact_mut(loose_bytes))
-                            .try_for_each(|(record, out)| coder.encode(&encoder, record, out, &mut scratch))
+                            .try_for_each(|(record, out)| {
+                                coder.encode(&encoder, record, out, &mut scratch)?;
+                                coder.measure(unit, record, out, &mut scratch)
+                            })?;
+                        Ok::<_, IndexError>(scratch.misses.samples)
                     })
                 })
                 .collect();
             threads
                 .into_iter()
-                .try_for_each(|thread| thread.join().expect("encoding doesn't panic"))
+                .map(|thread| thread.join().expect("encoding doesn't panic"))
+                .collect::<Result<Vec<_>>>()
         })?;
+        for samples in samples {
+            let forms = self.samples.iter_mut().zip(samples);
+            forms.for_each(|(all, some)| all.extend(some));
+        }
         for mut row in self.codes.chunks_exact(loose_bytes) {
             for target in &mut self.targets {
                 let (now, later) = row.split_at(target.form.loose_bytes(coder.decoder.dims));
@@ -274,4 +310,46 @@ impl Coder<'_> {
         }
         Ok(())
     }
+
+    /// Measures how far the codes of a record miss, if it is near a held-out row.
+    fn measure(&self, unit: f32, record: &[u8], codes: &[u8], scratch: &mut Scratch) -> Result<()> {
+        let number = trailing_number(record)?;
+        let Some(asked) = self.asked else {
+            return Ok(());
+        };
+        let near = asked.of(number);
+        if near.is_empty() {
+            return Ok(());
+        }
+        let (mut group, mut fine, mut rest) = (None, Vec::new(), codes);
+        for (i, form) in self.forms.iter().enumerate() {
+            let (now, later) = rest.split_at(form.loose_bytes(self.decoder.dims));
+            match form {
+                Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
+                Form::Fine(layout) => fine.push((i, *layout, now)),
+            }
+            rest = later;
+        }
+        // Finer codes are looked at beside the signs only.
+        let Some(group) = group else { return Ok(()) };
+        let coded = misses::Coded { group, fine: &fine };
+        let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        let (centroid, metric) = (self.centroids.parts(cluster), self.decoder.metric);
+        for neighbour in near {
+            let space = CodeSpace { metric, unit };
+            asked.measure(neighbour, &coded, &space, centroid, &mut scratch.misses);
+        }
+        Ok(())
+    }
+}
+
+/// A row of signs before it is put in a group.
+fn loose_row(loose: &[u8]) -> Result<SignRow<'_>> {
+    let (signs, factors) = loose.split_at(loose.len() - 8);
+    Ok(SignRow {
+        signs,
+        add: [factors[0], factors[1]],
+        factor: [factors[2], factors[3]],
+        number: trailing_number(factors)?,
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::centroids::Centroids;
 use super::search::{Ivf, sort_more};
 use crate::Query;
 use crate::scan::Lists;
@@ -19,5 +20,35 @@ impl Ivf {
         clusters
             .map(|cluster| self.meta.positions(*cluster as u32))
             .collect()
+    }
+}
+
+impl Ivf {
+    /// The centroids in the space of the rows, for a build that goes on from them (`IvfParams::seed_centroids`).
+    ///
+    /// Holds [`Centroids::bytes_for`] of them; their rounding is rounded once more.
+    pub fn centroids(&self) -> Centroids {
+        let ranked = self.meta.centroids();
+        let dims = self.meta.shape.dims;
+        let mut mean = vec![0.0; dims];
+        ranked.centre(&mut mean);
+        mean.iter_mut().for_each(|value| *value = -*value);
+        let mut scratch = Vec::new();
+        let mut turn_back = |vector: &mut [f32]| {
+            if let Some(rotation) = &self.rotation {
+                rotation.undo(vector, &mut scratch);
+            }
+        };
+        turn_back(&mut mean);
+        let mut centroids = Centroids::with_capacity(&mean, ranked.count());
+        let mut vector = Vec::with_capacity(dims);
+        for cluster in 0..ranked.count() as u32 {
+            let (step, digits) = ranked.parts(cluster);
+            vector.clear();
+            vector.extend(digits.iter().map(|digit| step * (f32::from(*digit) - 128.0)));
+            turn_back(&mut vector);
+            centroids.push_relative(&vector);
+        }
+        centroids
     }
 }

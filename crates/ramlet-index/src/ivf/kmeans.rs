@@ -125,7 +125,7 @@ impl Round {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.sums.fill(0.0);
         self.counts.fill(0);
         self.crossings.clear();
@@ -201,9 +201,25 @@ impl Round {
         ((self.squares - explained.sum::<f64>()).max(0.0) / self.points.max(1) as f64) as f32
     }
 
+    /// Mean squared way from the centroids to the means of their points, per [`Round::distance`].
+    pub(super) fn drift(&self, level: &Level) -> f32 {
+        let mut centre = Vec::new();
+        let mut way = 0.0;
+        for (i, (sum, count)) in self.sums.chunks_exact(self.dims).zip(&self.counts).enumerate() {
+            level.centroids.decode_relative(i, &mut centre);
+            let count = *count as f32;
+            let steps = sum
+                .iter()
+                .zip(&centre)
+                .map(|(sum, centre)| (sum - centre * count).powi(2));
+            way += f64::from(steps.sum::<f32>() / count.max(1.0));
+        }
+        (way / self.points.max(1) as f64) as f32 / self.distance().max(f32::MIN_POSITIVE)
+    }
+
     /// Moves each centroid to the mean of its points and changes its price; the empty ones go to where there are
-    /// many. `step` as [`STEP`].
-    pub(super) fn finish(&mut self, level: &mut Level, step: f32) {
+    /// many.
+    pub(super) fn finish(&mut self, level: &mut Level) {
         let distance = self.distance();
         let mean = self.points as f32 / self.counts.len() as f32;
         for (i, count) in self.counts.iter().enumerate() {
@@ -214,7 +230,7 @@ impl Round {
                 level.centroids.set_relative(i, sum);
             }
             let ratio = (*count as f32 + 0.5) / (mean + 0.5);
-            level.prices[i] += step * distance * ratio.ln().clamp(-1.0, 1.0);
+            level.prices[i] += STEP * distance * ratio.ln().clamp(-1.0, 1.0);
         }
         split_into_empty(level, &mut self.counts);
         level.rebase();
@@ -243,19 +259,11 @@ pub(super) fn kmeans(
     } else {
         threads
     };
-    for i in 0..rounds {
+    for _ in 0..rounds {
         level.assign(points, &mut clusters, threads);
         round.clear();
         round.add(points, &clusters, threads);
-        let step = if i == 0 {
-            0.0
-        } else {
-            std::env::var("CSTEP")
-                .ok()
-                .and_then(|v| v.parse().ok())
-                .unwrap_or(STEP)
-        };
-        round.finish(&mut level, step);
+        round.finish(&mut level);
     }
     level
 }

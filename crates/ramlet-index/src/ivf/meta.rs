@@ -15,9 +15,10 @@
 //! | 28..32 | unit of the codes' factors f32 |
 //! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine), version u8, what it is of u16 (fine: bits) |
 //! | then | per calibration point: probes u32, recall@10 f32, recall@100 f32; probes ascending |
+//! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
-//! | then | per centroid: step f32, squared length f32 |
+//! | then | per centroid: step f32, squared length and handicap f32 |
 //! | then | centroids u8 * dims * clusters, see `Ranked` |
 
 use std::ops::Range;
@@ -26,18 +27,20 @@ use ramlet_kernels::MAX_U8_DIMS;
 use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, CalibrationPoint};
+use super::misses::{Deviations, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
 use crate::error::{IndexError, Result};
 use crate::{CodeKind, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Version of the codes: of their rows' layout, and of the rotation.
 const CODES_VERSION: u8 = 2;
 const HEADER_BYTES: usize = 48;
 /// Files of codes at most.
 pub(crate) const CODES_MAX: usize = 4;
 const POINT_BYTES: usize = 12;
+const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
 
 /// What the header says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +60,7 @@ pub(crate) struct Shape {
 /// Bytes of the body: what an index of this shape holds in RAM.
 pub(crate) fn body_bytes(clusters: usize, dims: usize, calibration_points: usize) -> usize {
     HEADER_BYTES
+        + CODES_MAX * DEVIATIONS_BYTES
         + calibration_points * POINT_BYTES
         + (clusters + 1) * 4
         + dims * 4
@@ -88,6 +92,17 @@ pub(crate) fn encode(
         put(&mut out, point.probes);
         put(&mut out, point.recall_10.to_bits());
         put(&mut out, point.recall_100.to_bits());
+    }
+    let codes = shape.codes.iter().flatten().count();
+    for deviations in calibration
+        .deviations
+        .iter()
+        .chain(std::iter::repeat(&[0.0; LOSSES.len()]))
+        .take(codes)
+    {
+        deviations
+            .iter()
+            .for_each(|deviation| put(&mut out, deviation.to_bits()));
     }
     starts.iter().for_each(|start| put(&mut out, *start));
     [centroids.mean, centroids.heads, centroids.digits]
@@ -134,9 +149,11 @@ impl Meta {
             codes: codes_of(&header[32..])?,
         };
         let points = word(24) as usize;
+        let codes = shape.codes.iter().flatten().count();
         // In 128 bits nothing overflows.
         let wanted = HEADER_BYTES as u128
             + points as u128 * POINT_BYTES as u128
+            + (codes * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
             + shape.clusters as u128 * (shape.dims as u128 + HEAD_BYTES as u128);
@@ -150,9 +167,10 @@ impl Meta {
                 bytes.len()
             )));
         }
-        let starts = HEADER_BYTES + points * POINT_BYTES;
+        let deviations = HEADER_BYTES + points * POINT_BYTES;
+        let starts = deviations + codes * DEVIATIONS_BYTES;
         let centroids = starts + (shape.clusters + 1) * 4;
-        let calibration = parse_calibration(&bytes[HEADER_BYTES..starts])?;
+        let calibration = parse_calibration(&bytes[HEADER_BYTES..deviations], &bytes[deviations..starts])?;
         check_starts(&bytes[starts..centroids], shape.rows)?;
         let shift = |range: Range<usize>| body.start + range.start..body.start + range.end;
         let (starts, centroids) = (shift(starts..centroids), shift(centroids..bytes.len()));
@@ -189,7 +207,7 @@ impl Meta {
     }
 }
 
-fn parse_calibration(bytes: &[u8]) -> Result<Calibration> {
+fn parse_calibration(bytes: &[u8], deviations: &[u8]) -> Result<Calibration> {
     let points: Vec<CalibrationPoint> = bytes
         .chunks_exact(POINT_BYTES)
         .map(|point| CalibrationPoint {
@@ -207,7 +225,15 @@ fn parse_calibration(bytes: &[u8]) -> Result<Calibration> {
     {
         return Err(broken(format!("calibration {points:?}")));
     }
-    Ok(Calibration { points })
+    let parse =
+        |bytes: &[u8]| -> Deviations { std::array::from_fn(|i| f32::from_bits(u32_at(bytes, i * 4))) };
+    let deviations: Vec<Deviations> = deviations.chunks_exact(DEVIATIONS_BYTES).map(parse).collect();
+    // Descending losses take ascending deviations.
+    let is_sane = |one: &Deviations| one.is_sorted() && one[0] >= 0.0 && one[LOSSES.len() - 1].is_finite();
+    if !deviations.iter().all(is_sane) {
+        return Err(broken(format!("deviations {deviations:?}")));
+    }
+    Ok(Calibration { points, deviations })
 }
 
 fn check_starts(bytes: &[u8], rows: u32) -> Result<()> {

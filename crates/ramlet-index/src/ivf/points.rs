@@ -2,6 +2,8 @@
 //!
 //! A point is `scale * code` from the centroids' origin. Stored: `dims` bytes of codes plus 128, then the scale (f32).
 
+use ramlet_kernels::BRAID_QUAD;
+
 use super::sample::Decoder;
 
 /// Bytes of a stored point beside its codes.
@@ -36,8 +38,19 @@ impl PointQuery {
     pub(super) fn set(&mut self, codes: &[u8], scale: f32) {
         self.codes.clear();
         self.codes.extend(codes.iter().map(|code| (code ^ 0x80) as i8));
+        self.codes.resize(codes.len().next_multiple_of(BRAID_QUAD), 0);
         self.sum = self.codes.iter().map(|code| i32::from(*code)).sum();
         self.scale = scale;
+    }
+
+    /// Squared distance from the origin.
+    pub(super) fn square(&self) -> f32 {
+        let squares: i64 = self
+            .codes
+            .iter()
+            .map(|code| i64::from(i32::from(*code).pow(2)))
+            .sum();
+        squares as f32 * self.scale * self.scale
     }
 }
 
@@ -55,11 +68,16 @@ impl Pointer {
         for (value, origin) in vector.iter_mut().zip(&self.origin) {
             *value -= origin;
         }
-        let at = out.len();
-        out.resize(at + vector.len(), 0);
-        let scale = encode_point(vector, &mut out[at..]);
-        out.extend_from_slice(&scale.to_le_bytes());
+        append_point(vector, out);
     }
+}
+
+/// Appends the stored point of a vector given from the origin.
+pub(super) fn append_point(vector: &[f32], out: &mut Vec<u8>) {
+    let at = out.len();
+    out.resize(at + vector.len(), 0);
+    let scale = encode_point(vector, &mut out[at..]);
+    out.extend_from_slice(&scale.to_le_bytes());
 }
 
 /// Stored points without gaps.

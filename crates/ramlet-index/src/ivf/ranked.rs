@@ -2,11 +2,11 @@
 
 use ramlet_kernels::{CodeWidth, Kernels, Measure};
 
-use super::centroids::{AT_ONCE, Centroids};
+use super::centroids::{AT_ONCE, Centroids, handicap};
 use crate::Metric;
 use crate::quant::Rotation;
 
-/// Bytes in front of a centroid's digits: its step f32, and its squared length f32.
+/// Bytes in front of a centroid's digits: its step f32, and its squared length with its handicap f32.
 pub(super) const HEAD_BYTES: usize = 8;
 
 /// The centroids of an index. Each is `mean + step * (digits - 128)`, and that is what residuals are taken from.
@@ -18,7 +18,7 @@ pub(crate) struct Ranked<'a> {
     pub(crate) dims: usize,
     /// `dims` floats, little endian.
     pub(crate) mean: &'a [u8],
-    /// Per centroid its step and its squared length.
+    /// Per centroid its step, and its squared length with its handicap (see `centroids`), which is for ranking only.
     pub(crate) heads: &'a [u8],
     pub(crate) digits: &'a [u8],
 }
@@ -72,7 +72,8 @@ impl RankedBuf {
                 .map(|digit| (i64::from(*digit) - 128).pow(2))
                 .sum();
             heads.extend_from_slice(&step.to_le_bytes());
-            heads.extend_from_slice(&(step * step * squares as f32).to_le_bytes());
+            let base = step * step * squares as f32 + handicap(centroids.spread(i));
+            heads.extend_from_slice(&base.to_le_bytes());
         }
         if let Some(rotation) = rotation {
             rotation.apply(&mut mean, &mut mixing);

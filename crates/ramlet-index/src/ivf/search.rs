@@ -10,8 +10,10 @@ use roaring::RoaringBitmap;
 
 use super::build::NO_POSITION;
 use super::calibrate::Calibration;
+use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
+use super::misses;
 use crate::error::{IndexError, Result};
 use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
 use crate::pinned::PinnedRows;
@@ -36,7 +38,7 @@ pub struct Ivf {
     positions: RowsFile,
     pub(super) meta: Meta,
     /// Of centroids and codes; none under Manhattan.
-    rotation: Option<Rotation>,
+    pub(super) rotation: Option<Rotation>,
     pub(super) codes: Option<Codes>,
     recall: f32,
 }
@@ -44,8 +46,11 @@ pub struct Ivf {
 /// The clusters visited hold at least so many times the rows that are wanted.
 const ROOM: f64 = 2.0;
 
-/// Share of the neighbours not found that may be due to the codes' errors.
-const CODES_LOSE: f32 = 0.1;
+/// Shares of the neighbours not found: those in clusters that aren't visited, those lost by signs, and by finer codes.
+/// (At 1M x 100 a cluster more and a smaller deviation less then cost about the same.)
+const CLUSTERS_LOSE: f32 = 0.7;
+const COARSE_LOSES: f32 = 0.2;
+const FINE_LOSES: f32 = 0.1;
 
 /// Pages of codes that are compared in the time of reading and comparing one page of rows in sequence (an estimate).
 const CODE_PAGES: u64 = 8;
@@ -53,18 +58,14 @@ const CODE_PAGES: u64 = 8;
 /// Rows read from disk per row wanted, when codes were searched (about, at 4 bits and 100 dimensions).
 const READS_PER_WANTED: f64 = 3.0;
 
-/// How many deviations codes may be off.
-const EPSILON: Epsilon = Epsilon {
-    coarse: 1.9,
-    fine: 2.0,
-};
-
 /// How hard a search tries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
     /// Clusters visited at least.
     pub probes: u32,
     pub epsilon: Epsilon,
+    /// Share of the 10 nearest that should be found, by what was measured at build; of what is told, nothing is known.
+    pub recall_expected: f32,
 }
 
 /// What a search does.
@@ -146,25 +147,56 @@ impl Ivf {
         &self.meta.calibration
     }
 
+    /// How a search for the 10 nearest goes about it, at this recall (the index's target if `None`) and effort.
+    pub fn explain(&self, recall: Option<f32>, effort: Option<u32>) -> Effort {
+        let want = Want {
+            recall,
+            effort,
+            ..Want::default()
+        };
+        self.effort(10.0, &want)
+    }
+
     /// How a search for its `wanted` nearest goes about it.
     pub fn effort(&self, wanted: f64, want: &Want) -> Effort {
         if let Some(told) = want.told {
             let probes = told.probes.clamp(1, self.clusters());
             return Effort { probes, ..told };
         }
-        let recall = want.recall.unwrap_or(self.recall);
-        // What the codes lose is made up for by more clusters, which they make cheap.
-        let lost = if self.codes.is_some() { CODES_LOSE } else { 0.0 };
-        let aimed = recall + (1.0 - recall) * lost;
-        let calibrated = self.meta.calibration.probes(aimed, wanted, self.clusters());
+        let recall = want.recall.unwrap_or(self.recall).clamp(0.01, 0.9999);
+        let calibration = &self.meta.calibration;
+        let codes = self.codes.as_ref().filter(|_| !want.codes.ignore);
+        let in_clusters = if codes.is_some() { CLUSTERS_LOSE } else { 1.0 };
+        let aimed = 1.0 - (1.0 - recall) * in_clusters;
+        let calibrated = calibration.probes(aimed, wanted, self.clusters());
         // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
         let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
         let calibrated = calibrated.max((ROOM * clusters_of_wanted).ceil() as u32);
         let effort = u64::from(want.effort.unwrap_or(EFFORT_DEFAULT));
         let probes = (u64::from(calibrated) * effort).div_ceil(u64::from(EFFORT_DEFAULT));
+        let probes = (probes.min(u64::from(self.clusters())) as u32).max(1);
+        // Twice the effort is to lose half.
+        let lost = (1.0 - recall) * EFFORT_DEFAULT as f32 / effort.max(1) as f32;
+        let deviation = |kind: Option<CodeKind>, share: f32| {
+            let place = kind.and_then(|kind| self.kinds().position(|built| built == kind));
+            let deviations = place.and_then(|place| calibration.deviations.get(place));
+            deviations.map_or(2.0, |deviations| misses::deviation(deviations, lost * share))
+        };
+        let coarse = codes.map(|_| CodeKind::Coarse);
+        let fine = codes.and_then(Codes::fine_kind);
+        let lost_by_codes = if codes.is_some() {
+            (COARSE_LOSES + FINE_LOSES) * lost
+        } else {
+            0.0
+        };
         Effort {
-            probes: (probes.min(u64::from(self.clusters())) as u32).max(1),
-            epsilon: EPSILON,
+            probes,
+            epsilon: Epsilon {
+                coarse: deviation(coarse, COARSE_LOSES),
+                // A row that is wrongly taken for near costs another its place: half as many may be lost.
+                fine: deviation(fine, FINE_LOSES / 2.0),
+            },
+            recall_expected: calibration.coverage(probes) * (1.0 - lost_by_codes).max(0.0),
         }
     }
 
@@ -446,6 +478,10 @@ impl VectorIndex for Ivf {
 
     fn rows(&self) -> u32 {
         self.meta.shape.rows
+    }
+
+    fn centroids(&self) -> Option<Centroids> {
+        Some(Ivf::centroids(self))
     }
 
     fn memory(&self) -> MemoryUse {

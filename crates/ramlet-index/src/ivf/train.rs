@@ -6,9 +6,10 @@
 
 use ramlet_io::Storage;
 
+use super::centroids::Centroids;
 use super::kmeans::{Level, Round, kmeans};
 use super::order::{Order, bisect};
-use super::points::{POINT_TAIL, Points};
+use super::points::{POINT_TAIL, Points, append_point};
 use super::progress::{Phase, Progress};
 use super::random::Random;
 use super::rebalance::rebalance;
@@ -24,8 +25,17 @@ const CELL_ROUNDS: usize = 10;
 const LEAF_ROUNDS: usize = 8;
 const GLOBAL_ROUNDS: usize = 4;
 
-/// Change of prices in the rounds over all leaves; see `kmeans`.
-const STEP: f32 = 0.003;
+/// Rounds over all leaves after the first when clusters are reused.
+const REUSE_ROUNDS: usize = 2;
+
+/// Fewest clusters that are worth reusing, as one in so many of those wanted: each is split once or twice.
+const REUSED_MIN: usize = 3;
+
+/// Mean squared way of the centroids in a round, per mean squared distance, beyond which clusters aren't reused. With 64
+/// points each they move by 1/64 of it by chance alone.
+const DRIFT_MAX: f32 = 0.1;
+
+const TRAIN_STEPS: u64 = 3 + GLOBAL_ROUNDS as u64;
 
 /// What is trained, and with what.
 pub(super) struct Training<'t> {
@@ -54,18 +64,70 @@ impl Training<'_> {
                 self.threads,
                 self.seed,
             );
-            let tree = Tree {
-                starts: vec![0, leaves.count() as u32],
-                leaves: ordered(&leaves),
-                cells: Level::with_capacity(self.origin, 0),
-            };
-            return self.refine(tree);
+            return self.refine(Tree::flat(ordered(&leaves)), GLOBAL_ROUNDS);
         }
         let cells = self.cells()?;
         let (buckets, counts) = self.distribute(&cells)?;
         let tree = self.leaves(cells, &buckets, &counts)?;
         drop(buckets);
-        self.refine(tree)
+        self.refine(tree, GLOBAL_ROUNDS)
+    }
+
+    /// The clusters of another set of rows, where they suit these: moved, the large ones split, the small ones gone.
+    /// `None` if the rows have drifted away from them.
+    pub(super) fn reuse(&self, seeds: &Centroids) -> Result<Option<Tree>> {
+        if seeds.count() < self.clusters / REUSED_MIN || !self.sums_fit(self.clusters) {
+            return Ok(None);
+        }
+        let mut tree = self.grouped(seeds);
+        let round = self.round(&tree)?;
+        if round.drift(&tree.leaves) > DRIFT_MAX {
+            return Ok(None);
+        }
+        tree = self.next(tree, round, true);
+        self.refine(tree, REUSE_ROUNDS).map(Some)
+    }
+
+    /// The seeds as a tree.
+    fn grouped(&self, seeds: &Centroids) -> Tree {
+        let mut leaves = Level::with_capacity(self.origin, seeds.count());
+        let mut stored = Vec::with_capacity(seeds.count() * self.stride());
+        for i in 0..seeds.count() {
+            let vector: Vec<f32> = seeds
+                .row(i)
+                .zip(self.origin)
+                .map(|(value, origin)| value - origin)
+                .collect();
+            leaves.push_relative(&vector, 0.0);
+            append_point(&vector, &mut stored);
+        }
+        if seeds.count() <= ONE_LEVEL_MAX {
+            return Tree::flat(leaves);
+        }
+        let points = self.points(&stored);
+        let count = seeds.count().isqrt();
+        let cells = ordered(&kmeans(
+            points,
+            self.origin,
+            count,
+            CELL_ROUNDS,
+            self.threads,
+            self.seed,
+        ));
+        let mut cell_of = vec![0; seeds.count()];
+        Tree::flat(cells.clone()).assign_all(points, &mut cell_of, self.threads);
+        let mut order: Vec<(u32, u32)> = cell_of.into_iter().zip(0..).collect();
+        order.sort_unstable();
+        let mut grouped = Level::with_capacity(self.origin, seeds.count());
+        order
+            .iter()
+            .for_each(|(_, leaf)| grouped.push_of(&leaves, *leaf as usize));
+        let start = |cell| order.partition_point(|(own, _)| *own < cell) as u32;
+        Tree {
+            starts: (0..=cells.count() as u32).map(start).collect(),
+            cells,
+            leaves: grouped,
+        }
     }
 
     fn stride(&self) -> usize {
@@ -132,11 +194,7 @@ impl Training<'_> {
         )?;
         let mut counts = vec![0; cells.count()];
         let mut clusters = Vec::new();
-        let tree = Tree {
-            starts: vec![0, cells.count() as u32],
-            leaves: cells.clone(),
-            cells: Level::default(),
-        };
+        let tree = Tree::flat(cells.clone());
         self.sample.for_each_piece(0, |piece| {
             let points = self.points(piece);
             clusters.resize(points.count(), 0);
@@ -185,72 +243,62 @@ impl Training<'_> {
     }
 
     /// Rounds over the whole sample, if their sums fit the scratch.
-    pub(super) fn refine(&self, mut tree: Tree) -> Result<Tree> {
-        let count = tree.leaves.count();
-        if Round::bytes_for(count, self.origin.len()) > self.scratch_bytes / 2 + self.scratch_bytes / 8 {
+    fn refine(&self, mut tree: Tree, rounds: usize) -> Result<Tree> {
+        if !self.sums_fit(tree.leaves.count()) {
             return Ok(tree);
         }
-        let mut round = self.round(count);
-        let mut clusters = Vec::new();
-        for i in 0..rounds() {
-            round.clear();
-            self.sample.for_each_piece(0, |piece| {
-                let points = self.points(piece);
-                clusters.resize(points.count(), 0);
-                tree.assign_all(points, &mut clusters, self.threads);
-                round.add(points, &clusters, self.threads);
-                Ok(())
-            })?;
-            if std::env::var("DBG").is_ok() {
-                let mut c = round.counts.clone();
-                c.sort();
-                eprintln!(
-                    "round {i} distance {} max {} min {}",
-                    round.distance(),
-                    c[c.len() - 1],
-                    c[0]
-                );
-            }
-            round.finish(&mut tree.leaves, step());
-            if i + 1 < rounds() {
-                tree = rebalance(tree, &round, self.clusters);
-                round = self.round(tree.leaves.count());
-            }
+        for i in 0..rounds {
+            let round = self.round(&tree)?;
+            tree = self.next(tree, round, i + 1 < rounds);
             self.progress.report(Phase::Train, 4 + i as u64, TRAIN_STEPS);
         }
         Ok(tree)
     }
-}
 
-impl Training<'_> {
-    fn round(&self, clusters: usize) -> Round {
-        let mean = self.points / clusters;
-        Round::new(clusters, self.origin.len(), (mean as u32).saturating_mul(3) / 2)
+    fn sums_fit(&self, count: usize) -> bool {
+        Round::bytes_for(count, self.origin.len()) <= self.scratch_bytes / 8 * 5
+    }
+
+    /// The sample by the tree's leaves.
+    fn round(&self, tree: &Tree) -> Result<Round> {
+        let mean = self.points / self.clusters;
+        let mut round = Round::new(
+            tree.leaves.count(),
+            self.origin.len(),
+            (mean as u32).saturating_mul(3) / 2,
+        );
+        let mut clusters = Vec::new();
+        self.sample.for_each_piece(0, |piece| {
+            let points = self.points(piece);
+            clusters.resize(points.count(), 0);
+            tree.assign_all(points, &mut clusters, self.threads);
+            round.add(points, &clusters, self.threads);
+            Ok(())
+        })?;
+        Ok(round)
+    }
+
+    /// What follows from a round; a balanced tree may have other leaves.
+    fn next(&self, mut tree: Tree, mut round: Round, balance: bool) -> Tree {
+        round.finish(&mut tree.leaves);
+        if balance {
+            rebalance(&tree, &round, self.clusters)
+        } else {
+            tree
+        }
     }
 }
-
-fn rounds() -> usize {
-    std::env::var("ROUNDS")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(GLOBAL_ROUNDS)
-}
-fn step() -> f32 {
-    std::env::var("STEP")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(STEP)
-}
-
-const TRAIN_STEPS: u64 = 3 + GLOBAL_ROUNDS as u64;
 
 /// The same clusters, neighbours near each other.
 fn ordered(level: &Level) -> Level {
     let origin = level.centroids.origin();
     let scales: Vec<f32> = (0..level.count()).map(|i| level.centroids.scale(i)).collect();
+    let codes: Vec<u8> = (0..level.count())
+        .flat_map(|i| level.centroids.row_i8(i))
+        .collect();
     let order = bisect(
         &Order {
-            codes: level.centroids.codes(),
+            codes: &codes,
             stride: origin.len(),
             dims: origin.len(),
             scales: &scales,

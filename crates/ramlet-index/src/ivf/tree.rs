@@ -37,6 +37,15 @@ impl AssignScratch {
 }
 
 impl Tree {
+    /// One level.
+    pub(super) fn flat(leaves: Level) -> Tree {
+        Tree {
+            cells: Level::default(),
+            starts: vec![0, leaves.count() as u32],
+            leaves,
+        }
+    }
+
     pub(super) fn centroids(&self) -> &Centroids {
         &self.leaves.centroids
     }
@@ -45,23 +54,16 @@ impl Tree {
         self.starts[cell] as usize..self.starts[cell + 1] as usize
     }
 
-    /// The leaf for `scratch.query`: the nearest among the leaves of the nearest cells.
-    pub(super) fn assign(&self, scratch: &mut AssignScratch) -> u32 {
+    /// The leaf for `scratch.query`, the nearest among the leaves of the nearest cells; and its squared distance.
+    pub(super) fn assign(&self, scratch: &mut AssignScratch) -> (u32, f32) {
         if self.starts.len() <= 2 {
-            return self.leaves.nearest(&scratch.query, 0..self.leaves.count()).0 as u32;
+            let (leaf, score) = self.leaves.nearest(&scratch.query, 0..self.leaves.count());
+            return (leaf as u32, self.distance(leaf, score, &scratch.query));
         }
         let AssignScratch { query, cells } = scratch;
         cells.clear();
-        let all = 0..self.cells.count();
-        let (base, centroids) = (&self.cells.base, &self.cells.centroids);
-        centroids.scores(query, base, all, |i, score| cells.push((score, i as u32)));
-        let visited = (cells.len()
-            / std::env::var("SHARE")
-                .ok()
-                .and_then(|v| v.parse().ok())
-                .unwrap_or(CELLS_SHARE))
-        .max(CELLS_MIN)
-        .min(cells.len());
+        self.cells.centroids.score_all(query, &self.cells.base, cells);
+        let visited = (cells.len() / CELLS_SHARE).max(CELLS_MIN).min(cells.len());
         if visited < cells.len() {
             let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
             cells.select_nth_unstable_by(visited, order);
@@ -78,7 +80,11 @@ impl Tree {
                 best = (leaf, score);
             }
         }
-        best.0 as u32
+        (best.0 as u32, self.distance(best.0, best.1, query))
+    }
+
+    fn distance(&self, leaf: usize, score: f32, query: &PointQuery) -> f32 {
+        (score - self.leaves.prices[leaf] + query.square()).max(0.0)
     }
 
     /// The leaf of each point, by all threads.
@@ -92,15 +98,20 @@ impl Tree {
                     let points = Points { bytes, ..points };
                     for ((codes, scale), cluster) in points.iter().zip(clusters) {
                         scratch.query.set(codes, scale);
-                        *cluster = self.assign(&mut scratch);
+                        *cluster = self.assign(&mut scratch).0;
                     }
                 });
             }
         });
     }
 
-    /// Drops the leaves that have no rows; what the others' numbers become.
-    pub(super) fn drop_empty(&mut self, counts: &mut Vec<u32>) -> Vec<u32> {
+    /// Drops the leaves that have no rows, and notes the spreads of the others, whose rows' squared distances are given;
+    /// what their numbers become.
+    pub(super) fn drop_empty(&mut self, counts: &mut Vec<u32>, distances: &[f64]) -> Vec<u32> {
+        let sums = counts.iter().zip(distances).filter(|(count, _)| **count > 0);
+        let spreads = sums
+            .map(|(count, sum)| (sum / f64::from(*count)) as f32)
+            .collect();
         let mut kept = Level::with_capacity(self.centroids().origin(), self.leaves.count());
         let mut numbers = Vec::with_capacity(counts.len());
         let mut starts = vec![0];
@@ -114,6 +125,7 @@ impl Tree {
             starts.push(kept.count() as u32);
         }
         (self.leaves, self.starts) = (kept, starts);
+        self.leaves.centroids.set_spreads(spreads);
         counts.retain(|count| *count > 0);
         numbers
     }

@@ -55,6 +55,24 @@ impl Rotation {
             vector.copy_from_slice(scratch);
         }
     }
+
+    /// Rotates back in place; `scratch` is overwritten.
+    pub(crate) fn undo(&self, vector: &mut [f32], scratch: &mut Vec<f32>) {
+        scratch.resize(self.dims, 0.0);
+        let window = 1 << self.dims.ilog2();
+        let scale = 1.0 / (window as f32).sqrt();
+        for round in self.rounds.iter().rev() {
+            scratch.copy_from_slice(vector);
+            // The transform undoes itself.
+            if window < self.dims {
+                hadamard(&mut scratch[self.dims - window..], scale);
+            }
+            hadamard(&mut scratch[..window], scale);
+            for (value, (from, sign)) in scratch.iter().zip(round) {
+                vector[*from as usize] = value * sign;
+            }
+        }
+    }
 }
 
 /// The Walsh-Hadamard transform; the length is a power of two.
@@ -86,6 +104,10 @@ mod tests {
                 let mut vector = vec![0.0; dims];
                 vector[axis] = 3.0;
                 rotation.apply(&mut vector, &mut scratch);
+                let mut back = vector.clone();
+                rotation.undo(&mut back, &mut scratch);
+                back[axis] -= 3.0;
+                assert!(back.iter().all(|value| value.abs() < 1e-5), "{dims}: {back:?}");
                 let squares = crate::quant::dot(&vector, &vector);
                 assert!((squares - 9.0).abs() < 1e-4, "{dims}: {squares}");
                 largest = vector.iter().fold(largest, |most, value| most.max(value.abs()));

@@ -100,6 +100,7 @@ impl Rows {
             threads,
             seed: 42,
             clusters: None,
+            seed_centroids: None,
             progress: Progress::default(),
         };
         let built = self.try_build(disk, name, &params, kinds).expect("a build");
@@ -483,6 +484,7 @@ fn a_source_that_breaks_its_word_is_refused() {
         threads: 1,
         seed: 1,
         clusters: Some(2),
+        seed_centroids: None,
         progress: Progress::default(),
     };
     let mut files: Vec<_> = ["a", "b", "c"]

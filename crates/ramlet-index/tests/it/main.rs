@@ -1,5 +1,6 @@
 //! Indexes against brute force, on several backends.
 
+mod build;
 mod codes;
 mod counting;
 mod disk;

@@ -1,6 +1,7 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
 mod bounds;
+mod braid;
 mod entry;
 mod scan;
 
@@ -17,6 +18,7 @@ pub(super) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
+    braided: braid::dot_braided,
     planes: scan::PLANES,
     entry: entry::KERNELS,
     bound: bounds::bound,

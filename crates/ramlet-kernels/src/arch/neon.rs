@@ -17,6 +17,7 @@ pub(super) static TABLE: Kernels = Kernels {
     // The half-precision vector types are not stable for every compiler we support.
     codes: [scalar::dot_codes4, scalar::dot_codes8],
     fastscan: scan::fastscan,
+    braided: scalar::braid::dot_braided,
     planes: scan::PLANES,
     entry: super::scalar::entry::KERNELS,
     bound: bounds::bound,

@@ -3,6 +3,7 @@
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
 pub(super) mod bounds;
+pub(super) mod braid;
 pub(crate) mod entry;
 pub(super) mod scan;
 
@@ -42,6 +43,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
+    braided: braid::dot_braided,
     planes: scan::PLANES,
     entry: entry::KERNELS,
     bound: bounds::bound,

@@ -1,4 +1,4 @@
-use ramlet_kernels::{GroupKeys, Kernels, KeyTerms};
+use ramlet_kernels::Kernels;
 
 use crate::random::Random;
 

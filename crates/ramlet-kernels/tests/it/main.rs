@@ -1,6 +1,7 @@
 //! Every table against an exact reference.
 
 mod bounds;
+mod braid;
 mod codes;
 mod convert;
 mod distances;

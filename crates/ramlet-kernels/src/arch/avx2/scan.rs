@@ -5,9 +5,6 @@ use std::arch::x86_64::*;
 use super::{load_32, sum_u32};
 use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch};
 
-/// As with AVX-512.
-const AHEAD: usize = 1024;
-
 #[target_feature(enable = "avx2")]
 pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
@@ -68,7 +65,6 @@ fn block_sums(lut: &[u8], codes: &[u8]) -> [__m256i; 2] {
     let (mut low, mut high) = (zero, zero);
     let ((lut, lut_tail), (codes, codes_tail)) = (lut.as_chunks::<32>(), codes.as_chunks::<32>());
     for (lut, codes) in lut.iter().zip(codes) {
-        fetch(codes.as_ptr().wrapping_add(AHEAD));
         look_up(load_32(lut), load_32(codes), &mut low, &mut high);
     }
     if let (Some(lut), Some(codes)) = (lut_tail.first_chunk(), codes_tail.first_chunk()) {

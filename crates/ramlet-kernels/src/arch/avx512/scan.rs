@@ -10,6 +10,11 @@ const AHEAD: usize = 1024;
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
+        let ahead = groups.get(group * stride + AHEAD..).unwrap_or_default();
+        ahead[..ahead.len().min(stride)]
+            .iter()
+            .step_by(64)
+            .for_each(|byte| fetch(byte));
         let group = &groups[group * stride..][..lut.len()];
         let mut totals = [_mm512_setzero_si512(); 2];
         let blocks = lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
@@ -60,7 +65,6 @@ fn block_sums(lut: &[u8], codes: &[u8]) -> __m512i {
     let (mut low, mut high) = (zero, zero);
     let ((lut, lut_tail), (codes, codes_tail)) = (lut.as_chunks::<64>(), codes.as_chunks::<64>());
     for (lut, codes) in lut.iter().zip(codes) {
-        fetch(codes.as_ptr().wrapping_add(AHEAD));
         // SAFETY: 64 bytes each.
         let (lut, codes) = unsafe {
             (

@@ -1,0 +1,167 @@
+//! How far codes miss true neighbours: measured at build, while the neighbours of held-out rows are coded.
+//!
+//! A neighbour is lost where its least possible key lies above that of the last one wanted. By how many deviations that
+//! happens depends on the data: rows are lost less often than normal errors say, since most neighbours lie well within.
+
+use ramlet_kernels::kernels;
+
+use super::calibrate::HeldOut;
+use crate::Metric;
+use crate::quant::{
+    CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, Rotation, Sieved, SignRow,
+};
+
+/// Shares of the neighbours lost, for which the deviations are kept.
+pub(crate) const LOSSES: [f32; 8] = [0.08, 0.04, 0.02, 0.01, 0.005, 0.0025, 0.001, 0.0005];
+
+/// What is taken where too little was measured: about what vectors of text and images take.
+const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
+const FINE_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
+
+/// Neighbours measured at least.
+const SAMPLES_MIN: usize = 1000;
+
+/// Neighbours of a held-out row that count.
+const NEIGHBOURS: usize = 10;
+
+/// Deviations at which so many neighbours are lost as [`LOSSES`] say, descending losses.
+pub type Deviations = [f32; LOSSES.len()];
+
+/// A row that is among the nearest of a held-out one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neighbour {
+    row: u32,
+    query: u32,
+    /// Key of the farthest that counts.
+    limit: f32,
+}
+
+/// The held-out rows as queries, and their neighbours by row.
+#[derive(Debug)]
+pub(super) struct Asked {
+    queries: Vec<CodeQuery>,
+    neighbours: Vec<Neighbour>,
+}
+
+/// One thread's memory, and by how many deviations each form of codes missed.
+#[derive(Debug, Default)]
+pub(super) struct Misses {
+    entered: Entered,
+    sieved: Sieved,
+    group: Vec<u8>,
+    /// By form.
+    pub(super) samples: Vec<Vec<f32>>,
+}
+
+/// A row's codes, as far as they are measured.
+pub(super) struct Coded<'c> {
+    pub(super) group: (usize, &'c GroupLayout, SignRow<'c>),
+    pub(super) fine: &'c [(usize, FineLayout, &'c [u8])],
+}
+
+impl Asked {
+    pub(super) fn new(held_out: &mut [HeldOut], metric: Metric, rotation: &Rotation, mean: &[u8]) -> Asked {
+        let (mut queries, mut neighbours) = (Vec::with_capacity(held_out.len()), Vec::new());
+        for held_out in held_out {
+            let near = held_out.nearest(NEIGHBOURS);
+            let Some(limit) = near.last().map(|hit| hit.0) else {
+                continue;
+            };
+            let query = queries.len() as u32;
+            neighbours.extend(near.iter().map(|(_, row)| Neighbour {
+                row: *row,
+                query,
+                limit,
+            }));
+            let mut code_query = CodeQuery::default();
+            code_query.prepare(metric, Some(rotation), mean, held_out.floats(), kernels());
+            queries.push(code_query);
+        }
+        neighbours.sort_unstable_by_key(|neighbour| (neighbour.row, neighbour.query));
+        Asked { queries, neighbours }
+    }
+
+    /// The queries that a row is near to.
+    pub(super) fn of(&self, row: u32) -> &[Neighbour] {
+        let start = self.neighbours.partition_point(|neighbour| neighbour.row < row);
+        let rest = &self.neighbours[start..];
+        &rest[..rest.iter().take_while(|neighbour| neighbour.row == row).count()]
+    }
+
+    /// Measures a coded row against a query that it is near to.
+    pub(super) fn measure(
+        &self,
+        neighbour: &Neighbour,
+        coded: &Coded<'_>,
+        space: &CodeSpace,
+        centroid: (f32, &[u8]),
+        misses: &mut Misses,
+    ) {
+        let (query, kernels) = (&self.queries[neighbour.query as usize], kernels());
+        let one = Epsilon {
+            coarse: 1.0,
+            fine: 1.0,
+        };
+        let Misses {
+            entered,
+            sieved,
+            group,
+            samples,
+        } = misses;
+        let mut sample = |form: usize, key: f32, error: f32| {
+            let beyond = (key - neighbour.limit) / error;
+            if beyond.is_finite() {
+                samples.resize_with(samples.len().max(form + 1), Vec::new);
+                samples[form].push(beyond);
+            }
+        };
+        let (form, layout, row) = &coded.group;
+        group.clear();
+        group.resize(layout.row_bytes(), 0);
+        layout.put(group, 0, row);
+        let mut sums = [0; GROUP];
+        entered.enter(space, query, centroid, None, &one, kernels);
+        kernels.fastscan(entered.table(), group, group.len(), layout.columns, &mut sums);
+        entered.sieve(kernels, &sums, layout.factors(group), f32::INFINITY, sieved);
+        sample(*form, sieved.keys[0], sieved.keys[0] - sieved.lowers[0]);
+        for (form, layout, row) in coded.fine {
+            entered.enter(space, query, centroid, Some(layout), &one, kernels);
+            let planes = &row[..layout.code_bytes()];
+            let low = kernels.planes_dot(entered.rounded(), layout.dims, layout.planes() as u32, planes);
+            let (key, error) = entered.fine(layout, sums[0], sieved.adds[0], row, low);
+            sample(*form, key, error);
+        }
+    }
+}
+
+/// The deviations to allow for, from what was measured of one form of codes.
+pub(super) fn deviations(samples: &mut [f32], is_coarse: bool) -> Deviations {
+    let usual = if is_coarse { COARSE_USUAL } else { FINE_USUAL };
+    if samples.len() < SAMPLES_MIN {
+        return usual;
+    }
+    samples.sort_unstable_by(f32::total_cmp);
+    let mut least = 0.05f32;
+    LOSSES.map(|loss| {
+        let lost = (loss * samples.len() as f32) as usize;
+        least = samples[samples.len() - 1 - lost].max(least);
+        least
+    })
+}
+
+/// Deviations at which `loss` of the neighbours are lost, between and beyond what was measured.
+pub(crate) fn deviation(deviations: &Deviations, loss: f32) -> f32 {
+    let at = LOSSES.partition_point(|measured| *measured > loss);
+    match at {
+        0 => deviations[0],
+        // Beyond, as normal errors have it: about a third of a deviation for half the loss.
+        at if at == LOSSES.len() => {
+            let halvings = (LOSSES[at - 1] / loss.max(1e-6)).log2();
+            deviations[at - 1] * (1.0 + 0.12 * halvings)
+        }
+        at => {
+            let share = (LOSSES[at - 1] / loss).ln() / (LOSSES[at - 1] / LOSSES[at]).ln();
+            deviations[at - 1] + (deviations[at] - deviations[at - 1]) * share
+        }
+    }
+}
