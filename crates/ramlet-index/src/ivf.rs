@@ -24,11 +24,14 @@ mod points;
 mod progress;
 mod random;
 mod ranked;
+mod reach;
 mod rebalance;
+mod report;
 mod sample;
 mod spill;
 mod train;
 mod tree;
+mod way;
 
 pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf};
 pub use calibrate::{Calibration, CalibrationPoint};
@@ -38,6 +41,7 @@ pub use codes::CodesInRam;
 pub use misses::Deviations;
 pub use progress::{Phase, Progress};
 pub(crate) use random::Random;
+pub(crate) use reach::Reach;
 pub use search::{Effort, Ivf};
 
 impl Ivf {

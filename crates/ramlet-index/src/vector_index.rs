@@ -5,6 +5,7 @@ use ramlet_io::IoContext;
 use crate::error::Result;
 use crate::ivf::Centroids;
 use crate::ivf::Effort;
+use crate::report::{IndexReport, PartUse};
 use crate::scan::IndexScratch;
 use crate::{Allowed, Query, TopK};
 
@@ -91,6 +92,24 @@ pub trait VectorIndex: Send + Sync {
     }
 
     fn memory(&self) -> MemoryUse;
+
+    /// What it consists of and what was measured of it.
+    fn report(&self) -> IndexReport {
+        let MemoryUse {
+            heap_bytes,
+            pinned_bytes,
+            disk_bytes,
+        } = self.memory();
+        IndexReport {
+            parts: vec![PartUse {
+                name: "rows",
+                heap_bytes,
+                pinned_bytes,
+                disk_bytes,
+            }],
+            ..IndexReport::default()
+        }
+    }
 
     /// `flat`, `ivf` or `hnsw`.
     fn kind(&self) -> &'static str;

@@ -13,8 +13,10 @@ use crate::filter::index::{emit_keys, is_presence};
 use crate::jobs;
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
+use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::payload::{Path, validate};
 use crate::query::{self, Scratch, check_vector, selector};
+use crate::report::SegmentReport;
 use crate::request::*;
 use crate::schema::{PayloadField, Schema};
 use crate::scroll;
@@ -67,6 +69,7 @@ pub struct ComponentMemory {
 /// A handle; cheap to clone by `Arc`.
 pub struct Collection {
     core: Arc<Core>,
+    monitor: RecallMonitor,
 }
 
 /// The encoded vectors of a point, by slot, ascending.
@@ -86,7 +89,10 @@ pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<
 
 impl Collection {
     pub(crate) fn new(core: Arc<Core>) -> Collection {
-        Collection { core }
+        Collection {
+            core,
+            monitor: RecallMonitor::default(),
+        }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -191,6 +197,7 @@ impl Collection {
         scratch.begin();
         let explained = request.params.explain.then_some(&mut explain);
         let cost = query::search(&self.view(), request, scratch, &mut hits, explained)?;
+        self.monitor.offer(request, &scratch.lookup.rare);
         Ok(SearchResponse { hits, cost, explain })
     }
 
@@ -203,6 +210,27 @@ impl Collection {
     ) -> Result<SearchCost> {
         scratch.begin();
         query::search(&self.view(), request, scratch, out, None)
+    }
+
+    /// A query that waits to have its recall measured.
+    pub(crate) fn monitor(&self) -> &RecallMonitor {
+        &self.monitor
+    }
+
+    /// Measures the recall of a query that was kept.
+    pub(crate) fn measure_recall(&self, sample: &Sample, scratch: &mut Scratch) -> Result<()> {
+        scratch.begin();
+        self.monitor.measure(&self.view(), sample, scratch)
+    }
+
+    /// Recall of real queries, by vector, as far as it was measured ([`crate::Engine::monitor_recall_once`]).
+    pub fn measured_recall(&self) -> Vec<MeasuredRecall> {
+        self.monitor.measured()
+    }
+
+    /// How each segment's vectors are indexed, and where the parts of the indexes lie.
+    pub fn segment_reports(&self) -> Vec<SegmentReport> {
+        crate::report::of(&self.view())
     }
 
     /// In the order of `ids`, unknown ones left out.

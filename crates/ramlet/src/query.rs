@@ -48,6 +48,11 @@ impl Scratch {
         })
     }
 
+    /// What the last search was for, and what reads beside it.
+    pub(crate) fn query_and_lookup(&mut self) -> (&Query, &mut Lookup) {
+        (&self.query, &mut self.lookup)
+    }
+
     /// A request begins. In a slot one job may make several, whose answers are all in memory until the slot trims; outside,
     /// what was handed out before is the caller's.
     pub(crate) fn begin(&mut self) {
@@ -223,7 +228,8 @@ pub(crate) fn check_vector(field: &VectorField, vector: &[f32]) -> Result<()> {
     ramlet_index::validate(vector).map_err(|e| Error::bad_input(format!("Wrong input: vector: {e}")))
 }
 
-/// Scores every live row of a buffer that has the vector.
+/// Scores every live row of a buffer that has the vector. `indexed_only` doesn't pass over it: it is never larger than its
+/// share of the budget, and stays for as long as nothing more is written.
 fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> Explained {
     let mut found = Explained {
         index: "buffer",
@@ -231,10 +237,6 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         rows: u64::from(view.live()),
         ..Explained::default()
     };
-    if asked.passes_over(found.rows) {
-        found.strategy = "passed over";
-        return found;
-    }
     let field = asked.field;
     let Some(vector) = asked
         .view

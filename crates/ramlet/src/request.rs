@@ -76,7 +76,7 @@ pub struct SearchParams {
     /// Scan everything.
     pub exact: bool,
     pub hnsw_ef: Option<usize>,
-    /// Pass over large segments and buffers that have no index (yet).
+    /// Pass over large segments that have no index (yet).
     pub indexed_only: bool,
     /// Own addition: recall@k to reach, above 0 and below 1.
     pub recall: Option<f32>,
@@ -183,6 +183,11 @@ pub struct Explained {
     pub share: Option<f32>,
     pub probes: u64,
     pub codes_scanned: u64,
+    /// Rows that the coarse codes didn't rule out, and of which finer ones were compared.
+    pub survivors: u64,
+    pub fine_scored: u64,
+    /// Rows read because codes couldn't tell whether they are among the nearest, or because it was asked for.
+    pub rows_read: u64,
     /// Rows compared with the query.
     pub rows_scored: u64,
     /// Rows near enough that the filter was asked.

@@ -147,6 +147,12 @@ impl Schema {
             .any(|v| v.slot == slot && v.settings.may_pin_rows())
     }
 
+    /// Whether a vector's codes may be kept in RAM when there is room: unless their settings say `memory: cold`.
+    pub fn may_pin_codes(&self, slot: u16) -> bool {
+        let vector = self.vectors.iter().find(|v| v.slot == slot);
+        vector.is_some_and(|v| v.settings.may_pin_codes())
+    }
+
     pub fn field(&self, path: &str) -> Option<&PayloadField> {
         self.fields.iter().find(|f| f.path == path)
     }

@@ -146,17 +146,13 @@ impl Portions {
     /// without.
     pub fn hits(
         collection: Arc<Collection>,
-        search: &SearchRequest,
+        mut search: SearchRequest,
         scratch: &mut Scratch,
     ) -> ApiResult<(Portions, Vec<Explained>)> {
-        let parts = Parts::of_search(search);
+        let parts = Parts::of_search(&search);
         let (limit, offset) = fit(&collection, search.limit, search.offset);
         let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
-        let mut search = SearchRequest {
-            limit,
-            offset,
-            ..search.clone()
-        };
+        (search.limit, search.offset) = (limit, offset);
         if fetch {
             (search.with_payload, search.with_vectors) = (PayloadSelector::None, VectorSelector::None);
         }
@@ -168,18 +164,15 @@ impl Portions {
     /// The points of a scroll after the first `skip`, written by `write`; and the id to go on from.
     pub fn scroll(
         collection: Arc<Collection>,
-        scroll: &ScrollRequest,
+        mut scroll: ScrollRequest,
         skip: usize,
         write: fn(&mut Out, &Record),
         scratch: &mut Scratch,
     ) -> ApiResult<(Portions, Option<PointId>)> {
-        let parts = Parts::of_scroll(scroll);
+        let parts = Parts::of_scroll(&scroll);
         let (limit, _) = fit(&collection, scroll.limit, 0);
         let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
-        let mut scroll = ScrollRequest {
-            limit,
-            ..scroll.clone()
-        };
+        scroll.limit = limit;
         if fetch {
             (scroll.with_payload, scroll.with_vectors) = (PayloadSelector::None, VectorSelector::None);
         }

@@ -20,7 +20,7 @@ pub async fn query(mut call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let expected = expected(&collection, &asked);
     call.list(expected, move |scratch, out| {
-        let (portions, explained) = portions(&collection, &asked, scratch)?;
+        let (portions, explained) = portions(&collection, asked, scratch)?;
         out.raw("{\"points\":[");
         Ok(List {
             portions,
@@ -49,7 +49,7 @@ pub async fn search(mut call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let expected = expected(&collection, &asked);
     call.list(expected, move |scratch, out| {
-        let (portions, explained) = portions(&collection, &asked, scratch)?;
+        let (portions, explained) = portions(&collection, asked, scratch)?;
         out.raw("[");
         Ok(List {
             portions,
@@ -82,7 +82,7 @@ async fn batch(call: Call, all: Vec<Asked>, around: (&'static str, &'static str)
     call.read(most.unwrap_or(0), move |scratch, out: &mut Out| {
         let mut list = out.open_list();
         let mut explained = Vec::with_capacity(all.len());
-        for asked in &all {
+        for asked in all {
             let (mut portions, how) = portions(&collection, asked, scratch)?;
             explained.push(how);
             list.item(|out| {
@@ -121,14 +121,14 @@ fn expected(collection: &Collection, asked: &Asked) -> Expected {
 
 fn portions(
     collection: &Arc<Collection>,
-    asked: &Asked,
+    asked: Asked,
     scratch: &mut Scratch,
 ) -> ApiResult<(Portions, Vec<Explained>)> {
     match asked {
         Asked::Nearest(search) => Portions::hits(collection.clone(), search, scratch),
         Asked::Scroll { scroll, skip } => {
             let (portions, _) =
-                Portions::scroll(collection.clone(), scroll, *skip, Out::record_as_hit, scratch)?;
+                Portions::scroll(collection.clone(), scroll, skip, Out::record_as_hit, scratch)?;
             Ok((portions, Vec::new()))
         }
     }

@@ -9,6 +9,7 @@ pub mod filter;
 pub mod given;
 pub mod index;
 pub mod info;
+pub mod memory;
 pub mod order;
 pub mod points;
 pub mod query;

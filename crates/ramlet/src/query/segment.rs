@@ -30,7 +30,7 @@ pub struct Asked<'a> {
 
 impl Asked<'_> {
     /// Whether `indexed_only` passes over so many rows without an index. Few are searched all the same: that is fast.
-    pub fn passes_over(&self, rows: u64) -> bool {
+    fn passes_over(&self, rows: u64) -> bool {
         self.indexed_only && self.field.kb(rows) > self.view.schema.indexing_kb
     }
 }
@@ -65,7 +65,8 @@ impl RowFilter for PayloadCheck<'_> {
     }
 }
 
-/// Rows that match are compared one by one where there are at most so many times those wanted: no index does with less.
+/// Rows that a bitmap names are compared one by one where there are at most so many times those wanted: no index does with
+/// much less.
 const LISTED_PER_WANTED: u64 = 4;
 
 /// Offers the collector what the segment has, and says how it was found.
@@ -130,7 +131,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         // Rows without the vector hold anything in a flat file.
         only: rows
             .as_ref()
-            .or(column.present.as_ref().filter(|_| found.index == "flat")),
+            .or_else(|| column.present.as_ref().filter(|_| found.index == "flat")),
         filter: check.as_mut().map(|check| check as &mut dyn RowFilter),
         filter_share: share,
     };
@@ -161,7 +162,9 @@ fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
         .hnsw
         .full_scan_threshold
         .is_some_and(|kb| asked.field.kb(matching) < kb as u64);
-    let few = matching <= LISTED_PER_WANTED * wanted as u64;
+    let few = found
+        .candidates
+        .is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
     Want {
         exact: asked.want.exact || by_setting || few,
         ..asked.want
@@ -178,6 +181,9 @@ fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &Sea
     };
     found.probes = stats.probes;
     found.codes_scanned = stats.codes_scored;
+    found.survivors = stats.survivors;
+    found.fine_scored = stats.fine_scored;
+    found.rows_read = stats.rows_read;
     found.rows_scored = stats.rows_scored;
     found.rows_checked = stats.rows_checked;
     found.reads = stats.reads;

@@ -110,10 +110,9 @@ impl Files {
             ..Files::default()
         };
         // A vector that the settings don't know any more stays on disk.
-        let Some(field) = schema.vectors.iter().find(|field| field.slot == slot) else {
+        if !schema.vectors.iter().any(|field| field.slot == slot) {
             return Ok(files);
-        };
-        let may_pin_codes = field.settings.may_pin_codes();
+        }
         let all = [
             Component::Codes { slot },
             Component::Fine { slot },
@@ -128,7 +127,7 @@ impl Files {
             };
             match rank(component) {
                 PinRank::Rows if !schema.may_pin(slot) => {}
-                PinRank::Codes | PinRank::Fine | PinRank::FineLow if !may_pin_codes => {}
+                PinRank::Codes | PinRank::Fine | PinRank::FineLow if !schema.may_pin_codes(slot) => {}
                 PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
                 _ => files
                     .parts
@@ -347,6 +346,11 @@ impl Pin {
     /// Bytes that are in RAM now.
     pub fn bytes(&self) -> u64 {
         self.rows.bytes()
+    }
+
+    /// Bytes of the file's rows, in RAM or not.
+    pub fn bytes_whole(&self) -> u64 {
+        self.rows.bytes_whole()
     }
 
     /// Memory with which it is worth while to begin.
