@@ -44,16 +44,19 @@ pub enum Component {
 
 impl Component {
     /// Slots are below this, so that kind and slot fit the 16 bits that a block's seed has for them.
-    pub const SLOTS: u16 = 1 << 10;
+    pub const SLOTS: u16 = 1 << 12;
 
-    /// 16 bits for [`block::seed`](crate::block::seed): kind << 10 | slot. On disk: never renumber.
+    /// Slots of vectors that may have a graph are below this.
+    const HALF: u16 = Self::SLOTS / 2;
+
+    /// 16 bits for [`block::seed`](crate::block::seed): kind << 12 | slot. On disk: never renumber.
     ///
     /// # Panics
-    /// If the slot isn't below [`Component::SLOTS`].
+    /// If the slot isn't below [`Component::SLOTS`]; for a graph, half of that.
     pub fn code(self) -> u16 {
         let (kind, slot) = self.kind_and_slot();
         assert!(slot < Self::SLOTS, "slot {slot} isn't below {}", Self::SLOTS);
-        (kind << 10) | slot
+        (kind << 12) | slot
     }
 
     /// The slot, if this component has one.
@@ -77,6 +80,7 @@ impl Component {
     }
 
     fn kind_and_slot(self) -> (u16, u16) {
+        let half = |slot: u16| if slot < Self::HALF { slot } else { Self::SLOTS };
         match self {
             Self::Ids => (1, 0),
             Self::IdFilter => (2, 0),
@@ -93,8 +97,9 @@ impl Component {
             Self::Fine { slot } => (13, slot),
             Self::FineLow { slot } => (14, slot),
             Self::Product { slot } => (15, slot),
-            Self::Graph { slot } => (16, slot),
-            Self::GraphMeta { slot } => (17, slot),
+            // All other kinds are taken: the two share one, and half of its slots each.
+            Self::Graph { slot } => (0, half(slot)),
+            Self::GraphMeta { slot } => (0, Self::HALF + half(slot)),
         }
     }
 }

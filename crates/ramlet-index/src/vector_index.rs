@@ -3,6 +3,7 @@
 use ramlet_io::IoContext;
 
 use crate::error::Result;
+use crate::ivf::Centroids;
 use crate::ivf::Effort;
 use crate::report::{IndexReport, PartUse};
 use crate::scan::IndexScratch;
@@ -84,6 +85,11 @@ pub trait VectorIndex: Send + Sync {
 
     /// Vectors in the index.
     fn rows(&self) -> u32;
+
+    /// A copy of the centroids of its clusters, for a merge to begin with; `None` without clusters.
+    fn centroids(&self) -> Option<Centroids> {
+        None
+    }
 
     fn memory(&self) -> MemoryUse;
 

@@ -277,10 +277,13 @@ fn component_codes_differ() {
                 Component::Fine { slot },
                 Component::FineLow { slot },
                 Component::Product { slot },
-                Component::Graph { slot },
-                Component::GraphMeta { slot },
             ]
         })
+        .chain(
+            [0, 1, Component::SLOTS / 2 - 1]
+                .iter()
+                .flat_map(|&slot| [Component::Graph { slot }, Component::GraphMeta { slot }]),
+        )
         .chain([
             Component::Ids,
             Component::IdFilter,

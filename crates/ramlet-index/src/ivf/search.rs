@@ -9,6 +9,7 @@ use roaring::RoaringBitmap;
 
 use super::build::NO_POSITION;
 use super::calibrate::Calibration;
+use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
 use super::misses;
@@ -427,6 +428,10 @@ impl VectorIndex for Ivf {
 
     fn rows(&self) -> u32 {
         self.meta.shape.rows
+    }
+
+    fn centroids(&self) -> Option<Centroids> {
+        Some(Ivf::centroids(self))
     }
 
     fn memory(&self) -> MemoryUse {

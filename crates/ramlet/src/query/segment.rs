@@ -129,10 +129,9 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
     let mut allowed = Allowed {
         deleted: (!gone.is_empty()).then_some(&gone as &dyn RowSet),
         // Rows without the vector hold anything in a flat file.
-        only: rows.as_ref().or_else(|| {
-            let present = column.present.as_ref().filter(|_| found.index == "flat");
-            present
-        }),
+        only: rows
+            .as_ref()
+            .or_else(|| column.present.as_ref().filter(|_| found.index == "flat")),
         filter: check.as_mut().map(|check| check as &mut dyn RowFilter),
         filter_share: share,
     };

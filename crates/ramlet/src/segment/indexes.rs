@@ -166,6 +166,8 @@ fn build_clusters(
     let [vectors, positions, centroids, codes @ ..] = sinks else {
         unreachable!("three files and those of codes");
     };
+    // About a hundredth of the vectors, or less: part of what the scratch doesn't count.
+    let seeds = source.centroids(slot);
     let params = IvfParams {
         metric: vector.metric,
         element: vector.element,
@@ -175,7 +177,7 @@ fn build_clusters(
         threads: job.threads,
         seed: id,
         clusters: None,
-        seed_centroids: None,
+        seed_centroids: seeds.as_ref(),
         progress: Progress::default(),
     };
     let codes = codes.iter_mut().zip(codes_of(vector));

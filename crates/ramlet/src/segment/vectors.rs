@@ -110,10 +110,9 @@ impl Files {
             ..Files::default()
         };
         // A vector that the settings don't know any more stays on disk.
-        let Some(field) = schema.vectors.iter().find(|field| field.slot == slot) else {
+        if !schema.vectors.iter().any(|field| field.slot == slot) {
             return Ok(files);
-        };
-        let may_pin_codes = field.settings.may_pin_codes();
+        }
         let all = [
             Component::Codes { slot },
             Component::Fine { slot },
