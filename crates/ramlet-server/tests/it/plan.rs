@@ -58,7 +58,7 @@ async fn nonsense_is_a_bad_request_that_says_why() {
             "MB",
         ),
         (r#"{"points":1,"dims":2,"memory_bytes":1}"#, "MB"),
-        (r#"[]"#, "map"),
+        (r#"[]"#, "sequence"),
     ] {
         let reply = server.call("POST", "/plan", body).await;
         assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{body}");

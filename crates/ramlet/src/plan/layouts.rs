@@ -169,7 +169,6 @@ fn ivf(spec: &Spec, layout: Layout) -> Shape {
     // Each row's place in cluster order.
     add("positions", false, bytes::rows_file(rows, 4));
 
-    let mut counts = counts::probing(spec);
     let mut reading = Reading {
         pages: bytes::row_pages(spec.row_bytes() + 4) as f64,
         rounds: 0.0,
@@ -185,6 +184,7 @@ fn ivf(spec: &Spec, layout: Layout) -> Shape {
         }
         Layout::Fine | Layout::AllInRam => (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits })),
     };
+    let mut counts = counts::probing(spec, codes);
     if let Work::Signs { planes: 1.. } = work {
         counts.rows_refined = counts::survivors(counts.rows_scanned, dims);
     }

@@ -70,7 +70,7 @@ fn the_points_of_the_design() {
         (plan.chosen.index, plan.chosen.layout)
     };
     assert_eq!(layout(16), (IndexKind::Hnsw, Layout::OnDisk));
-    assert_eq!(layout(32), (IndexKind::Ivf, Layout::Product));
+    assert_eq!(layout(36), (IndexKind::Ivf, Layout::Product));
     assert_eq!(layout(64), (IndexKind::Ivf, Layout::FineLow));
     assert_eq!(layout(135), (IndexKind::Ivf, Layout::Fine));
     assert_eq!(layout(300), (IndexKind::Ivf, Layout::Fine));
