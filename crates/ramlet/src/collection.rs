@@ -308,6 +308,18 @@ impl Collection {
         jobs::flush(&self.core)
     }
 
+    /// Numbers in the vectors that are asked for, of a point that has them all. Takes no lock.
+    pub fn floats_of(&self, vectors: &VectorSelector) -> usize {
+        let view = self.view();
+        let wanted = |name: &String| match vectors {
+            VectorSelector::None => false,
+            VectorSelector::All => true,
+            VectorSelector::Names(names) => names.contains(name),
+        };
+        let all = view.schema.vectors.iter();
+        all.filter(|v| wanted(&v.name)).map(|v| v.dim).sum()
+    }
+
     /// All that reservations may hold together, of this collection and all others: for callers that size their portions.
     pub fn memory_limit(&self) -> u64 {
         self.core.updates.ledger().limit()

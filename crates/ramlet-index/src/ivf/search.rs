@@ -254,7 +254,11 @@ impl Ivf {
         let room = self.rows.blocks_in(buf)?;
         let per_block = self.rows.rows_per_block();
         let blocks = |range: &std::ops::Range<u32>| range.start / per_block..range.end.div_ceil(per_block);
+        // One block at least for each: how many are visited at once differs from search to search.
         ranges.clear();
+        ranges.reserve(room as usize);
+        reads.clear();
+        reads.reserve(room as usize);
         let (mut taken, mut used) = (0, 0);
         for cluster in &clusters[ranked] {
             let range = self.meta.positions(*cluster as u32);

@@ -47,18 +47,7 @@ impl Parts {
 
     /// Bytes of a point's payload and vectors: a guess and the truth.
     fn point_bytes(&self, collection: &Collection) -> u64 {
-        let floats: usize = match &self.vectors {
-            VectorSelector::None => 0,
-            VectorSelector::All => collection.config().vectors.values().map(|v| v.size).sum(),
-            VectorSelector::Names(names) => {
-                let vectors = collection.config().vectors;
-                names
-                    .iter()
-                    .filter_map(|name| vectors.get(name))
-                    .map(|v| v.size)
-                    .sum()
-            }
-        };
+        let floats = collection.floats_of(&self.vectors);
         let payload = if self.payload == PayloadSelector::None {
             0
         } else {

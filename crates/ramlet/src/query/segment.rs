@@ -173,6 +173,7 @@ fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
 
 fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &SearchStats) {
     found.strategy = match (index.kind(), found.candidates) {
+        (_, Some(named)) if stats.probes > 0 && stats.rows_scored >= named => "probe, then listed",
         _ if stats.probes > 0 && stats.codes_scored > 0 => "codes",
         _ if stats.probes > 0 => "probe",
         ("hnsw", _) if !want.exact => "graph",
