@@ -110,9 +110,9 @@ impl Files {
             ..Files::default()
         };
         // A vector that the settings don't know any more stays on disk.
-        if !schema.vectors.iter().any(|field| field.slot == slot) {
+        let Some(field) = schema.vectors.iter().find(|field| field.slot == slot) else {
             return Ok(files);
-        }
+        };
         let all = [
             Component::Codes { slot },
             Component::Fine { slot },
@@ -127,7 +127,7 @@ impl Files {
             };
             match rank(component) {
                 PinRank::Rows if !schema.may_pin(slot) => {}
-                PinRank::Codes | PinRank::Fine | PinRank::FineLow if !may_pin_codes => {}
+                PinRank::Codes | PinRank::Fine | PinRank::FineLow if !field.settings.may_pin_codes() => {}
                 PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
                 _ => files
                     .parts
