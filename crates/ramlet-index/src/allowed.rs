@@ -11,6 +11,24 @@ pub trait RowFilter {
     fn admits(&mut self, row: u32, io: &mut IoContext) -> Result<bool>;
 }
 
+/// A set of rows that is in memory: asking it costs nanoseconds.
+pub trait RowSet {
+    fn contains(&self, row: u32) -> bool;
+    fn len(&self) -> u64;
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl RowSet for RoaringBitmap {
+    fn contains(&self, row: u32) -> bool {
+        RoaringBitmap::contains(self, row)
+    }
+    fn len(&self) -> u64 {
+        RoaringBitmap::len(self)
+    }
+}
+
 /// The rows that a search may find; a row must pass all that is given.
 ///
 /// A scan scores first and asks afterwards, and only for rows whose score would enter the result: few do, and a
@@ -18,7 +36,7 @@ pub trait RowFilter {
 #[derive(Default)]
 pub struct Allowed<'a> {
     /// Rows that don't exist any more.
-    pub deleted: Option<&'a RoaringBitmap>,
+    pub deleted: Option<&'a dyn RowSet>,
     /// If given, no other row may be found. When it is sparse, only the blocks of its rows are read.
     pub only: Option<&'a RoaringBitmap>,
     pub filter: Option<&'a mut dyn RowFilter>,

@@ -114,7 +114,9 @@ pub fn scan_rows(
         stats,
         buf,
         lists: Lists { reads, positions, .. },
+        reach,
     } = scratch;
+    reach.start(0, &Allowed::default());
     *stats = SearchStats::default();
     let range = range.start..range.end.min(file.rows());
     let only = allowed.only;
@@ -125,6 +127,8 @@ pub fn scan_rows(
         top,
         stats,
         numbers: RowNumber::Position,
+        again: false,
+        reach,
     };
     let blocks = u64::from(range.len() as u32 / file.rows_per_block());
     match only {

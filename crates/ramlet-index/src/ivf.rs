@@ -25,11 +25,14 @@ mod products;
 mod progress;
 mod random;
 mod ranked;
+mod reach;
 mod rebalance;
+mod report;
 mod sample;
 mod spill;
 mod train;
 mod tree;
+mod way;
 
 pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf};
 pub use calibrate::{Calibration, CalibrationPoint};
@@ -40,6 +43,7 @@ pub use misses::Deviations;
 pub(crate) use products::ProductLists;
 pub use progress::{Phase, Progress};
 pub(crate) use random::Random;
+pub(crate) use reach::Reach;
 pub use search::{Effort, Ivf};
 
 impl Ivf {

@@ -24,9 +24,10 @@ pub mod ivf;
 mod quant;
 
 mod error;
+mod report;
 mod source;
 
-pub use allowed::{Allowed, RowFilter};
+pub use allowed::{Allowed, RowFilter, RowSet};
 pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
 pub use graph::Graph;
@@ -35,6 +36,7 @@ pub use metric::{Element, Metric};
 pub use pinned::{PinnedRows, PinnedView};
 pub use quant::{CodeKind, Epsilon};
 pub use query::Query;
+pub use report::{Calibrated, IndexReport, PartUse};
 pub use rows_file::RowsFile;
 pub use scan::{IndexScratch, SearchStats, scan_bytes};
 pub use source::RowSource;

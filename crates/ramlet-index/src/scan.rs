@@ -7,7 +7,7 @@ use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
 use crate::graph::GraphLists;
-use crate::ivf::{CodeLists, ProductLists};
+use crate::ivf::{CodeLists, ProductLists, Reach};
 use crate::pinned::PinnedView;
 use crate::{Allowed, Query, RowsFile, TopK};
 
@@ -29,6 +29,8 @@ pub struct SearchStats {
     pub reads: u64,
     /// Clusters visited.
     pub probes: u64,
+    /// Of `rows_checked`, those that may be found.
+    pub rows_admitted: u64,
     /// Rows that a scan of signs didn't rule out.
     pub survivors: u64,
     /// Rows of which finer codes were compared.
@@ -46,6 +48,7 @@ impl SearchStats {
         self.pages_read += other.pages_read;
         self.reads += other.reads;
         self.probes += other.probes;
+        self.rows_admitted += other.rows_admitted;
         self.survivors += other.survivors;
         self.fine_scored += other.fine_scored;
         self.rows_read += other.rows_read;
@@ -60,6 +63,8 @@ pub struct IndexScratch {
     /// Blocks are read into here; its length decides how much is read at once.
     pub(crate) buf: AnonBuf,
     pub(crate) lists: Lists,
+    /// For filtered searches.
+    pub(crate) reach: Reach,
 }
 
 /// Working lists, each bounded: by the blocks that fit the buffer, by `POSITIONS`, by the number of clusters.
@@ -89,6 +94,7 @@ impl IndexScratch {
             stats: SearchStats::default(),
             buf,
             lists: Lists::default(),
+            reach: Reach::default(),
         }
     }
 }
@@ -110,6 +116,10 @@ pub(crate) struct Search<'s, 'a> {
     pub(crate) top: &'s mut TopK,
     pub(crate) stats: &'s mut SearchStats,
     pub(crate) numbers: RowNumber,
+    /// Whether rows may come that were offered before.
+    pub(crate) again: bool,
+    /// What a filtered search has met.
+    pub(crate) reach: &'s mut Reach,
 }
 
 impl Search<'_, '_> {
@@ -231,7 +241,7 @@ impl Search<'_, '_> {
             self.query.key_rows(rows, stride, keys);
             for (i, key) in keys.iter().enumerate() {
                 // Almost every row ends here. (A NaN doesn't; `offer` sees to it.)
-                if *key > self.top.threshold() {
+                if *key > self.top.threshold().max(self.reach.limit()) {
                     continue;
                 }
                 self.offer(*key, first + (start + i) as u32, &rows[i * stride..][..stride])?;
@@ -245,12 +255,19 @@ impl Search<'_, '_> {
             RowNumber::Position => position,
             RowNumber::Trailing => trailing_number(row)?,
         };
+        if key <= self.reach.limit() && self.allowed.admits_by_bitmaps(row) {
+            self.reach.met(key, row);
+        }
         if !self.top.would_enter(key, row) {
             return Ok(());
         }
         self.stats.rows_checked += 1;
         if self.allowed.admits(row, self.io)? {
-            self.top.push(key, row);
+            self.stats.rows_admitted += 1;
+            self.reach.admitted(key, row);
+            if !self.again || !self.top.holds(row) {
+                self.top.push(key, row);
+            }
         }
         Ok(())
     }
@@ -308,6 +325,8 @@ pub fn scan_bytes(
         top,
         stats,
         numbers: RowNumber::Position,
+        again: false,
+        reach: &mut Reach::default(),
     };
     search.score_rows(rows, stride, first, count)
 }

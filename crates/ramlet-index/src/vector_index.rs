@@ -3,7 +3,9 @@
 use ramlet_io::IoContext;
 
 use crate::error::Result;
+use crate::ivf::Centroids;
 use crate::ivf::Effort;
+use crate::report::{IndexReport, PartUse};
 use crate::scan::IndexScratch;
 use crate::{Allowed, Query, TopK};
 
@@ -84,7 +86,30 @@ pub trait VectorIndex: Send + Sync {
     /// Vectors in the index.
     fn rows(&self) -> u32;
 
+    /// A copy of the centroids of its clusters, for a merge to begin with; `None` without clusters.
+    fn centroids(&self) -> Option<Centroids> {
+        None
+    }
+
     fn memory(&self) -> MemoryUse;
+
+    /// What it consists of and what was measured of it.
+    fn report(&self) -> IndexReport {
+        let MemoryUse {
+            heap_bytes,
+            pinned_bytes,
+            disk_bytes,
+        } = self.memory();
+        IndexReport {
+            parts: vec![PartUse {
+                name: "rows",
+                heap_bytes,
+                pinned_bytes,
+                disk_bytes,
+            }],
+            ..IndexReport::default()
+        }
+    }
 
     /// `flat`, `ivf` or `hnsw`.
     fn kind(&self) -> &'static str;

@@ -34,6 +34,8 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 pub const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections in the middle of a request get this long when the server stops.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// At most one real query in this time has its recall measured: two searches and 256 reads.
+pub const MONITOR_PERIOD: Duration = Duration::from_secs(10);
 /// Seconds that a refused client is asked to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 

@@ -9,6 +9,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use ramlet::Engine;
 use ramlet_memory::Reservation;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -95,6 +96,7 @@ impl Bound {
         let places = Arc::new(Semaphore::new(app.connections_max));
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
+        tasks.spawn(monitor_recall(app.engine.clone(), stopped.clone()));
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             tokio::select! {
@@ -125,6 +127,19 @@ impl Bound {
             );
         }
         Ok(())
+    }
+}
+
+/// Has the recall of a real query measured now and then.
+async fn monitor_recall(engine: Arc<Engine>, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(limits::MONITOR_PERIOD) => {}
+            _ = stopped.changed() => return,
+        }
+        // The engine's list of names may be locked while a collection is created on disk.
+        let engine = engine.clone();
+        let _ = tokio::task::spawn_blocking(move || engine.monitor_recall_once()).await;
     }
 }
 

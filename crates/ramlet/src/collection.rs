@@ -13,8 +13,10 @@ use crate::filter::index::{emit_keys, is_presence};
 use crate::jobs;
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
+use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::payload::{Path, validate};
 use crate::query::{self, Scratch, check_vector, selector};
+use crate::report::SegmentReport;
 use crate::request::*;
 use crate::schema::{PayloadField, Schema};
 use crate::scroll;
@@ -67,6 +69,7 @@ pub struct ComponentMemory {
 /// A handle; cheap to clone by `Arc`.
 pub struct Collection {
     core: Arc<Core>,
+    monitor: RecallMonitor,
 }
 
 /// The encoded vectors of a point, by slot, ascending.
@@ -86,7 +89,10 @@ pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<
 
 impl Collection {
     pub(crate) fn new(core: Arc<Core>) -> Collection {
-        Collection { core }
+        Collection {
+            core,
+            monitor: RecallMonitor::default(),
+        }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -143,6 +149,7 @@ impl Collection {
         check_op(&view.schema, &op)?;
         if !matches!(op, UpdateOp::Delete(_)) {
             self.core.shelf.check_room()?;
+            crate::segment::check_pinned(&self.core.shelf, &view.schema, view.points())?;
         }
         let (work, bytes) = match op {
             UpdateOp::Upsert {
@@ -186,8 +193,12 @@ impl Collection {
 
     pub fn search(&self, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {
         let mut hits = Vec::with_capacity(request.limit.min(1024));
-        let cost = self.search_into(request, scratch, &mut hits)?;
-        Ok(SearchResponse { hits, cost })
+        let mut explain = Vec::new();
+        scratch.begin();
+        let explained = request.params.explain.then_some(&mut explain);
+        let cost = query::search(&self.view(), request, scratch, &mut hits, explained)?;
+        self.monitor.offer(request, &scratch.lookup.rare);
+        Ok(SearchResponse { hits, cost, explain })
     }
 
     /// Appends the hits to `out`. Allocates nothing when warm, without filter, payload and vectors.
@@ -198,7 +209,28 @@ impl Collection {
         out: &mut Vec<ScoredPoint>,
     ) -> Result<SearchCost> {
         scratch.begin();
-        query::search(&self.view(), request, scratch, out)
+        query::search(&self.view(), request, scratch, out, None)
+    }
+
+    /// A query that waits to have its recall measured.
+    pub(crate) fn monitor(&self) -> &RecallMonitor {
+        &self.monitor
+    }
+
+    /// Measures the recall of a query that was kept.
+    pub(crate) fn measure_recall(&self, sample: &Sample, scratch: &mut Scratch) -> Result<()> {
+        scratch.begin();
+        self.monitor.measure(&self.view(), sample, scratch)
+    }
+
+    /// Recall of real queries, by vector, as far as it was measured ([`crate::Engine::monitor_recall_once`]).
+    pub fn measured_recall(&self) -> Vec<MeasuredRecall> {
+        self.monitor.measured()
+    }
+
+    /// How each segment's vectors are indexed, and where the parts of the indexes lie.
+    pub fn segment_reports(&self) -> Vec<SegmentReport> {
+        crate::report::of(&self.view())
     }
 
     /// In the order of `ids`, unknown ones left out.

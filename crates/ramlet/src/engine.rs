@@ -1,7 +1,7 @@
 //! The engine: a directory of collections, their names, and the threads that serve them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
@@ -65,6 +65,8 @@ pub struct Engine {
     names: Mutex<Names>,
     slots: Arc<SlotQueue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Collections take turns at having their recall measured.
+    monitored: AtomicU64,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -172,6 +174,7 @@ impl Engine {
             }),
             slots: Arc::default(),
             threads: Mutex::default(),
+            monitored: AtomicU64::new(0),
             _lock: lock,
         };
         engine.recover(&catalog)?;
@@ -360,7 +363,10 @@ impl Engine {
         // A job that is under way ends first: it may be writing into the directory.
         let _job = self.shared.job();
         // So does the writer's group: the next one is refused.
-        let _writer = core.writer();
+        let mut writer = core.writer();
+        // Handles may outlive it by far; others wait for the memory.
+        writer.let_go();
+        core.view.store(Arc::new(writer.view()));
         if let Err(e) = self.storage.remove_subdir(&core.id) {
             tracing::warn!(directory = %core.id, error = %e, "removed at the next start");
         }
@@ -449,6 +455,33 @@ impl Engine {
         drop(guard);
         self.slots.told.notify_one();
         Ok(())
+    }
+
+    /// Measures the recall of one real query on a search slot, unless searches wait for one; if no query was kept, the next
+    /// of each collection is. Whether one is measured now. To be called at leisure, e.g. every ten seconds.
+    pub fn monitor_recall_once(&self) -> bool {
+        let collections: Vec<_> = {
+            let names = self.names.lock().expect("never poisoned");
+            names.open.values().cloned().collect()
+        };
+        let turn = self.monitored.fetch_add(1, Ordering::Relaxed) as usize;
+        for at in 0..collections.len() {
+            let collection = collections[(turn + at) % collections.len()].clone();
+            let Some(sample) = collection.monitor().take() else {
+                continue;
+            };
+            if !self.slots.jobs.lock().expect("never poisoned").0.is_empty() {
+                collection.monitor().put_back(sample);
+                return false;
+            }
+            let job = Box::new(move |scratch: &mut Scratch| {
+                if let Err(error) = collection.measure_recall(&sample, scratch) {
+                    tracing::debug!(%error, "recall of a query couldn't be measured");
+                }
+            });
+            return self.run(job).is_ok();
+        }
+        false
     }
 
     /// A scratch outside the slots (embedded use, tests).

@@ -16,6 +16,8 @@ pub struct Lookup {
     /// For single blocks of ids, payloads and tables.
     pub buf: AnonBuf,
     pub index: IndexScratch,
+    /// Lends what single requests need beyond this: bitmaps of filters.
+    pub rare: Consumer,
     /// Payloads handed out since the last [`Lookup::settle`], and what is held for them.
     handed: u64,
     held: Reservation,
@@ -49,6 +51,7 @@ impl Lookup {
             io,
             buf: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
             index: IndexScratch::new(AnonBuf::new(0)),
+            rare: rare.clone(),
             handed: 0,
             held: rare.reserve(0)?,
         })

@@ -1,7 +1,7 @@
 //! Which rows of a segment match a filter: payload indexes first, payloads where they must.
 
 use ramlet_io::IoContext;
-use ramlet_memory::AnonBuf;
+use ramlet_memory::{AnonBuf, Consumer, Reservation};
 use roaring::RoaringBitmap;
 
 use crate::error::Result;
@@ -18,6 +18,65 @@ pub struct SegmentIndexes<'a> {
     pub view: &'a SegmentView,
     pub io: &'a mut IoContext,
     pub buf: &'a mut AnonBuf,
+    pub held: &'a mut BitmapHold,
+}
+
+/// What is reserved for a filter's bitmaps: those made so far together, though some are gone again. Rows of a bitmap
+/// come one by one, so it grows in steps, ahead of them.
+pub struct BitmapHold {
+    reservation: Reservation,
+    /// Rows of the segment: no bitmap has more.
+    rows: u32,
+    /// For bitmaps that are complete, and for the one that grows.
+    complete: u64,
+    growing: u64,
+}
+
+/// Rows between two looks at the reservation.
+const ROWS_PER_STEP: u64 = 2_048;
+
+impl BitmapHold {
+    pub fn new(from: &Consumer, rows: u32) -> Result<BitmapHold> {
+        Ok(BitmapHold {
+            reservation: from.reserve(0)?,
+            rows,
+            complete: 0,
+            growing: 0,
+        })
+    }
+
+    /// At most what a bitmap of so many rows takes: 2 bytes a row or a bit for each, whichever is less, and a container's
+    /// head for each 65,536.
+    fn bytes_of(&self, rows: u64) -> u64 {
+        let containers = u64::from(self.rows.div_ceil(1 << 16)) + 1;
+        (2 * rows).min(containers * 8192) + 32 * containers.min(rows + 1)
+    }
+
+    /// A new bitmap begins.
+    fn begin(&mut self) {
+        self.complete += self.growing;
+        self.growing = 0;
+    }
+
+    /// The bitmap that grows will soon have `rows`.
+    fn grow_to(&mut self, rows: u64) -> Result<()> {
+        self.growing = self.growing.max(self.bytes_of(rows));
+        let more = (self.complete + self.growing).saturating_sub(self.reservation.bytes());
+        Ok(self.reservation.grow(more)?)
+    }
+
+    /// A bitmap of at most `rows` is made at once.
+    fn whole(&mut self, rows: u64) -> Result<()> {
+        self.begin();
+        self.grow_to(rows)
+    }
+
+    /// Only a bitmap of so many rows is left.
+    fn into_rest(mut self, rows: u64) -> Reservation {
+        let bytes = self.bytes_of(rows);
+        self.reservation.shrink_to(bytes);
+        self.reservation
+    }
 }
 
 impl FieldIndexes for SegmentIndexes<'_> {
@@ -34,13 +93,32 @@ impl FieldIndexes for SegmentIndexes<'_> {
         else {
             return Ok(());
         };
+        let mut rows = out.len();
+        if rows == 0 {
+            self.held.begin();
+        }
+        let mut room = rows;
+        let (held, mut over) = (&mut *self.held, Ok(()));
         table.from(&range.from, self.io, self.buf, &mut |value, row| {
             let within = value < range.to.as_slice();
             if within {
+                if rows == room {
+                    room += ROWS_PER_STEP;
+                    over = held.grow_to(room);
+                    if over.is_err() {
+                        return false;
+                    }
+                }
+                rows += 1;
                 out.insert(row);
             }
             within
-        })
+        })?;
+        over
+    }
+
+    fn hold(&mut self, rows: u64) -> Result<()> {
+        self.held.whole(rows)
     }
 
     fn estimate(&mut self, field: &str, range: &KeyRange) -> Result<u64> {
@@ -58,6 +136,8 @@ impl FieldIndexes for SegmentIndexes<'_> {
     }
 
     fn lookup_ids(&mut self, ids: &[PointId], out: &mut RoaringBitmap) -> Result<()> {
+        self.held
+            .whole((ids.len() as u64).min(u64::from(self.view.segment.rows())))?;
         for &id in ids {
             out.extend(self.view.segment.find(id, self.io, self.buf)?);
         }
@@ -71,21 +151,27 @@ pub struct Candidates {
     pub rows: Option<RoaringBitmap>,
     /// Whether a candidate still has to be checked against the filter.
     pub recheck: bool,
+    /// For `rows`.
+    pub held: Option<Reservation>,
 }
 
+/// `from` lends the bitmaps' bytes.
 pub fn candidates(
     schema: &Schema,
     view: &SegmentView,
     filter: Option<&CompiledFilter>,
     io: &mut IoContext,
     buf: &mut AnonBuf,
+    from: &Consumer,
 ) -> Result<Candidates> {
     let Some(filter) = filter else {
         return Ok(Candidates {
             rows: None,
             recheck: false,
+            held: None,
         });
     };
+    let mut held = BitmapHold::new(from, view.segment.rows())?;
     let resolved = resolve(
         filter,
         &mut SegmentIndexes {
@@ -93,24 +179,34 @@ pub fn candidates(
             view,
             io,
             buf,
+            held: &mut held,
         },
     )?;
+    let held = resolved.bitmap.as_ref().map(|rows| held.into_rest(rows.len()));
     Ok(Candidates {
         rows: resolved.bitmap,
         recheck: !resolved.exact,
+        held,
     })
 }
 
-/// Live rows that match, all checked.
+/// Live rows that match, all checked, and what is held for them.
 pub fn matching_rows(
     schema: &Schema,
     view: &SegmentView,
     filter: Option<&CompiledFilter>,
     io: &mut IoContext,
     buf: &mut AnonBuf,
-) -> Result<RoaringBitmap> {
-    let Candidates { rows, recheck } = candidates(schema, view, filter, io, buf)?;
+    from: &Consumer,
+) -> Result<(RoaringBitmap, Reservation)> {
+    let candidates = candidates(schema, view, filter, io, buf, from)?;
+    let Candidates { rows, recheck, held } = candidates;
+    let mut hold = BitmapHold::new(from, view.segment.rows())?;
     let Some(filter) = filter.filter(|_| recheck) else {
+        hold.whole(
+            rows.as_ref()
+                .map_or(u64::from(view.segment.rows()), RoaringBitmap::len),
+        )?;
         let mut rows = rows.unwrap_or_else(|| {
             let mut all = RoaringBitmap::new();
             all.insert_range(0..view.segment.rows());
@@ -119,8 +215,11 @@ pub fn matching_rows(
         for row in view.deletes.iter() {
             rows.remove(row);
         }
-        return Ok(rows);
+        return Ok((rows, hold.reservation));
     };
+    // As many as there are candidates: to the last, payloads are only read.
+    let most = rows.as_ref().map_or(u64::from(view.live()), RoaringBitmap::len);
+    hold.whole(most)?;
     let mut matching = RoaringBitmap::new();
     match rows {
         Some(rows) => {
@@ -132,7 +231,9 @@ pub fn matching_rows(
         }
         None => scan_payloads(schema, view, filter, io, buf, &mut matching)?,
     }
-    Ok(matching)
+    drop(held);
+    let rows = matching.len();
+    Ok((matching, hold.into_rest(rows)))
 }
 
 /// Checks every live row, reading the payloads in order.
@@ -197,8 +298,8 @@ pub fn row_matches(
 const SAMPLE_BLOCKS: u32 = 8;
 const SAMPLE_ROWS: u32 = 512;
 
-/// Share of the candidates (all rows, if `None`) that are live and that a filter admits: from a sample of payload blocks
-/// spread evenly. Eight reads unless cached.
+/// Share of the live candidates (all live rows, if `None`) that a filter admits: from a sample of payload blocks spread
+/// evenly. Eight reads unless cached.
 pub fn share(
     schema: &Schema,
     view: &SegmentView,
@@ -220,7 +321,7 @@ pub fn share(
         let mut left = SAMPLE_ROWS / SAMPLE_BLOCKS;
         view.segment.payload_block(row, io, buf, &mut |row, payload| {
             beyond = Some(row);
-            if left > 0 && is_candidate(row) {
+            if left > 0 && is_candidate(row) && !view.deletes.contains(row) {
                 left -= 1;
                 looked_at += 1;
                 // An id costs a read of its own: a filter on ids is taken to admit as its other conditions do.
@@ -231,7 +332,7 @@ pub fn share(
                     schema,
                     view,
                 };
-                admitted += u32::from(!view.deletes.contains(row.row) && filter.matches(&row));
+                admitted += u32::from(filter.matches(&row));
             }
         })?;
     }
@@ -245,7 +346,9 @@ pub fn estimate(
     filter: &CompiledFilter,
     io: &mut IoContext,
     buf: &mut AnonBuf,
+    from: &Consumer,
 ) -> Result<u64> {
+    let mut held = BitmapHold::new(from, view.segment.rows())?;
     let cardinality = index::estimate(
         filter,
         &mut SegmentIndexes {
@@ -253,6 +356,7 @@ pub fn estimate(
             view,
             io,
             buf,
+            held: &mut held,
         },
     )?;
     Ok(cardinality.expected.min(u64::from(view.live())))

@@ -1,6 +1,8 @@
 //! Nearest neighbours over a view: every segment's index, then the buffers, one collector.
 
-use ramlet_index::{Allowed, Hit, IndexError, Query, RowFilter, SearchStats, TopK, Want};
+mod segment;
+
+use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer};
 
@@ -9,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::limits::LIMIT_MAX;
 use crate::lookup::{LOOKUP_BYTES, Lookup};
-use crate::matching::{self, Candidates};
 use crate::payload::Selector;
-use crate::request::{QueryVector, SearchCost, SearchRequest};
-use crate::schema::{Schema, VectorField};
-use crate::segment::{SegmentView, VectorColumn};
+use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchRequest};
+use crate::schema::VectorField;
+use crate::settings::check_recall;
 use crate::types::{NamedVectors, PayloadSelector, PointId, ScoredPoint, VectorSelector};
 use crate::view::{Place, View};
+use segment::{Asked, search_segment};
 
 /// What one search slot owns. Nothing is allocated on the warm path of a search without filter and payload.
 pub struct Scratch {
@@ -44,6 +46,11 @@ impl Scratch {
             check: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
             in_slot: false,
         })
+    }
+
+    /// What the last search was for, and what reads beside it.
+    pub(crate) fn query_and_lookup(&mut self) -> (&Query, &mut Lookup) {
+        (&self.query, &mut self.lookup)
     }
 
     /// A request begins. In a slot one job may make several, whose answers are all in memory until the slot trims; outside,
@@ -80,17 +87,17 @@ pub(crate) fn index_error(e: IndexError) -> Error {
     }
 }
 
-/// Appends the hits of a search to `out`, best first.
+/// Appends the hits of a search to `out`, best first; `explained` gets how each part was searched.
 pub fn search(
     view: &View,
     request: &SearchRequest,
     scratch: &mut Scratch,
     out: &mut Vec<ScoredPoint>,
+    explained: Option<&mut Vec<Explained>>,
 ) -> Result<SearchCost> {
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
     let field = view.schema.vector(&request.using)?;
     let own_id = prepare(view, request, field, scratch)?;
-    let filter = compile(request.filter.as_ref())?;
     let wanted = request.limit.saturating_add(request.offset);
     if wanted > LIMIT_MAX {
         return Err(Error::bad_input(format!(
@@ -99,40 +106,76 @@ pub fn search(
     }
     let most = usize::try_from(view.points()).unwrap_or(usize::MAX);
     scratch.top.clear(wanted.min(most));
-    let want = Want {
-        exact: request.params.exact,
-        effort: request.params.hnsw_ef.map(|ef| ef.min(1 << 20) as u32),
-        ..Want::default()
+    let filter = compile(request.filter.as_ref())?;
+    let asked = Asked {
+        view,
+        field,
+        filter: filter.as_ref(),
+        own_id,
+        want: want(&request.params, field)?,
+        indexed_only: request.params.indexed_only,
     };
-    let mut stats = SearchStats::default();
-    for (index, segment) in view.segments.iter().enumerate() {
-        scratch.top.begin_segment(index as u32);
-        search_segment(
-            view,
-            segment,
-            field,
-            filter.as_ref(),
-            own_id,
-            &want,
-            scratch,
-            &mut stats,
-        )?;
-    }
-    for (index, buffer) in view.buffers.iter().enumerate() {
-        scratch.top.begin_segment((view.segments.len() + index) as u32);
-        let at = view
-            .schema
-            .vectors
-            .iter()
-            .position(|v| v.slot == field.slot)
-            .expect("the field is of this schema");
-        stats.rows_scored += scan_buffer(buffer, at, filter.as_ref(), own_id, scratch);
-    }
+    let rows_scanned = search_all(&asked, scratch, explained)?;
     collect(view, request, field, scratch, out)?;
     Ok(SearchCost {
-        rows_scanned: stats.rows_scored,
+        rows_scanned,
         disk_reads: scratch.lookup.io.reads() - before.0,
         disk_bytes: scratch.lookup.io.bytes() - before.1,
+    })
+}
+
+/// Segments, then buffers; rows compared.
+fn search_all(
+    asked: &Asked<'_>,
+    scratch: &mut Scratch,
+    mut explained: Option<&mut Vec<Explained>>,
+) -> Result<u64> {
+    let mut scored = 0;
+    let segments = asked.view.segments.len();
+    for (index, segment) in asked.view.segments.iter().enumerate() {
+        scratch.top.begin_segment(index as u32);
+        let found = search_segment(asked, segment, scratch)?;
+        scored += found.rows_scored;
+        if let Some(explained) = explained.as_deref_mut() {
+            explained.push(found);
+        }
+    }
+    for (index, buffer) in asked.view.buffers.iter().enumerate() {
+        scratch.top.begin_segment((segments + index) as u32);
+        let found = scan_buffer(asked, buffer, scratch);
+        scored += found.rows_scored;
+        if let Some(explained) = explained.as_deref_mut() {
+            explained.push(found);
+        }
+    }
+    Ok(scored)
+}
+
+/// What a request asks of the indexes.
+fn want(params: &SearchParams, field: &VectorField) -> Result<Want> {
+    let quantization = params.quantization;
+    if let Some(recall) = params.recall {
+        check_recall(recall).map_err(|e| Error::bad_input(format!("Wrong input: recall: {e}")))?;
+    }
+    // Written so that NaN is refused too.
+    if let Some(oversampling) = quantization
+        .oversampling
+        .filter(|o| !(*o >= 1.0 && o.is_finite()))
+    {
+        return Err(Error::bad_input(format!(
+            "Wrong input: quantization.oversampling: value {oversampling} invalid, must be 1.0 or larger"
+        )));
+    }
+    Ok(Want {
+        exact: params.exact,
+        effort: params.hnsw_ef.map(|ef| ef.min(1 << 20) as u32),
+        recall: params.recall.or(field.settings.recall),
+        codes: CodesWanted {
+            ignore: quantization.ignore,
+            rescore: quantization.rescore,
+            oversampling: quantization.oversampling,
+        },
+        ..Want::default()
     })
 }
 
@@ -185,125 +228,38 @@ pub(crate) fn check_vector(field: &VectorField, vector: &[f32]) -> Result<()> {
     ramlet_index::validate(vector).map_err(|e| Error::bad_input(format!("Wrong input: vector: {e}")))
 }
 
-/// What a row of a segment must pass beside the bitmaps of the index.
-struct SegmentCheck<'a> {
-    schema: &'a Schema,
-    view: &'a SegmentView,
-    column: &'a VectorColumn,
-    filter: Option<&'a CompiledFilter>,
-    own_row: Option<u32>,
-    buf: &'a mut AnonBuf,
-}
-
-impl RowFilter for SegmentCheck<'_> {
-    fn admits(&mut self, row: u32, io: &mut IoContext) -> ramlet_index::Result<bool> {
-        if self.view.deletes.contains(row) || self.own_row == Some(row) || !self.column.has(row) {
-            return Ok(false);
-        }
-        match self.filter {
-            None => Ok(true),
-            Some(filter) => matching::row_matches(self.schema, self.view, row, filter, io, self.buf)
-                .map_err(|e| IndexError::Filter(Box::new(e))),
-        }
-    }
-}
-
-/// Filters often go with the vectors: what matches lies further from a query than as many rows taken at random.
-const CORRELATION: f32 = 4.0;
-
-/// kB of matching vectors up to which a filtered search looks at all of them (`full_scan_threshold` of the API).
-const FULL_SCAN_KB: f32 = 10_000.0 / CORRELATION;
-
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one search's parts; a struct would be built for this call alone"
-)]
-fn search_segment(
-    view: &View,
-    segment: &SegmentView,
-    field: &VectorField,
-    filter: Option<&CompiledFilter>,
-    own_id: Option<PointId>,
-    want: &Want,
-    scratch: &mut Scratch,
-    stats: &mut SearchStats,
-) -> Result<()> {
-    let Some(column) = segment.segment.vector(field.slot) else {
-        return Ok(());
+/// Scores every live row of a buffer that has the vector. `indexed_only` doesn't pass over it: it is never larger than its
+/// share of the budget, and stays for as long as nothing more is written.
+fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> Explained {
+    let mut found = Explained {
+        index: "buffer",
+        strategy: "all",
+        rows: u64::from(view.live()),
+        ..Explained::default()
     };
-    let Lookup { io, buf, index, .. } = &mut scratch.lookup;
-    let Candidates { rows, recheck } = matching::candidates(&view.schema, segment, filter, io, buf)?;
-    if rows.as_ref().is_some_and(|rows| rows.is_empty()) {
-        return Ok(());
-    }
-    let own_row = own_id
-        .map(|id| segment.segment.find(id, io, buf))
-        .transpose()?
-        .flatten();
-    let live = segment.live() as f32 / segment.segment.rows().max(1) as f32;
-    let approximate = column.index.kind() != "flat" && !want.exact;
-    let filter_share = match filter {
-        Some(filter) if approximate => {
-            let admitted = match recheck {
-                true => matching::share(&view.schema, segment, filter, rows.as_ref(), io, buf)?,
-                false => live,
-            };
-            admitted / CORRELATION
-        }
-        _ => live,
+    let field = asked.field;
+    let Some(vector) = asked
+        .view
+        .schema
+        .vectors
+        .iter()
+        .position(|v| v.slot == field.slot)
+    else {
+        return found;
     };
-    let matching_rows = rows
-        .as_ref()
-        .map_or(u64::from(segment.segment.rows()), |rows| rows.len());
-    let matching_kb = matching_rows as f32 * filter_share * field.row_bytes() as f32 / 1024.0;
-    let want = Want {
-        exact: want.exact || filter.is_some() && matching_kb <= FULL_SCAN_KB,
-        ..*want
-    };
-    let mut check = SegmentCheck {
-        schema: &view.schema,
-        view: segment,
-        column,
-        filter: filter.filter(|_| recheck),
-        own_row,
-        buf: &mut scratch.check,
-    };
-    let mut allowed = Allowed {
-        deleted: None,
-        only: rows.as_ref(),
-        filter: Some(&mut check),
-        filter_share: Some(filter_share.max(f32::MIN_POSITIVE)),
-    };
-    column
-        .index
-        .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)
-        .map_err(index_error)?;
-    stats.add(&index.stats);
-    Ok(())
-}
-
-/// Scores every live row of a buffer that has the vector; returns how many.
-fn scan_buffer(
-    view: &BufferView,
-    vector: usize,
-    filter: Option<&CompiledFilter>,
-    own_id: Option<PointId>,
-    scratch: &mut Scratch,
-) -> u64 {
-    let mut scored = 0;
     for number in view.live_rows() {
         let row = view.buffer.row(number);
         let Some(bytes) = row.vector(vector) else { continue };
         let key = scratch.query.key_row(bytes);
-        scored += 1;
-        if scratch.top.would_enter(key, number)
-            && own_id != Some(row.id)
-            && filter.is_none_or(|filter| filter.matches(&row))
-        {
-            scratch.top.push(key, number);
+        found.rows_scored += 1;
+        if scratch.top.would_enter(key, number) && asked.own_id != Some(row.id) {
+            found.rows_checked += 1;
+            if asked.filter.is_none_or(|filter| filter.matches(&row)) {
+                scratch.top.push(key, number);
+            }
         }
     }
-    scored
+    found
 }
 
 fn place_of(view: &View, hit: &Hit) -> Place {

@@ -76,9 +76,24 @@ pub struct SearchParams {
     /// Scan everything.
     pub exact: bool,
     pub hnsw_ef: Option<usize>,
+    /// Pass over large segments that have no index (yet).
     pub indexed_only: bool,
-    /// Own addition: recall@k to reach.
+    /// Own addition: recall@k to reach, above 0 and below 1.
     pub recall: Option<f32>,
+    pub quantization: QuantizationParams,
+    /// Own addition: tell how each segment was searched ([`SearchResponse::explain`]).
+    pub explain: bool,
+}
+
+/// How codes are used (`quantization` of the API's search parameters).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct QuantizationParams {
+    /// Compare vectors themselves, as if there were no codes.
+    pub ignore: bool,
+    /// Read the vectors of all hits (`true`), of none (`false`), or of those that codes can't decide about (unset).
+    pub rescore: Option<bool>,
+    /// Look at so many times the hits wanted before vectors are read; at least 1.
+    pub oversampling: Option<f32>,
 }
 
 /// Nearest neighbours.
@@ -145,4 +160,38 @@ pub struct SearchCost {
 pub struct SearchResponse {
     pub hits: Vec<ScoredPoint>,
     pub cost: SearchCost,
+    /// When asked for: one entry for each segment and write buffer.
+    pub explain: Vec<Explained>,
+}
+
+/// How one segment or write buffer was searched.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Explained {
+    /// Number of the segment; `None`: a write buffer.
+    pub segment: Option<u64>,
+    /// Kind of the index: "flat", "ivf", "hnsw"; "buffer".
+    pub index: &'static str,
+    /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
+    /// same by codes; "graph"; "none": no row matches; "passed over": `indexed_only`.
+    pub strategy: &'static str,
+    pub rows: u64,
+    /// Rows that the payload indexes leave; `None`: all.
+    pub candidates: Option<u64>,
+    /// Whether each hit's payload had to be asked as well.
+    pub rechecked: bool,
+    /// Share of the rows that was expected to match.
+    pub share: Option<f32>,
+    pub probes: u64,
+    pub codes_scanned: u64,
+    /// Rows that the coarse codes didn't rule out, and of which finer ones were compared.
+    pub survivors: u64,
+    pub fine_scored: u64,
+    /// Rows read because codes couldn't tell whether they are among the nearest, or because it was asked for.
+    pub rows_read: u64,
+    /// Rows compared with the query.
+    pub rows_scored: u64,
+    /// Rows near enough that the filter was asked.
+    pub rows_checked: u64,
+    pub reads: u64,
+    pub pages_read: u64,
 }

@@ -85,7 +85,7 @@ fn each_point(
             for source in matching_sources(turn, &filter)? {
                 match source {
                     Source::Ids(ids, _held) => rewrite_ids(turn, operation, &ids, false, rewrite)?,
-                    Source::Segment(segment, rows) => {
+                    Source::Segment(segment, rows, _held) => {
                         let mut ids = Vec::with_capacity(BATCH);
                         let mut rows = rows.iter().peekable();
                         while rows.peek().is_some() {
@@ -158,7 +158,7 @@ fn view_for(turn: &mut Turn<'_>, id: PointId, pending: &mut BTreeSet<PointId>) -
 /// Points that match a filter, from a view that is let go again.
 enum Source {
     Ids(Vec<PointId>, Reservation),
-    Segment(Arc<Segment>, RoaringBitmap),
+    Segment(Arc<Segment>, RoaringBitmap, Reservation),
 }
 
 fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>> {
@@ -179,14 +179,15 @@ fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>>
     }
     for segment in &view.segments {
         let lookup = &mut *turn.lookup;
-        let rows = matching::matching_rows(
+        let (rows, held) = matching::matching_rows(
             &view.schema,
             segment,
             Some(&filter),
             &mut lookup.io,
             &mut lookup.buf,
+            &lookup.rare,
         )?;
-        sources.push(Source::Segment(segment.segment.clone(), rows));
+        sources.push(Source::Segment(segment.segment.clone(), rows, held));
     }
     Ok(sources)
 }

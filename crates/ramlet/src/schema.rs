@@ -6,8 +6,9 @@ use ramlet_format::Component;
 use ramlet_index::{Element, Metric};
 
 use crate::error::{Error, Result};
-use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, VECTORS_MAX};
-use crate::types::{CollectionConfig, Datatype, Distance, FieldKind};
+use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
+use crate::settings::VectorSettings;
+use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, VectorParams};
 
 /// A dense vector: its place in the presence mask, and how its rows look.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,12 +19,17 @@ pub struct VectorField {
     pub dim: usize,
     pub metric: Metric,
     pub element: Element,
-    pub on_disk: Option<bool>,
+    pub settings: VectorSettings,
 }
 
 impl VectorField {
     pub fn row_bytes(&self) -> usize {
         self.dim * self.element.bytes()
+    }
+
+    /// kB of so many rows.
+    pub fn kb(&self, rows: u64) -> u64 {
+        rows.saturating_mul(self.row_bytes() as u64) / 1024
     }
 }
 
@@ -40,6 +46,8 @@ pub struct PayloadField {
 pub struct Schema {
     pub vectors: Vec<VectorField>,
     pub fields: Vec<PayloadField>,
+    /// kB of vectors above which a segment without an index counts as unindexed (`indexed_only` passes it over).
+    pub indexing_kb: u64,
 }
 
 /// Slots by name, kept in the manifest beside the settings: a name that comes back gets a new slot.
@@ -84,7 +92,10 @@ impl Slots {
 
 impl Schema {
     pub fn new(config: &CollectionConfig, slots: &Slots) -> Result<Schema> {
-        let mut schema = Schema::default();
+        let mut schema = Schema {
+            indexing_kb: indexing_kb(config),
+            ..Schema::default()
+        };
         for (name, params) in &config.vectors {
             let slot = *slots
                 .vectors
@@ -96,7 +107,11 @@ impl Schema {
                 dim: params.size,
                 metric: metric(params.distance),
                 element: element(params.datatype.unwrap_or_default()),
-                on_disk: params.on_disk,
+                settings: settings(name, params, config).unwrap_or_else(|e| {
+                    // Written by a version that took anything; what is there is searched all the same.
+                    tracing::warn!("settings that say nothing are passed over: {e}");
+                    VectorSettings::default()
+                }),
             });
         }
         schema.vectors.sort_by_key(|v| v.slot);
@@ -124,11 +139,18 @@ impl Schema {
         })
     }
 
-    /// Whether a vector's rows may be kept in RAM when there is room: unless its settings say `on_disk: true`.
+    /// Whether a vector's rows may be kept in RAM when there is room: unless its settings say `memory: cold` or
+    /// `on_disk: true`.
     pub fn may_pin(&self, slot: u16) -> bool {
         self.vectors
             .iter()
-            .any(|v| v.slot == slot && v.on_disk != Some(true))
+            .any(|v| v.slot == slot && v.settings.may_pin_rows())
+    }
+
+    /// Whether a vector's codes may be kept in RAM when there is room: unless their settings say `memory: cold`.
+    pub fn may_pin_codes(&self, slot: u16) -> bool {
+        let vector = self.vectors.iter().find(|v| v.slot == slot);
+        vector.is_some_and(|v| v.settings.may_pin_codes())
     }
 
     pub fn field(&self, path: &str) -> Option<&PayloadField> {
@@ -157,8 +179,26 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
                 v.size
             )));
         }
+        settings(name, v, config).map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
     }
     Ok(())
+}
+
+fn settings(
+    name: &str,
+    params: &VectorParams,
+    config: &CollectionConfig,
+) -> std::result::Result<VectorSettings, String> {
+    VectorSettings::resolve(&params.other, params.on_disk, &config.other)
+        .map_err(|e| format!("vector `{name}`: {e}"))
+}
+
+/// A threshold of 0 means that nothing is ever indexed, so nothing waits for an index either.
+fn indexing_kb(config: &CollectionConfig) -> u64 {
+    match config.indexing_threshold.unwrap_or(INDEXING_THRESHOLD_KB) {
+        0 => u64::MAX,
+        kb => kb as u64,
+    }
 }
 
 fn metric(distance: Distance) -> Metric {

@@ -3,8 +3,6 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use roaring::RoaringBitmap;
-
 use crate::error::{Error, Result};
 use crate::filter::index::{KeyRange, order_range, order_value, order_values_of};
 use crate::filter::{CompiledFilter, Filter};
@@ -41,8 +39,7 @@ pub fn scroll(view: &View, request: &ScrollRequest, lookup: &mut Lookup) -> Resu
 /// A segment's part of a filter, resolved once for the whole page.
 struct SegmentFilter<'a> {
     view: &'a SegmentView,
-    rows: Option<RoaringBitmap>,
-    recheck: bool,
+    candidates: Candidates,
 }
 
 impl SegmentFilter<'_> {
@@ -53,10 +50,11 @@ impl SegmentFilter<'_> {
         filter: Option<&CompiledFilter>,
         lookup: &mut Lookup,
     ) -> Result<bool> {
-        if self.view.deletes.contains(row) || self.rows.as_ref().is_some_and(|rows| !rows.contains(row)) {
+        let Candidates { rows, recheck, .. } = &self.candidates;
+        if self.view.deletes.contains(row) || rows.as_ref().is_some_and(|rows| !rows.contains(row)) {
             return Ok(false);
         }
-        match filter.filter(|_| self.recheck) {
+        match filter.filter(|_| *recheck) {
             None => Ok(true),
             Some(f) => {
                 matching::row_matches(&view.schema, self.view, row, f, &mut lookup.io, &mut lookup.buf)
@@ -71,12 +69,11 @@ fn segment_filters<'a>(
     lookup: &mut Lookup,
 ) -> Result<Vec<SegmentFilter<'a>>> {
     let of = |segment: &'a SegmentView| {
-        let Candidates { rows, recheck } =
-            matching::candidates(&view.schema, segment, filter, &mut lookup.io, &mut lookup.buf)?;
+        let Lookup { io, buf, rare, .. } = &mut *lookup;
+        let candidates = matching::candidates(&view.schema, segment, filter, io, buf, rare)?;
         Ok(SegmentFilter {
             view: segment,
-            rows,
-            recheck,
+            candidates,
         })
     };
     view.segments.iter().map(of).collect()
@@ -366,11 +363,13 @@ pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Loo
     };
     let mut total = 0;
     for segment in &view.segments {
+        let Lookup { io, buf, rare, .. } = &mut *lookup;
         total += if exact {
-            let Lookup { io, buf, .. } = lookup;
-            matching::matching_rows(&view.schema, segment, Some(&filter), io, buf)?.len()
+            matching::matching_rows(&view.schema, segment, Some(&filter), io, buf, rare)?
+                .0
+                .len()
         } else {
-            matching::estimate(&view.schema, segment, &filter, &mut lookup.io, &mut lookup.buf)?
+            matching::estimate(&view.schema, segment, &filter, io, buf, rare)?
         };
     }
     for buffer in &view.buffers {

@@ -148,7 +148,8 @@ pub struct VectorParams {
     pub datatype: Option<Datatype>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disk: Option<bool>,
-    /// Settings of the API that are kept and shown as they came (hnsw_config, quantization_config, memory, ...).
+    /// Settings of the API that are kept and shown as they came (hnsw_config, quantization_config, memory, ...); what the
+    /// engine reads of them: [`crate::settings`].
     #[serde(flatten)]
     pub other: BTreeMap<String, serde_json::Value>,
 }

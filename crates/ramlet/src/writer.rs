@@ -164,6 +164,19 @@ impl Writer {
         Ok(())
     }
 
+    /// Gives up all rows, of a collection that was deleted.
+    pub fn let_go(&mut self) {
+        self.frozen = None;
+        self.segments.clear();
+        let empty = self.spare.take().map_or_else(
+            || BufferWriter::new(self.schema.clone(), &self.buffers).ok(),
+            Some,
+        );
+        if let Some(empty) = empty {
+            self.active = empty;
+        }
+    }
+
     /// Gives log files free whose groups are all in segments.
     pub fn release_log(&mut self, applied_lsn: u64) -> Result<()> {
         match &mut self.log {

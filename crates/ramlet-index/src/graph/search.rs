@@ -323,7 +323,9 @@ impl VectorIndex for Graph {
         top: &mut TopK,
     ) -> Result<()> {
         self.check(query)?;
-        let IndexScratch { stats, buf, lists } = scratch;
+        let IndexScratch {
+            stats, buf, lists, ..
+        } = scratch;
         *stats = SearchStats::default();
         let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
         let mut search = Offering {

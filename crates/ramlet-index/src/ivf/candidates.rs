@@ -137,6 +137,8 @@ impl Candidates {
             }
             search.stats.rows_checked += 1;
             if search.allowed.admits(candidate.number, search.io)? {
+                search.stats.rows_admitted += 1;
+                search.reach.admitted(candidate.key, candidate.number);
                 self.list[self.admitted] = candidate;
                 self.admitted += 1;
                 self.uppers.push(candidate.upper(), candidate.position);

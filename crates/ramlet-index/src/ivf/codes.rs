@@ -175,7 +175,7 @@ impl Views<'_> {
         self.kernels
             .fastscan(entered.table(), bytes, stride, layout.columns, sums);
         search.stats.codes_scored += u64::from(wanted.end - wanted.start);
-        let limit = candidates.limit(search.top);
+        let limit = candidates.limit(search.top).max(search.reach.limit());
         let groups = bytes.chunks_exact(stride).zip(sums.as_chunks::<GROUP>().0);
         for ((bytes, sums), start) in groups.zip((first * group..).step_by(GROUP)) {
             let mask = entered.sieve(self.kernels, sums, layout.factors(bytes), limit, sieved);
@@ -220,7 +220,7 @@ impl Views<'_> {
             let mut rows: [&[u8]; AT_ONCE] = [&[]; AT_ONCE];
             let mut survivors = [rest[0]; AT_ONCE];
             let mut count = 0;
-            let limit = candidates.limit(search.top);
+            let limit = candidates.limit(search.top).max(search.reach.limit());
             let mut seen = 0;
             for survivor in rest {
                 seen += 1;
@@ -284,8 +284,19 @@ impl Views<'_> {
 
 /// Keeps a row whose key is known so far, if it may still be among the nearest.
 #[inline]
-fn offer(search: &Search<'_, '_>, candidates: &mut Candidates, survivor: &Survivor, key: f32, error: f32) {
-    if key - error > candidates.limit(search.top) || !search.allowed.admits_by_bitmaps(survivor.number) {
+fn offer(
+    search: &mut Search<'_, '_>,
+    candidates: &mut Candidates,
+    survivor: &Survivor,
+    key: f32,
+    error: f32,
+) {
+    let (lower, limit) = (key - error, candidates.limit(search.top));
+    if lower > limit.max(search.reach.limit()) || !search.allowed.admits_by_bitmaps(survivor.number) {
+        return;
+    }
+    search.reach.met(key, survivor.number);
+    if lower > limit {
         return;
     }
     candidates.push(Candidate {
@@ -306,7 +317,8 @@ pub(super) fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
 }
 
 impl Ivf {
-    /// Visits the nearest clusters, and further ones while fewer rows are found than wanted.
+    /// Visits the nearest clusters, and further ones while fewer rows are found than wanted, or a filter may admit nearer
+    /// ones.
     pub(super) fn probe_codes(
         &self,
         codes: &Codes,
@@ -332,12 +344,17 @@ impl Ivf {
         code_lists.pending.reserve(per_scan);
         let filtered = search.allowed.filter.is_some();
         code_lists.candidates.start(pool, filtered, per_scan);
-        let enough = effort.probes as usize;
         let mut visited = 0;
-        let found =
-            |lists: &Lists, search: &Search<'_, '_>| search.top.len() + lists.codes.candidates.found();
-        while visited < enough || (found(lists, search) < wanted && visited < lists.clusters.len()) {
-            let sorted = sort_more(&mut lists.clusters, visited, enough);
+        loop {
+            let found = search.top.len() + lists.codes.candidates.found();
+            let Some(more) = self.more(search, want, visited, found) else {
+                break;
+            };
+            if let Some(only) = self.better_listed(search, want, visited) {
+                search.again = true;
+                return self.listed(search, only, lists, buf);
+            }
+            let sorted = sort_more(&mut lists.clusters, visited, more);
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
                 if let Some(next) = lists.clusters[..sorted].get(place + 1) {
@@ -346,10 +363,10 @@ impl Ivf {
                 self.visit_codes(&views, search, (want, effort), cluster, lists, buf)?;
             }
             visited = sorted;
+            search.stats.probes = visited as u64;
             views.evaluate(search, &mut lists.codes);
             lists.codes.candidates.ask(search)?;
         }
-        search.stats.probes = visited as u64;
         let Lists { reads, codes, .. } = lists;
         codes
             .candidates

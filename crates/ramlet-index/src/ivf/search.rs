@@ -2,7 +2,6 @@
 //!
 //! With codes in RAM the nearest are not read but their codes are compared: see `codes`.
 
-use ramlet_format::PAGE;
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
@@ -10,14 +9,17 @@ use roaring::RoaringBitmap;
 
 use super::build::NO_POSITION;
 use super::calibrate::Calibration;
+use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
 use super::misses;
 use super::products::Products;
+use super::way::Way;
 use crate::error::{IndexError, Result};
-use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
+use crate::flat::{LISTED_ROWS, check_stride, read_positions, stream};
 use crate::pinned::PinnedRows;
 use crate::quant::{Epsilon, Rotation};
+use crate::report::IndexReport;
 use crate::rows_file::RowsFile;
 use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, trailing_number};
 use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
@@ -35,13 +37,13 @@ use crate::{Allowed, CodeKind, Element, Metric, Query, TopK};
 #[derive(Debug)]
 pub struct Ivf {
     pub(super) rows: RowsFile,
-    positions: RowsFile,
+    pub(super) positions: RowsFile,
     pub(super) meta: Meta,
     /// Of centroids and codes; none under Manhattan.
     pub(super) rotation: Option<Rotation>,
     pub(super) codes: Option<Codes>,
-    products: Option<Products>,
-    recall: f32,
+    pub(super) products: Option<Products>,
+    pub(super) recall: f32,
 }
 
 /// The clusters visited hold at least so many times the rows that are wanted.
@@ -53,12 +55,6 @@ const CLUSTERS_LOSE: f32 = 0.7;
 const COARSE_LOSES: f32 = 0.2;
 const FINE_LOSES: f32 = 0.1;
 
-/// Pages of codes that are compared in the time of reading and comparing one page of rows in sequence (an estimate).
-const CODE_PAGES: u64 = 8;
-
-/// Rows read from disk per row wanted, when codes were searched (about, at 4 bits and 100 dimensions).
-const READS_PER_WANTED: f64 = 3.0;
-
 /// How hard a search tries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
@@ -67,17 +63,6 @@ pub struct Effort {
     pub epsilon: Epsilon,
     /// Share of the 10 nearest that should be found, by what was measured at build; of what is told, nothing is known.
     pub recall_expected: f32,
-}
-
-/// What a search does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    /// All rows, in the order of the file.
-    All,
-    /// Only the rows of the bitmap, each by its position.
-    Listed,
-    /// The nearest clusters.
-    Probe(Effort),
 }
 
 impl Ivf {
@@ -211,51 +196,6 @@ impl Ivf {
         }
     }
 
-    /// The cheapest way, counted in pages read in sequence.
-    fn way(&self, want: &Want, allowed: &Allowed<'_>, k: usize) -> Way {
-        let all = self.rows.data_pages();
-        let listed = allowed.only.map(|only| {
-            let each = u64::from(self.rows.block_pages());
-            (only.len() * each * ALONE_COST).saturating_add(self.positions.data_pages().min(only.len()))
-        });
-        let (way, pages) = match want.exact {
-            true => (Way::All, all),
-            false => {
-                // The k nearest among those allowed are about the k / share nearest of all.
-                let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.rows));
-                let effort = self.effort(wanted, want);
-                let probes = effort.probes;
-                // What a filter will refuse is read too.
-                let share = f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6);
-                let reads = (k as f64 * READS_PER_WANTED / share) as u64;
-                let (pages, few) = match self.coarse().filter(|_| !want.codes.ignore) {
-                    Some(codes) => (
-                        self.code_pages(codes, probes, reads),
-                        reads < u64::from(self.rows()) / 4,
-                    ),
-                    None => ((all / u64::from(self.clusters()) + 1) * u64::from(probes), false),
-                };
-                if pages < all || few {
-                    (Way::Probe(effort), pages)
-                } else {
-                    (Way::All, all)
-                }
-            }
-        };
-        if listed.is_some_and(|listed| listed < pages) {
-            Way::Listed
-        } else {
-            way
-        }
-    }
-
-    /// What searching codes costs.
-    fn code_pages(&self, codes: &PinnedRows, probes: u32, reads: u64) -> u64 {
-        let scanned =
-            codes.bytes_whole() / PAGE as u64 * u64::from(probes) / u64::from(self.clusters()) / CODE_PAGES;
-        scanned + reads * u64::from(self.rows.block_pages()) * ALONE_COST
-    }
-
     fn check(&self, query: &Query) -> Result<()> {
         let shape = self.meta.shape;
         if (query.metric(), query.element(), query.dims()) == (shape.metric, shape.element, shape.dims) {
@@ -267,25 +207,28 @@ impl Ivf {
         )))
     }
 
-    /// Visits the nearest `probes` clusters, and further ones while fewer rows are found than wanted.
+    /// Visits the nearest clusters, and further ones while fewer rows are found than wanted, or a filter may admit nearer
+    /// ones.
     fn probe(
         &self,
         search: &mut Search<'_, '_>,
-        probes: u32,
+        want: &Want,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
         self.rank(search.query, lists);
-        let mut sorted = 0;
         let mut visited = 0;
-        let enough = probes as usize;
-        while visited < enough || (search.top.len() < search.top.k() && visited < lists.clusters.len()) {
-            if visited == sorted {
-                sorted = sort_more(&mut lists.clusters, sorted, enough);
+        while let Some(more) = self.more(search, want, visited, search.top.len()) {
+            if let Some(only) = self.better_listed(search, want, visited) {
+                search.again = true;
+                return self.listed(search, only, lists, buf);
             }
-            visited += self.visit(search, visited..sorted, lists, buf)?;
+            let sorted = sort_more(&mut lists.clusters, visited, more);
+            while visited < sorted {
+                visited += self.visit(search, visited..sorted, lists, buf)?;
+            }
+            search.stats.probes = visited as u64;
         }
-        search.stats.probes = visited as u64;
         Ok(())
     }
 
@@ -364,7 +307,7 @@ impl Ivf {
     }
 
     /// Visits the listed rows by their positions.
-    fn listed(
+    pub(super) fn listed(
         &self,
         search: &mut Search<'_, '_>,
         only: &RoaringBitmap,
@@ -427,7 +370,13 @@ impl VectorIndex for Ivf {
         top: &mut TopK,
     ) -> Result<()> {
         self.check(query)?;
-        let IndexScratch { stats, buf, lists } = scratch;
+        let IndexScratch {
+            stats,
+            buf,
+            lists,
+            reach,
+        } = scratch;
+        reach.start(top.k(), allowed);
         *stats = SearchStats::default();
         let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
         let mut search = Search {
@@ -437,6 +386,8 @@ impl VectorIndex for Ivf {
             top,
             stats,
             numbers: RowNumber::Trailing,
+            again: false,
+            reach,
         };
         let (codes, products) = match want.codes.ignore {
             true => (None, None),
@@ -449,7 +400,7 @@ impl VectorIndex for Ivf {
                 (None, Some(products)) => {
                     self.probe_products(products, &mut search, want, &effort, lists, buf)
                 }
-                (None, None) => self.probe(&mut search, effort.probes, lists, buf),
+                (None, None) => self.probe(&mut search, want, lists, buf),
             },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         }
@@ -498,6 +449,10 @@ impl VectorIndex for Ivf {
         self.meta.shape.rows
     }
 
+    fn centroids(&self) -> Option<Centroids> {
+        Some(Ivf::centroids(self))
+    }
+
     fn memory(&self) -> MemoryUse {
         let files = || [self.rows.file(), self.positions.file()].into_iter();
         let centroids = self.meta.memory_bytes();
@@ -510,6 +465,10 @@ impl VectorIndex for Ivf {
                 + codes().map(PinnedRows::bytes_whole).sum::<u64>()
                 + centroids,
         }
+    }
+
+    fn report(&self) -> IndexReport {
+        self.described()
     }
 
     fn kind(&self) -> &'static str {

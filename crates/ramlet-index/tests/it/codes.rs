@@ -85,7 +85,7 @@ fn filtered(
             asked: 0,
         };
         let mut allowed = Allowed {
-            deleted,
+            deleted: deleted.map(|deleted| deleted as &dyn ramlet_index::RowSet),
             only,
             filter: if of.is_some() { Some(&mut filter) } else { None },
             // Of a filter for few rows nobody has an estimate.

@@ -7,6 +7,7 @@ use crate::dispatch::Answer;
 use crate::error::ApiResult;
 use crate::wire::collection::{WireCreate, WireUpdate, check_name};
 use crate::wire::info::info_json;
+use crate::wire::memory::memory_json;
 
 /// `GET /collections`.
 pub async fn list(call: Call) -> ApiResult<Answer> {
@@ -90,26 +91,9 @@ pub async fn cluster(call: Call) -> ApiResult<Answer> {
     }))
 }
 
-/// `GET /collections/{collection}/memory`: bytes by component and place. Own addition.
+/// `GET /collections/{collection}/memory`: bytes by component and place, indexes by segment, recall as measured. Own
+/// addition.
 pub async fn memory(call: Call) -> ApiResult<Answer> {
-    let info = call.collection()?.info();
-    let components: Vec<_> = info
-        .memory
-        .iter()
-        .map(|c| {
-            json!({
-                "component": c.component,
-                "kind": c.kind,
-                "heap_bytes": c.heap_bytes,
-                "pinned_bytes": c.pinned_bytes,
-                "disk_bytes": c.disk_bytes,
-            })
-        })
-        .collect();
-    call.answer(&json!({
-        "points_count": info.points_count,
-        "segments_count": info.segments_count,
-        "disk_bytes": info.disk_bytes,
-        "components": components,
-    }))
+    let collection = call.collection()?;
+    call.answer(&memory_json(&collection))
 }

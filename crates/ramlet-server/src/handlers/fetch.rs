@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ramlet::{
-    Collection, PayloadSelector, PointId, Record, ScoredPoint, Scratch, ScrollRequest, SearchRequest,
+    Collection, Explained, PayloadSelector, PointId, Record, ScoredPoint, Scratch, ScrollRequest, SearchRequest,
     VectorSelector,
 };
 
@@ -142,42 +142,37 @@ impl Portions {
         Portions::new(collection, parts, Found::Ids(ids), true)
     }
 
-    /// The hits of a search. Few hits come with their payloads at once, many without.
+    /// The hits of a search, and how it was done if that was asked. Few hits come with their payloads at once, many
+    /// without.
     pub fn hits(
         collection: Arc<Collection>,
-        search: &SearchRequest,
+        mut search: SearchRequest,
         scratch: &mut Scratch,
-    ) -> ApiResult<Portions> {
-        let parts = Parts::of_search(search);
+    ) -> ApiResult<(Portions, Vec<Explained>)> {
+        let parts = Parts::of_search(&search);
         let (limit, offset) = fit(&collection, search.limit, search.offset);
         let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
-        let mut search = SearchRequest {
-            limit,
-            offset,
-            ..search.clone()
-        };
+        (search.limit, search.offset) = (limit, offset);
         if fetch {
             (search.with_payload, search.with_vectors) = (PayloadSelector::None, VectorSelector::None);
         }
-        let hits = collection.search(&search, scratch)?.hits;
-        Ok(Portions::new(collection, parts, Found::Hits(hits), fetch))
+        let found = collection.search(&search, scratch)?;
+        let portions = Portions::new(collection, parts, Found::Hits(found.hits), fetch);
+        Ok((portions, found.explain))
     }
 
     /// The points of a scroll after the first `skip`, written by `write`; and the id to go on from.
     pub fn scroll(
         collection: Arc<Collection>,
-        scroll: &ScrollRequest,
+        mut scroll: ScrollRequest,
         skip: usize,
         write: fn(&mut Out, &Record),
         scratch: &mut Scratch,
     ) -> ApiResult<(Portions, Option<PointId>)> {
-        let parts = Parts::of_scroll(scroll);
+        let parts = Parts::of_scroll(&scroll);
         let (limit, _) = fit(&collection, scroll.limit, 0);
         let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
-        let mut scroll = ScrollRequest {
-            limit,
-            ..scroll.clone()
-        };
+        scroll.limit = limit;
         if fetch {
             (scroll.with_payload, scroll.with_vectors) = (PayloadSelector::None, VectorSelector::None);
         }

@@ -75,7 +75,7 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
         portion: Parts::of_scroll(&scroll).portion_bytes(&collection, limit),
     };
     call.list(expected, move |scratch, out| {
-        let (portions, next) = Portions::scroll(collection, &scroll, 0, Out::record, scratch)?;
+        let (portions, next) = Portions::scroll(collection, scroll, 0, Out::record, scratch)?;
         let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
         out.raw("{\"points\":[");
         Ok(List {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ramlet::{Collection, Scratch};
+use ramlet::{Collection, Explained, Scratch};
 
 use super::fetch::{Parts, Portions, fit, list_bytes};
 use crate::call::{Call, Expected, List};
@@ -10,6 +10,7 @@ use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::Out;
+use crate::wire::explain::beside_result;
 use crate::wire::query::{Asked, WireQueryBatch, WireQueryRequest, WireSearchBatch, WireSearchRequest};
 
 /// `POST /collections/{collection}/points/query`.
@@ -19,11 +20,11 @@ pub async fn query(mut call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let expected = expected(&collection, &asked);
     call.list(expected, move |scratch, out| {
-        let portions = portions(&collection, &asked, scratch)?;
+        let (portions, explained) = portions(&collection, asked, scratch)?;
         out.raw("{\"points\":[");
         Ok(List {
             portions,
-            suffix: "]}".to_owned(),
+            suffix: format!("]}}{}", beside_result(&[explained], false)),
         })
     })
     .await
@@ -48,11 +49,11 @@ pub async fn search(mut call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let expected = expected(&collection, &asked);
     call.list(expected, move |scratch, out| {
-        let portions = portions(&collection, &asked, scratch)?;
+        let (portions, explained) = portions(&collection, asked, scratch)?;
         out.raw("[");
         Ok(List {
             portions,
-            suffix: "]".to_owned(),
+            suffix: format!("]{}", beside_result(&[explained], false)),
         })
     })
     .await
@@ -80,8 +81,10 @@ async fn batch(call: Call, all: Vec<Asked>, around: (&'static str, &'static str)
         .max();
     call.read(most.unwrap_or(0), move |scratch, out: &mut Out| {
         let mut list = out.open_list();
-        for asked in &all {
-            let mut portions = portions(&collection, asked, scratch)?;
+        let mut explained = Vec::with_capacity(all.len());
+        for asked in all {
+            let (mut portions, how) = portions(&collection, asked, scratch)?;
+            explained.push(how);
             list.item(|out| {
                 out.raw(around.0);
                 let written = portions.write_all(scratch, out);
@@ -90,6 +93,7 @@ async fn batch(call: Call, all: Vec<Asked>, around: (&'static str, &'static str)
             })?;
         }
         list.close();
+        out.raw(&beside_result(&explained, true));
         Ok(())
     })
     .await
@@ -115,13 +119,17 @@ fn expected(collection: &Collection, asked: &Asked) -> Expected {
     }
 }
 
-fn portions(collection: &Arc<Collection>, asked: &Asked, scratch: &mut Scratch) -> ApiResult<Portions> {
+fn portions(
+    collection: &Arc<Collection>,
+    asked: Asked,
+    scratch: &mut Scratch,
+) -> ApiResult<(Portions, Vec<Explained>)> {
     match asked {
         Asked::Nearest(search) => Portions::hits(collection.clone(), search, scratch),
         Asked::Scroll { scroll, skip } => {
             let (portions, _) =
-                Portions::scroll(collection.clone(), scroll, *skip, Out::record_as_hit, scratch)?;
-            Ok(portions)
+                Portions::scroll(collection.clone(), scroll, skip, Out::record_as_hit, scratch)?;
+            Ok((portions, Vec::new()))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use axum::http::StatusCode;
+use ramlet::MeasuredRecall;
 use ramlet::filter::format_datetime;
 use ramlet_io::system::{cgroup_memory_limit, cgroup_memory_usage, process_memory};
 use ramlet_memory::RowKind;
@@ -228,8 +229,62 @@ fn metrics_text(app: &App) -> String {
     if let Some(stats) = app.allocator {
         allocator_text(&mut out, stats());
     }
+    recall_text(&mut out, app);
     requests_text(&mut out, app);
     out
+}
+
+/// Recall of real queries, where some were measured.
+fn recall_text(out: &mut String, app: &App) {
+    let mut measured = Vec::new();
+    for name in app.engine.collection_names() {
+        if let Ok(collection) = app.engine.collection(&name) {
+            let of = |m| (format!("collection=\"{}\"", escaped(&name)), m);
+            measured.extend(collection.measured_recall().into_iter().map(of));
+        }
+    }
+    if measured.is_empty() {
+        return;
+    }
+    for (series, kind, help, value) in RECALL_SERIES {
+        head(out, series, kind, help);
+        for (collection, m) in &measured {
+            let _ = writeln!(
+                out,
+                "{series}{{{collection},vector=\"{}\"}} {}",
+                escaped(&m.vector),
+                value(m)
+            );
+        }
+    }
+}
+
+type RecallSeries = (&'static str, &'static str, &'static str, fn(&MeasuredRecall) -> f64);
+
+const RECALL_SERIES: [RecallSeries; 3] = [
+    (
+        "ramlet_recall_measured",
+        "gauge",
+        "Mean recall of real queries, measured on a sample of them",
+        |m| m.recall,
+    ),
+    (
+        "ramlet_recall_measured_error",
+        "gauge",
+        "Standard error of that mean",
+        |m| m.error,
+    ),
+    (
+        "ramlet_recall_queries_total",
+        "counter",
+        "Queries whose recall was measured",
+        |m| m.queries as f64,
+    ),
+];
+
+/// A label's value, as the text format wants it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 fn allocator_text(out: &mut String, stats: crate::AllocatorStats) {

@@ -1,14 +1,16 @@
 //! A collection's settings coming in: create and change.
 //!
-//! Settings that the engine doesn't act on are checked for their types, kept and shown as they came.
+//! Settings are checked for their types, kept and shown as they came; what the engine reads of them: `ramlet::settings`.
 
 use std::collections::BTreeMap;
 
+use ramlet::settings::{Placement, key};
 use ramlet::{CollectionConfig, Datatype, Distance, VectorParams};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::given::Given;
+use super::settings::SearchSettings;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 
@@ -25,10 +27,10 @@ pub struct WireCreate {
     on_disk_payload: Option<bool>,
     payload: Option<MemoryParams>,
     id_tracker: Option<MemoryParams>,
-    hnsw_config: Option<HnswDiff>,
+    #[serde(flatten)]
+    search: SearchSettings,
     wal_config: Option<WalDiff>,
     optimizers_config: Option<OptimizersDiff>,
-    quantization_config: Option<Value>,
     strict_mode_config: Option<Map<String, Value>>,
     metadata: Option<Map<String, Value>>,
     #[serde(default)]
@@ -41,8 +43,8 @@ pub struct WireUpdate {
     vectors: Option<BTreeMap<String, WireVectorDiff>>,
     optimizers_config: Option<OptimizersDiff>,
     params: Option<ParamsDiff>,
-    hnsw_config: Option<HnswDiff>,
-    quantization_config: Option<Value>,
+    #[serde(flatten)]
+    search: SearchSettings,
     #[serde(default)]
     sparse_vectors: Given,
     strict_mode_config: Option<Map<String, Value>>,
@@ -50,14 +52,6 @@ pub struct WireUpdate {
 }
 
 /// `memory` of a component: where it should lie.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Placement {
-    Cold,
-    Cached,
-    Pinned,
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 struct MemoryParams {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,26 +74,6 @@ struct ParamsDiff {
     id_tracker: Option<MemoryParams>,
     #[serde(skip_serializing)]
     on_disk_payload: Option<bool>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct HnswDiff {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    m: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ef_construct: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    full_scan_threshold: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_indexing_threads: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    on_disk: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory: Option<Placement>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload_m: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    inline_storage: Option<bool>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -152,8 +126,8 @@ enum Auto {
 struct WireVectorParams {
     size: u64,
     distance: Distance,
-    hnsw_config: Option<HnswDiff>,
-    quantization_config: Option<Value>,
+    #[serde(flatten)]
+    search: SearchSettings,
     on_disk: Option<bool>,
     memory: Option<Placement>,
     datatype: Option<String>,
@@ -163,8 +137,8 @@ struct WireVectorParams {
 
 #[derive(Debug, Deserialize)]
 struct WireVectorDiff {
-    hnsw_config: Option<HnswDiff>,
-    quantization_config: Option<Value>,
+    #[serde(flatten)]
+    search: SearchSettings,
     on_disk: Option<bool>,
     memory: Option<Placement>,
 }
@@ -192,12 +166,11 @@ impl WireCreate {
         }
         put(&mut config.other, "payload", &self.payload)?;
         put(&mut config.other, "id_tracker", &self.id_tracker)?;
-        put(&mut config.other, "hnsw_config", &self.hnsw_config)?;
         put(&mut config.other, "wal_config", &self.wal_config)?;
         put(&mut config.other, "strict_mode_config", &self.strict_mode_config)?;
         put(&mut config.other, "metadata", &self.metadata)?;
         put_optimizers(&mut config, &self.optimizers_config)?;
-        put_quantization(&mut config.other, self.quantization_config, "quantization_config")?;
+        self.search.put(&mut config.other, "")?;
         Ok(config)
     }
 }
@@ -214,10 +187,8 @@ impl WireUpdate {
             if diff.on_disk.is_some() {
                 params.on_disk = diff.on_disk;
             }
-            put(&mut params.other, "memory", &diff.memory)?;
-            put(&mut params.other, "hnsw_config", &diff.hnsw_config)?;
-            let path = format!("vectors.{name}.quantization_config");
-            put_quantization(&mut params.other, diff.quantization_config.clone(), &path)?;
+            put(&mut params.other, key::MEMORY, &diff.memory)?;
+            diff.search.put(&mut params.other, &format!("vectors.{name}."))?;
         }
         if let Some(params) = &self.params {
             config.on_disk_payload = params.on_disk_payload.or(config.on_disk_payload);
@@ -225,15 +196,10 @@ impl WireUpdate {
                 merge(&mut config.other, &key, value);
             }
         }
-        put(&mut config.other, "hnsw_config", &self.hnsw_config)?;
         put(&mut config.other, "strict_mode_config", &self.strict_mode_config)?;
         put(&mut config.other, "metadata", &self.metadata)?;
         put_optimizers(config, &self.optimizers_config)?;
-        put_quantization(
-            &mut config.other,
-            self.quantization_config.clone(),
-            "quantization_config",
-        )
+        self.search.put(&mut config.other, "")
     }
 }
 
@@ -300,13 +266,8 @@ fn vector_params(path: &str, value: Value) -> ApiResult<VectorParams> {
         }
     };
     let mut other = BTreeMap::new();
-    put(&mut other, "memory", &wire.memory)?;
-    put(&mut other, "hnsw_config", &wire.hnsw_config)?;
-    put_quantization(
-        &mut other,
-        wire.quantization_config,
-        &format!("{path}.quantization_config"),
-    )?;
+    put(&mut other, key::MEMORY, &wire.memory)?;
+    wire.search.put(&mut other, &format!("{path}."))?;
     Ok(VectorParams {
         size,
         distance: wire.distance,
@@ -325,7 +286,11 @@ fn to_object<T: Serialize>(value: &T) -> ApiResult<Map<String, Value>> {
 }
 
 /// Lays a group of settings over what is there.
-fn put<T: Serialize>(other: &mut BTreeMap<String, Value>, key: &str, group: &Option<T>) -> ApiResult<()> {
+pub(super) fn put<T: Serialize>(
+    other: &mut BTreeMap<String, Value>,
+    key: &str,
+    group: &Option<T>,
+) -> ApiResult<()> {
     if let Some(group) = group {
         merge(
             other,
@@ -378,38 +343,6 @@ fn put_optimizers(config: &mut CollectionConfig, diff: &Option<OptimizersDiff>) 
         config.indexing_threshold = diff.indexing_threshold.or(config.indexing_threshold);
     }
     put(&mut config.other, "optimizers_config", diff)
-}
-
-/// `{"scalar" | "product" | "binary" | "turbo": {...}}`, replacing what was; "Disabled" takes it away.
-fn put_quantization(other: &mut BTreeMap<String, Value>, value: Option<Value>, path: &str) -> ApiResult<()> {
-    const KINDS: [&str; 4] = ["scalar", "product", "binary", "turbo"];
-    match value {
-        None | Some(Value::Null) => {}
-        Some(Value::String(s)) if s == "Disabled" => {
-            other.remove("quantization_config");
-        }
-        Some(Value::Object(map))
-            if map.len() == 1 && KINDS.iter().any(|k| map.get(*k).is_some_and(Value::is_object)) =>
-        {
-            let quantile = map
-                .get("scalar")
-                .and_then(|s| s.get("quantile"))
-                .and_then(Value::as_f64);
-            if quantile.is_some_and(|q| !(0.5..=1.0).contains(&q)) {
-                return Err(ApiError::validation(
-                    format!("{path}.scalar.quantile"),
-                    "must be from 0.5 to 1",
-                ));
-            }
-            other.insert("quantization_config".to_owned(), Value::Object(map));
-        }
-        Some(_) => {
-            return Err(ApiError::format(format!(
-                "{path}: one of `scalar`, `product`, `binary` and `turbo` must be given"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Whether a collection or an alias may have this name. `field` is what the API calls it in this place.

@@ -1,6 +1,7 @@
 //! What is told of a collection.
 
-use ramlet::{CollectionConfig, CollectionInfo, CollectionStatus};
+use ramlet::settings::{VectorSettings, key};
+use ramlet::{CollectionConfig, CollectionInfo, CollectionStatus, VectorParams};
 use serde_json::{Map, Value, json};
 
 use super::index::kind_name;
@@ -23,7 +24,10 @@ pub fn info_json(info: &CollectionInfo) -> Value {
         "config": config_json(&info.config),
         "payload_schema": payload_schema(info),
         "update_queue": { "length": info.update_queue },
-        "ramlet": { "disk_bytes": info.disk_bytes, "last_operation_id": info.last_operation_id },
+        "ramlet": {
+            "disk_bytes": info.disk_bytes, "last_operation_id": info.last_operation_id,
+            "vectors": own_settings(&info.config),
+        },
     })
 }
 
@@ -94,11 +98,32 @@ fn optimizer_json(config: &CollectionConfig) -> Value {
     out
 }
 
+/// Settings of our own by vector, resolved: clients refuse unknown fields among a vector's parameters.
+fn own_settings(config: &CollectionConfig) -> Value {
+    let of = |(name, params): (&String, &VectorParams)| {
+        let settings = VectorSettings::resolve(&params.other, params.on_disk, &config.other).ok()?;
+        Some((name.clone(), json!({ "index": settings.index, "recall": settings.recall })))
+    };
+    Value::Object(config.vectors.iter().filter_map(of).collect())
+}
+
+/// A vector's parameters without what the API doesn't know.
+fn vector_json(params: &VectorParams) -> Value {
+    let mut out = json!(params);
+    if let Value::Object(map) = &mut out {
+        map.retain(|field, _| field != key::INDEX && field != key::RECALL);
+    }
+    out
+}
+
 fn params_json(config: &CollectionConfig) -> Value {
     let mut out = Map::new();
     let vectors = match config.vectors.get(ramlet::DEFAULT_VECTOR) {
-        Some(only) if config.vectors.len() == 1 => json!(only),
-        _ => json!(config.vectors),
+        Some(only) if config.vectors.len() == 1 => vector_json(only),
+        _ => {
+            let each = config.vectors.iter();
+            Value::Object(each.map(|(name, params)| (name.clone(), vector_json(params))).collect())
+        }
     };
     out.insert("vectors".to_owned(), vectors);
     for key in ["shard_number", "replication_factor", "write_consistency_factor"] {
@@ -136,7 +161,7 @@ fn over(defaults: Value, set: Option<Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ramlet::{Distance, FieldIndex, FieldKind, VectorParams};
+    use ramlet::{Distance, FieldIndex, FieldKind};
 
     fn params(size: usize) -> VectorParams {
         VectorParams {

@@ -4,13 +4,16 @@
 //! refused by name.
 
 pub mod collection;
+pub mod explain;
 pub mod filter;
 pub mod given;
 pub mod index;
 pub mod info;
+pub mod memory;
 pub mod order;
 pub mod points;
 pub mod query;
 pub mod selectors;
+pub mod settings;
 pub mod updates;
 pub mod vector;

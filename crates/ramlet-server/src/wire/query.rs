@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use ramlet::{OrderBy, PointId, QueryVector, ScrollRequest, SearchParams, SearchRequest};
+use ramlet::settings::check_recall;
+use ramlet::{
+    OrderBy, PointId, QuantizationParams, QueryVector, ScrollRequest, SearchParams, SearchRequest,
+};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -33,6 +36,8 @@ pub struct WireQueryRequest {
     using: Option<String>,
     filter: Option<WireFilter>,
     params: Option<WireParams>,
+    /// Own addition: as `params.recall`, for clients whose `params` take nothing unknown.
+    recall: Option<f32>,
     score_threshold: Option<f32>,
     limit: Option<usize>,
     offset: Option<usize>,
@@ -60,7 +65,7 @@ impl WireQueryRequest {
         self.shard_key.refuse("`shard_key`")?;
         let limit = check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?;
         let offset = self.offset.unwrap_or(0);
-        let params = self.params.unwrap_or_default().into_params();
+        let params = search_params(self.params, self.recall)?;
         let with_payload = payload_selector(self.with_payload, false);
         let with_vectors = vector_selector(self.with_vector);
         let query = match self.query {
@@ -134,25 +139,54 @@ pub fn check_limit(limit: usize) -> ApiResult<usize> {
     }
 }
 
-/// `params` of a search. Of `quantization`, `acorn` and `idf` nothing applies to an index without them.
+/// `params` of a search. `acorn` and `idf` say nothing: filters need no extra edges here, and nothing is sparse.
 #[derive(Debug, Default, Deserialize)]
 pub struct WireParams {
     hnsw_ef: Option<usize>,
     exact: Option<bool>,
     indexed_only: Option<bool>,
-    /// Own addition: recall to reach, 0..1.
+    quantization: Option<WireQuantization>,
+    /// Own addition: recall to reach, above 0 and below 1.
     recall: Option<f32>,
+    /// Own addition: tell how each segment was searched.
+    explain: Option<bool>,
 }
 
-impl WireParams {
-    fn into_params(self) -> SearchParams {
-        SearchParams {
-            exact: self.exact.unwrap_or(false),
-            hnsw_ef: self.hnsw_ef,
-            indexed_only: self.indexed_only.unwrap_or(false),
-            recall: self.recall,
-        }
+#[derive(Debug, Default, Deserialize)]
+struct WireQuantization {
+    ignore: Option<bool>,
+    rescore: Option<bool>,
+    oversampling: Option<f32>,
+}
+
+/// `recall` is the one beside `params`; the one within goes before it.
+fn search_params(params: Option<WireParams>, recall: Option<f32>) -> ApiResult<SearchParams> {
+    let wire = params.unwrap_or_default();
+    if let Some(outer) = recall {
+        check_recall(outer).map_err(|e| ApiError::validation("recall", e))?;
     }
+    if let Some(inner) = wire.recall {
+        check_recall(inner).map_err(|e| ApiError::validation("params.recall", e))?;
+    }
+    let quantization = wire.quantization.unwrap_or_default();
+    if let Some(times) = quantization.oversampling.filter(|times| *times < 1.0) {
+        return Err(ApiError::validation(
+            "params.quantization.oversampling",
+            format!("value {times} invalid, must be 1.0 or larger"),
+        ));
+    }
+    Ok(SearchParams {
+        exact: wire.exact.unwrap_or(false),
+        hnsw_ef: wire.hnsw_ef,
+        indexed_only: wire.indexed_only.unwrap_or(false),
+        recall: wire.recall.or(recall),
+        quantization: QuantizationParams {
+            ignore: quantization.ignore.unwrap_or(false),
+            rescore: quantization.rescore,
+            oversampling: quantization.oversampling,
+        },
+        explain: wire.explain.unwrap_or(false),
+    })
 }
 
 /// The `query` field.
@@ -238,6 +272,8 @@ pub struct WireSearchRequest {
     vector: WireNamedVector,
     filter: Option<WireFilter>,
     params: Option<WireParams>,
+    /// Own addition: as `params.recall`, for clients whose `params` take nothing unknown.
+    recall: Option<f32>,
     score_threshold: Option<f32>,
     limit: usize,
     offset: Option<usize>,
@@ -260,7 +296,7 @@ impl WireSearchRequest {
             query: QueryVector::Vector(self.vector.vector),
             using: self.vector.name,
             filter: self.filter,
-            params: self.params.unwrap_or_default().into_params(),
+            params: search_params(self.params, self.recall)?,
             limit: check_limit(self.limit)?,
             offset: self.offset.unwrap_or(0),
             score_threshold: self.score_threshold,

@@ -42,7 +42,7 @@ fn defaults_are_the_api_s() {
 fn every_field_arrives() {
     let search = nearest(
         r#"{"query":[1],"using":"a","params":{"hnsw_ef":99,"exact":true,"indexed_only":true,"recall":0.9,
-            "quantization":{"rescore":true}},"score_threshold":0.5,"limit":3,"offset":4,"with_payload":true,
+            "quantization":{"rescore":true,"oversampling":2.5},"explain":true},"recall":0.5,"score_threshold":0.5,"limit":3,"offset":4,"with_payload":true,
             "with_vector":["a"],"unknown":{"x":[1]}}"#,
     );
     let params = SearchParams {
@@ -50,10 +50,36 @@ fn every_field_arrives() {
         hnsw_ef: Some(99),
         indexed_only: true,
         recall: Some(0.9),
+        quantization: QuantizationParams {
+            ignore: false,
+            rescore: Some(true),
+            oversampling: Some(2.5),
+        },
+        explain: true,
     };
     assert_eq!((search.params, search.limit, search.offset), (params, 3, 4));
     assert_eq!((search.using.as_str(), search.score_threshold), ("a", Some(0.5)));
     assert_eq!(search.with_vectors, VectorSelector::Names(vec!["a".into()]));
+}
+
+#[test]
+fn params_have_bounds() {
+    for (body, path) in [
+        (r#"{"query":[1],"recall":1}"#, "[recall:"),
+        (r#"{"query":[1],"recall":0}"#, "[recall:"),
+        (r#"{"query":[1],"params":{"recall":1.5}}"#, "[params.recall:"),
+        (
+            r#"{"query":[1],"params":{"quantization":{"oversampling":0.99}}}"#,
+            "[params.quantization.oversampling: value 0.99 invalid, must be 1.0 or larger]",
+        ),
+    ] {
+        let e = asked(body).unwrap_err();
+        assert_eq!(e.status.as_u16(), 422, "{body}");
+        assert!(e.message.contains(path), "{body}: {}", e.message);
+    }
+    assert_eq!(nearest(r#"{"query":[1],"recall":0.7}"#).params.recall, Some(0.7));
+    let edge = nearest(r#"{"query":[1],"params":{"quantization":{"oversampling":1}}}"#);
+    assert_eq!(edge.params.quantization.oversampling, Some(1.0));
 }
 
 #[test]

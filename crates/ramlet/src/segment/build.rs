@@ -8,20 +8,19 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Progress};
-use ramlet_index::{CodeKind, IndexError, IndexScratch};
+use ramlet_index::IndexScratch;
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
 use super::files::Shelf;
+use super::indexes::build_index;
 use super::names::{seed, segment_file};
-use super::sink::{FileSink, Sink};
+use super::sink::Sink;
 use super::sorter::Sorter;
-use super::source::{Reads, RowSource, keep};
+use super::source::{Reads, RowSource};
 use crate::error::{Error, Result};
 use crate::filter::index::{emit_keys, is_presence};
 use crate::payload::Path;
-use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, VectorField};
 use crate::types::PointId;
 
@@ -170,10 +169,10 @@ fn build_vectors(
         .map_or(u64::from(source.rows()), RoaringBitmap::len);
     let kb = rows * vector.row_bytes() as u64 / 1024;
     // Its centroids stay in RAM: a segment that couldn't be opened would be no use.
-    let centroids = (8 * rows.isqrt()).min(rows / 128).max(1) * vector.dim as u64 * 4;
+    let centroids = (8 * rows.isqrt()).min(rows / 128).max(1) * (vector.dim as u64 + 16);
     let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
     let index = wanted && job.shelf.spare(2 * centroids).is_some();
-    let built = index && build_ivf(id, vector, source, rows as u32, job, files)?;
+    let built = index && build_index(id, vector, source, rows as u32, job, files)?;
     if !built {
         build_flat(id, vector, source, job, files)?;
     }
@@ -226,146 +225,6 @@ fn build_flat(
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
     Ok(())
-}
-
-/// A source's vectors, as an index build reads them.
-struct Replay<'a, 'b> {
-    source: &'a dyn RowSource,
-    slot: u16,
-    rows: u32,
-    reads: Reads<'b>,
-    error: Result<()>,
-}
-
-impl ramlet_index::RowSource for Replay<'_, '_> {
-    fn rows(&self) -> u32 {
-        self.rows
-    }
-
-    fn replay(
-        &mut self,
-        each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
-    ) -> ramlet_index::Result<()> {
-        let mut theirs = Ok(());
-        let ours = self
-            .source
-            .vectors(self.slot, &mut self.reads, &mut |row, bytes| {
-                each(row, bytes).map_err(|e| {
-                    theirs = Err(e);
-                    Error::corrupt("stopped by the index build")
-                })
-            });
-        theirs?;
-        ours.map_err(|e| keep(e, &mut self.error))
-    }
-}
-
-/// The files of codes that a build writes beside the rows. Disk is cheap: which of them go to RAM is chosen when the segment
-/// is opened, and again when there is more room or less.
-fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
-    if !vector.metric.has_codes() {
-        return Vec::new();
-    }
-    let slot = vector.slot;
-    let low = CodeKind::fine_low(vector.dim).map(|kind| (Component::FineLow { slot }, kind));
-    let mut codes = vec![
-        (Component::Codes { slot }, CodeKind::Coarse),
-        (Component::Fine { slot }, CodeKind::fine(vector.dim)),
-    ];
-    codes.extend(low);
-    codes
-}
-
-/// False: the job's scratch is too small for it, and nothing is left of it.
-fn build_ivf(
-    id: u64,
-    vector: &VectorField,
-    source: &dyn RowSource,
-    rows: u32,
-    job: &mut Job<'_>,
-    files: &mut Vec<FileEntry>,
-) -> Result<bool> {
-    let slot = vector.slot;
-    let storage = job.shelf.storage.as_ref();
-    let sink = |component| FileSink::create(storage, segment_file(id, component), component);
-    let (mut vectors, mut positions, mut centroids) = (
-        sink(Component::Vector { slot })?,
-        sink(Component::Position { slot })?,
-        sink(Component::Centroids { slot })?,
-    );
-    let kinds = codes_of(vector);
-    let codes = kinds.iter().map(|(component, _)| sink(*component));
-    let mut codes = codes.collect::<Result<Vec<_>>>()?;
-    let params = IvfParams {
-        metric: vector.metric,
-        element: vector.element,
-        dims: vector.dim,
-        segment_rows: source.rows(),
-        scratch_bytes: job.scratch_bytes,
-        threads: job.threads,
-        seed: id,
-        clusters: None,
-        seed_centroids: None,
-        progress: Progress::default(),
-    };
-    let reads = Reads {
-        io: job.io,
-        scratch: job.scratch,
-    };
-    let mut replay = Replay {
-        source,
-        slot,
-        rows,
-        reads,
-        error: Ok(()),
-    };
-    let mut targets = IvfFiles {
-        rows: &mut vectors,
-        rows_seed: seed(id, Component::Vector { slot }),
-        positions: &mut positions,
-        positions_seed: seed(id, Component::Position { slot }),
-        centroids: &mut centroids,
-        codes: codes
-            .iter_mut()
-            .zip(&kinds)
-            .map(|(file, (component, kind))| IvfCodes {
-                kind: *kind,
-                file,
-                seed: seed(id, *component),
-            })
-            .collect(),
-    };
-    let built = ramlet_index::ivf::build_ivf(&params, &mut replay, storage, &mut targets);
-    replay.error?;
-    if let Err(IndexError::Scratch {
-        needed_bytes,
-        given_bytes,
-    }) = built
-    {
-        tracing::warn!(
-            segment = id, vector = %vector.name, needed_bytes, given_bytes,
-            "too little job scratch for an approximate index: searches scan all rows"
-        );
-        drop((vectors, positions, centroids, codes));
-        let written = [
-            Component::Vector { slot },
-            Component::Position { slot },
-            Component::Centroids { slot },
-        ];
-        for component in written
-            .into_iter()
-            .chain(kinds.iter().map(|(component, _)| *component))
-        {
-            storage.remove(&segment_file(id, component))?;
-        }
-        return Ok(false);
-    }
-    let built = built.map_err(index_error)?;
-    tracing::info!(segment = id, vector = %vector.name, rows = built.rows, clusters = built.clusters, "vector index built");
-    for file in [vectors, positions, centroids].into_iter().chain(codes) {
-        files.push(file.finish()?);
-    }
-    Ok(true)
 }
 
 fn build_payload(

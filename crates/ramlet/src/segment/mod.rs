@@ -5,6 +5,7 @@
 
 mod build;
 mod files;
+mod indexes;
 mod names;
 mod numbers;
 mod sink;
@@ -28,7 +29,7 @@ pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refus
 pub use files::{Shelf, TableFile};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
-pub use vectors::{Pin, VectorColumn};
+pub use vectors::{Pin, VectorColumn, check_pinned};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
@@ -91,10 +92,11 @@ impl Segment {
         let ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
+        let numbers = pack_numbers(&row_ids, shelf, io);
         let (mut vectors, mut fields) = (Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
-                Component::Vector { slot } => {
+                Component::Vector { slot } | Component::Graph { slot } => {
                     let column = VectorColumn::open(shelf, &entry, schema, slot, None, io)?;
                     vectors.push(Arc::new(column));
                 }
@@ -112,7 +114,6 @@ impl Segment {
                 ids.keys()
             )));
         }
-        let numbers = pack_numbers(&row_ids, shelf, io);
         let held = shelf.spare(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         let body = Body {
             row_ids,
@@ -192,6 +193,16 @@ impl Segment {
 
     pub fn disk_bytes(&self) -> u64 {
         self.entry.files.iter().map(|f| f.bytes).sum()
+    }
+
+    /// Bytes of all files of a vector: its index may not have opened those that found no room in RAM.
+    pub fn vector_disk_bytes(&self, slot: u16) -> u64 {
+        let of_vector = |component: Component| match component {
+            Component::FieldIndex { .. } => false,
+            _ => component.slot() == Some(slot),
+        };
+        let files = self.entry.files.iter();
+        files.filter(|f| of_vector(f.component)).map(|f| f.bytes).sum()
     }
 
     pub fn vector(&self, slot: u16) -> Option<&VectorColumn> {

@@ -2,6 +2,7 @@
 //!
 //! Columns are read one after another, so that a job holds one column's buffers at a time.
 
+use ramlet_index::ivf::Centroids;
 use ramlet_index::{IndexError, IndexScratch};
 use ramlet_io::IoContext;
 
@@ -40,6 +41,11 @@ pub trait RowSource {
     ) -> Result<()>;
     /// Rows that have the vector; `None`: all.
     fn present(&self, slot: u16) -> Option<RoaringBitmap>;
+
+    /// Centroids that an index of these vectors may begin with.
+    fn centroids(&self, _slot: u16) -> Option<Centroids> {
+        None
+    }
     fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 
@@ -163,6 +169,11 @@ impl RowSource for Merged<'_> {
             base += view.live();
         }
         Ok(())
+    }
+
+    fn centroids(&self, slot: u16) -> Option<Centroids> {
+        let largest = self.0.iter().max_by_key(|view| view.live())?;
+        largest.segment.vector(slot)?.index.centroids()
     }
 
     fn present(&self, slot: u16) -> Option<RoaringBitmap> {

@@ -12,24 +12,24 @@
 //!
 //! All this is on loan ([`Pins`](crate::pins::Pins)): it goes when others need the memory, and comes back later.
 
-use std::sync::Arc;
-
 use ramlet_format::bitmap;
 use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
-use ramlet_format::manifest::SegmentEntry;
+use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{CodeKind, Flat, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
+use ramlet_index::{CodeKind, Flat, Graph, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
 use super::files::{Shelf, bad, open_index_rows};
+use super::indexes::codes_bytes;
 use super::{read_into, read_whole};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pins::PinRank;
 use crate::query::index_error;
-use crate::schema::Schema;
+use crate::schema::{Schema, VectorField};
+use crate::settings::Placement;
 
 /// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
 const RECALL: f32 = 0.95;
@@ -42,18 +42,13 @@ pub struct VectorColumn {
     pub slot: u16,
     pub index: Box<dyn VectorIndex>,
     /// Rows that have the vector; `None`: all.
-    pub present: Option<Arc<Presence>>,
+    pub present: Option<RoaringBitmap>,
+    _present_heap: Option<Reservation>,
     /// What is, or may come back to be, in RAM.
     pins: Vec<Pin>,
     /// Whether the rows of a segment without an index are.
     has_flat_rows: bool,
     files: Files,
-}
-
-/// The rows that have a vector.
-pub struct Presence {
-    pub rows: RoaringBitmap,
-    _heap: Reservation,
 }
 
 /// A file that has gone to RAM.
@@ -132,6 +127,7 @@ impl Files {
             };
             match rank(component) {
                 PinRank::Rows if !schema.may_pin(slot) => {}
+                PinRank::Codes | PinRank::Fine | PinRank::FineLow if !schema.may_pin_codes(slot) => {}
                 PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
                 _ => files
                     .parts
@@ -194,11 +190,11 @@ impl Files {
     }
 
     /// The best level that fits, beside what is pinned already.
-    fn choose(&self, shelf: &Shelf, pinned: &[Pin]) -> Level {
+    fn choose(&self, room: u64, pinned: &[Pin]) -> Level {
         let fits = |level: &Level| {
             let freed = pinned.iter().filter(|pin| !level.has(pin.component));
             let freed: u64 = freed.map(Pin::bytes).sum();
-            self.bytes(*level, pinned) <= shelf.pins.consumer.available() + freed
+            self.bytes(*level, pinned) <= room + freed
         };
         self.levels().into_iter().find(fits).unwrap_or_default()
     }
@@ -225,7 +221,7 @@ impl VectorColumn {
             None => Files::open(shelf, entry, schema, slot, io)?,
         };
         let pinned = known.map_or(&[][..], |known| &known.pins);
-        let level = files.choose(shelf, pinned);
+        let level = files.choose(shelf.pins.consumer.available(), pinned);
         // What the new level has no use for makes room for what it has.
         for pin in pinned.iter().filter(|pin| !level.has(pin.component)) {
             pin.rows.release(u64::MAX);
@@ -238,28 +234,38 @@ impl VectorColumn {
             })
         };
         let keep = files.flat_rows_fit(shelf) || known.is_some_and(|known| known.has_flat_rows);
-        let rows = open_index_rows(shelf, id, one(Component::Vector { slot })?, keep, io)?;
-        let has_flat_rows = rows.file().pinned_bytes() > 0;
-        let index: Box<dyn VectorIndex> = match entry.file(Component::Centroids { slot }) {
-            None => Box::new(Flat::new(rows)),
-            Some(centroids) => {
-                let positions = open_index_rows(shelf, id, one(Component::Position { slot })?, false, io)?;
-                let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), centroids.bytes as usize)?;
-                read_into(shelf.storage.as_ref(), centroids, &mut bytes)?;
-                let field = schema.vectors.iter().find(|field| field.slot == slot);
-                let dims = field.map_or(0, |field| field.dim);
-                let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
-                Box::new(Ivf::new(rows, positions, bytes, codes, RECALL).map_err(index_error)?)
-            }
+        let rows_of =
+            |component, keep, io: &mut IoContext| open_index_rows(shelf, id, one(component)?, keep, io);
+        let metadata = |file: &FileEntry| -> Result<AnonBuf> {
+            let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), file.bytes as usize)?;
+            read_into(shelf.storage.as_ref(), file, &mut bytes)?;
+            Ok(bytes)
         };
-        let present = match known {
-            Some(known) => known.present.clone(),
-            None => open_presence(shelf, entry, slot)?,
+        let field = schema.vectors.iter().find(|field| field.slot == slot);
+        let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
+        let mut has_flat_rows = false;
+        let index: Box<dyn VectorIndex> = if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
+            let nodes = rows_of(Component::Graph { slot }, false, io)?;
+            let positions = rows_of(Component::Position { slot }, false, io)?;
+            Box::new(Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?)
+        } else if let Some(centroids) = entry.file(Component::Centroids { slot }) {
+            let rows = rows_of(Component::Vector { slot }, false, io)?;
+            let positions = rows_of(Component::Position { slot }, false, io)?;
+            let dims = field.map_or(0, |field| field.dim);
+            let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
+            let bytes = metadata(centroids)?;
+            Box::new(Ivf::new(rows, positions, bytes, codes, recall).map_err(index_error)?)
+        } else {
+            let rows = rows_of(Component::Vector { slot }, keep, io)?;
+            has_flat_rows = rows.file().pinned_bytes() > 0;
+            Box::new(Flat::new(rows))
         };
+        let (present, heap) = open_presence(shelf, entry, slot)?;
         Ok(VectorColumn {
             slot,
             index,
             present,
+            _present_heap: heap,
             pins,
             has_flat_rows,
             files,
@@ -267,9 +273,7 @@ impl VectorColumn {
     }
 
     pub fn has(&self, row: u32) -> bool {
-        self.present
-            .as_ref()
-            .is_none_or(|present| present.rows.contains(row))
+        self.present.as_ref().is_none_or(|present| present.contains(row))
     }
 
     /// What is, or may come back to be, in RAM.
@@ -277,9 +281,9 @@ impl VectorColumn {
         &self.pins
     }
 
-    /// Whether a better level than this one would fit now.
-    pub fn could_improve(&self, shelf: &Shelf) -> bool {
-        let best = self.files.choose(shelf, &self.pins);
+    /// Whether a better level than this one would fit in `room`.
+    pub fn could_improve(&self, shelf: &Shelf, room: u64) -> bool {
+        let best = self.files.choose(room, &self.pins);
         self.files.place(best) < self.files.place(self.level())
             || !self.has_flat_rows && self.files.flat_rows_fit(shelf)
     }
@@ -296,25 +300,25 @@ impl VectorColumn {
         !self.pins.iter().any(has_codes) && self.files.levels().len() > 1
     }
 
-    /// Whether what was given up would find room again.
-    pub fn could_restore(&self, shelf: &Shelf) -> bool {
-        let room = shelf.pins.consumer.available();
+    /// Whether some of what was given up would find room again.
+    pub fn could_restore(&self, room: u64) -> bool {
         let mut missing = self.pins.iter().filter(|pin| pin.missing() > 0);
         missing.any(|pin| room >= pin.least())
     }
 
-    /// Reads what was given up into RAM again, the most needed first, as far as there is room; the bytes that came back.
-    pub fn restore(&self, shelf: &Shelf, io: &mut IoContext) -> Result<u64> {
+    /// Reads what was given up into RAM again, the most needed first, as far as `room` goes; the bytes that came back.
+    pub fn restore(&self, room: u64, io: &mut IoContext) -> Result<u64> {
         let mut restored = 0;
         let mut buf = AnonBuf::new(0);
         let mut missing: Vec<&Pin> = self.pins.iter().filter(|pin| pin.missing() > 0).collect();
         missing.sort_by_key(|pin| std::cmp::Reverse(rank(pin.component)));
         for pin in missing {
-            if shelf.pins.consumer.available() < pin.least() {
+            let left = room.saturating_sub(restored);
+            if left < pin.least() {
                 break;
             }
             buf.ensure(BUFFER_BYTES)?;
-            let back = pin.rows.restore(&pin.file, io, &mut buf);
+            let back = pin.rows.restore_some(&pin.file, left, io, &mut buf);
             restored += back.map_err(index_error)?;
         }
         Ok(restored)
@@ -344,6 +348,11 @@ impl Pin {
         self.rows.bytes()
     }
 
+    /// Bytes of the file's rows, in RAM or not.
+    pub fn bytes_whole(&self) -> u64 {
+        self.rows.bytes_whole()
+    }
+
     /// Memory with which it is worth while to begin.
     fn least(&self) -> u64 {
         self.missing().min(LoanBuf::PIECE_BYTES as u64)
@@ -357,6 +366,37 @@ impl Pin {
             Component::Vector { .. } => "rows",
             _ => "codes",
         }
+    }
+}
+
+/// Refuses further points when what the settings want in RAM always would take more than can ever be there.
+pub fn check_pinned(shelf: &Shelf, schema: &Schema, points: u64) -> Result<()> {
+    let per_row = |field: &VectorField| {
+        let rows = match field.settings.rows {
+            Some(Placement::Pinned) => field.row_bytes() as u64 + 4,
+            _ => 0,
+        };
+        let codes = match field.settings.codes {
+            Some(Placement::Pinned) => codes_bytes(field),
+            _ => 0,
+        };
+        rows + codes
+    };
+    let wanted = schema
+        .vectors
+        .iter()
+        .map(per_row)
+        .sum::<u64>()
+        .saturating_mul(points);
+    let most = shelf.pins.consumer.cap();
+    match wanted <= most {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "what the settings want in RAM takes {wanted} bytes for {points} points, at most {most} are possible"
+            ),
+        )),
     }
 }
 
@@ -415,12 +455,16 @@ fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
     })
 }
 
-fn open_presence(shelf: &Shelf, entry: &SegmentEntry, slot: u16) -> Result<Option<Arc<Presence>>> {
+fn open_presence(
+    shelf: &Shelf,
+    entry: &SegmentEntry,
+    slot: u16,
+) -> Result<(Option<RoaringBitmap>, Option<Reservation>)> {
     let Some(file) = entry.file(Component::Presence { slot }) else {
-        return Ok(None);
+        return Ok((None, None));
     };
     let heap = shelf.metadata.patient().reserve(file.bytes)?;
     let bytes = read_whole(shelf.storage.as_ref(), file)?;
     let rows = bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
-    Ok(Some(Arc::new(Presence { rows, _heap: heap })))
+    Ok((Some(rows), Some(heap)))
 }

@@ -8,6 +8,8 @@ mod filter_cases;
 mod filter_index;
 mod filter_limits;
 mod filter_payload;
+mod filtered;
+mod indexed;
 mod loans;
 mod model;
 mod support;

@@ -24,6 +24,10 @@ pub trait FieldIndexes {
     fn rows(&self) -> u32;
     /// Adds the rows of those ids that are here to `out`. The ids are sorted.
     fn lookup_ids(&mut self, ids: &[PointId], out: &mut RoaringBitmap) -> Result<(), Error>;
+    /// A further bitmap of at most `rows` rows is about to be made: the place to refuse it for want of memory.
+    fn hold(&mut self, _rows: u64) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Rows that can match.
@@ -95,12 +99,16 @@ impl Resolved {
     }
 
     /// All other rows; a superset has no complement worth knowing.
-    fn not(self, rows: u32) -> Resolved {
-        match (self.exact, self.bitmap) {
+    fn not(self, indexes: &mut dyn FieldIndexes) -> Result<Resolved, Error> {
+        Ok(match (self.exact, self.bitmap) {
             (false, _) => Resolved::UNKNOWN,
             (true, None) => Resolved::none(),
-            (true, Some(bitmap)) => Resolved::some(all_rows(rows) - bitmap, true),
-        }
+            (true, Some(bitmap)) => {
+                let rows = indexes.rows();
+                indexes.hold(u64::from(rows).saturating_sub(bitmap.len()))?;
+                Resolved::some(all_rows(rows) - bitmap, true)
+            }
+        })
     }
 }
 
@@ -121,7 +129,7 @@ fn resolve_group(
         if all.is_none() {
             return Ok(all);
         }
-        all = all.and(resolve_node(node, outer, indexes)?.not(indexes.rows()));
+        all = all.and(resolve_node(node, outer, indexes)?.not(indexes)?);
     }
     if !group.should.is_empty() && !all.is_none() {
         let mut any = Resolved::none();
@@ -193,6 +201,8 @@ fn resolve_min_should(
             wanted = wanted.saturating_sub(1);
             continue;
         };
+        // Each of them enters one of the bitmaps.
+        indexes.hold(rows.len())?;
         at_least.push(RoaringBitmap::new());
         for j in (1..at_least.len()).rev() {
             let again = &at_least[j - 1] & &rows;
@@ -258,11 +268,11 @@ fn resolve_field(
         indexes.scan(&name, range, &mut rows)?;
     }
     let resolved = Resolved::some(rows, plan.exact);
-    Ok(if plan.negate {
-        resolved.not(indexes.rows())
+    if plan.negate {
+        resolved.not(indexes)
     } else {
-        resolved
-    })
+        Ok(resolved)
+    }
 }
 
 /// Values of a list that are planned at once: a value's range of keys takes ten times the value.

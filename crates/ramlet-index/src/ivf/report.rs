@@ -1,0 +1,52 @@
+//! An inverted file, described. Codes are told of by who put them into RAM.
+
+use super::search::Ivf;
+use crate::report::{Calibrated, IndexReport, PartUse, REPORTED};
+use crate::{RowsFile, Want};
+
+/// Nearest rows that the reported efforts are for.
+const WANTED: u32 = 10;
+
+fn part(name: &'static str, file: &RowsFile) -> PartUse {
+    let file = file.file();
+    PartUse {
+        name,
+        heap_bytes: 0,
+        pinned_bytes: file.pinned_bytes(),
+        disk_bytes: file.len(),
+    }
+}
+
+impl Ivf {
+    pub(super) fn described(&self) -> IndexReport {
+        let centroids = self.meta.memory_bytes();
+        let parts = vec![
+            part("rows", &self.rows),
+            part("positions", &self.positions),
+            PartUse {
+                name: "centroids",
+                heap_bytes: centroids,
+                pinned_bytes: 0,
+                disk_bytes: centroids,
+            },
+        ];
+        let calibrated = |recall| {
+            let want = Want {
+                recall: Some(recall),
+                ..Want::default()
+            };
+            let effort = self.effort(f64::from(WANTED), &want);
+            Calibrated {
+                recall,
+                wanted: WANTED,
+                probes: effort.probes,
+                epsilon: self.coarse().map(|_| effort.epsilon.coarse),
+            }
+        };
+        IndexReport {
+            clusters: self.clusters(),
+            parts,
+            calibrated: REPORTED.map(calibrated).to_vec(),
+        }
+    }
+}

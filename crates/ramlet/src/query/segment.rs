@@ -1,0 +1,191 @@
+//! One segment's part of a search: what the filter leaves, how its index is to go about it, and what it did.
+
+use ramlet_index::{Allowed, IndexError, RowFilter, RowSet, SearchStats, VectorIndex, Want};
+use ramlet_io::IoContext;
+use ramlet_memory::AnonBuf;
+use roaring::RoaringBitmap;
+
+use super::{Scratch, index_error};
+use crate::deletes::DeleteSet;
+use crate::error::Result;
+use crate::filter::CompiledFilter;
+use crate::lookup::Lookup;
+use crate::matching::{self, Candidates};
+use crate::request::Explained;
+use crate::schema::{Schema, VectorField};
+use crate::segment::SegmentView;
+use crate::types::PointId;
+use crate::view::View;
+
+/// A search, the same for all segments.
+pub struct Asked<'a> {
+    pub view: &'a View,
+    pub field: &'a VectorField,
+    pub filter: Option<&'a CompiledFilter>,
+    /// The point whose vector is the query, which isn't a hit.
+    pub own_id: Option<PointId>,
+    pub want: Want,
+    pub indexed_only: bool,
+}
+
+impl Asked<'_> {
+    /// Whether `indexed_only` passes over so many rows without an index. Few are searched all the same: that is fast.
+    fn passes_over(&self, rows: u64) -> bool {
+        self.indexed_only && self.field.kb(rows) > self.view.schema.indexing_kb
+    }
+}
+
+/// Rows that can't be hits: deleted, or the query itself.
+struct Gone<'a> {
+    deletes: &'a DeleteSet,
+    own_row: Option<u32>,
+}
+
+impl RowSet for Gone<'_> {
+    fn contains(&self, row: u32) -> bool {
+        self.deletes.contains(row) || self.own_row == Some(row)
+    }
+    fn len(&self) -> u64 {
+        u64::from(self.deletes.len()) + u64::from(self.own_row.is_some())
+    }
+}
+
+/// What is asked of a row's payload where the indexes don't know.
+struct PayloadCheck<'a> {
+    schema: &'a Schema,
+    view: &'a SegmentView,
+    filter: &'a CompiledFilter,
+    buf: &'a mut AnonBuf,
+}
+
+impl RowFilter for PayloadCheck<'_> {
+    fn admits(&mut self, row: u32, io: &mut IoContext) -> ramlet_index::Result<bool> {
+        matching::row_matches(self.schema, self.view, row, self.filter, io, self.buf)
+            .map_err(|e| IndexError::Filter(Box::new(e)))
+    }
+}
+
+/// Rows that a bitmap names are compared one by one where there are at most so many times those wanted: no index does with
+/// much less.
+const LISTED_PER_WANTED: u64 = 4;
+
+/// Offers the collector what the segment has, and says how it was found.
+pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Scratch) -> Result<Explained> {
+    let (view, field) = (asked.view, asked.field);
+    let mut found = Explained {
+        segment: Some(segment.segment.id()),
+        strategy: "none",
+        rows: u64::from(segment.segment.rows()),
+        ..Explained::default()
+    };
+    let Some(column) = segment.segment.vector(field.slot) else {
+        return Ok(found);
+    };
+    found.index = column.index.kind();
+    if found.index == "flat" && asked.passes_over(u64::from(segment.live())) {
+        found.strategy = "passed over";
+        return Ok(found);
+    }
+    let Lookup {
+        io, buf, index, rare, ..
+    } = &mut scratch.lookup;
+    let candidates = matching::candidates(&view.schema, segment, asked.filter, io, buf, rare)?;
+    let Candidates {
+        mut rows, recheck, ..
+    } = candidates;
+    found.candidates = rows.as_ref().map(RoaringBitmap::len);
+    found.rechecked = recheck;
+    if found.candidates == Some(0) {
+        return Ok(found);
+    }
+    if let (Some(rows), Some(present), "flat") = (&mut rows, &column.present, found.index) {
+        *rows &= present;
+    }
+    let share = match asked.filter.filter(|_| recheck) {
+        Some(filter) => Some(matching::share(
+            &view.schema,
+            segment,
+            filter,
+            rows.as_ref(),
+            io,
+            buf,
+        )?),
+        None => None,
+    };
+    found.share = asked.filter.map(|_| share_of(rows.as_ref(), share, segment));
+    let gone = Gone {
+        deletes: &segment.deletes,
+        own_row: match asked.own_id {
+            Some(id) => segment.segment.find(id, io, buf)?,
+            None => None,
+        },
+    };
+    let mut check = asked.filter.filter(|_| recheck).map(|filter| PayloadCheck {
+        schema: &view.schema,
+        view: segment,
+        filter,
+        buf: &mut scratch.check,
+    });
+    let mut allowed = Allowed {
+        deleted: (!gone.is_empty()).then_some(&gone as &dyn RowSet),
+        // Rows without the vector hold anything in a flat file.
+        only: rows
+            .as_ref()
+            .or_else(|| column.present.as_ref().filter(|_| found.index == "flat")),
+        filter: check.as_mut().map(|check| check as &mut dyn RowFilter),
+        filter_share: share,
+    };
+    let want = want_here(asked, &found, scratch.top.k());
+    column
+        .index
+        .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)
+        .map_err(index_error)?;
+    note(&mut found, &want, column.index.as_ref(), &index.stats);
+    Ok(found)
+}
+
+/// Share of the segment's rows that match: of those the indexes name, and that a sample of them admits.
+fn share_of(rows: Option<&RoaringBitmap>, sampled: Option<f32>, segment: &SegmentView) -> f32 {
+    let all = segment.segment.rows().max(1) as f32;
+    rows.map_or(1.0, |rows| rows.len() as f32 / all) * sampled.unwrap_or(1.0)
+}
+
+/// Few matching rows are all compared: those the user set (`full_scan_threshold`), and those that no index saves.
+fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
+    let Some(share) = found.share else {
+        return asked.want;
+    };
+    let matching = (found.rows as f32 * share).ceil() as u64;
+    let by_setting = asked
+        .field
+        .settings
+        .hnsw
+        .full_scan_threshold
+        .is_some_and(|kb| asked.field.kb(matching) < kb as u64);
+    let few = found
+        .candidates
+        .is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
+    Want {
+        exact: asked.want.exact || by_setting || few,
+        ..asked.want
+    }
+}
+
+fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &SearchStats) {
+    found.strategy = match (index.kind(), found.candidates) {
+        _ if stats.probes > 0 && stats.codes_scored > 0 => "codes",
+        _ if stats.probes > 0 => "probe",
+        ("hnsw", _) if !want.exact => "graph",
+        (_, Some(candidates)) if stats.rows_scored <= candidates => "listed",
+        _ => "all",
+    };
+    found.probes = stats.probes;
+    found.codes_scanned = stats.codes_scored;
+    found.survivors = stats.survivors;
+    found.fine_scored = stats.fine_scored;
+    found.rows_read = stats.rows_read;
+    found.rows_scored = stats.rows_scored;
+    found.rows_checked = stats.rows_checked;
+    found.reads = stats.reads;
+    found.pages_read = stats.pages_read;
+}
