@@ -232,6 +232,46 @@ fn report_coverage(ivf: &Ivf, storage: &dyn Storage, queries: &[Query], truth: &
     );
 }
 
+/// Share of some rows that lie in the cluster of the nearest centroid.
+fn report_assignment(ivf: &Ivf, storage: &dyn Storage, query: &Query) {
+    const EVERY: u32 = 997;
+    let mut clusters = ivf.ranked(query);
+    clusters.sort_by_key(|range| range.start);
+    let centroids = ivf.centroids();
+    let dims = centroids.dims();
+    if clusters.iter().any(|range| range.is_empty()) {
+        return;
+    }
+    let mut floats_of = vec![0.0; centroids.count() * dims];
+    for (i, floats) in floats_of.chunks_exact_mut(dims).enumerate() {
+        centroids.decode(i, floats);
+    }
+    let mut io = IoContext::for_storage(storage, 64).expect("a reader");
+    let mut scratch = IndexScratch::new(AnonBuf::new(512 << 10));
+    let (mut at, mut looked, mut nearest) = (0, 0, 0);
+    ivf.for_each_row(&mut scratch, &mut io, &mut |_, row| {
+        if at % EVERY == 0 {
+            let row = floats(row);
+            let distance =
+                |centroid: &[f32]| -> f32 { centroid.iter().zip(&row).map(|(a, b)| (a - b).powi(2)).sum() };
+            let own = clusters.partition_point(|range| range.end <= at);
+            let least = floats_of
+                .chunks_exact(dims)
+                .map(distance)
+                .fold(f32::INFINITY, f32::min);
+            looked += 1;
+            nearest += u32::from(distance(&floats_of[own * dims..][..dims]) <= least * 1.001);
+        }
+        at += 1;
+        Ok(())
+    })
+    .expect("a stream");
+    println!(
+        "{:.3} of the rows lie in the cluster of the nearest centroid",
+        f64::from(nearest) / f64::from(looked)
+    );
+}
+
 fn main() {
     // `cargo test --all-targets` runs this too: then small, to see that it works.
     let arguments: Vec<String> = std::env::args()
@@ -321,6 +361,7 @@ fn main() {
         .map(|vector| Query::new(METRIC, Element::F32, vector))
         .collect();
     report_sizes(&ivf, &queries[0]);
+    report_assignment(&ivf, &*storage, &queries[0]);
     report_coverage(&ivf, &*storage, &queries, &truth);
     let _ = std::fs::remove_dir_all(&directory);
 }

@@ -7,6 +7,9 @@ use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch};
 /// Codes stream from memory: so many bytes ahead are asked for, across pages, where the processor doesn't by itself.
 const AHEAD: usize = 1024;
 
+/// Tried on Zen 4 and lost: four columns turned so that a vector's digits lie side by side, looked up in all 64 entries by
+/// VBMI and added by VNNI, which leaves nothing to put in order (768 dimensions: 3.4 ns a vector against 2.7); asking
+/// for a short run's first 2 KB at once and for whole groups ahead (no difference in searches).
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
