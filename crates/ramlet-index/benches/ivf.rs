@@ -2,7 +2,7 @@
 //! vectors, or `-- PREFIX DIMS DIRECTORY [CLUSTERS]` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
 //! `PREFIX.gt.i32`, 100 ids a query). What was built stays in the directory, and is searched again the next time.
 //!
-//! `RAMLET_TIERS` chooses among `fine`, `low`, `coarse` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
+//! `RAMLET_TIERS` chooses among `fine`, `low`, `coarse`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
 //! (`coarse/fine`) what is tried, separated by commas, `RAMLET_THREADS` how many threads. Prints recall@10, time of CPU
 //! per search and what was done in it.
 
@@ -142,6 +142,7 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         ("coarse", Some(CodeKind::Coarse)),
         ("fine", Some(CodeKind::fine(set.dims))),
         ("low", CodeKind::fine_low(set.dims)),
+        ("product", Some(CodeKind::product(set.dims))),
     ];
     let create = |name: &str| {
         let _ = storage.remove(name);
@@ -202,7 +203,11 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
         _ => None,
     };
     let codes = CodesInRam {
-        coarse: (tier != "none").then(|| (CodeKind::Coarse, load(storage, "coarse"))),
+        coarse: match tier {
+            "none" => None,
+            "product" => Some((CodeKind::product(dims), load(storage, tier))),
+            _ => Some((CodeKind::Coarse, load(storage, "coarse"))),
+        },
         fine: fine.map(|kind| (kind, load(storage, tier))),
     };
     Some(Ivf::new(rows, positions, centroids, codes, RECALL).expect("an index"))
@@ -324,7 +329,7 @@ fn main() {
         let [coarse, fine] = [coarse, fine].map(|number| number.parse().expect("a number"));
         Epsilon { coarse, fine }
     });
-    for tier in setting("RAMLET_TIERS", "fine,low,coarse", str::to_owned) {
+    for tier in setting("RAMLET_TIERS", "fine,low,coarse,product", str::to_owned) {
         let Some(ivf) = open_index(&*storage, set.dims, &tier) else {
             continue;
         };

@@ -86,19 +86,31 @@ impl PinnedRows {
 
     /// Reads missing rows again, as many as the consumer has room for now; the bytes of rows that came back.
     pub fn restore(&self, file: &RowsFile, io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
+        self.restore_some(file, u64::MAX, io, buf)
+    }
+
+    /// The same for at most `bytes`, but for what is missing of the last piece begun.
+    pub fn restore_some(
+        &self,
+        file: &RowsFile,
+        bytes: u64,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+    ) -> Result<u64> {
         if file.rows() != self.rows || file.stride() != self.stride {
             return Err(IndexError::Mismatch(format!(
                 "rows of {file:?} in place of others"
             )));
         }
         let mut restored = 0;
-        loop {
+        while restored < bytes {
             match self.fill(file, LoanBuf::PIECE_BYTES, io, buf) {
-                Ok(0) | Err(IndexError::OverBudget(_)) => return Ok(restored),
-                Ok(bytes) => restored += bytes,
+                Ok(0) | Err(IndexError::OverBudget(_)) => break,
+                Ok(more) => restored += more,
                 Err(error) => return Err(error),
             }
         }
+        Ok(restored)
     }
 
     fn fill(&self, file: &RowsFile, more: usize, io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {

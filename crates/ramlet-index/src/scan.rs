@@ -7,7 +7,7 @@ use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
 use crate::graph::GraphLists;
-use crate::ivf::{CodeLists, Reach};
+use crate::ivf::{CodeLists, ProductLists, Reach};
 use crate::pinned::PinnedView;
 use crate::{Allowed, Query, RowsFile, TopK};
 
@@ -82,6 +82,7 @@ pub(crate) struct Lists {
     pub(crate) ranges: Vec<Range<u32>>,
     /// For searching codes.
     pub(crate) codes: CodeLists,
+    pub(crate) products: ProductLists,
     /// For walking a graph.
     pub(crate) graph: GraphLists,
 }

@@ -43,7 +43,7 @@ pub fn of(view: &View) -> Vec<ComponentMemory> {
                 column.index.kind(),
                 memory.heap_bytes,
                 memory.pinned_bytes.saturating_sub(codes),
-                memory.disk_bytes,
+                segment.vector_disk_bytes(column.slot),
             );
             for pin in column.pins() {
                 add(format!("vector `{name}`"), pin.kind(), 0, pin.bytes(), 0);

@@ -394,9 +394,13 @@ pub enum Pinning {
 /// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
 pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
     let shelf = &core.shelf;
+    let room = match what {
+        Pinning::Needed => shelf.pins.consumer.available(),
+        Pinning::All => shelf.pins.room(),
+    };
     let wanted = |column: &VectorColumn| {
         (what == Pinning::All || column.is_bare())
-            && (column.could_restore(shelf) || column.could_improve(shelf))
+            && (column.could_restore(room) || column.could_improve(shelf, room))
     };
     let is_due = |writer: &Writer| {
         let of = |view: &SegmentView| view.segment.columns().any(wanted);
@@ -413,7 +417,7 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
     for view in &segments {
         for column in view.segment.columns().filter(|column| wanted(column)) {
             let io = &mut arena.lookup.io;
-            if column.restore(shelf, io)? > 0 {
+            if column.restore(room, io)? > 0 {
                 return Ok(true);
             }
             if let Some(better) = view.segment.with_more_of(column, shelf, &schema, io)? {

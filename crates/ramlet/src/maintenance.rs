@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::{self, Pinning};
 use crate::limits::LOG_BYTES_MAX;
+use crate::pins::Pins;
 use crate::shared::{Due, Shared};
 
 /// Runs until the engine closes.
@@ -21,6 +22,8 @@ pub fn run(shared: &Shared) {
             Due::Now => {
                 calm = 0;
                 while !shared.is_closed() && step(shared) {}
+                // What a job needed it needs no more.
+                with_pins(shared, Pins::forget_asked);
             }
             Due::Idle => {
                 quiet += 1;
@@ -67,8 +70,15 @@ fn operations(shared: &Shared) -> u64 {
     cores.iter().map(|core| core.view.load().operation).sum()
 }
 
+fn with_pins(shared: &Shared, act: fn(&Pins)) {
+    if let Some(core) = shared.live_collections().first() {
+        act(&core.shelf.pins);
+    }
+}
+
 /// Takes into RAM what there is room for, until something else is due.
 fn pin_all(shared: &Shared) {
+    with_pins(shared, Pins::note_calm);
     for core in live(shared) {
         while !shared.is_closed() && !shared.is_due() && report(&core, jobs::pin(&core, Pinning::All)) {}
     }
@@ -163,6 +173,7 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
 
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
+    core.shelf.pins.forget_asked();
     loop {
         core.check_not_dropped()?;
         if is_frozen(core) {

@@ -1,5 +1,6 @@
 //! Data that is kept in RAM with memory that others don't use at the moment, and in which order it goes when they do.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
@@ -17,11 +18,16 @@ pub enum PinRank {
     Codes,
 }
 
+/// Less than this is forgotten: half a minute after 2 MiB were asked for, if time is noted every 0.7 seconds.
+const ASKED_LEAST: u64 = 128 << 10;
+
 /// All loans of an engine.
 pub struct Pins {
     /// The borrower's account: everything on it is registered here.
     pub consumer: Consumer,
     list: Mutex<Vec<(PinRank, Weak<LoanBuf>)>>,
+    /// The most that was asked back at once, fading with time: who needed it may need it again soon.
+    asked: AtomicU64,
 }
 
 impl Pins {
@@ -30,6 +36,7 @@ impl Pins {
         let pins = Arc::new(Pins {
             consumer: ledger.borrower("pinned data", cap),
             list: Mutex::default(),
+            asked: AtomicU64::new(0),
         });
         let reclaimer: Weak<Pins> = Arc::downgrade(&pins);
         ledger.register(reclaimer);
@@ -41,6 +48,25 @@ impl Pins {
         let mut list = self.list();
         list.retain(|(_, known)| known.strong_count() > 0);
         list.push((rank, loan));
+    }
+
+    /// Bytes that may be lent now: what is free, less what is left to those who asked lately.
+    pub fn room(&self) -> u64 {
+        let asked = self.asked.load(Ordering::Relaxed);
+        self.consumer.available().saturating_sub(asked)
+    }
+
+    /// Some time has passed.
+    pub fn note_calm(&self) {
+        let fade = |asked: u64| Some(if asked < ASKED_LEAST { 0 } else { asked / 16 * 15 });
+        let _ = self
+            .asked
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fade);
+    }
+
+    /// Nobody will ask again soon.
+    pub fn forget_asked(&self) {
+        self.asked.store(0, Ordering::Relaxed);
     }
 
     // Only to look and to add: nothing is reserved, freed or waited for under it.
@@ -66,6 +92,7 @@ impl Pins {
 
 impl Reclaim for Pins {
     fn reclaim(&self, bytes: u64) -> u64 {
+        self.asked.fetch_max(bytes, Ordering::Relaxed);
         let held = self.by_loss();
         // What was cut off before and is still being read comes back without cutting more.
         let there: u64 = held.iter().map(|(_, bytes, _)| bytes).sum();
@@ -138,6 +165,34 @@ mod tests {
         }
         drop(reading);
         assert!(user.reserve(PIECE).is_ok());
+    }
+
+    #[test]
+    fn who_asked_lately_finds_room_again() {
+        let ledger = Ledger::new(8 * PIECE);
+        let pins = Pins::new(&ledger, 8 * PIECE);
+        let _fine = pinned(&pins, PinRank::Fine, 8);
+        drop(
+            ledger
+                .consumer("user", u64::MAX)
+                .reserve(6 * PIECE)
+                .expect("loans come back"),
+        );
+        let mut rooms = Vec::new();
+        for _ in 0..80 {
+            rooms.push(pins.room());
+            pins.note_calm();
+        }
+        assert!(rooms.is_sorted() && rooms[0] == 0 && rooms[20] < 5 * PIECE);
+        assert_eq!(rooms[79], 6 * PIECE);
+        drop(
+            ledger
+                .consumer("user", u64::MAX)
+                .reserve(7 * PIECE)
+                .expect("loans come back"),
+        );
+        pins.forget_asked();
+        assert_eq!(pins.room(), 7 * PIECE);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use super::train::Training;
 use super::tree::Tree;
 use crate::error::{IndexError, Result};
 use crate::quant::Rotation;
+use crate::quant::product::{ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric, Query, RowSource, decode_row};
 
 /// Position of a segment row that has no vector.
@@ -199,12 +200,13 @@ impl<'p> Build<'p> {
                 centroids.view().mean,
             )
         });
+        let model = self.product_model(&mut held_out, rotation.as_ref(), &centroids.view(), files)?;
         drop(held_out);
         let (order, coded) = self.write_rows(
             &buckets,
             &plan,
             (&centroids.view(), &pointer),
-            (rotation.as_ref(), asked.as_ref()),
+            (rotation.as_ref(), asked.as_ref(), model.as_ref()),
             spill,
             files,
         )?;
@@ -212,7 +214,13 @@ impl<'p> Build<'p> {
         drop(buckets);
         self.write_positions(&order, files)?;
         let shape = self.shape(centroids.view().count(), coded.unit, files);
-        let body = meta::encode(shape, &calibration, &starts(&counts), &centroids.view());
+        let body = meta::encode(
+            shape,
+            &calibration,
+            &starts(&counts),
+            &centroids.view(),
+            model.as_ref(),
+        );
         files
             .centroids
             .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
@@ -361,6 +369,44 @@ impl<'p> Build<'p> {
         Ok((writer.finish()?, plan))
     }
 
+    /// The books of product codes, if there are to be such: of what held-out rows leave over of their centroids.
+    fn product_model(
+        &self,
+        held_out: &mut [HeldOut],
+        rotation: Option<&Rotation>,
+        centroids: &Ranked<'_>,
+        files: &IvfFiles<'_>,
+    ) -> Result<Option<ProductModel>> {
+        let parts = files.codes.iter().find_map(|codes| match codes.kind {
+            CodeKind::Product { m } => Some(usize::from(m)),
+            _ => None,
+        });
+        let (Some(parts), Some(rotation)) = (parts, rotation) else {
+            return Ok(None);
+        };
+        let shape = ProductShape {
+            parts,
+            ..ProductShape::scanned(self.decoder.dims)
+        };
+        let (mut sample, mut vector, mut mixing) = (Vec::new(), Vec::new(), Vec::new());
+        let mut centroid = Vec::new();
+        for held_out in held_out {
+            let Some(cluster) = held_out.cluster() else {
+                continue;
+            };
+            vector.clear();
+            vector.extend_from_slice(held_out.floats());
+            rotation.apply(&mut vector, &mut mixing);
+            centroids.centre(&mut vector);
+            centroids.write(cluster, &mut centroid);
+            sample.extend(vector.iter().zip(&centroid).map(|(x, c)| x - c));
+        }
+        if sample.is_empty() {
+            sample.resize(shape.dims, 0.0);
+        }
+        ProductModel::train(shape, &sample, self.params.seed, self.params.threads).map(Some)
+    }
+
     /// The rotation of codes and centroids, where there is one.
     fn rotation(&self) -> Option<Rotation> {
         let metric = self.decoder.metric;
@@ -373,7 +419,7 @@ impl<'p> Build<'p> {
         buckets: &Buckets<'_>,
         plan: &Plan,
         (centroids, pointer): (&Ranked<'_>, &Pointer),
-        (rotation, asked): (Option<&Rotation>, Option<&Asked>),
+        (rotation, asked, model): (Option<&Rotation>, Option<&Asked>, Option<&ProductModel>),
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
     ) -> Result<(List<'s>, Coded)> {
@@ -381,8 +427,8 @@ impl<'p> Build<'p> {
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
         let per_block = RowsLayout::for_row(record_bytes as u32 - 4).rows_per_block() as usize;
-        let mut codes =
-            rotation.map(|rotation| self.codes_writer(&mut files.codes, *centroids, rotation, asked));
+        let mut codes = rotation
+            .map(|rotation| self.codes_writer(&mut files.codes, *centroids, (rotation, asked, model)));
         let mut write = |record: &[u8]| {
             order.push(crate::scan::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
@@ -418,8 +464,7 @@ impl<'p> Build<'p> {
         &self,
         codes: &'w mut [IvfCodes<'_>],
         centroids: Ranked<'w>,
-        rotation: &'w Rotation,
-        asked: Option<&'w Asked>,
+        how: (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
     ) -> CodesWriter<'w> {
         let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
         let buffer_bytes = self.buffer_bytes() / codes.len().max(1);
@@ -435,7 +480,7 @@ impl<'p> Build<'p> {
             codes.iter_mut().map(file).collect(),
             self.decoder,
             segment_rows,
-            (rotation, asked),
+            how,
             centroids,
             batch_bytes,
             self.params.threads,
@@ -484,11 +529,14 @@ impl<'p> Build<'p> {
         centroids.push(&zero);
         let centroids = RankedBuf::new(&centroids, self.decoder.dims, None);
         let calibration = Calibration::default();
+        let rotation = self.rotation();
+        let model = self.product_model(&mut [], rotation.as_ref(), &centroids.view(), files)?;
         let body = meta::encode(
             self.shape(1, 1.0, files),
             &calibration,
             &[0, 0],
             &centroids.view(),
+            model.as_ref(),
         );
         files
             .centroids

@@ -55,11 +55,18 @@ impl Calibration {
     /// Between and beyond 10 and 100 the number follows a power of `wanted`, through what was measured at both.
     pub fn probes(&self, recall: f32, wanted: f64, clusters: u32) -> u32 {
         let first = |reached: fn(&CalibrationPoint) -> f32| {
-            let point = self.points.iter().find(|point| reached(point) >= recall);
-            point.map_or(clusters, |point| point.probes)
+            let Some(at) = self.points.iter().position(|point| reached(point) >= recall) else {
+                return f64::from(clusters);
+            };
+            let above = &self.points[at];
+            let Some(below) = at.checked_sub(1).map(|at| &self.points[at]) else {
+                return f64::from(above.probes);
+            };
+            let share = f64::from((recall - reached(below)) / (reached(above) - reached(below)));
+            f64::from(below.probes) + share * f64::from(above.probes - below.probes)
         };
-        let at_10 = f64::from(first(|point| point.recall_10));
-        let at_100 = f64::from(first(|point| point.recall_100));
+        let at_10 = first(|point| point.recall_10);
+        let at_100 = first(|point| point.recall_100);
         let power = (at_100 / at_10).log10().clamp(0.1, 1.0);
         let probes = at_10 * (wanted.max(10.0) / 10.0).powf(power);
         (probes.ceil() as u32).clamp(1, clusters)
@@ -92,6 +99,13 @@ impl HeldOut {
         let row = self.row;
         let others = self.top.sorted().iter().filter(|hit| hit.row != row);
         others.take(count).map(|hit| (hit.key, hit.row)).collect()
+    }
+
+    /// The cluster that it lies in itself, unless too many rows are its equals.
+    pub(super) fn cluster(&mut self) -> Option<u32> {
+        let row = self.row;
+        let hits = self.top.sorted().iter();
+        hits.into_iter().find(|hit| hit.row == row).map(|hit| hit.segment)
     }
 
     pub(super) fn floats(&self) -> &[f32] {

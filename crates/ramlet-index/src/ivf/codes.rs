@@ -106,6 +106,8 @@ impl Codes {
         };
         let groups = match codes.coarse {
             Some((CodeKind::Coarse, rows)) => rows,
+            // See `products`.
+            Some((CodeKind::Product { .. }, _)) => return Ok(None),
             Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as coarse codes"))),
             None => return Ok(None),
         };
@@ -123,10 +125,6 @@ impl Codes {
     pub(super) fn fine_kind(&self) -> Option<CodeKind> {
         let fine = self.fine.as_ref();
         fine.map(|(layout, _)| CodeKind::Fine { bits: layout.bits })
-    }
-
-    pub(super) fn bytes_whole(&self) -> u64 {
-        self.groups.bytes_whole()
     }
 
     fn views(&self, kernels: &'static Kernels) -> Views<'_> {
@@ -311,7 +309,7 @@ fn offer(
 
 /// Bits of the lanes of a group, which begins at position `start`, that are wanted.
 #[inline]
-fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
+pub(super) fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
     let from = wanted.start.saturating_sub(start);
     let to = (wanted.end - start).min(GROUP as u32);
     let below = |lane: u32| (1u64 << lane) - 1;

@@ -7,22 +7,24 @@ use super::ranked::Ranked;
 use super::sample::Decoder;
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
+use crate::quant::product::ProductModel;
 use crate::quant::{CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, Residual, Rotation, SignRow};
 use crate::scan::trailing_number;
 
 /// One file being written.
 struct Target<'w> {
     rows: Rows<'w>,
-    form: Form,
+    form: Form<'w>,
     /// The group being filled, and rows in it.
     group: Vec<u8>,
     filled: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Form {
+enum Form<'w> {
     Groups(GroupLayout),
     Fine(FineLayout),
+    Product(&'w ProductModel),
 }
 
 /// What turns records into codes; shared by threads.
@@ -32,7 +34,7 @@ struct Coder<'w> {
     centroids: Ranked<'w>,
     /// Queries by which the codes' errors are measured.
     asked: Option<&'w Asked>,
-    forms: Vec<Form>,
+    forms: Vec<Form<'w>>,
 }
 
 /// Codes rows batch by batch, each batch by all threads.
@@ -81,23 +83,24 @@ struct Scratch {
     misses: Misses,
 }
 
-impl Form {
+impl Form<'_> {
     /// Bytes of a row's codes until they are written.
     fn loose_bytes(&self, dims: usize) -> usize {
         match self {
             Form::Groups(_) => dims.div_ceil(8) + 8,
             Form::Fine(layout) => layout.row_bytes(),
+            Form::Product(model) => model.shape().parts,
         }
     }
 }
 
 impl Target<'_> {
     fn push(&mut self, loose: &[u8]) -> Result<()> {
-        let Form::Groups(layout) = &self.form else {
-            return self.rows.push(loose);
-        };
-        let row = loose_row(loose)?;
-        layout.put(&mut self.group, self.filled, &row);
+        match &self.form {
+            Form::Fine(_) => return self.rows.push(loose),
+            Form::Groups(layout) => layout.put(&mut self.group, self.filled, &loose_row(loose)?),
+            Form::Product(_) => ProductModel::put(loose, self.filled, &mut self.group),
+        }
         self.filled += 1;
         if self.filled == GROUP {
             self.rows.push(&self.group)?;
@@ -121,7 +124,7 @@ impl<'w> CodesWriter<'w> {
         files: Vec<(CodeKind, Rows<'w>)>,
         decoder: Decoder,
         segment_rows: u32,
-        (rotation, asked): (&'w Rotation, Option<&'w Asked>),
+        (rotation, asked, model): (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
         centroids: Ranked<'w>,
         batch_bytes: usize,
         threads: usize,
@@ -134,6 +137,10 @@ impl<'w> CodesWriter<'w> {
                     kind.row_bytes(dims, segment_rows),
                 ),
                 CodeKind::Fine { bits } => (Form::Fine(FineLayout::new(dims, bits)), 0),
+                CodeKind::Product { .. } => match model {
+                    Some(model) => (Form::Product(model), kind.row_bytes(dims, segment_rows)),
+                    None => unreachable!("a model was trained for product codes"),
+                },
             };
             Target {
                 rows,
@@ -187,7 +194,7 @@ impl<'w> CodesWriter<'w> {
         let forms = self.coder.forms.iter();
         let deviations = forms
             .zip(&mut self.samples)
-            .map(|(form, samples)| deviations(samples, matches!(form, Form::Groups(_))));
+            .map(|(form, samples)| deviations(samples, !matches!(form, Form::Fine(_))));
         Ok(Coded {
             unit: self.encoder.map_or(1.0, |(_, unit)| unit),
             deviations: deviations.collect(),
@@ -297,6 +304,7 @@ impl Coder<'_> {
             let (now, later) = rest.split_at_mut(form.loose_bytes(self.decoder.dims));
             match form {
                 Form::Fine(layout) => encoder.fine(residual, layout, digits, now),
+                Form::Product(model) => model.encode(residual.values(), now),
                 Form::Groups(_) => {
                     let row = encoder.coarse(residual, trailing_number(record)?, signs);
                     let (bits, factors) = now.split_at_mut(now.len() - 8);
@@ -327,6 +335,7 @@ impl Coder<'_> {
             match form {
                 Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
                 Form::Fine(layout) => fine.push((i, *layout, now)),
+                Form::Product(_) => {}
             }
             rest = later;
         }

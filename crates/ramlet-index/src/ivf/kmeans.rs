@@ -12,11 +12,6 @@ use super::random::Random;
 /// Change of a price in a round, per mean squared distance and per e-fold of the size.
 const STEP: f32 = 0.003;
 
-/// A cluster of so many times the mean gets dearer by so many times as much: few are so large, but they cost searches
-/// most.
-const CROWDED: f32 = 1.6;
-const CROWDED_STEPS: f32 = 6.0;
-
 /// Centroids and what each costs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Level {
@@ -235,8 +230,7 @@ impl Round {
                 level.centroids.set_relative(i, sum);
             }
             let ratio = (*count as f32 + 0.5) / (mean + 0.5);
-            let steps = if ratio > CROWDED { CROWDED_STEPS } else { 1.0 };
-            level.prices[i] += steps * STEP * distance * ratio.ln().clamp(-1.0, 1.0);
+            level.prices[i] += STEP * distance * ratio.ln().clamp(-1.0, 1.0);
         }
         split_into_empty(level, &mut self.counts);
         level.rebase();

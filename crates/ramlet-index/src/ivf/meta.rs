@@ -13,13 +13,14 @@
 //! | 20..24 | segment rows u32: entries in the file of positions |
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
-//! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine), version u8, what it is of u16 (fine: bits) |
+//! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product), version u8, what it is of u16 (fine: bits, product: digits) |
 //! | then | per calibration point: probes u32, recall@10 f32, recall@100 f32; probes ascending |
 //! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
 //! | then | per centroid: step f32, squared length and handicap f32 |
 //! | then | centroids u8 * dims * clusters, see `Ranked` |
+//! | then | the model of product codes, if there are such |
 
 use std::ops::Range;
 
@@ -30,6 +31,7 @@ use super::calibrate::{Calibration, CalibrationPoint};
 use super::misses::{Deviations, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
 use crate::error::{IndexError, Result};
+use crate::quant::product::{ProductBits, ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
@@ -73,6 +75,7 @@ pub(crate) fn encode(
     calibration: &Calibration,
     starts: &[u32],
     centroids: &Ranked<'_>,
+    model: Option<&ProductModel>,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(body_bytes(shape.clusters, shape.dims, calibration.points.len()));
     let put = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
@@ -108,6 +111,7 @@ pub(crate) fn encode(
     [centroids.mean, centroids.heads, centroids.digits]
         .iter()
         .for_each(|part| out.extend_from_slice(part));
+    out.extend(model.map(ProductModel::to_bytes).unwrap_or_default());
     out
 }
 
@@ -116,6 +120,8 @@ pub(crate) fn encode(
 pub(crate) struct Meta {
     pub(crate) shape: Shape,
     pub(crate) calibration: Calibration,
+    /// Of product codes.
+    pub(crate) model: Option<ProductModel>,
     body: AnonBuf,
     /// Where the body lies in the buffer.
     starts: Range<usize>,
@@ -150,10 +156,11 @@ impl Meta {
         };
         let points = word(24) as usize;
         let codes = shape.codes.iter().flatten().count();
+        let model_bytes = model_shape(&shape).map_or(0, |shape| ProductModel::bytes_for(&shape));
         // In 128 bits nothing overflows.
         let wanted = HEADER_BYTES as u128
             + points as u128 * POINT_BYTES as u128
-            + (codes * DEVIATIONS_BYTES) as u128
+            + (codes * DEVIATIONS_BYTES + model_bytes) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
             + shape.clusters as u128 * (shape.dims as u128 + HEAD_BYTES as u128);
@@ -172,11 +179,26 @@ impl Meta {
         let centroids = starts + (shape.clusters + 1) * 4;
         let calibration = parse_calibration(&bytes[HEADER_BYTES..deviations], &bytes[deviations..starts])?;
         check_starts(&bytes[starts..centroids], shape.rows)?;
+        let centroids_end = bytes.len() - model_bytes;
+        let model = match model_shape(&shape) {
+            Some(wanted) => {
+                let model = ProductModel::from_bytes(&bytes[centroids_end..])?;
+                if *model.shape() != wanted {
+                    return Err(broken(format!(
+                        "{:?} of product codes, {wanted:?} wanted",
+                        model.shape()
+                    )));
+                }
+                Some(model)
+            }
+            None => None,
+        };
         let shift = |range: Range<usize>| body.start + range.start..body.start + range.end;
-        let (starts, centroids) = (shift(starts..centroids), shift(centroids..bytes.len()));
+        let (starts, centroids) = (shift(starts..centroids), shift(centroids..centroids_end));
         Ok(Meta {
             shape,
             calibration,
+            model,
             body: buffer,
             starts,
             centroids,
@@ -205,6 +227,19 @@ impl Meta {
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.body.capacity() as u64
     }
+}
+
+/// What the model of product codes is of.
+fn model_shape(shape: &Shape) -> Option<ProductShape> {
+    let parts = shape.codes.iter().find_map(|kind| match kind {
+        Some(CodeKind::Product { m }) => Some(usize::from(*m)),
+        _ => None,
+    })?;
+    Some(ProductShape {
+        dims: shape.dims,
+        parts,
+        bits: ProductBits::Four,
+    })
 }
 
 fn parse_calibration(bytes: &[u8], deviations: &[u8]) -> Result<Calibration> {
@@ -290,6 +325,7 @@ fn codes_bytes(kind: Option<CodeKind>) -> [u8; 4] {
         None => [0; 4],
         Some(CodeKind::Coarse) => [1, CODES_VERSION, 0, 0],
         Some(CodeKind::Fine { bits }) => [2, CODES_VERSION, bits, 0],
+        Some(CodeKind::Product { m }) => [3, CODES_VERSION, m as u8, (m >> 8) as u8],
     }
 }
 
@@ -300,6 +336,9 @@ fn codes_of(bytes: &[u8]) -> Result<[Option<CodeKind>; CODES_MAX]> {
             [0, 0, 0, 0] => None,
             [1, CODES_VERSION, 0, 0] => Some(CodeKind::Coarse),
             [2, CODES_VERSION, bits @ 2..=8, 0] => Some(CodeKind::Fine { bits }),
+            [3, CODES_VERSION, low, high] => Some(CodeKind::Product {
+                m: u16::from_le_bytes([low, high]),
+            }),
             _ => return Err(broken(format!("unknown codes {bytes:?}"))),
         };
     }

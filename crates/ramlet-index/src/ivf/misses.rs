@@ -129,7 +129,8 @@ impl Asked {
             let planes = &row[..layout.code_bytes()];
             let low = kernels.planes_dot(entered.rounded(), layout.dims, layout.planes() as u32, planes);
             let (key, error) = entered.fine(layout, sums[0], sieved.adds[0], row, low);
-            sample(*form, key, error);
+            // The limit is then the greatest possible key of another, which lies as far above its own.
+            sample(*form, key, 2.0 * error);
         }
     }
 }

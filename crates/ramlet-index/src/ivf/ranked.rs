@@ -128,6 +128,18 @@ impl<'a> Ranked<'a> {
             .for_each(|(value, mean)| *value -= f32::from_le_bytes(*mean));
     }
 
+    /// Adds the mean to a vector again.
+    pub(crate) fn uncentre(&self, vector: &mut [f32]) {
+        let mean = self.mean.as_chunks::<4>().0;
+        let pairs = vector.iter_mut().zip(mean);
+        pairs.for_each(|(value, mean)| *value += f32::from_le_bytes(*mean));
+    }
+
+    /// The key that the mean alone has under dot product.
+    pub(crate) fn product_with_mean(&self, vector: &[f32]) -> f32 {
+        -ramlet_kernels::kernels().f32_row(Measure::Dot, vector, self.mean)
+    }
+
     /// A centroid less the mean, in place of what `out` held.
     pub(crate) fn write(&self, cluster: u32, out: &mut Vec<f32>) {
         let (step, digits) = self.parts(cluster);

@@ -13,6 +13,7 @@ use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
 use super::misses;
+use super::products::Products;
 use super::way::Way;
 use crate::error::{IndexError, Result};
 use crate::flat::{LISTED_ROWS, check_stride, read_positions, stream};
@@ -41,6 +42,7 @@ pub struct Ivf {
     /// Of centroids and codes; none under Manhattan.
     pub(super) rotation: Option<Rotation>,
     pub(super) codes: Option<Codes>,
+    pub(super) products: Option<Products>,
     pub(super) recall: f32,
 }
 
@@ -84,10 +86,17 @@ impl Ivf {
                 "{shape:?} with {rows} rows and {positions} positions"
             )));
         }
+        let (mut codes, mut products) = (codes, None);
+        if let Some((CodeKind::Product { m }, _)) = codes.coarse {
+            let rows = codes.coarse.take().map(|(_, rows)| rows);
+            let rows = rows.map(|rows| Products::new(&shape, meta.model.as_ref(), m, rows));
+            products = rows.transpose()?;
+        }
         Ok(Ivf {
             rows,
             positions,
             codes: Codes::new(&shape, codes)?,
+            products,
             rotation: shape.metric.has_codes().then(|| Rotation::new(shape.dims)),
             meta,
             recall,
@@ -101,7 +110,8 @@ impl Ivf {
 
     /// The codes that are searched, of which memory may be taken back and restored.
     pub fn coarse(&self) -> Option<&PinnedRows> {
-        self.codes.as_ref().map(|codes| &codes.groups)
+        let products = self.products.as_ref().map(|products| &products.groups);
+        self.codes.as_ref().map(|codes| &codes.groups).or(products)
     }
 
     /// The finer codes that are searched.
@@ -150,7 +160,9 @@ impl Ivf {
         let recall = want.recall.unwrap_or(self.recall).clamp(0.01, 0.9999);
         let calibration = &self.meta.calibration;
         let codes = self.codes.as_ref().filter(|_| !want.codes.ignore);
-        let in_clusters = if codes.is_some() { CLUSTERS_LOSE } else { 1.0 };
+        let products = self.products.as_ref().filter(|_| !want.codes.ignore);
+        let has_codes = codes.is_some() || products.is_some();
+        let in_clusters = if has_codes { CLUSTERS_LOSE } else { 1.0 };
         let aimed = 1.0 - (1.0 - recall) * in_clusters;
         let calibrated = calibration.probes(aimed, wanted, self.clusters());
         // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
@@ -166,9 +178,9 @@ impl Ivf {
             let deviations = place.and_then(|place| calibration.deviations.get(place));
             deviations.map_or(2.0, |deviations| misses::deviation(deviations, lost * share))
         };
-        let coarse = codes.map(|_| CodeKind::Coarse);
+        let coarse = codes.map(|_| CodeKind::Coarse).or(products.map(Products::kind));
         let fine = codes.and_then(Codes::fine_kind);
-        let lost_by_codes = if codes.is_some() {
+        let lost_by_codes = if has_codes {
             (COARSE_LOSES + FINE_LOSES) * lost
         } else {
             0.0
@@ -381,11 +393,18 @@ impl VectorIndex for Ivf {
             again: false,
             reach,
         };
+        let (codes, products) = match want.codes.ignore {
+            true => (None, None),
+            false => (self.codes.as_ref(), self.products.as_ref()),
+        };
         match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
-            (Way::Probe(effort), _) => match self.codes.as_ref().filter(|_| !want.codes.ignore) {
-                Some(codes) => self.probe_codes(codes, &mut search, want, &effort, lists, buf),
-                None => self.probe(&mut search, want, lists, buf),
+            (Way::Probe(effort), _) => match (codes, products) {
+                (Some(codes), _) => self.probe_codes(codes, &mut search, want, &effort, lists, buf),
+                (None, Some(products)) => {
+                    self.probe_products(products, &mut search, want, &effort, lists, buf)
+                }
+                (None, None) => self.probe(&mut search, want, lists, buf),
             },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         }

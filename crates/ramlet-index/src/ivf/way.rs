@@ -4,11 +4,11 @@ use roaring::RoaringBitmap;
 
 use ramlet_io::PAGE;
 
-use super::codes::Codes;
 use super::reach::Reach;
 use super::search::{Effort, Ivf};
 use crate::Allowed;
 use crate::flat::ALONE_COST;
+use crate::pinned::PinnedRows;
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
 use crate::vector_index::Want;
@@ -93,8 +93,8 @@ impl Ivf {
         (self.listed_pages(only) < PROBED_BEFORE_LISTED * so_far).then_some(only)
     }
 
-    fn codes_of(&self, want: &Want) -> Option<&Codes> {
-        self.codes.as_ref().filter(|_| !want.codes.ignore)
+    fn codes_of(&self, want: &Want) -> Option<&PinnedRows> {
+        self.coarse().filter(|_| !want.codes.ignore)
     }
 
     /// What comparing the rows of a bitmap costs.

@@ -28,6 +28,10 @@ impl Residual {
         self.row_squares = row_squares;
     }
 
+    pub(crate) fn values(&self) -> &[f32] {
+        &self.values
+    }
+
     /// `|r|^2`.
     pub(crate) fn squares(&self) -> f64 {
         self.squares

@@ -84,7 +84,10 @@ fn clusters_are_about_equal() {
             }
         }
         let (ivf, built) = build(&mut rows, &disk, &format!("{element:?}"), None);
-        assert_eq!(built.clusters as usize, count / 100, "{element:?}");
+        assert!(
+            (built.clusters as usize).abs_diff(count / 100) <= 4,
+            "{element:?}: {built:?}"
+        );
         let query = rows.query(&mut random);
         let sizes: Vec<u32> = ivf
             .ranked(&query)
@@ -147,7 +150,7 @@ fn centroids_are_reused_where_they_suit() {
     // The same rows again: nothing to learn. Twice as many rows: clusters are split.
     let (same, built) = build(&mut rows, &disk, "same", Some(&seeds));
     assert!(
-        built.is_reused && built.clusters == before.clusters(),
+        built.is_reused && built.clusters.abs_diff(before.clusters()) <= 4,
         "{built:?}"
     );
     let [old, new] = [&before, &same].map(|ivf| coverage(&rows, ivf, &disk, 12));

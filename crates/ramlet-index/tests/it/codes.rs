@@ -12,10 +12,11 @@ use crate::ivf::{DIMS, Rows, open, recall, scratch};
 use crate::random::Random;
 
 const FINE: CodeKind = CodeKind::Fine { bits: 8 };
-const TIERS: [&[CodeKind]; 3] = [
+const TIERS: [&[CodeKind]; 4] = [
     &[CodeKind::Coarse, FINE],
     &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }],
     &[CodeKind::Coarse],
+    &[CodeKind::Product { m: 12 }],
 ];
 
 #[test]
@@ -30,7 +31,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
     ] {
         let mut rows = Rows::clustered(metric, element, 10_000, &mut random);
         let disks = Disk::all();
-        for (disk, (tier, most)) in disks.iter().cycle().zip(TIERS.iter().zip([8, 40, 400])) {
+        for (disk, (tier, most)) in disks.iter().cycle().zip(TIERS.iter().zip([8, 40, 400, 300])) {
             let name = format!("{metric:?}-{element:?}-{tier:?}");
             let (ivf, _) = rows.build_with(disk, &name, 2 << 20, 2, tier);
             let (found, scored) = recall(&rows, &ivf, disk, &Want::default(), &mut random);
@@ -62,12 +63,12 @@ fn reaches_the_recall_target_and_reads_few_rows() {
 /// Rows found of those that brute force finds among the admitted: by each of the indexes.
 fn filtered(
     rows: &Rows,
-    indexes: [&Ivf; 2],
+    indexes: [&Ivf; 3],
     disk: &Disk,
     bitmaps: [Option<&RoaringBitmap>; 2],
     of: Option<u32>,
     random: &mut Random,
-) -> [usize; 2] {
+) -> [usize; 3] {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     let query = rows.query(random);
     let [deleted, only] = bitmaps;
@@ -117,28 +118,30 @@ fn filters_are_kept_and_cost_no_more_recall_than_without_codes() {
     rows.has = |row| !row.is_multiple_of(5);
     let (plain, _) = rows.build(&disk, "plain", 4 << 20, 2);
     let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::Coarse, FINE]);
-    let indexes = [&plain, &coded];
+    let product = [CodeKind::product(DIMS)];
+    let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
+    let indexes = [&plain, &coded, &product];
     let deleted: RoaringBitmap = (0..12_000).filter(|_| random.below(4) == 0).collect();
     for one_in in [2, 20, 3000] {
         let only: RoaringBitmap = (0..12_000).filter(|_| random.below(one_in) == 0).collect();
         for of in [None, Some(2)] {
             let bitmaps = [Some(&deleted), Some(&only)];
-            let mut sums = [0; 2];
+            let mut sums = [0; 3];
             for _ in 0..20 {
                 let found = filtered(&rows, indexes, &disk, bitmaps, of, &mut random);
-                sums = [sums[0] + found[0], sums[1] + found[1]];
+                sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
             }
-            let [plain, coded] = sums;
+            let [plain, coded, product] = sums;
             assert!(
-                coded + 6 >= plain,
-                "one in {one_in}, {of:?}: {coded} found, {plain} without codes"
+                coded + 6 >= plain && product + 6 >= plain,
+                "one in {one_in}, {of:?}: {coded} and {product} found, {plain} without codes"
             );
         }
     }
     // The search goes on until it has all that there are: 8.
     for _ in 0..3 {
-        let [_, found] = filtered(&rows, indexes, &disk, [None, None], Some(1199), &mut random);
-        assert_eq!(found, 8);
+        let [_, found, by_product] = filtered(&rows, indexes, &disk, [None, None], Some(1199), &mut random);
+        assert_eq!((found, by_product), (8, 8));
     }
 }
 
@@ -295,6 +298,7 @@ fn any_number_of_dimensions_is_searched() {
         let mut tiers = vec![
             vec![CodeKind::Coarse, CodeKind::fine(dims)],
             vec![CodeKind::Coarse],
+            vec![CodeKind::product(dims)],
         ];
         tiers.extend(CodeKind::fine_low(dims).map(|low| vec![CodeKind::Coarse, low]));
         for tier in tiers {

@@ -155,7 +155,8 @@ impl Rows {
 pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
     let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
     let load = |coarse: bool| {
-        let kind = kinds.iter().find(|kind| (**kind == CodeKind::Coarse) == coarse);
+        let is_fine = |kind: &CodeKind| matches!(kind, CodeKind::Fine { .. });
+        let kind = kinds.iter().find(|kind| is_fine(kind) != coarse);
         kind.map(|kind| (*kind, disk.load_rows(&format!("{name}-{kind:?}"))))
     };
     let codes = CodesInRam {

@@ -22,7 +22,9 @@ fn a_warm_search_allocates_nothing() {
             let (coded, _) =
                 rows.build_with(&disk, &coded, 2 << 20, 1, &[CodeKind::Coarse, CodeKind::fine(24)]);
             let file = disk.write_rows(&format!("{name}-flat"), element.row_bytes(24), &rows.bytes);
-            let indexes: [&dyn VectorIndex; 3] = [&ivf, &coded, &Flat::new(file)];
+            let product = format!("{metric:?}-product");
+            let (product, _) = rows.build_with(&disk, &product, 2 << 20, 1, &[CodeKind::product(24)]);
+            let indexes: [&dyn VectorIndex; 4] = [&ivf, &coded, &product, &Flat::new(file)];
             for index in indexes {
                 check(index, &disk, &rows, &mut random);
             }

@@ -195,6 +195,16 @@ impl Segment {
         self.entry.files.iter().map(|f| f.bytes).sum()
     }
 
+    /// Bytes of all files of a vector: its index may not have opened those that found no room in RAM.
+    pub fn vector_disk_bytes(&self, slot: u16) -> u64 {
+        let of_vector = |component: Component| match component {
+            Component::FieldIndex { .. } => false,
+            _ => component.slot() == Some(slot),
+        };
+        let files = self.entry.files.iter();
+        files.filter(|f| of_vector(f.component)).map(|f| f.bytes).sum()
+    }
+
     pub fn vector(&self, slot: u16) -> Option<&VectorColumn> {
         self.columns().find(|column| column.slot == slot)
     }

@@ -190,11 +190,11 @@ impl Files {
     }
 
     /// The best level that fits, beside what is pinned already.
-    fn choose(&self, shelf: &Shelf, pinned: &[Pin]) -> Level {
+    fn choose(&self, room: u64, pinned: &[Pin]) -> Level {
         let fits = |level: &Level| {
             let freed = pinned.iter().filter(|pin| !level.has(pin.component));
             let freed: u64 = freed.map(Pin::bytes).sum();
-            self.bytes(*level, pinned) <= shelf.pins.consumer.available() + freed
+            self.bytes(*level, pinned) <= room + freed
         };
         self.levels().into_iter().find(fits).unwrap_or_default()
     }
@@ -221,7 +221,7 @@ impl VectorColumn {
             None => Files::open(shelf, entry, schema, slot, io)?,
         };
         let pinned = known.map_or(&[][..], |known| &known.pins);
-        let level = files.choose(shelf, pinned);
+        let level = files.choose(shelf.pins.consumer.available(), pinned);
         // What the new level has no use for makes room for what it has.
         for pin in pinned.iter().filter(|pin| !level.has(pin.component)) {
             pin.rows.release(u64::MAX);
@@ -281,9 +281,9 @@ impl VectorColumn {
         &self.pins
     }
 
-    /// Whether a better level than this one would fit now.
-    pub fn could_improve(&self, shelf: &Shelf) -> bool {
-        let best = self.files.choose(shelf, &self.pins);
+    /// Whether a better level than this one would fit in `room`.
+    pub fn could_improve(&self, shelf: &Shelf, room: u64) -> bool {
+        let best = self.files.choose(room, &self.pins);
         self.files.place(best) < self.files.place(self.level())
             || !self.has_flat_rows && self.files.flat_rows_fit(shelf)
     }
@@ -300,25 +300,25 @@ impl VectorColumn {
         !self.pins.iter().any(has_codes) && self.files.levels().len() > 1
     }
 
-    /// Whether what was given up would find room again.
-    pub fn could_restore(&self, shelf: &Shelf) -> bool {
-        let room = shelf.pins.consumer.available();
+    /// Whether some of what was given up would find room again.
+    pub fn could_restore(&self, room: u64) -> bool {
         let mut missing = self.pins.iter().filter(|pin| pin.missing() > 0);
         missing.any(|pin| room >= pin.least())
     }
 
-    /// Reads what was given up into RAM again, the most needed first, as far as there is room; the bytes that came back.
-    pub fn restore(&self, shelf: &Shelf, io: &mut IoContext) -> Result<u64> {
+    /// Reads what was given up into RAM again, the most needed first, as far as `room` goes; the bytes that came back.
+    pub fn restore(&self, room: u64, io: &mut IoContext) -> Result<u64> {
         let mut restored = 0;
         let mut buf = AnonBuf::new(0);
         let mut missing: Vec<&Pin> = self.pins.iter().filter(|pin| pin.missing() > 0).collect();
         missing.sort_by_key(|pin| std::cmp::Reverse(rank(pin.component)));
         for pin in missing {
-            if shelf.pins.consumer.available() < pin.least() {
+            let left = room.saturating_sub(restored);
+            if left < pin.least() {
                 break;
             }
             buf.ensure(BUFFER_BYTES)?;
-            let back = pin.rows.restore(&pin.file, io, &mut buf);
+            let back = pin.rows.restore_some(&pin.file, left, io, &mut buf);
             restored += back.map_err(index_error)?;
         }
         Ok(restored)
