@@ -136,7 +136,14 @@ fn open_index(storage: &dyn Storage) -> Ivf {
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
-    Ivf::new(open(storage, "rows"), open(storage, "positions"), centroids, Default::default(), 0.95).expect("an index")
+    Ivf::new(
+        open(storage, "rows"),
+        open(storage, "positions"),
+        centroids,
+        Default::default(),
+        0.95,
+    )
+    .expect("an index")
 }
 
 /// The position of each row.

@@ -203,7 +203,10 @@ pub fn matching_rows(
     let Candidates { rows, recheck, held } = candidates;
     let mut hold = BitmapHold::new(from, view.segment.rows())?;
     let Some(filter) = filter.filter(|_| recheck) else {
-        hold.whole(rows.as_ref().map_or(u64::from(view.segment.rows()), RoaringBitmap::len))?;
+        hold.whole(
+            rows.as_ref()
+                .map_or(u64::from(view.segment.rows()), RoaringBitmap::len),
+        )?;
         let mut rows = rows.unwrap_or_else(|| {
             let mut all = RoaringBitmap::new();
             all.insert_range(0..view.segment.rows());

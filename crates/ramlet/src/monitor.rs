@@ -128,10 +128,7 @@ impl RecallMonitor {
             with_vectors: VectorSelector::None,
             ..request.clone()
         };
-        state.sample = Some(Sample {
-            request,
-            _held: held,
-        });
+        state.sample = Some(Sample { request, _held: held });
     }
 
     /// The query that waits to be measured; if there is none, the next one that comes is kept.

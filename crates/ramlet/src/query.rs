@@ -158,7 +158,10 @@ fn want(params: &SearchParams, field: &VectorField) -> Result<Want> {
         check_recall(recall).map_err(|e| Error::bad_input(format!("Wrong input: recall: {e}")))?;
     }
     // Written so that NaN is refused too.
-    if let Some(oversampling) = quantization.oversampling.filter(|o| !(*o >= 1.0 && o.is_finite())) {
+    if let Some(oversampling) = quantization
+        .oversampling
+        .filter(|o| !(*o >= 1.0 && o.is_finite()))
+    {
         return Err(Error::bad_input(format!(
             "Wrong input: quantization.oversampling: value {oversampling} invalid, must be 1.0 or larger"
         )));
@@ -235,7 +238,13 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         ..Explained::default()
     };
     let field = asked.field;
-    let Some(vector) = asked.view.schema.vectors.iter().position(|v| v.slot == field.slot) else {
+    let Some(vector) = asked
+        .view
+        .schema
+        .vectors
+        .iter()
+        .position(|v| v.slot == field.slot)
+    else {
         return found;
     };
     for number in view.live_rows() {

@@ -184,7 +184,11 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
     Ok(())
 }
 
-fn settings(name: &str, params: &VectorParams, config: &CollectionConfig) -> std::result::Result<VectorSettings, String> {
+fn settings(
+    name: &str,
+    params: &VectorParams,
+    config: &CollectionConfig,
+) -> std::result::Result<VectorSettings, String> {
     VectorSettings::resolve(&params.other, params.on_disk, &config.other)
         .map_err(|e| format!("vector `{name}`: {e}"))
 }

@@ -135,11 +135,17 @@ mod tests {
     fn a_search_ends_when_two_rounds_bring_little() {
         let mut reach = start(10, false);
         (0..100).for_each(|row| reach.met(100.0 - row as f32, row));
-        assert!(!reach.is_settled(0.95) && !reach.is_settled(0.95), "the first two say nothing");
+        assert!(
+            !reach.is_settled(0.95) && !reach.is_settled(0.95),
+            "the first two say nothing"
+        );
         reach.met(0.5, 100);
         assert!(reach.is_settled(0.95), "1 of 64");
         (101..103).for_each(|row| reach.met(0.5, row));
-        assert!(!reach.is_settled(0.95), "3 of 64 in two rounds, so 2.4 more may be missing");
+        assert!(
+            !reach.is_settled(0.95),
+            "3 of 64 in two rounds, so 2.4 more may be missing"
+        );
         reach.met(1000.0, 104);
         assert!(reach.is_settled(0.95), "2 of 64");
         let mut none = start(10, false);
@@ -163,6 +169,10 @@ mod tests {
         reach.met(1.0, 1);
         assert!(reach.is_settled(0.99) && reach.limit() == f32::NEG_INFINITY);
         assert_eq!(reach.first(10, 0.5, |wanted| wanted as u32), 20);
-        assert_eq!(start(10, false).first(9, 0.25, |wanted| wanted as u32), 8, "18 / 2.25");
+        assert_eq!(
+            start(10, false).first(9, 0.25, |wanted| wanted as u32),
+            8,
+            "18 / 2.25"
+        );
     }
 }

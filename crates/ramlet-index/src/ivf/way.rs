@@ -7,11 +7,11 @@ use ramlet_io::PAGE;
 use super::codes::Codes;
 use super::reach::Reach;
 use super::search::{Effort, Ivf};
+use crate::Allowed;
 use crate::flat::ALONE_COST;
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
 use crate::vector_index::Want;
-use crate::Allowed;
 
 /// Pages of codes that are compared in the time of reading and comparing one page of rows in sequence (an estimate).
 const CODE_PAGES: u64 = 8;
@@ -45,7 +45,8 @@ impl Ivf {
                 let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.segment_rows));
                 let effort = self.effort(wanted, want);
                 let pages = self.probe_pages(want, effort.probes, k, allowed);
-                let few = self.codes_of(want).is_some() && self.reads(k, allowed) < u64::from(self.meta.shape.rows) / 4;
+                let few = self.codes_of(want).is_some()
+                    && self.reads(k, allowed) < u64::from(self.meta.shape.rows) / 4;
                 if pages < all || few {
                     // The rounds of a filtered search go further than expected rather than less far.
                     (Way::Probe(effort), PROBED_BEFORE_LISTED * pages)

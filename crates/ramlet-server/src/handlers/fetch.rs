@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ramlet::{
-    Collection, Explained, PayloadSelector, PointId, Record, ScoredPoint, Scratch, ScrollRequest, SearchRequest,
-    VectorSelector,
+    Collection, Explained, PayloadSelector, PointId, Record, ScoredPoint, Scratch, ScrollRequest,
+    SearchRequest, VectorSelector,
 };
 
 use crate::error::ApiResult;

@@ -259,7 +259,12 @@ fn recall_text(out: &mut String, app: &App) {
     }
 }
 
-type RecallSeries = (&'static str, &'static str, &'static str, fn(&MeasuredRecall) -> f64);
+type RecallSeries = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&MeasuredRecall) -> f64,
+);
 
 const RECALL_SERIES: [RecallSeries; 3] = [
     (
@@ -284,7 +289,10 @@ const RECALL_SERIES: [RecallSeries; 3] = [
 
 /// A label's value, as the text format wants it.
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 fn allocator_text(out: &mut String, stats: crate::AllocatorStats) {

@@ -70,7 +70,10 @@ mod tests {
         assert_eq!(beside_result(&[Vec::new(), Vec::new()], true), "");
         let text = beside_result(&[vec![part.clone(), part]], false);
         let one: Value = serde_json::from_str(text.strip_prefix(",\"explain\":").unwrap()).unwrap();
-        assert_eq!((&one["probes"], &one["segments"][1]["segment"]), (&json!(14), &json!(3)));
+        assert_eq!(
+            (&one["probes"], &one["segments"][1]["segment"]),
+            (&json!(14), &json!(3))
+        );
         let text = beside_result(&[Vec::new(), vec![Explained::default()]], true);
         let two: Value = serde_json::from_str(text.strip_prefix(",\"explain\":").unwrap()).unwrap();
         assert_eq!(two[0]["segments"], json!([]));

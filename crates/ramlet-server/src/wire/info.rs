@@ -102,7 +102,10 @@ fn optimizer_json(config: &CollectionConfig) -> Value {
 fn own_settings(config: &CollectionConfig) -> Value {
     let of = |(name, params): (&String, &VectorParams)| {
         let settings = VectorSettings::resolve(&params.other, params.on_disk, &config.other).ok()?;
-        Some((name.clone(), json!({ "index": settings.index, "recall": settings.recall })))
+        Some((
+            name.clone(),
+            json!({ "index": settings.index, "recall": settings.recall }),
+        ))
     };
     Value::Object(config.vectors.iter().filter_map(of).collect())
 }
@@ -122,7 +125,10 @@ fn params_json(config: &CollectionConfig) -> Value {
         Some(only) if config.vectors.len() == 1 => vector_json(only),
         _ => {
             let each = config.vectors.iter();
-            Value::Object(each.map(|(name, params)| (name.clone(), vector_json(params))).collect())
+            Value::Object(
+                each.map(|(name, params)| (name.clone(), vector_json(params)))
+                    .collect(),
+            )
         }
     };
     out.insert("vectors".to_owned(), vectors);

@@ -3,9 +3,7 @@
 use std::fmt;
 
 use ramlet::settings::check_recall;
-use ramlet::{
-    OrderBy, PointId, QuantizationParams, QueryVector, ScrollRequest, SearchParams, SearchRequest,
-};
+use ramlet::{OrderBy, PointId, QuantizationParams, QueryVector, ScrollRequest, SearchParams, SearchRequest};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 

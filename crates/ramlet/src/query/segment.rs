@@ -90,7 +90,9 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         io, buf, index, rare, ..
     } = &mut scratch.lookup;
     let candidates = matching::candidates(&view.schema, segment, asked.filter, io, buf, rare)?;
-    let Candidates { mut rows, recheck, .. } = candidates;
+    let Candidates {
+        mut rows, recheck, ..
+    } = candidates;
     found.candidates = rows.as_ref().map(RoaringBitmap::len);
     found.rechecked = recheck;
     if found.candidates == Some(0) {
@@ -100,7 +102,14 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         *rows &= &present.rows;
     }
     let share = match asked.filter.filter(|_| recheck) {
-        Some(filter) => Some(matching::share(&view.schema, segment, filter, rows.as_ref(), io, buf)?),
+        Some(filter) => Some(matching::share(
+            &view.schema,
+            segment,
+            filter,
+            rows.as_ref(),
+            io,
+            buf,
+        )?),
         None => None,
     };
     found.share = asked.filter.map(|_| share_of(rows.as_ref(), share, segment));
@@ -154,7 +163,9 @@ fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
         .hnsw
         .full_scan_threshold
         .is_some_and(|kb| asked.field.kb(matching) < kb as u64);
-    let few = found.candidates.is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
+    let few = found
+        .candidates
+        .is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
     Want {
         exact: asked.want.exact || by_setting || few,
         ..asked.want

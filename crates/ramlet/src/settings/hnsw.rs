@@ -55,7 +55,10 @@ impl HnswConfig {
             ("ef_construct", self.ef_construct, EF_CONSTRUCT_MIN),
             ("full_scan_threshold", self.full_scan_threshold, FULL_SCAN_KB_MIN),
         ];
-        match least.into_iter().find(|(_, value, least)| value.is_some_and(|v| v < *least)) {
+        match least
+            .into_iter()
+            .find(|(_, value, least)| value.is_some_and(|v| v < *least))
+        {
             None => Ok(()),
             Some((field, value, least)) => Err((
                 field,

@@ -136,14 +136,20 @@ mod tests {
         let shared = r#"{"quantization_config":{"scalar":{"type":"int8","always_ram":true}},"recall":0.9,
             "hnsw_config":{"m":8,"ef_construct":50,"on_disk":true},"index":"hnsw"}"#;
         let all = settings("{}", None, shared).unwrap();
-        assert_eq!((all.codes, all.graph), (Some(Placement::Pinned), Some(Placement::Cold)));
+        assert_eq!(
+            (all.codes, all.graph),
+            (Some(Placement::Pinned), Some(Placement::Cold))
+        );
         assert_eq!((all.index, all.recall), (IndexKind::Hnsw, Some(0.9)));
         let own = r#"{"quantization_config":{"binary":{"memory":"cold"}},"recall":0.99,"hnsw_config":{"m":32},
             "index":"ivf","memory":"cold"}"#;
         let one = settings(own, Some(false), shared).unwrap();
         assert!(matches!(one.quantization, Some(Quantization::Binary(_))));
         assert_eq!((one.hnsw.m, one.hnsw.ef_construct), (Some(32), Some(50)));
-        assert_eq!((one.rows, one.codes), (Some(Placement::Cold), Some(Placement::Cold)));
+        assert_eq!(
+            (one.rows, one.codes),
+            (Some(Placement::Cold), Some(Placement::Cold))
+        );
         assert_eq!((one.index, one.recall), (IndexKind::Ivf, Some(0.99)));
         assert!(!one.may_pin_rows() && !one.may_pin_codes());
         assert!(!settings("{}", Some(true), "{}").unwrap().may_pin_rows());

@@ -162,7 +162,10 @@ impl Quantization {
         match self {
             Quantization::Scalar(q) if q.quantile.is_some_and(|q| !(0.5..=1.0).contains(&q)) => Err((
                 "scalar.quantile",
-                format!("value {} invalid, must be from 0.5 to 1.0", q.quantile.unwrap_or(f64::NAN)),
+                format!(
+                    "value {} invalid, must be from 0.5 to 1.0",
+                    q.quantile.unwrap_or(f64::NAN)
+                ),
             )),
             _ => Ok(()),
         }
@@ -211,29 +214,63 @@ mod tests {
         assert_eq!(codes[0].bytes(dims), bytes, "{text}");
         assert_eq!(asked.placement(), placement, "{text}");
         let again = serde_json::to_value(asked).expect("serialises");
-        assert_eq!(again, serde_json::from_str::<serde_json::Value>(text).expect(text));
+        assert_eq!(
+            again,
+            serde_json::from_str::<serde_json::Value>(text).expect(text)
+        );
     }
 
     #[test]
     fn every_setting_of_the_api_has_codes_and_is_shown_as_it_came() {
         check(r#"{"scalar":{"type":"int8","quantile":0.99}}"#, 100, 100, None);
         let pinned = Some(Placement::Pinned);
-        check(r#"{"scalar":{"type":"int8","always_ram":true}}"#, 100, 100, pinned);
+        check(
+            r#"{"scalar":{"type":"int8","always_ram":true}}"#,
+            100,
+            100,
+            pinned,
+        );
         check(r#"{"scalar":{"type":"int8","always_ram":false}}"#, 100, 100, None);
         let cold = Some(Placement::Cold);
-        check(r#"{"scalar":{"type":"int8","always_ram":true,"memory":"cold"}}"#, 7, 7, cold);
+        check(
+            r#"{"scalar":{"type":"int8","always_ram":true,"memory":"cold"}}"#,
+            7,
+            7,
+            cold,
+        );
         for (name, bytes) in [("x4", 100), ("x8", 50), ("x16", 25), ("x32", 13), ("x64", 7)] {
-            check(&format!(r#"{{"product":{{"compression":"{name}"}}}}"#), 100, bytes, None);
+            check(
+                &format!(r#"{{"product":{{"compression":"{name}"}}}}"#),
+                100,
+                bytes,
+                None,
+            );
         }
         check("{\"binary\":{}}", 100, 13, None);
         for (name, bytes) in [("one_bit", 16), ("one_and_half_bits", 24), ("two_bits", 32)] {
-            check(&format!(r#"{{"binary":{{"encoding":"{name}"}}}}"#), 128, bytes, None);
+            check(
+                &format!(r#"{{"binary":{{"encoding":"{name}"}}}}"#),
+                128,
+                bytes,
+                None,
+            );
         }
         for name in ["default", "binary", "scalar4bits", "scalar8bits"] {
-            check(&format!(r#"{{"binary":{{"query_encoding":"{name}"}}}}"#), 128, 16, None);
+            check(
+                &format!(r#"{{"binary":{{"query_encoding":"{name}"}}}}"#),
+                128,
+                16,
+                None,
+            );
         }
         check(r#"{"turbo":{}}"#, 128, 64, None);
-        for (name, bytes) in [("bits1", 16), ("bits1_5", 24), ("bits2", 32), ("bits4", 64), ("bits8", 128)] {
+        for (name, bytes) in [
+            ("bits1", 16),
+            ("bits1_5", 24),
+            ("bits2", 32),
+            ("bits4", 64),
+            ("bits8", 128),
+        ] {
             check(&format!(r#"{{"turbo":{{"bits":"{name}"}}}}"#), 128, bytes, None);
         }
         assert!(codes_wanted(None, 100).is_empty());
@@ -243,7 +280,9 @@ mod tests {
     fn a_quantile_has_bounds() {
         let of = |quantile| {
             let text = format!(r#"{{"scalar":{{"type":"int8","quantile":{quantile}}}}}"#);
-            serde_json::from_str::<Quantization>(&text).expect("parses").check()
+            serde_json::from_str::<Quantization>(&text)
+                .expect("parses")
+                .check()
         };
         assert!(of(0.5).is_ok() && of(1.0).is_ok());
         assert_eq!(of(0.49).unwrap_err().0, "scalar.quantile");

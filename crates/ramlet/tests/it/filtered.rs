@@ -131,25 +131,39 @@ impl Data {
         range: std::ops::Range<u64>,
         scratch: &mut Scratch,
     ) -> (f64, f64, &'static str) {
-        let values = if field == "along" { &self.along } else { &self.random };
+        let values = if field == "along" {
+            &self.along
+        } else {
+            &self.random
+        };
         let filter = filter(field, &range);
         let (mut found, mut total, mut cost, mut strategy) = (0, 0, 0, "");
         for query in queries {
-            let matching = query.order.iter().filter(|i| range.contains(&values[**i as usize]));
+            let matching = query
+                .order
+                .iter()
+                .filter(|i| range.contains(&values[**i as usize]));
             let truth: Vec<u64> = matching.take(WANTED).map(|i| u64::from(*i)).collect();
             let mut request = search_request(query.vector.clone(), WANTED);
             request.filter = Some(filter.clone());
             request.params.explain = true;
             let answer = self.collection.search(&request, scratch).unwrap();
             let ids: Vec<u64> = answer.hits.iter().map(|hit| number(hit.id)).collect();
-            assert!(ids.iter().all(|id| range.contains(&values[*id as usize])), "{field} {range:?}");
+            assert!(
+                ids.iter().all(|id| range.contains(&values[*id as usize])),
+                "{field} {range:?}"
+            );
             found += truth.iter().filter(|id| ids.contains(id)).count();
             total += truth.len();
             let of = |part: &Explained| part.rows_scored + part.codes_scanned / CODES_PER_ROW;
             cost += answer.explain.iter().map(of).sum::<u64>();
             strategy = answer.explain[0].strategy;
         }
-        (found as f64 / total as f64, cost as f64 / queries.len() as f64, strategy)
+        (
+            found as f64 / total as f64,
+            cost as f64 / queries.len() as f64,
+            strategy,
+        )
     }
 }
 
@@ -196,7 +210,11 @@ fn recall_holds_at_every_selectivity_and_costs_no_more_than_comparing_what_match
             println!("{told}");
             assert!(recall >= RECALL - NOISE, "{told}");
             // Without an index of payloads nobody knows which rows match.
-            let most = if field == "bare" { POINTS as f64 } else { 1.2 * matching };
+            let most = if field == "bare" {
+                POINTS as f64
+            } else {
+                1.2 * matching
+            };
             assert!(cost <= most + WANTED as f64, "{told}");
             (sum, cases) = (sum + recall, cases + 1);
         }
@@ -220,22 +238,37 @@ fn the_recall_that_is_measured_is_the_recall_there_is(data: &Data) {
         while !data.engine.monitor_recall_once() {
             std::thread::yield_now();
         }
-        while data.collection.measured_recall().iter().map(|m| m.queries).sum::<u64>() < queries_done {
+        while data
+            .collection
+            .measured_recall()
+            .iter()
+            .map(|m| m.queries)
+            .sum::<u64>()
+            < queries_done
+        {
             std::thread::yield_now();
         }
         data.engine.monitor_recall_once();
     }
     let measured = &data.collection.measured_recall()[0];
     let recall = found as f64 / (WANTED * QUERIES) as f64;
-    assert_eq!((measured.vector.as_str(), measured.queries), (DEFAULT_VECTOR, QUERIES as u64));
-    assert!((measured.recall - recall).abs() <= 0.02, "{measured:?}, in truth {recall}");
+    assert_eq!(
+        (measured.vector.as_str(), measured.queries),
+        (DEFAULT_VECTOR, QUERIES as u64)
+    );
+    assert!(
+        (measured.recall - recall).abs() <= 0.02,
+        "{measured:?}, in truth {recall}"
+    );
     assert!(measured.error < 0.05, "{measured:?}");
 }
 
 #[test]
 fn the_bitmap_of_a_filter_is_reserved() {
     let engine = open(Arc::new(RamStorage::new(None)));
-    engine.create_collection("c", config(2, Distance::Euclid)).unwrap();
+    engine
+        .create_collection("c", config(2, Distance::Euclid))
+        .unwrap();
     let collection = engine.collection("c").unwrap();
     let index = FieldIndex {
         kind: FieldKind::Integer,
@@ -248,12 +281,18 @@ fn the_bitmap_of_a_filter_is_reserved() {
     let mut scratch = engine.scratch().unwrap();
     let mut request = search_request(vec![7.0, 1.0], WANTED);
     request.filter = Some(filter("random", &(0..500)));
-    assert_eq!(collection.search(&request, &mut scratch).unwrap().hits.len(), WANTED);
+    assert_eq!(
+        collection.search(&request, &mut scratch).unwrap().hits.len(),
+        WANTED
+    );
     let taken = engine.ledger().consumer("test", u64::MAX);
     let full = taken.reserve(taken.available() - 1_024).unwrap();
     let refused = collection.search(&request, &mut scratch);
     let e = refused.expect_err("2,000 rows are 4 KB");
     assert!(e.is_over_budget(), "{e}");
     drop(full);
-    assert_eq!(collection.search(&request, &mut scratch).unwrap().hits.len(), WANTED);
+    assert_eq!(
+        collection.search(&request, &mut scratch).unwrap().hits.len(),
+        WANTED
+    );
 }
