@@ -17,8 +17,10 @@ use crate::{Query, RowsFile, TopK, decode_row};
 /// Neighbours that are looked for.
 const DEPTHS: [usize; 2] = [10, 100];
 
-/// Most patience measured, and reads of one walk.
+/// Most patience measured: so much, or a share (one in so many) of a small graph's nodes. And reads of one walk.
 const PATIENCE_MAX: u32 = 400;
+const PATIENCE_MIN: u32 = 64;
+const PATIENCE_SHARE: u32 = 32;
 const READS_MAX: usize = 2000;
 
 /// Rows that serve as queries: one in this many, and at most so many.
@@ -109,7 +111,8 @@ pub(super) fn measure(
     let (mut io, mut buf) = (IoContext::for_storage(storage, 16)?, AnonBuf::new(64 << 10));
     let mut held_out = hold_out(graph, rows, &mut io, &mut buf)?;
     find_truth(&mut held_out, rows, threads, batch_bytes, &mut io, &mut buf)?;
-    let patiences: Vec<u32> = steps(PATIENCE_MAX).collect();
+    let most = (rows.rows() / PATIENCE_SHARE).clamp(PATIENCE_MIN, PATIENCE_MAX);
+    let patiences: Vec<u32> = steps(most).collect();
     let share = held_out.len().div_ceil(threads.max(1)).max(1);
     let parts: Vec<Result<Sums>> = std::thread::scope(|scope| {
         let handles: Vec<_> = held_out
