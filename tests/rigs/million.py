@@ -218,7 +218,9 @@ class Rig:
             shutil.rmtree(directory, ignore_errors=True)
             say(f"loading {self.info['rows']} rows inside {budget.label}")
             lines, kernel = self.ours.run("load", directory, budget, *budget.options, *options)
-            self.results["loads"][name] = {"memory": budget.memory, "kernel": kernel, **(lines[-1] if lines else {})}
+            load = {"memory": budget.memory, "kernel": kernel, **(lines[-1] if lines else {})}
+            self.results["loads"][name] = load
+            say("loaded:", *(f"{step} {load[step]['seconds']} s ({load[step]['cpu_s']} s of CPU)" for step in ("ingest", "build") if load.get(step)))
         return directory
 
     def loaded(self, budget):

@@ -70,7 +70,9 @@ pub fn measure(
         out["filter"] = args.text("filter").into();
         match setting {
             Setting::Ef(ef) => out["ef"] = ef.into(),
-            Setting::Recall(recall) => out["recall_wanted"] = f64::from(recall).into(),
+            Setting::Recall(recall) => {
+                out["recall_wanted"] = ((f64::from(recall) * 1e4).round() / 1e4).into()
+            }
             Setting::Exact => out["exact"] = true.into(),
         }
         out["process_cpu_us_per_query"] = ((process::process_cpu_s() - cpu) * 1e6 / queries).round().into();
