@@ -8,7 +8,7 @@ use ramlet_io::{DiskProbe, PROBE_FILE_BYTES, Storage};
 use ramlet_memory::Ledger;
 
 /// Reads and buffers of the probe, and the data of the processor's calibration.
-const MEMORY: u64 = 8 << 20;
+const MEMORY: u64 = 3 << 20;
 /// Long enough for thousands of reads one by one.
 const TIME: Duration = Duration::from_secs(2);
 

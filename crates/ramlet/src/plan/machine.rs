@@ -173,7 +173,7 @@ impl Machine {
 /// Dimensions of the calibration.
 const DIMS: usize = 100;
 /// Beyond the caches of one core.
-const DATA_BYTES: usize = 4 << 20;
+const DATA_BYTES: usize = 2 << 20;
 
 impl Cpu {
     /// Of the reference machine: `cargo bench -p ramlet-kernels`, 100 dimensions, AVX-512 with VBMI.
@@ -183,7 +183,7 @@ impl Cpu {
         ns_per_centroid: 2.2,
     };
 
-    /// Runs the inner loops for `time` in all, by the thread's own clock. Takes 4 MiB while it runs.
+    /// Runs the inner loops for `time` in all, by the thread's own clock. Takes 2 MiB while it runs.
     pub fn measure(kernels: &Kernels, time: Duration) -> Cpu {
         let mut data = vec![0u8; DATA_BYTES];
         let mut state = 1u32;
