@@ -8,9 +8,11 @@ use ramlet_io::{DiskProbe, PROBE_FILE_BYTES, Storage};
 use ramlet_memory::Ledger;
 
 /// Reads and buffers of the probe, and the data of the processor's calibration.
-const MEMORY: u64 = 8 << 20;
+const MEMORY: u64 = 3 << 20;
 /// Long enough for thousands of reads one by one.
 const TIME: Duration = Duration::from_secs(2);
+/// A server's first seconds belong to whoever waits for it; one that is stopped sooner isn't measured.
+const DELAY: Duration = Duration::from_secs(10);
 
 /// Fills `slot`: at once from the data directory, else, if it may, by measuring on a thread of its own.
 pub fn provide(
@@ -32,6 +34,7 @@ pub fn provide(
     }
     let (ledger, slot) = (ledger.clone(), slot.clone());
     let spawned = std::thread::Builder::new().name("probe".into()).spawn(move || {
+        std::thread::sleep(DELAY);
         match measure(storage.as_ref(), &ledger) {
             Ok(machine) => {
                 let disk = &machine.disk;

@@ -62,6 +62,8 @@ pub struct DiskFigures {
 impl DiskProbe<'_> {
     /// Measures. Fails when nothing can be read or written, or when the memory isn't there.
     pub fn run(&self) -> Result<DiskFigures> {
+        // A leftover of a process that was killed here: no data, and not to be taken for such.
+        let _ = self.storage.remove(FILE);
         match largest_file(self.storage, LEVELS)? {
             Some(file) if file.len() >= self.file_bytes => self.measure(file.as_ref()),
             _ => {
@@ -75,8 +77,6 @@ impl DiskProbe<'_> {
 
     /// A file of noise: a disk may compress, or not store at all, what is plain.
     fn write_file(&self) -> Result<()> {
-        // A leftover of a process that was killed here.
-        let _ = self.storage.remove(FILE);
         let bytes = self.file_bytes.min(self.storage.free_bytes()? / FREE_SHARE);
         if bytes < FILE_BYTES_MIN {
             let detail = format!("{bytes} bytes are an eighth of what is free; it needs {FILE_BYTES_MIN}");

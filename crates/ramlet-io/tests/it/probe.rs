@@ -6,7 +6,7 @@ use std::time::Duration;
 use ramlet_io::{DiskProbe, IoErrorKind, RamStorage, Storage};
 use ramlet_memory::Ledger;
 
-use crate::backends::each;
+use crate::backends::{each, write_file};
 
 /// A clock that goes on by 100 us whenever it is asked: a second of it is 10,000 batches at most.
 struct Clock(Cell<u32>);
@@ -37,6 +37,8 @@ fn probe(
 #[test]
 fn every_backend_has_figures_and_no_file_stays() {
     each(|storage| {
+        // As if a process had been killed in the middle of it.
+        write_file(storage.as_ref(), "tmp-probe", &[7; 3 << 20], 1 << 20);
         let figures = probe(storage.as_ref(), None).expect("figures");
         assert_eq!(figures.backend, storage.backend());
         assert_eq!(figures.file_bytes, 2 << 20);

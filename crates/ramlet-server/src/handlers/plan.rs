@@ -1,8 +1,8 @@
 //! `POST /plan`: what a collection needs and how fast it will be, before it exists or for one that does.
 
 use axum::http::StatusCode;
+use ramlet::CollectionInfo;
 use ramlet::plan::{Machine, Memory, PlanError, Spec, Wish, Wishes, plan};
-use ramlet::{CollectionInfo, VectorParams};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -84,25 +84,26 @@ fn of_collection(info: &CollectionInfo, using: &str) -> ApiResult<Spec> {
     })?;
     let payload = info.memory.iter().filter(|part| part.component == "payload");
     let payload_bytes: u64 = payload.map(|part| part.disk_bytes).sum();
-    let quantization = vector
-        .other
-        .get("quantization_config")
-        .or(config.other.get("quantization_config"));
+    // Settings of the vector win over those of the collection.
+    let setting = |name: &str| vector.other.get(name).or(config.other.get(name)).cloned();
+    let plain = Spec::new(info.points_count, vector.size as u64);
     Ok(Spec {
+        recall: setting("recall")
+            .and_then(|recall| recall.as_f64())
+            .unwrap_or(plain.recall),
+        index: setting("index")
+            .and_then(|index| serde_json::from_value(index).ok())
+            .unwrap_or_default(),
         element: vector.datatype.unwrap_or_default(),
         metric: vector.distance,
         payload_bytes: payload_bytes / info.points_count.max(1),
         wishes: Wishes {
-            vectors: wish(vector.other.get("memory")).or(vector.on_disk.map(on_disk)),
-            codes: always_ram(quantization),
-            payload: wish(config.other.get("payload_memory")).or(config.on_disk_payload.map(on_disk)),
+            vectors: wish(setting("memory").as_ref()).or(vector.on_disk.map(on_disk)),
+            codes: always_ram(setting("quantization_config").as_ref()),
+            payload: config.on_disk_payload.map(on_disk),
         },
-        ..Spec::new(info.points_count, size_of(vector))
+        ..plain
     })
-}
-
-fn size_of(vector: &VectorParams) -> u64 {
-    vector.size as u64
 }
 
 /// `on_disk: false` is the default of most clients, so it wishes for nothing; `true` is meant.

@@ -6,7 +6,8 @@ use super::spec::Spec;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
-/// Source: docs/plan.md, "Where the figures come from". They scale with the machine's own figures.
+/// Source: fitted to the prototype's 157 us at recall .906 and 250 us at .955 of an idle machine (DESIGN.md, section 6,
+/// 135 MB), a sixth above it. docs/plan.md says how to fit them anew. They scale with the machine's own figures.
 struct Coefficients {
     /// A search: the query rotated, lists cleared, results written.
     search: f64,
@@ -27,11 +28,11 @@ struct Coefficients {
 }
 
 const COST: Coefficients = Coefficients {
-    search: 8_000.0,
-    probe_signs: 60.0,
+    search: 12_000.0,
+    probe_signs: 120.0,
     probe_product: 500.0,
-    sieve: 0.4,
-    refine: 25.0,
+    sieve: 0.5,
+    refine: 40.0,
     node: 4_000.0,
     rescore: 300.0,
     dimension: 0.06,

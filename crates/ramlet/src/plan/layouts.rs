@@ -44,8 +44,8 @@ pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcom
     }
     match outcomes.is_empty() {
         true => Err(PlanError::BadSpec(
-            "no layout keeps all these wishes: codes in RAM need an index with codes, which Manhattan and small \
-             collections don't have"
+            "no layout keeps all these wishes: codes in RAM need an index with codes, which Manhattan distance \
+             doesn't have"
                 .to_owned(),
         )),
         false => Ok(outcomes),
@@ -88,7 +88,9 @@ fn allowed(spec: &Spec, shape: &Shape) -> bool {
         Some(Wish::Cold) => !in_ram,
         Some(Wish::Cached) | None => true,
     };
-    kept(spec.wishes.vectors, vectors) && kept(spec.wishes.codes, codes)
+    // Few vectors have no codes to be anywhere.
+    let no_codes = shape.index == IndexKind::Flat;
+    kept(spec.wishes.vectors, vectors) && (no_codes || kept(spec.wishes.codes, codes))
 }
 
 fn payload_places(spec: &Spec) -> Vec<bool> {

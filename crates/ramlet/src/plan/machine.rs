@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ramlet_io::system::thread_cpu_time;
-use ramlet_io::{DiskFigures, DiskProbe, IoErrorKind, Storage, system};
+use ramlet_io::{DiskFigures, DiskProbe, IoErrorKind, PAGE, Storage, system};
 use ramlet_kernels::{CodeWidth, GROUP, Kernels, kernels};
 use serde::{Deserialize, Serialize};
 
@@ -116,8 +116,7 @@ impl Machine {
         };
         let mut bytes = vec![0; file.len().min(FILE_BYTES_MAX) as usize];
         file.read_at(&mut bytes, 0)?;
-        let text = bytes.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        Ok(Machine::parse(text).ok())
+        Ok(Machine::parse(&bytes).ok())
     }
 
     /// Reads what [`Machine::store`] wrote, or a person.
@@ -129,14 +128,15 @@ impl Machine {
     /// Writes it beside the data, whole or not at all.
     pub fn store(&self, storage: &dyn Storage) -> Result<()> {
         const NEW: &str = "machine.json.tmp";
-        let json =
+        let mut json =
             serde_json::to_vec_pretty(self).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
         if storage.list()?.iter().any(|name| name == NEW) {
             storage.remove(NEW)?;
         }
         let mut file = storage.create(NEW)?;
+        // Whole pages, filled up by us: zeros, as the storage would put there, aren't JSON to other programs.
+        json.resize((json.len() + 1).next_multiple_of(PAGE), b'\n');
         file.append(&json)?;
-        file.append(b"\n")?;
         file.sync()?;
         storage.rename(NEW, FILE)?;
         Ok(storage.sync_dir()?)
@@ -173,7 +173,7 @@ impl Machine {
 /// Dimensions of the calibration.
 const DIMS: usize = 100;
 /// Beyond the caches of one core.
-const DATA_BYTES: usize = 4 << 20;
+const DATA_BYTES: usize = 2 << 20;
 
 impl Cpu {
     /// Of the reference machine: `cargo bench -p ramlet-kernels`, 100 dimensions, AVX-512 with VBMI.
@@ -183,7 +183,7 @@ impl Cpu {
         ns_per_centroid: 2.2,
     };
 
-    /// Runs the inner loops for `time` in all, by the thread's own clock. Takes 4 MiB while it runs.
+    /// Runs the inner loops for `time` in all, by the thread's own clock. Takes 2 MiB while it runs.
     pub fn measure(kernels: &Kernels, time: Duration) -> Cpu {
         let mut data = vec![0u8; DATA_BYTES];
         let mut state = 1u32;

@@ -348,6 +348,11 @@ fn a_machine_is_measured_kept_and_found_again() {
         assert_eq!(Machine::load(&storage).expect("loaded"), Some(machine.clone()));
     }
     assert_eq!(storage.list().expect("names"), ["machine.json"]);
+    // Other programs read all of it.
+    let file = storage.open("machine.json").expect("the file");
+    let mut json = vec![0; file.len() as usize];
+    file.read_at(&mut json, 0).expect("its bytes");
+    assert_eq!(Machine::parse(&json), Ok(machine.clone()));
 
     for bad in ["", "{}", "[1]", "\u{0}", "{\"version\":1"] {
         assert!(Machine::parse(bad.as_bytes()).is_err(), "{bad}");
