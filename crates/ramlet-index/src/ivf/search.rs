@@ -267,6 +267,7 @@ impl Ivf {
         let per_block = self.rows.rows_per_block();
         let blocks = |range: &std::ops::Range<u32>| range.start / per_block..range.end.div_ceil(per_block);
         ranges.clear();
+        ranges.reserve(room as usize);
         let (mut taken, mut used) = (0, 0);
         for cluster in &clusters[ranked] {
             let range = self.meta.positions(*cluster as u32);
@@ -292,6 +293,7 @@ impl Ivf {
         }
         join_neighbours(ranges);
         reads.clear();
+        reads.reserve(room as usize);
         for range in &*ranges {
             blocks(range).for_each(|block| self.rows.plan_block(block, reads));
         }
