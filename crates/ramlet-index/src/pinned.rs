@@ -98,7 +98,9 @@ impl PinnedRows {
         buf: &mut AnonBuf,
     ) -> Result<u64> {
         if file.rows() != self.rows || file.stride() != self.stride {
-            return Err(IndexError::Mismatch(format!("rows of {file:?} in place of others")));
+            return Err(IndexError::Mismatch(format!(
+                "rows of {file:?} in place of others"
+            )));
         }
         let mut restored = 0;
         while restored < bytes {
