@@ -197,7 +197,9 @@ impl Shared {
                 Err(over) => return Err(over),
             }
         };
+        // Whole pages, which are what is reserved: with a byte more the whole would be beyond what is set aside.
         let index = (bytes / 8).clamp(*INDEX_BUFFER_BYTES.start(), *INDEX_BUFFER_BYTES.end());
+        let index = index & !(ramlet_io::PAGE as u64 - 1);
         held.shrink_to(bytes - index);
         arena.lookup.index = IndexScratch::new(AnonBuf::reserved(&scratch, index as usize)?);
         // The other half: files being written, blocks being read.

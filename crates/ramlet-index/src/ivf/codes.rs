@@ -357,6 +357,9 @@ impl Ivf {
             let sorted = sort_more(&mut lists.clusters, visited, more);
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
+                if let Some(after) = lists.clusters[..sorted].get(place + 2) {
+                    self.meta.fetch(*after as u32);
+                }
                 if let Some(next) = lists.clusters[..sorted].get(place + 1) {
                     views.fetch(self.meta.positions(*next as u32));
                 }

@@ -24,7 +24,7 @@
 
 use std::ops::Range;
 
-use ramlet_kernels::MAX_U8_DIMS;
+use ramlet_kernels::{Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, CalibrationPoint};
@@ -222,6 +222,18 @@ impl Meta {
             heads,
             digits,
         }
+    }
+
+    /// Has what is known of a cluster fetched into the processor's cache.
+    pub(crate) fn fetch(&self, cluster: u32) {
+        let cluster = cluster as usize;
+        let starts = &self.body[self.starts.clone()];
+        Kernels::prefetch(&starts[cluster * 4..][..8]);
+        let Ranked {
+            dims, heads, digits, ..
+        } = self.centroids();
+        Kernels::prefetch(&heads[cluster * HEAD_BYTES..][..HEAD_BYTES]);
+        Kernels::prefetch(&digits[cluster * dims..][..dims]);
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {

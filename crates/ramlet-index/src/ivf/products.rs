@@ -127,7 +127,7 @@ impl Products {
             .iter()
             .zip((first * group..).step_by(GROUP))
         {
-            let most = lists.most(search.top, cluster);
+            let most = lists.most(search, cluster);
             let mut mask = 0u32;
             for (lane, sum) in sums.iter().enumerate() {
                 mask |= u32::from(*sum <= most) << lane;
@@ -136,7 +136,7 @@ impl Products {
             while mask != 0 {
                 let lane = mask.trailing_zeros();
                 mask &= mask - 1;
-                lists.push(search.top, cluster, sums[lane as usize], start + lane);
+                lists.push(search, cluster, sums[lane as usize], start + lane);
             }
         }
         sums.clear();
@@ -146,17 +146,20 @@ impl Products {
 }
 
 impl ProductLists {
-    fn limit(&self, top: &TopK) -> f32 {
-        if self.narrows {
-            self.uppers.threshold().min(top.threshold())
+    /// Keys above this needn't be known.
+    fn limit(&self, search: &Search<'_, '_>) -> f32 {
+        let limit = search.top.threshold();
+        let limit = if self.narrows {
+            self.uppers.threshold().min(limit)
         } else {
-            top.threshold()
-        }
+            limit
+        };
+        limit.max(search.reach.limit())
     }
 
     /// Sums above this lie beyond the limit.
-    fn most(&self, top: &TopK, cluster: Cluster) -> u32 {
-        let limit = self.limit(top);
+    fn most(&self, search: &Search<'_, '_>, cluster: Cluster) -> u32 {
+        let limit = self.limit(search);
         let (low, step) = self.tables.affine();
         let deviation = self.tables.deviation(limit - cluster.base);
         let most = (limit + cluster.epsilon * deviation - cluster.base - low) / step;
@@ -168,7 +171,7 @@ impl ProductLists {
         }
     }
 
-    fn push(&mut self, top: &TopK, cluster: Cluster, sum: u32, position: u32) {
+    fn push(&mut self, search: &Search<'_, '_>, cluster: Cluster, sum: u32, position: u32) {
         let key = self.tables.key_of_sum(sum);
         let error = cluster.epsilon * self.tables.deviation(key);
         let key = key + cluster.base;
@@ -177,7 +180,7 @@ impl ProductLists {
             // A sum that overflowed says nothing about the row.
             false => (f32::MAX, f32::INFINITY),
         };
-        if key - error > self.limit(top) {
+        if key - error > self.limit(search) {
             return;
         }
         self.candidates.push((key, error, position));
@@ -216,10 +219,13 @@ impl Ivf {
             .clamp(CANDIDATES_MIN, CANDIDATES_MAX)
             .max(pool);
         of.candidates.reserve_exact(of.room + per_scan);
-        let enough = effort.probes as usize;
         let (mut visited, mut entered) = (0, false);
-        while visited < enough || (search.top.len() < wanted && visited < lists.clusters.len()) {
-            let sorted = sort_more(&mut lists.clusters, visited, enough);
+        while let Some(more) = self.more(search, want, visited, search.top.len()) {
+            if let Some(only) = self.better_listed(search, want, visited) {
+                search.again = true;
+                return self.listed(search, only, lists, buf);
+            }
+            let sorted = sort_more(&mut lists.clusters, visited, more);
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
                 let of = self.enter_products(products, search.query.metric(), cluster, lists, &mut entered);
@@ -242,9 +248,9 @@ impl Ivf {
                 }
             }
             visited = sorted;
+            search.stats.probes = visited as u64;
             self.read_products(search, want, pool, lists, buf)?;
         }
-        search.stats.probes = visited as u64;
         Ok(())
     }
 
@@ -309,7 +315,7 @@ impl Ivf {
             .sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.2.cmp(&b.2)));
         let (mut at, mut batch) = (0, pool);
         while at < products.candidates.len() {
-            let limit = products.limit(search.top);
+            let limit = products.limit(search);
             let next = products.candidates[at..].iter();
             positions.clear();
             let mut seen = 0;

@@ -296,6 +296,7 @@ impl Ivf {
         }
         join_neighbours(ranges);
         reads.clear();
+        reads.reserve(room as usize);
         for range in &*ranges {
             blocks(range).for_each(|block| self.rows.plan_block(block, reads));
         }

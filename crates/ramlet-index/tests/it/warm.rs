@@ -73,5 +73,12 @@ fn check(index: &dyn VectorIndex, disk: &Disk, rows: &Rows, random: &mut Random)
             }
         }
     });
-    assert_eq!(count, 0, "{} on {}", index.kind(), disk.storage.backend());
+    let memory = index.memory();
+    assert_eq!(
+        count,
+        0,
+        "{} on {}: {memory:?}",
+        index.kind(),
+        disk.storage.backend()
+    );
 }

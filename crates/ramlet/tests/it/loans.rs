@@ -206,3 +206,27 @@ fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
     ];
     assert_eq!(seen, expected);
 }
+
+/// A job that wants all that is set aside gets it, whatever the number.
+#[test]
+fn a_job_gets_all_of_an_odd_scratch() {
+    let budget = BudgetTable::plan(BudgetRequest {
+        job_scratch: Some((5 << 20) + 1234),
+        ..BudgetRequest::new(64 * MB, 1)
+    });
+    let budget = budget.expect("enough for a test");
+    let options = EngineOptions {
+        ledger: Ledger::new(budget.ledger_limit()),
+        budget,
+        ..options(64 * MB)
+    };
+    let engine = Engine::open(Arc::new(RamStorage::new(None)), options).expect("opens");
+    engine
+        .create_collection("c", config(DIM, Distance::Dot))
+        .expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let points = (0..4000).map(|id| point(id, vec![id as f32; DIM], "{}"));
+    collection.update(upsert(points.collect())).expect("upserts");
+    collection.flush().expect("flushes");
+    assert_eq!(collection.info().points_count, 4000);
+}
