@@ -110,7 +110,7 @@ fn more_memory_is_never_slower() {
         memory.search_threads = Some(1 + rng.below(8) as usize);
         let mut last: Option<Plan> = None;
         for step in 0..18 {
-            let bytes = 16 * MB << step;
+            let bytes = (16 * MB) << step;
             let Ok(plan) = plan(&spec, &machine, &memory.with(bytes)) else {
                 assert!(last.is_none(), "{spec:?} fits into less, but not into {bytes}");
                 continue;
