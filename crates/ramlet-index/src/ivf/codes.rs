@@ -350,7 +350,7 @@ impl Ivf {
             let Some(more) = self.more(search, want, visited, found) else {
                 break;
             };
-            if let Some(only) = self.better_listed(search, want, visited) {
+            if let Some(only) = self.better_listed(search, want, visited + more) {
                 search.again = true;
                 return self.listed(search, only, lists, buf);
             }

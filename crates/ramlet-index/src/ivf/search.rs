@@ -219,7 +219,7 @@ impl Ivf {
         self.rank(search.query, lists);
         let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
-            if let Some(only) = self.better_listed(search, want, visited) {
+            if let Some(only) = self.better_listed(search, want, visited + more) {
                 search.again = true;
                 return self.listed(search, only, lists, buf);
             }

@@ -81,7 +81,8 @@ impl Ivf {
         (!enough && visited < self.meta.shape.clusters).then(|| Reach::next(visited))
     }
 
-    /// The rows of the bitmap, when visiting further clusters won't cost much less than comparing all of them.
+    /// The rows of the bitmap, when visiting `visited` clusters in all costs so much that comparing all of them instead, now,
+    /// loses little.
     pub(super) fn better_listed<'a>(
         &self,
         search: &Search<'_, 'a>,

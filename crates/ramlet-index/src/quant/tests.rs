@@ -1,3 +1,5 @@
+//! Codes against brute force: unbiased, and as far off as they say.
+
 use super::*;
 use crate::ivf::Random;
 use ramlet_kernels::kernels;
