@@ -7,7 +7,7 @@
 //! | codes, fine codes | reads 1 to 2 rows |
 //! | codes, low fine codes | reads 10 to 20 rows |
 //! | product codes | reads 30 to 60 rows |
-//! | codes | reads hundreds of rows |
+//! | codes | reads hundreds of rows; tens from about 400 dimensions on, which get no product codes |
 //! | nothing | reads whole clusters |
 //!
 //! All this is on loan ([`Pins`](crate::pins::Pins)): it goes when others need the memory, and comes back later.
@@ -23,7 +23,7 @@ use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
 use super::files::{Shelf, bad, open_index_rows};
-use super::indexes::codes_bytes;
+use super::indexes::{codes_bytes, wants_other_codes};
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::PinRank;
@@ -49,6 +49,8 @@ pub struct VectorColumn {
     /// Whether the rows of a segment without an index are.
     has_flat_rows: bool,
     files: Files,
+    /// Codes that were built, in RAM or not.
+    kinds: Vec<CodeKind>,
 }
 
 /// A file that has gone to RAM.
@@ -174,6 +176,10 @@ impl Files {
             let fine = [fine, low].into_iter().flatten();
             levels.extend(fine.map(|fine| level(coarse, Some(fine), None)));
         }
+        if coarse.is_none() && rows.is_some() {
+            // Asked for, and the only codes there are.
+            levels.extend(product.map(|product| level(Some(product), None, rows)));
+        }
         levels.extend(product.map(|product| level(Some(product), None, None)));
         levels.extend(coarse.map(|_| level(coarse, None, None)));
         levels.push(Level::default());
@@ -243,7 +249,7 @@ impl VectorColumn {
         };
         let field = schema.vectors.iter().find(|field| field.slot == slot);
         let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
-        let mut has_flat_rows = false;
+        let (mut has_flat_rows, mut kinds) = (false, Vec::new());
         let index: Box<dyn VectorIndex> = if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
             let nodes = rows_of(Component::Graph { slot }, false, io)?;
             let positions = rows_of(Component::Position { slot }, false, io)?;
@@ -254,7 +260,9 @@ impl VectorColumn {
             let dims = field.map_or(0, |field| field.dim);
             let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
             let bytes = metadata(centroids)?;
-            Box::new(Ivf::new(rows, positions, bytes, codes, recall).map_err(index_error)?)
+            let ivf = Ivf::new(rows, positions, bytes, codes, recall).map_err(index_error)?;
+            kinds.extend(ivf.kinds());
+            Box::new(ivf)
         } else {
             let rows = rows_of(Component::Vector { slot }, keep, io)?;
             has_flat_rows = rows.file().pinned_bytes() > 0;
@@ -269,6 +277,7 @@ impl VectorColumn {
             pins,
             has_flat_rows,
             files,
+            kinds,
         })
     }
 
@@ -279,6 +288,11 @@ impl VectorColumn {
     /// What is, or may come back to be, in RAM.
     pub fn pins(&self) -> &[Pin] {
         &self.pins
+    }
+
+    /// Whether it has clusters, with other codes than `field`'s settings ask for now.
+    pub fn has_other_codes(&self, field: &VectorField) -> bool {
+        self.index.kind() == "ivf" && wants_other_codes(field, &self.kinds)
     }
 
     /// Whether a better level than this one would fit in `room`.
@@ -444,6 +458,10 @@ fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
     let stride = pin.rows.stride();
     let kinds: Vec<CodeKind> = match pin.component {
         Component::Codes { .. } => vec![CodeKind::Coarse],
+        Component::Product { .. } => {
+            let m = u16::try_from(stride / CodeKind::Product { m: 1 }.row_bytes(dims, segment_rows));
+            m.map(|m| CodeKind::Product { m }).into_iter().collect()
+        }
         _ => (2..=8).map(|bits| CodeKind::Fine { bits }).collect(),
     };
     let same = |kind: &CodeKind| kind.row_bytes(dims, segment_rows) == stride;
