@@ -37,6 +37,9 @@ const RECALL: f32 = 0.95;
 /// What files are read into RAM through.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// What memory is counted in.
+const PAGE_BYTES: u64 = 4096;
+
 /// One vector of all rows.
 pub struct VectorColumn {
     pub slot: u16,
@@ -150,8 +153,9 @@ impl Files {
             .parts()
             .filter(|component| !pinned.iter().any(|pin| pin.component == *component));
         let bytes = |component| {
-            self.file(component)
-                .map_or(0, |file| u64::from(file.rows()) * file.stride() as u64)
+            let bytes = |file: &RowsFile| u64::from(file.rows()) * file.stride() as u64;
+            // The last page is a whole one.
+            self.file(component).map_or(0, bytes).next_multiple_of(PAGE_BYTES)
         };
         missing.map(bytes).sum()
     }
@@ -197,12 +201,36 @@ impl Files {
 
     /// The best level that fits, beside what is pinned already.
     fn choose(&self, room: u64, pinned: &[Pin]) -> Level {
+        self.choose_from(0, room, pinned).unwrap_or_default()
+    }
+
+    /// The same, leaving out the `first` best ones.
+    fn choose_from(&self, first: usize, room: u64, pinned: &[Pin]) -> Option<Level> {
         let fits = |level: &Level| {
             let freed = pinned.iter().filter(|pin| !level.has(pin.component));
             let freed: u64 = freed.map(Pin::bytes).sum();
             self.bytes(*level, pinned) <= room + freed
         };
-        self.levels().into_iter().find(fits).unwrap_or_default()
+        self.levels().into_iter().skip(first).find(fits)
+    }
+
+    /// Takes the best level that there is room for into RAM, beside what is `pinned` already or in its place. Where memory
+    /// has run short meanwhile, the next best one: a part of a level may be worse.
+    fn take(&self, pinned: &[Pin], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<Pin>> {
+        let (mut held, mut first) = (pinned.to_vec(), 0);
+        loop {
+            let level = self.choose_from(first, shelf.pins.consumer.available(), &held);
+            let level = level.unwrap_or_default();
+            // What the new level has no use for makes room for what it has.
+            for pin in held.iter().filter(|pin| !level.has(pin.component)) {
+                pin.rows.release(u64::MAX);
+            }
+            let pins = load(self, level, &held, shelf, io)?;
+            if pins.len() == level.parts().count() {
+                return Ok(pins);
+            }
+            (held, first) = (pins, self.place(level) + 1);
+        }
     }
 
     /// Whether rows without an index fit, of memory that nobody else was promised.
@@ -227,12 +255,7 @@ impl VectorColumn {
             None => Files::open(shelf, entry, schema, slot, io)?,
         };
         let pinned = known.map_or(&[][..], |known| &known.pins);
-        let level = files.choose(shelf.pins.consumer.available(), pinned);
-        // What the new level has no use for makes room for what it has.
-        for pin in pinned.iter().filter(|pin| !level.has(pin.component)) {
-            pin.rows.release(u64::MAX);
-        }
-        let pins = load(&files, level, pinned, shelf, io)?;
+        let pins = files.take(pinned, shelf, io)?;
         let id = entry.id;
         let one = |component| {
             entry.file(component).ok_or_else(|| {
