@@ -255,6 +255,9 @@ pub fn merge_candidates(writer: &Writer) -> Vec<SegmentView> {
     if let Some(view) = segments.iter().find(|view| lacks_index(writer, view)) {
         return vec![view.clone()];
     }
+    if let Some(view) = segments.iter().find(|view| has_other_codes(writer, view)) {
+        return vec![view.clone()];
+    }
     // Tiers by powers of the fan-in: each row is rewritten once per tier.
     let tier = |view: &SegmentView| view.live().max(1).ilog(MERGE_FANIN as u32);
     let mut tiers: Vec<u32> = segments.iter().map(tier).collect();
@@ -291,6 +294,14 @@ fn lacks_index(writer: &Writer, view: &SegmentView) -> bool {
             && !was_refused_an_index(&view.segment.entry, vector.slot)
     };
     threshold > 0 && writer.schema.vectors.iter().any(lacks)
+}
+
+/// Whether `quantization_config` has changed since a segment was built. Written anew it has the codes asked for, or no clusters.
+fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
+    writer.schema.vectors.iter().any(|vector| {
+        let column = view.segment.vector(vector.slot);
+        column.is_some_and(|column| column.has_other_codes(vector))
+    })
 }
 
 /// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone

@@ -2,7 +2,7 @@
 
 use super::buckets::RECORD_HEADER;
 use super::build::Rows;
-use super::misses::{self, Asked, Deviations, Misses, deviations};
+use super::misses::{self, Asked, Deviations, Misses, WIDE, deviations};
 use super::ranked::Ranked;
 use super::sample::Decoder;
 use crate::CodeKind;
@@ -192,9 +192,11 @@ impl<'w> CodesWriter<'w> {
         self.write()?;
         self.targets.into_iter().try_for_each(Target::finish)?;
         let forms = self.coder.forms.iter();
-        let deviations = forms
-            .zip(&mut self.samples)
-            .map(|(form, samples)| deviations(samples, !matches!(form, Form::Fine(_))));
+        let deviations = forms.zip(&mut self.samples).map(|(form, samples)| match form {
+            Form::Product(model) if 2 * model.shape().parts < model.shape().dims => WIDE,
+            Form::Fine(_) => deviations(samples, false),
+            _ => deviations(samples, true),
+        });
         Ok(Coded {
             unit: self.encoder.map_or(1.0, |(_, unit)| unit),
             deviations: deviations.collect(),

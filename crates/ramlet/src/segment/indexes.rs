@@ -25,6 +25,13 @@ enum Kind {
 const DEGREE: usize = 64;
 const CANDIDATES: usize = 100;
 
+/// Dimensions from which on codes of one bit leave fewer rows to read than a graph has nodes to, and product codes of
+/// twice their size and more aren't worth it: a row's error shrinks with the root of its dimensions.
+const SIGNS_DIMS: usize = 400;
+
+/// Digits that a product code may have.
+const DIGITS_MAX: usize = 16_384;
+
 /// Writes the vectors with an index. False: the job's scratch is too small for one, and nothing is left of it.
 pub fn build_index(
     id: u64,
@@ -66,23 +73,25 @@ pub fn build_index(
     Ok(true)
 }
 
-/// Clusters, unless not even their smallest codes that spare most reads would fit into RAM: a graph needs nothing there.
+/// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there.
 fn kind_of(vector: &VectorField, rows: u32, job: &Job<'_>) -> Kind {
     match vector.settings.index {
         _ if !vector.metric.has_codes() => Kind::Clusters,
         IndexKind::Ivf => Kind::Clusters,
         IndexKind::Hnsw => Kind::Graph,
-        IndexKind::Auto => {
-            let codes = [Some(CodeKind::Coarse), CodeKind::fine_low(vector.dim)];
-            let bytes = |kind: CodeKind| kind.bytes_for(rows, vector.dim, rows);
-            let least: u64 = codes.into_iter().flatten().map(bytes).sum();
-            if least <= job.shelf.pins.consumer.cap() {
-                Kind::Clusters
-            } else {
-                Kind::Graph
-            }
-        }
+        IndexKind::Auto => match least_bytes(vector, rows) <= job.shelf.pins.consumer.cap() {
+            true => Kind::Clusters,
+            false => Kind::Graph,
+        },
     }
+}
+
+/// Bytes of RAM for the least codes of a vector with which a search reads fewer rows than it would read nodes of a graph.
+fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
+    let kinds = || kinds_of(vector).into_iter().map(|(_, kind)| kind);
+    let mut products = kinds().filter(|kind| matches!(kind, CodeKind::Product { .. }));
+    let least = products.next().or(kinds().next());
+    least.map_or(0, |kind| kind.bytes_for(rows, vector.dim, rows))
 }
 
 /// The files that are written, in the order in which the build takes them.
@@ -102,36 +111,83 @@ fn components_of(kind: &Kind, vector: &VectorField) -> Vec<Component> {
     }
 }
 
-/// The files of codes that a build writes beside the rows. Disk is cheap: which of them go to RAM is chosen when the segment
-/// is opened, and again when there is more room or less. Those that the settings ask for come first.
+/// The files of codes that a build writes beside the rows; none if they must not go to RAM.
 fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
-    let slot = vector.slot;
-    if !vector.metric.has_codes() || !vector.settings.may_pin_codes() {
-        return Vec::new();
+    match vector.metric.has_codes() && vector.settings.may_pin_codes() {
+        true => kinds_of(vector),
+        false => Vec::new(),
     }
-    let wanted = codes_wanted(vector.settings.quantization.as_ref(), vector.dim);
-    let fine = match wanted.first() {
-        Some(CodeSpec::Bits { halves }) if *halves <= 2 => None,
-        Some(CodeSpec::Bits { halves }) => Some(CodeKind::Fine {
-            bits: halves.div_ceil(2).min(8),
-        }),
-        Some(CodeSpec::Product { .. }) | None => Some(CodeKind::fine(vector.dim)),
+}
+
+/// Codes that a vector may have. Disk is cheap: which of them go to RAM is chosen when the segment is opened, and again when
+/// there is more room or less. Those that the settings ask for come first, then smaller ones that take their place where
+/// there is no room for them.
+fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
+    let (slot, dim) = (vector.slot, vector.dim);
+    let of = |kind: CodeKind| match kind {
+        CodeKind::Coarse => (Component::Codes { slot }, kind),
+        CodeKind::Fine { .. } => (Component::Fine { slot }, kind),
+        CodeKind::Product { .. } => (Component::Product { slot }, kind),
     };
-    let bytes = |kind: CodeKind| kind.row_bytes(vector.dim, 0);
-    let low = CodeKind::fine_low(vector.dim).filter(|low| fine.is_some_and(|fine| bytes(*low) < bytes(fine)));
-    let mut codes = vec![(Component::Codes { slot }, CodeKind::Coarse)];
-    codes.extend(fine.map(|kind| (Component::Fine { slot }, kind)));
+    let mut codes: Vec<_> = asked_of(vector).into_iter().map(of).collect();
+    let fine = codes
+        .iter()
+        .find(|(component, _)| matches!(component, Component::Fine { .. }));
+    // One bit, or product codes: that is what was asked for, and there is little below.
+    let Some((_, fine)) = fine.copied() else {
+        return codes;
+    };
+    let bytes = |kind: CodeKind| kind.row_bytes(dim, 0);
+    let low = CodeKind::fine_low(dim).filter(|low| bytes(*low) < bytes(fine));
     codes.extend(low.map(|kind| (Component::FineLow { slot }, kind)));
+    if dim < SIGNS_DIMS {
+        codes.push(of(CodeKind::product(dim)));
+    }
     codes
 }
 
-/// Bytes of a vector's codes in RAM, the best that are written.
+/// The codes that the settings ask for; the engine's choice where they don't.
+fn asked_of(vector: &VectorField) -> Vec<CodeKind> {
+    let wanted = codes_wanted(vector.settings.quantization.as_ref(), vector.dim);
+    match wanted.first() {
+        None => vec![CodeKind::Coarse, CodeKind::fine(vector.dim)],
+        Some(CodeSpec::Bits { halves }) if *halves <= 2 => vec![CodeKind::Coarse],
+        // There are no halves of bit planes.
+        Some(CodeSpec::Bits { halves }) => vec![
+            CodeKind::Coarse,
+            CodeKind::Fine {
+                bits: halves.div_ceil(2).min(8),
+            },
+        ],
+        // Two digits of 4 bits to a byte, and no more digits than dimensions.
+        Some(CodeSpec::Product { bytes }) => vec![CodeKind::Product {
+            m: (2 * bytes).clamp(1, vector.dim.clamp(1, DIGITS_MAX)) as u16,
+        }],
+    }
+}
+
+/// Whether an index that was built with codes `built` would get others now, because the settings have changed.
+pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
+    let codes: Vec<CodeKind> = codes_of(vector).into_iter().map(|(_, kind)| kind).collect();
+    let lacks = |wanted: &[CodeKind]| wanted.iter().any(|kind| !built.contains(kind));
+    match vector.settings.quantization {
+        // What must not go to RAM may lie on disk as well as not.
+        _ if codes.is_empty() => false,
+        Some(_) => lacks(&codes) || built.len() != codes.len(),
+        // Who asks for nothing needs no rewrite for one more of the smaller codes.
+        None => lacks(&asked_of(vector)),
+    }
+}
+
+/// Bytes of a vector's codes in RAM, those that the settings ask for.
 pub fn codes_bytes(vector: &VectorField) -> u64 {
-    let best = codes_of(vector).into_iter().take(2);
     // As part of many: codes of one bit come in groups.
     const MANY: u32 = 1 << 20;
-    best.map(|(_, kind)| kind.bytes_for(MANY, vector.dim, MANY).div_ceil(u64::from(MANY)))
-        .sum()
+    let bytes = |kind: CodeKind| kind.bytes_for(MANY, vector.dim, MANY).div_ceil(u64::from(MANY));
+    match codes_of(vector).is_empty() {
+        true => 0,
+        false => asked_of(vector).into_iter().map(bytes).sum(),
+    }
 }
 
 /// How a build ended.
@@ -307,6 +363,81 @@ impl<'a, 'b> Replay<'a, 'b> {
                 scratch: job.scratch,
             },
             error: Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ramlet_memory::{BudgetRequest, BudgetTable};
+
+    use super::*;
+    use crate::schema::{Schema, Slots};
+    use crate::types::{CollectionConfig, Distance, VectorParams};
+
+    fn field(dim: usize, quantization: &str) -> VectorField {
+        let params = VectorParams {
+            size: dim,
+            distance: Distance::Cosine,
+            datatype: None,
+            on_disk: None,
+            other: serde_json::from_str(&format!("{{\"quantization_config\":{quantization}}}"))
+                .expect("an object"),
+        };
+        let config = CollectionConfig {
+            vectors: BTreeMap::from([(String::new(), params)]),
+            ..CollectionConfig::default()
+        };
+        let slots = Slots::for_config(&config);
+        Schema::new(&config, &slots).expect("a schema").vectors.remove(0)
+    }
+
+    #[test]
+    fn a_graph_is_for_budgets_where_product_codes_do_not_fit() {
+        const ROWS: u32 = 1_000_000;
+        let fits = |memory: u64, dim| {
+            let budget = BudgetTable::plan(BudgetRequest::in_process(memory, 1)).expect("a budget");
+            least_bytes(&field(dim, "null"), ROWS) <= budget.pinned_max()
+        };
+        assert_eq!(least_bytes(&field(100, "null"), ROWS), 25_000_000);
+        assert!(fits(32_000_000, 100) && !fits(24_000_000, 100));
+        // One bit a dimension, and 7 bytes.
+        assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000);
+        assert!(fits(128_000_000, 768) && !fits(100_000_000, 768));
+    }
+
+    #[test]
+    fn codes_are_rewritten_when_others_are_asked_for() {
+        let settings = [
+            "null",
+            r#"{"scalar":{"type":"int8"}}"#,
+            r#"{"product":{"compression":"x8"}}"#,
+            r#"{"product":{"compression":"x64"}}"#,
+            r#"{"binary":{}}"#,
+            r#"{"turbo":{"bits":"bits2"}}"#,
+        ];
+        let kinds = |field: &VectorField| -> Vec<CodeKind> {
+            codes_of(field).into_iter().map(|(_, kind)| kind).collect()
+        };
+        for dim in [1, 3, 100, 400, 1536, 40_000] {
+            let fields = settings.map(|settings| field(dim, settings));
+            for (asked, settings) in fields.iter().zip(settings) {
+                for other in &fields {
+                    let (wanted, built) = (kinds(asked), kinds(other));
+                    assert!(built.len() <= 4, "as many as an index has");
+                    let serve = match settings {
+                        "null" => wanted[..2].iter().all(|kind| built.contains(kind)),
+                        _ => wanted == built,
+                    };
+                    assert_eq!(
+                        wants_other_codes(asked, &built),
+                        !serve,
+                        "{dim}: {built:?}, {settings}"
+                    );
+                }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 //! | codes, fine codes | reads 1 to 2 rows |
 //! | codes, low fine codes | reads 10 to 20 rows |
 //! | product codes | reads 30 to 60 rows |
-//! | codes | reads hundreds of rows |
+//! | codes | reads hundreds of rows; tens from about 400 dimensions on, which get no product codes |
 //! | nothing | reads whole clusters |
 //!
 //! All this is on loan ([`Pins`](crate::pins::Pins)): it goes when others need the memory, and comes back later.
@@ -23,7 +23,7 @@ use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
 use super::files::{Shelf, bad, open_index_rows};
-use super::indexes::codes_bytes;
+use super::indexes::{codes_bytes, wants_other_codes};
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::PinRank;
@@ -37,6 +37,9 @@ const RECALL: f32 = 0.95;
 /// What files are read into RAM through.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// What memory is counted in.
+const PAGE_BYTES: u64 = 4096;
+
 /// One vector of all rows.
 pub struct VectorColumn {
     pub slot: u16,
@@ -49,6 +52,8 @@ pub struct VectorColumn {
     /// Whether the rows of a segment without an index are.
     has_flat_rows: bool,
     files: Files,
+    /// Codes that were built, in RAM or not.
+    kinds: Vec<CodeKind>,
 }
 
 /// A file that has gone to RAM.
@@ -148,8 +153,9 @@ impl Files {
             .parts()
             .filter(|component| !pinned.iter().any(|pin| pin.component == *component));
         let bytes = |component| {
-            self.file(component)
-                .map_or(0, |file| u64::from(file.rows()) * file.stride() as u64)
+            let bytes = |file: &RowsFile| u64::from(file.rows()) * file.stride() as u64;
+            // The last page is a whole one.
+            self.file(component).map_or(0, bytes).next_multiple_of(PAGE_BYTES)
         };
         missing.map(bytes).sum()
     }
@@ -174,6 +180,10 @@ impl Files {
             let fine = [fine, low].into_iter().flatten();
             levels.extend(fine.map(|fine| level(coarse, Some(fine), None)));
         }
+        if coarse.is_none() && rows.is_some() {
+            // Asked for, and the only codes there are.
+            levels.extend(product.map(|product| level(Some(product), None, rows)));
+        }
         levels.extend(product.map(|product| level(Some(product), None, None)));
         levels.extend(coarse.map(|_| level(coarse, None, None)));
         levels.push(Level::default());
@@ -191,12 +201,36 @@ impl Files {
 
     /// The best level that fits, beside what is pinned already.
     fn choose(&self, room: u64, pinned: &[Pin]) -> Level {
+        self.choose_from(0, room, pinned).unwrap_or_default()
+    }
+
+    /// The same, leaving out the `first` best ones.
+    fn choose_from(&self, first: usize, room: u64, pinned: &[Pin]) -> Option<Level> {
         let fits = |level: &Level| {
             let freed = pinned.iter().filter(|pin| !level.has(pin.component));
             let freed: u64 = freed.map(Pin::bytes).sum();
             self.bytes(*level, pinned) <= room + freed
         };
-        self.levels().into_iter().find(fits).unwrap_or_default()
+        self.levels().into_iter().skip(first).find(fits)
+    }
+
+    /// Takes the best level that there is room for into RAM, beside what is `pinned` already or in its place. Where memory
+    /// has run short meanwhile, the next best one: a part of a level may be worse.
+    fn take(&self, pinned: &[Pin], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<Pin>> {
+        let (mut held, mut first) = (pinned.to_vec(), 0);
+        loop {
+            let level = self.choose_from(first, shelf.pins.consumer.available(), &held);
+            let level = level.unwrap_or_default();
+            // What the new level has no use for makes room for what it has.
+            for pin in held.iter().filter(|pin| !level.has(pin.component)) {
+                pin.rows.release(u64::MAX);
+            }
+            let pins = load(self, level, &held, shelf, io)?;
+            if pins.len() == level.parts().count() {
+                return Ok(pins);
+            }
+            (held, first) = (pins, self.place(level) + 1);
+        }
     }
 
     /// Whether rows without an index fit, of memory that nobody else was promised.
@@ -221,12 +255,7 @@ impl VectorColumn {
             None => Files::open(shelf, entry, schema, slot, io)?,
         };
         let pinned = known.map_or(&[][..], |known| &known.pins);
-        let level = files.choose(shelf.pins.consumer.available(), pinned);
-        // What the new level has no use for makes room for what it has.
-        for pin in pinned.iter().filter(|pin| !level.has(pin.component)) {
-            pin.rows.release(u64::MAX);
-        }
-        let pins = load(&files, level, pinned, shelf, io)?;
+        let pins = files.take(pinned, shelf, io)?;
         let id = entry.id;
         let one = |component| {
             entry.file(component).ok_or_else(|| {
@@ -243,7 +272,7 @@ impl VectorColumn {
         };
         let field = schema.vectors.iter().find(|field| field.slot == slot);
         let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
-        let mut has_flat_rows = false;
+        let (mut has_flat_rows, mut kinds) = (false, Vec::new());
         let index: Box<dyn VectorIndex> = if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
             let nodes = rows_of(Component::Graph { slot }, false, io)?;
             let positions = rows_of(Component::Position { slot }, false, io)?;
@@ -254,7 +283,9 @@ impl VectorColumn {
             let dims = field.map_or(0, |field| field.dim);
             let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
             let bytes = metadata(centroids)?;
-            Box::new(Ivf::new(rows, positions, bytes, codes, recall).map_err(index_error)?)
+            let ivf = Ivf::new(rows, positions, bytes, codes, recall).map_err(index_error)?;
+            kinds.extend(ivf.kinds());
+            Box::new(ivf)
         } else {
             let rows = rows_of(Component::Vector { slot }, keep, io)?;
             has_flat_rows = rows.file().pinned_bytes() > 0;
@@ -269,6 +300,7 @@ impl VectorColumn {
             pins,
             has_flat_rows,
             files,
+            kinds,
         })
     }
 
@@ -279,6 +311,11 @@ impl VectorColumn {
     /// What is, or may come back to be, in RAM.
     pub fn pins(&self) -> &[Pin] {
         &self.pins
+    }
+
+    /// Whether it has clusters, with other codes than `field`'s settings ask for now.
+    pub fn has_other_codes(&self, field: &VectorField) -> bool {
+        self.index.kind() == "ivf" && wants_other_codes(field, &self.kinds)
     }
 
     /// Whether a better level than this one would fit in `room`.
@@ -444,6 +481,10 @@ fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
     let stride = pin.rows.stride();
     let kinds: Vec<CodeKind> = match pin.component {
         Component::Codes { .. } => vec![CodeKind::Coarse],
+        Component::Product { .. } => {
+            let m = u16::try_from(stride / CodeKind::Product { m: 1 }.row_bytes(dims, segment_rows));
+            m.map(|m| CodeKind::Product { m }).into_iter().collect()
+        }
         _ => (2..=8).map(|bits| CodeKind::Fine { bits }).collect(),
     };
     let same = |kind: &CodeKind| kind.row_bytes(dims, segment_rows) == stride;

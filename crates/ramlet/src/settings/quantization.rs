@@ -177,12 +177,17 @@ impl Quantization {
 /// | asked | codes |
 /// |---|---|
 /// | scalar int8 | 8 bits a dimension |
-/// | product x4 .. x64 | product codes of `4 * dims / 4 .. 4 * dims / 64` bytes, one at least |
+/// | product x4 | 8 bits a dimension, which take as many bytes |
+/// | product x8 .. x64 | product codes of `4 * dims / 8 .. 4 * dims / 64` bytes, one at least |
 /// | binary one_bit, one_and_half_bits, two_bits | 1, 1.5, 2 bits |
 /// | turbo bits1 .. bits8 | 1, 1.5, 2, 4, 8 bits; 4 unless said |
+///
+/// Built are whole bits: 2 for 1.5.
 pub fn codes_wanted(quantization: Option<&Quantization>, dims: usize) -> Vec<CodeSpec> {
     let halves = match quantization {
         None => return Vec::new(),
+        // Codes of 4 bits to a part have no more than 4 bits a dimension.
+        Some(Quantization::Product(q)) if q.compression == Compression::X4 => 16,
         Some(Quantization::Product(q)) => {
             let bytes = (4 * dims).div_ceil(q.compression.times());
             return vec![CodeSpec::Product { bytes }];

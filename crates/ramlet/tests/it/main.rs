@@ -14,5 +14,6 @@ mod indexed;
 mod loans;
 mod model;
 mod plan;
+mod quantization;
 mod support;
 mod variety;
