@@ -261,10 +261,10 @@ fn exact_equals_brute_force_with_filters() {
 fn filters_and_deletes_keep_the_recall() {
     let mut random = Random::new(4);
     let disk = Disk::ram();
-    let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 8000, &mut random);
+    let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 5000, &mut random);
     let (graph, _) = build(&mut rows, &disk, "graph");
     for (one_in, least) in [(2, 0.9), (10, 0.9), (100, 0.97)] {
-        let of = RoaringBitmap::from_iter((0..8000).filter(|row| row % one_in == 0));
+        let of = RoaringBitmap::from_iter((0..5000).filter(|row| row % one_in == 0));
         let admits = |row: u32| row.is_multiple_of(one_in);
         let (by_bitmap, _) = recall(&rows, &graph, &disk, &Want::default(), &admits, &mut |each| {
             each(&mut Allowed {
@@ -283,7 +283,7 @@ fn filters_and_deletes_keep_the_recall() {
         });
         assert!(by_filter >= least, "filter of one in {one_in}: {by_filter}");
     }
-    let deleted = RoaringBitmap::from_iter((0..8000).filter(|row| row % 3 > 0));
+    let deleted = RoaringBitmap::from_iter((0..5000).filter(|row| row % 3 > 0));
     let lives = |row: u32| row.is_multiple_of(3);
     let (found, _) = recall(&rows, &graph, &disk, &Want::default(), &lives, &mut |each| {
         each(&mut Allowed {
