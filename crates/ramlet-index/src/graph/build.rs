@@ -19,6 +19,7 @@ use super::near::Near;
 use super::prune::Bytes8;
 use super::reach;
 use super::records::Records;
+use super::refine::Refine;
 use super::reverse::Reverse;
 use super::search::Graph;
 use super::temporary::{Appender, Stored};
@@ -77,8 +78,12 @@ pub struct GraphBuilt {
 const SCRATCH_MIN: usize = 1 << 20;
 const SCRATCH_ROWS: usize = 64;
 
-/// Rows that each row is compared with, per candidate that is kept.
-const COMPARED_PER_CANDIDATE: usize = 120;
+/// Rows that each row is compared with, per candidate that is kept. (Of 100,000 rows a tenth of the former 120 is as good
+/// once neighbours are chosen again: recall .903 with 39.2 reads for .907 with 38.7.)
+const COMPARED_PER_CANDIDATE: usize = 60;
+
+/// Times that neighbours are chosen again. (A second time saves a fiftieth of the reads, and costs as much as the first.)
+const ROUNDS: usize = 1;
 
 /// Reads of the build in flight.
 const DEPTH: usize = 16;
@@ -203,7 +208,8 @@ impl<'b> Build<'b> {
     ) -> Result<Stored<'b>> {
         let tiles = &self.clustered.tiles;
         let candidates = self.params.candidates.clamp(16, 512);
-        let mut records = self.records(points, bytes8.stride());
+        let stride = bytes8.stride();
+        let mut records = self.records(points, stride);
         let centres = centre_records(survey, bytes8);
         let near = Near {
             tiles,
@@ -222,7 +228,27 @@ impl<'b> Build<'b> {
             edges_bytes: self.params.scratch_bytes / 8,
             buffer_bytes: self.buffer_bytes(),
         };
-        reverse.link(&forward, &mut records, self.spill)
+        let mut links = reverse.link(&forward, &mut records, self.spill)?;
+        drop((forward, records));
+        let refine = Refine {
+            rows: self.clustered.rows.rows(),
+            degree,
+            candidates,
+            chosen: degree * 3 / 4,
+            threads: self.params.threads,
+            run_bytes: self.params.scratch_bytes / 2,
+        };
+        for _ in 0..ROUNDS {
+            let cache_bytes = self.params.scratch_bytes / 8;
+            let mut lists = Records::new(&links, degree * 4, tiles, cache_bytes);
+            let mut records = Records::new(points, stride, tiles, cache_bytes);
+            let forward = refine.link(&mut lists, &mut records, self.spill, self.buffer_bytes())?;
+            drop((lists, records));
+            drop(links);
+            let mut records = self.records(points, stride);
+            links = reverse.link(&forward, &mut records, self.spill)?;
+        }
+        Ok(links)
     }
 
     fn calibrate(&self, files: &mut GraphFiles<'_>, meta: &[u8]) -> Result<GraphCalibration> {

@@ -37,7 +37,7 @@ fn params(rows: &Rows) -> GraphParams {
         threads: 2,
         seed: 42,
         degree: 64,
-        candidates: 32,
+        candidates: 24,
     }
 }
 
@@ -134,10 +134,10 @@ fn reaches_the_recall_target_and_reads_a_part() {
         .into_iter()
         .zip([Disk::ram(), Disk::files()].iter().cycle())
     {
-        let mut rows = Rows::clustered(metric, element, 5000, &mut random);
+        let mut rows = Rows::clustered(metric, element, 4000, &mut random);
         let name = format!("{metric:?}-{element:?}");
         let (graph, built) = build(&mut rows, disk, &name);
-        assert_eq!((built.rows, graph.rows(), graph.kind()), (5000, 5000, "hnsw"));
+        assert_eq!((built.rows, graph.rows(), graph.kind()), (4000, 4000, "hnsw"));
         assert_eq!(built.calibration, *graph.calibration());
         let run = |want: &Want| recall(&rows, &graph, disk, want, &|_| true, &mut free);
         let (default, scored) = run(&Want::default());
@@ -159,7 +159,7 @@ fn reaches_the_recall_target_and_reads_a_part() {
             fewer <= scored && low <= default,
             "{name}: effort 8 gives {low} by {fewer}"
         );
-        assert_eq!(run(&EXACT), (1.0, 5000), "{name}");
+        assert_eq!(run(&EXACT), (1.0, 4000), "{name}");
     }
 }
 
@@ -261,10 +261,10 @@ fn exact_equals_brute_force_with_filters() {
 fn filters_and_deletes_keep_the_recall() {
     let mut random = Random::new(4);
     let disk = Disk::ram();
-    let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 8000, &mut random);
+    let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 5000, &mut random);
     let (graph, _) = build(&mut rows, &disk, "graph");
     for (one_in, least) in [(2, 0.9), (10, 0.9), (100, 0.97)] {
-        let of = RoaringBitmap::from_iter((0..8000).filter(|row| row % one_in == 0));
+        let of = RoaringBitmap::from_iter((0..5000).filter(|row| row % one_in == 0));
         let admits = |row: u32| row.is_multiple_of(one_in);
         let (by_bitmap, _) = recall(&rows, &graph, &disk, &Want::default(), &admits, &mut |each| {
             each(&mut Allowed {
@@ -283,7 +283,7 @@ fn filters_and_deletes_keep_the_recall() {
         });
         assert!(by_filter >= least, "filter of one in {one_in}: {by_filter}");
     }
-    let deleted = RoaringBitmap::from_iter((0..8000).filter(|row| row % 3 > 0));
+    let deleted = RoaringBitmap::from_iter((0..5000).filter(|row| row % 3 > 0));
     let lives = |row: u32| row.is_multiple_of(3);
     let (found, _) = recall(&rows, &graph, &disk, &Want::default(), &lives, &mut |each| {
         each(&mut Allowed {
