@@ -17,11 +17,13 @@ mod arch;
 mod bounds;
 mod braid;
 mod entry;
+mod nearness;
 mod scan;
 mod table;
 
 pub use bounds::{Bounded, Bounds, FACTOR_BYTES};
 pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use entry::Extent;
+pub use nearness::{Nearness, packed};
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};

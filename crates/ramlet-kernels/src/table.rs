@@ -6,6 +6,7 @@ use crate::arch;
 use crate::bounds::BoundsKernel;
 use crate::braid::BraidedKernel;
 use crate::entry::EntryKernels;
+use crate::nearness::NearnessKernel;
 use crate::scan::{FastscanKernel, PlanesKernel};
 
 /// Most dimensions a `u8` kernel accepts: above it, a dot product may not fit `u32`.
@@ -81,6 +82,7 @@ pub struct Kernels {
     pub(crate) planes: PlanesKernel,
     pub(crate) entry: EntryKernels,
     pub(crate) bound: BoundsKernel,
+    pub(crate) nearness: NearnessKernel,
     pub(crate) braided: BraidedKernel,
     /// Safety: the processor has the table's features; both slices have the same length.
     pub(crate) to_f16: unsafe fn(&[f32], &mut [u16]),

@@ -9,8 +9,9 @@ use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates};
+use super::meta::Meta;
 use super::ranked::RankQuery;
-use super::search::{Effort, Ivf, sort_more};
+use super::search::{Effort, Ivf};
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
@@ -21,8 +22,16 @@ use crate::vector_index::Want;
 /// Groups scanned between two looks at how many candidates there are.
 const GROUPS: u32 = 64;
 
-/// Groups of the next cluster that are fetched ahead; within a cluster the processor does it by itself.
-const FETCHED: u32 = 3;
+/// Groups that are fetched before they are scanned. Clusters lie anywhere in memory and are short: the processor's own
+/// guesses don't reach from one to the next.
+const AHEAD: usize = 10;
+
+/// Clusters whose places are fetched before those of their groups are needed.
+const PLACES_AHEAD: usize = 3;
+
+/// So many of the nearest clusters are visited by distance, which soon tells how near the nearest rows are; further ones
+/// in the order of memory.
+const BY_DISTANCE: usize = 40;
 
 /// Fine codes compared by one call of the kernels.
 const AT_ONCE: usize = 8;
@@ -55,7 +64,6 @@ pub(crate) struct CodeLists {
     pending: Vec<Survivor>,
     pending_of: usize,
     scanned: Vec<Survivor>,
-    sums: Vec<u32>,
     sieved: Sieved,
     candidates: Candidates,
 }
@@ -137,17 +145,58 @@ impl Codes {
     }
 }
 
-impl Views<'_> {
-    /// Has the first groups of a cluster fetched, which will be scanned next.
-    fn fetch(&self, positions: Range<u32>) {
-        let group = GROUP as u32;
-        let first = positions.start / group;
-        let count = (positions.end.div_ceil(group) - first).min(FETCHED);
-        if let Some(groups) = self.groups.run(first, count) {
-            Kernels::prefetch(groups);
-        }
+/// Has groups fetched in the order in which they will be scanned.
+struct Ahead<'a> {
+    meta: &'a Meta,
+    /// Those not yet fetched, in the order of the visit.
+    clusters: &'a [u64],
+    /// What is left of the cluster before them.
+    groups: Range<u32>,
+}
+
+impl<'a> Ahead<'a> {
+    fn new(meta: &'a Meta, clusters: &'a [u64], views: &Views<'_>) -> Ahead<'a> {
+        let near = clusters.iter().take(PLACES_AHEAD);
+        near.for_each(|cluster| meta.fetch(*cluster as u32));
+        let mut ahead = Ahead {
+            meta,
+            clusters,
+            groups: 0..0,
+        };
+        (0..AHEAD).for_each(|_| ahead.fetch(views));
+        ahead
     }
 
+    /// One group more.
+    #[inline]
+    fn fetch(&mut self, views: &Views<'_>) {
+        while self.groups.is_empty() {
+            let Some((cluster, further)) = self.clusters.split_first() else {
+                return;
+            };
+            if let Some(cluster) = self.clusters.get(PLACES_AHEAD) {
+                self.meta.fetch(*cluster as u32);
+            }
+            self.clusters = further;
+            self.groups = groups(&self.meta.positions(*cluster as u32));
+        }
+        if let Some(group) = views.groups.run(self.groups.start, 1) {
+            Kernels::prefetch(group);
+        }
+        self.groups.start += 1;
+    }
+}
+
+/// The groups that have these positions.
+#[inline]
+fn groups(positions: &Range<u32>) -> Range<u32> {
+    if positions.is_empty() {
+        return 0..0;
+    }
+    positions.start / GROUP as u32..positions.end.div_ceil(GROUP as u32)
+}
+
+impl Views<'_> {
     /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
     fn scan(
         &self,
@@ -155,30 +204,32 @@ impl Views<'_> {
         lists: &mut CodeLists,
         wanted: &Range<u32>,
         of: usize,
+        ahead: &mut Ahead<'_>,
     ) -> bool {
         let group = GROUP as u32;
-        let (first, end) = (wanted.start / group, wanted.end.div_ceil(group));
+        let Range { start: first, end } = groups(wanted);
         let Some(bytes) = self.groups.run(first, end - first) else {
+            (first..end).for_each(|_| ahead.fetch(self));
             return false;
         };
         let CodeLists {
             entered,
             scanned,
-            sums,
             sieved,
             candidates,
             ..
         } = lists;
         let (layout, entered) = (&self.codes.layout, &entered[of]);
         let stride = layout.row_bytes();
-        let sums = &mut sums[..(end - first) as usize * GROUP];
-        self.kernels
-            .fastscan(entered.table(), bytes, stride, layout.columns, sums);
+        let mut sums = [0; GROUP];
         search.stats.codes_scored += u64::from(wanted.end - wanted.start);
         let limit = candidates.limit(search.top).max(search.reach.limit());
-        let groups = bytes.chunks_exact(stride).zip(sums.as_chunks::<GROUP>().0);
-        for ((bytes, sums), start) in groups.zip((first * group..).step_by(GROUP)) {
-            let mask = entered.sieve(self.kernels, sums, layout.factors(bytes), limit, sieved);
+        let groups = bytes.chunks_exact(stride);
+        for (bytes, start) in groups.zip((first * group..).step_by(GROUP)) {
+            ahead.fetch(self);
+            self.kernels
+                .fastscan(entered.table(), bytes, stride, layout.columns, &mut sums);
+            let mask = entered.sieve(self.kernels, &sums, layout.factors(bytes), limit, sieved);
             let mut mask = mask & lanes(start, wanted);
             while mask != 0 {
                 let lane = mask.trailing_zeros() as usize;
@@ -316,6 +367,24 @@ pub(super) fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
     (below(to) & !below(from)) as u32
 }
 
+/// Puts `more` further clusters behind the first `visited`, in the order in which to visit them; how many there are then.
+fn choose_more(clusters: &mut [u64], visited: usize, more: usize) -> usize {
+    let rest = &mut clusters[visited..];
+    let more = more.min(rest.len());
+    if more < rest.len() {
+        rest.select_nth_unstable(more);
+    }
+    let chosen = &mut rest[..more];
+    let near = BY_DISTANCE.saturating_sub(visited).min(more);
+    if near > 0 && near < more {
+        chosen.select_nth_unstable(near);
+    }
+    let (near, far) = chosen.split_at_mut(near);
+    near.sort_unstable();
+    far.sort_unstable_by_key(|cluster| *cluster as u32);
+    visited + more
+}
+
 impl Ivf {
     /// Visits the nearest clusters, and further ones while fewer rows are found than wanted, or a filter may admit nearer
     /// ones.
@@ -337,7 +406,6 @@ impl Ivf {
             .max(wanted);
         let per_scan = GROUPS as usize * GROUP;
         let code_lists = &mut lists.codes;
-        code_lists.sums.resize(per_scan, 0);
         code_lists.scanned.clear();
         code_lists.pending.clear();
         code_lists.scanned.reserve(per_scan);
@@ -354,17 +422,18 @@ impl Ivf {
                 search.again = true;
                 return self.listed(search, only, lists, buf);
             }
-            let sorted = sort_more(&mut lists.clusters, visited, more);
-            for place in visited..sorted {
-                let cluster = lists.clusters[place] as u32;
-                if let Some(after) = lists.clusters[..sorted].get(place + 2) {
-                    self.meta.fetch(*after as u32);
-                }
-                if let Some(next) = lists.clusters[..sorted].get(place + 1) {
-                    views.fetch(self.meta.positions(*next as u32));
-                }
-                self.visit_codes(&views, search, (want, effort), cluster, lists, buf)?;
-            }
+            let sorted = choose_more(&mut lists.clusters, visited, more);
+            let clusters = std::mem::take(&mut lists.clusters);
+            let done = self.visit_all(
+                &views,
+                search,
+                (want, effort),
+                &clusters[visited..sorted],
+                lists,
+                buf,
+            );
+            lists.clusters = clusters;
+            done?;
             visited = sorted;
             search.stats.probes = visited as u64;
             views.evaluate(search, &mut lists.codes);
@@ -376,12 +445,29 @@ impl Ivf {
             .settle(search, &self.rows, &want.codes, reads, buf)
     }
 
+    /// Visits clusters in this order.
+    fn visit_all(
+        &self,
+        views: &Views<'_>,
+        search: &mut Search<'_, '_>,
+        how: (&Want, &Effort),
+        clusters: &[u64],
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let mut ahead = Ahead::new(&self.meta, clusters, views);
+        for cluster in clusters {
+            self.visit_codes(views, search, how, (*cluster as u32, &mut ahead), lists, buf)?;
+        }
+        Ok(())
+    }
+
     fn visit_codes(
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
         (want, effort): (&Want, &Effort),
-        cluster: u32,
+        (cluster, ahead): (u32, &mut Ahead<'_>),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -407,7 +493,7 @@ impl Ivf {
                 .saturating_mul(GROUP as u32)
                 .min(rest.end);
             let now = rest.start..end;
-            if !views.scan(search, &mut lists.codes, &now, of) {
+            if !views.scan(search, &mut lists.codes, &now, of, ahead) {
                 search.scan_run(&self.rows, now, buf)?;
             }
             views.evaluate(search, &mut lists.codes);

@@ -1,6 +1,6 @@
 //! Centroids as searches compare them: rotated, less their mean, in bytes.
 
-use ramlet_kernels::{CodeWidth, Kernels, Measure};
+use ramlet_kernels::{CodeWidth, Kernels, Measure, Nearness, packed};
 
 use super::centroids::{AT_ONCE, Centroids, handicap};
 use crate::Metric;
@@ -159,8 +159,8 @@ impl<'a> Ranked<'a> {
         scratch: &mut RankQuery,
         out: &mut Vec<u64>,
     ) {
-        out.clear();
         if metric == Metric::Manhattan {
+            out.clear();
             return self.rank_by_sums(query, kernels, scratch, out);
         }
         scratch.round(query);
@@ -169,21 +169,22 @@ impl<'a> Ranked<'a> {
         } else {
             (1.0, -2.0)
         };
-        let per_product = per_product * scratch.step;
+        let terms = Nearness {
+            per_length,
+            per_product: per_product * scratch.step,
+            less: 128 * scratch.total,
+        };
+        out.resize(self.count(), 0);
         let mut products = [0i32; AT_ONCE];
         let parts = self
             .digits
             .chunks(AT_ONCE * self.dims)
-            .zip(self.heads.chunks(AT_ONCE * HEAD_BYTES));
-        for ((digits, heads), first) in parts.zip((0..).step_by(AT_ONCE)) {
-            let (heads, _) = heads.as_chunks::<HEAD_BYTES>();
+            .zip(self.heads.as_chunks::<HEAD_BYTES>().0.chunks(AT_ONCE));
+        let parts = parts.zip(out.chunks_mut(AT_ONCE)).zip((0..).step_by(AT_ONCE));
+        for (((digits, heads), out), first) in parts {
             let products = &mut products[..heads.len()];
             kernels.dot_codes(CodeWidth::Eight, &scratch.digits, digits, self.dims, products);
-            let keys = heads.iter().zip(&*products).map(|(head, product)| {
-                let product = (product - 128 * scratch.total) as f32;
-                per_length * float(head, 4) + per_product * float(head, 0) * product
-            });
-            out.extend(keys.zip(first..).map(|(key, cluster)| packed(key, cluster)));
+            kernels.nearness(&terms, products, heads, first, out);
         }
     }
 
@@ -211,15 +212,6 @@ impl RankQuery {
             .extend(query.iter().map(|value| (value * per_unit).round() as i8));
         self.total = self.digits.iter().map(|digit| i32::from(*digit)).sum();
     }
-}
-
-/// Key and cluster in one number that is ordered by key, then by cluster. (Sorting these takes a third of the time of
-/// sorting pairs.)
-#[inline]
-pub(crate) fn packed(key: f32, cluster: u32) -> u64 {
-    let bits = key.to_bits();
-    let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
-    u64::from(ordered) << 32 | u64::from(cluster)
 }
 
 fn float(bytes: &[u8], at: usize) -> f32 {

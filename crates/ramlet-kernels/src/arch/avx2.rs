@@ -9,6 +9,7 @@ use std::arch::x86_64::*;
 
 use super::scalar;
 use crate::Kernels;
+use crate::nearness::{self, Nearness};
 use crate::table::FloatKernel;
 
 pub(super) static TABLE: Kernels = Kernels {
@@ -22,9 +23,15 @@ pub(super) static TABLE: Kernels = Kernels {
     planes: scan::PLANES,
     entry: entry::KERNELS,
     bound: bounds::bound,
+    nearness,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
+
+#[target_feature(enable = "avx2")]
+fn nearness(terms: &Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]) {
+    nearness::of_each(terms, products, heads, first, out);
+}
 
 const LANES: usize = 8;
 

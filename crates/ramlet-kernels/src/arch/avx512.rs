@@ -10,6 +10,7 @@ use std::arch::x86_64::*;
 pub(super) use scan::{row_dot as planes_row_dot, row_dots as planes_row_dots};
 
 use crate::Kernels;
+use crate::nearness::{self, Nearness};
 use crate::table::FloatKernel;
 
 pub(super) static TABLE: Kernels = KERNELS;
@@ -25,11 +26,17 @@ pub(super) const KERNELS: Kernels = Kernels {
     planes: scan::PLANES,
     entry: entry::KERNELS,
     bound: bounds::bound,
+    nearness,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
 
 const LANES: usize = 16;
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn nearness(terms: &Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]) {
+    nearness::of_each(terms, products, heads, first, out);
+}
 
 macro_rules! kernel {
     ($name:ident, $bytes:literal, $load:ident, $tail:ident, $step:ident) => {
@@ -222,6 +229,9 @@ const CODES: usize = 4;
 /// Codes stream from memory: so many bytes ahead are asked for, across pages, where the processor doesn't by itself.
 const AHEAD: usize = 1024;
 
+/// Where short codes are compared faster than that comes.
+const FAR_AHEAD: usize = 4096;
+
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn fetch_ahead(codes: [*const u8; CODES], i: usize) {
@@ -300,8 +310,65 @@ fn dot_codes4(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
     }
 }
 
+/// Codes of at most so many bytes are compared sixteen at a time, with the query in two registers.
+const SHORT: usize = 128;
+
+/// Lanes of sixteen vectors summed up: the sum of each in a lane of its own, in order.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn sum_sixteen(sums: &[__m512i; LANES]) -> __m512i {
+    // Within 128 bits the sums of four vectors lie side by side.
+    let fours: [__m512i; 4] = std::array::from_fn(|i| {
+        let pair = |at: usize| {
+            let (a, b) = (sums[i * 4 + at], sums[i * 4 + at + 1]);
+            _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b))
+        };
+        let (ab, cd) = (pair(0), pair(2));
+        _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))
+    });
+    let add_lanes = |a, b| {
+        let even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+        _mm512_add_epi32(even, _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b))
+    };
+    add_lanes(add_lanes(fours[0], fours[1]), add_lanes(fours[2], fours[3]))
+}
+
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn dot_codes8(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
+    if query.len() > SHORT {
+        return dot_long_codes8(query, rows, stride, out);
+    }
+    let from: *const u8 = query.as_ptr().cast();
+    let masks = [bytes(query.len()), bytes(query.len().saturating_sub(64))];
+    // SAFETY: the bytes of the masks are the query's.
+    let parts = unsafe { [load_bytes(from, 0, masks[0]), load_bytes(from, 64, masks[1])] };
+    let (blocks, rest) = out.as_chunks_mut::<LANES>();
+    let done = blocks.len() * LANES * stride;
+    for (block, out) in blocks.iter_mut().enumerate() {
+        let codes = &rows[block * LANES * stride..][..(LANES - 1) * stride + query.len()];
+        for line in (0..LANES * stride).step_by(64) {
+            // It reads nothing, wherever it points.
+            _mm_prefetch::<_MM_HINT_T0>(codes.as_ptr().wrapping_add(line + FAR_AHEAD).cast());
+        }
+        let sums = std::array::from_fn(|i| {
+            // SAFETY: the codes were just cut out to hold all of sixteen, `stride` apart, each as long as the query.
+            let [low, high] = unsafe {
+                let code = codes.as_ptr().add(i * stride);
+                [load_bytes(code, 0, masks[0]), load_bytes(code, 64, masks[1])]
+            };
+            let sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, parts[0]);
+            _mm512_dpbusd_epi32(sum, high, parts[1])
+        });
+        // SAFETY: sixteen numbers.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), sum_sixteen(&sums)) };
+    }
+    if !rest.is_empty() {
+        dot_long_codes8(query, &rows[done..], stride, rest);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn dot_long_codes8(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
     let from: *const u8 = query.as_ptr().cast();
     for (group, out) in out.chunks_mut(CODES).enumerate() {
         let codes = group_at(rows, stride, group, out.len());

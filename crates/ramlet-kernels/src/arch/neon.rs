@@ -21,6 +21,7 @@ pub(super) static TABLE: Kernels = Kernels {
     planes: scan::PLANES,
     entry: super::scalar::entry::KERNELS,
     bound: bounds::bound,
+    nearness: crate::nearness::of_each,
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,
 };

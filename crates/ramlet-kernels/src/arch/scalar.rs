@@ -47,6 +47,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     planes: scan::PLANES,
     entry: entry::KERNELS,
     bound: bounds::bound,
+    nearness: crate::nearness::of_each,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

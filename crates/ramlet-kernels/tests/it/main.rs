@@ -6,6 +6,7 @@ mod codes;
 mod convert;
 mod distances;
 mod entry;
+mod nearness;
 mod random;
 mod scan;
 mod table;
