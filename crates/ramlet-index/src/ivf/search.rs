@@ -49,11 +49,33 @@ pub struct Ivf {
 /// The clusters visited hold at least so many times the rows that are wanted.
 const ROOM: f64 = 2.0;
 
-/// Shares of the neighbours not found: those in clusters that aren't visited, those lost by signs, and by finer codes.
+/// Shares of the neighbours not found.
 /// (At 1M x 100 a cluster more and a smaller deviation less then cost about the same.)
-const CLUSTERS_LOSE: f32 = 0.7;
-const COARSE_LOSES: f32 = 0.2;
-const FINE_LOSES: f32 = 0.1;
+struct Losses {
+    /// Those in clusters that aren't visited.
+    clusters: f32,
+    /// Those that signs or products may lose, and finer codes.
+    coarse: f32,
+    fine: f32,
+    /// What codes really lose of that.
+    real: f32,
+}
+
+/// Deviations were measured against the exact key of the last row wanted, while a search has only a bound above it to
+/// drop rows by: of what signs may lose, 0.28 to 0.36 was lost (1M x 100). All in all the shares make 1.
+const BY_SIGNS: Losses = Losses {
+    clusters: 0.82,
+    coarse: 0.35,
+    fine: 0.15,
+    real: 0.36,
+};
+
+const BY_PRODUCTS: Losses = Losses {
+    clusters: 0.7,
+    coarse: 0.2,
+    fine: 0.1,
+    real: 1.0,
+};
 
 /// How hard a search tries.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -162,7 +184,8 @@ impl Ivf {
         let codes = self.codes.as_ref().filter(|_| !want.codes.ignore);
         let products = self.products.as_ref().filter(|_| !want.codes.ignore);
         let has_codes = codes.is_some() || products.is_some();
-        let in_clusters = if has_codes { CLUSTERS_LOSE } else { 1.0 };
+        let losses = if products.is_some() { BY_PRODUCTS } else { BY_SIGNS };
+        let in_clusters = if has_codes { losses.clusters } else { 1.0 };
         let aimed = 1.0 - (1.0 - recall) * in_clusters;
         let calibrated = calibration.probes(aimed, wanted, self.clusters());
         // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
@@ -181,16 +204,16 @@ impl Ivf {
         let coarse = codes.map(|_| CodeKind::Coarse).or(products.map(Products::kind));
         let fine = codes.and_then(Codes::fine_kind);
         let lost_by_codes = if has_codes {
-            (COARSE_LOSES + FINE_LOSES) * lost
+            losses.real * (losses.coarse + losses.fine) * lost
         } else {
             0.0
         };
         Effort {
             probes,
             epsilon: Epsilon {
-                coarse: deviation(coarse, COARSE_LOSES),
+                coarse: deviation(coarse, losses.coarse),
                 // A row that is wrongly taken for near costs another its place: half as many may be lost.
-                fine: deviation(fine, FINE_LOSES / 2.0),
+                fine: deviation(fine, losses.fine / 2.0),
             },
             recall_expected: calibration.coverage(probes) * (1.0 - lost_by_codes).max(0.0),
         }
