@@ -87,6 +87,11 @@ class Programs:
         return done.stdout
 
 
+def without_directories(arguments):
+    """What was asked, for a record: where this machine keeps things is nobody's business."""
+    return {name: Path(value).name if isinstance(value, str) and "/" in value else value for name, value in vars(arguments).items()}
+
+
 def drop_caches(wanted):
     """Whether the page cache was dropped: needs root."""
     if not wanted:
@@ -181,7 +186,7 @@ class Rig:
         self.main = next((b for b in self.budgets if b.memory == "135MB"), self.budgets[0])
         self.efs = arguments.ef.split(",")
         self.table = Table()
-        self.results = {"arguments": vars(arguments), "set": self.info, "loads": {}}
+        self.results = {"arguments": without_directories(arguments), "set": self.info, "loads": {}}
         self.peer = None
 
     def prepare_set(self):

@@ -6,8 +6,9 @@ use super::spec::Spec;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
-/// Source: fitted to the prototype's 157 us at recall .906 and 250 us at .955 of an idle machine (DESIGN.md, section 6,
-/// 135 MB), a sixth above it. docs/plan.md says how to fit them anew. They scale with the machine's own figures.
+/// Source: chosen by hand to lie near DESIGN.md's prototype (section 6). Against records/2026-11-20-epyc-2core/million-hard.txt
+/// at recall .95 they say 8,100 queries/s at 135 MB where 7,150 were measured, and 4,700 at 64 MB where 3,732 were.
+/// docs/plan.md says how to fit them anew. They scale with the machine's own figures.
 struct Coefficients {
     /// A search: the query rotated, lists cleared, results written.
     search: f64,
