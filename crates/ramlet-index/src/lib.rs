@@ -14,6 +14,7 @@ mod vector;
 
 mod allowed;
 mod pinned;
+mod positions;
 mod rows_file;
 mod scan;
 mod vector_index;

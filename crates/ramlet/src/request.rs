@@ -156,7 +156,7 @@ pub struct SearchCost {
     /// Of those, rows that the coarsest code didn't rule out.
     pub survivors: u64,
     /// Rows of which finer codes were compared.
-    pub fine_scanned: u64,
+    pub fine_scored: u64,
     /// Rows read because codes couldn't decide about them.
     pub rows_read: u64,
     /// Clusters visited.
@@ -171,7 +171,7 @@ impl SearchCost {
         self.rows_scanned += part.rows_scored;
         self.codes_scanned += part.codes_scanned;
         self.survivors += part.survivors;
-        self.fine_scanned += part.fine_scored;
+        self.fine_scored += part.fine_scored;
         self.rows_read += part.rows_read;
         self.probes += part.probes;
     }

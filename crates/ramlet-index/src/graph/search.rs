@@ -10,10 +10,10 @@ use super::meta::Meta;
 use super::ram::Ram;
 use super::walk::{GraphLists, WIDTH_MAX, Walk};
 use crate::error::{IndexError, Result};
-use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
-use crate::ivf::NO_POSITION;
+use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, stream};
+use crate::positions::{find_positions, read_listed};
 use crate::rows_file::RowsFile;
-use crate::scan::{IndexScratch, Lists, SearchStats, trailing_number};
+use crate::scan::{IndexScratch, Lists, SearchStats};
 use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
 use crate::{Allowed, Element, Metric, Query, TopK};
 
@@ -245,7 +245,15 @@ impl Graph {
             if rows.is_empty() {
                 return Ok(());
             }
-            self.find_positions(rows, positions, reads, buf, io)?;
+            find_positions(
+                &self.positions,
+                self.meta.shape.rows,
+                rows,
+                positions,
+                reads,
+                buf,
+                io,
+            )?;
             let mut rest = &positions[..];
             let at_once = self.nodes.blocks_in(buf)? as usize;
             while !rest.is_empty() {
@@ -291,32 +299,6 @@ impl Graph {
                 }
             }
         }
-        Ok(())
-    }
-
-    /// The positions of ascending rows, ascending; rows without a vector have none.
-    fn find_positions(
-        &self,
-        rows: &[u32],
-        positions: &mut Vec<u32>,
-        reads: &mut Vec<(u64, u32)>,
-        buf: &mut AnonBuf,
-        io: &mut IoContext,
-    ) -> Result<()> {
-        positions.clear();
-        read_positions(&self.positions, rows, reads, buf, io, &mut |row, bytes| {
-            match trailing_number(bytes)? {
-                NO_POSITION => {}
-                position if position < self.meta.shape.rows => positions.push(position),
-                position => {
-                    return Err(IndexError::Mismatch(format!(
-                        "row {row} has the position {position}"
-                    )));
-                }
-            }
-            Ok(())
-        })?;
-        positions.sort_unstable();
         Ok(())
     }
 }
@@ -427,28 +409,19 @@ impl VectorIndex for Graph {
         io: &mut IoContext,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let IndexScratch {
-            buf,
-            lists:
-                Lists {
-                    reads,
-                    positions,
-                    rows: sorted,
-                    ..
-                },
-            ..
-        } = scratch;
-        for rows in rows.chunks(LISTED_ROWS) {
-            sorted.clear();
-            sorted.extend(rows.iter().filter(|row| **row < self.meta.shape.segment_rows));
-            sorted.sort_unstable();
-            self.find_positions(sorted, positions, reads, buf, io)?;
-            read_positions(&self.nodes, positions, reads, buf, io, &mut |_, row| {
+        let segment_rows = self.meta.shape.segment_rows;
+        read_listed(
+            &self.positions,
+            &self.nodes,
+            segment_rows,
+            rows,
+            scratch,
+            io,
+            &mut |row| {
                 let node = Node::check(self.meta.layout, row)?;
                 each(node.number(), node.vector())
-            })?;
-        }
-        Ok(())
+            },
+        )
     }
 
     fn for_each_row(

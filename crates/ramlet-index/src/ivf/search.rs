@@ -7,7 +7,6 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
-use super::build::NO_POSITION;
 use super::calibrate::Calibration;
 use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
@@ -16,8 +15,9 @@ use super::misses;
 use super::products::Products;
 use super::way::Way;
 use crate::error::{IndexError, Result};
-use crate::flat::{LISTED_ROWS, check_stride, read_positions, stream};
+use crate::flat::{LISTED_ROWS, check_stride, stream};
 use crate::pinned::PinnedRows;
+use crate::positions::{find_positions, read_listed};
 use crate::quant::{Epsilon, Rotation};
 use crate::report::IndexReport;
 use crate::rows_file::RowsFile;
@@ -355,35 +355,17 @@ impl Ivf {
             if rows.is_empty() {
                 return Ok(());
             }
-            self.find_positions(rows, positions, reads, buf, search.io)?;
+            find_positions(
+                &self.positions,
+                self.meta.shape.rows,
+                rows,
+                positions,
+                reads,
+                buf,
+                search.io,
+            )?;
             search.scan_positions(&self.rows, positions, reads, buf)?;
         }
-    }
-
-    /// The positions of ascending rows, ascending; rows without a vector have none.
-    fn find_positions(
-        &self,
-        rows: &[u32],
-        positions: &mut Vec<u32>,
-        reads: &mut Vec<(u64, u32)>,
-        buf: &mut AnonBuf,
-        io: &mut IoContext,
-    ) -> Result<()> {
-        positions.clear();
-        read_positions(&self.positions, rows, reads, buf, io, &mut |row, bytes| {
-            match trailing_number(bytes)? {
-                NO_POSITION => {}
-                position if position < self.meta.shape.rows => positions.push(position),
-                position => {
-                    return Err(IndexError::Mismatch(format!(
-                        "row {row} has the position {position}"
-                    )));
-                }
-            }
-            Ok(())
-        })?;
-        positions.sort_unstable();
-        Ok(())
     }
 }
 
@@ -441,27 +423,16 @@ impl VectorIndex for Ivf {
         io: &mut IoContext,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let IndexScratch {
-            buf,
-            lists:
-                Lists {
-                    reads,
-                    positions,
-                    rows: sorted,
-                    ..
-                },
-            ..
-        } = scratch;
-        for rows in rows.chunks(LISTED_ROWS) {
-            sorted.clear();
-            sorted.extend(rows.iter().filter(|row| **row < self.meta.shape.segment_rows));
-            sorted.sort_unstable();
-            self.find_positions(sorted, positions, reads, buf, io)?;
-            read_positions(&self.rows, positions, reads, buf, io, &mut |_, row| {
-                split(row, each)
-            })?;
-        }
-        Ok(())
+        let segment_rows = self.meta.shape.segment_rows;
+        read_listed(
+            &self.positions,
+            &self.rows,
+            segment_rows,
+            rows,
+            scratch,
+            io,
+            &mut |row| split(row, each),
+        )
     }
 
     fn for_each_row(

@@ -157,7 +157,7 @@ impl Tally {
             "latency_us_p50": us(0.5), "latency_us_p99": us(0.99), "latency_us_max": us(1.0),
             "cpu_us_per_query": each(self.cpu_ns / 1000),
             "probes_per_query": each(self.cost.probes), "codes_per_query": each(self.cost.codes_scanned),
-            "survivors_per_query": each(self.cost.survivors), "fine_per_query": each(self.cost.fine_scanned),
+            "survivors_per_query": each(self.cost.survivors), "fine_per_query": each(self.cost.fine_scored),
             "rows_per_query": each(self.cost.rows_scanned), "rows_read_per_query": each(self.cost.rows_read),
             "reads_per_query": each(self.cost.disk_reads),
             "read_bytes_per_query": each(self.cost.disk_bytes).round(),
@@ -170,7 +170,7 @@ fn add_cost(sum: &mut SearchCost, cost: &SearchCost) {
     sum.rows_scanned += cost.rows_scanned;
     sum.codes_scanned += cost.codes_scanned;
     sum.survivors += cost.survivors;
-    sum.fine_scanned += cost.fine_scanned;
+    sum.fine_scored += cost.fine_scored;
     sum.rows_read += cost.rows_read;
     sum.probes += cost.probes;
     sum.disk_reads += cost.disk_reads;

@@ -145,7 +145,7 @@ fn measure(
             ("probes", answer.cost.probes),
             ("codes", answer.cost.codes_scanned),
             ("survivors", answer.cost.survivors),
-            ("fine", answer.cost.fine_scanned),
+            ("fine", answer.cost.fine_scored),
             ("rows_read", answer.cost.rows_read),
             ("rows", answer.cost.rows_scanned),
             ("reads", answer.cost.disk_reads),

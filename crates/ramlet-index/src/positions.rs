@@ -1,0 +1,69 @@
+//! From rows to their positions: what every index needs that doesn't keep rows in the segment's order.
+
+use ramlet_io::IoContext;
+use ramlet_memory::AnonBuf;
+
+use crate::error::{IndexError, Result};
+use crate::flat::{LISTED_ROWS, read_positions};
+use crate::ivf::NO_POSITION;
+use crate::rows_file::RowsFile;
+use crate::scan::{IndexScratch, Lists, trailing_number};
+
+/// Where ascending `rows` stand, ascending; those without a vector are left out. `file` holds each row's position, one of
+/// the first `count`. A read for each block of `file`.
+pub(crate) fn find_positions(
+    file: &RowsFile,
+    count: u32,
+    rows: &[u32],
+    positions: &mut Vec<u32>,
+    reads: &mut Vec<(u64, u32)>,
+    buf: &mut AnonBuf,
+    io: &mut IoContext,
+) -> Result<()> {
+    positions.clear();
+    read_positions(file, rows, reads, buf, io, &mut |row, bytes| {
+        match trailing_number(bytes)? {
+            NO_POSITION => {}
+            position if position < count => positions.push(position),
+            position => {
+                return Err(IndexError::Mismatch(format!(
+                    "row {row} has the position {position}"
+                )));
+            }
+        }
+        Ok(())
+    })?;
+    positions.sort_unstable();
+    Ok(())
+}
+
+/// Shows `each` what `file` holds of `rows`, in any order: their positions are found first, `LISTED_ROWS` at a time.
+pub(crate) fn read_listed(
+    positions_file: &RowsFile,
+    file: &RowsFile,
+    segment_rows: u32,
+    rows: &[u32],
+    scratch: &mut IndexScratch,
+    io: &mut IoContext,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let IndexScratch {
+        buf,
+        lists:
+            Lists {
+                reads,
+                positions,
+                rows: sorted,
+                ..
+            },
+        ..
+    } = scratch;
+    for rows in rows.chunks(LISTED_ROWS) {
+        sorted.clear();
+        sorted.extend(rows.iter().filter(|row| **row < segment_rows));
+        sorted.sort_unstable();
+        find_positions(positions_file, file.rows(), sorted, positions, reads, buf, io)?;
+        read_positions(file, positions, reads, buf, io, &mut |_, row| each(row))?;
+    }
+    Ok(())
+}
