@@ -81,10 +81,13 @@ def test_damage_is_found_and_never_served(filled):
 
     sound = answers()
     assert None not in sound
-    files, rng, told = segment_files(filled), random.Random(4), 0
-    assert files, "the points are in no segment yet"
-    for path in rng.sample(files, min(6, len(files))):
+    rng, told = random.Random(4), 0
+    for _ in range(6):
         filled.stop()
+        # Only now: a merge may have replaced the files that stood there before.
+        files = segment_files(filled)
+        assert files, "the points are in no segment yet"
+        path = rng.choice(files)
         at = rng.randrange(path.stat().st_size)
         flip(path, at)
         code, said = filled.check()
