@@ -19,6 +19,8 @@ pub struct BenchArgs {
 /// One experiment each.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
+    /// How much RAM a server needs: hard limits, the smallest that serves, the speed in each, beside the article's figures
+    Ram(Box<crate::ram::RamArgs>),
     /// Removes what a killed run left behind; started by the other commands
     #[command(hide = true)]
     Guard,
@@ -28,6 +30,7 @@ impl BenchArgs {
     /// Runs the experiment to its end; prints its table.
     pub fn run(&self) -> Result<()> {
         match &self.command {
+            BenchCommand::Ram(args) => crate::ram::run(args),
             BenchCommand::Guard => {
                 crate::guard::serve();
                 Ok(())
