@@ -21,6 +21,8 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// How much RAM a server needs: hard limits, the smallest that serves, the speed in each, beside the article's figures
     Ram(Box<crate::ram::RamArgs>),
+    /// How fast a server answers at which recall: a curve over its efforts, in a closed loop or at a rate
+    Search(Box<crate::search::SearchArgs>),
     /// Removes what a killed run left behind; started by the other commands
     #[command(hide = true)]
     Guard,
@@ -31,6 +33,7 @@ impl BenchArgs {
     pub fn run(&self) -> Result<()> {
         match &self.command {
             BenchCommand::Ram(args) => crate::ram::run(args),
+            BenchCommand::Search(args) => crate::search::run(args),
             BenchCommand::Guard => {
                 crate::guard::serve();
                 Ok(())

@@ -46,6 +46,7 @@ pub mod requests;
 pub mod data;
 pub mod measure;
 pub mod ram;
+pub mod search;
 
 mod command;
 mod plot;

@@ -11,6 +11,7 @@ mod report;
 mod rig;
 
 pub use args::RamArgs;
+pub(crate) use args::{object, seconds};
 pub use placement::Placement;
 
 use anyhow::Result;
