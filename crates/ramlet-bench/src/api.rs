@@ -11,6 +11,8 @@ use crate::http::{Connection, Target};
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 const BUSY_FOR: Duration = Duration::from_secs(600);
 const POLL_EVERY: Duration = Duration::from_millis(100);
+/// So often in a row a collection must be green: just after an upload a server may not have noticed yet what there is to do.
+const GREEN_POLLS: u32 = 6;
 
 /// A server, asked politely: one connection, made anew when it breaks.
 #[derive(Debug)]
@@ -143,12 +145,13 @@ impl Api {
         patience: Duration,
         show: &mut dyn FnMut(&CollectionState),
     ) -> Result<()> {
-        let started = Instant::now();
-        loop {
+        let (started, mut green) = (Instant::now(), 0);
+        while green < GREEN_POLLS {
             let state = self.collection(name, None)?;
             let state = state.with_context(|| format!("collection '{name}' is gone"))?;
+            green = if state.status == "green" { green + 1 } else { 0 };
             match state.status.as_str() {
-                "green" => return Ok(()),
+                "green" => {}
                 "red" => bail!("collection '{name}' is red: {}", state.why),
                 status if started.elapsed() > patience => {
                     bail!(
@@ -160,6 +163,7 @@ impl Api {
             }
             std::thread::sleep(POLL_EVERY);
         }
+        Ok(())
     }
 
     /// How many points there are, counted exactly.

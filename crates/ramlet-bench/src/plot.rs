@@ -90,6 +90,31 @@ impl Plot {
         self.x.can_show(x) && self.y.can_show(y)
     }
 
+    /// The quarter of the picture with the fewest points: the legend goes there.
+    fn empty_corner(&self) -> SeriesLabelPosition {
+        let place = |axis: &Axis, value: f64, (low, high): (f64, f64)| match axis.log {
+            true => (value / low).ln() / (high / low).ln(),
+            false => (value - low) / (high - low),
+        };
+        let (xs, ys) = (
+            self.x.bounds(self.points().map(|p| p.0)),
+            self.y.bounds(self.points().map(|p| p.1)),
+        );
+        let mut points = [0usize; 4];
+        for (x, y) in self.points() {
+            let (right, upper) = (place(&self.x, x, xs) > 0.5, place(&self.y, y, ys) > 0.5);
+            points[usize::from(right) + 2 * usize::from(!upper)] += 1;
+        }
+        let corners = [
+            SeriesLabelPosition::UpperLeft,
+            SeriesLabelPosition::UpperRight,
+            SeriesLabelPosition::LowerLeft,
+            SeriesLabelPosition::LowerRight,
+        ];
+        let fewest = corners.into_iter().zip(points).min_by_key(|(_, count)| *count);
+        fewest.map_or(SeriesLabelPosition::UpperLeft, |(corner, _)| corner)
+    }
+
     fn draw_on<X, Y>(&self, area: &DrawingArea<SVGBackend<'_>, Shift>, x: X, y: Y) -> Result<(), String>
     where
         X: AsRangedCoord<Value = f64>,
@@ -137,6 +162,7 @@ impl Plot {
         }
         chart
             .configure_series_labels()
+            .position(self.empty_corner())
             .background_style(WHITE.mix(0.85))
             .border_style(RGBColor(180, 180, 180))
             .label_font(("sans-serif", 14))

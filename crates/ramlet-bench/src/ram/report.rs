@@ -12,7 +12,7 @@ use super::rig::{Row, Verdict};
 use crate::data::Data;
 use crate::measure::Figures;
 use crate::table::{figure, figure_or_dash};
-use crate::{Axis, Comparison, Curve, Plot, Summary, Table};
+use crate::{Axis, ByteSize, Comparison, Curve, Plot, Summary, Table};
 
 /// What was measured.
 pub struct Report<'a> {
@@ -85,6 +85,10 @@ impl<'a> Report<'a> {
         if !self.minima.is_empty() {
             println!("{}", self.minima_table());
         }
+        let reasons = self.reasons();
+        if !reasons.is_empty() {
+            println!("{}", reasons.join("\n") + "\n");
+        }
         println!("{}", self.article_table());
         println!("{}", self.notes());
         self.args.output.keep("bench-ram", &self.json())?;
@@ -145,7 +149,7 @@ impl<'a> Report<'a> {
             if middles.is_empty() {
                 let mut cells = vec![row.placement.name().to_string(), limit.clone()];
                 cells.resize(head.len() - 1, String::new());
-                cells.push(words(&row.verdict));
+                cells.push(word(&row.verdict).into());
                 table.row(cells);
             }
             for Middle { queries_per_s, of } in middles {
@@ -166,7 +170,7 @@ impl<'a> Report<'a> {
                     peak.clone(),
                     load_s.clone(),
                     load_peak.clone(),
-                    words(&row.verdict),
+                    word(&row.verdict).into(),
                 ]);
             }
         }
@@ -179,6 +183,18 @@ impl<'a> Report<'a> {
         let place = |row: &Row| self.args.placements.iter().position(|p| *p == row.placement);
         rows.sort_by_key(|row| (place(row), std::cmp::Reverse(row.memory_bytes)));
         rows
+    }
+
+    /// Why a limit doesn't serve, where a word doesn't say it.
+    fn reasons(&self) -> Vec<String> {
+        let has_words = |row: &&Row| !matches!(row.verdict, Verdict::Served | Verdict::OutOfMemory);
+        let told = |row: &Row| {
+            let limit = row
+                .memory_bytes
+                .map_or("no limit".into(), |bytes| ByteSize(bytes).to_string());
+            format!("- {}, {limit}: {}", row.placement.name(), words(&row.verdict))
+        };
+        self.sorted().into_iter().filter(has_words).map(told).collect()
     }
 
     fn minima_table(&self) -> Table {
@@ -445,14 +461,23 @@ fn summed(row: &Row) -> Vec<Value> {
 }
 
 /// A verdict as a table shows it.
-pub fn words(verdict: &Verdict) -> String {
-    let short = |text: &str| text.replace('|', "/").chars().take(160).collect::<String>();
+fn word(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Served => "served".into(),
-        Verdict::OutOfMemory => "out of memory".into(),
-        Verdict::Refused(why) => format!("refused: {}", short(why)),
-        Verdict::Failed(why) => format!("failed: {}", short(why)),
-        Verdict::ReadsFromDisk(why) => format!("not in RAM: {}", short(why)),
+        Verdict::Served => "served",
+        Verdict::OutOfMemory => "out of memory",
+        Verdict::Refused(_) => "refused",
+        Verdict::Failed(_) => "failed",
+        Verdict::ReadsFromDisk(_) => "not in RAM",
+    }
+}
+
+/// A verdict as a line shows it.
+pub fn words(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Served | Verdict::OutOfMemory => word(verdict).into(),
+        Verdict::Refused(why) | Verdict::Failed(why) | Verdict::ReadsFromDisk(why) => {
+            format!("{}: {why}", word(verdict))
+        }
     }
 }
 

@@ -82,8 +82,8 @@ pub struct Rig<'a> {
     /// A server that runs by itself.
     running: Option<Target>,
     work: PathBuf,
-    /// With `--load once`: what was loaded for each placement.
-    once: RefCell<HashMap<&'static str, (PathBuf, Loaded)>>,
+    /// With `--load once`: what came of loading for each placement in a limit.
+    once: RefCell<HashMap<(&'static str, u64), Up<Stored>>>,
     /// Why the page cache can't be dropped.
     pub caches: RefCell<Option<String>>,
     /// What the server calls itself.
@@ -92,6 +92,8 @@ pub struct Rig<'a> {
 
 /// A server, or why there is none.
 type Up<T> = Result<T, Verdict>;
+/// A directory with a loaded collection.
+type Stored = (PathBuf, Loaded);
 
 impl<'a> Rig<'a> {
     pub fn new(args: &'a RamArgs, data: &'a Data, progress: &'a Progress) -> Result<Rig<'a>> {
@@ -270,30 +272,23 @@ impl<'a> Rig<'a> {
     }
 
     /// The directory of a loaded collection.
-    fn loaded(&self, placement: Placement, memory: u64) -> Result<Up<(PathBuf, Loaded)>> {
+    fn loaded(&self, placement: Placement, memory: u64) -> Result<Up<Stored>> {
         if self.args.load == LoadIn::Each {
             return self.load(placement, memory, self.work.join("data"));
         }
-        if let Some(known) = self.once.borrow().get(placement.name()) {
-            return Ok(Ok(known.clone()));
+        let largest = self.args.memory.iter().map(|size| size.0).max();
+        let most = largest.unwrap_or(memory).max(memory);
+        let key = (placement.name(), most);
+        if let Some(known) = self.once.borrow().get(&key) {
+            return Ok(known.clone());
         }
-        let most = self
-            .args
-            .memory
-            .iter()
-            .map(|size| size.0)
-            .max()
-            .unwrap_or(memory)
-            .max(memory);
         let loaded = self.load(placement, most, self.work.join(placement.name()))?;
-        if let Ok(both) = &loaded {
-            self.once.borrow_mut().insert(placement.name(), both.clone());
-        }
+        self.once.borrow_mut().insert(key, loaded.clone());
         Ok(loaded)
     }
 
     /// Loads a fresh collection inside a limit, and stops the server.
-    fn load(&self, placement: Placement, memory: u64, directory: PathBuf) -> Result<Up<(PathBuf, Loaded)>> {
+    fn load(&self, placement: Placement, memory: u64, directory: PathBuf) -> Result<Up<Stored>> {
         if directory.exists() {
             fs::remove_dir_all(&directory)?;
         }
