@@ -69,6 +69,8 @@ impl std::error::Error for CannotMake {}
 
 /// Groups of ours begin so; then come the process that made them and when it was started.
 const PREFIX: &str = "ramlet-bench-";
+/// A second: beyond any disk.
+const OPERATIONS_MAX: u32 = 1_000_000_000;
 /// A group is busy until its last process is gone.
 const REMOVAL_TRIES: u32 = 100;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(50);
@@ -165,7 +167,7 @@ impl Tree {
         let disk = match version {
             1 => disk
                 .map(|parent| parent.join(&name))
-                .filter(|path| fs::create_dir(path).is_ok()),
+                .filter(|path| fs::create_dir(path).is_ok() && begins_to_count(path)),
             _ => Some(memory.clone()),
         };
         let group = Group {
@@ -192,6 +194,27 @@ impl Tree {
         });
         stale.filter(|path| remove(path)).count()
     }
+}
+
+/// Version 1 counts a group's accesses to a disk only while a limit is set for it (since Linux 6.10): one that no disk reaches.
+/// Removes the group, and is false, where no disk takes it.
+fn begins_to_count(group: &Path) -> bool {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let disks = entries.filter(|entry| {
+        let name = entry.file_name();
+        let in_ram = ["loop", "ram", "zram"];
+        !in_ram.iter().any(|kind| name.to_string_lossy().starts_with(kind))
+    });
+    let numbers = disks.filter_map(|disk| fs::read_to_string(disk.path().join("dev")).ok());
+    let limit = |number: String| {
+        let line = format!("{} {OPERATIONS_MAX}", number.trim());
+        fs::write(group.join("blkio.throttle.read_iops_device"), line).is_ok()
+    };
+    let counts = numbers.map(limit).filter(|done| *done).count() > 0;
+    if !counts {
+        let _ = fs::remove_dir(group);
+    }
+    counts
 }
 
 /// Whether the directory's children have a memory controller; tries to switch it on. Disk counters are taken where they can be had.
@@ -287,7 +310,7 @@ impl Group {
         }
     }
 
-    /// None where the kernel counts no disk accesses by group.
+    /// None where the kernel counts no disk accesses by group. Of several disks the busiest counts: the others lie below it (LVM, RAID).
     pub fn disk(&self) -> Option<DiskFigures> {
         let read = |name: &str| fs::read_to_string(self.disk.as_ref()?.join(name)).ok();
         match self.version {
@@ -297,17 +320,17 @@ impl Group {
                     read("blkio.throttle.io_serviced")?,
                 );
                 Some(DiskFigures {
-                    reads: sum_v1(&count, "Read"),
-                    read_bytes: sum_v1(&bytes, "Read"),
-                    writes: sum_v1(&count, "Write"),
-                    write_bytes: sum_v1(&bytes, "Write"),
+                    reads: most_v1(&count, "Read"),
+                    read_bytes: most_v1(&bytes, "Read"),
+                    writes: most_v1(&count, "Write"),
+                    write_bytes: most_v1(&bytes, "Write"),
                 })
             }
             _ => read("io.stat").map(|text| DiskFigures {
-                reads: sum_v2(&text, "rios="),
-                read_bytes: sum_v2(&text, "rbytes="),
-                writes: sum_v2(&text, "wios="),
-                write_bytes: sum_v2(&text, "wbytes="),
+                reads: most_v2(&text, "rios="),
+                read_bytes: most_v2(&text, "rbytes="),
+                writes: most_v2(&text, "wios="),
+                write_bytes: most_v2(&text, "wbytes="),
             }),
         }
     }
@@ -376,20 +399,21 @@ fn field(text: &str, name: &str) -> u64 {
 }
 
 /// Lines are `254:0 Read 123`.
-fn sum_v1(text: &str, operation: &str) -> u64 {
+fn most_v1(text: &str, operation: &str) -> u64 {
     let value = |line: &str| {
         let mut fields = line.split_whitespace().skip(1);
         (fields.next()? == operation).then(|| fields.next()?.parse::<u64>().ok())?
     };
-    text.lines().filter_map(value).sum()
+    text.lines().filter_map(value).max().unwrap_or(0)
 }
 
 /// Lines are `254:0 rbytes=123 wbytes=0 rios=1 ...`.
-fn sum_v2(text: &str, key: &str) -> u64 {
+fn most_v2(text: &str, key: &str) -> u64 {
     let fields = text.split_whitespace();
     fields
         .filter_map(|field| field.strip_prefix(key)?.parse::<u64>().ok())
-        .sum()
+        .max()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

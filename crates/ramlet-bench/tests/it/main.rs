@@ -1,3 +1,6 @@
-//! Sets against naive computing, and the files they are kept in.
+//! Sets against naive computing and the files they are kept in; load on a server that counts.
 
+mod fake_server;
+mod files;
+mod load;
 mod sets;

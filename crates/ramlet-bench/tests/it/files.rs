@@ -1,0 +1,225 @@
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use ramlet_bench::data::{Data, DataArgs};
+use ramlet_bench::files::{Distance, Rows, open_rows};
+use ramlet_bench::{Progress, Random};
+
+/// Rows `[n, 1]`.
+pub struct NumberedRows {
+    next: u64,
+    rows: u64,
+}
+
+impl NumberedRows {
+    pub fn new(rows: u64) -> NumberedRows {
+        NumberedRows { next: 0, rows }
+    }
+}
+
+impl Rows for NumberedRows {
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+    fn dim(&self) -> usize {
+        2
+    }
+    fn is_u8(&self) -> bool {
+        false
+    }
+    fn seek(&mut self, row: u64) -> anyhow::Result<()> {
+        self.next = row;
+        Ok(())
+    }
+    fn read(&mut self, out: &mut Vec<f32>) -> anyhow::Result<bool> {
+        *out = vec![self.next as f32, 1.0];
+        self.next += 1;
+        Ok(self.next <= self.rows)
+    }
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+fn open(line: &[&str]) -> anyhow::Result<Data> {
+    let line = Line::try_parse_from(["x"].iter().chain(line))?;
+    Data::open(&line.data, &Progress::new(0))
+}
+
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Files {
+        let path = std::env::temp_dir().join(format!("ramlet-bench-files-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory");
+        Files(path)
+    }
+
+    fn write(&self, name: &str, rows: usize, dims: usize, numbers: impl Iterator<Item = [u8; 4]>) -> String {
+        let mut bytes = [(rows as u32).to_le_bytes(), (dims as u32).to_le_bytes()].concat();
+        numbers.for_each(|number| bytes.extend(number));
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).expect("written");
+        path.display().to_string()
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn nearest(base: &[Vec<f32>], query: &[f32], k: usize, distance: Distance) -> Vec<u64> {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+    let key = |row: &Vec<f32>| match distance {
+        Distance::Euclid => row
+            .iter()
+            .zip(query)
+            .map(|(a, b)| f64::from((a - b) * (a - b)))
+            .sum::<f64>(),
+        Distance::Dot => -dot(row, query),
+        _ => -dot(row, query) / dot(row, row).sqrt(),
+    };
+    let mut order: Vec<(f64, u64)> = base.iter().zip(0..).map(|(row, at)| (key(row), at)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    order.into_iter().take(k).map(|(_, row)| row).collect()
+}
+
+#[test]
+fn the_truth_of_files_is_found() {
+    const DIMS: usize = 6;
+    let mut random = Random::new(5, 0);
+    let mut rows = |count: usize| -> Vec<Vec<f32>> {
+        (0..count)
+            .map(|_| (0..DIMS).map(|_| random.normal()).collect())
+            .collect()
+    };
+    let (base, queries) = (rows(500), rows(7));
+    let files = Files::new("truth");
+    let bytes = |rows: &[Vec<f32>]| rows.iter().flatten().map(|v| v.to_le_bytes()).collect::<Vec<_>>();
+    let base_file = files.write("base.fbin", 500, DIMS, bytes(&base).into_iter());
+    let query_file = files.write("query.fbin", 7, DIMS, bytes(&queries).into_iter());
+    for (name, distance) in [
+        ("euclid", Distance::Euclid),
+        ("dot", Distance::Dot),
+        ("cosine", Distance::Cosine),
+    ] {
+        let line = [
+            "--data",
+            &base_file,
+            "--queries-file",
+            &query_file,
+            "--distance",
+            name,
+            "--k",
+            "5",
+        ];
+        for points in ["500", "200"] {
+            let data = open(&[&line[..], &["--points", points]].concat()).expect("opened");
+            let base = &base[..points.parse().expect("a number")];
+            let expected: Vec<Vec<u64>> = queries.iter().map(|q| nearest(base, q, 5, distance)).collect();
+            assert_eq!((data.truth, data.points), (expected, base.len() as u64), "{name}");
+        }
+    }
+    // A file of truth is taken at its word.
+    let given = files.write("gt.ibin", 7, 5, (0..35u32).map(|n| (n % 500).to_le_bytes()));
+    let line = [
+        "--data",
+        &base_file,
+        "--queries-file",
+        &query_file,
+        "--truth",
+        &given,
+        "--k",
+        "3",
+    ];
+    let data = open(&line).expect("opened");
+    assert_eq!(
+        (data.truth[0].clone(), data.truth[6].clone()),
+        (vec![0, 1, 2], vec![30, 31, 32])
+    );
+    let beyond = files.write("far.ibin", 7, 5, (0..35u32).map(|_| 500u32.to_le_bytes()));
+    let refused = |line: &[&str], sentence: &str| {
+        let error = format!(
+            "{:#}",
+            open(&[line, &["--k", "5"]].concat()).expect_err("refused")
+        );
+        assert!(error.contains(sentence), "{error}");
+    };
+    refused(
+        &[
+            "--data",
+            &base_file,
+            "--queries-file",
+            &query_file,
+            "--truth",
+            &beyond,
+        ],
+        "belongs to other data",
+    );
+    refused(&["--data", &base_file], "--queries-file");
+    refused(
+        &[
+            "--data",
+            &base_file,
+            "--queries-file",
+            &query_file,
+            "--distance",
+            "manhattan",
+        ],
+        "--truth",
+    );
+    refused(
+        &["--data", "/nowhere/base.csv"],
+        "format follows from the extension",
+    );
+}
+
+#[test]
+fn a_made_up_set_is_made_once() {
+    let files = Files::new("made");
+    let cache = files.0.display().to_string();
+    let line = [
+        "--points",
+        "900",
+        "--dims",
+        "8",
+        "--queries",
+        "5",
+        "--cache",
+        &cache,
+    ];
+    let first = open(&line).expect("made");
+    let written = std::fs::metadata(files.0.join("hard-900x8-5q.base.f32"))
+        .expect("there")
+        .modified()
+        .expect("a time");
+    let second = open(&line).expect("opened");
+    let again = std::fs::metadata(files.0.join("hard-900x8-5q.base.f32"))
+        .expect("there")
+        .modified()
+        .expect("a time");
+    assert_eq!((first.truth.clone(), written), (second.truth, again));
+    let mut base = first.base().expect("opened");
+    let (mut rows, mut row) = (Vec::new(), Vec::new());
+    while base.read(&mut row).expect("read") {
+        rows.push(row.clone());
+    }
+    let found: Vec<Vec<u64>> = first
+        .queries()
+        .map(|query| nearest(&rows, query, 10, Distance::Cosine))
+        .collect();
+    assert_eq!((rows.len(), found), (900, first.truth));
+}
+
+#[test]
+fn datasets_of_hdf5() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/import/contiguous.hdf5");
+    let names = ramlet_bench::files::hdf5_datasets(&path).expect("opened");
+    assert!(names.iter().any(|name| name == "train"), "{names:?}");
+    assert!(open_rows(&path, "train").expect("opened").rows() > 0);
+}
