@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ramlet_bench::BenchArgs;
+pub use ramlet_bench::files::Distance;
 
 use crate::size::ByteSize;
 
@@ -22,6 +24,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Tell how much RAM a collection needs and how fast it will be, before it exists
     Plan(PlanArgs),
+    /// Measure a server from outside: how much RAM it needs, how fast it answers
+    Bench(BenchArgs),
     /// Verify every checksum of a data directory that no server has open
     Check(CheckArgs),
 }
@@ -198,27 +202,6 @@ pub struct ImportArgs {
 pub struct CheckArgs {
     /// The data directory
     pub dir: PathBuf,
-}
-
-/// Distances by the API's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub enum Distance {
-    Cosine,
-    Dot,
-    Euclid,
-    Manhattan,
-}
-
-impl Distance {
-    pub fn api_name(self) -> &'static str {
-        match self {
-            Distance::Cosine => "Cosine",
-            Distance::Dot => "Dot",
-            Distance::Euclid => "Euclid",
-            Distance::Manhattan => "Manhattan",
-        }
-    }
 }
 
 /// Element types by the API's names.
