@@ -19,6 +19,8 @@ pub struct BenchArgs {
 /// One experiment each.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
+    Io(crate::io::IoArgs),
+    Ingest(crate::ingest::IngestArgs),
     /// Removes what a killed run left behind; started by the other commands
     #[command(hide = true)]
     Guard,
@@ -28,6 +30,8 @@ impl BenchArgs {
     /// Runs the experiment to its end; prints its table.
     pub fn run(&self) -> Result<()> {
         match &self.command {
+            BenchCommand::Io(args) => args.run(),
+            BenchCommand::Ingest(args) => args.run(),
             BenchCommand::Guard => {
                 crate::guard::serve();
                 Ok(())

@@ -1,3 +1,4 @@
 //! Sets against naive computing, and the files they are kept in.
 
+mod io;
 mod sets;
