@@ -19,8 +19,12 @@ pub struct BenchArgs {
 /// One experiment each.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    Io(crate::io::IoArgs),
-    Ingest(crate::ingest::IngestArgs),
+    /// How much RAM a server needs: hard limits, the smallest that serves, the speed in each, beside the article's figures
+    Ram(Box<crate::ram::RamArgs>),
+    /// How fast a server answers at which recall: a curve over its efforts, in a closed loop or at a rate
+    Search(Box<crate::search::SearchArgs>),
+    Io(Box<crate::io::IoArgs>),
+    Ingest(Box<crate::ingest::IngestArgs>),
     /// Removes what a killed run left behind; started by the other commands
     #[command(hide = true)]
     Guard,
@@ -32,6 +36,8 @@ impl BenchArgs {
         match &self.command {
             BenchCommand::Io(args) => args.run(),
             BenchCommand::Ingest(args) => args.run(),
+            BenchCommand::Ram(args) => crate::ram::run(args),
+            BenchCommand::Search(args) => crate::search::run(args),
             BenchCommand::Guard => {
                 crate::guard::serve();
                 Ok(())

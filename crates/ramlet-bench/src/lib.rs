@@ -34,7 +34,19 @@ pub mod files;
 
 pub mod cgroup;
 pub mod guard;
+pub mod server;
+
+pub mod api;
+pub mod fill;
 pub mod http;
+pub mod json;
+pub mod load;
+pub mod requests;
+
+pub mod data;
+pub mod measure;
+pub mod ram;
+pub mod search;
 
 mod command;
 mod plot;

@@ -49,6 +49,23 @@ pub fn open_rows(path: &Path, key: &str) -> Result<Box<dyn Rows>> {
     opened().with_context(|| path.display().to_string())
 }
 
+/// Opens a file of bare numbers, one row after another.
+pub fn open_bare(path: &Path, element: Element, dim: usize) -> Result<Box<dyn Rows>> {
+    let opened = || -> Result<Box<dyn Rows>> {
+        let file = File::open(path)?;
+        let rows = file.metadata()?.len() / (dim * element.bytes()).max(1) as u64;
+        let layout = rows::RowLayout {
+            element,
+            dim,
+            rows,
+            start: 0,
+            prefixed: false,
+        };
+        Ok(Box::new(rows::RowFile::new(file, layout)?))
+    };
+    opened().with_context(|| path.display().to_string())
+}
+
 /// The names in an HDF5 file at its top level.
 pub fn hdf5_datasets(path: &Path) -> Result<Vec<String>> {
     hdf5::datasets(path).with_context(|| path.display().to_string())

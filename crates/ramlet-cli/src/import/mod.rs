@@ -2,7 +2,7 @@
 
 mod api;
 mod batch;
-mod json;
+use ramlet_bench::json;
 mod jsonl;
 mod progress;
 mod source;
