@@ -1,18 +1,16 @@
 //! What happens to a server's memory while a million vectors come and go.
 //!
-//! In reading order: [`IngestOptions`] say what; `server` starts one or finds it; `vectors` are sent by `load`; [`Sample`]s are taken all
-//! the while by `sampler`; [`run`] leads through the phases; [`report`] shows them.
+//! In reading order: [`IngestOptions`] say what; `place` is where the server lives; `made` are vectors made as they are sent; [`Sample`]s
+//! are taken all the while by `sampler`; [`run`] leads through the phases; [`report`] shows them.
 
-mod api;
 mod command;
-mod load;
+mod made;
 mod options;
 mod phases;
+mod place;
 pub mod report;
 mod sample;
 mod sampler;
-mod server;
-mod vectors;
 
 pub use command::IngestArgs;
 pub use options::{IngestOptions, Source, Where};

@@ -31,26 +31,26 @@ pub struct IngestArgs {
     /// Memory of the server and limit of its cgroup [default: 512MB; with --exec no limit]
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
-    /// Start this shell command as the server, which then listens at --url
+    /// Another server to start, a line for the shell with {port}, {dir} and {memory} (bytes) to be filled in; it stays in the foreground
     #[arg(long, value_name = "COMMAND", conflicts_with = "server")]
     exec: Option<String>,
-    /// Where the command of --exec listens
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:6333")]
-    url: String,
-    /// Use a server that runs on this machine
+    /// A server that runs on this machine
     #[arg(long, value_name = "URL", requires = "pid", conflicts_with = "memory")]
     server: Option<String>,
     /// Process of the server of --server
     #[arg(long, value_name = "PID", requires = "server")]
     pid: Option<u32>,
-    #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
+    #[arg(
+        long,
+        env = "RAMLET_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY",
+        requires = "server"
+    )]
     api_key: Option<String>,
     /// Start the server without a cgroup: page cache and kernel memory aren't known then
     #[arg(long)]
     no_cgroup: bool,
-    /// Requests under way at once
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    parallel: usize,
     /// Share of the points to be deleted
     #[arg(long, value_name = "PERCENT", default_value_t = 80)]
     delete: u64,
@@ -60,9 +60,9 @@ pub struct IngestArgs {
     /// Seconds of rest before the last sample of a phase that leaves the server idle
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     settle: f64,
-    /// Directory for the server's data, about 5 KB a point of 768 dimensions; all of it is removed [default: the system's]
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
+    /// Directory on a disk for the server's data, up to 8 KB a point of 768 dimensions; all of it is removed
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    dir: PathBuf,
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// A fiftieth of the points, in 128 MB unless --memory says otherwise: a minute
@@ -118,11 +118,10 @@ impl IngestArgs {
             distance: self.distance,
             place: self.place(),
             api_key: self.api_key.clone(),
-            parallel: self.parallel,
             delete: self.delete,
             every: seconds("every", self.every)?,
             settle: seconds("settle", self.settle)?,
-            work: self.work.clone().unwrap_or_else(std::env::temp_dir),
+            directory: self.dir.clone(),
             seed: self.seed,
         })
     }
@@ -142,7 +141,6 @@ impl IngestArgs {
             },
             (_, _, Some(command)) => Where::Command {
                 command: command.clone(),
-                url: self.url.clone(),
                 memory_bytes: memory,
                 in_group,
             },

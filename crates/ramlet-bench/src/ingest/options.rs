@@ -22,10 +22,9 @@ pub enum Source {
 pub enum Where {
     /// This program's own `serve`, with so much memory, in a cgroup of that size unless `in_group` is false.
     Own { memory_bytes: u64, in_group: bool },
-    /// A shell command, which comes to listen at the URL; in a cgroup, of this size if it is given.
+    /// A line for the shell in which `{port}`, `{dir}` and `{memory}` are replaced; in a cgroup, of this size if it is given.
     Command {
         command: String,
-        url: String,
         memory_bytes: Option<u64>,
         in_group: bool,
     },
@@ -42,16 +41,14 @@ pub struct IngestOptions {
     pub distance: Distance,
     pub place: Where,
     pub api_key: Option<String>,
-    /// Requests under way at once.
-    pub parallel: usize,
     /// Percent of the points to be deleted.
     pub delete: u64,
     /// Between two samples.
     pub every: Duration,
     /// Left alone at the start and at the end of each phase that waits, before its last sample.
     pub settle: Duration,
-    /// The server's data directory is made in it, and removed.
-    pub work: PathBuf,
+    /// The server's own directory is made in it, and removed.
+    pub directory: PathBuf,
     pub seed: u64,
 }
 
@@ -64,24 +61,15 @@ pub struct Described {
     pub distance: &'static str,
     pub server: String,
     pub memory_bytes: Option<u64>,
-    pub parallel: usize,
     pub delete_percent: u64,
     pub seed: u64,
 }
 
-const PARALLEL_MAX: usize = 64;
-
 impl IngestOptions {
     /// Fails with a sentence about what can't be.
     pub fn check(&self) -> Result<()> {
-        if self.points == 0 || self.parallel == 0 {
-            bail!("points and parallel are numbers from 1");
-        }
-        if self.parallel > PARALLEL_MAX {
-            bail!(
-                "{} requests in parallel: {PARALLEL_MAX} are the most",
-                self.parallel
-            );
+        if self.points == 0 {
+            bail!("0 points are none to send");
         }
         if self.delete > 100 {
             bail!("{} percent can't be deleted", self.delete);
@@ -89,8 +77,8 @@ impl IngestOptions {
         if self.every < Duration::from_millis(10) {
             bail!("samples are at least 10 ms apart");
         }
-        if !self.work.is_dir() {
-            bail!("{} is no directory", self.work.display());
+        if !self.directory.is_dir() {
+            bail!("{} is no directory", self.directory.display());
         }
         match &self.source {
             Source::Made { dims } if !(1..=DIM_MAX as usize).contains(dims) => {
@@ -124,16 +112,18 @@ impl IngestOptions {
             distance: self.distance.api_name(),
             server,
             memory_bytes,
-            parallel: self.parallel,
             delete_percent: self.delete,
             seed: self.seed,
         }
     }
 }
 
-/// The first word of a command, without its directory.
+/// The first word of a command that is no setting, without its directory.
 fn program(command: &str) -> String {
-    let word = command.split_whitespace().next().unwrap_or("command");
+    let mut words = command
+        .split_whitespace()
+        .filter(|word| *word != "exec" && !word.contains('='));
+    let word = words.next().unwrap_or("command");
     word.rsplit('/').next().unwrap_or(word).to_owned()
 }
 
@@ -152,20 +142,18 @@ mod tests {
                 pid: 1,
             },
             api_key: None,
-            parallel: 1,
             delete: 80,
             every: Duration::from_secs(1),
             settle: Duration::ZERO,
-            work: std::env::temp_dir(),
+            directory: std::env::temp_dir(),
             seed: 1,
         };
         assert!(sound.check().is_ok());
-        let unsound: [fn(&mut IngestOptions); 7] = [
+        let unsound: [fn(&mut IngestOptions); 6] = [
             |o| o.points = 0,
-            |o| o.parallel = 1_000,
             |o| o.delete = 101,
             |o| o.every = Duration::ZERO,
-            |o| o.work = PathBuf::from("/nowhere/at/all"),
+            |o| o.directory = PathBuf::from("/nowhere/at/all"),
             |o| o.source = Source::Made { dims: 70_000 },
             |o| {
                 o.source = Source::File {
@@ -179,6 +167,9 @@ mod tests {
             change(&mut options);
             assert!(options.check().is_err());
         }
-        assert_eq!(program("/opt/bin/other-server --port 1"), "other-server");
+        assert_eq!(
+            program("PORT={port} exec /opt/bin/other-server --x 1"),
+            "other-server"
+        );
     }
 }

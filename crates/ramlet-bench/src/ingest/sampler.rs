@@ -6,10 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::api::Api;
 use super::phases::Phase;
 use super::sample::{Group, Heap, Process, Sample};
-use crate::http::Target;
+use crate::http::{Connection, Target};
 
 /// What is watched, and what was seen.
 pub(crate) struct Sampler {
@@ -25,9 +24,32 @@ pub(crate) struct Sampler {
 }
 
 struct State {
-    api: Api,
+    target: Target,
+    connection: Option<Connection>,
     phase: Phase,
     samples: Vec<Sample>,
+}
+
+/// A server that is busy may take its time; a sample without its heap isn't worth more.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+impl State {
+    /// By `/metrics`; None where the server doesn't tell.
+    fn heap(&mut self) -> Option<Heap> {
+        let mut connection = match self.connection.take().filter(Connection::is_open) {
+            Some(open) => open,
+            None => self.target.connect(ANSWER_WITHIN).ok()?,
+        };
+        let mut request = Vec::new();
+        self.target.render("GET", "/metrics", b"", &mut request);
+        let answer = connection.ask(&request).ok()?;
+        let heap = match answer.status {
+            200 => Heap::parse(&String::from_utf8_lossy(answer.body)),
+            _ => None,
+        };
+        self.connection = Some(connection);
+        heap
+    }
 }
 
 impl Sampler {
@@ -40,7 +62,8 @@ impl Sampler {
             segments: AtomicU64::new(u64::MAX),
             stop: AtomicBool::new(false),
             state: Mutex::new(State {
-                api: Api::new(target),
+                target,
+                connection: None,
                 phase: Phase::Start,
                 samples: Vec::new(),
             }),
@@ -70,7 +93,7 @@ impl Sampler {
     /// One more sample; None when the process is gone.
     pub(crate) fn take(&self) -> Option<Sample> {
         let mut state = self.state();
-        let heap = state.api.metrics().and_then(|text| Heap::parse(&text));
+        let heap = state.heap();
         let segments = self.segments.load(Ordering::Relaxed);
         let sample = Sample {
             at_s: self.start.elapsed().as_secs_f64(),

@@ -72,7 +72,7 @@ impl Cell {
     /// Runs it once, cold. Rows and queries depend on `stream` and the options' seed, not on the way or the threads.
     pub fn measure(&self, options: &IoOptions, rows: &Rows, stream: u64) -> Result<Figures, String> {
         let (file, cached_at_start) = rows.open_cold(access(self.way))?;
-        let slowed = Slowed::new(options.latency, options.iops_max);
+        let slowed = Slowed::new(options.latency, options.iops_max, options.bandwidth);
         let shared = Shared {
             source: Source {
                 rows,

@@ -8,13 +8,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Disk, Grid, IoOptions, Way, report};
-use crate::{OutputArgs, Progress};
+use crate::{ByteSize, OutputArgs, Progress};
 
 /// Read and score vectors at random places of a disk, by mmap, pread and io_uring
 #[derive(Debug, Args)]
 pub struct IoArgs {
     /// Directory on the disk to be measured; the file made there has no name and goes with the process
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     dir: PathBuf,
     /// Vectors in the file
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -45,6 +45,9 @@ pub struct IoArgs {
     /// Reads that the network disk serves in a second at most
     #[arg(long, value_name = "N", default_value_t = 7_000)]
     iops: u64,
+    /// What it hands over in a second at most
+    #[arg(long, value_name = "SIZE", default_value = "250MB")]
+    bandwidth: ByteSize,
     /// Runs of each cell; the table shows the median one
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeats: usize,
@@ -115,6 +118,7 @@ impl IoArgs {
             },
             latency: Duration::from_secs_f64(self.latency / 1e3),
             iops_max: self.iops,
+            bandwidth: self.bandwidth.0,
             repeats: self.repeats,
             seed: self.seed,
         })

@@ -1,6 +1,8 @@
 //! Reading the rows of a query and scoring them, by each way.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ramlet_io::system::{Usage, Whose};
 use ramlet_io::{Access, BatchRead, BatchReader, PAGE, ReadFile, ring_reader};
@@ -82,22 +84,28 @@ struct Mapped<'a> {
 impl Fetch for Mapped<'_> {
     fn score(&mut self, query: &[f32], rows: &[u64], scores: &mut Vec<f32>) -> Result<u64, String> {
         let bytes = self.source.file.as_bytes().ok_or("the file isn't mapped")?;
-        let faults = || Usage::of(Whose::Thread).faults_major;
-        let before = faults();
-        let mut waited = before;
+        let before = Usage::of(Whose::Thread);
+        let mut known = before;
         for &row in rows {
             let place = self.source.rows.place(row);
             let row = &bytes[place.start as usize..place.end as usize];
+            let asked = self.source.slowed.as_ref().map(Slowed::now);
             scores.push(kernels().f32_row(Measure::Dot, query, row));
-            if let Some(slowed) = &self.source.slowed {
-                // Each fault was a read of its own, begun when the one before was done.
-                let now = faults();
-                (waited..now).for_each(|_| slowed.wait(slowed.begin()));
-                waited = now;
+            if let (Some(slowed), Some(asked)) = (&self.source.slowed, asked) {
+                let now = Usage::of(Whose::Thread);
+                slowed.wait(faults_done(slowed, asked, &known, &now));
+                known = now;
             }
         }
-        Ok(faults() - before)
+        Ok(Usage::of(Whose::Thread).faults_major - before.faults_major)
     }
+}
+
+/// When the faults between two usages would be over: each was a read of its own, begun when the one before was done.
+fn faults_done(slowed: &Slowed, asked: Duration, before: &Usage, after: &Usage) -> Duration {
+    let faults = after.faults_major - before.faults_major;
+    let bytes = (after.read_bytes - before.read_bytes) / faults.max(1);
+    (0..faults).fold(asked, |done, _| slowed.begin(done, bytes))
 }
 
 /// One pread a row.
@@ -113,7 +121,8 @@ impl Fetch for Single<'_> {
             let place = self.source.rows.place(row);
             let from_disk = self.source.seen.note(place.clone());
             let slowed = self.source.slowed.as_ref().filter(|_| from_disk);
-            let done = slowed.map(Slowed::begin);
+            let bytes = pages_of(&place).1;
+            let done = slowed.map(|slowed| slowed.begin(slowed.now(), bytes));
             self.source
                 .file
                 .read_at(&mut self.buf, place.start)
@@ -164,16 +173,15 @@ impl Ring<'_> {
         let mut batch: Vec<BatchRead<'_>> = Vec::with_capacity(rows.len());
         for (&row, out) in rows.iter().zip(self.buf.chunks_exact_mut(room)) {
             let place = self.source.rows.place(row);
+            let (offset, bytes) = pages_of(&place);
             if !self.cached || seen.note(place.clone()) {
                 reads += 1;
-                done = done.max(slowed.as_ref().map(Slowed::begin));
+                done = done.max(slowed.as_ref().map(|slowed| slowed.begin(slowed.now(), bytes)));
             }
-            let first = place.start / PAGE as u64;
-            let pages = (place.end.div_ceil(PAGE as u64) - first) as usize;
             batch.push(BatchRead {
                 file: file.as_ref(),
-                offset: first * PAGE as u64,
-                out: &mut out[..pages * PAGE],
+                offset,
+                out: &mut out[..bytes as usize],
             });
         }
         self.reader.read_batch(&mut batch).map_err(|e| e.to_string())?;
@@ -181,5 +189,38 @@ impl Ring<'_> {
             slowed.wait(done);
         }
         Ok(reads)
+    }
+}
+
+/// Offset and length of the whole pages around some bytes.
+fn pages_of(place: &Range<u64>) -> (u64, u64) {
+    let page = PAGE as u64;
+    let start = place.start / page * page;
+    (start, place.end.next_multiple_of(page) - start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_pages() {
+        assert_eq!(pages_of(&(0..3_072)), (0, 4_096));
+        assert_eq!(pages_of(&(3_072..6_144)), (0, 8_192));
+        assert_eq!(pages_of(&(9_216..12_288)), (8_192, 4_096));
+    }
+
+    #[test]
+    fn faults_wait_one_after_another() {
+        let slowed = Slowed::new(Duration::from_millis(2), 1_000_000, u64::MAX);
+        let after = |faults_major| Usage {
+            faults_major,
+            read_bytes: faults_major * 4_096,
+            ..Usage::default()
+        };
+        let asked = Duration::from_millis(10);
+        let done = |faults| faults_done(&slowed, asked, &after(5), &after(5 + faults)).as_millis();
+        assert_eq!((done(0), done(1)), (10, 12));
+        assert_eq!(done(2), 14);
     }
 }

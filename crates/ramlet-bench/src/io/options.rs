@@ -102,6 +102,8 @@ pub struct IoOptions {
     pub latency: Duration,
     /// Reads that the network disk serves in a second, at most.
     pub iops_max: u64,
+    /// Bytes that it hands over in a second, at most.
+    pub bandwidth: u64,
     pub repeats: usize,
     pub seed: u64,
 }
@@ -121,6 +123,7 @@ impl Default for IoOptions {
             disks: Disk::ALL.to_vec(),
             latency: Duration::from_millis(2),
             iops_max: 7_000,
+            bandwidth: 250_000_000,
             repeats: 1,
             seed: 1,
         }
@@ -157,11 +160,12 @@ impl IoOptions {
             return Err(format!("{name}: the list is empty"));
         }
         let one = |list: &[usize]| list.iter().all(|n| *n > 0);
-        let counted =
-            self.rows > 0 && self.queries > 0 && self.k > 0 && self.repeats > 0 && self.iops_max > 0;
-        if !counted || !one(&self.oversampling) || !one(&self.parallel) {
+        let counted = self.rows > 0 && self.queries > 0 && self.k > 0 && self.repeats > 0;
+        let disk = self.iops_max > 0 && self.bandwidth > 0;
+        if !counted || !disk || !one(&self.oversampling) || !one(&self.parallel) {
             return Err(
-                "rows, queries, k, oversampling, parallel, repeats and IOPS are numbers from 1".to_owned(),
+                "rows, queries, k, oversampling, parallel, repeats, IOPS and bandwidth are numbers from 1"
+                    .to_owned(),
             );
         }
         if !(1..=DIMS_MAX).contains(&self.dims) {

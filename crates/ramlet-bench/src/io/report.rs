@@ -61,10 +61,11 @@ pub fn disk_line(grid: &Grid, disk: Disk) -> String {
     match disk {
         Disk::Local => "local disk, as it is".to_owned(),
         Disk::Network => format!(
-            "network disk: real reads of the local disk, each delayed to at least {} ms by the program, {} a second at most; \
-             reads handed over together overlap, page faults and preads wait one after another",
+            "network disk: real reads of the local disk, each delayed to at least {} ms by the program, {} and {} MB a second at \
+             most; reads handed over together overlap, page faults and preads wait one after another",
             figure(super::ms(grid.options.latency)),
             figure(grid.options.iops_max as f64),
+            figure(grid.options.bandwidth as f64 / 1e6),
         ),
     }
 }
@@ -72,8 +73,18 @@ pub fn disk_line(grid: &Grid, disk: Disk) -> String {
 /// The cells of a disk. The article's figures stand beside those of the network disk, which is what it measured.
 pub fn table(grid: &Grid, disk: Disk) -> Table {
     let mut head = vec![
-        "backend", "over", "parallel", "IOPS", "best s", "CPU %", "wall s", "q/s", "reads/q", "MB/q",
-        "p50 ms", "p99 ms",
+        "backend",
+        "over",
+        "parallel",
+        "IOPS",
+        "in best s",
+        "CPU %",
+        "wall s",
+        "q/s",
+        "reads/q",
+        "MB/q",
+        "p50 ms",
+        "p99 ms",
     ];
     if disk == Disk::Network {
         head.extend(["article IOPS", "CPU %", "wall s"]);

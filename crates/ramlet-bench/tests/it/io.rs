@@ -77,7 +77,11 @@ fn the_grid_is_whole_and_shown() {
         assert!(!report::disk_line(&grid, disk).is_empty());
     }
     assert_eq!(report::plots(&grid).len(), 4);
-    assert!(report::plots(&grid).iter().all(|(_, plot)| plot.curves.len() == 2));
+    assert!(
+        report::plots(&grid)
+            .iter()
+            .all(|(_, plot)| plot.curves.len() == 2)
+    );
     let json = serde_json::to_value(&grid).expect("figures");
     assert_eq!(json["cells"][0]["backend"], "mmap");
     assert_eq!(json["options"]["latency_us"], 50);

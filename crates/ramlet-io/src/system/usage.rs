@@ -21,6 +21,8 @@ pub struct Usage {
     pub system: Duration,
     /// Page faults that waited for a disk.
     pub faults_major: u64,
+    /// Read from disks, or being read: what the kernel reads ahead of a fault or a read counts for who caused it.
+    pub read_bytes: u64,
 }
 
 impl Usage {
@@ -40,6 +42,8 @@ impl Usage {
             user: duration(usage.ru_utime),
             system: duration(usage.ru_stime),
             faults_major: usage.ru_majflt.max(0) as u64,
+            // Linux tells the sum of bytes in units of 512.
+            read_bytes: usage.ru_inblock.max(0) as u64 * 512,
         }
     }
 
