@@ -23,6 +23,8 @@ pub enum BenchCommand {
     Ram(Box<crate::ram::RamArgs>),
     /// How fast a server answers at which recall: a curve over its efforts, in a closed loop or at a rate
     Search(Box<crate::search::SearchArgs>),
+    Io(Box<crate::io::IoArgs>),
+    Ingest(Box<crate::ingest::IngestArgs>),
     /// Removes what a killed run left behind; started by the other commands
     #[command(hide = true)]
     Guard,
@@ -32,6 +34,8 @@ impl BenchArgs {
     /// Runs the experiment to its end; prints its table.
     pub fn run(&self) -> Result<()> {
         match &self.command {
+            BenchCommand::Io(args) => args.run(),
+            BenchCommand::Ingest(args) => args.run(),
             BenchCommand::Ram(args) => crate::ram::run(args),
             BenchCommand::Search(args) => crate::search::run(args),
             BenchCommand::Guard => {

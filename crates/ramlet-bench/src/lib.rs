@@ -53,6 +53,9 @@ mod plot;
 mod progress;
 pub mod table;
 
+pub mod ingest;
+pub mod io;
+
 pub use clustered::{Clustered, Difficulty, Shape};
 pub use command::{BenchArgs, BenchCommand, OutputArgs};
 pub use filters::{FilterCase, Filters, RANKS, Selection, rank};

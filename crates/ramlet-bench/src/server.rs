@@ -189,6 +189,11 @@ impl<'g> Server<'g> {
         self.group.as_ref().map(Group::version)
     }
 
+    /// Of its control group: one or two, none without a group.
+    pub fn group_directories(&self) -> Vec<PathBuf> {
+        self.group.as_ref().map(Group::directories).unwrap_or_default()
+    }
+
     pub fn processes(&self) -> Vec<u32> {
         match &self.group {
             Some(group) => group.processes(),

@@ -22,7 +22,7 @@ pub use block_cache::{BlockCache, CacheStats};
 pub use block_file::{BlockFile, Verify};
 pub use context::{IoContext, IoStats};
 pub use open::{Backend, open_best};
-pub use posix::{MmapStorage, PreadStorage, UringStorage};
+pub use posix::{Access, MmapStorage, PreadStorage, ScratchFile, UringStorage, ring_reader, serial_reader};
 pub use probe::{DiskFigures, DiskProbe, PROBE_DEPTH, PROBE_FILE_BYTES};
 pub use ram::RamStorage;
 pub use sim::{Fault, FaultOp, SimStorage};

@@ -2,5 +2,6 @@
 
 mod fake_server;
 mod files;
+mod io;
 mod load;
 mod sets;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 
 use crate::error::{At, check_range};
-use crate::storage::{ReadFile, Result};
+use crate::storage::{PAGE, ReadFile, Result};
 
 pub struct MmapFile {
     name: String,
@@ -17,9 +17,18 @@ pub struct MmapFile {
 
 impl MmapFile {
     pub fn open(path: &Path, name: &str) -> Result<MmapFile> {
+        MmapFile::map(path, name, true)
+    }
+
+    /// Without the advice: the kernel reads ahead of each fault.
+    pub fn open_with_read_ahead(path: &Path, name: &str) -> Result<MmapFile> {
+        MmapFile::map(path, name, false)
+    }
+
+    fn map(path: &Path, name: &str, random: bool) -> Result<MmapFile> {
         let file = File::open(path).at("open", name)?;
         let len = file.metadata().at("open", name)?.len();
-        let map = Mapping::new(&file, len as usize).at("map", name)?;
+        let map = Mapping::new(&file, len as usize, random).at("map", name)?;
         Ok(MmapFile {
             name: name.to_owned(),
             file,
@@ -53,7 +62,7 @@ impl ReadFile for MmapFile {
 }
 
 /// A shared read-only mapping of a whole file; dangling when the file is empty.
-struct Mapping {
+pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
@@ -64,7 +73,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(file: &File, len: usize) -> io::Result<Mapping> {
+    pub fn new(file: &File, len: usize, random: bool) -> io::Result<Mapping> {
         if len == 0 {
             return Ok(Mapping {
                 start: NonNull::dangling(),
@@ -85,10 +94,26 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the range is the mapping made above; the advice changes no contents.
-        unsafe { libc::madvise(start, len, libc::MADV_RANDOM) };
+        if random {
+            // SAFETY: the range is the mapping made above; the advice changes no contents.
+            unsafe { libc::madvise(start, len, libc::MADV_RANDOM) };
+        }
         let start = NonNull::new(start.cast()).expect("a mapping is never at address 0");
         Ok(Mapping { start, len })
+    }
+
+    /// Bytes of the mapped file that are in the page cache.
+    pub fn cached_bytes(&self) -> io::Result<u64> {
+        let mut pages = vec![0u8; self.len.div_ceil(PAGE)];
+        if self.len > 0 {
+            // SAFETY: the range is the mapping; the kernel writes a byte for each of its pages, which `pages` has.
+            let result = unsafe { libc::mincore(self.start.as_ptr().cast(), self.len, pages.as_mut_ptr()) };
+            if result != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        let cached = pages.iter().filter(|page| *page & 1 == 1).count();
+        Ok((cached * PAGE).min(self.len) as u64)
     }
 
     fn bytes(&self) -> &[u8] {

@@ -5,6 +5,7 @@ mod direct;
 mod log;
 mod mmap;
 mod pread;
+mod scratch;
 mod uring;
 mod writer;
 
@@ -17,6 +18,8 @@ use std::sync::Arc;
 use crate::error::{At, check_name};
 use crate::reader::SerialReader;
 use crate::storage::{BatchReader, IoError, IoErrorKind, LogFile, ReadFile, Result, Storage, WriteFile};
+
+pub use scratch::{Access, ScratchFile, ring_reader, serial_reader};
 
 /// The file that carries the lock of a directory; not listed.
 const LOCK: &str = "LOCK";

@@ -1,11 +1,13 @@
 //! What the kernel says about this process and this machine. Linux only: elsewhere everything is None or unknown.
 
 mod cgroup;
+mod usage;
 
 use std::fs;
 use std::time::Duration;
 
 pub use cgroup::{cgroup_memory_limit, cgroup_memory_usage};
+pub use usage::{Usage, Whose};
 
 /// Memory of this process, in bytes; 0 where the kernel doesn't say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -6,6 +6,7 @@ mod block_cache;
 mod block_file;
 mod conformance;
 mod probe;
+mod scratch;
 mod sim;
 mod uring;
 

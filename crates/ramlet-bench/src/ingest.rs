@@ -1,0 +1,18 @@
+//! What happens to a server's memory while a million vectors come and go.
+//!
+//! In reading order: [`IngestOptions`] say what; `place` is where the server lives; `made` are vectors made as they are sent; [`Sample`]s
+//! are taken all the while by `sampler`; [`run`] leads through the phases; [`report`] shows them.
+
+mod command;
+mod made;
+mod options;
+mod phases;
+mod place;
+pub mod report;
+mod sample;
+mod sampler;
+
+pub use command::IngestArgs;
+pub use options::{IngestOptions, Source, Where};
+pub use phases::{Ended, Ingest, Phase, run};
+pub use sample::{Group, Heap, Process, Sample};
