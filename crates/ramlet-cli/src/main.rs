@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod import;
+mod machine;
 mod plan;
 mod profile;
 mod serve;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Machine(args) => machine::run(args),
         Command::Check(args) => check::run(args),
     };
     match outcome {
