@@ -9,11 +9,13 @@ use super::suite::{Options, Report, Setup, Suite, planned};
 
 pub const DISK: Suite = Suite {
     name: "disk",
+    seconds: (16, 220),
     plan,
     run,
 };
 pub const FSYNC: Suite = Suite {
     name: "fsync",
+    seconds: (2, 12),
     plan: plan_fsync,
     run: run_fsync,
 };

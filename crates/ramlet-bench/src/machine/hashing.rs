@@ -13,6 +13,7 @@ use crate::Random;
 
 pub const HASHING: Suite = Suite {
     name: "hashing",
+    seconds: (2, 10),
     plan,
     run,
 };

@@ -11,6 +11,7 @@ use super::tool::Tool;
 
 pub const HTTP: Suite = Suite {
     name: "http",
+    seconds: (4, 15),
     plan,
     run,
 };

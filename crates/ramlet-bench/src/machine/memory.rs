@@ -13,6 +13,7 @@ use crate::Random;
 
 pub const MEMORY: Suite = Suite {
     name: "memory",
+    seconds: (4, 20),
     plan,
     run,
 };

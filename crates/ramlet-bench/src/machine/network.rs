@@ -9,6 +9,7 @@ use super::suite::{Options, Report, Setup, Suite, planned};
 
 pub const NETWORK: Suite = Suite {
     name: "network",
+    seconds: (2, 10),
     plan,
     run,
 };

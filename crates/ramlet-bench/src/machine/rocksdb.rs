@@ -8,6 +8,7 @@ use super::tool::Tool;
 
 pub const ROCKSDB: Suite = Suite {
     name: "rocksdb",
+    seconds: (11, 120),
     plan,
     run,
 };

@@ -125,6 +125,7 @@ fn rounded(value: f64) -> f64 {
 pub fn figure(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".to_owned(),
+        v if v < 1e15 && v.fract() == 0.0 => thousands(value as i64),
         v if v >= 100.0 => thousands(value.round() as i64),
         v if v >= 10.0 => format!("{value:.1}"),
         v if v >= 0.1 => format!("{value:.2}"),
@@ -157,6 +158,7 @@ mod tests {
             (1_234_567.4, "1,234,567"),
             (999.6, "1,000"),
             (100.0, "100"),
+            (2.0, "2"),
             (12.34, "12.3"),
             (3.071, "3.07"),
             (0.0424, "0.0424"),

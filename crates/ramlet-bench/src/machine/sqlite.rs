@@ -12,6 +12,7 @@ use crate::Random;
 
 pub const SQLITE: Suite = Suite {
     name: "sqlite",
+    seconds: (5, 30),
     plan,
     run,
 };

@@ -11,6 +11,7 @@ use super::suite::{Options, Report, Setup, Suite, planned};
 
 pub const SYSTEM: Suite = Suite {
     name: "system",
+    seconds: (1, 15),
     plan,
     run,
 };
