@@ -23,7 +23,7 @@ use ramlet_io::system as kernel;
 use serde::Serialize;
 
 pub use disk::{Case, cases};
-pub use fio::{Beside, against_fio};
+pub use fio::{Beside, against_fio, comparable};
 pub use row::{Row, Unit};
 pub use run::{Measured, groups, measure};
 pub use scratch::Scratch;

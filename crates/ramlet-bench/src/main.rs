@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use ramlet_bench::args::Args;
-use ramlet_bench::machine::{against_fio, cases};
+use ramlet_bench::machine::{against_fio, comparable};
 use ramlet_bench::{
     Comparison, Difficulty, Element, Filters, K, Machine, Record, Selection, Set, Shape, Summary,
     WriteOptions, probe_disk, write_set,
@@ -165,12 +165,12 @@ fn fio(directory: &Path, args: &Args) -> Result<(), String> {
     let lines = against_fio(
         directory,
         bytes,
-        &cases(!args.has("all")),
+        &comparable(!args.has("all")),
         turns,
         Duration::from_secs_f64(seconds),
         &mut |line| println!("{}", line.line()),
     )?;
-    let off = lines.iter().filter(|line| !(0.9..=1.1).contains(&line.ratio()));
+    let off = lines.iter().filter(|line| !line.agrees());
     match off.count() {
         0 => Ok(()),
         count => Err(format!(

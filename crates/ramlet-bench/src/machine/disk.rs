@@ -9,7 +9,7 @@ use super::suite::{Options, Report, Setup, Suite, planned};
 
 pub const DISK: Suite = Suite {
     name: "disk",
-    seconds: (16, 220),
+    seconds: (15, 220),
     plan,
     run,
 };

@@ -153,7 +153,8 @@ struct Line {
 
 /// Nanoseconds of a read that depends on the one before, anywhere in so many bytes: lines in one circle without order.
 fn chase(bytes: usize, time: Duration) -> f64 {
-    const STEPS: u32 = 20_000;
+    // A fraction of a millisecond: shorter than what a scheduler gives to others in between.
+    const STEPS: u32 = 2_000;
     let count = (bytes / size_of::<Line>()).max(2);
     let mut lines: Vec<Line> = (0..count as u32).map(|next| Line { next }).collect();
     // Sattolo's shuffle leaves one circle.
@@ -178,9 +179,13 @@ fn chase(bytes: usize, time: Duration) -> f64 {
         at = walk(at, STEPS);
         parts.push(before.elapsed().as_secs_f64() * 1e9 / f64::from(STEPS));
     }
-    // The middle: the least is lucky where a cache is shared, and the mean counts what others do.
+    middle(&mut parts)
+}
+
+/// The best is lucky where a cache is shared, and the mean counts what others do on the machine.
+fn middle(parts: &mut [f64]) -> f64 {
     parts.sort_by(f64::total_cmp);
-    parts[parts.len() / 2]
+    parts.get(parts.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// GB a second that so many threads read, each over its own bytes again and again, by the widest loads there are.
@@ -189,16 +194,18 @@ fn sums(bytes: usize, threads: usize, time: Duration) -> f64 {
     let one = |_| {
         let half = vec![1.0f32; (bytes / 8).max(64)];
         let other = half.clone();
-        // Looks at the clock at most every 64 KB or so.
+        // At least 64 KB or so between looks at the clock.
         let rounds = (65_536 / bytes.max(1)).max(1);
-        let (start, mut read) = (Instant::now(), 0usize);
+        let mut parts = Vec::new();
+        let start = Instant::now();
         while start.elapsed() < time {
+            let before = Instant::now();
             for _ in 0..rounds {
                 black_box(kernels.dot_f32(black_box(&half), black_box(&other)));
             }
-            read += rounds * half.len() * 8;
+            parts.push((rounds * half.len() * 8) as f64 / before.elapsed().as_secs_f64() / 1e9);
         }
-        read as f64 / start.elapsed().as_secs_f64() / 1e9
+        middle(&mut parts)
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)

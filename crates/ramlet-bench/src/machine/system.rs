@@ -11,7 +11,7 @@ use super::suite::{Options, Report, Setup, Suite, planned};
 
 pub const SYSTEM: Suite = Suite {
     name: "system",
-    seconds: (1, 15),
+    seconds: (2, 15),
     plan,
     run,
 };

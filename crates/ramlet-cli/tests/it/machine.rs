@@ -162,16 +162,28 @@ fn lines_of_a_group_and_no_other() {
     let rows = record["rows"].as_array().expect("a list");
     let of = |group: &str| rows.iter().filter(|row| row["group"] == group).count();
     assert_eq!((of("hashing"), of("system"), rows.len()), (9, 5, 14));
+    // What is first in its group is measured however busy the machine is; the others may say that there was no time.
+    for first in ["mutex lock and unlock", "sha3-256"] {
+        assert!(
+            rows.iter()
+                .any(|row| row["name"] == first && row["value"].is_number()),
+            "{text}"
+        );
+    }
     for row in rows {
         let name = row["name"].as_str().expect("a name");
-        assert!(row["value"].as_f64().is_some_and(|value| value > 0.0), "{row}");
-        assert!(
-            text.lines().any(|line| line.trim_start().starts_with(name)),
-            "{name} in {text}"
-        );
+        let line = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(name))
+            .expect("a line");
+        let Some(value) = row["value"].as_f64() else {
+            let why = row["why"].as_str().expect("a sentence");
+            assert!(why.starts_with("left out") && line.contains(why), "{row}, {line}");
+            continue;
+        };
+        assert!(value > 0.0, "{row}");
         // Against the source, more is faster here.
         if let (Some(source), Some(ratio)) = (row["source"].as_f64(), row["ratio"].as_f64()) {
-            let value = row["value"].as_f64().expect("as above");
             let faster = if row["group"] == "system" {
                 source / value
             } else {
