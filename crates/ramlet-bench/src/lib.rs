@@ -4,7 +4,8 @@
 //!
 //! In reading order: [`Clustered`] makes vectors; [`Nearest`] finds the exact neighbours; [`Set`] is both as files; [`Filters`]
 //! gives rows values to filter by, with the filtered truth; [`Latencies`], [`recall`] and [`Summary`] turn runs into numbers;
-//! [`Machine`] and [`Record`] say where and keep them.
+//! [`Machine`] and [`Record`] say where and keep them; [`Table`] and [`Plot`] show them. [`BenchArgs`] is `ramlet bench`, whose servers run
+//! in a [`cgroup`] and under the eyes of a [`guard`].
 
 mod random;
 mod rotation;
@@ -27,17 +28,46 @@ mod probe;
 mod record;
 
 pub mod args;
+mod size;
+
+pub mod files;
+
+pub mod cgroup;
+pub mod guard;
+pub mod server;
+
+pub mod api;
+pub mod fill;
+pub mod http;
+pub mod json;
+pub mod load;
+pub mod requests;
+
+pub mod data;
+pub mod measure;
+pub mod ram;
+pub mod search;
+
+mod command;
+mod plot;
+mod progress;
+pub mod table;
 
 pub use clustered::{Clustered, Difficulty, Shape};
+pub use command::{BenchArgs, BenchCommand, OutputArgs};
 pub use filters::{FilterCase, Filters, RANKS, Selection, rank};
 pub use latency::Latencies;
 pub use machine::Machine;
 pub use nearest::Nearest;
+pub use plot::{Axis, Curve, Plot};
 pub use probe::{DiskFigures, probe_disk};
+pub use progress::Progress;
 pub use random::Random;
 pub use record::Record;
 pub use set::{Element, Metric, Set, SetInfo};
+pub use size::ByteSize;
 pub use summary::{Comparison, Summary};
+pub use table::Table;
 pub use write::{WriteOptions, write_set};
 
 /// Neighbours that recall is about.

@@ -1,5 +1,6 @@
 //! Where a measurement was taken, and what that machine can do (`ramlet machine`; docs/machine.md).
 
+mod depths;
 mod disk;
 mod fio;
 mod hashing;

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ramlet_bench::BenchArgs;
+pub use ramlet_bench::files::Distance;
 
 use crate::size::ByteSize;
 
@@ -24,6 +26,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Measure this machine beside the figures of "memory speed", and leave its profile for `plan` and `serve`
     Machine(MachineArgs),
+    /// Measure a server from outside: how much RAM it needs, how fast it answers
+    Bench(BenchArgs),
     /// Verify every checksum of a data directory that no server has open
     Check(CheckArgs),
 }
@@ -204,6 +208,9 @@ pub struct MachineArgs {
     /// Write the figures to this file too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Draw what the disk does with so many blocks at once
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
     /// Directory on the disk that is measured; the profile (machine.json) stays there [default: that of the data]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -216,27 +223,6 @@ pub struct MachineArgs {
 pub struct CheckArgs {
     /// The data directory
     pub dir: PathBuf,
-}
-
-/// Distances by the API's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub enum Distance {
-    Cosine,
-    Dot,
-    Euclid,
-    Manhattan,
-}
-
-impl Distance {
-    pub fn api_name(self) -> &'static str {
-        match self {
-            Distance::Cosine => "Cosine",
-            Distance::Dot => "Dot",
-            Distance::Euclid => "Euclid",
-            Distance::Manhattan => "Manhattan",
-        }
-    }
 }
 
 /// Element types by the API's names.

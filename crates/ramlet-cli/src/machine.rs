@@ -18,8 +18,10 @@ const PROFILE: &str = "profile";
 pub fn run(args: &MachineArgs) -> Result<()> {
     check_groups(&args.only)?;
     let places = Places::of(args)?;
-    if let Some(json) = &args.json {
-        check_place(json)?;
+    for (option, file) in [("--json", &args.json), ("--plot", &args.plot)] {
+        if let Some(file) = file {
+            check_place(option, file)?;
+        }
     }
     let wants_profile = args.only.is_empty() || args.only.iter().any(|group| group == PROFILE);
     let profile = match wants_profile {
@@ -42,6 +44,9 @@ pub fn run(args: &MachineArgs) -> Result<()> {
         });
         let measured = measured.map_err(|why| anyhow!("{why}"))?;
         print!("{measured}");
+        if let Some(file) = &args.plot {
+            measured.plot().write_svg(file)?;
+        }
         let profile = record["profile"].take();
         record = measured.json();
         record["profile"] = profile;
@@ -69,15 +74,18 @@ fn check_groups(only: &[String]) -> Result<()> {
 }
 
 /// Said before a run of ten minutes, not after it.
-fn check_place(json: &Path) -> Result<()> {
-    let parent = match json.parent() {
+fn check_place(option: &str, file: &Path) -> Result<()> {
+    let parent = match file.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    if json.is_dir() || !parent.is_dir() {
+    if file.is_dir() {
+        bail!("{option} {}: it is a directory", file.display());
+    }
+    if !parent.is_dir() {
         bail!(
-            "--json {}: {} is no directory that a file can go to",
-            json.display(),
+            "{option} {}: {} is no directory",
+            file.display(),
             parent.display()
         );
     }

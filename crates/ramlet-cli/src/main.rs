@@ -8,7 +8,10 @@ mod plan;
 mod profile;
 mod serve;
 mod settings;
-mod size;
+/// Sizes as people write them.
+mod size {
+    pub use ramlet_bench::ByteSize;
+}
 
 use std::process::ExitCode;
 
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Machine(args) => machine::run(args),
+        Command::Bench(args) => args.run(),
         Command::Check(args) => check::run(args),
     };
     match outcome {

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 use ramlet_io::PreadStorage;
 use serde_json::{Value, json};
 
+use super::depths;
 use super::disk::{DISK, FSYNC};
 use super::hashing::HASHING;
 use super::http::HTTP;
@@ -21,6 +20,8 @@ use super::sqlite::SQLITE;
 use super::suite::{Options, Report, Setup, Suite};
 use super::system::SYSTEM;
 use crate::Machine;
+use crate::plot::Plot;
+use crate::table::Table;
 
 /// In the source's order.
 pub(super) const SUITES: [Suite; 10] = [
@@ -107,7 +108,14 @@ impl Measured {
     }
 }
 
-/// The table. `x source` is how many times as fast as the source's machine.
+impl Measured {
+    /// What the disk does with so many blocks at once.
+    pub fn plot(&self) -> Plot {
+        depths::plot(&self.rows)
+    }
+}
+
+/// A table for each group. `x source` is how many times as fast as the source's machine.
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Machine {
@@ -122,24 +130,14 @@ impl fmt::Display for Measured {
             "{cpu}, {cores} cores, {} GB of RAM, Linux {kernel}",
             ram_bytes / 1_000_000_000
         )?;
-        let mut table = Table::new();
-        table.load_preset(NOTHING);
-        table.set_header(["", "here", "unit", "source", "x source", "also"]);
-        let mut group = "";
-        for row in &self.rows {
-            if row.group != group {
-                group = row.group;
-                table.add_row([group.to_uppercase()]);
+        for group in groups() {
+            let mut rows = self.rows.iter().filter(|row| row.group == group).peekable();
+            if rows.peek().is_none() {
+                continue;
             }
-            table.add_row(cells(row));
-        }
-        for column in [1, 3, 4] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        for line in table.lines() {
-            writeln!(f, "{}", line.trim_end())?;
+            let mut table = Table::new(&[group, "here", "unit", "source", "x source", "also"]);
+            rows.for_each(|row| table.row(cells(row)));
+            write!(f, "\n{table}")?;
         }
         let kind = if self.quick { "quick" } else { "full" };
         writeln!(
@@ -246,11 +244,16 @@ mod tests {
         let text = measured.to_string();
         let line = |name: &str| {
             text.lines()
-                .find(|line| line.trim_start().starts_with(name))
+                .find(|line| line.starts_with(&format!("| {name} ")))
                 .expect("a line")
         };
         let words: Vec<&str> = line("md5").split_whitespace().collect();
-        assert_eq!(words, ["md5", "808", "MiB/s", "404", "2", "5", "x"]);
+        assert_eq!(
+            words,
+            [
+                "|", "md5", "|", "808", "|", "MiB/s", "|", "404", "|", "2", "|", "5", "x", "|"
+            ]
+        );
         assert!(
             line("sha1").contains("not installed: x") && line("own").contains('-'),
             "{text}"

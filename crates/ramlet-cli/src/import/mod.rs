@@ -2,17 +2,11 @@
 
 mod api;
 mod batch;
-mod bigann;
-mod element;
-mod hdf5;
-mod json;
+use ramlet_bench::json;
 mod jsonl;
-mod npy;
 mod progress;
-mod rows;
 mod source;
 mod upload;
-mod vecs;
 
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,17 +1,14 @@
 //! What is imported: a stream of points, each already the text that the API takes.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::element::Element;
+use ramlet_bench::files::{Distance, EXTENSIONS, Rows, open_rows};
+
 use super::json::write_vector;
 use super::jsonl::{JsonlSource, Lines};
-use super::rows::Rows;
-use super::{bigann, hdf5, npy, vecs};
-use crate::args::Distance;
 
 /// The vectors of the points: (name, dimension). `""` is the unnamed one; empty when the points have none.
 pub type Layout = Vec<(String, usize)>;
@@ -44,7 +41,6 @@ pub fn open(path: &Path, key: &str, payload: Option<&Path>) -> Result<Box<dyn So
         .and_then(OsStr::to_str)
         .unwrap_or_default()
         .to_ascii_lowercase();
-    let file = || File::open(path).with_context(|| format!("opening {}", path.display()));
     let here = || path.display().to_string();
     let plain = name.strip_suffix(".gz").unwrap_or(&name);
     if plain.ends_with(".jsonl") || plain.ends_with(".ndjson") {
@@ -54,20 +50,13 @@ pub fn open(path: &Path, key: &str, payload: Option<&Path>) -> Result<Box<dyn So
         let lines = Lines::open(path)?;
         return Ok(Box::new(JsonlSource::new(lines).with_context(here)?));
     }
-    let extension = name.rsplit('.').next().unwrap_or_default();
-    let rows: Box<dyn Rows> = match extension {
-        "npy" => Box::new(npy::open(file()?).with_context(here)?),
-        "fvecs" => Box::new(vecs::open(file()?, Element::F32).with_context(here)?),
-        "bvecs" => Box::new(vecs::open(file()?, Element::U8).with_context(here)?),
-        "ivecs" => Box::new(vecs::open(file()?, Element::I32).with_context(here)?),
-        "fbin" => Box::new(bigann::open(file()?, Element::F32).with_context(here)?),
-        "u8bin" => Box::new(bigann::open(file()?, Element::U8).with_context(here)?),
-        "i8bin" => Box::new(bigann::open(file()?, Element::I8).with_context(here)?),
-        "hdf5" | "h5" => Box::new(hdf5::open(path, key).with_context(here)?),
-        _ => bail!(
-            "{name}: the format follows from the extension, one of .npy .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .hdf5 .jsonl .jsonl.gz"
-        ),
-    };
+    if !EXTENSIONS.contains(&name.rsplit('.').next().unwrap_or_default()) {
+        bail!(
+            "{name}: the format follows from the extension, one of .{} .jsonl .jsonl.gz",
+            EXTENSIONS.join(" .")
+        );
+    }
+    let rows = open_rows(path, key)?;
     let payload = payload.map(Lines::open).transpose()?;
     Ok(Box::new(RowSource::new(rows, payload)))
 }

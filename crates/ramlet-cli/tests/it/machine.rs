@@ -156,7 +156,12 @@ fn a_damaged_profile_is_told_and_not_used() {
 fn lines_of_a_group_and_no_other() {
     let dir = Dir::new("group");
     let json = dir.0.join("record.json");
-    let (ok, text) = output(ramlet("machine --quick --only hashing,system --json", &dir.0).arg(&json));
+    let (ok, text) = output(
+        ramlet("machine --quick --only hashing,system --json", &dir.0)
+            .arg(&json)
+            .arg("--plot")
+            .arg(dir.0.join("depths.svg")),
+    );
     assert!(ok, "{text}");
     let record: Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
     let rows = record["rows"].as_array().expect("a list");
@@ -174,7 +179,7 @@ fn lines_of_a_group_and_no_other() {
         let name = row["name"].as_str().expect("a name");
         let line = text
             .lines()
-            .find(|line| line.trim_start().starts_with(name))
+            .find(|line| line.starts_with(&format!("| {name} ")))
             .expect("a line");
         let Some(value) = row["value"].as_f64() else {
             let why = row["why"].as_str().expect("a sentence");
@@ -193,7 +198,7 @@ fn lines_of_a_group_and_no_other() {
         }
     }
     assert!(record["profile"].is_null() && record["quick"] == true);
-    assert_eq!(dir.names(), ["record.json"]);
+    assert_eq!(dir.names(), ["depths.svg", "record.json"]);
 }
 
 #[test]
@@ -233,6 +238,7 @@ fn a_mistake_gets_one_sentence() {
             "machine --only hashing --json /nonexistent/a.json",
             "/nonexistent",
         ),
+        ("machine --only hashing --plot /", "/"),
         ("machine --quick 5", "unexpected argument"),
     ] {
         let (ok, text) = output(&mut ramlet(line, &dir.0));

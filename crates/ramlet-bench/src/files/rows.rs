@@ -5,8 +5,8 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use anyhow::{Context, Result, bail};
 
+use super::distance::Distance;
 use super::element::Element;
-use crate::args::Distance;
 
 /// Read ahead: enough for sequential reads at disk speed, and all the memory that a row file takes but one row.
 const BUFFER_BYTES: usize = 256 << 10;

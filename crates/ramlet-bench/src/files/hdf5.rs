@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use hdf5_reader::{Dataset, Datatype, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem, storage};
 
+use super::distance::Distance;
 use super::rows::{DIM_MAX, Rows};
-use crate::args::Distance;
 
 /// Most bytes read at once.
 const SLAB_BYTES: usize = 1 << 20;
@@ -107,6 +107,13 @@ fn distance(file: &Hdf5File) -> Option<Distance> {
         "manhattan" => Some(Distance::Manhattan),
         _ => None,
     }
+}
+
+/// The datasets of the file.
+pub fn datasets(path: &Path) -> Result<Vec<String>> {
+    let storage = Arc::new(storage::FileStorage::open(path)?);
+    let file = Hdf5File::from_storage_with_options(storage, OpenOptions::default())?;
+    Ok(file.root_group()?.member_names()?.1)
 }
 
 fn names(file: &Hdf5File) -> String {

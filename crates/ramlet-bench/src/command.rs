@@ -1,0 +1,91 @@
+//! `ramlet bench`: the commands, and what they share.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::{Machine, Record};
+
+/// Measure a server from outside: how much RAM it needs, how fast it answers.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+/// One experiment each.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// How much RAM a server needs: hard limits, the smallest that serves, the speed in each, beside the article's figures
+    Ram(Box<crate::ram::RamArgs>),
+    /// How fast a server answers at which recall: a curve over its efforts, in a closed loop or at a rate
+    Search(Box<crate::search::SearchArgs>),
+    /// Removes what a killed run left behind; started by the other commands
+    #[command(hide = true)]
+    Guard,
+}
+
+impl BenchArgs {
+    /// Runs the experiment to its end; prints its table.
+    pub fn run(&self) -> Result<()> {
+        match &self.command {
+            BenchCommand::Ram(args) => crate::ram::run(args),
+            BenchCommand::Search(args) => crate::search::run(args),
+            BenchCommand::Guard => {
+                crate::guard::serve();
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Where the results go, beside the table on standard output.
+#[derive(Debug, Clone, Default, Args)]
+pub struct OutputArgs {
+    /// Write all figures as JSON to this file, beside the machine's
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Draw the curves as SVG into this directory
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+    /// Keep the figures under this directory, in YYYY-MM-DD-MACHINE/NAME.json
+    #[arg(long, value_name = "DIR")]
+    pub records: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Writes `results` wherever they were asked for; `name` is that of the record. Says where on standard error.
+    pub fn keep(&self, name: &str, results: &Value) -> Result<()> {
+        if let Some(path) = &self.json {
+            let mut text = serde_json::to_vec_pretty(
+                &serde_json::json!({ "machine": Machine::here(), "results": results }),
+            )?;
+            text.push(b'\n');
+            std::fs::write(path, text).with_context(|| path.display().to_string())?;
+            eprintln!("{}", path.display());
+        }
+        if let Some(root) = &self.records {
+            let record = Record::new(root, Machine::here(), SystemTime::now());
+            let path = record
+                .write(name, results)
+                .with_context(|| root.display().to_string())?;
+            eprintln!("{}", path.display());
+        }
+        Ok(())
+    }
+
+    /// Draws `plot` as `NAME.svg` if plots were asked for.
+    pub fn draw(&self, name: &str, plot: &crate::Plot) -> Result<()> {
+        let Some(directory) = &self.plots else {
+            return Ok(());
+        };
+        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        let path = directory.join(format!("{name}.svg"));
+        plot.write_svg(&path)?;
+        eprintln!("{}", path.display());
+        Ok(())
+    }
+}

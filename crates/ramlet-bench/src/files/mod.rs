@@ -1,0 +1,72 @@
+//! Files of vectors that people have: `.npy`, `.fvecs` and its kin, big-ann's `.fbin`, ann-benchmarks' `.hdf5`; read row by row.
+
+mod bigann;
+mod distance;
+mod element;
+mod hdf5;
+mod npy;
+mod rows;
+mod vecs;
+
+pub use distance::Distance;
+pub use element::Element;
+pub use rows::{DIM_MAX, Rows};
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+/// Extensions that [`open_rows`] takes.
+pub const EXTENSIONS: [&str; 10] = [
+    "npy", "fvecs", "bvecs", "ivecs", "fbin", "u8bin", "i8bin", "ibin", "hdf5", "h5",
+];
+
+/// Opens a file of rows by its extension; `key` names the dataset of an HDF5 file.
+///
+/// Holds 256 KiB and one row; 5 MiB for HDF5. Fails where the file is cut short or its head makes no sense; the error names the file.
+pub fn open_rows(path: &Path, key: &str) -> Result<Box<dyn Rows>> {
+    let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let file = || File::open(path);
+    let opened = || -> Result<Box<dyn Rows>> {
+        Ok(match extension.to_ascii_lowercase().as_str() {
+            "npy" => Box::new(npy::open(file()?)?),
+            "fvecs" => Box::new(vecs::open(file()?, Element::F32)?),
+            "bvecs" => Box::new(vecs::open(file()?, Element::U8)?),
+            "ivecs" => Box::new(vecs::open(file()?, Element::I32)?),
+            "fbin" => Box::new(bigann::open(file()?, Element::F32)?),
+            "u8bin" => Box::new(bigann::open(file()?, Element::U8)?),
+            "i8bin" => Box::new(bigann::open(file()?, Element::I8)?),
+            "ibin" => Box::new(bigann::open(file()?, Element::I32)?),
+            "hdf5" | "h5" => Box::new(hdf5::open(path, key)?),
+            _ => bail!(
+                "the format follows from the extension, one of .{}",
+                EXTENSIONS.join(" .")
+            ),
+        })
+    };
+    opened().with_context(|| path.display().to_string())
+}
+
+/// Opens a file of bare numbers, one row after another.
+pub fn open_bare(path: &Path, element: Element, dim: usize) -> Result<Box<dyn Rows>> {
+    let opened = || -> Result<Box<dyn Rows>> {
+        let file = File::open(path)?;
+        let rows = file.metadata()?.len() / (dim * element.bytes()).max(1) as u64;
+        let layout = rows::RowLayout {
+            element,
+            dim,
+            rows,
+            start: 0,
+            prefixed: false,
+        };
+        Ok(Box::new(rows::RowFile::new(file, layout)?))
+    };
+    opened().with_context(|| path.display().to_string())
+}
+
+/// The names in an HDF5 file at its top level.
+pub fn hdf5_datasets(path: &Path) -> Result<Vec<String>> {
+    hdf5::datasets(path).with_context(|| path.display().to_string())
+}

@@ -1,0 +1,77 @@
+//! One run of load at one setting, as figures.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::http::Target;
+use crate::load::{self, Load, Outcome};
+use crate::requests::Requests;
+use crate::server::Used;
+
+/// What one run showed. Latencies in milliseconds, as a client saw them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Figures {
+    pub setting: String,
+    pub queries_per_s: f64,
+    pub recall: f64,
+    pub latency_ms_mean: f64,
+    pub latency_ms_p50: f64,
+    pub latency_ms_p95: f64,
+    pub latency_ms_p99: f64,
+    pub latency_ms_p999: f64,
+    pub latency_ms_max: f64,
+    pub answered: u64,
+    pub seconds: f64,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
+    /// Of the server; None when its processes aren't known.
+    pub server_cpu_us_per_query: Option<f64>,
+    pub reads_per_query: Option<f64>,
+    pub read_bytes_per_query: Option<f64>,
+    /// Of the load generator, which shares the machine.
+    pub client_cpu_us_per_query: f64,
+    /// Asked for, in an open loop.
+    pub rate: Option<f64>,
+    /// Open loop: the longest that a request was sent after it was due.
+    pub behind_ms_max: Option<f64>,
+}
+
+/// Runs `load` and puts its figures together; `used` tells what the server used so far. Also returns the answers themselves.
+pub fn measure(
+    target: &Target,
+    requests: &Requests,
+    truth: &[Vec<u64>],
+    load: &Load,
+    used: &dyn Fn() -> Option<Used>,
+) -> (Figures, Outcome) {
+    let before = used();
+    let outcome = load::run(target, requests, load);
+    let after = used();
+    let answered = outcome.answered.max(1) as f64;
+    let ms = |quantile| outcome.latencies.percentile(quantile) as f64 / 1e6;
+    let each =
+        |of: &dyn Fn(&Used) -> f64| Some((of(after.as_ref()?) - of(before.as_ref()?)).max(0.0) / answered);
+    let counted = after.is_some_and(|used| used.reads_counted);
+    let figures = Figures {
+        setting: String::new(),
+        queries_per_s: outcome.queries_per_s(),
+        recall: outcome.recall(truth),
+        latency_ms_mean: outcome.latencies.mean() / 1e6,
+        latency_ms_p50: ms(0.5),
+        latency_ms_p95: ms(0.95),
+        latency_ms_p99: ms(0.99),
+        latency_ms_p999: ms(0.999),
+        latency_ms_max: outcome.latencies.max() as f64 / 1e6,
+        answered: outcome.answered,
+        seconds: outcome.seconds,
+        errors: outcome.errors.clone(),
+        server_cpu_us_per_query: each(&|used| used.cpu_s * 1e6),
+        reads_per_query: each(&|used| used.disk.reads as f64).filter(|_| counted),
+        read_bytes_per_query: each(&|used| used.disk.read_bytes as f64),
+        client_cpu_us_per_query: outcome.client_cpu_s * 1e6 / answered,
+        rate: load.rate,
+        behind_ms_max: load.rate.map(|_| outcome.behind_s * 1e3),
+    };
+    (figures, outcome)
+}

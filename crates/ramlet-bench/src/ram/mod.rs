@@ -1,0 +1,122 @@
+//! `ramlet bench ram`: how much RAM a server needs, and how fast it is with it.
+//!
+//! Method of the article "Minimal RAM you need to serve a million vectors": a hard limit by the kernel, the page cache dropped before
+//! each run, and a binary search for the smallest limit that serves; here with recall beside every speed, and repeated.
+
+mod args;
+mod article;
+mod minimum;
+mod placement;
+mod report;
+mod rig;
+
+pub use args::RamArgs;
+pub(crate) use args::{object, seconds};
+pub use placement::Placement;
+
+use anyhow::Result;
+use indicatif::HumanCount;
+
+use crate::data::Data;
+use crate::{ByteSize, Machine, Progress};
+use minimum::Minimum;
+use report::Report;
+use rig::{Rig, Row, Verdict};
+
+/// Runs all of it; prints the tables.
+pub fn run(args: &RamArgs) -> Result<()> {
+    let progress = Progress::new(0);
+    let data = Data::open(&args.data, &progress)?;
+    let rig = Rig::new(args, &data, &progress)?;
+    let mut report = Report::new(args, &data);
+    report.cgroup = rig.cgroup_version();
+    for &placement in &args.placements {
+        budgets(&rig, placement, &mut report)?;
+        if args.server.is_none() && !args.no_minimum {
+            let serves = smallest(&rig, placement, &mut report)?;
+            report.minima.push((placement, serves));
+        }
+    }
+    report.server = rig.about.borrow().clone();
+    report.caches_kept = rig.caches.borrow().clone();
+    drop(rig);
+    drop(progress);
+    report.finish()
+}
+
+/// The limits that were asked for, the largest first. The first that serves tells the noise.
+fn budgets(rig: &Rig, placement: Placement, report: &mut Report) -> Result<()> {
+    let mut limits: Vec<u64> = rig.args.memory.iter().map(|size| size.0).collect();
+    limits.sort_unstable_by(|a, b| b.cmp(a));
+    limits.dedup();
+    if rig.args.server.is_some() {
+        // It has no limit of ours: once.
+        limits.truncate(1);
+    }
+    for limit in limits {
+        let turns = if report.aa.is_empty() { rig.args.aa } else { 0 };
+        let row = rig.row(placement, limit, rig.args.repeats.max(2 * turns))?;
+        tell(rig, &row);
+        report.note_aa(&row, turns);
+        report.rows.push(row);
+    }
+    Ok(())
+}
+
+/// The smallest limit that serves, in all repeats; its row is among the report's.
+fn smallest(rig: &Rig, placement: Placement, report: &mut Report) -> Result<Option<u64>> {
+    let ceiling = Machine::here().ram_bytes / 2;
+    let mut search = Minimum::new(rig.args.precision / 100.0, ceiling / 1_000_000 * 1_000_000);
+    let of_ours = |row: &&Row| row.placement == placement;
+    for row in report.rows.iter().filter(of_ours) {
+        search.note(row.memory_bytes.unwrap_or(0), row.verdict == Verdict::Served);
+    }
+    loop {
+        while let Some(limit) = search.next() {
+            let row = rig.row(placement, limit, 1)?;
+            tell(rig, &row);
+            search.note(limit, row.verdict == Verdict::Served);
+            report.rows.push(row);
+        }
+        let Some(found) = search.serves() else {
+            return Ok(None);
+        };
+        let repeats = rig.args.repeats;
+        let position = report
+            .rows
+            .iter()
+            .rposition(|row| of_ours(&row) && row.memory_bytes == Some(found));
+        let is_measured = position.is_some_and(|at| report.rows[at].start_seconds.len() >= repeats);
+        if is_measured {
+            return Ok(Some(found));
+        }
+        let row = rig.row(placement, found, repeats)?;
+        tell(rig, &row);
+        let serves = row.verdict == Verdict::Served;
+        match position {
+            Some(at) => report.rows[at] = row,
+            None => report.rows.push(row),
+        }
+        if serves {
+            return Ok(Some(found));
+        }
+        // At the edge it serves once and fails once: it doesn't serve.
+        search.note(found, false);
+    }
+}
+
+fn tell(rig: &Rig, row: &Row) {
+    let limit = row
+        .memory_bytes
+        .map_or("no limit".into(), |bytes| ByteSize(bytes).to_string());
+    let what = match (&row.verdict, row.runs.last()) {
+        (Verdict::Served, Some(run)) => format!(
+            "{} queries/s, recall {:.3}",
+            HumanCount(run.queries_per_s as u64),
+            run.recall
+        ),
+        (verdict, _) => report::words(verdict),
+    };
+    rig.progress
+        .note(format!("{}, {limit}: {what}", row.placement.name()));
+}

@@ -1,0 +1,224 @@
+//! `ramlet bench search`: recall against speed, effort by effort, of any server with the API.
+//!
+//! Over REST. What asks is `load::run` with rendered requests; a second wire (gRPC) would stand beside `http` and `requests` there.
+
+mod args;
+mod export;
+mod report;
+mod running;
+
+pub use args::{Effort, SearchArgs};
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::Progress;
+use crate::api::{ANSWER_TIMEOUT, Api};
+use crate::data::Data;
+use crate::fill::fill;
+use crate::http::Target;
+use crate::load::{self, Load};
+use crate::measure::measure;
+use crate::ram::Placement;
+use crate::requests::{Requests, Setting};
+use crate::server::used_by;
+use report::Report;
+use running::Running;
+
+/// The temporary collection.
+const COLLECTION: &str = "ramlet-bench-search";
+
+/// What is asked, and what is true.
+struct Task {
+    name: String,
+    collection: String,
+    is_temporary: bool,
+    queries: Vec<Vec<f32>>,
+    truth: Vec<Vec<u64>>,
+    about: serde_json::Value,
+}
+
+/// Runs all of it; prints the table.
+pub fn run(args: &SearchArgs) -> Result<()> {
+    let target = Target::parse(&args.url, args.api_key.as_deref()).map_err(anyhow::Error::msg)?;
+    let mut api = Api::new(target.clone());
+    if !api.is_ready() {
+        bail!("no server answers at {}; --url names another", target.url());
+    }
+    let progress = Progress::new((args.repeats * args.ef.len() * args.rate.len().max(1)) as u64);
+    let task = prepare(args, &mut api, &progress)?;
+    let measured = sweep(args, &target, &task, &progress);
+    if task.is_temporary {
+        api.drop_collection(&task.collection)?;
+    }
+    let mut report = measured?;
+    report.server = api.about();
+    drop(progress);
+    report.finish()
+}
+
+fn prepare(args: &SearchArgs, api: &mut Api, progress: &Progress) -> Result<Task> {
+    let data_is_given = args.data.data.is_some() || args.collection.is_none();
+    match (&args.collection, data_is_given) {
+        (Some(name), false) => of_running(args, api, name, progress),
+        (collection, _) => {
+            let data = Data::open(&args.data, progress)?;
+            let name = match collection {
+                Some(name) => name.clone(),
+                None => load_temporary(args, api, &data, progress)?,
+            };
+            Ok(Task {
+                name: data.name.clone(),
+                collection: name,
+                is_temporary: collection.is_none(),
+                about: data.describe(),
+                queries: data.queries,
+                truth: data.truth,
+            })
+        }
+    }
+}
+
+fn of_running(args: &SearchArgs, api: &mut Api, name: &str, progress: &Progress) -> Result<Task> {
+    let setting = Setting {
+        collection: name.to_string(),
+        using: args.using.clone(),
+        k: args.data.k,
+        old_route: args.old_route,
+        ..Setting::default()
+    };
+    let Running {
+        queries,
+        truth,
+        points,
+        dims,
+        distance,
+    } = running::ask(api, &setting, args.data.queries, progress)?;
+    if queries.is_empty() {
+        bail!("collection '{name}' has no points to ask for");
+    }
+    Ok(Task {
+        name: name.to_string(),
+        collection: name.to_string(),
+        is_temporary: false,
+        about: serde_json::json!({
+            "name": name, "points": points, "dims": dims, "distance": distance, "queries": queries.len(), "k": args.data.k,
+            "queries_are": "points of the collection, themselves left out of the truth",
+        }),
+        queries,
+        truth,
+    })
+}
+
+fn load_temporary(args: &SearchArgs, api: &mut Api, data: &Data, progress: &Progress) -> Result<String> {
+    if api.collection(COLLECTION, None)?.is_some() {
+        api.drop_collection(COLLECTION)?;
+    }
+    api.create(
+        COLLECTION,
+        &Placement::Auto.settings(data.dims, data.distance, false, args.config.as_ref()),
+    )?;
+    progress.say(format!("loading {} vectors of {}", data.points, data.name));
+    let mut base = data.base()?;
+    let filled = fill(
+        api.target(),
+        COLLECTION,
+        base.as_mut(),
+        data.points,
+        &mut |done| {
+            progress.show(format!("loading: {done} of {}", data.points));
+        },
+    );
+    let green = filled.and_then(|_| {
+        api.wait_until_green(COLLECTION, Duration::from_secs(24 * 3600), &mut |state| {
+            progress.show(format!("{}: building the index", state.status));
+        })
+    });
+    if let Err(error) = green {
+        let _ = api.drop_collection(COLLECTION);
+        return Err(error);
+    }
+    Ok(COLLECTION.to_string())
+}
+
+/// Every effort at every rate, in rounds.
+fn sweep<'a>(args: &'a SearchArgs, target: &Target, task: &Task, progress: &Progress) -> Result<Report<'a>> {
+    let mut report = Report::new(args, task.name.clone(), task.about.clone());
+    // A point that is a query finds itself, and is left out of the truth.
+    let itself = usize::from(args.collection.is_some() && args.data.data.is_none());
+    let rates: Vec<Option<f64>> = match args.rate.as_slice() {
+        [] => vec![None],
+        rates => rates.iter().copied().map(Some).collect(),
+    };
+    for round in 0..args.repeats {
+        for effort in &args.ef {
+            let setting = Setting {
+                collection: task.collection.clone(),
+                using: args.using.clone(),
+                k: args.data.k + itself,
+                ef: match effort {
+                    Effort::Ef(ef) => Some(*ef),
+                    _ => None,
+                },
+                exact: *effort == Effort::Exact,
+                params: args.params.clone(),
+                old_route: args.old_route,
+            };
+            let requests = Requests::render(target, &setting, task.queries.iter().map(Vec::as_slice))?;
+            for &rate in &rates {
+                progress.say(format!(
+                    "{}, round {} of {}",
+                    setting.name(),
+                    round + 1,
+                    args.repeats
+                ));
+                one(args, target, task, &setting, &requests, rate, &mut report)?;
+                progress.step();
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn one(
+    args: &SearchArgs,
+    target: &Target,
+    task: &Task,
+    setting: &Setting,
+    requests: &Requests,
+    rate: Option<f64>,
+    report: &mut Report,
+) -> Result<()> {
+    let warm_up = Duration::from_secs_f64(args.warm_up);
+    let mut load = Load {
+        connections: args.connections,
+        rate,
+        span: warm_up,
+        requests_min: 0,
+        span_max: warm_up,
+        timeout: ANSWER_TIMEOUT,
+    };
+    load::run(target, requests, &load);
+    load.span = Duration::from_secs_f64(args.seconds);
+    load.requests_min = requests.len() as u64;
+    load.span_max = Duration::from_secs_f64(args.seconds_max.max(args.seconds));
+    let used = || args.pid.map(|pid| used_by(&[pid]));
+    let (mut figures, outcome) = measure(target, requests, &task.truth, &load, &used);
+    if figures.answered == 0 {
+        let first = figures.errors.keys().next().cloned();
+        bail!(
+            "no query was answered with {}: {}",
+            setting.name(),
+            first.unwrap_or_default()
+        );
+    }
+    figures.setting = setting.name();
+    if let Some(directory) = &args.export {
+        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        let path = directory.join(format!("{}.ibin", setting.name().replace(' ', "-")));
+        export::write_ibin(&path, &outcome.found, args.data.k)?;
+    }
+    report.runs.push(figures);
+    Ok(())
+}
