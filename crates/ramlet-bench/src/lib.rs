@@ -23,7 +23,7 @@ mod summary;
 
 pub mod process;
 
-mod machine;
+pub mod machine;
 mod probe;
 mod record;
 

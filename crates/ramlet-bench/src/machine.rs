@@ -1,7 +1,34 @@
-//! Where a measurement was taken.
+//! Where a measurement was taken, and what that machine can do (`ramlet machine`; docs/machine.md).
 
-use ramlet_io::system;
+mod depths;
+mod disk;
+mod fio;
+mod hashing;
+mod http;
+mod jhash;
+mod memory;
+mod network;
+mod progress;
+mod redis;
+mod rocksdb;
+mod row;
+mod run;
+mod scratch;
+mod source;
+mod sqlite;
+mod suite;
+mod system;
+mod tool;
+
+use ramlet_io::system as kernel;
 use serde::Serialize;
+
+pub use disk::{Case, cases};
+pub use fio::{Beside, against_fio, comparable};
+pub use row::{Row, Unit};
+pub use run::{Measured, groups, measure};
+pub use scratch::Scratch;
+pub use suite::Options;
 
 use crate::DiskFigures;
 
@@ -19,7 +46,7 @@ pub struct Machine {
 impl Machine {
     /// What the kernel says at once; the disk takes a probe of its own.
     pub fn here() -> Machine {
-        let machine = system::machine();
+        let machine = kernel::machine();
         Machine {
             cpu: machine.cpu,
             cores: machine.cores,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use ramlet_bench::args::Args;
+use ramlet_bench::machine::{against_fio, comparable};
 use ramlet_bench::{
     Comparison, Difficulty, Element, Filters, K, Machine, Record, Selection, Set, Shape, Summary,
     WriteOptions, probe_disk, write_set,
@@ -20,6 +21,8 @@ const USAGE: &str = "usage:
       writes PREFIX.near.u16 and the filtered truth PREFIX.gt-SELECTION-SHARE.i32 of each query
   ramlet-bench machine [--disk DIR] [--disk-bytes 1GB] [--seconds 2]
       prints the machine's figures as JSON; with --disk also those of random reads there
+  ramlet-bench fio DIR [--file-bytes 1GiB] [--turns 3] [--seconds 1] [--all]
+      the disk lines of `ramlet machine` by us and by fio, in turns, on one file in DIR; fails when a line differs by more than 10 %
   ramlet-bench record NAME [--root records] [--disk DIR]
       writes the JSON on standard input, beside the machine's figures, to ROOT/YYYY-MM-DD-MACHINE/NAME.json; prints the path
   ramlet-bench compare
@@ -36,12 +39,13 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let args = Args::parse(std::env::args().skip(1), &["bin"])?;
+    let args = Args::parse(std::env::args().skip(1), &["bin", "all"])?;
     let prefix = || args.word(1).map(Path::new).ok_or(USAGE);
     match args.word(0) {
         Some("make") => make(prefix()?, &args),
         Some("filters") => filters(prefix()?, &args),
         Some("machine") => print_machine(&args),
+        Some("fio") => fio(Path::new(args.word(1).ok_or(USAGE)?), &args),
         Some("record") => record(args.word(1).ok_or(USAGE)?, &args),
         Some("compare") => compare(),
         _ => Err(USAGE.into()),
@@ -152,6 +156,28 @@ fn print_machine(args: &Args) -> Result<(), String> {
     out["name"] = machine.name().into();
     println!("{out}");
     Ok(())
+}
+
+fn fio(directory: &Path, args: &Args) -> Result<(), String> {
+    let bytes = args.bytes("file-bytes")?.unwrap_or(1 << 30);
+    let (turns, seconds) = (args.value("turns", 3)?, args.value("seconds", 1.0)?);
+    println!("{:<48}{:>10}{:>10}{:>8}", "", "here", "fio", "ratio");
+    let lines = against_fio(
+        directory,
+        bytes,
+        &comparable(!args.has("all")),
+        turns,
+        Duration::from_secs_f64(seconds),
+        &mut |line| println!("{}", line.line()),
+    )?;
+    let off = lines.iter().filter(|line| !line.agrees());
+    match off.count() {
+        0 => Ok(()),
+        count => Err(format!(
+            "{count} of {} lines differ by more than 10 %",
+            lines.len()
+        )),
+    }
 }
 
 fn record(name: &str, args: &Args) -> Result<(), String> {

@@ -24,6 +24,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Tell how much RAM a collection needs and how fast it will be, before it exists
     Plan(PlanArgs),
+    /// Measure this machine beside the figures of "memory speed", and leave its profile for `plan` and `serve`
+    Machine(MachineArgs),
     /// Measure a server from outside: how much RAM it needs, how fast it answers
     Bench(BenchArgs),
     /// Verify every checksum of a data directory that no server has open
@@ -196,6 +198,25 @@ pub struct ImportArgs {
     /// Wait until the collection is green: flushed, indexed and merged
     #[arg(long)]
     pub wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct MachineArgs {
+    /// A minute at most, instead of ten: fewer lines, and less time for each
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the figures to this file too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Draw what the disk does with so many blocks at once
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Directory on the disk that is measured; the profile (machine.json) stays there [default: that of the data]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Measure these groups alone: profile, disk, fsync, sqlite, rocksdb, http, redis, network, memory, system, hashing
+    #[arg(long, value_name = "GROUPS", value_delimiter = ',')]
+    pub only: Vec<String>,
 }
 
 #[derive(Debug, Args)]

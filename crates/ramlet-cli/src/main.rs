@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod import;
+mod machine;
 mod plan;
 mod profile;
 mod serve;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Machine(args) => machine::run(args),
         Command::Bench(args) => args.run(),
         Command::Check(args) => check::run(args),
     };

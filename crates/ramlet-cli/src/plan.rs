@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use ramlet::plan::{
@@ -11,9 +11,11 @@ use ramlet::plan::{
 };
 use ramlet::{Datatype, Distance};
 use ramlet_io::system::machine;
-use ramlet_io::{Backend, DiskProbe, PROBE_FILE_BYTES, open_best};
+use ramlet_io::{Backend, open_best};
 
 use crate::args::{self, PlanArgs};
+use crate::profile;
+use crate::settings::data_directory;
 use crate::size::ByteSize;
 
 /// Prints the plan, or says why there is none.
@@ -93,11 +95,8 @@ fn machine_of(args: &PlanArgs) -> Result<(Machine, String)> {
             format!("machine as measured in {}", directory.display()),
         ));
     }
-    let here =
-        std::env::var_os("RAMLET_DATA").map_or_else(|| "./ramlet-data".into(), std::path::PathBuf::from);
-    if let Ok(json) = std::fs::read(here.join("machine.json"))
-        && let Ok(machine) = Machine::parse(&json)
-    {
+    let here = data_directory(None, &|name| std::env::var(name).ok());
+    if let Some(machine) = profile::beside(&here) {
         return Ok((machine, format!("machine as measured in {}", here.display())));
     }
     let this = machine();
@@ -109,7 +108,7 @@ fn machine_of(args: &PlanArgs) -> Result<(Machine, String)> {
         name: this.cpu,
         ..Machine::default()
     };
-    let why = "processor as measured now; disk assumed to do 70,000 random reads a second: --measure DIR measures one";
+    let why = "processor as measured now; disk assumed to do 70,000 random reads a second: `ramlet machine` or --measure DIR measures it";
     Ok((guess, why.to_owned()))
 }
 
@@ -119,15 +118,7 @@ fn measure(directory: &Path) -> Result<Machine> {
     if let Some(why) = fallback {
         eprintln!("reading by pread, not by io_uring: {why}");
     }
-    let start = Instant::now();
-    let machine = Machine::measure(&DiskProbe {
-        storage: storage.as_ref(),
-        now: &|| start.elapsed(),
-        file_bytes: PROBE_FILE_BYTES,
-        time: Duration::from_secs(2),
-        memory: None,
-        seed: 1,
-    })?;
+    let machine = profile::measure(storage.as_ref(), None)?;
     machine.store(storage.as_ref())?;
     Ok(machine)
 }

@@ -1,11 +1,14 @@
-//! The machine's profile, read at the start of the server, or measured in the background at the first one.
+//! The machine's profile: one format ([`Machine`]), one place (`machine.json` in the data directory), one way to measure it,
+//! for `serve`, `plan` and `machine` alike.
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ramlet::plan::Machine;
 use ramlet_io::{DiskProbe, PROBE_FILE_BYTES, Storage};
-use ramlet_memory::Ledger;
+use ramlet_memory::{Consumer, Ledger};
 
 /// Reads and buffers of the probe, and the data of the processor's calibration.
 const MEMORY: u64 = 3 << 20;
@@ -13,6 +16,32 @@ const MEMORY: u64 = 3 << 20;
 const TIME: Duration = Duration::from_secs(2);
 /// A server's first seconds belong to whoever waits for it; one that is stopped sooner isn't measured.
 const DELAY: Duration = Duration::from_secs(10);
+
+/// Measures the disk under `storage` for two seconds, and the processor for a tenth of one.
+pub fn measure(storage: &dyn Storage, memory: Option<&Consumer>) -> ramlet::Result<Machine> {
+    let start = Instant::now();
+    Machine::measure(&DiskProbe {
+        storage,
+        now: &|| start.elapsed(),
+        file_bytes: PROBE_FILE_BYTES,
+        time: TIME,
+        memory,
+        seed: u64::from(std::process::id()),
+    })
+}
+
+/// The profile in a data directory, which needn't be there; None with a line on standard error when it can't be used.
+pub fn beside(data: &Path) -> Option<Machine> {
+    let path = data.join(Machine::FILE);
+    let machine = match std::fs::read(&path) {
+        Ok(json) => Machine::parse(&json),
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) => Err(error.to_string()),
+    };
+    machine
+        .inspect_err(|why| eprintln!("{} isn't used: {why}", path.display()))
+        .ok()
+}
 
 /// Fills `slot`: at once from the data directory, else, if it may, by measuring on a thread of its own.
 pub fn provide(
@@ -35,7 +64,7 @@ pub fn provide(
     let (ledger, slot) = (ledger.clone(), slot.clone());
     let spawned = std::thread::Builder::new().name("probe".into()).spawn(move || {
         std::thread::sleep(DELAY);
-        match measure(storage.as_ref(), &ledger) {
+        match within(storage.as_ref(), &ledger) {
             Ok(machine) => {
                 let disk = &machine.disk;
                 tracing::info!(
@@ -54,22 +83,14 @@ pub fn provide(
     }
 }
 
-fn measure(storage: &dyn Storage, ledger: &Arc<Ledger>) -> Result<Machine, String> {
+/// Measures within the server's budget, and keeps the profile.
+fn within(storage: &dyn Storage, ledger: &Arc<Ledger>) -> Result<Machine, String> {
     let consumer = ledger.consumer("machine probe", MEMORY);
     // Held while it measures: the calibration's data, and what the writer of the file buffers.
     let _held = consumer
         .reserve(MEMORY - (1 << 20))
         .map_err(|refused| refused.to_string())?;
-    let start = Instant::now();
-    let machine = Machine::measure(&DiskProbe {
-        storage,
-        now: &|| start.elapsed(),
-        file_bytes: PROBE_FILE_BYTES,
-        time: TIME,
-        memory: Some(&consumer),
-        seed: u64::from(std::process::id()),
-    });
-    let machine = machine.map_err(|error| error.to_string())?;
+    let machine = measure(storage, Some(&consumer)).map_err(|error| error.to_string())?;
     machine.store(storage).map_err(|error| error.to_string())?;
     Ok(machine)
 }

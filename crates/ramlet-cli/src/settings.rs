@@ -1,6 +1,6 @@
 //! What `ramlet serve` runs with: flags, then the environment (our names, then Qdrant's), then defaults.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, anyhow};
@@ -33,7 +33,7 @@ pub struct Settings {
 const ASYNC_SCORER: &str = "QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER";
 
 /// An environment variable's value by its name.
-type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Settings {
     /// Decides from the flags and the process's environment.
@@ -61,13 +61,7 @@ impl Settings {
         Ok(Settings {
             memory,
             memory_origin,
-            data: args
-                .data
-                .clone()
-                .or_else(|| {
-                    first(env, &["RAMLET_DATA", "QDRANT__STORAGE__STORAGE_PATH"]).map(|(_, v)| v.into())
-                })
-                .unwrap_or_else(|| "./ramlet-data".into()),
+            data: data_directory(args.data.as_deref(), env),
             host: text(&args.host, &["RAMLET_HOST", "QDRANT__SERVICE__HOST"])
                 .unwrap_or_else(|| "127.0.0.1".into()),
             port,
@@ -84,6 +78,14 @@ impl Settings {
                 .map_or_else(|| BudgetRequest::search_threads_for(memory.0, cores), usize::from),
         })
     }
+}
+
+/// Where the data is, and the machine's profile beside it: the same for every command.
+pub fn data_directory(flag: Option<&Path>, env: Env) -> PathBuf {
+    let named = || first(env, &["RAMLET_DATA", "QDRANT__STORAGE__STORAGE_PATH"]).map(|(_, v)| v.into());
+    flag.map(Path::to_owned)
+        .or_else(named)
+        .unwrap_or_else(|| "./ramlet-data".into())
 }
 
 /// The first of `names` that is set to something.

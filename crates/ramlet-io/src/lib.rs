@@ -9,6 +9,7 @@ mod block_cache;
 mod block_file;
 mod context;
 mod error;
+pub mod measure;
 mod open;
 mod posix;
 mod probe;

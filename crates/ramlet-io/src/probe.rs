@@ -196,7 +196,7 @@ impl Half {
 }
 
 /// Counts by size, 3 % apart, from 0.1 us to half a minute.
-struct Latencies([u32; BUCKETS]);
+pub(crate) struct Latencies([u32; BUCKETS]);
 const BUCKETS: usize = 640;
 const STEP: f64 = 1.03;
 const LEAST_US: f64 = 0.1;
@@ -208,14 +208,14 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    fn add(&mut self, time: Duration) {
+    pub(crate) fn add(&mut self, time: Duration) {
         let us = time.as_secs_f64() * 1e6;
         let bucket = (us.max(LEAST_US) / LEAST_US).ln() / STEP.ln();
         self.0[(bucket as usize).min(BUCKETS - 1)] += 1;
     }
 
     /// Microseconds that a share of all is at most.
-    fn at(&self, share: f64) -> f64 {
+    pub(crate) fn at(&self, share: f64) -> f64 {
         let total: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
         let mut left = (total as f64 * share).ceil();
         for (bucket, count) in self.0.iter().enumerate() {

@@ -2,4 +2,5 @@
 
 mod fake_server;
 mod import;
+mod machine;
 mod plan;

@@ -5,6 +5,7 @@ mod backends;
 mod block_cache;
 mod block_file;
 mod conformance;
+mod measure;
 mod probe;
 mod scratch;
 mod sim;

@@ -9,8 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The file in the data directory.
-const FILE: &str = "machine.json";
 const FILE_BYTES_MAX: u64 = 1 << 16;
 /// Of the file; one of another version is measured anew.
 const VERSION: u32 = 1;
@@ -94,6 +92,10 @@ impl From<DiskFigures> for Disk {
 }
 
 impl Machine {
+    /// Its file in the data directory: written by `ramlet machine`, `ramlet plan --measure` and a server's first start, read by
+    /// `ramlet plan` and every later start.
+    pub const FILE: &str = "machine.json";
+
     /// Measures this machine: the disk for `probe.time`, the processor for a tenth of a second.
     pub fn measure(probe: &DiskProbe<'_>) -> Result<Machine> {
         let machine = system::machine();
@@ -109,7 +111,7 @@ impl Machine {
 
     /// What an earlier process measured here; `None` when there is nothing that can be read.
     pub fn load(storage: &dyn Storage) -> Result<Option<Machine>> {
-        let file = match storage.open(FILE) {
+        let file = match storage.open(Machine::FILE) {
             Ok(file) => file,
             Err(error) if error.kind == IoErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -138,7 +140,7 @@ impl Machine {
         json.resize((json.len() + 1).next_multiple_of(PAGE), b'\n');
         file.append(&json)?;
         file.sync()?;
-        storage.rename(NEW, FILE)?;
+        storage.rename(NEW, Machine::FILE)?;
         Ok(storage.sync_dir()?)
     }
 

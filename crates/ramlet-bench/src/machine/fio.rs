@@ -1,0 +1,179 @@
+//! fio as the judge of the disk lines: the same transfers on the same file, in turns.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ramlet_io::measure::{Kind, Method, TestFile};
+
+use super::disk::{Case, cases};
+use super::tool::Tool;
+
+/// A line by us and by fio.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beside {
+    pub name: String,
+    /// Operations a second, turn by turn.
+    pub ours: Vec<f64>,
+    pub fio: Vec<f64>,
+}
+
+impl Beside {
+    /// Ours over fio's, of each one's best turn: what others do on the machine only makes it slower.
+    pub fn ratio(&self) -> f64 {
+        best(&self.ours) / best(&self.fio)
+    }
+
+    /// Within a tenth of fio's figure.
+    pub fn agrees(&self) -> bool {
+        (0.9..=1.1).contains(&self.ratio())
+    }
+
+    /// One line of a table.
+    pub fn line(&self) -> String {
+        let (ours, fio) = (best(&self.ours), best(&self.fio));
+        format!("{:<48}{ours:>10.0}{fio:>10.0}{:>8.3}", self.name, self.ratio())
+    }
+}
+
+fn best(figures: &[f64]) -> f64 {
+    figures.iter().copied().fold(f64::NAN, f64::max)
+}
+
+/// The lines that mean the same to fio. With several writes in flight it lets all of them end before an fsync; ours has an
+/// fsync of its own for each.
+pub fn comparable(quick: bool) -> Vec<Case> {
+    let is_same = |case: &Case| case.depth == 1 || matches!(case.kind, Kind::Read | Kind::Write);
+    cases(quick).into_iter().filter(is_same).collect()
+}
+
+/// Takes `turns` turns of `time` each, of every case, on one file of noise in `directory`; `told` hears each line when it is done.
+pub fn against_fio(
+    directory: &Path,
+    file_bytes: u64,
+    cases: &[Case],
+    turns: usize,
+    time: Duration,
+    told: &mut dyn FnMut(&Beside),
+) -> Result<Vec<Beside>, String> {
+    let said = |error: ramlet_io::IoError| error.to_string();
+    let file = TestFile::create(directory, file_bytes, 1, &mut |_| {}).map_err(said)?;
+    let start = Instant::now();
+    let mut lines = Vec::with_capacity(cases.len());
+    for case in cases {
+        let mut line = Beside {
+            name: case.name(),
+            ours: Vec::new(),
+            fio: Vec::new(),
+        };
+        for _ in 0..turns {
+            let done = file
+                .transfer(&case.transfer(time, u64::MAX), &|| start.elapsed())
+                .map_err(said)?;
+            line.ours.push(done.ops_per_second());
+            line.fio.push(fio(&file, case, time)?);
+        }
+        told(&line);
+        lines.push(line);
+    }
+    Ok(lines)
+}
+
+/// Operations a second, by fio.
+fn fio(file: &TestFile, case: &Case, time: Duration) -> Result<f64, String> {
+    let engine = match case.method {
+        Method::Sync => "psync",
+        Method::Aio => "posixaio",
+        Method::Uring => "io_uring",
+    };
+    let order = if case.random { "rand" } else { "" };
+    let kind = if case.kind == Kind::Read { "read" } else { "write" };
+    let mut command = Command::new("fio");
+    command
+        .args([
+            "--name=ramlet",
+            "--time_based",
+            "--norandommap",
+            "--randrepeat=0",
+            "--output-format=json",
+        ])
+        .arg(format!("--filename={}", file.path().display()))
+        .arg(format!("--size={}", file.bytes()))
+        .arg(format!("--rw={order}{kind}"))
+        .arg(format!("--ioengine={engine}"))
+        .arg(format!("--bs={}", case.block_bytes))
+        .arg(format!("--iodepth={}", case.depth))
+        .arg(format!("--direct={}", u8::from(file.is_direct())))
+        .arg(format!("--runtime={}ms", time.as_millis()));
+    match case.kind {
+        Kind::WriteSync => command.arg("--fsync=1"),
+        Kind::WriteDataSync => command.arg("--fdatasync=1"),
+        Kind::Read | Kind::Write => &mut command,
+    };
+    let mut json = String::new();
+    Tool::start(&mut command, "fio")?.lines(time + Duration::from_secs(30), &mut |line| {
+        // Remarks may stand before it.
+        if !json.is_empty() || line.starts_with('{') {
+            json.push_str(line);
+            json.push('\n');
+        }
+    })?;
+    operations(&json, kind).ok_or_else(|| format!("fio says no figure of {}", case.name()))
+}
+
+fn operations(json: &str, kind: &str) -> Option<f64> {
+    let said: serde_json::Value = serde_json::from_str(json).ok()?;
+    said["jobs"][0][kind]["iops"].as_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn the_best_turns_are_compared() {
+        let line = Beside {
+            name: "x".into(),
+            ours: vec![50.0, 95.0, 10.0],
+            fio: vec![100.0, 20.0],
+        };
+        assert!((line.ratio() - 0.95).abs() < 1e-9 && line.agrees());
+        assert!(
+            !Beside {
+                ours: vec![80.0],
+                ..line.clone()
+            }
+            .agrees()
+        );
+        assert!(!Beside { ours: vec![], ..line }.agrees());
+    }
+
+    #[test]
+    fn what_fio_says() {
+        let json = r#"{"jobs": [{"jobname": "ramlet", "read": {"iops": 63812.5}, "write": {"iops": 0}}]}"#;
+        assert_eq!(operations(json, "read"), Some(63_812.5));
+        assert_eq!((operations("", "read"), operations("{}", "read")), (None, None));
+    }
+
+    /// Where fio is installed it takes every kind of transfer that we do; otherwise one sentence says how to get it.
+    #[test]
+    fn fio_does_what_we_do() {
+        let cases = comparable(true)
+            .into_iter()
+            .filter(|case| case.block_bytes <= 256 << 10);
+        let time = Duration::from_millis(2);
+        let one_of_each: Vec<Case> = cases.step_by(4).collect();
+        match against_fio(&std::env::temp_dir(), 4 << 20, &one_of_each, 1, time, &mut |_| {}) {
+            Ok(lines) => {
+                assert_eq!(lines.len(), one_of_each.len());
+                assert!(
+                    lines.iter().all(|line| line.ours[0] > 0.0 && line.fio[0] > 0.0),
+                    "{lines:?}"
+                );
+            }
+            Err(why) => assert!(
+                why.contains("apt-get install fio") || why.contains("io_uring"),
+                "{why}"
+            ),
+        }
+    }
+}
