@@ -3,7 +3,7 @@
 //! `PREFIX.gt.i32`, 100 ids a query). What was built stays in the directory, and is searched again the next time.
 //!
 //! `RAMLET_TIERS` chooses among `fine`, `low`, `coarse`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
-//! (`coarse/fine`) what is tried, separated by commas, `RAMLET_THREADS` how many threads. Prints recall@10, time of CPU
+//! (`coarse/fine`) what is tried, or `RAMLET_RECALL` the recall that is aimed at, separated by commas, `RAMLET_THREADS` how many threads. Prints recall@10, time of CPU
 //! per search and what was done in it.
 
 use std::sync::Arc;
@@ -322,6 +322,9 @@ fn main() {
         Some(truth) => truth.clone(),
         None => search(&plain, &*storage, &exact, &queries).0,
     };
+    let recalls = setting("RAMLET_RECALL", "0.95", |recall| {
+        recall.parse().expect("a number")
+    });
     let threads = setting("RAMLET_THREADS", "1", |count| count.parse().expect("a number"))[0];
     let probes = setting("RAMLET_PROBES", "0", |count| count.parse().expect("a number"));
     let epsilons = setting("RAMLET_EPSILON", "1.9/2", |pair| {
@@ -341,11 +344,14 @@ fn main() {
                     epsilon: *epsilon,
                     recall_expected: 0.0,
                 };
-                let want = Want {
-                    told: (*probes > 0).then_some(told),
-                    ..Want::default()
-                };
-                report(&ivf, &*storage, &truth, &queries, &want, threads);
+                for recall in &recalls {
+                    let want = Want {
+                        told: (*probes > 0).then_some(told),
+                        recall: Some(*recall),
+                        ..Want::default()
+                    };
+                    report(&ivf, &*storage, &truth, &queries, &want, threads);
+                }
             }
         }
     }

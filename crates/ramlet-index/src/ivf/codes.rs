@@ -15,7 +15,7 @@ use super::search::{Effort, Ivf};
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
-use crate::quant::{CodeQuery, CodeSpace, Entered, FineLayout, GROUP, GroupLayout, Sieved};
+use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, Sieved};
 use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
 
@@ -86,6 +86,8 @@ struct Views<'c> {
     kernels: &'static Kernels,
     groups: PinnedView,
     fine: Option<(FineLayout, PinnedView)>,
+    /// What errors are multiples of deviations by.
+    epsilon: Epsilon,
 }
 
 impl Codes {
@@ -135,12 +137,21 @@ impl Codes {
         fine.map(|(layout, _)| CodeKind::Fine { bits: layout.bits })
     }
 
-    fn views(&self, kernels: &'static Kernels) -> Views<'_> {
+    /// Deviation of the last estimate of a product of two vectors of length 1, a residual and what it is compared with.
+    pub(super) fn blur(&self) -> f64 {
+        let dims = self.layout.columns as f64 * 4.0;
+        let bits = self.fine.as_ref().map_or(1, |(layout, _)| layout.bits);
+        let dims = self.fine.as_ref().map_or(dims, |(layout, _)| layout.dims as f64);
+        (FineLayout::new(1, bits).remainder_squared() / dims.max(1.0)).sqrt()
+    }
+
+    fn views(&self, kernels: &'static Kernels, epsilon: Epsilon) -> Views<'_> {
         Views {
             codes: self,
             kernels,
             groups: self.groups.view(),
             fine: self.fine.as_ref().map(|(layout, rows)| (*layout, rows.view())),
+            epsilon,
         }
     }
 }
@@ -287,8 +298,8 @@ impl Views<'_> {
                         search,
                         candidates,
                         survivor,
-                        survivor.key,
-                        survivor.key - survivor.lower,
+                        (survivor.key, survivor.key - survivor.lower),
+                        self.epsilon.coarse,
                     ),
                     Some(row) => {
                         (rows[count], survivors[count]) = (row, *survivor);
@@ -328,19 +339,19 @@ impl Views<'_> {
         search.stats.fine_scored += rows.len() as u64;
         for ((row, survivor), product) in rows.iter().zip(survivors).zip(&*products) {
             let (key, error) = entered.fine(layout, survivor.sum, survivor.add, row, *product);
-            offer(search, candidates, survivor, key, error);
+            offer(search, candidates, survivor, (key, error), self.epsilon.fine);
         }
     }
 }
 
-/// Keeps a row whose key is known so far, if it may still be among the nearest.
+/// Keeps a row whose key is known so far, if it may still be among the nearest. The error is `epsilon` deviations.
 #[inline]
 fn offer(
     search: &mut Search<'_, '_>,
     candidates: &mut Candidates,
     survivor: &Survivor,
-    key: f32,
-    error: f32,
+    (key, error): (f32, f32),
+    epsilon: f32,
 ) {
     let (lower, limit) = (key - error, candidates.limit(search.top));
     if lower > limit.max(search.reach.limit()) || !search.allowed.admits_by_bitmaps(survivor.number) {
@@ -353,6 +364,7 @@ fn offer(
     candidates.push(Candidate {
         key,
         error,
+        deviation: error / epsilon,
         position: survivor.position,
         number: survivor.number,
     });
@@ -398,7 +410,7 @@ impl Ivf {
         buf: &mut AnonBuf,
     ) -> Result<()> {
         self.rank(search.query, lists);
-        let views = codes.views(search.query.kernels());
+        let views = codes.views(search.query.kernels(), effort.bounds());
         let wanted = search.top.k();
         let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
         let pool = ((wanted as f64 * over).ceil() as usize)
@@ -411,7 +423,9 @@ impl Ivf {
         code_lists.scanned.reserve(per_scan);
         code_lists.pending.reserve(per_scan);
         let filtered = search.allowed.filter.is_some();
-        code_lists.candidates.start(pool, filtered, per_scan);
+        code_lists
+            .candidates
+            .start(pool, filtered, per_scan, effort.epsilon.fine);
         let mut visited = 0;
         loop {
             let found = search.top.len() + lists.codes.candidates.found();
@@ -424,14 +438,7 @@ impl Ivf {
             }
             let sorted = choose_more(&mut lists.clusters, visited, more);
             let clusters = std::mem::take(&mut lists.clusters);
-            let done = self.visit_all(
-                &views,
-                search,
-                (want, effort),
-                &clusters[visited..sorted],
-                lists,
-                buf,
-            );
+            let done = self.visit_all(&views, search, want, &clusters[visited..sorted], lists, buf);
             lists.clusters = clusters;
             done?;
             visited = sorted;
@@ -450,14 +457,14 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        how: (&Want, &Effort),
+        want: &Want,
         clusters: &[u64],
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
         let mut ahead = Ahead::new(&self.meta, clusters, views);
         for cluster in clusters {
-            self.visit_codes(views, search, how, (*cluster as u32, &mut ahead), lists, buf)?;
+            self.visit_codes(views, search, want, (*cluster as u32, &mut ahead), lists, buf)?;
         }
         Ok(())
     }
@@ -466,7 +473,7 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        (want, effort): (&Want, &Effort),
+        want: &Want,
         (cluster, ahead): (u32, &mut Ahead<'_>),
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -485,7 +492,7 @@ impl Ivf {
             query,
             centroid,
             fine,
-            &effort.epsilon,
+            &views.epsilon,
             views.kernels,
         );
         while !rest.is_empty() {

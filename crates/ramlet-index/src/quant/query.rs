@@ -19,7 +19,8 @@ const PADDING: usize = 64;
 pub struct Epsilon {
     /// Of the scan of signs.
     pub coarse: f32,
-    /// Of the finer codes: beyond it a row isn't read.
+    /// Of the last estimate, by finer codes if there are any: a row is read whose key lies within so many deviations of
+    /// the border between the last row wanted and the next one.
     pub fine: f32,
 }
 

@@ -31,7 +31,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
     ] {
         let mut rows = Rows::clustered(metric, element, 10_000, &mut random);
         let disks = Disk::all();
-        for (disk, (tier, most)) in disks.iter().cycle().zip(TIERS.iter().zip([8, 40, 400, 300])) {
+        for (disk, (tier, most)) in disks.iter().cycle().zip(TIERS.iter().zip([8, 40, 500, 300])) {
             let name = format!("{metric:?}-{element:?}-{tier:?}");
             let (ivf, _) = rows.build_with(disk, &name, 2 << 20, 2, tier);
             let (found, scored) = recall(&rows, &ivf, disk, &Want::default(), &mut random);
