@@ -2,7 +2,7 @@
 //! vectors, or `-- PREFIX DIMS DIRECTORY [CLUSTERS]` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
 //! `PREFIX.gt.i32`, 100 ids a query). What was built stays in the directory, and is searched again the next time.
 //!
-//! `RAMLET_TIERS` chooses among `fine`, `low`, `coarse`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
+//! `RAMLET_TIERS` chooses among `rest`, `fine`, `low`, `coarse`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
 //! (`coarse/fine`) what is tried, or `RAMLET_RECALL` the recall that is aimed at, separated by commas, `RAMLET_THREADS` how many threads. Prints recall@10, time of CPU
 //! per search and what was done in it.
 
@@ -143,6 +143,7 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         ("fine", Some(CodeKind::fine(set.dims))),
         ("low", CodeKind::fine_low(set.dims)),
         ("product", Some(CodeKind::product(set.dims))),
+        ("rest", Some(rest(set.dims))),
     ];
     let create = |name: &str| {
         let _ = storage.remove(name);
@@ -192,13 +193,20 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
     );
 }
 
+fn rest(dims: usize) -> CodeKind {
+    match CodeKind::fine(dims) {
+        CodeKind::Fine { bits } => CodeKind::rest(dims, bits),
+        _ => unreachable!("fine codes"),
+    }
+}
+
 fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
     let (rows, positions) = (open(storage, "rows"), open(storage, "positions"));
     let fine = match tier {
-        "fine" => Some(CodeKind::fine(dims)),
+        "fine" | "rest" => Some(CodeKind::fine(dims)),
         "low" => Some(CodeKind::fine_low(dims)?),
         _ => None,
     };
@@ -208,7 +216,8 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
             "product" => Some((CodeKind::product(dims), load(storage, tier))),
             _ => Some((CodeKind::Coarse, load(storage, "coarse"))),
         },
-        fine: fine.map(|kind| (kind, load(storage, tier))),
+        fine: fine.map(|kind| (kind, load(storage, if tier == "rest" { "fine" } else { tier }))),
+        rest: (tier == "rest").then(|| (rest(dims), load(storage, tier))),
     };
     Some(Ivf::new(rows, positions, centroids, codes, RECALL).expect("an index"))
 }

@@ -12,6 +12,7 @@
 
 use ramlet_memory::AnonBuf;
 
+use super::held::Held;
 use crate::error::{IndexError, Result};
 use crate::rows_file::RowsFile;
 use crate::scan::{Search, trailing_number};
@@ -20,7 +21,7 @@ use crate::{CodesWanted, TopK};
 /// Candidates kept until they must be looked through: at least so many, and so many times the rows that are wanted.
 const CANDIDATES_MIN: usize = 1024;
 const CANDIDATES_PER_WANTED: usize = 4;
-/// But, unless more rows are wanted, at most so many (1 MiB).
+/// But, unless more rows are wanted, at most so many (1.5 MiB).
 const CANDIDATES_MAX: usize = 1 << 16;
 
 /// Rows read at once. The first show where the border is, and later ones need not be read then. (8 at once read 2 % fewer,
@@ -28,6 +29,8 @@ const CANDIDATES_MAX: usize = 1 << 16;
 const BATCH: usize = 16;
 /// The same where they are read whatever comes of it, and the most.
 const BATCH_FORCED: usize = 64;
+/// Deviations from the border within which a row is looked at whose key can be had without reading.
+const HELD_REACH: f32 = 2.5;
 /// Each batch waits for the disk: where more than this many would be needed, they are larger.
 const BATCHES_MOST: usize = 4;
 
@@ -45,6 +48,8 @@ pub(super) struct Candidate {
     pub(super) error: f32,
     /// Of the key; 0 once the row has been read.
     pub(super) deviation: f32,
+    /// Within this of the border it is read.
+    pub(super) reach: f32,
     pub(super) position: u32,
     pub(super) number: u32,
 }
@@ -56,6 +61,10 @@ impl Candidate {
 
     fn upper(&self) -> f32 {
         self.key + self.error
+    }
+
+    fn known(&mut self, key: f32) {
+        (self.key, self.error, self.deviation, self.reach) = (key, 0.0, 0.0, 0.0);
     }
 }
 
@@ -76,9 +85,9 @@ pub(super) struct Candidates {
     /// Rows to choose the nearest from.
     pool: usize,
     room: usize,
-    /// Deviations from the border within which a row is read.
-    reach: f32,
-    /// So many of the list's candidates have been made to lean.
+    /// The first rows so many that are known without reading.
+    held: u32,
+    /// Whether keys have been made to lean.
     leant: bool,
     /// Working lists of `settle`.
     keys: Vec<f32>,
@@ -87,12 +96,12 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// `pool` rows will be chosen from; `more` may be added between two looks at [`Candidates::is_full`]. Rows within
-    /// `reach` deviations of the border are read.
-    pub(super) fn start(&mut self, pool: usize, filtered: bool, more: usize, reach: f32) {
+    /// `pool` rows will be chosen from; `more` may be added between two looks at [`Candidates::is_full`]. Of rows below
+    /// position `held` the keys can be had without reading.
+    pub(super) fn start(&mut self, pool: usize, filtered: bool, more: usize, held: u32) {
         self.list.clear();
         self.uppers.clear(pool);
-        (self.reach, self.leant) = (reach, false);
+        (self.held, self.leant) = (held, false);
         (self.filtered, self.admitted, self.pool) = (filtered, 0, pool);
         let room = pool.saturating_mul(CANDIDATES_PER_WANTED);
         self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(pool);
@@ -116,7 +125,7 @@ impl Candidates {
         if !candidate.key.is_finite() || !candidate.error.is_finite() {
             // A sum that overflowed says nothing about the row.
             (candidate.key, candidate.error) = (f32::MAX, f32::INFINITY);
-            candidate.deviation = f32::INFINITY;
+            (candidate.deviation, candidate.reach) = (f32::INFINITY, f32::INFINITY);
         }
         self.list.push(candidate);
         if !self.filtered {
@@ -188,6 +197,7 @@ impl Candidates {
         search: &mut Search<'_, '_>,
         rows: &RowsFile,
         codes: &CodesWanted,
+        held: &mut Held<'_>,
         reads: &mut Vec<(u64, u32)>,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -195,7 +205,7 @@ impl Candidates {
         if !self.filtered {
             search.stats.rows_checked += self.list.len() as u64;
         }
-        self.narrow(search, rows, codes, reads, buf)?;
+        self.narrow(search, rows, codes, held, reads, buf)?;
         for candidate in &self.list {
             if search.top.would_enter(candidate.key, candidate.number) {
                 search.top.push(candidate.key, candidate.number);
@@ -210,6 +220,7 @@ impl Candidates {
         search: &mut Search<'_, '_>,
         rows: &RowsFile,
         codes: &CodesWanted,
+        held: &mut Held<'_>,
         reads: &mut Vec<(u64, u32)>,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -220,6 +231,9 @@ impl Candidates {
         // The pool is read whole if one was asked for.
         let asked = codes.rescore == Some(true) || codes.oversampling.is_some();
         let mut forced = if asked { self.pool } else { 0 };
+        if asked {
+            self.held = 0;
+        }
         while codes.rescore != Some(false) {
             match forced {
                 0 => self.choose_doubtful(search.top),
@@ -232,11 +246,38 @@ impl Candidates {
                 true => 0,
                 false => forced.saturating_sub(self.positions.len()),
             };
+            self.look(held);
             self.read(search, rows, reads, buf)?;
         }
         self.list.truncate(self.pool);
         self.admitted = self.admitted.min(self.list.len());
+        // What is surely among the nearest has a better score for little.
+        self.choose_nearest(self.pool);
+        self.look(held);
         Ok(())
+    }
+
+    /// Takes from the positions to read those of which the keys are known otherwise; the list is in order again.
+    fn look(&mut self, held: &mut Held<'_>) {
+        if self.held == 0 || self.positions.is_empty() {
+            return;
+        }
+        self.list.sort_unstable_by_key(|candidate| candidate.position);
+        let (list, first, mut at) = (&mut self.list, self.held, 0);
+        self.positions.retain(|position| {
+            while list[at].position < *position {
+                at += 1;
+            }
+            let key = match *position < first {
+                true => held.key(*position),
+                false => None,
+            };
+            if let Some(key) = key {
+                list[at].known(key);
+            }
+            key.is_none()
+        });
+        self.list.sort_unstable_by(nearest_first);
     }
 
     /// Moves keys to where they lie on average, given how dense rows are around the `k`-th of the list, which is in order.
@@ -276,10 +317,17 @@ impl Candidates {
         let border = last / 2.0 + *next / 2.0;
         self.doubtful.clear();
         for candidate in &self.list {
-            let deviations = (candidate.key - border).abs() / candidate.deviation;
+            let cheap = if candidate.position < self.held {
+                HELD_REACH
+            } else {
+                0.0
+            };
+            let reach = candidate.reach.max(cheap * candidate.deviation);
+            let beyond = (candidate.key - border).abs() / reach;
             // Of what isn't a number, nothing is known.
-            if candidate.deviation > 0.0 && !(deviations > self.reach) {
-                self.doubtful.push((deviations, candidate.position));
+            let is_beyond = beyond > 1.0;
+            if candidate.deviation > 0.0 && !is_beyond {
+                self.doubtful.push((beyond, candidate.position));
             }
         }
         let batch = (self.doubtful.len() / BATCHES_MOST)
@@ -313,6 +361,9 @@ impl Candidates {
         buf: &mut AnonBuf,
     ) -> Result<()> {
         let (list, positions) = (&mut self.list, &self.positions);
+        if positions.is_empty() {
+            return Ok(());
+        }
         list.sort_unstable_by_key(|candidate| candidate.position);
         let mut at = 0;
         search.stats.rows_read += positions.len() as u64;
@@ -325,12 +376,7 @@ impl Candidates {
                 return Err(IndexError::Mismatch(detail));
             }
             let key = if key.is_nan() { f32::INFINITY } else { key };
-            list[at] = Candidate {
-                key,
-                error: 0.0,
-                deviation: 0.0,
-                ..list[at]
-            };
+            list[at].known(key);
             Ok(())
         })?;
         list.sort_unstable_by(nearest_first);

@@ -191,6 +191,12 @@ impl Ivf {
         &self.meta.calibration
     }
 
+    /// What the finer codes leave over, if that is searched.
+    pub fn rest(&self) -> Option<&PinnedRows> {
+        let rest = self.codes.as_ref().and_then(|codes| codes.rest.as_ref());
+        rest.map(|(_, rows)| rows)
+    }
+
     /// How a search for the 10 nearest goes about it, at this recall (the index's target if `None`) and effort.
     pub fn explain(&self, recall: Option<f32>, effort: Option<u32>) -> Effort {
         let want = Want {
@@ -214,7 +220,7 @@ impl Ivf {
         let has_codes = codes.is_some() || products.is_some();
         let losses = match (products, codes) {
             (Some(_), _) => BY_PRODUCTS,
-            (None, Some(codes)) if codes.blur() > BLURRED => BY_FEW_BITS,
+            (None, Some(codes)) if codes.blur().is_some_and(|blur| blur > BLURRED) => BY_FEW_BITS,
             _ => BY_SIGNS,
         };
         let in_clusters = if has_codes { losses.clusters } else { 1.0 };
@@ -248,7 +254,7 @@ impl Ivf {
                 // its place: half as many may be lost.
                 fine: match fine {
                     Some(_) => 2.0 * deviation(fine, losses.fine / 2.0),
-                    None => deviation(coarse, losses.fine / 2.0),
+                    None => deviation(coarse, losses.coarse),
                 },
             },
             recall_expected: calibration.coverage(probes) * (1.0 - lost_by_codes).max(0.0),
@@ -491,7 +497,7 @@ impl VectorIndex for Ivf {
     fn memory(&self) -> MemoryUse {
         let files = || [self.rows.file(), self.positions.file()].into_iter();
         let centroids = self.meta.memory_bytes();
-        let codes = || self.coarse().into_iter().chain(self.fine());
+        let codes = || self.coarse().into_iter().chain(self.fine()).chain(self.rest());
         MemoryUse {
             heap_bytes: centroids,
             pinned_bytes: files().map(|file| file.pinned_bytes()).sum::<u64>()
