@@ -280,6 +280,7 @@ fn layout_name(layout: Layout) -> &'static str {
         Layout::Product => "product codes",
         Layout::FineLow => "low codes",
         Layout::Fine => "fine codes",
+        Layout::AllCodes => "all codes",
         Layout::AllInRam => "all in RAM",
         Layout::VectorsInRam => "vectors in RAM",
     }

@@ -28,6 +28,8 @@ pub enum Component {
     FineLow { slot: u16 },
     /// Rows: product codes of the vectors in cluster order, for when there is less RAM still.
     Product { slot: u16 },
+    /// Rows: what the finer codes leave over of the vectors in cluster order, for when there is more RAM.
+    Rest { slot: u16 },
     /// Rows: nodes of the graph index.
     Graph { slot: u16 },
     /// What the graph index holds in RAM: entry points, codebooks, calibration.
@@ -70,6 +72,7 @@ impl Component {
             | Self::Fine { slot }
             | Self::FineLow { slot }
             | Self::Product { slot }
+            | Self::Rest { slot }
             | Self::Graph { slot }
             | Self::GraphMeta { slot }
             | Self::FieldIndex { slot } => Some(slot),
@@ -97,6 +100,10 @@ impl Component {
             Self::Fine { slot } => (13, slot),
             Self::FineLow { slot } => (14, slot),
             Self::Product { slot } => (15, slot),
+            // Kinds 8 and 9 need no slots themselves: each has room for half of these.
+            Self::Rest { slot } if slot < Self::HALF => (8, Self::HALF + slot),
+            Self::Rest { slot } if slot < Self::SLOTS => (9, slot),
+            Self::Rest { .. } => (9, Self::SLOTS),
             // All other kinds are taken: the two share one, and half of its slots each.
             Self::Graph { slot } => (0, half(slot)),
             Self::GraphMeta { slot } => (0, Self::HALF + half(slot)),

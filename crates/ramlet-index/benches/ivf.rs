@@ -2,8 +2,8 @@
 //! vectors, or `-- PREFIX DIMS DIRECTORY [CLUSTERS]` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
 //! `PREFIX.gt.i32`, 100 ids a query). What was built stays in the directory, and is searched again the next time.
 //!
-//! `RAMLET_TIERS` chooses among `fine`, `low`, `coarse`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
-//! (`coarse/fine`) what is tried, separated by commas, `RAMLET_THREADS` how many threads. Prints recall@10, time of CPU
+//! `RAMLET_TIERS` chooses among `rest`, `fine`, `low`, `coarse`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
+//! (`coarse/fine`) what is tried, or `RAMLET_RECALL` the recall that is aimed at, separated by commas, `RAMLET_THREADS` how many threads. Prints recall@10, time of CPU
 //! per search and what was done in it.
 
 use std::sync::Arc;
@@ -143,6 +143,7 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         ("fine", Some(CodeKind::fine(set.dims))),
         ("low", CodeKind::fine_low(set.dims)),
         ("product", Some(CodeKind::product(set.dims))),
+        ("rest", Some(rest(set.dims))),
     ];
     let create = |name: &str| {
         let _ = storage.remove(name);
@@ -192,13 +193,20 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
     );
 }
 
+fn rest(dims: usize) -> CodeKind {
+    match CodeKind::fine(dims) {
+        CodeKind::Fine { bits } => CodeKind::rest(dims, bits),
+        _ => unreachable!("fine codes"),
+    }
+}
+
 fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
     let file = storage.open("centroids").expect("a file");
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
     let (rows, positions) = (open(storage, "rows"), open(storage, "positions"));
     let fine = match tier {
-        "fine" => Some(CodeKind::fine(dims)),
+        "fine" | "rest" => Some(CodeKind::fine(dims)),
         "low" => Some(CodeKind::fine_low(dims)?),
         _ => None,
     };
@@ -208,7 +216,8 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
             "product" => Some((CodeKind::product(dims), load(storage, tier))),
             _ => Some((CodeKind::Coarse, load(storage, "coarse"))),
         },
-        fine: fine.map(|kind| (kind, load(storage, tier))),
+        fine: fine.map(|kind| (kind, load(storage, if tier == "rest" { "fine" } else { tier }))),
+        rest: (tier == "rest").then(|| (rest(dims), load(storage, tier))),
     };
     Some(Ivf::new(rows, positions, centroids, codes, RECALL).expect("an index"))
 }
@@ -322,6 +331,9 @@ fn main() {
         Some(truth) => truth.clone(),
         None => search(&plain, &*storage, &exact, &queries).0,
     };
+    let recalls = setting("RAMLET_RECALL", "0.95", |recall| {
+        recall.parse().expect("a number")
+    });
     let threads = setting("RAMLET_THREADS", "1", |count| count.parse().expect("a number"))[0];
     let probes = setting("RAMLET_PROBES", "0", |count| count.parse().expect("a number"));
     let epsilons = setting("RAMLET_EPSILON", "1.9/2", |pair| {
@@ -341,11 +353,14 @@ fn main() {
                     epsilon: *epsilon,
                     recall_expected: 0.0,
                 };
-                let want = Want {
-                    told: (*probes > 0).then_some(told),
-                    ..Want::default()
-                };
-                report(&ivf, &*storage, &truth, &queries, &want, threads);
+                for recall in &recalls {
+                    let want = Want {
+                        told: (*probes > 0).then_some(told),
+                        recall: Some(*recall),
+                        ..Want::default()
+                    };
+                    report(&ivf, &*storage, &truth, &queries, &want, threads);
+                }
             }
         }
     }

@@ -29,6 +29,7 @@ mod group;
 #[cfg_attr(not(test), allow(dead_code, reason = "codes of 8 bits aren't searched yet"))]
 pub(crate) mod product;
 mod query;
+mod rest;
 mod rotation;
 #[cfg_attr(
     not(test),
@@ -45,6 +46,7 @@ pub(crate) use fine::FineLayout;
 pub(crate) use group::{GROUP, GroupLayout, SignRow};
 pub use query::Epsilon;
 pub(crate) use query::{CodeQuery, CodeSpace, Entered, Sieved};
+pub(crate) use rest::RestLayout;
 pub(crate) use rotation::Rotation;
 
 use crate::Metric;
@@ -64,6 +66,9 @@ pub enum CodeKind {
     /// Product codes of `m` digits of 4 bits, in groups of 32 rows: `m / 2` bytes a row. In place of `Coarse` where there
     /// is no room for more; every row of a result is then read.
     Product { m: u16 },
+    /// What the finest codes leave over, in `bits` (2 to 7): `bits * d / 8 + 6` bytes a row. Of use beside them only: then no
+    /// row is read.
+    Rest { bits: u8 },
 }
 
 impl CodeKind {
@@ -89,12 +94,20 @@ impl CodeKind {
         }
     }
 
+    /// What fine codes of so many bits leave over, such that all are 12 bits at 100 dimensions, 10 at 768, 9 at 1536.
+    pub fn rest(dims: usize, fine: u8) -> CodeKind {
+        CodeKind::Rest {
+            bits: RestLayout::bits_for(dims, fine),
+        }
+    }
+
     /// Bytes of one row of the file: of a group of 32 for `Coarse` and `Product`.
     pub fn row_bytes(self, dims: usize, segment_rows: u32) -> usize {
         match self {
             CodeKind::Coarse => GroupLayout::new(dims, segment_rows).row_bytes(),
             CodeKind::Fine { bits } => FineLayout::new(dims, bits).row_bytes(),
             CodeKind::Product { m } => usize::from(m) * 16,
+            CodeKind::Rest { bits } => RestLayout::new(dims, bits).row_bytes(),
         }
     }
 
@@ -102,7 +115,7 @@ impl CodeKind {
     pub fn file_rows(self, vectors: u32) -> u32 {
         match self {
             CodeKind::Coarse | CodeKind::Product { .. } => vectors.div_ceil(GROUP as u32),
-            CodeKind::Fine { .. } => vectors,
+            CodeKind::Fine { .. } | CodeKind::Rest { .. } => vectors,
         }
     }
 
@@ -116,6 +129,7 @@ impl CodeKind {
             CodeKind::Coarse => true,
             CodeKind::Fine { bits } => (2..=8).contains(&bits),
             CodeKind::Product { m } => m > 0,
+            CodeKind::Rest { bits } => RestLayout::is_valid(bits),
         }
     }
 }

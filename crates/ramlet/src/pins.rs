@@ -10,6 +10,8 @@ use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
 pub enum PinRank {
     /// The vectors themselves: one or two reads a search that codes don't save.
     Rows,
+    /// What the codes of many bits leave over: one or two reads a search as well.
+    Rest,
     /// Codes of many bits: some reads a search.
     Fine,
     /// Codes of some bits: tens of reads a search.

@@ -277,6 +277,7 @@ fn component_codes_differ() {
                 Component::Fine { slot },
                 Component::FineLow { slot },
                 Component::Product { slot },
+                Component::Rest { slot },
             ]
         })
         .chain(

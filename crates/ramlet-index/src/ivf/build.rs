@@ -109,7 +109,8 @@ pub fn build_ivf(
 ) -> Result<IvfBuilt> {
     let kinds: Vec<CodeKind> = files.codes.iter().map(|codes| codes.kind).collect();
     let possible = kinds.is_empty() || params.metric.has_codes();
-    if !possible || kinds.len() > meta::CODES_MAX || !kinds.iter().all(|kind| kind.is_valid()) {
+    let fits = meta::fits(&kinds);
+    if !possible || !fits || !kinds.iter().all(|kind| kind.is_valid()) {
         return Err(IndexError::Mismatch(format!(
             "no codes {kinds:?} under {:?}",
             params.metric

@@ -9,13 +9,16 @@ use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates};
-use super::meta::Meta;
+use super::held::{Held, HeldCodes, HeldLists};
+use super::meta::{self, Meta};
 use super::ranked::RankQuery;
 use super::search::{Effort, Ivf};
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
-use crate::quant::{CodeQuery, CodeSpace, Entered, FineLayout, GROUP, GroupLayout, Sieved};
+use crate::quant::{
+    CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, RestLayout, Sieved,
+};
 use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
 
@@ -42,6 +45,8 @@ pub struct CodesInRam {
     pub coarse: Option<(CodeKind, PinnedRows)>,
     /// Of use beside `coarse` only.
     pub fine: Option<(CodeKind, PinnedRows)>,
+    /// Of use beside the finest codes only.
+    pub rest: Option<(CodeKind, PinnedRows)>,
 }
 
 /// Codes, and how to read them.
@@ -50,6 +55,7 @@ pub(super) struct Codes {
     pub(super) groups: PinnedRows,
     layout: GroupLayout,
     pub(super) fine: Option<(FineLayout, PinnedRows)>,
+    pub(super) rest: Option<(RestLayout, PinnedRows)>,
     space: CodeSpace,
 }
 
@@ -66,6 +72,7 @@ pub(crate) struct CodeLists {
     scanned: Vec<Survivor>,
     sieved: Sieved,
     candidates: Candidates,
+    held: HeldLists,
 }
 
 /// A row that the signs don't rule out.
@@ -86,6 +93,11 @@ struct Views<'c> {
     kernels: &'static Kernels,
     groups: PinnedView,
     fine: Option<(FineLayout, PinnedView)>,
+    held: Option<HeldCodes>,
+    /// What errors are multiples of deviations by.
+    epsilon: Epsilon,
+    /// Deviations from the border within which a row is read: by signs, by finer codes.
+    reach: Epsilon,
 }
 
 impl Codes {
@@ -104,12 +116,24 @@ impl Codes {
                 "{shape:?} with {rows} rows of {kind:?} of {stride} bytes"
             )))
         };
-        for (kind, rows) in codes.coarse.iter().chain(&codes.fine) {
+        for (kind, rows) in codes.coarse.iter().chain(&codes.fine).chain(&codes.rest) {
             check(*kind, rows)?;
         }
         let fine = match codes.fine {
             Some((CodeKind::Fine { bits }, rows)) => Some((FineLayout::new(shape.dims, bits), rows)),
             Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as fine codes"))),
+            None => None,
+        };
+        let finest = meta::finest(shape.codes.into_iter().flatten());
+        let rest = match codes.rest {
+            Some((CodeKind::Rest { bits }, rows)) if finest == fine.as_ref().map(|(fine, _)| fine.bits) => {
+                Some((RestLayout::new(shape.dims, bits), rows))
+            }
+            Some((kind, _)) => {
+                return Err(IndexError::Mismatch(format!(
+                    "{kind:?} as the rest of {finest:?} bits"
+                )));
+            }
             None => None,
         };
         let groups = match codes.coarse {
@@ -123,6 +147,7 @@ impl Codes {
             groups,
             layout: GroupLayout::new(shape.dims, shape.segment_rows),
             fine,
+            rest,
             space: CodeSpace {
                 metric: shape.metric,
                 unit: shape.unit,
@@ -135,12 +160,33 @@ impl Codes {
         fine.map(|(layout, _)| CodeKind::Fine { bits: layout.bits })
     }
 
-    fn views(&self, kernels: &'static Kernels) -> Views<'_> {
+    /// Deviation of finer estimates of a product of two vectors of length 1, a residual and what it is compared with.
+    pub(super) fn blur(&self) -> Option<f64> {
+        let (layout, _) = self.fine.as_ref()?;
+        Some((layout.remainder_squared() / layout.dims.max(1) as f64).sqrt())
+    }
+
+    fn views(&self, kernels: &'static Kernels, effort: &Effort) -> Views<'_> {
+        let groups = self.groups.view();
+        let fine = self.fine.as_ref().map(|(layout, rows)| (*layout, rows.view()));
+        let rest = self.rest.as_ref().map(|(layout, rows)| (*layout, rows.view()));
+        let held = fine.clone().zip(rest).map(|(fine, rest)| HeldCodes {
+            groups: (self.layout, groups.clone()),
+            fine,
+            rest,
+        });
+        let Epsilon { coarse, fine: last } = effort.epsilon;
         Views {
             codes: self,
             kernels,
-            groups: self.groups.view(),
-            fine: self.fine.as_ref().map(|(layout, rows)| (*layout, rows.view())),
+            groups,
+            held,
+            epsilon: effort.bounds(),
+            reach: Epsilon {
+                coarse: if fine.is_some() { coarse } else { last },
+                fine: last,
+            },
+            fine,
         }
     }
 }
@@ -197,6 +243,23 @@ fn groups(positions: &Range<u32>) -> Range<u32> {
 }
 
 impl Views<'_> {
+    /// The first rows so many of which all codes are there.
+    fn held(&self) -> u32 {
+        self.held.as_ref().map_or(0, HeldCodes::count)
+    }
+
+    fn candidates<'l>(&'l self, lists: &'l mut CodeLists, meta: &'l Meta) -> (&'l mut Candidates, Held<'l>) {
+        let CodeLists {
+            query,
+            candidates,
+            held,
+            ..
+        } = lists;
+        let codes = self.held.as_ref();
+        let held = Held::new(codes, meta, self.codes.space, query, self.kernels, held);
+        (candidates, held)
+    }
+
     /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
     fn scan(
         &self,
@@ -287,8 +350,8 @@ impl Views<'_> {
                         search,
                         candidates,
                         survivor,
-                        survivor.key,
-                        survivor.key - survivor.lower,
+                        (survivor.key, survivor.key - survivor.lower),
+                        (self.epsilon.coarse, self.reach.coarse),
                     ),
                     Some(row) => {
                         (rows[count], survivors[count]) = (row, *survivor);
@@ -328,19 +391,26 @@ impl Views<'_> {
         search.stats.fine_scored += rows.len() as u64;
         for ((row, survivor), product) in rows.iter().zip(survivors).zip(&*products) {
             let (key, error) = entered.fine(layout, survivor.sum, survivor.add, row, *product);
-            offer(search, candidates, survivor, key, error);
+            offer(
+                search,
+                candidates,
+                survivor,
+                (key, error),
+                (self.epsilon.fine, self.reach.fine),
+            );
         }
     }
 }
 
-/// Keeps a row whose key is known so far, if it may still be among the nearest.
+/// Keeps a row whose key is known so far, if it may still be among the nearest. The error is `epsilon` deviations, and it
+/// is read within `reach` of them.
 #[inline]
 fn offer(
     search: &mut Search<'_, '_>,
     candidates: &mut Candidates,
     survivor: &Survivor,
-    key: f32,
-    error: f32,
+    (key, error): (f32, f32),
+    (epsilon, reach): (f32, f32),
 ) {
     let (lower, limit) = (key - error, candidates.limit(search.top));
     if lower > limit.max(search.reach.limit()) || !search.allowed.admits_by_bitmaps(survivor.number) {
@@ -353,6 +423,8 @@ fn offer(
     candidates.push(Candidate {
         key,
         error,
+        deviation: error / epsilon,
+        reach: error / epsilon * reach,
         position: survivor.position,
         number: survivor.number,
     });
@@ -398,7 +470,7 @@ impl Ivf {
         buf: &mut AnonBuf,
     ) -> Result<()> {
         self.rank(search.query, lists);
-        let views = codes.views(search.query.kernels());
+        let views = codes.views(search.query.kernels(), effort);
         let wanted = search.top.k();
         let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
         let pool = ((wanted as f64 * over).ceil() as usize)
@@ -411,7 +483,9 @@ impl Ivf {
         code_lists.scanned.reserve(per_scan);
         code_lists.pending.reserve(per_scan);
         let filtered = search.allowed.filter.is_some();
-        code_lists.candidates.start(pool, filtered, per_scan);
+        code_lists
+            .candidates
+            .start(pool, filtered, per_scan, views.held());
         let mut visited = 0;
         loop {
             let found = search.top.len() + lists.codes.candidates.found();
@@ -424,14 +498,7 @@ impl Ivf {
             }
             let sorted = choose_more(&mut lists.clusters, visited, more);
             let clusters = std::mem::take(&mut lists.clusters);
-            let done = self.visit_all(
-                &views,
-                search,
-                (want, effort),
-                &clusters[visited..sorted],
-                lists,
-                buf,
-            );
+            let done = self.visit_all(&views, search, want, &clusters[visited..sorted], lists, buf);
             lists.clusters = clusters;
             done?;
             visited = sorted;
@@ -440,9 +507,8 @@ impl Ivf {
             lists.codes.candidates.ask(search)?;
         }
         let Lists { reads, codes, .. } = lists;
-        codes
-            .candidates
-            .settle(search, &self.rows, &want.codes, reads, buf)
+        let (candidates, mut held) = views.candidates(codes, &self.meta);
+        candidates.settle(search, &self.rows, &want.codes, &mut held, reads, buf)
     }
 
     /// Visits clusters in this order.
@@ -450,14 +516,14 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        how: (&Want, &Effort),
+        want: &Want,
         clusters: &[u64],
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
         let mut ahead = Ahead::new(&self.meta, clusters, views);
         for cluster in clusters {
-            self.visit_codes(views, search, how, (*cluster as u32, &mut ahead), lists, buf)?;
+            self.visit_codes(views, search, want, (*cluster as u32, &mut ahead), lists, buf)?;
         }
         Ok(())
     }
@@ -466,7 +532,7 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        (want, effort): (&Want, &Effort),
+        want: &Want,
         (cluster, ahead): (u32, &mut Ahead<'_>),
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -485,7 +551,7 @@ impl Ivf {
             query,
             centroid,
             fine,
-            &effort.epsilon,
+            &views.epsilon,
             views.kernels,
         );
         while !rest.is_empty() {
@@ -520,8 +586,7 @@ impl Ivf {
         views.evaluate(search, &mut lists.codes);
         let Lists { reads, codes, .. } = lists;
         codes.candidates.ask(search)?;
-        codes
-            .candidates
-            .narrow(search, &self.rows, &want.codes, reads, buf)
+        let (candidates, mut held) = views.candidates(codes, &self.meta);
+        candidates.narrow(search, &self.rows, &want.codes, &mut held, reads, buf)
     }
 }

@@ -2,13 +2,16 @@
 
 use super::buckets::RECORD_HEADER;
 use super::build::Rows;
+use super::meta;
 use super::misses::{self, Asked, Deviations, Misses, WIDE, deviations};
 use super::ranked::Ranked;
 use super::sample::Decoder;
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
 use crate::quant::product::ProductModel;
-use crate::quant::{CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, Residual, Rotation, SignRow};
+use crate::quant::{
+    CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, Residual, RestLayout, Rotation, SignRow,
+};
 use crate::scan::trailing_number;
 
 /// One file being written.
@@ -25,6 +28,8 @@ enum Form<'w> {
     Groups(GroupLayout),
     Fine(FineLayout),
     Product(&'w ProductModel),
+    /// Of the finest codes, which come before.
+    Rest(RestLayout),
 }
 
 /// What turns records into codes; shared by threads.
@@ -35,6 +40,8 @@ struct Coder<'w> {
     /// Queries by which the codes' errors are measured.
     asked: Option<&'w Asked>,
     forms: Vec<Form<'w>>,
+    /// The finest codes, if there is a file of what they leave over.
+    finest: Option<u8>,
 }
 
 /// Codes rows batch by batch, each batch by all threads.
@@ -80,6 +87,7 @@ struct Scratch {
     residual: Residual,
     signs: Vec<u8>,
     digits: Vec<u8>,
+    left: Vec<f32>,
     misses: Misses,
 }
 
@@ -90,6 +98,7 @@ impl Form<'_> {
             Form::Groups(_) => dims.div_ceil(8) + 8,
             Form::Fine(layout) => layout.row_bytes(),
             Form::Product(model) => model.shape().parts,
+            Form::Rest(layout) => layout.row_bytes(),
         }
     }
 }
@@ -97,7 +106,7 @@ impl Form<'_> {
 impl Target<'_> {
     fn push(&mut self, loose: &[u8]) -> Result<()> {
         match &self.form {
-            Form::Fine(_) => return self.rows.push(loose),
+            Form::Fine(_) | Form::Rest(_) => return self.rows.push(loose),
             Form::Groups(layout) => layout.put(&mut self.group, self.filled, &loose_row(loose)?),
             Form::Product(_) => ProductModel::put(loose, self.filled, &mut self.group),
         }
@@ -137,6 +146,7 @@ impl<'w> CodesWriter<'w> {
                     kind.row_bytes(dims, segment_rows),
                 ),
                 CodeKind::Fine { bits } => (Form::Fine(FineLayout::new(dims, bits)), 0),
+                CodeKind::Rest { bits } => (Form::Rest(RestLayout::new(dims, bits)), 0),
                 CodeKind::Product { .. } => match model {
                     Some(model) => (Form::Product(model), kind.row_bytes(dims, segment_rows)),
                     None => unreachable!("a model was trained for product codes"),
@@ -149,6 +159,10 @@ impl<'w> CodesWriter<'w> {
                 filled: 0,
             }
         };
+        let has_rest = files
+            .iter()
+            .any(|(kind, _)| matches!(kind, CodeKind::Rest { .. }));
+        let finest = meta::finest(files.iter().map(|(kind, _)| *kind)).filter(|_| has_rest);
         let targets: Vec<Target<'w>> = files.into_iter().map(target).collect();
         let coder = Coder {
             decoder,
@@ -156,6 +170,7 @@ impl<'w> CodesWriter<'w> {
             centroids,
             asked,
             forms: targets.iter().map(|target| target.form).collect(),
+            finest,
         };
         let coder_forms = coder.forms.len();
         let one = coder.record_bytes() + coder.loose_bytes();
@@ -194,7 +209,7 @@ impl<'w> CodesWriter<'w> {
         let forms = self.coder.forms.iter();
         let deviations = forms.zip(&mut self.samples).map(|(form, samples)| match form {
             Form::Product(model) if 2 * model.shape().parts < model.shape().dims => WIDE,
-            Form::Fine(_) => deviations(samples, false),
+            Form::Fine(_) | Form::Rest(_) => deviations(samples, false),
             _ => deviations(samples, true),
         });
         Ok(Coded {
@@ -299,13 +314,20 @@ impl Coder<'_> {
             residual,
             signs,
             digits,
+            left,
             ..
         } = scratch;
         let mut rest = out;
         for form in &self.forms {
             let (now, later) = rest.split_at_mut(form.loose_bytes(self.decoder.dims));
             match form {
-                Form::Fine(layout) => encoder.fine(residual, layout, digits, now),
+                Form::Fine(layout) => {
+                    encoder.fine(residual, layout, digits, now);
+                    if self.finest == Some(layout.bits) {
+                        encoder.left_over(residual, layout, digits, now, left);
+                    }
+                }
+                Form::Rest(layout) => encoder.rest(residual, left, layout, digits, now),
                 Form::Product(model) => model.encode(residual.values(), now),
                 Form::Groups(_) => {
                     let row = encoder.coarse(residual, trailing_number(record)?, signs);
@@ -337,7 +359,7 @@ impl Coder<'_> {
             match form {
                 Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
                 Form::Fine(layout) => fine.push((i, *layout, now)),
-                Form::Product(_) => {}
+                Form::Product(_) | Form::Rest(_) => {}
             }
             rest = later;
         }

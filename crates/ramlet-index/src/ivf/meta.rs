@@ -7,13 +7,13 @@
 //! | 0..4 | format version u32 |
 //! | 4..8 | dims u32 |
 //! | 8..10 | metric u8, element u8 |
-//! | 10..12 | 0 |
+//! | 10..12 | a fifth file of codes: kind u8 (0 none, 4 rest), bits u8 |
 //! | 12..16 | clusters u32, at least 1 |
 //! | 16..20 | rows u32: positions in the file of rows |
 //! | 20..24 | segment rows u32: entries in the file of positions |
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
-//! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product), version u8, what it is of u16 (fine: bits, product: digits) |
+//! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product, 4 rest), version u8, what it is of u16 (fine, rest: bits, product: digits) |
 //! | then | per calibration point: probes u32, recall@10 f32, recall@100 f32; probes ascending |
 //! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
@@ -40,9 +40,32 @@ const VERSION: u32 = 3;
 const CODES_VERSION: u8 = 2;
 const HEADER_BYTES: usize = 48;
 /// Files of codes at most.
-pub(crate) const CODES_MAX: usize = 4;
+pub(crate) const CODES_MAX: usize = 5;
+/// Of which the header once had room for so many.
+const CODES_FIRST: usize = 4;
 const POINT_BYTES: usize = 12;
 const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
+
+/// Whether the header has room for these files of codes, and those beside which others are of use are among them.
+pub(crate) fn fits(kinds: &[CodeKind]) -> bool {
+    let is_rest = |kind: &CodeKind| matches!(kind, CodeKind::Rest { .. });
+    let before = kinds.split(is_rest).next().unwrap_or(&[]);
+    let has_fine = before.iter().any(|kind| matches!(kind, CodeKind::Fine { .. }));
+    let has_rest = kinds.iter().any(is_rest);
+    // The rest is coded after what it is the rest of.
+    kinds.len() <= CODES_MAX
+        && kinds.get(CODES_FIRST).is_none_or(is_rest)
+        && (!has_rest || has_fine && finest(before.iter().copied()) == finest(kinds.iter().copied()))
+}
+
+/// The finest codes among these, which the rest is of.
+pub(crate) fn finest(kinds: impl Iterator<Item = CodeKind>) -> Option<u8> {
+    let bits = kinds.filter_map(|kind| match kind {
+        CodeKind::Fine { bits } => Some(bits),
+        _ => None,
+    });
+    bits.max()
+}
 
 /// What the header says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,14 +104,14 @@ pub(crate) fn encode(
     let put = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
     put(&mut out, VERSION);
     put(&mut out, shape.dims as u32);
-    out.extend_from_slice(&[metric_code(shape.metric), element_code(shape.element), 0, 0]);
+    let [kind, _, bits, _] = codes_bytes(shape.codes[CODES_FIRST]);
+    out.extend_from_slice(&[metric_code(shape.metric), element_code(shape.element), kind, bits]);
     put(&mut out, shape.clusters as u32);
     put(&mut out, shape.rows);
     put(&mut out, shape.segment_rows);
     put(&mut out, calibration.points.len() as u32);
     put(&mut out, shape.unit.to_bits());
-    shape
-        .codes
+    shape.codes[..CODES_FIRST]
         .iter()
         .for_each(|kind| out.extend_from_slice(&codes_bytes(*kind)));
     for point in &calibration.points {
@@ -152,7 +175,7 @@ impl Meta {
             rows: word(16),
             segment_rows: word(20),
             unit: f32::from_bits(word(28)),
-            codes: codes_of(&header[32..])?,
+            codes: codes_of(&header[32..], [header[10], header[11]])?,
         };
         let points = word(24) as usize;
         let codes = shape.codes.iter().flatten().count();
@@ -209,6 +232,13 @@ impl Meta {
     pub(crate) fn positions(&self, cluster: u32) -> Range<u32> {
         let starts = &self.body[self.starts.clone()];
         u32_at(starts, cluster as usize * 4)..u32_at(starts, cluster as usize * 4 + 4)
+    }
+
+    /// The cluster that has a position.
+    pub(crate) fn cluster_of(&self, position: u32) -> u32 {
+        let starts = self.body[self.starts.clone()].as_chunks::<4>().0;
+        let begun = starts.partition_point(|start| u32::from_le_bytes(*start) <= position);
+        (begun as u32).clamp(1, self.shape.clusters as u32) - 1
     }
 
     pub(crate) fn centroids(&self) -> Ranked<'_> {
@@ -338,12 +368,18 @@ fn codes_bytes(kind: Option<CodeKind>) -> [u8; 4] {
         Some(CodeKind::Coarse) => [1, CODES_VERSION, 0, 0],
         Some(CodeKind::Fine { bits }) => [2, CODES_VERSION, bits, 0],
         Some(CodeKind::Product { m }) => [3, CODES_VERSION, m as u8, (m >> 8) as u8],
+        Some(CodeKind::Rest { bits }) => [4, CODES_VERSION, bits, 0],
     }
 }
 
-fn codes_of(bytes: &[u8]) -> Result<[Option<CodeKind>; CODES_MAX]> {
+fn codes_of(bytes: &[u8], [kind, bits]: [u8; 2]) -> Result<[Option<CodeKind>; CODES_MAX]> {
     let mut codes = [None; CODES_MAX];
-    for (code, bytes) in codes.iter_mut().zip(bytes.as_chunks::<4>().0) {
+    let fifth = match kind {
+        0 => [0, 0, bits, 0],
+        _ => [kind, CODES_VERSION, bits, 0],
+    };
+    let first = bytes.as_chunks::<4>().0.iter().take(CODES_FIRST);
+    for (code, bytes) in codes.iter_mut().zip(first.chain([&fifth])) {
         *code = match *bytes {
             [0, 0, 0, 0] => None,
             [1, CODES_VERSION, 0, 0] => Some(CodeKind::Coarse),
@@ -351,6 +387,9 @@ fn codes_of(bytes: &[u8]) -> Result<[Option<CodeKind>; CODES_MAX]> {
             [3, CODES_VERSION, low, high] => Some(CodeKind::Product {
                 m: u16::from_le_bytes([low, high]),
             }),
+            [4, CODES_VERSION, bits, 0] if CodeKind::Rest { bits }.is_valid() => {
+                Some(CodeKind::Rest { bits })
+            }
             _ => return Err(broken(format!("unknown codes {bytes:?}"))),
         };
     }

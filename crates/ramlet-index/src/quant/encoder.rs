@@ -1,7 +1,8 @@
 //! Finding a row's codes.
 
 use super::group::SignRow;
-use super::{FineLayout, dot, to_half};
+use super::rest::{RestLayout, fine_factor, grid};
+use super::{FineLayout, dot, from_half, to_half};
 use crate::Metric;
 
 /// Step sizes tried, as shares of the one at which the largest value just fits: it pays to clip a few, the more the
@@ -71,11 +72,7 @@ impl Encoder {
             }
             along += f64::from(value.abs());
         }
-        let add = match self.metric {
-            // The length that cosine divides by is 1, but for rows of zeros, which are like nothing.
-            Metric::Cosine => residual.squares + 1.0 - residual.row_squares,
-            _ => residual.squares,
-        };
+        let add = self.add(residual);
         let factor = match along > 0.0 {
             true => residual.squares / along * (r.len() as f64).sqrt() / self.unit,
             false => 0.0,
@@ -85,6 +82,14 @@ impl Encoder {
             add: to_half(add / (self.unit * self.unit)),
             factor: to_half(factor),
             number,
+        }
+    }
+
+    fn add(&self, residual: &Residual) -> f64 {
+        match self.metric {
+            // The length that cosine divides by is 1, but for rows of zeros, which are like nothing.
+            Metric::Cosine => residual.squares + 1.0 - residual.row_squares,
+            _ => residual.squares,
         }
     }
 
@@ -116,6 +121,63 @@ impl Encoder {
             0.0
         };
         out[layout.code_bytes()..].copy_from_slice(&to_half(factor));
+    }
+
+    /// What a row's fine code, just written with these digits, leaves over of it.
+    pub(crate) fn left_over(
+        &self,
+        residual: &Residual,
+        layout: &FineLayout,
+        digits: &[u8],
+        row: &[u8],
+        out: &mut Vec<f32>,
+    ) {
+        let factor = fine_factor(layout, row, self.unit) as f32;
+        let signs = 1u32 << layout.planes();
+        out.clear();
+        out.extend(residual.values.iter().zip(digits).map(|(value, digit)| {
+            let sign = if *value >= 0.0 { signs } else { 0 };
+            value - factor * grid(sign + u32::from(*digit), layout.bits)
+        }));
+    }
+
+    /// Writes what is left over of a row into `out`, which holds 0. `digits` is overwritten.
+    pub(crate) fn rest(
+        &self,
+        residual: &Residual,
+        left: &[f32],
+        layout: &RestLayout,
+        digits: &mut Vec<u8>,
+        out: &mut [u8],
+    ) {
+        let planes = u32::from(layout.bits) - 1;
+        let along = quantise(left, planes, digits);
+        let plane_bytes = layout.dims.div_ceil(8);
+        let mut along_row = 0.0;
+        for (i, (value, digit)) in left.iter().zip(&*digits).enumerate() {
+            let sign = if *value >= 0.0 { 1 << planes } else { 0 };
+            let digit = sign + u32::from(*digit);
+            along_row += f64::from(residual.values[i]) * f64::from(grid(digit, layout.bits));
+            for plane in 0..=planes {
+                let bit = (digit >> (planes - plane) & 1) as u8;
+                out[plane as usize * plane_bytes + i / 8] |= bit << (i % 8);
+            }
+        }
+        let squares = dot(left, left);
+        let scale = (left.len() as f64).sqrt() * f64::from(1u32 << planes) / self.unit;
+        let factor = to_half(if along > 0.0 { squares / along * scale } else { 0.0 });
+        // What both codes say of the row, along the row.
+        let said =
+            residual.squares - dot(left, &residual.values) + f64::from(from_half(factor)) / scale * along_row;
+        let longer = match residual.squares > 0.0 {
+            true => residual.squares / said - 1.0,
+            false => 0.0,
+        };
+        let add = self.add(residual) / (self.unit * self.unit);
+        let factors = &mut out[layout.code_bytes()..];
+        factors[..2].copy_from_slice(&factor);
+        factors[2..4].copy_from_slice(&to_half(add - f64::from(from_half(to_half(add)))));
+        factors[4..].copy_from_slice(&to_half(longer));
     }
 }
 

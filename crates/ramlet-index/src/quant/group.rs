@@ -15,6 +15,8 @@
 
 use ramlet_kernels::FACTOR_BYTES;
 
+use super::from_half;
+
 /// Rows of a group.
 pub(crate) const GROUP: usize = 32;
 
@@ -62,6 +64,21 @@ impl GroupLayout {
         let mut bytes = [0; 4];
         bytes[..self.number_bytes].copy_from_slice(&group[at..][..self.number_bytes]);
         u32::from_le_bytes(bytes)
+    }
+
+    pub(crate) fn add(&self, group: &[u8], lane: usize) -> f32 {
+        let factors = self.factors(group);
+        from_half([factors[lane * 2], factors[lane * 2 + 1]])
+    }
+
+    /// The signs of a row, bit `i` of byte `i / 8` for dimension `i`, into as many bytes as they take.
+    pub(crate) fn signs(&self, group: &[u8], lane: usize, out: &mut [u8]) {
+        let shift = if lane < 16 { 0 } else { 4 };
+        out.fill(0);
+        for column in 0..self.columns {
+            let digit = group[column * 16 + lane % 16] >> shift & 15;
+            out[column / 2] |= digit << (column % 2 * 4);
+        }
     }
 
     /// Puts a row in its lane of a group that holds 0 there.

@@ -2,7 +2,7 @@
 
 use ramlet_kernels::{Bounded, Bounds, FACTOR_BYTES, Kernels};
 
-use super::{FineLayout, GROUP, Rotation, from_half};
+use super::{FineLayout, GROUP, RestLayout, Rotation, from_half};
 use crate::Metric;
 
 /// Rounding in what is added up to a key, as a share of its largest part.
@@ -10,6 +10,9 @@ const ROUNDING: f32 = 4e-6;
 
 /// Most that the rounded values of a column sum to, before each is rounded up by half at most.
 const COLUMN_MOST: f32 = 251.0;
+
+/// Parts of a step in which what rounding leaves over is counted: half a step is 127 of them.
+const REMAINDER: f32 = 254.0;
 
 /// The fine kernel reads the query in steps of so many dimensions.
 const PADDING: usize = 64;
@@ -19,7 +22,8 @@ const PADDING: usize = 64;
 pub struct Epsilon {
     /// Of the scan of signs.
     pub coarse: f32,
-    /// Of the finer codes: beyond it a row isn't read.
+    /// Of the last estimate, by finer codes if there are any: a row is read whose key lies within so many deviations of
+    /// the border between the last row wanted and the next one.
     pub fine: f32,
 }
 
@@ -40,6 +44,8 @@ pub(crate) struct Entered {
     compared: Vec<f32>,
     /// `y` in whole numbers, padded with 0 to what the fine kernel reads.
     rounded: Vec<i8>,
+    /// What rounding left over of `y`, in 254th parts of a step; made for few clusters.
+    remainder: Vec<i8>,
     /// Per column the sums of what its 16 digits select, each shifted to be 0 at least.
     table: Vec<u8>,
     /// A centroid that is zero, under dot product.
@@ -59,6 +65,9 @@ struct Terms {
     /// Of `f <u, z>` and of the length of a residual, in fine codes.
     fine_along: f32,
     fine_error: f32,
+    /// What a whole number of `z` is of `y`, and of `f <u, z>` in a key.
+    z_step: f32,
+    along: f32,
 }
 
 /// Where the keys of a group's rows lie; `adds` is `|r|^2` in the index's unit, about.
@@ -172,8 +181,54 @@ impl Entered {
             shift,
             total,
             fine_along,
+            z_step,
+            along,
             fine_error: epsilon.fine * fine_error as f32,
         };
+    }
+
+    /// Makes ready for [`Entered::whole`] too.
+    pub(crate) fn refine(&mut self) {
+        let per_unit = match self.terms.z_step > 0.0 {
+            true => REMAINDER / self.terms.z_step,
+            false => 0.0,
+        };
+        self.remainder.clear();
+        self.remainder.resize(self.rounded.len(), 0);
+        let pairs = self.compared.iter().zip(&self.rounded);
+        for (out, (value, whole)) in self.remainder.iter_mut().zip(pairs) {
+            *out = ((value - f32::from(*whole) * self.terms.z_step) * per_unit).round() as i8;
+        }
+    }
+
+    /// The key of a row by its signs, its fine code and what that leaves over: as good as exact.
+    pub(crate) fn whole(
+        &self,
+        kernels: &Kernels,
+        (signs, add): (&[u8], f32),
+        (fine, fine_row): (&FineLayout, &[u8]),
+        (rest, rest_row): (&RestLayout, &[u8]),
+    ) -> f32 {
+        let terms = &self.terms;
+        let planes = fine.planes() as u32;
+        // Twice `<u, z>`, with `u` the digits less half of their greatest.
+        let twice = |z: &[i8]| {
+            let sum = |z: &[i8]| z.iter().map(|z| i64::from(*z)).sum::<i64>();
+            let high = i64::from(kernels.planes_dot(z, fine.dims, 1, signs)) << planes;
+            let low = kernels.planes_dot(z, fine.dims, planes, &fine_row[..fine.code_bytes()]);
+            2 * (high + i64::from(low)) - ((2i64 << planes) - 1) * sum(z)
+        };
+        let code = twice(&self.rounded) as f64 + twice(&self.remainder) as f64 / f64::from(REMAINDER);
+        let bits = u32::from(rest.bits);
+        let left = kernels.planes_dot(&self.rounded, rest.dims, bits, &rest_row[..rest.code_bytes()]);
+        let left = 2 * i64::from(left) - ((1i64 << bits) - 1) * terms.total;
+        let bytes = &fine_row[fine.code_bytes()..];
+        let factor = from_half([bytes[0], bytes[1]]);
+        let [rest_factor, more, longer] = rest.factors(rest_row);
+        let share = |factor: f32, bits: u32| f64::from(factor) / f64::from(1u32 << bits);
+        let product = share(factor, planes + 1) * code + share(rest_factor, bits) * left as f64;
+        let product = f64::from(terms.along) * product * (1.0 + f64::from(longer));
+        terms.bounds.base + terms.bounds.add * (add + more) - product as f32
     }
 
     /// What the scan looks sums up in: 16 bytes per column.

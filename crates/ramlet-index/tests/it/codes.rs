@@ -12,7 +12,8 @@ use crate::ivf::{DIMS, Rows, open, recall, scratch};
 use crate::random::Random;
 
 const FINE: CodeKind = CodeKind::Fine { bits: 8 };
-const TIERS: [&[CodeKind]; 4] = [
+const TIERS: [&[CodeKind]; 5] = [
+    &[CodeKind::Coarse, FINE, CodeKind::Rest { bits: 4 }],
     &[CodeKind::Coarse, FINE],
     &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }],
     &[CodeKind::Coarse],
@@ -31,7 +32,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
     ] {
         let mut rows = Rows::clustered(metric, element, 10_000, &mut random);
         let disks = Disk::all();
-        for (disk, (tier, most)) in disks.iter().cycle().zip(TIERS.iter().zip([8, 40, 400, 300])) {
+        for (disk, (tier, most)) in disks.iter().cycle().zip(TIERS.iter().zip([1, 8, 40, 700, 300])) {
             let name = format!("{metric:?}-{element:?}-{tier:?}");
             let (ivf, _) = rows.build_with(disk, &name, 2 << 20, 2, tier);
             let (found, scored) = recall(&rows, &ivf, disk, &Want::default(), &mut random);
@@ -256,6 +257,7 @@ fn codes_that_do_not_fit_are_refused() {
         let codes = CodesInRam {
             coarse: Some((coarse.0, disk.load_rows(coarse.1))),
             fine: fine.map(|(kind, name)| (kind, disk.load_rows(name))),
+            rest: None,
         };
         let centroids = disk.read_all(&format!("{name}-centroids"));
         Ivf::new(rows, positions, centroids, codes, 0.95)

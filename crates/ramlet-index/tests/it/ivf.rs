@@ -92,21 +92,28 @@ impl Rows {
         kinds: &[CodeKind],
     ) -> (Ivf, IvfBuilt) {
         let params = IvfParams {
-            metric: self.metric,
-            element: self.element,
-            dims: self.dims,
-            segment_rows: self.segment_rows(),
-            scratch_bytes,
             threads,
-            seed: 42,
-            clusters: None,
-            seed_centroids: None,
-            progress: Progress::default(),
+            ..self.params(scratch_bytes)
         };
         let built = self.try_build(disk, name, &params, kinds).expect("a build");
         let ivf = open(disk, name, kinds).expect("an index");
         assert_eq!(ivf.kinds().collect::<Vec<CodeKind>>(), kinds);
         (ivf, built)
+    }
+
+    pub fn params(&self, scratch_bytes: usize) -> IvfParams<'static> {
+        IvfParams {
+            metric: self.metric,
+            element: self.element,
+            dims: self.dims,
+            segment_rows: self.segment_rows(),
+            scratch_bytes,
+            threads: 1,
+            seed: 42,
+            clusters: None,
+            seed_centroids: None,
+            progress: Progress::default(),
+        }
     }
 
     pub fn try_build(
@@ -154,14 +161,19 @@ impl Rows {
 /// The index of that name, searching codes of these kinds.
 pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
     let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
-    let load = |coarse: bool| {
-        let is_fine = |kind: &CodeKind| matches!(kind, CodeKind::Fine { .. });
-        let kind = kinds.iter().find(|kind| is_fine(kind) != coarse);
+    let load = |tier: usize| {
+        let tier_of = |kind: &CodeKind| match kind {
+            CodeKind::Coarse | CodeKind::Product { .. } => 0,
+            CodeKind::Fine { .. } => 1,
+            CodeKind::Rest { .. } => 2,
+        };
+        let kind = kinds.iter().find(|kind| tier_of(kind) == tier);
         kind.map(|kind| (*kind, disk.load_rows(&format!("{name}-{kind:?}"))))
     };
     let codes = CodesInRam {
-        coarse: load(true),
-        fine: load(false),
+        coarse: load(0),
+        fine: load(1),
+        rest: load(2),
     };
     Ivf::new(
         rows,

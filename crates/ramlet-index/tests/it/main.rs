@@ -11,5 +11,6 @@ mod graph;
 mod ivf;
 mod pinned;
 mod query;
+mod rest;
 mod topk;
 mod warm;

@@ -53,6 +53,14 @@ pub fn fine(rows: u64, dims: u64, bits: u64) -> u64 {
     rows * ((bits - 1) * dims.div_ceil(8) + 2)
 }
 
+/// What fine codes of so many bits leave over, and three factors; none of vectors that hardly take more themselves.
+pub fn rest(spec: &Spec) -> Option<u64> {
+    let all = (12.0 - (spec.dims.max(1) as f64 / 100.0).log2() / 2.0).ceil() as i64;
+    let bits = (all - fine_bits(spec.dims) as i64).clamp(2, 7) as u64;
+    let row = bits * spec.dims.div_ceil(8) + 6;
+    (spec.row_bytes() > 2 * row).then_some(spec.points * row)
+}
+
 /// Product codes of 4 bits for every two dimensions, in groups of 32 rows.
 pub fn product(rows: u64, dims: u64) -> u64 {
     rows.div_ceil(GROUP) * GROUP / 2 * dims.div_ceil(2) + dims * 16 * 4

@@ -67,6 +67,9 @@ fn shapes(spec: &Spec) -> Vec<Shape> {
             if bytes::fine_low_bits(spec.dims).is_some() {
                 shapes.push(ivf(spec, Layout::FineLow));
             }
+            if bytes::rest(spec).is_some() {
+                shapes.push(ivf(spec, Layout::AllCodes));
+            }
             shapes.extend([Layout::Fine, Layout::AllInRam].map(|layout| ivf(spec, layout)));
         }
     }
@@ -140,9 +143,9 @@ fn ivf(spec: &Spec, layout: Layout) -> Shape {
     let in_ram = |held: bool| if held { Place::Ram } else { Place::Disk };
     let signs = matches!(
         layout,
-        Layout::Signs | Layout::FineLow | Layout::Fine | Layout::AllInRam
+        Layout::Signs | Layout::FineLow | Layout::Fine | Layout::AllCodes | Layout::AllInRam
     );
-    let fine = matches!(layout, Layout::Fine | Layout::AllInRam);
+    let fine = matches!(layout, Layout::Fine | Layout::AllCodes | Layout::AllInRam);
     let vectors = matches!(layout, Layout::AllInRam | Layout::VectorsInRam);
     let mut components = vec![component(
         "centroids",
@@ -166,6 +169,9 @@ fn ivf(spec: &Spec, layout: Layout) -> Shape {
             layout == Layout::Product,
             bytes::product(rows, dims),
         );
+        if let Some(bytes) = bytes::rest(spec) {
+            add("rest codes", layout == Layout::AllCodes, bytes);
+        }
     }
     add("vectors", vectors, bytes::vectors(spec));
     // Each row's place in cluster order.
@@ -184,14 +190,16 @@ fn ivf(spec: &Spec, layout: Layout) -> Shape {
             let bits = low_bits.unwrap_or(bits);
             (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))
         }
-        Layout::Fine | Layout::AllInRam => (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits })),
+        Layout::Fine | Layout::AllCodes | Layout::AllInRam => {
+            (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))
+        }
     };
     let mut counts = counts::probing(spec, codes);
     if let Work::Signs { planes: 1.. } = work {
         counts.rows_refined = counts::survivors(counts.rows_scanned, dims);
     }
     match codes {
-        Some(codes) if !vectors => {
+        Some(codes) if !vectors && layout != Layout::AllCodes => {
             counts.reads_vectors = counts::ambiguous(spec, codes);
             reading.rounds = counts.reads_vectors.min(1.0);
         }

@@ -80,6 +80,8 @@ pub enum Layout {
     FineLow,
     /// Codes of many bits.
     Fine,
+    /// Codes of many bits and what they leave over: nothing is read.
+    AllCodes,
     /// Codes of many bits and the vectors.
     AllInRam,
     /// The vectors, without codes.

@@ -128,6 +128,7 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
         CodeKind::Coarse => (Component::Codes { slot }, kind),
         CodeKind::Fine { .. } => (Component::Fine { slot }, kind),
         CodeKind::Product { .. } => (Component::Product { slot }, kind),
+        CodeKind::Rest { .. } => (Component::Rest { slot }, kind),
     };
     let mut codes: Vec<_> = asked_of(vector).into_iter().map(of).collect();
     let fine = codes
@@ -142,6 +143,11 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
     codes.extend(low.map(|kind| (Component::FineLow { slot }, kind)));
     if dim < SIGNS_DIMS {
         codes.push(of(CodeKind::product(dim)));
+    }
+    if let CodeKind::Fine { bits } = fine {
+        let rest = CodeKind::rest(dim, bits);
+        // Of vectors of bytes the vectors themselves take hardly more.
+        codes.extend((vector.row_bytes() > 2 * bytes(rest)).then(|| of(rest)));
     }
     codes
 }
@@ -168,7 +174,11 @@ fn asked_of(vector: &VectorField) -> Vec<CodeKind> {
 
 /// Whether an index that was built with codes `built` would get others now, because the settings have changed.
 pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
-    let codes: Vec<CodeKind> = codes_of(vector).into_iter().map(|(_, kind)| kind).collect();
+    // What is left over makes searching no worse where it is missing.
+    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Rest { .. });
+    let codes = codes_of(vector).into_iter().map(|(_, kind)| kind);
+    let codes: Vec<CodeKind> = codes.filter(counts).collect();
+    let built: Vec<CodeKind> = built.iter().copied().filter(counts).collect();
     let lacks = |wanted: &[CodeKind]| wanted.iter().any(|kind| !built.contains(kind));
     match vector.settings.quantization {
         // What must not go to RAM may lie on disk as well as not.

@@ -36,6 +36,7 @@ fn suffix(component: Component) -> String {
         Component::Fine { slot } => format!("fin{slot}"),
         Component::FineLow { slot } => format!("low{slot}"),
         Component::Product { slot } => format!("pq{slot}"),
+        Component::Rest { slot } => format!("rst{slot}"),
         Component::Graph { slot } => format!("gra{slot}"),
         Component::GraphMeta { slot } => format!("gme{slot}"),
         Component::Deletes => "del".into(),
@@ -52,7 +53,7 @@ pub fn is_ours(name: &str) -> bool {
     };
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
         || [
-            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "gra", "gme", "x", "del-",
+            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "x", "del-",
         ]
         .iter()
         .any(|p| {

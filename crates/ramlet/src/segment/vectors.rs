@@ -3,6 +3,7 @@
 //! | in RAM | a search |
 //! |---|---|
 //! | rows, codes, fine codes | reads nothing |
+//! | codes, fine codes, the rest of these | reads nothing |
 //! | rows, codes | reads nothing, and compares more rows |
 //! | codes, fine codes | reads 1 to 2 rows |
 //! | codes, low fine codes | reads 10 to 20 rows |
@@ -69,13 +70,17 @@ pub struct Pin {
 struct Level {
     coarse: Option<Component>,
     fine: Option<Component>,
+    /// What fine codes leave over.
+    rest: Option<Component>,
     rows: Option<Component>,
 }
 
 impl Level {
     /// The most needed first.
     fn parts(self) -> impl Iterator<Item = Component> {
-        [self.coarse, self.fine, self.rows].into_iter().flatten()
+        [self.coarse, self.fine, self.rest, self.rows]
+            .into_iter()
+            .flatten()
     }
 
     fn has(self, component: Component) -> bool {
@@ -96,6 +101,7 @@ struct Files {
 fn rank(component: Component) -> PinRank {
     match component {
         Component::Vector { .. } => PinRank::Rows,
+        Component::Rest { .. } => PinRank::Rest,
         Component::Fine { .. } => PinRank::Fine,
         Component::FineLow { .. } => PinRank::FineLow,
         _ => PinRank::Codes,
@@ -123,6 +129,7 @@ impl Files {
             Component::Fine { slot },
             Component::FineLow { slot },
             Component::Product { slot },
+            Component::Rest { slot },
             Component::Vector { slot },
         ];
         let is_flat = entry.file(Component::Centroids { slot }).is_none();
@@ -132,7 +139,8 @@ impl Files {
             };
             match rank(component) {
                 PinRank::Rows if !schema.may_pin(slot) => {}
-                PinRank::Codes | PinRank::Fine | PinRank::FineLow if !field.settings.may_pin_codes() => {}
+                PinRank::Codes | PinRank::Fine | PinRank::FineLow | PinRank::Rest
+                    if !field.settings.may_pin_codes() => {}
                 PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
                 _ => files
                     .parts
@@ -171,11 +179,27 @@ impl Files {
         );
         let product = there(Component::Product { slot });
         let rows = there(Component::Vector { slot });
-        let level = |coarse, fine, rows| Level { coarse, fine, rows };
+        let rest = there(Component::Rest { slot });
+        let level = |coarse, fine, rows| Level {
+            coarse,
+            fine,
+            rest: None,
+            rows,
+        };
         let mut levels = Vec::new();
         if coarse.is_some() {
+            if rows.is_some() && fine.is_some() {
+                levels.push(level(coarse, fine, rows));
+            }
+            if rest.is_some() && fine.is_some() {
+                let rest = Level {
+                    rest,
+                    ..level(coarse, fine, None)
+                };
+                levels.push(rest);
+            }
             if rows.is_some() {
-                levels.extend([fine, None].map(|fine| level(coarse, fine, rows)));
+                levels.push(level(coarse, None, rows));
             }
             let fine = [fine, low].into_iter().flatten();
             levels.extend(fine.map(|fine| level(coarse, Some(fine), None)));
@@ -369,6 +393,7 @@ impl VectorColumn {
         Level {
             coarse: of(&|rank| rank == PinRank::Codes),
             fine: of(&|rank| matches!(rank, PinRank::Fine | PinRank::FineLow)),
+            rest: of(&|rank| rank == PinRank::Rest),
             rows: of(&|rank| rank == PinRank::Rows),
         }
     }
@@ -400,6 +425,7 @@ impl Pin {
             Component::Fine { .. } => "fine codes",
             Component::FineLow { .. } => "low fine codes",
             Component::Product { .. } => "product codes",
+            Component::Rest { .. } => "rest codes",
             Component::Vector { .. } => "rows",
             _ => "codes",
         }
@@ -470,6 +496,7 @@ fn in_ram(rows: RowsFile, pins: &[Pin], dims: usize, segment_rows: u32) -> Resul
         match rank(pin.component) {
             PinRank::Rows => rows = rows.with_rows_in_ram(pin.rows.clone()),
             PinRank::Codes => codes.coarse = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
+            PinRank::Rest => codes.rest = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
             _ => codes.fine = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
         }
     }
@@ -485,6 +512,7 @@ fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
             let m = u16::try_from(stride / CodeKind::Product { m: 1 }.row_bytes(dims, segment_rows));
             m.map(|m| CodeKind::Product { m }).into_iter().collect()
         }
+        Component::Rest { .. } => (2..=7).map(|bits| CodeKind::Rest { bits }).collect(),
         _ => (2..=8).map(|bits| CodeKind::Fine { bits }).collect(),
     };
     let same = |kind: &CodeKind| kind.row_bytes(dims, segment_rows) == stride;

@@ -46,6 +46,8 @@ fn bytes_by_hand() {
     assert_eq!(bytes_of(&plan, "low fine codes"), (Place::Disk, 0, 28_000_000));
     // 50 x 4 bits, and a codebook of 16 x 100 f32.
     assert_eq!(bytes_of(&plan, "product codes"), (Place::Disk, 0, 25_006_400));
+    // 6 planes of 13 bytes, and 6.
+    assert_eq!(bytes_of(&plan, "rest codes"), (Place::Disk, 0, 84_000_000));
     // 404 bytes a row, 10 rows a page of 4096.
     assert_eq!(bytes_of(&plan, "vectors"), (Place::Ram, 409_600_000, 409_600_000));
     // n / 128 clusters of 100 + 12 bytes, and the origin.
@@ -73,7 +75,8 @@ fn the_points_of_the_design() {
     assert_eq!(layout(36), (IndexKind::Ivf, Layout::Product));
     assert_eq!(layout(64), (IndexKind::Ivf, Layout::FineLow));
     assert_eq!(layout(135), (IndexKind::Ivf, Layout::Fine));
-    assert_eq!(layout(300), (IndexKind::Ivf, Layout::Fine));
+    assert_eq!(layout(300), (IndexKind::Ivf, Layout::AllCodes));
+    assert!(made(&million(), 300 * MB).chosen.reads_per_query < 0.01);
     assert!(made(&million(), 135 * MB).chosen.reads_per_query <= 2.5);
     assert!(made(&million(), 64 * MB).chosen.reads_per_query <= 18.0);
 }
