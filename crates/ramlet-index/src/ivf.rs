@@ -16,6 +16,7 @@ mod buckets;
 mod calibrate;
 mod centroids;
 mod encode;
+mod gap;
 mod kmeans;
 mod meta;
 mod misses;
