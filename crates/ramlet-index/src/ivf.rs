@@ -16,6 +16,7 @@ mod buckets;
 mod calibrate;
 mod centroids;
 mod encode;
+mod gap;
 mod held;
 mod kmeans;
 mod meta;

@@ -45,7 +45,7 @@ pub(crate) use encoder::{Encoder, Residual};
 pub(crate) use fine::FineLayout;
 pub(crate) use group::{GROUP, GroupLayout, SignRow};
 pub use query::Epsilon;
-pub(crate) use query::{CodeQuery, CodeSpace, Entered, Sieved};
+pub(crate) use query::{CodeQuery, CodeSpace, Entered};
 pub(crate) use rest::RestLayout;
 pub(crate) use rotation::Rotation;
 

@@ -6,7 +6,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use ramlet_kernels::{Bounded, Bounds, CodeWidth, FACTOR_BYTES, GROUP, Kernels, Measure};
+use ramlet_kernels::{
+    BRAID, Bounds, CodeWidth, GROUP, Kernels, Measure, Nearness, SIFT_GROUPS, Sift, Sifted, braid_bytes,
+};
 
 const ROWS: usize = 32;
 
@@ -26,12 +28,16 @@ fn main() {
             codes(table, CodeWidth::Four, dims, rounds);
             codes(table, CodeWidth::Eight, dims, rounds);
             fastscan(table, dims, rounds);
+            sift(table, dims, rounds);
         }
         for (dims, bits) in [(100, 1), (100, 2), (100, 5), (128, 4), (768, 2)] {
             planes(table, dims, bits, rounds);
         }
-        bounds(table, rounds);
         centroids(table, if measured { 8192 } else { 64 });
+        for dims in [100, 768] {
+            enter(table, dims, rounds);
+            convert(table, dims, rounds);
+        }
     }
 }
 
@@ -103,6 +109,50 @@ fn centroids(table: &Kernels, count: usize) {
             black_box(&out);
         },
     );
+    let mut braided = vec![0; count];
+    let braids = self::bytes(count / BRAID * braid_bytes(dims));
+    report(table, &format!("{count} braided"), dims, count, 4, &mut || {
+        table.dot_braided(black_box(&query), &braids, &mut braided);
+        black_box(&braided);
+    });
+    let (terms, heads) = (Nearness::default(), vec![[0x3c; 8]; count]);
+    let mut keys = vec![0; count];
+    report(table, &format!("{count} keys"), 0, count, 4, &mut || {
+        table.nearness(black_box(&terms), &out, &heads, 0, &mut keys);
+        black_box(&keys);
+    });
+}
+
+/// What each cluster that is visited costs before its rows are scanned.
+fn enter(table: &Kernels, dims: usize, rounds: usize) {
+    let query: Vec<f32> = (0..dims).map(|i| (i % 17) as f32 * 0.1 - 0.8).collect();
+    let (digits, mut out) = (bytes(dims), vec![0.0; dims]);
+    let mut rounded = vec![0; dims.next_multiple_of(64)];
+    let mut lut = vec![0; dims.div_ceil(4) * 16];
+    report(table, "difference", dims, 1, rounds * 30, &mut || {
+        black_box(table.difference(black_box(&query), 0.01, &digits, &mut out));
+    });
+    report(table, "round", dims, 1, rounds * 30, &mut || {
+        black_box(table.round(black_box(&query), 60.0, &mut rounded[..dims]));
+    });
+    report(table, "tabulate", dims, 1, rounds * 30, &mut || {
+        table.tabulate(black_box(&rounded), &mut lut);
+        black_box(&lut);
+    });
+}
+
+/// To half precision and back.
+fn convert(table: &Kernels, dims: usize, rounds: usize) {
+    let mut floats: Vec<f32> = (0..dims).map(|i| i as f32 * 0.01).collect();
+    let mut halves = vec![0; dims];
+    report(table, "f32 to f16", dims, 1, rounds * 30, &mut || {
+        table.f32_to_f16(black_box(&floats), &mut halves);
+        black_box(&halves);
+    });
+    report(table, "f16 to f32", dims, 1, rounds * 30, &mut || {
+        table.f16_to_f32(black_box(&halves), &mut floats);
+        black_box(&floats);
+    });
 }
 
 /// Groups of one-bit codes, with the factors and row numbers behind them that an index has.
@@ -117,20 +167,24 @@ fn fastscan(table: &Kernels, dims: usize, rounds: usize) {
     });
 }
 
-/// Keys and bounds of a group.
-fn bounds(table: &Kernels, rounds: usize) {
-    let bounds = Bounds {
-        base: 1.0,
-        add: 1.0,
-        along: 0.01,
-        offset: 1000.0,
-        error: 0.1,
-        rounding: 1e-6,
+/// Groups of which hardly anything is kept.
+fn sift(table: &Kernels, dims: usize, rounds: usize) {
+    let columns = dims.div_ceil(4);
+    let stride = columns * 16 + GROUP * 7;
+    let (lut, groups) = (bytes(columns * 16), bytes(SIFT_GROUPS * stride));
+    let sift = Sift {
+        lut: &lut,
+        stride,
+        bounds: Bounds {
+            base: 1e9,
+            ..Bounds::default()
+        },
+        limit: 0.0,
     };
-    let (sums, factors) = ([1000; GROUP], [0x3c; FACTOR_BYTES]);
-    let mut out = Bounded::default();
-    report(table, "bounds", 0, GROUP, rounds, &mut || {
-        black_box(table.bound(black_box(&bounds), &sums, &factors, 0.5, &mut out));
+    let mut out = Sifted::default();
+    report(table, "sift", dims, SIFT_GROUPS * GROUP, rounds, &mut || {
+        table.sift(black_box(&sift), &groups, &[], &mut out);
+        black_box(&out);
     });
 }
 

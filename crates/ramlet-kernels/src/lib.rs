@@ -14,16 +14,16 @@
 compile_error!("rows are little-endian bytes and are read in place: big-endian machines are not supported");
 
 mod arch;
-mod bounds;
 mod braid;
 mod entry;
 mod nearness;
 mod scan;
+mod sift;
 mod table;
 
-pub use bounds::{Bounded, Bounds, FACTOR_BYTES};
 pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use entry::Extent;
-pub use nearness::{Nearness, packed};
+pub use nearness::{Nearness, packed, unpacked};
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
+pub use sift::{Bounds, FACTOR_BYTES, Kept, SIFT_GROUPS, Sift, Sifted};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};

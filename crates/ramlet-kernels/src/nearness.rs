@@ -56,3 +56,11 @@ pub fn packed(key: f32, number: u32) -> u64 {
     let flipped = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
     u64::from(flipped) << 32 | u64::from(number)
 }
+
+/// What was [`packed`].
+#[inline(always)]
+pub fn unpacked(both: u64) -> (f32, u32) {
+    let flipped = (both >> 32) as u32;
+    let bits = flipped ^ (!(flipped as i32 >> 31) as u32 | 1 << 31);
+    (f32::from_bits(bits), both as u32)
+}

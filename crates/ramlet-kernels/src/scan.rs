@@ -81,13 +81,18 @@ impl Kernels {
     /// where the processor has no such instruction.
     #[inline]
     pub fn prefetch(bytes: &[u8]) {
-        for line in bytes.chunks(64) {
-            fetch(line.as_ptr());
-        }
-        // A slice that starts within a line ends in one line more.
-        if let Some(last) = bytes.last() {
-            fetch(last);
-        }
+        prefetch(bytes);
+    }
+}
+
+#[inline]
+pub(crate) fn prefetch(bytes: &[u8]) {
+    for line in bytes.chunks(64) {
+        fetch_near(line.as_ptr());
+    }
+    // A slice that starts within a line ends in one line more.
+    if let Some(last) = bytes.last() {
+        fetch_near(last);
     }
 }
 
@@ -141,3 +146,31 @@ pub(crate) fn fetch(at: *const u8) {
 #[inline]
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn fetch(_at: *const u8) {}
+
+/// Asks for one cache line, wherever it points, not into the nearest cache but the next.
+///
+/// The nearest takes few requests at a time (24 on Zen 4), and a program that asks for more waits. Groups of 9 lines in runs of
+/// five all over 64 MB, asked for ten ahead and each looked at for 30 ns: 60 ns a group that way, 35 so, 80 unasked.
+#[inline]
+#[cfg(target_arch = "x86_64")]
+fn fetch_near(at: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    // SAFETY: every x86_64 processor has it; it reads nothing that a program could see and never faults.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
+}
+
+/// Asks for one cache line, wherever it points, not into the nearest cache but the next.
+#[inline]
+#[cfg(target_arch = "aarch64")]
+fn fetch_near(at: *const u8) {
+    // SAFETY: a hint, which reads nothing that a program could see and never faults.
+    unsafe {
+        std::arch::asm!("prfm pldl2keep, [{at}]", at = in(reg) at,
+            options(nostack, readonly, preserves_flags));
+    }
+}
+
+/// There is no such instruction.
+#[inline]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn fetch_near(_at: *const u8) {}

@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 
 use crate::arch;
-use crate::bounds::BoundsKernel;
 use crate::braid::BraidedKernel;
 use crate::entry::EntryKernels;
 use crate::nearness::NearnessKernel;
 use crate::scan::{FastscanKernel, PlanesKernel};
+use crate::sift::SiftKernel;
 
 /// Most dimensions a `u8` kernel accepts: above it, a dot product may not fit `u32`.
 pub const MAX_U8_DIMS: usize = 65_536;
@@ -81,7 +81,7 @@ pub struct Kernels {
     pub(crate) fastscan: FastscanKernel,
     pub(crate) planes: PlanesKernel,
     pub(crate) entry: EntryKernels,
-    pub(crate) bound: BoundsKernel,
+    pub(crate) sift: SiftKernel,
     pub(crate) nearness: NearnessKernel,
     pub(crate) braided: BraidedKernel,
     /// Safety: the processor has the table's features; both slices have the same length.

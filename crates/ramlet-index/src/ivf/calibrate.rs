@@ -8,16 +8,20 @@
 
 use super::centroids::AT_ONCE;
 use super::centroids::{Centroids, handicap};
+use super::gap::Gaps;
 use super::misses::Deviations;
 use crate::{Metric, Query, TopK};
 
 /// Neighbours whose clusters are looked at.
-const DEPTHS: [usize; 2] = [10, 100];
+pub(super) const DEPTHS: [usize; 2] = [10, 100];
 
-/// Recall reached with so many clusters visited, averaged over the held-out rows.
+/// Recall reached with so many clusters visited on average, over the held-out rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrationPoint {
     pub probes: u32,
+    /// Visited are the clusters whose keys lie at most so far above a near one's (see `gap`; under dot product in units of the
+    /// query's length).
+    pub gap: f32,
     pub recall_10: f32,
     pub recall_100: f32,
 }
@@ -129,47 +133,24 @@ impl HeldOut {
     }
 }
 
-/// Recall by probes, from the neighbours that were found.
+/// Recall by clusters visited, from the neighbours that were found.
 pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibration {
-    let clusters = centroids.count();
-    // found[d][r]: neighbours among the nearest DEPTHS[d] in the cluster of rank r.
-    let mut found = DEPTHS.map(|_| vec![0u32; clusters]);
-    let mut totals = [0u32; DEPTHS.len()];
-    let mut keys = vec![0.0f32; clusters];
-    let mut ranks = vec![0u32; clusters];
+    let mut keys = vec![0.0f32; centroids.count()];
+    let mut gaps = Gaps::new(keys.len());
     for held_out in held_out {
-        rank(&held_out.query, centroids, &mut keys, &mut ranks);
+        key_all(&held_out.query, centroids, &mut keys);
         let row = held_out.row;
         let neighbours = held_out.top.sorted().iter().filter(|hit| hit.row != row);
-        for (i, hit) in neighbours.enumerate() {
-            for (depth, limit) in DEPTHS.iter().enumerate() {
-                if i < *limit {
-                    found[depth][ranks[hit.segment as usize] as usize] += 1;
-                    totals[depth] += 1;
-                }
-            }
-        }
+        gaps.add(&held_out.query, &keys, neighbours.map(|hit| hit.segment));
     }
-    if totals.contains(&0) {
-        return Calibration::default();
-    }
-    let recall = |depth: usize, probes: u32| {
-        let found: u32 = found[depth][..probes as usize].iter().sum();
-        found as f32 / totals[depth] as f32
-    };
-    let point = |probes| CalibrationPoint {
-        probes,
-        recall_10: recall(0, probes),
-        recall_100: recall(1, probes),
-    };
     Calibration {
-        points: steps(clusters as u32).map(point).collect(),
+        points: gaps.points(),
         deviations: Vec::new(),
     }
 }
 
-/// `ranks[cluster]`: how many clusters are visited before it.
-fn rank(query: &Query, centroids: &Centroids, keys: &mut [f32], ranks: &mut [u32]) {
+/// Every cluster's key, as clusters are ranked.
+fn key_all(query: &Query, centroids: &Centroids, keys: &mut [f32]) {
     let mut floats = Vec::new();
     let vector = &mut vec![0.0; centroids.dims()];
     for (first, keys) in (0..).step_by(AT_ONCE).zip(keys.chunks_mut(AT_ONCE)) {
@@ -189,19 +170,4 @@ fn rank(query: &Query, centroids: &Centroids, keys: &mut [f32], ranks: &mut [u32
                 .for_each(|(key, handicap)| *key += handicap);
         }
     }
-    let mut order: Vec<u32> = (0..keys.len() as u32).collect();
-    order.sort_unstable_by(|a, b| keys[*a as usize].total_cmp(&keys[*b as usize]).then(a.cmp(b)));
-    for (rank, cluster) in order.into_iter().enumerate() {
-        ranks[cluster as usize] = rank as u32;
-    }
-}
-
-/// 1, 2, 3, .. growing by an eighth, and last `clusters`.
-fn steps(clusters: u32) -> impl Iterator<Item = u32> {
-    let mut next = Some(1);
-    std::iter::from_fn(move || {
-        let now = next?;
-        next = (now < clusters).then(|| (now + 1).max(now + now / 8).min(clusters));
-        Some(now)
-    })
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use ramlet_kernels::Kernels;
+use ramlet_kernels::{Kept, Kernels, SIFT_GROUPS, Sifted};
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates};
@@ -17,7 +17,7 @@ use crate::CodeKind;
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
 use crate::quant::{
-    CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, RestLayout, Sieved,
+    CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, RestLayout,
 };
 use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
@@ -70,7 +70,7 @@ pub(crate) struct CodeLists {
     pending: Vec<Survivor>,
     pending_of: usize,
     scanned: Vec<Survivor>,
-    sieved: Sieved,
+    sifted: Sifted,
     candidates: Candidates,
     held: HeldLists,
 }
@@ -79,7 +79,6 @@ pub(crate) struct CodeLists {
 #[derive(Clone, Copy, Debug)]
 struct Survivor {
     position: u32,
-    number: u32,
     /// What the scan summed up.
     sum: u32,
     add: f32,
@@ -209,16 +208,16 @@ impl<'a> Ahead<'a> {
             clusters,
             groups: 0..0,
         };
-        (0..AHEAD).for_each(|_| ahead.fetch(views));
+        (0..AHEAD).for_each(|_| Kernels::prefetch(ahead.next(views)));
         ahead
     }
 
-    /// One group more.
+    /// One group more; what of it is to be fetched.
     #[inline]
-    fn fetch(&mut self, views: &Views<'_>) {
+    fn next<'v>(&mut self, views: &'v Views<'_>) -> &'v [u8] {
         while self.groups.is_empty() {
             let Some((cluster, further)) = self.clusters.split_first() else {
-                return;
+                return &[];
             };
             if let Some(cluster) = self.clusters.get(PLACES_AHEAD) {
                 self.meta.fetch(*cluster as u32);
@@ -226,10 +225,10 @@ impl<'a> Ahead<'a> {
             self.clusters = further;
             self.groups = groups(&self.meta.positions(*cluster as u32));
         }
-        if let Some(group) = views.groups.run(self.groups.start, 1) {
-            Kernels::prefetch(group);
-        }
+        let group = views.groups.row(self.groups.start);
         self.groups.start += 1;
+        // Few rows' numbers are looked at.
+        group.map_or(&[], |group| views.codes.layout.scanned(group))
     }
 }
 
@@ -269,53 +268,73 @@ impl Views<'_> {
         of: usize,
         ahead: &mut Ahead<'_>,
     ) -> bool {
-        let group = GROUP as u32;
         let Range { start: first, end } = groups(wanted);
         let Some(bytes) = self.groups.run(first, end - first) else {
-            (first..end).for_each(|_| ahead.fetch(self));
+            (first..end).for_each(|_| Kernels::prefetch(ahead.next(self)));
             return false;
         };
         let CodeLists {
             entered,
             scanned,
-            sieved,
+            sifted,
             candidates,
             ..
         } = lists;
-        let (layout, entered) = (&self.codes.layout, &entered[of]);
-        let stride = layout.row_bytes();
-        let mut sums = [0; GROUP];
+        let stride = self.codes.layout.row_bytes();
         search.stats.codes_scored += u64::from(wanted.end - wanted.start);
         let limit = candidates.limit(search.top).max(search.reach.limit());
-        let groups = bytes.chunks_exact(stride);
-        for (bytes, start) in groups.zip((first * group..).step_by(GROUP)) {
-            ahead.fetch(self);
-            self.kernels
-                .fastscan(entered.table(), bytes, stride, layout.columns, &mut sums);
-            let mask = entered.sieve(self.kernels, &sums, layout.factors(bytes), limit, sieved);
-            let mut mask = mask & lanes(start, wanted);
-            while mask != 0 {
-                let lane = mask.trailing_zeros() as usize;
-                mask &= mask - 1;
-                let (position, number) = (start + lane as u32, layout.number(bytes, lane));
-                // Deleted rows are few; they are dropped later.
-                if search.allowed.only.is_some_and(|only| !only.contains(number)) {
-                    continue;
+        let runs = bytes.chunks(stride * SIFT_GROUPS);
+        for (bytes, first) in runs.zip((first..).step_by(SIFT_GROUPS)) {
+            let mut fetched: [&[u8]; SIFT_GROUPS] = [&[]; SIFT_GROUPS];
+            let fetched = &mut fetched[..bytes.len() / stride];
+            fetched.iter_mut().for_each(|group| *group = ahead.next(self));
+            entered[of].sift(self.kernels, (bytes, stride), limit, fetched, sifted);
+            for kept in sifted.iter() {
+                let position = first * GROUP as u32 + kept.place;
+                // The first group and the last may be shared with other clusters.
+                if wanted.contains(&position) {
+                    self.survive(search, &kept, position, scanned);
                 }
-                if let Some(row) = self.fine.as_ref().and_then(|(_, rows)| rows.row(position)) {
-                    Kernels::prefetch(row);
-                }
-                scanned.push(Survivor {
-                    position,
-                    number,
-                    sum: sums[lane],
-                    add: sieved.adds[lane],
-                    key: sieved.keys[lane],
-                    lower: sieved.lowers[lane],
-                });
             }
         }
         true
+    }
+
+    /// Keeps a row that signs don't rule out, and has fetched what will be looked at next.
+    #[inline]
+    fn survive(&self, search: &Search<'_, '_>, kept: &Kept, position: u32, scanned: &mut Vec<Survivor>) {
+        // Deleted rows are few; they are dropped later.
+        let only = search.allowed.only;
+        if only.is_some_and(|only| !only.contains(self.number(position))) {
+            return;
+        }
+        let (layout, lane) = (&self.codes.layout, position as usize % GROUP);
+        Kernels::prefetch(layout.number_bytes(self.group_of(position), lane));
+        if let Some(row) = self.fine.as_ref().and_then(|(_, rows)| rows.row(position)) {
+            Kernels::prefetch(row);
+        }
+        scanned.push(Survivor {
+            position,
+            sum: kept.sum,
+            add: kept.add,
+            key: kept.key,
+            lower: kept.lower,
+        });
+    }
+
+    /// The group of a row that was scanned.
+    #[inline]
+    fn group_of(&self, position: u32) -> &[u8] {
+        match self.groups.row(position / GROUP as u32) {
+            Some(group) => group,
+            None => panic!("the group of position {position} was there"),
+        }
+    }
+
+    #[inline]
+    fn number(&self, position: u32) -> u32 {
+        let layout = &self.codes.layout;
+        layout.number(self.group_of(position), position as usize % GROUP)
     }
 
     /// Looks at the finer codes of the rows that the last scan found.
@@ -346,7 +365,7 @@ impl Views<'_> {
                     .as_ref()
                     .and_then(|(_, rows)| rows.row(survivor.position))
                 {
-                    None => offer(
+                    None => self.offer(
                         search,
                         candidates,
                         survivor,
@@ -391,43 +410,43 @@ impl Views<'_> {
         search.stats.fine_scored += rows.len() as u64;
         for ((row, survivor), product) in rows.iter().zip(survivors).zip(&*products) {
             let (key, error) = entered.fine(layout, survivor.sum, survivor.add, row, *product);
-            offer(
-                search,
-                candidates,
-                survivor,
-                (key, error),
-                (self.epsilon.fine, self.reach.fine),
-            );
+            let (epsilon, reach) = (self.epsilon.fine, self.reach.fine);
+            self.offer(search, candidates, survivor, (key, error), (epsilon, reach));
         }
     }
-}
 
-/// Keeps a row whose key is known so far, if it may still be among the nearest. The error is `epsilon` deviations, and it
-/// is read within `reach` of them.
-#[inline]
-fn offer(
-    search: &mut Search<'_, '_>,
-    candidates: &mut Candidates,
-    survivor: &Survivor,
-    (key, error): (f32, f32),
-    (epsilon, reach): (f32, f32),
-) {
-    let (lower, limit) = (key - error, candidates.limit(search.top));
-    if lower > limit.max(search.reach.limit()) || !search.allowed.admits_by_bitmaps(survivor.number) {
-        return;
+    /// Keeps a row whose key is known so far, if it may still be among the nearest. The error is `epsilon` deviations, and
+    /// it is read within `reach` of them.
+    #[inline]
+    fn offer(
+        &self,
+        search: &mut Search<'_, '_>,
+        candidates: &mut Candidates,
+        survivor: &Survivor,
+        (key, error): (f32, f32),
+        (epsilon, reach): (f32, f32),
+    ) {
+        let (lower, limit) = (key - error, candidates.limit(search.top));
+        if lower > limit.max(search.reach.limit()) {
+            return;
+        }
+        let number = self.number(survivor.position);
+        if !search.allowed.admits_by_bitmaps(number) {
+            return;
+        }
+        search.reach.met(key, number);
+        if lower > limit {
+            return;
+        }
+        candidates.push(Candidate {
+            key,
+            error,
+            deviation: error / epsilon,
+            reach: error / epsilon * reach,
+            position: survivor.position,
+            number,
+        });
     }
-    search.reach.met(key, survivor.number);
-    if lower > limit {
-        return;
-    }
-    candidates.push(Candidate {
-        key,
-        error,
-        deviation: error / epsilon,
-        reach: error / epsilon * reach,
-        position: survivor.position,
-        number: survivor.number,
-    });
 }
 
 /// Bits of the lanes of a group, which begins at position `start`, that are wanted.
@@ -439,22 +458,15 @@ pub(super) fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
     (below(to) & !below(from)) as u32
 }
 
-/// Puts `more` further clusters behind the first `visited`, in the order in which to visit them; how many there are then.
-fn choose_more(clusters: &mut [u64], visited: usize, more: usize) -> usize {
-    let rest = &mut clusters[visited..];
-    let more = more.min(rest.len());
-    if more < rest.len() {
-        rest.select_nth_unstable(more);
+/// Puts clusters in the order in which to visit them, after so many others.
+fn put_in_order(clusters: &mut [u64], visited: usize) {
+    let near = BY_DISTANCE.saturating_sub(visited).min(clusters.len());
+    if near > 0 && near < clusters.len() {
+        clusters.select_nth_unstable(near);
     }
-    let chosen = &mut rest[..more];
-    let near = BY_DISTANCE.saturating_sub(visited).min(more);
-    if near > 0 && near < more {
-        chosen.select_nth_unstable(near);
-    }
-    let (near, far) = chosen.split_at_mut(near);
+    let (near, far) = clusters.split_at_mut(near);
     near.sort_unstable();
     far.sort_unstable_by_key(|cluster| *cluster as u32);
-    visited + more
 }
 
 impl Ivf {
@@ -496,7 +508,8 @@ impl Ivf {
                 search.again = true;
                 return self.listed(search, only, lists, buf);
             }
-            let sorted = choose_more(&mut lists.clusters, visited, more);
+            let sorted = visited + self.bring_next(search, want, visited, more, lists);
+            put_in_order(&mut lists.clusters[visited..sorted], visited);
             let clusters = std::mem::take(&mut lists.clusters);
             let done = self.visit_all(&views, search, want, &clusters[visited..sorted], lists, buf);
             lists.clusters = clusters;

@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | format version u32 |
+//! | 0..4 | format version u32 = 4; 3 is read too, its calibration points have no gap |
 //! | 4..8 | dims u32 |
 //! | 8..10 | metric u8, element u8 |
 //! | 10..12 | a fifth file of codes: kind u8 (0 none, 4 rest), bits u8 |
@@ -14,7 +14,7 @@
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
 //! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product, 4 rest), version u8, what it is of u16 (fine, rest: bits, product: digits) |
-//! | then | per calibration point: probes u32, recall@10 f32, recall@100 f32; probes ascending |
+//! | then | per calibration point: probes u32, gap f32, recall@10 f32, recall@100 f32; probes ascending |
 //! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
@@ -35,7 +35,7 @@ use crate::quant::product::{ProductBits, ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Version of the codes: of their rows' layout, and of the rotation.
 const CODES_VERSION: u8 = 2;
 const HEADER_BYTES: usize = 48;
@@ -43,7 +43,10 @@ const HEADER_BYTES: usize = 48;
 pub(crate) const CODES_MAX: usize = 5;
 /// Of which the header once had room for so many.
 const CODES_FIRST: usize = 4;
-const POINT_BYTES: usize = 12;
+const POINT_BYTES: usize = 16;
+/// The version before, without gaps: then all searches visit as many clusters.
+const VERSION_WITHOUT_GAPS: u32 = 3;
+const POINT_BYTES_WITHOUT_GAPS: usize = 12;
 const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
 
 /// Whether the header has room for these files of codes, and those beside which others are of use are among them.
@@ -116,6 +119,7 @@ pub(crate) fn encode(
         .for_each(|kind| out.extend_from_slice(&codes_bytes(*kind)));
     for point in &calibration.points {
         put(&mut out, point.probes);
+        put(&mut out, point.gap.to_bits());
         put(&mut out, point.recall_10.to_bits());
         put(&mut out, point.recall_100.to_bits());
     }
@@ -161,12 +165,15 @@ impl Meta {
             .get(..HEADER_BYTES)
             .ok_or_else(|| broken("the header is cut off"))?;
         let word = |at: usize| u32_at(header, at);
-        if word(0) != VERSION {
-            return Err(broken(format!(
-                "version {}, this program reads {VERSION}",
-                word(0)
-            )));
-        }
+        let point_bytes = match word(0) {
+            VERSION => POINT_BYTES,
+            VERSION_WITHOUT_GAPS => POINT_BYTES_WITHOUT_GAPS,
+            other => {
+                let detail =
+                    format!("version {other}, this program reads {VERSION_WITHOUT_GAPS} and {VERSION}");
+                return Err(broken(detail));
+            }
+        };
         let shape = Shape {
             metric: metric_of(header[8])?,
             element: element_of(header[9])?,
@@ -182,7 +189,7 @@ impl Meta {
         let model_bytes = model_shape(&shape).map_or(0, |shape| ProductModel::bytes_for(&shape));
         // In 128 bits nothing overflows.
         let wanted = HEADER_BYTES as u128
-            + points as u128 * POINT_BYTES as u128
+            + points as u128 * point_bytes as u128
             + (codes * DEVIATIONS_BYTES + model_bytes) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
@@ -197,10 +204,14 @@ impl Meta {
                 bytes.len()
             )));
         }
-        let deviations = HEADER_BYTES + points * POINT_BYTES;
+        let deviations = HEADER_BYTES + points * point_bytes;
         let starts = deviations + codes * DEVIATIONS_BYTES;
         let centroids = starts + (shape.clusters + 1) * 4;
-        let calibration = parse_calibration(&bytes[HEADER_BYTES..deviations], &bytes[deviations..starts])?;
+        let calibration = parse_calibration(
+            &bytes[HEADER_BYTES..deviations],
+            point_bytes,
+            &bytes[deviations..starts],
+        )?;
         check_starts(&bytes[starts..centroids], shape.rows)?;
         let centroids_end = bytes.len() - model_bytes;
         let model = match model_shape(&shape) {
@@ -284,17 +295,24 @@ fn model_shape(shape: &Shape) -> Option<ProductShape> {
     })
 }
 
-fn parse_calibration(bytes: &[u8], deviations: &[u8]) -> Result<Calibration> {
-    let points: Vec<CalibrationPoint> = bytes
-        .chunks_exact(POINT_BYTES)
-        .map(|point| CalibrationPoint {
+fn parse_calibration(bytes: &[u8], point_bytes: usize, deviations: &[u8]) -> Result<Calibration> {
+    let parse = |point: &[u8]| {
+        let (gap, recalls) = match point.len() {
+            POINT_BYTES => (f32::from_bits(u32_at(point, 4)), 8),
+            _ => (f32::MAX, 4),
+        };
+        CalibrationPoint {
             probes: u32_at(point, 0),
-            recall_10: f32::from_bits(u32_at(point, 4)),
-            recall_100: f32::from_bits(u32_at(point, 8)),
-        })
-        .collect();
+            gap,
+            recall_10: f32::from_bits(u32_at(point, recalls)),
+            recall_100: f32::from_bits(u32_at(point, recalls + 4)),
+        }
+    };
+    let points: Vec<CalibrationPoint> = bytes.chunks_exact(point_bytes).map(parse).collect();
     let is_share = |recall: f32| (0.0..=1.0).contains(&recall);
-    let ascending = points.windows(2).all(|pair| pair[0].probes < pair[1].probes);
+    let ascending = points
+        .windows(2)
+        .all(|pair| pair[0].probes < pair[1].probes && pair[0].gap <= pair[1].gap);
     if !ascending
         || !points
             .iter()

@@ -3,13 +3,11 @@
 //! A neighbour is lost where its least possible key lies above that of the last one wanted. By how many deviations that
 //! happens depends on the data: rows are lost less often than normal errors say, since most neighbours lie well within.
 
-use ramlet_kernels::kernels;
+use ramlet_kernels::{Sifted, kernels};
 
 use super::calibrate::HeldOut;
 use crate::Metric;
-use crate::quant::{
-    CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, Rotation, Sieved, SignRow,
-};
+use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GroupLayout, Rotation, SignRow};
 
 /// Shares of the neighbours lost, for which the deviations are kept.
 pub(crate) const LOSSES: [f32; 8] = [0.08, 0.04, 0.02, 0.01, 0.005, 0.0025, 0.001, 0.0005];
@@ -55,7 +53,7 @@ pub(super) struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Misses {
     entered: Entered,
-    sieved: Sieved,
+    sifted: Sifted,
     group: Vec<u8>,
     /// By form.
     pub(super) samples: Vec<Vec<f32>>,
@@ -112,7 +110,7 @@ impl Asked {
         };
         let Misses {
             entered,
-            sieved,
+            sifted,
             group,
             samples,
         } = misses;
@@ -127,16 +125,17 @@ impl Asked {
         group.clear();
         group.resize(layout.row_bytes(), 0);
         layout.put(group, 0, row);
-        let mut sums = [0; GROUP];
         entered.enter(space, query, centroid, None, &one, kernels);
-        kernels.fastscan(entered.table(), group, group.len(), layout.columns, &mut sums);
-        entered.sieve(kernels, &sums, layout.factors(group), f32::INFINITY, sieved);
-        sample(*form, sieved.keys[0], sieved.keys[0] - sieved.lowers[0]);
+        entered.sift(kernels, (group, group.len()), f32::INFINITY, &[], sifted);
+        let Some(kept) = sifted.get(0) else {
+            return;
+        };
+        sample(*form, kept.key, kept.key - kept.lower);
         for (form, layout, row) in coded.fine {
             entered.enter(space, query, centroid, Some(layout), &one, kernels);
             let planes = &row[..layout.code_bytes()];
             let low = kernels.planes_dot(entered.rounded(), layout.dims, layout.planes() as u32, planes);
-            let (key, error) = entered.fine(layout, sums[0], sieved.adds[0], row, low);
+            let (key, error) = entered.fine(layout, kept.sum, kept.add, row, low);
             // The limit is then the greatest possible key of another, which lies as far above its own.
             sample(*form, key, 2.0 * error);
         }

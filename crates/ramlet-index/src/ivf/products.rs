@@ -225,6 +225,7 @@ impl Ivf {
                 search.again = true;
                 return self.listed(search, only, lists, buf);
             }
+            let more = self.bring_next(search, want, visited, more, lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;

@@ -288,6 +288,7 @@ impl Ivf {
                 search.again = true;
                 return self.listed(search, only, lists, buf);
             }
+            let more = self.bring_next(search, want, visited, more, lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
             while visited < sorted {
                 visited += self.visit(search, visited..sorted, lists, buf)?;

@@ -49,25 +49,28 @@ impl GroupLayout {
         self.columns * 16 + GROUP * (4 + self.number_bytes)
     }
 
-    /// The adds, then the factors.
+    /// What of a group a scan reads: all but the numbers.
     #[inline]
-    pub(crate) fn factors<'g>(&self, group: &'g [u8]) -> &'g [u8; FACTOR_BYTES] {
-        match group[self.columns * 16..].first_chunk() {
-            Some(factors) => factors,
-            None => panic!("a group of {} bytes", group.len()),
-        }
+    pub(crate) fn scanned<'g>(&self, group: &'g [u8]) -> &'g [u8] {
+        &group[..self.columns * 16 + FACTOR_BYTES]
+    }
+
+    /// Where a row's number stands.
+    #[inline]
+    pub(crate) fn number_bytes<'g>(&self, group: &'g [u8], lane: usize) -> &'g [u8] {
+        let at = self.columns * 16 + FACTOR_BYTES + lane * self.number_bytes;
+        &group[at..][..self.number_bytes]
     }
 
     #[inline]
     pub(crate) fn number(&self, group: &[u8], lane: usize) -> u32 {
-        let at = self.columns * 16 + GROUP * 4 + lane * self.number_bytes;
         let mut bytes = [0; 4];
-        bytes[..self.number_bytes].copy_from_slice(&group[at..][..self.number_bytes]);
+        bytes[..self.number_bytes].copy_from_slice(self.number_bytes(group, lane));
         u32::from_le_bytes(bytes)
     }
 
     pub(crate) fn add(&self, group: &[u8], lane: usize) -> f32 {
-        let factors = self.factors(group);
+        let factors = &group[self.columns * 16..][..FACTOR_BYTES];
         from_half([factors[lane * 2], factors[lane * 2 + 1]])
     }
 

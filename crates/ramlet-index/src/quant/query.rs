@@ -1,8 +1,8 @@
 //! A query made ready for codes, and the keys it estimates.
 
-use ramlet_kernels::{Bounded, Bounds, FACTOR_BYTES, Kernels};
+use ramlet_kernels::{Bounds, Kernels, Sift, Sifted};
 
-use super::{FineLayout, GROUP, RestLayout, Rotation, from_half};
+use super::{FineLayout, RestLayout, Rotation, from_half};
 use crate::Metric;
 
 /// Rounding in what is added up to a key, as a share of its largest part.
@@ -70,9 +70,6 @@ struct Terms {
     along: f32,
 }
 
-/// Where the keys of a group's rows lie; `adds` is `|r|^2` in the index's unit, about.
-pub(crate) type Sieved = Bounded;
-
 impl CodeQuery {
     /// Takes the query's floats (under cosine normalised) and the mean that centroids are without.
     pub(crate) fn prepare(
@@ -97,6 +94,11 @@ impl CodeQuery {
             let pairs = self.rotated.iter_mut().zip(mean);
             pairs.for_each(|(value, mean)| *value -= f32::from_le_bytes(*mean));
         }
+    }
+
+    /// The query's squared length.
+    pub(crate) fn squares(&self) -> f32 {
+        self.squares
     }
 
     /// The query in the space of codes and centroids, less the mean unless products are what counts.
@@ -231,28 +233,29 @@ impl Entered {
         terms.bounds.base + terms.bounds.add * (add + more) - product as f32
     }
 
-    /// What the scan looks sums up in: 16 bytes per column.
-    pub(crate) fn table(&self) -> &[u8] {
-        &self.table
-    }
-
     /// What fine codes are compared with.
     pub(crate) fn rounded(&self) -> &[i8] {
         &self.rounded
     }
 
-    /// Where the keys of 32 rows lie, by the scan's sums and the group's factors; which may lie at `limit` or below, by
-    /// bit.
+    /// The rows of groups of so many bytes whose keys may lie at `limit` or below, and where; `add` of one is `|r|^2` in the
+    /// index's unit, about. Fetches the bytes of `ahead` meanwhile.
     #[inline]
-    pub(crate) fn sieve(
+    pub(crate) fn sift(
         &self,
         kernels: &Kernels,
-        sums: &[u32; GROUP],
-        factors: &[u8; FACTOR_BYTES],
+        (groups, stride): (&[u8], usize),
         limit: f32,
-        out: &mut Sieved,
-    ) -> u32 {
-        kernels.bound(&self.terms.bounds, sums, factors, limit, out)
+        ahead: &[&[u8]],
+        out: &mut Sifted,
+    ) {
+        let sift = Sift {
+            lut: &self.table,
+            stride,
+            bounds: self.terms.bounds,
+            limit,
+        };
+        kernels.sift(&sift, groups, ahead, out);
     }
 
     /// The key of a row by its whole code, and how far off it may be. `sum` is the scan's, `low` the product of the

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ivf::Random;
-use ramlet_kernels::kernels;
+use ramlet_kernels::{Sifted, kernels};
 
 fn normal(random: &mut Random) -> f32 {
     (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87
@@ -57,6 +57,7 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         coarse: 2.0,
         fine: 2.0,
     };
+    let mut sifted = Sifted::default();
     let mut out = [Misses::default(), Misses::default()];
     for trial in 0..trials {
         let mut x: Vec<f32> = (0..dims).map(|_| 1.0 + normal(random)).collect();
@@ -92,16 +93,13 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         query.prepare(metric, Some(&rotation), &mean, &q, kernels());
         let space = CodeSpace { metric, unit: 0.5 };
         entered.enter(&space, &query, (step, &digits8), Some(&fine), &epsilon, kernels());
-        let (mut sums, mut sieved) = ([0; GROUP], Sieved::default());
-        kernels().fastscan(entered.table(), &group, group.len(), groups.columns, &mut sums);
-        let limit = f32::INFINITY;
-        let mask = entered.sieve(kernels(), &sums, groups.factors(&group), limit, &mut sieved);
-        assert!(mask >> lane & 1 == 1);
+        entered.sift(kernels(), (&group, group.len()), f32::INFINITY, &[], &mut sifted);
+        let kept = sifted.get(lane).expect("all are kept");
         let key = match metric {
             Metric::Euclid => x.iter().zip(&q).map(|(x, q)| f64::from(x - q).powi(2)).sum(),
             _ => -dot(&x, &q),
         };
-        let (estimate, lower) = (sieved.keys[lane], sieved.lowers[lane]);
+        let (estimate, lower) = (kept.key, kept.lower);
         out[0].add(f64::from(estimate) - key, f64::from(estimate - lower));
         let low = kernels().planes_dot(
             entered.rounded(),
@@ -109,7 +107,7 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
             fine.planes() as u32,
             &row[..fine.code_bytes()],
         );
-        let (estimate, error) = entered.fine(&fine, sums[lane], sieved.adds[lane], &row, low);
+        let (estimate, error) = entered.fine(&fine, kept.sum, kept.add, &row, low);
         out[1].add(f64::from(estimate) - key, f64::from(error));
     }
     out

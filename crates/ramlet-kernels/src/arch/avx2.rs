@@ -1,9 +1,9 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
-mod bounds;
 mod braid;
 mod entry;
 mod scan;
+mod sift;
 
 use std::arch::x86_64::*;
 
@@ -22,7 +22,7 @@ pub(super) static TABLE: Kernels = Kernels {
     braided: braid::dot_braided,
     planes: scan::PLANES,
     entry: entry::KERNELS,
-    bound: bounds::bound,
+    sift: sift::sift,
     nearness,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,

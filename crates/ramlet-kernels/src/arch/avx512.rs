@@ -1,9 +1,9 @@
 //! AVX-512 F, BW, VL and VNNI: 16 floats or 64 bytes a step, tails by mask.
 
-mod bounds;
 mod braid;
 mod entry;
 mod scan;
+mod sift;
 
 use std::arch::x86_64::*;
 
@@ -25,7 +25,7 @@ pub(super) const KERNELS: Kernels = Kernels {
     braided: braid::dot_braided,
     planes: scan::PLANES,
     entry: entry::KERNELS,
-    bound: bounds::bound,
+    sift: sift::sift,
     nearness,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,

@@ -1,7 +1,7 @@
 //! NEON: 4 floats or 16 bytes a step.
 
-mod bounds;
 mod scan;
+mod sift;
 
 use std::arch::aarch64::*;
 
@@ -20,7 +20,7 @@ pub(super) static TABLE: Kernels = Kernels {
     braided: scalar::braid::dot_braided,
     planes: scan::PLANES,
     entry: super::scalar::entry::KERNELS,
-    bound: bounds::bound,
+    sift: sift::sift,
     nearness: crate::nearness::of_each,
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,

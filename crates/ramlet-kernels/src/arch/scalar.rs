@@ -2,10 +2,10 @@
 //!
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
-pub(super) mod bounds;
 pub(super) mod braid;
 pub(crate) mod entry;
 pub(super) mod scan;
+pub(crate) mod sift;
 
 use crate::Kernels;
 use crate::table::FloatKernel;
@@ -46,7 +46,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     braided: braid::dot_braided,
     planes: scan::PLANES,
     entry: entry::KERNELS,
-    bound: bounds::bound,
+    sift: sift::sift,
     nearness: crate::nearness::of_each,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,

@@ -1,6 +1,5 @@
 //! Every table against an exact reference.
 
-mod bounds;
 mod braid;
 mod codes;
 mod convert;
@@ -9,4 +8,5 @@ mod entry;
 mod nearness;
 mod random;
 mod scan;
+mod sift;
 mod table;

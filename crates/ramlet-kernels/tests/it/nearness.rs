@@ -1,6 +1,6 @@
 //! Keys of centroids.
 
-use ramlet_kernels::{Kernels, Nearness, packed};
+use ramlet_kernels::{Kernels, Nearness, packed, unpacked};
 
 use crate::random::Random;
 
@@ -47,5 +47,13 @@ fn packed_keys_are_in_the_order_of_keys_then_numbers() {
     for pair in keys.windows(2) {
         assert!(packed(pair[0], u32::MAX) < packed(pair[1], 0), "{pair:?}");
         assert!(packed(pair[0], 1) < packed(pair[0], 2), "{pair:?}");
+    }
+}
+
+#[test]
+fn what_was_packed_is_unpacked() {
+    for key in [f32::MIN, -2.0, -1e-30, -0.0, 0.0, 1e-30, 1.5, f32::INFINITY] {
+        let (again, number) = unpacked(packed(key, 7));
+        assert_eq!((again.to_bits(), number), (key.to_bits(), 7), "{key}");
     }
 }

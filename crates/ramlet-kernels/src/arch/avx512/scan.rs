@@ -37,12 +37,21 @@ pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]
 /// Sums of one half of the group: those of even vectors, plus 256 times those of odd ones, in 16 bits each; and those
 /// of odd vectors alone. Each of the four 128-bit lanes sums its own columns.
 #[derive(Clone, Copy)]
-struct Half {
+pub(super) struct Half {
     both: __m512i,
-    odd: __m512i,
+    pub(super) odd: __m512i,
 }
 
 impl Half {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn zero() -> Half {
+        Half {
+            both: _mm512_setzero_si512(),
+            odd: _mm512_setzero_si512(),
+        }
+    }
+
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn add(&mut self, entries: __m512i) {
@@ -52,7 +61,7 @@ impl Half {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn even(&self) -> __m512i {
+    pub(super) fn even(&self) -> __m512i {
         _mm512_sub_epi16(self.both, _mm512_slli_epi16::<8>(self.odd))
     }
 }
@@ -60,12 +69,8 @@ impl Half {
 /// The sums of a group's 32 vectors over at most `COLUMNS_U16` columns, in order.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn block_sums(lut: &[u8], codes: &[u8]) -> __m512i {
-    let zero = Half {
-        both: _mm512_setzero_si512(),
-        odd: _mm512_setzero_si512(),
-    };
-    let (mut low, mut high) = (zero, zero);
+pub(super) fn block_sums(lut: &[u8], codes: &[u8]) -> __m512i {
+    let (mut low, mut high) = (Half::zero(), Half::zero());
     let ((lut, lut_tail), (codes, codes_tail)) = (lut.as_chunks::<64>(), codes.as_chunks::<64>());
     for (lut, codes) in lut.iter().zip(codes) {
         // SAFETY: 64 bytes each.
@@ -94,7 +99,7 @@ fn block_sums(lut: &[u8], codes: &[u8]) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn look_up(lut: __m512i, codes: __m512i, low: &mut Half, high: &mut Half) {
+pub(super) fn look_up(lut: __m512i, codes: __m512i, low: &mut Half, high: &mut Half) {
     let digit = _mm512_set1_epi8(15);
     low.add(_mm512_shuffle_epi8(lut, _mm512_and_si512(codes, digit)));
     let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), digit);
@@ -104,7 +109,7 @@ fn look_up(lut: __m512i, codes: __m512i, low: &mut Half, high: &mut Half) {
 /// Adds up the lanes of each vector, and puts even and odd, low and high sums into the order of the group.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn in_order([a, b, c, d]: [__m512i; 4]) -> __m512i {
+pub(super) fn in_order([a, b, c, d]: [__m512i; 4]) -> __m512i {
     let ab = add_lanes(a, b);
     let cd = add_lanes(c, d);
     // Lanes: sums of a, b, c, d.
