@@ -132,13 +132,22 @@ impl HeldOut {
 /// Recall by probes, from the neighbours that were found.
 pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibration {
     let clusters = centroids.count();
+    let mut keys = vec![0.0f32; clusters];
+    measure_by(held_out, clusters, &mut |query, ranks| rank(query, centroids, &mut keys, ranks))
+}
+
+/// The same where `rank` says how many of the clusters are visited before each.
+pub(super) fn measure_by(
+    held_out: &mut [HeldOut],
+    clusters: usize,
+    rank: &mut dyn FnMut(&Query, &mut [u32]),
+) -> Calibration {
     // found[d][r]: neighbours among the nearest DEPTHS[d] in the cluster of rank r.
     let mut found = DEPTHS.map(|_| vec![0u32; clusters]);
     let mut totals = [0u32; DEPTHS.len()];
-    let mut keys = vec![0.0f32; clusters];
     let mut ranks = vec![0u32; clusters];
     for held_out in held_out {
-        rank(&held_out.query, centroids, &mut keys, &mut ranks);
+        rank(&held_out.query, &mut ranks);
         let row = held_out.row;
         let neighbours = held_out.top.sorted().iter().filter(|hit| hit.row != row);
         for (i, hit) in neighbours.enumerate() {

@@ -20,7 +20,7 @@ use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
 
 /// Groups scanned between two looks at how many candidates there are.
-const GROUPS: u32 = 64;
+pub(super) const GROUPS: u32 = 64;
 
 /// Groups that are fetched before they are scanned. Clusters lie anywhere in memory and are short: the processor's own
 /// guesses don't reach from one to the next.
@@ -48,9 +48,9 @@ pub struct CodesInRam {
 #[derive(Debug)]
 pub(super) struct Codes {
     pub(super) groups: PinnedRows,
-    layout: GroupLayout,
+    pub(super) layout: GroupLayout,
     pub(super) fine: Option<(FineLayout, PinnedRows)>,
-    space: CodeSpace,
+    pub(super) space: CodeSpace,
 }
 
 /// One thread's memory for searching codes.
@@ -59,18 +59,18 @@ pub(crate) struct CodeLists {
     pub(super) query: CodeQuery,
     pub(super) ranking: RankQuery,
     /// The query as two clusters' rows are compared with it: the one being scanned and the one before.
-    entered: [Entered; 2],
+    pub(super) entered: [Entered; 2],
     /// Rows found by the last scan, and which of `entered` they belong to.
-    pending: Vec<Survivor>,
-    pending_of: usize,
-    scanned: Vec<Survivor>,
-    sieved: Sieved,
-    candidates: Candidates,
+    pub(super) pending: Vec<Survivor>,
+    pub(super) pending_of: usize,
+    pub(super) scanned: Vec<Survivor>,
+    pub(super) sieved: Sieved,
+    pub(super) candidates: Candidates,
 }
 
 /// A row that the signs don't rule out.
 #[derive(Clone, Copy, Debug)]
-struct Survivor {
+pub(super) struct Survivor {
     position: u32,
     number: u32,
     /// What the scan summed up.
@@ -81,11 +81,11 @@ struct Survivor {
 }
 
 /// What one search reads codes through.
-struct Views<'c> {
-    codes: &'c Codes,
-    kernels: &'static Kernels,
-    groups: PinnedView,
-    fine: Option<(FineLayout, PinnedView)>,
+pub(super) struct Views<'c> {
+    pub(super) codes: &'c Codes,
+    pub(super) kernels: &'static Kernels,
+    pub(super) groups: PinnedView,
+    pub(super) fine: Option<(FineLayout, PinnedView)>,
 }
 
 impl Codes {
@@ -239,24 +239,36 @@ impl Views<'_> {
                 if search.allowed.only.is_some_and(|only| !only.contains(number)) {
                     continue;
                 }
-                if let Some(row) = self.fine.as_ref().and_then(|(_, rows)| rows.row(position)) {
-                    Kernels::prefetch(row);
-                }
-                scanned.push(Survivor {
-                    position,
-                    number,
-                    sum: sums[lane],
-                    add: sieved.adds[lane],
-                    key: sieved.keys[lane],
-                    lower: sieved.lowers[lane],
-                });
+                scanned.push(self.survivor(position, number, (sums[lane], sieved), lane));
             }
         }
         true
     }
 
+    /// What a scan says of a row; its finer code is fetched.
+    #[inline]
+    pub(super) fn survivor(
+        &self,
+        position: u32,
+        number: u32,
+        (sum, sieved): (u32, &Sieved),
+        lane: usize,
+    ) -> Survivor {
+        if let Some(row) = self.fine.as_ref().and_then(|(_, rows)| rows.row(position)) {
+            Kernels::prefetch(row);
+        }
+        Survivor {
+            position,
+            number,
+            sum,
+            add: sieved.adds[lane],
+            key: sieved.keys[lane],
+            lower: sieved.lowers[lane],
+        }
+    }
+
     /// Looks at the finer codes of the rows that the last scan found.
-    fn evaluate(&self, search: &mut Search<'_, '_>, lists: &mut CodeLists) {
+    pub(super) fn evaluate(&self, search: &mut Search<'_, '_>, lists: &mut CodeLists) {
         let CodeLists {
             entered,
             pending,
@@ -387,13 +399,13 @@ fn choose_more(clusters: &mut [u64], visited: usize, more: usize) -> usize {
 
 impl Ivf {
     /// Visits the nearest clusters, and further ones while fewer rows are found than wanted, or a filter may admit nearer
-    /// ones.
+    /// ones: all rows there, or those that were picked.
     pub(super) fn probe_codes(
         &self,
         codes: &Codes,
         search: &mut Search<'_, '_>,
         want: &Want,
-        effort: &Effort,
+        (effort, picked): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -418,20 +430,13 @@ impl Ivf {
             let Some(more) = self.more(search, want, visited, found) else {
                 break;
             };
-            if let Some(only) = self.better_listed(search, want, visited + more) {
-                search.again = true;
-                return self.listed(search, only, lists, buf);
-            }
             let sorted = choose_more(&mut lists.clusters, visited, more);
             let clusters = std::mem::take(&mut lists.clusters);
-            let done = self.visit_all(
-                &views,
-                search,
-                (want, effort),
-                &clusters[visited..sorted],
-                lists,
-                buf,
-            );
+            let (how, next) = ((want, effort), &clusters[visited..sorted]);
+            let done = match picked {
+                true => self.visit_picked(&views, search, how, next, lists, buf),
+                false => self.visit_all(&views, search, how, next, lists, buf),
+            };
             lists.clusters = clusters;
             done?;
             visited = sorted;
@@ -509,7 +514,7 @@ impl Ivf {
     }
 
     /// Too many rows may be among the nearest: a filter is asked about them, and those in doubt are read.
-    fn make_room(
+    pub(super) fn make_room(
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
