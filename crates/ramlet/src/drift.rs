@@ -86,7 +86,12 @@ impl Drift {
             return false;
         }
         let mean = self.kept.iter().map(|(_, recall)| recall).sum::<f64>() / count;
-        let variance = self.kept.iter().map(|(_, recall)| (recall - mean).powi(2)).sum::<f64>() / count;
+        let variance = self
+            .kept
+            .iter()
+            .map(|(_, recall)| (recall - mean).powi(2))
+            .sum::<f64>()
+            / count;
         let error = (variance / count).sqrt();
         mean < self.target - TOLERATED && mean < self.target - ERRORS * error
     }
@@ -142,7 +147,10 @@ mod tests {
             note(&mut drift, 0.5, 1);
             note(&mut drift, 0.95, 15);
         });
-        assert!(!drift.is_off(), ".92 by few that found little: that may be chance");
+        assert!(
+            !drift.is_off(),
+            ".92 by few that found little: that may be chance"
+        );
         drop(drift);
         assert_eq!(ledger.used(), 0);
     }

@@ -18,8 +18,8 @@ use crate::lookup::Lookup;
 use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{
-    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, VectorColumn, build, note_calibration, note_field_rows,
-    was_refused_an_index,
+    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, VectorColumn, build, note_calibration,
+    note_field_rows, was_refused_an_index,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -326,12 +326,19 @@ pub fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
         return segments.to_vec();
     }
     let [other] = &others[..] else { return others };
-    let has_graph = largest.segment.columns().any(|column| column.index.kind() == "hnsw");
-    let rent = if has_graph { MERGE_RENT_OF_GRAPH } else { MERGE_RENT };
+    let has_graph = largest
+        .segment
+        .columns()
+        .any(|column| column.index.kind() == "hnsw");
+    let rent = if has_graph {
+        MERGE_RENT_OF_GRAPH
+    } else {
+        MERGE_RENT
+    };
     if other.segment.spent() >= (rows(largest) + small).saturating_mul(rent) {
         return segments.to_vec();
     }
-    if earns_an_index(writer, other) && largest.segment.indexed_vectors() > 0 {
+    if earns_an_index(writer, other) && has_index(segments) {
         return others;
     }
     Vec::new()
@@ -350,6 +357,12 @@ fn earns_an_index(writer: &Writer, view: &SegmentView) -> bool {
         && view.live() >= EARLY_INDEX_ROWS
         && segment.spent() >= u64::from(view.live()) * MERGE_RENT
         && writer.schema.vectors.iter().any(lacks)
+}
+
+/// Whether the largest of the segments has an index for its vectors.
+fn has_index(segments: &[SegmentView]) -> bool {
+    let largest = segments.iter().max_by_key(|view| view.live());
+    largest.is_some_and(|view| view.segment.indexed_vectors() > 0)
 }
 
 /// Merges what `choose` names; false when nothing is worth it.
@@ -391,6 +404,8 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: fn(&Writer) -> Vec<Segm
         check_disk(core, &sources)?;
         let threshold = match &sources[..] {
             [one] if earns_an_index(&writer, one) => 1,
+            // With more rows it has no less use for one.
+            _ if writer.config.indexing_threshold.is_none() && has_index(&sources) => 1,
             _ => threshold_kb(&writer.config),
         };
         let id = take_segment_id(&mut writer);
@@ -399,7 +414,13 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: fn(&Writer) -> Vec<Segm
     let rows = Merged(&sources).rows();
     let merged = match rows {
         0 => None,
-        _ => Some(build_segment(core, arena, id, &Merged(&sources), (&schema, threshold))?),
+        _ => Some(build_segment(
+            core,
+            arena,
+            id,
+            &Merged(&sources),
+            (&schema, threshold),
+        )?),
     };
     let mut writer = core.writer();
     let mut deletes = DeleteSet::default();
@@ -444,7 +465,9 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
     };
     let mut changed = Vec::with_capacity(segments.len());
     for view in &segments {
-        let Lookup { io, index: scratch, .. } = &mut arena.lookup;
+        let Lookup {
+            io, index: scratch, ..
+        } = &mut arena.lookup;
         let column = view.segment.vector(slot);
         let points = column.map_or(Ok(None), |c| c.index.measure_again(&queries, scratch, io));
         let segment = match points.map_err(index_error)? {
@@ -461,10 +484,14 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         changed.push(segment);
     }
     let mut writer = core.writer();
-    let segments = writer.segments.iter().zip(changed).map(|(view, segment)| SegmentView {
-        segment,
-        deletes: view.deletes.clone(),
-    });
+    let segments = writer
+        .segments
+        .iter()
+        .zip(changed)
+        .map(|(view, segment)| SegmentView {
+            segment,
+            deletes: view.deletes.clone(),
+        });
     let segments = segments.collect();
     let applied_lsn = writer.manifest.applied_lsn;
     commit(core, &mut writer, segments, applied_lsn, None)?;

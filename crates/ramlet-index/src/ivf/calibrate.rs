@@ -133,7 +133,9 @@ impl HeldOut {
 pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibration {
     let clusters = centroids.count();
     let mut keys = vec![0.0f32; clusters];
-    measure_by(held_out, clusters, &mut |query, ranks| rank(query, centroids, &mut keys, ranks))
+    measure_by(held_out, clusters, &mut |query, ranks| {
+        rank(query, centroids, &mut keys, ranks)
+    })
 }
 
 /// The same where `rank` says how many of the clusters are visited before each.

@@ -130,7 +130,9 @@ impl Ivf {
                 picked.set(position);
                 Ok(())
             }
-            position => Err(IndexError::Mismatch(format!("row {row} has the position {position}"))),
+            position => Err(IndexError::Mismatch(format!(
+                "row {row} has the position {position}"
+            ))),
         };
         let (file, segment_rows) = (&self.positions, self.meta.shape.segment_rows);
         if only.len() >= ROWS_PER_BLOCK_STREAMED * file.data_pages() {
@@ -234,7 +236,10 @@ impl Ivf {
     }
 
     /// Scans the product codes of a cluster's rows that were picked; what this takes is made ready before the first.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a search, each lent by another owner")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a search, each lent by another owner"
+    )]
     pub(super) fn visit_products_picked(
         &self,
         (products, view): (&Products, &PinnedView),
@@ -380,17 +385,13 @@ mod tests {
     fn groups_without_a_picked_position_are_passed_over() {
         let mut picked = Picked::default();
         picked.clear(1_000);
-        [3, 40, 41, 95, 96, 999].iter().for_each(|position| picked.set(*position));
+        [3, 40, 41, 95, 96, 999]
+            .iter()
+            .for_each(|position| picked.set(*position));
         let of = |range| -> Vec<(u32, u32)> { picked.groups(range).collect() };
         assert_eq!(
             of(0..1_000),
-            [
-                (0, 1 << 3),
-                (1, 3 << 8),
-                (2, 1 << 31),
-                (3, 1),
-                (31, 1 << 7)
-            ]
+            [(0, 1 << 3), (1, 3 << 8), (2, 1 << 31), (3, 1), (31, 1 << 7)]
         );
         assert_eq!(of(41..96), [(1, 1 << 9), (2, 1 << 31)]);
         assert_eq!(of(42..95), []);

@@ -7,10 +7,10 @@ use ramlet_io::IoContext;
 
 use super::calibrate::{CalibrationPoint, HeldOut, measure_by};
 use super::search::Ivf;
+use crate::Query;
 use crate::error::{IndexError, Result};
 use crate::flat::stream;
 use crate::scan::IndexScratch;
-use crate::Query;
 
 /// Stands for a query that is no row.
 const NO_ROW: u32 = u32::MAX;
@@ -35,7 +35,9 @@ impl Ivf {
         let row_bytes = shape.element.row_bytes(shape.dims);
         let (mut rows, mut numbers, mut clusters) = (Vec::new(), Vec::new(), Vec::new());
         let mut compare = |rows: &mut Vec<u8>, numbers: &mut Vec<u32>, clusters: &mut Vec<u32>| {
-            held_out.iter_mut().for_each(|one| one.compare(rows, numbers, clusters));
+            held_out
+                .iter_mut()
+                .for_each(|one| one.compare(rows, numbers, clusters));
             rows.clear();
             numbers.clear();
             clusters.clear();
@@ -78,7 +80,9 @@ impl Ivf {
         let is_share = |recall: f32| (0.0..=1.0).contains(&recall);
         let sane = points.windows(2).all(|pair| pair[0].probes < pair[1].probes)
             && points.iter().all(|point| {
-                is_share(point.recall_10) && is_share(point.recall_100) && (1..=self.clusters()).contains(&point.probes)
+                is_share(point.recall_10)
+                    && is_share(point.recall_100)
+                    && (1..=self.clusters()).contains(&point.probes)
             });
         if !sane {
             return Err(IndexError::Mismatch(format!("calibration {points:?}")));

@@ -336,7 +336,6 @@ impl Ivf {
         }
         Ok(taken)
     }
-
 }
 
 impl VectorIndex for Ivf {
@@ -379,9 +378,7 @@ impl VectorIndex for Ivf {
         let done = match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
             (Way::Probe(effort) | Way::Pick(effort), _) => match (codes, products) {
-                (Some(codes), _) => {
-                    self.probe_codes(codes, &mut search, want, (&effort, picked), lists, buf)
-                }
+                (Some(codes), _) => self.probe_codes(codes, &mut search, want, (&effort, picked), lists, buf),
                 (None, Some(products)) => {
                     self.probe_products(products, &mut search, want, (&effort, picked), lists, buf)
                 }

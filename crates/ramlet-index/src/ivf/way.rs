@@ -87,12 +87,17 @@ impl Ivf {
         let clusters = f64::from(self.clusters());
         let probes = (ROUNDS * f64::from(effort.probes)).min(clusters);
         let look_up = LOOK_UP * f64::from(self.meta.shape.rows);
-        let probe_of =
-            |probes: f64| self.probe_cost(want, probes, reads) + look_up * probes / clusters;
+        let probe_of = |probes: f64| self.probe_cost(want, probes, reads) + look_up * probes / clusters;
         let pick_of = |probes: f64| self.pick_cost(want, only, probes / clusters, k, allowed);
         let at_worst = probe_of(clusters);
         let probe = 0.5 * (probe_of(probes) + at_worst);
         let pick = 0.5 * (pick_of(probes) + pick_of(clusters));
+        // Product codes don't say which row they are of: rows would be read to be refused.
+        let probe = if self.products.is_some() {
+            f64::INFINITY
+        } else {
+            probe
+        };
         match () {
             () if pick < exact && (pick <= probe || at_worst > exact) => Way::Pick(effort),
             () if probe < exact && at_worst <= exact => Way::Probe(effort),

@@ -154,9 +154,12 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
 const CODES_PER_ROW: u64 = 64;
 const ROWS_PER_READ: u64 = 32;
 
+/// The same of what each segment takes that is searched, whatever is in it.
+const ROWS_PER_SEGMENT: u64 = 64;
+
 /// What a search has cost, in rows compared: what decides when a small segment is worth merging.
 fn spent(stats: &SearchStats) -> u64 {
-    stats.rows_scored + stats.codes_scored / CODES_PER_ROW + stats.reads * ROWS_PER_READ
+    ROWS_PER_SEGMENT + stats.rows_scored + stats.codes_scored / CODES_PER_ROW + stats.reads * ROWS_PER_READ
 }
 
 /// Share of the segment's rows that match: of those the indexes name, and that a sample of them admits.

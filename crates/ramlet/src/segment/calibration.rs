@@ -18,7 +18,10 @@ pub fn note_calibration(extra: &mut Value, slot: u16, points: &[CalibrationPoint
 
 /// The measurement that was kept; none if there is none, or if it isn't one.
 pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Vec<CalibrationPoint> {
-    let kept = entry.extra.get(CALIBRATION).and_then(|all| all.get(slot.to_string()));
+    let kept = entry
+        .extra
+        .get(CALIBRATION)
+        .and_then(|all| all.get(slot.to_string()));
     let point = |value: &Value| {
         Some(CalibrationPoint {
             probes: u32::try_from(value.get(0)?.as_u64()?).ok()?,
@@ -26,6 +29,8 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Vec<CalibrationPoint> 
             recall_100: value.get(2)?.as_f64()? as f32,
         })
     };
-    let points = kept.and_then(Value::as_array).map(|points| points.iter().map(point));
+    let points = kept
+        .and_then(Value::as_array)
+        .map(|points| points.iter().map(point));
     points.and_then(Iterator::collect).unwrap_or_default()
 }

@@ -27,8 +27,8 @@ use ramlet_io::{IoContext, Storage};
 use ramlet_memory::{AnonBuf, Reservation};
 use roaring::RoaringBitmap;
 
-pub use calibration::note_calibration;
 pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refused_an_index};
+pub use calibration::note_calibration;
 pub use files::{Shelf, TableFile};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};

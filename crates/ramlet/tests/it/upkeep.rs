@@ -36,8 +36,8 @@ fn parts(collection: &Collection, scratch: &mut Scratch) -> Vec<(u64, &'static s
 
 #[test]
 fn a_small_segment_that_searches_pay_for_is_indexed_and_then_merged() {
-    const LARGE: u64 = 14_000;
-    const SMALL: u64 = 1_200;
+    const LARGE: u64 = 11_000;
+    const SMALL: u64 = 1_050;
     let engine = open(Arc::new(RamStorage::new(None)));
     let mut settings = config(DIM, Distance::Cosine);
     settings.indexing_threshold = Some(50);
@@ -53,19 +53,23 @@ fn a_small_segment_that_searches_pay_for_is_indexed_and_then_merged() {
     engine.update_collection("c", by_default).expect("changes");
     fill(&collection, LARGE..LARGE + SMALL, &mut rng);
     let mut scratch = engine.scratch().expect("room");
-    assert_eq!(parts(&collection, &mut scratch), [(LARGE, "ivf"), (SMALL, "flat")]);
+    assert_eq!(
+        parts(&collection, &mut scratch),
+        [(LARGE, "ivf"), (SMALL, "flat")]
+    );
     let mut searches = 0;
+    let mut request = search_request(vec![0.1; DIM], 10);
     let mut history = vec![parts(&collection, &mut scratch)];
     // Whatever is due is done by `wait_idle`: nothing depends on the time.
     while history.last().is_some_and(|parts| parts.len() > 1) {
-        let query = vector(&mut rng, searches);
+        request.query = QueryVector::Vector(vector(&mut rng, searches));
+        // Of a segment with an index only searches that compare all of it take long enough to be worth a test.
+        request.params.exact = history.len() > 1;
         for _ in 0..100 {
-            collection
-                .search(&search_request(query.clone(), 10), &mut scratch)
-                .expect("searches");
+            collection.search(&request, &mut scratch).expect("searches");
         }
         searches += 100;
-        assert!(searches < 200_000, "never merged: {history:?}");
+        assert!(searches < 10_000, "never merged: {history:?}");
         collection.wait_idle().expect("settles");
         let now = parts(&collection, &mut scratch);
         if history.last() != Some(&now) {
@@ -139,7 +143,10 @@ fn who_asks_for_more_gets_no_less() {
             let recall = found as f64 / (10 * QUERIES) as f64;
             if let Some((recall_before, costs_before)) = &before {
                 // Of each query the clusters are a superset; a hit may still be lost to a code's error.
-                assert!(recall >= recall_before - 0.004, "{params:?}: {recall} after {recall_before}");
+                assert!(
+                    recall >= recall_before - 0.004,
+                    "{params:?}: {recall} after {recall_before}"
+                );
                 let pairs = costs.iter().zip(costs_before);
                 assert!(pairs.into_iter().all(|(now, then)| now >= then), "{params:?}");
             }
@@ -147,7 +154,10 @@ fn who_asks_for_more_gets_no_less() {
         }
         let (most, costs) = before.expect("some");
         assert!(most >= 0.99, "{most}");
-        assert!(costs.iter().all(|(probes, codes)| *probes > 1 && *codes > 0), "{costs:?}");
+        assert!(
+            costs.iter().all(|(probes, codes)| *probes > 1 && *codes > 0),
+            "{costs:?}"
+        );
     }
     engine.close();
     std::fs::remove_dir_all(&directory).expect("ours");
@@ -176,22 +186,26 @@ fn measure(collection: &Collection, scratch: &mut Scratch, queries: &[Vec<f32>])
     (found as f64 / (10 * queries.len()) as f64, probes)
 }
 
-/// Has the monitor measure so many of these queries.
+/// Has the monitor measure as many queries, these in turn.
 fn monitored(engine: &Engine, collection: &Collection, scratch: &mut Scratch, queries: &[Vec<f32>]) {
-    let done = || collection.measured_recall().iter().map(|m| m.queries).sum::<u64>();
-    engine.monitor_recall_once();
+    let done = || {
+        collection
+            .measured_recall()
+            .iter()
+            .map(|m| m.queries)
+            .sum::<u64>()
+    };
     for query in queries {
         let before = done();
-        collection
-            .search(&search_request(query.clone(), 10), scratch)
-            .expect("searches");
-        while !engine.monitor_recall_once() {
-            std::thread::yield_now();
-        }
+        // It begins anew when the index was calibrated.
         while done() == before {
-            std::thread::yield_now();
+            collection
+                .search(&search_request(query.clone(), 10), scratch)
+                .expect("searches");
+            if !engine.monitor_recall_once() {
+                std::thread::yield_now();
+            }
         }
-        engine.monitor_recall_once();
     }
 }
 
@@ -213,8 +227,8 @@ fn where_queries_drift_away_the_index_is_calibrated_on_them() {
         let id = rng.below(1_000);
         vector(rng, id)
     };
-    let known = many(usual, 100);
-    let (asked, others) = (many(strange, 64), many(strange, 200));
+    let known = many(usual, 80);
+    let (asked, others) = (many(strange, 80), many(strange, 100));
     let (recall, probes) = measure(&collection, &mut scratch, &known);
     assert!(recall >= 0.93, "{recall}");
     // What it was built for: nothing to be done.
@@ -223,13 +237,20 @@ fn where_queries_drift_away_the_index_is_calibrated_on_them() {
     assert_eq!(measure(&collection, &mut scratch, &known).1, probes);
     let (before, _) = measure(&collection, &mut scratch, &others);
     assert!(before < 0.92, "these find enough: {before}");
-    monitored(&engine, &collection, &mut scratch, &asked[..60]);
-    monitored(&engine, &collection, &mut scratch, &asked);
     let segment = |collection: &Collection| collection.segment_reports()[0].segment;
     let same = segment(&collection);
-    collection.wait_idle().expect("measures");
-    let (after, more) = measure(&collection, &mut scratch, &others);
-    assert!(after >= 0.93 && more > probes, "{before} -> {after}, {probes} -> {more} clusters");
+    // The first time it may have been measured on some of the usual queries as well.
+    let (mut after, mut more, mut rounds) = (before, probes, 0);
+    while after < 0.93 && rounds < 4 {
+        monitored(&engine, &collection, &mut scratch, &asked);
+        collection.wait_idle().expect("measures");
+        (after, more) = measure(&collection, &mut scratch, &others);
+        rounds += 1;
+    }
+    assert!(
+        after >= 0.93 && more > probes,
+        "{before} -> {after}, {probes} -> {more} clusters"
+    );
     assert_eq!(segment(&collection), same, "nothing is rebuilt");
     drop((collection, scratch));
     engine.close();
