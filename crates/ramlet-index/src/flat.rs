@@ -127,7 +127,6 @@ pub fn scan_rows(
         top,
         stats,
         numbers: RowNumber::Position,
-        again: false,
         reach,
     };
     let blocks = u64::from(range.len() as u32 / file.rows_per_block());

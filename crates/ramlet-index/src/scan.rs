@@ -7,7 +7,7 @@ use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
 use crate::graph::GraphLists;
-use crate::ivf::{CodeLists, ProductLists, Reach};
+use crate::ivf::{CodeLists, Picked, ProductLists, Reach};
 use crate::pinned::PinnedView;
 use crate::{Allowed, Query, RowsFile, TopK};
 
@@ -37,6 +37,8 @@ pub struct SearchStats {
     pub fine_scored: u64,
     /// Rows read because codes couldn't tell whether they are among the nearest (or because it was asked for).
     pub rows_read: u64,
+    /// Rows of a bitmap whose positions were found, so that only these were compared.
+    pub listed: u64,
 }
 
 impl SearchStats {
@@ -52,6 +54,7 @@ impl SearchStats {
         self.survivors += other.survivors;
         self.fine_scored += other.fine_scored;
         self.rows_read += other.rows_read;
+        self.listed += other.listed;
     }
 }
 
@@ -80,6 +83,8 @@ pub(crate) struct Lists {
     pub(crate) clusters: Vec<u64>,
     /// Positions of the clusters of one batch.
     pub(crate) ranges: Vec<Range<u32>>,
+    /// Positions of the rows that a bitmap names.
+    pub(crate) picked: Picked,
     /// For searching codes.
     pub(crate) codes: CodeLists,
     pub(crate) products: ProductLists,
@@ -88,6 +93,11 @@ pub(crate) struct Lists {
 }
 
 impl IndexScratch {
+    /// Bytes that a search of so many rows takes for as long as it lasts, where a bitmap says which may be found.
+    pub fn bytes_for_listed(rows: u32) -> u64 {
+        Picked::bytes_for(rows)
+    }
+
     /// Scratch that reads into `buf`. 256 KiB to 1 MiB is a good size; it grows only if a single block doesn't fit.
     pub fn new(buf: AnonBuf) -> IndexScratch {
         IndexScratch {
@@ -116,8 +126,6 @@ pub(crate) struct Search<'s, 'a> {
     pub(crate) top: &'s mut TopK,
     pub(crate) stats: &'s mut SearchStats,
     pub(crate) numbers: RowNumber,
-    /// Whether rows may come that were offered before.
-    pub(crate) again: bool,
     /// What a filtered search has met.
     pub(crate) reach: &'s mut Reach,
 }
@@ -265,9 +273,7 @@ impl Search<'_, '_> {
         if self.allowed.admits(row, self.io)? {
             self.stats.rows_admitted += 1;
             self.reach.admitted(key, row);
-            if !self.again || !self.top.holds(row) {
-                self.top.push(key, row);
-            }
+            self.top.push(key, row);
         }
         Ok(())
     }
@@ -325,7 +331,6 @@ pub fn scan_bytes(
         top,
         stats,
         numbers: RowNumber::Position,
-        again: false,
         reach: &mut Reach::default(),
     };
     search.score_rows(rows, stride, first, count)

@@ -3,8 +3,7 @@
 use ramlet_io::IoContext;
 
 use crate::error::Result;
-use crate::ivf::Centroids;
-use crate::ivf::Effort;
+use crate::ivf::{CalibrationPoint, Centroids, Effort};
 use crate::report::{IndexReport, PartUse};
 use crate::scan::IndexScratch;
 use crate::{Allowed, Query, TopK};
@@ -89,6 +88,17 @@ pub trait VectorIndex: Send + Sync {
     /// A copy of the centroids of its clusters, for a merge to begin with; `None` without clusters.
     fn centroids(&self) -> Option<Centroids> {
         None
+    }
+
+    /// Measures recall by effort again, on queries of users: for [`crate::Ivf::with_calibration`]. Reads all rows. `None`: this
+    /// index has nothing to measure.
+    fn measure_again(
+        &self,
+        _queries: &[Vec<f32>],
+        _scratch: &mut IndexScratch,
+        _io: &mut IoContext,
+    ) -> Result<Option<Vec<CalibrationPoint>>> {
+        Ok(None)
     }
 
     fn memory(&self) -> MemoryUse;

@@ -69,7 +69,6 @@ pub struct ComponentMemory {
 /// A handle; cheap to clone by `Arc`.
 pub struct Collection {
     core: Arc<Core>,
-    monitor: RecallMonitor,
 }
 
 /// The encoded vectors of a point, by slot, ascending.
@@ -89,10 +88,7 @@ pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<
 
 impl Collection {
     pub(crate) fn new(core: Arc<Core>) -> Collection {
-        Collection {
-            core,
-            monitor: RecallMonitor::default(),
-        }
+        Collection { core }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -197,7 +193,7 @@ impl Collection {
         scratch.begin();
         let explained = request.params.explain.then_some(&mut explain);
         let cost = query::search(&self.view(), request, scratch, &mut hits, explained)?;
-        self.monitor.offer(request, &scratch.lookup.rare);
+        self.core.monitor.offer(request, &scratch.lookup.rare);
         Ok(SearchResponse { hits, cost, explain })
     }
 
@@ -214,18 +210,18 @@ impl Collection {
 
     /// A query that waits to have its recall measured.
     pub(crate) fn monitor(&self) -> &RecallMonitor {
-        &self.monitor
+        &self.core.monitor
     }
 
     /// Measures the recall of a query that was kept.
     pub(crate) fn measure_recall(&self, sample: &Sample, scratch: &mut Scratch) -> Result<()> {
         scratch.begin();
-        self.monitor.measure(&self.view(), sample, scratch)
+        self.core.monitor.measure(&self.view(), sample, scratch)
     }
 
     /// Recall of real queries, by vector, as far as it was measured ([`crate::Engine::monitor_recall_once`]).
     pub fn measured_recall(&self) -> Vec<MeasuredRecall> {
-        self.monitor.measured()
+        self.core.monitor.measured()
     }
 
     /// How each segment's vectors are indexed, and where the parts of the indexes lie.

@@ -10,6 +10,7 @@ use ramlet_memory::{Consumer, Reservation};
 use crate::collection::Completion;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::QUEUE_OPS_MAX;
+use crate::monitor::RecallMonitor;
 use crate::request::UpdateOp;
 use crate::segment::Shelf;
 use crate::shared::Shared;
@@ -64,6 +65,7 @@ pub struct Core {
     pub dropped: AtomicBool,
     /// Last failure of a job, until one succeeds.
     pub job_error: Mutex<Option<String>>,
+    pub monitor: RecallMonitor,
     pub _held: Reservation,
 }
 

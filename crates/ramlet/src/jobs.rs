@@ -8,15 +8,18 @@ use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
+use crate::drift::Drifted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
-    DISK_FREE_MIN, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, MERGE_FANIN,
-    REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
+    DISK_FREE_MIN, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, MERGE_FANIN,
+    MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
+use crate::lookup::Lookup;
+use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{
-    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, VectorColumn, build, note_field_rows,
-    was_refused_an_index,
+    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, VectorColumn, build, note_calibration,
+    note_field_rows, was_refused_an_index,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -59,7 +62,7 @@ pub fn flush(core: &Core) -> Result<()> {
 }
 
 fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
-    let (source, applied_lsn, id, schema) = {
+    let (source, applied_lsn, id, schema, threshold) = {
         let mut writer = core.writer();
         writer.check_writable()?;
         let Some(frozen) = &writer.frozen else {
@@ -71,11 +74,12 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
             applied_lsn,
             take_segment_id(&mut writer),
             writer.schema.clone(),
+            threshold_kb(&writer.config),
         )
     };
     let segment = match source.rows() {
         0 => None,
-        _ => Some(build_segment(core, arena, id, &source, &schema)?),
+        _ => Some(build_segment(core, arena, id, &source, (&schema, threshold))?),
     };
     let mut writer = core.writer();
     let frozen = writer.frozen.as_ref().expect("only a flush takes it");
@@ -132,9 +136,8 @@ fn build_segment(
     arena: &mut JobArena,
     id: u64,
     source: &dyn RowSource,
-    schema: &Schema,
+    (schema, threshold): (&Schema, u64),
 ) -> Result<Arc<Segment>> {
-    let threshold = threshold_kb(&core.writer().config);
     let mut job = job_of(core, arena, schema, threshold);
     let built = build(id, source, &mut job);
     built
@@ -305,7 +308,8 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
 }
 
 /// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
-/// where one holds nearly everything.
+/// where one holds nearly everything. The last small one joins the large once searches have spent on it what that costs;
+/// if it has no index, it gets one of its own before, once they have spent what this costs.
 pub fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
     let segments = &writer.segments;
     let rows = |view: &SegmentView| u64::from(view.live());
@@ -318,10 +322,47 @@ pub fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
         .cloned()
         .collect();
     let small: u64 = others.iter().map(rows).sum();
-    if (small as f64) < rows(largest) as f64 * IDLE_MERGE_SHARE {
-        return if others.len() > 1 { others } else { Vec::new() };
+    if (small as f64) >= rows(largest) as f64 * IDLE_MERGE_SHARE {
+        return segments.to_vec();
     }
-    segments.to_vec()
+    let [other] = &others[..] else { return others };
+    let has_graph = largest
+        .segment
+        .columns()
+        .any(|column| column.index.kind() == "hnsw");
+    let rent = if has_graph {
+        MERGE_RENT_OF_GRAPH
+    } else {
+        MERGE_RENT
+    };
+    if other.segment.spent() >= (rows(largest) + small).saturating_mul(rent) {
+        return segments.to_vec();
+    }
+    if earns_an_index(writer, other) && has_index(segments) {
+        return others;
+    }
+    Vec::new()
+}
+
+/// Whether searches have spent as much on a segment without an index, too small for one by the default threshold, as
+/// building one takes.
+fn earns_an_index(writer: &Writer, view: &SegmentView) -> bool {
+    let segment = &view.segment;
+    let lacks = |vector: &VectorField| {
+        let column = segment.vector(vector.slot);
+        column.is_some_and(|column| column.index.kind() == "flat")
+            && !was_refused_an_index(&segment.entry, vector.slot)
+    };
+    writer.config.indexing_threshold.is_none()
+        && view.live() >= EARLY_INDEX_ROWS
+        && segment.spent() >= u64::from(view.live()) * MERGE_RENT
+        && writer.schema.vectors.iter().any(lacks)
+}
+
+/// Whether the largest of the segments has an index for its vectors.
+fn has_index(segments: &[SegmentView]) -> bool {
+    let largest = segments.iter().max_by_key(|view| view.live());
+    largest.is_some_and(|view| view.segment.indexed_vectors() > 0)
 }
 
 /// Merges what `choose` names; false when nothing is worth it.
@@ -353,7 +394,7 @@ fn check_disk(core: &Core, sources: &[SegmentView]) -> Result<()> {
 }
 
 fn merge_with(core: &Core, arena: &mut JobArena, choose: fn(&Writer) -> Vec<SegmentView>) -> Result<bool> {
-    let (sources, id, schema) = {
+    let (sources, id, schema, threshold) = {
         let mut writer = core.writer();
         writer.check_writable()?;
         let sources = choose(&writer);
@@ -361,12 +402,25 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: fn(&Writer) -> Vec<Segm
             return Ok(false);
         }
         check_disk(core, &sources)?;
-        (sources, take_segment_id(&mut writer), writer.schema.clone())
+        let threshold = match &sources[..] {
+            [one] if earns_an_index(&writer, one) => 1,
+            // With more rows it has no less use for one.
+            _ if writer.config.indexing_threshold.is_none() && has_index(&sources) => 1,
+            _ => threshold_kb(&writer.config),
+        };
+        let id = take_segment_id(&mut writer);
+        (sources, id, writer.schema.clone(), threshold)
     };
     let rows = Merged(&sources).rows();
     let merged = match rows {
         0 => None,
-        _ => Some(build_segment(core, arena, id, &Merged(&sources), &schema)?),
+        _ => Some(build_segment(
+            core,
+            arena,
+            id,
+            &Merged(&sources),
+            (&schema, threshold),
+        )?),
     };
     let mut writer = core.writer();
     let mut deletes = DeleteSet::default();
@@ -390,6 +444,59 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: fn(&Writer) -> Vec<Segm
     let applied_lsn = writer.manifest.applied_lsn;
     commit_built(core, &mut writer, segments, applied_lsn, id)?;
     core.publish(&writer);
+    Ok(true)
+}
+
+/// Measures the indexes of a vector again whose queries find less than they should, on those queries, and keeps what was
+/// measured with the segments; false when there is none. Reads every row once; nothing is rebuilt.
+pub fn recalibrate(core: &Core) -> Result<bool> {
+    if !core.monitor.is_drifted() {
+        return Ok(false);
+    }
+    // Queries with their neighbours take a small part of the least that a job has.
+    let mut arena = begin(core, 1)?;
+    let Some(Drifted { slot, queries, .. }) = core.monitor.take_drifted() else {
+        return Ok(false);
+    };
+    let (segments, schema) = {
+        let writer = core.writer();
+        writer.check_writable()?;
+        (writer.segments.clone(), writer.schema.clone())
+    };
+    let mut changed = Vec::with_capacity(segments.len());
+    for view in &segments {
+        let Lookup {
+            io, index: scratch, ..
+        } = &mut arena.lookup;
+        let column = view.segment.vector(slot);
+        let points = column.map_or(Ok(None), |c| c.index.measure_again(&queries, scratch, io));
+        let segment = match points.map_err(index_error)? {
+            None => view.segment.clone(),
+            Some(points) => {
+                let mut entry = view.segment.entry.clone();
+                note_calibration(&mut entry.extra, slot, &points);
+                let segment = view
+                    .segment
+                    .with_calibration(entry, slot, &core.shelf, &schema, io)?;
+                Arc::new(segment)
+            }
+        };
+        changed.push(segment);
+    }
+    let mut writer = core.writer();
+    let segments = writer
+        .segments
+        .iter()
+        .zip(changed)
+        .map(|(view, segment)| SegmentView {
+            segment,
+            deletes: view.deletes.clone(),
+        });
+    let segments = segments.collect();
+    let applied_lsn = writer.manifest.applied_lsn;
+    commit(core, &mut writer, segments, applied_lsn, None)?;
+    core.publish(&writer);
+    tracing::info!(collection = %core.id, "queries found less than was aimed at: the index was calibrated again on them");
     Ok(true)
 }
 

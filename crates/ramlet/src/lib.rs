@@ -6,6 +6,7 @@ mod check;
 mod collection;
 mod core;
 mod deletes;
+mod drift;
 mod engine;
 mod error;
 pub mod filter;

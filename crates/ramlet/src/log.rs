@@ -394,6 +394,12 @@ fn scan(
     Ok(found)
 }
 
+/// Bytes of a log that are searched at once for a record behind its end.
+const LATER_WINDOW: usize = 256 << 10;
+
+/// Where a record has its file's salt.
+const SALT_AT: usize = 8;
+
 /// One pass over a file's records.
 struct Scan<'a> {
     file: &'a dyn LogFile,
@@ -447,16 +453,62 @@ impl Scan<'_> {
         }
     }
 
-    /// A valid record of this file's salt behind `from`.
+    /// A valid record of this file's salt behind `from`. In windows: a log may have been made under a larger budget, and
+    /// its rest, read at once after segments had filled the RAM with codes, got a process of 32 MB killed.
     fn find_later(&self, from: u64) -> Result<Option<Later>> {
-        let mut bytes = vec![0; (self.file.len() - from) as usize];
-        self.file.read_at(&mut bytes, from)?;
-        let found = log::find_valid_after(&bytes, self.salt);
-        Ok(found.map(|(at, lsn, durable_lsn)| Later {
-            offset: from + at,
-            lsn,
-            durable_lsn,
-        }))
+        let mut bytes = Vec::new();
+        for start in (from..self.file.len()).step_by(LATER_WINDOW) {
+            // A header that begins in the window is whole.
+            let wanted = (LATER_WINDOW + log::HEADER_BYTES) as u64;
+            bytes.resize(wanted.min(self.file.len() - start) as usize, 0);
+            self.file.read_at(&mut bytes, start)?;
+            let mut at = 0;
+            while let Some(offset) = self.begun_record(&bytes, at).filter(|at| *at < LATER_WINDOW) {
+                if let Some(later) = self.later_at(start + offset as u64)? {
+                    return Ok(Some(later));
+                }
+                at = offset + 1;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first place from `at` on where the salt stands as it does in a record.
+    fn begun_record(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        let salt = self.salt.to_le_bytes();
+        let mut from = at + SALT_AT;
+        loop {
+            from += bytes.get(from..)?.iter().position(|&byte| byte == salt[0])?;
+            if bytes[from..].starts_with(&salt) {
+                return Some(from - SALT_AT);
+            }
+            from += 1;
+        }
+    }
+
+    /// The record at `offset`, if it is valid.
+    fn later_at(&self, offset: u64) -> Result<Option<Later>> {
+        let mut window = Window {
+            file: self.file,
+            start: offset,
+            bytes: Vec::new(),
+        };
+        loop {
+            let needed = match log::decode(&window.bytes, self.salt) {
+                Decoded::NeedMore(needed) => needed,
+                Decoded::Record(record) => {
+                    return Ok(Some(Later {
+                        offset,
+                        lsn: record.lsn,
+                        durable_lsn: record.durable_lsn,
+                    }));
+                }
+                _ => return Ok(None),
+            };
+            if !window.fill(needed)? {
+                return Ok(None);
+            }
+        }
     }
 
     /// Whether no record was begun at `at`.

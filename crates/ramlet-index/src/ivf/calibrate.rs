@@ -135,10 +135,21 @@ impl HeldOut {
 
 /// Recall by clusters visited, from the neighbours that were found.
 pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibration {
-    let mut keys = vec![0.0f32; centroids.count()];
-    let mut gaps = Gaps::new(keys.len());
+    measure_by(held_out, centroids.count(), &mut |query, keys| {
+        key_all(query, centroids, keys);
+    })
+}
+
+/// The same where `key_all` tells every cluster's key, as clusters are ranked.
+pub(super) fn measure_by(
+    held_out: &mut [HeldOut],
+    clusters: usize,
+    key_all: &mut dyn FnMut(&Query, &mut [f32]),
+) -> Calibration {
+    let mut keys = vec![0.0f32; clusters];
+    let mut gaps = Gaps::new(clusters);
     for held_out in held_out {
-        key_all(&held_out.query, centroids, &mut keys);
+        key_all(&held_out.query, &mut keys);
         let row = held_out.row;
         let neighbours = held_out.top.sorted().iter().filter(|hit| hit.row != row);
         gaps.add(&held_out.query, &keys, neighbours.map(|hit| hit.segment));

@@ -23,7 +23,7 @@ use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
 
 /// Groups scanned between two looks at how many candidates there are.
-const GROUPS: u32 = 64;
+pub(super) const GROUPS: u32 = 64;
 
 /// Groups that are fetched before they are scanned. Clusters lie anywhere in memory and are short: the processor's own
 /// guesses don't reach from one to the next.
@@ -53,10 +53,10 @@ pub struct CodesInRam {
 #[derive(Debug)]
 pub(super) struct Codes {
     pub(super) groups: PinnedRows,
-    layout: GroupLayout,
+    pub(super) layout: GroupLayout,
     pub(super) fine: Option<(FineLayout, PinnedRows)>,
     pub(super) rest: Option<(RestLayout, PinnedRows)>,
-    space: CodeSpace,
+    pub(super) space: CodeSpace,
 }
 
 /// One thread's memory for searching codes.
@@ -65,19 +65,19 @@ pub(crate) struct CodeLists {
     pub(super) query: CodeQuery,
     pub(super) ranking: RankQuery,
     /// The query as two clusters' rows are compared with it: the one being scanned and the one before.
-    entered: [Entered; 2],
+    pub(super) entered: [Entered; 2],
     /// Rows found by the last scan, and which of `entered` they belong to.
-    pending: Vec<Survivor>,
-    pending_of: usize,
-    scanned: Vec<Survivor>,
-    sifted: Sifted,
-    candidates: Candidates,
-    held: HeldLists,
+    pub(super) pending: Vec<Survivor>,
+    pub(super) pending_of: usize,
+    pub(super) scanned: Vec<Survivor>,
+    pub(super) sifted: Sifted,
+    pub(super) candidates: Candidates,
+    pub(super) held: HeldLists,
 }
 
 /// A row that the signs don't rule out.
 #[derive(Clone, Copy, Debug)]
-struct Survivor {
+pub(super) struct Survivor {
     position: u32,
     /// What the scan summed up.
     sum: u32,
@@ -87,16 +87,16 @@ struct Survivor {
 }
 
 /// What one search reads codes through.
-struct Views<'c> {
-    codes: &'c Codes,
-    kernels: &'static Kernels,
-    groups: PinnedView,
-    fine: Option<(FineLayout, PinnedView)>,
-    held: Option<HeldCodes>,
+pub(super) struct Views<'c> {
+    pub(super) codes: &'c Codes,
+    pub(super) kernels: &'static Kernels,
+    pub(super) groups: PinnedView,
+    pub(super) fine: Option<(FineLayout, PinnedView)>,
+    pub(super) held: Option<HeldCodes>,
     /// What errors are multiples of deviations by.
-    epsilon: Epsilon,
+    pub(super) epsilon: Epsilon,
     /// Deviations from the border within which a row is read: by signs, by finer codes.
-    reach: Epsilon,
+    pub(super) reach: Epsilon,
 }
 
 impl Codes {
@@ -308,18 +308,24 @@ impl Views<'_> {
         if only.is_some_and(|only| !only.contains(self.number(position))) {
             return;
         }
+        scanned.push(self.survivor(kept, position));
+    }
+
+    /// What a scan says of a row; what will be looked at next is fetched.
+    #[inline]
+    pub(super) fn survivor(&self, kept: &Kept, position: u32) -> Survivor {
         let (layout, lane) = (&self.codes.layout, position as usize % GROUP);
         Kernels::prefetch(layout.number_bytes(self.group_of(position), lane));
         if let Some(row) = self.fine.as_ref().and_then(|(_, rows)| rows.row(position)) {
             Kernels::prefetch(row);
         }
-        scanned.push(Survivor {
+        Survivor {
             position,
             sum: kept.sum,
             add: kept.add,
             key: kept.key,
             lower: kept.lower,
-        });
+        }
     }
 
     /// The group of a row that was scanned.
@@ -338,7 +344,7 @@ impl Views<'_> {
     }
 
     /// Looks at the finer codes of the rows that the last scan found.
-    fn evaluate(&self, search: &mut Search<'_, '_>, lists: &mut CodeLists) {
+    pub(super) fn evaluate(&self, search: &mut Search<'_, '_>, lists: &mut CodeLists) {
         let CodeLists {
             entered,
             pending,
@@ -471,13 +477,13 @@ fn put_in_order(clusters: &mut [u64], visited: usize) {
 
 impl Ivf {
     /// Visits the nearest clusters, and further ones while fewer rows are found than wanted, or a filter may admit nearer
-    /// ones.
+    /// ones: all rows there, or those that were picked.
     pub(super) fn probe_codes(
         &self,
         codes: &Codes,
         search: &mut Search<'_, '_>,
         want: &Want,
-        effort: &Effort,
+        (effort, picked): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -504,14 +510,14 @@ impl Ivf {
             let Some(more) = self.more(search, want, visited, found) else {
                 break;
             };
-            if let Some(only) = self.better_listed(search, want, visited + more) {
-                search.again = true;
-                return self.listed(search, only, lists, buf);
-            }
             let sorted = visited + self.bring_next(search, want, visited, more, lists);
             put_in_order(&mut lists.clusters[visited..sorted], visited);
             let clusters = std::mem::take(&mut lists.clusters);
-            let done = self.visit_all(&views, search, want, &clusters[visited..sorted], lists, buf);
+            let next = &clusters[visited..sorted];
+            let done = match picked {
+                true => self.visit_picked(&views, search, want, next, lists, buf),
+                false => self.visit_all(&views, search, want, next, lists, buf),
+            };
             lists.clusters = clusters;
             done?;
             visited = sorted;
@@ -588,7 +594,7 @@ impl Ivf {
     }
 
     /// Too many rows may be among the nearest: a filter is asked about them, and those in doubt are read.
-    fn make_room(
+    pub(super) fn make_room(
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,

@@ -40,7 +40,7 @@ pub(super) struct Products {
 /// One thread's memory for searching product codes.
 #[derive(Debug, Default)]
 pub(crate) struct ProductLists {
-    tables: ProductTables,
+    pub(super) tables: ProductTables,
     /// The query as tables are made for it.
     compared: Vec<f32>,
     sums: Vec<u32>,
@@ -55,9 +55,9 @@ pub(crate) struct ProductLists {
 
 /// What of a key is the same for all rows of a cluster.
 #[derive(Clone, Copy)]
-struct Cluster {
-    base: f32,
-    epsilon: f32,
+pub(super) struct Cluster {
+    pub(super) base: f32,
+    pub(super) epsilon: f32,
 }
 
 impl Products {
@@ -146,6 +146,11 @@ impl Products {
 }
 
 impl ProductLists {
+    /// Whether candidates must be read before there may be more.
+    pub(super) fn is_full(&self) -> bool {
+        self.candidates.len() >= self.room
+    }
+
     /// Keys above this needn't be known.
     fn limit(&self, search: &Search<'_, '_>) -> f32 {
         let limit = search.top.threshold();
@@ -158,7 +163,7 @@ impl ProductLists {
     }
 
     /// Sums above this lie beyond the limit.
-    fn most(&self, search: &Search<'_, '_>, cluster: Cluster) -> u32 {
+    pub(super) fn most(&self, search: &Search<'_, '_>, cluster: Cluster) -> u32 {
         let limit = self.limit(search);
         let (low, step) = self.tables.affine();
         let deviation = self.tables.deviation(limit - cluster.base);
@@ -171,7 +176,7 @@ impl ProductLists {
         }
     }
 
-    fn push(&mut self, search: &Search<'_, '_>, cluster: Cluster, sum: u32, position: u32) {
+    pub(super) fn push(&mut self, search: &Search<'_, '_>, cluster: Cluster, sum: u32, position: u32) {
         let key = self.tables.key_of_sum(sum);
         let error = cluster.epsilon * self.tables.deviation(key);
         let key = key + cluster.base;
@@ -195,7 +200,7 @@ impl Ivf {
         products: &Products,
         search: &mut Search<'_, '_>,
         want: &Want,
-        effort: &Effort,
+        (effort, picked): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -207,7 +212,8 @@ impl Ivf {
             .max(wanted);
         // Without a number there is no telling whether a row is allowed: then none is dropped on another's account.
         let allowed = &search.allowed;
-        let narrows = allowed.filter.is_none() && allowed.only.is_none() && allowed.deleted.is_none();
+        let all_allowed = allowed.only.is_none() && allowed.deleted.is_none();
+        let narrows = allowed.filter.is_none() && (all_allowed || picked);
         let per_scan = GROUPS as usize * GROUP;
         let of = &mut lists.products;
         of.sums.reserve(per_scan);
@@ -221,14 +227,16 @@ impl Ivf {
         of.candidates.reserve_exact(of.room + per_scan);
         let (mut visited, mut entered) = (0, false);
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
-            if let Some(only) = self.better_listed(search, want, visited) {
-                search.again = true;
-                return self.listed(search, only, lists, buf);
-            }
             let more = self.bring_next(search, want, visited, more, lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
+                if picked {
+                    let (of, how) = ((cluster, effort.epsilon.coarse), (want, pool));
+                    let codes = (products, &view);
+                    self.visit_products_picked(codes, search, how, of, lists, &mut entered, buf)?;
+                    continue;
+                }
                 let of = self.enter_products(products, search.query.metric(), cluster, lists, &mut entered);
                 let of = Cluster {
                     base: of,
@@ -243,7 +251,7 @@ impl Ivf {
                         search.scan_run(&self.rows, rest.start..end, buf)?;
                     }
                     rest.start = end;
-                    if lists.products.candidates.len() >= lists.products.room {
+                    if lists.products.is_full() {
                         self.read_products(search, want, pool, lists, buf)?;
                     }
                 }
@@ -256,7 +264,7 @@ impl Ivf {
     }
 
     /// Makes the tables ready for a cluster; what its keys have in common.
-    fn enter_products(
+    pub(super) fn enter_products(
         &self,
         products: &Products,
         metric: Metric,
@@ -292,7 +300,7 @@ impl Ivf {
     }
 
     /// Reads the candidates, the likeliest first, until the next one can't enter the result; then there are none.
-    fn read_products(
+    pub(super) fn read_products(
         &self,
         search: &mut Search<'_, '_>,
         want: &Want,

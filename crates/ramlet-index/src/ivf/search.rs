@@ -5,9 +5,8 @@
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
-use roaring::RoaringBitmap;
 
-use super::calibrate::Calibration;
+use super::calibrate::{Calibration, CalibrationPoint};
 use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
@@ -15,9 +14,9 @@ use super::misses;
 use super::products::Products;
 use super::way::Way;
 use crate::error::{IndexError, Result};
-use crate::flat::{LISTED_ROWS, check_stride, stream};
+use crate::flat::{check_stride, stream};
 use crate::pinned::PinnedRows;
-use crate::positions::{find_positions, read_listed};
+use crate::positions::read_listed;
 use crate::quant::{Epsilon, Rotation};
 use crate::report::IndexReport;
 use crate::rows_file::RowsFile;
@@ -278,18 +277,22 @@ impl Ivf {
         &self,
         search: &mut Search<'_, '_>,
         want: &Want,
+        picked: bool,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
         self.rank(search.query, lists);
         let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
-            if let Some(only) = self.better_listed(search, want, visited + more) {
-                search.again = true;
-                return self.listed(search, only, lists, buf);
-            }
             let more = self.bring_next(search, want, visited, more, lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
+            if picked {
+                let clusters = std::mem::take(&mut lists.clusters);
+                let done = self.visit_rows_picked(search, &clusters[visited..sorted], lists, buf);
+                lists.clusters = clusters;
+                done?;
+                visited = sorted;
+            }
             while visited < sorted {
                 visited += self.visit(search, visited..sorted, lists, buf)?;
             }
@@ -376,40 +379,6 @@ impl Ivf {
         }
         Ok(taken)
     }
-
-    /// Visits the listed rows by their positions.
-    pub(super) fn listed(
-        &self,
-        search: &mut Search<'_, '_>,
-        only: &RoaringBitmap,
-        lists: &mut Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        let Lists {
-            reads,
-            positions,
-            rows,
-            ..
-        } = lists;
-        let mut listed = only.range(..self.meta.shape.segment_rows);
-        loop {
-            rows.clear();
-            rows.extend(listed.by_ref().take(LISTED_ROWS));
-            if rows.is_empty() {
-                return Ok(());
-            }
-            find_positions(
-                &self.positions,
-                self.meta.shape.rows,
-                rows,
-                positions,
-                reads,
-                buf,
-                search.io,
-            )?;
-            search.scan_positions(&self.rows, positions, reads, buf)?;
-        }
-    }
 }
 
 impl VectorIndex for Ivf {
@@ -439,24 +408,29 @@ impl VectorIndex for Ivf {
             top,
             stats,
             numbers: RowNumber::Trailing,
-            again: false,
             reach,
         };
         let (codes, products) = match want.codes.ignore {
             true => (None, None),
             false => (self.codes.as_ref(), self.products.as_ref()),
         };
-        match (way, only) {
+        if let (Way::Pick(_), Some(only)) = (way, only) {
+            self.pick(&mut search, only, lists, buf)?;
+        }
+        let picked = matches!(way, Way::Pick(_));
+        let done = match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
-            (Way::Probe(effort), _) => match (codes, products) {
-                (Some(codes), _) => self.probe_codes(codes, &mut search, want, &effort, lists, buf),
+            (Way::Probe(effort) | Way::Pick(effort), _) => match (codes, products) {
+                (Some(codes), _) => self.probe_codes(codes, &mut search, want, (&effort, picked), lists, buf),
                 (None, Some(products)) => {
-                    self.probe_products(products, &mut search, want, &effort, lists, buf)
+                    self.probe_products(products, &mut search, want, (&effort, picked), lists, buf)
                 }
-                (None, None) => self.probe(&mut search, want, lists, buf),
+                (None, None) => self.probe(&mut search, want, picked, lists, buf),
             },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
-        }
+        };
+        lists.picked.trim();
+        done
     }
 
     fn read_rows(
@@ -493,6 +467,15 @@ impl VectorIndex for Ivf {
 
     fn centroids(&self) -> Option<Centroids> {
         Some(Ivf::centroids(self))
+    }
+
+    fn measure_again(
+        &self,
+        queries: &[Vec<f32>],
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+    ) -> Result<Option<Vec<CalibrationPoint>>> {
+        self.measured_for(queries, scratch, io).map(Some)
     }
 
     fn memory(&self) -> MemoryUse {

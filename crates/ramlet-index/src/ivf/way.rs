@@ -1,4 +1,9 @@
 //! How a search goes about it: all rows, those of a bitmap, or clusters, as many as it takes.
+//!
+//! A filtered search shall cost no more than an exact one, which compares the rows that match (or all rows, where that is
+//! cheaper). So clusters are visited for the matching rows alone, once these are picked: that costs a part of what the exact
+//! search compares, in codes where there are such. All rows of the clusters are compared only where even visiting every
+//! cluster would be cheaper than an exact search.
 
 use roaring::RoaringBitmap;
 
@@ -13,15 +18,33 @@ use crate::rows_file::RowsFile;
 use crate::scan::Search;
 use crate::vector_index::Want;
 
-/// Pages of codes that are compared in the time of reading and comparing one page of rows in sequence (an estimate).
-const CODE_PAGES: u64 = 8;
+// Costs are counted in pages read and compared in sequence: 2 us each (1M x 100, one thread; all estimates).
 
-/// Rows read from disk per row wanted, when codes were searched (about, at 4 bits and 100 dimensions).
+/// Pages of codes that are scanned in the time of one page of rows.
+const CODE_PAGES: f64 = 8.0;
+
+/// Making the query ready for a cluster, a dimension; and ranking a cluster, a dimension.
+const ENTER_PER_DIM: f64 = 0.001;
+const RANK_PER_DIM: f64 = 0.000_02;
+
+/// A row in memory, met alone: a miss or two of the cache, and its bytes.
+const ROW_ALONE: f64 = 0.03;
+const ROW_BYTES_PER_PAGE: f64 = 4.0 * PAGE as f64;
+
+/// A row's code in RAM, met alone: its group is scanned, and lies anywhere.
+const CODE_ALONE: f64 = 0.08;
+
+/// Noting the position of a row, and looking a row up in a bitmap.
+const PICK: f64 = 0.003;
+const LOOK_UP: f64 = 0.01;
+
+/// Rows read from disk per row wanted, when codes were searched (about, at 4 bits and 100 dimensions), and product codes.
 const READS_PER_WANTED: f64 = 3.0;
+const READS_PER_WANTED_OF_PRODUCTS: f64 = 6.0;
 
-/// A filtered search that has visited clusters for this part of what comparing all matching rows costs, and hasn't found
-/// enough, compares all matching rows: one over this is the most that is lost.
-const PROBED_BEFORE_LISTED: u64 = 8;
+/// Clusters that a filtered search visits, as against what the share of rows alone says: its rounds go further than
+/// expected rather than less far.
+const ROUNDS: f64 = 1.5;
 
 /// What a search does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,33 +55,53 @@ pub(super) enum Way {
     Listed,
     /// The nearest clusters.
     Probe(Effort),
+    /// The rows of the bitmap, those of the nearest clusters first.
+    Pick(Effort),
 }
 
 impl Ivf {
-    /// The cheapest way, counted in pages read in sequence.
+    /// The cheapest way.
     pub(super) fn way(&self, want: &Want, allowed: &Allowed<'_>, k: usize) -> Way {
-        let all = self.rows.data_pages();
-        let (way, pages) = match want.exact {
-            true => (Way::All, all),
-            false => {
-                // The k nearest among those allowed are about the k / share nearest of all.
-                let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.segment_rows));
-                let effort = self.effort(wanted, want);
-                let pages = self.probe_pages(want, effort.probes, k, allowed);
-                let few = self.codes_of(want).is_some()
-                    && self.reads(k, allowed) < u64::from(self.meta.shape.rows) / 4;
-                if pages < all || few {
-                    // The rounds of a filtered search go further than expected rather than less far.
-                    (Way::Probe(effort), PROBED_BEFORE_LISTED * pages)
-                } else {
-                    (Way::All, all)
-                }
-            }
+        let all = self.rows.data_pages() as f64;
+        let (exact, exactly) = match allowed.only.map(|only| self.listed_cost(only)) {
+            Some(listed) if listed < all => (listed, Way::Listed),
+            _ => (all, Way::All),
         };
-        if allowed.only.is_some_and(|only| self.listed_pages(only) < pages) {
-            Way::Listed
+        if want.exact {
+            return exactly;
+        }
+        // The k nearest among those allowed are about the k / share nearest of all.
+        let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.segment_rows));
+        let effort = self.effort(wanted, want);
+        let reads = self.reads(k, allowed);
+        let Some(only) = allowed.only else {
+            let few = self.codes_of(want).is_some() && reads < f64::from(self.meta.shape.rows / 4);
+            let cost = self.probe_cost(want, f64::from(effort.probes), reads);
+            return if cost < exact || few {
+                Way::Probe(effort)
+            } else {
+                Way::All
+            };
+        };
+        // What is expected where the filter has nothing to do with the query, and the most it may come to: each counts half.
+        let clusters = f64::from(self.clusters());
+        let probes = (ROUNDS * f64::from(effort.probes)).min(clusters);
+        let look_up = LOOK_UP * f64::from(self.meta.shape.rows);
+        let probe_of = |probes: f64| self.probe_cost(want, probes, reads) + look_up * probes / clusters;
+        let pick_of = |probes: f64| self.pick_cost(want, only, probes / clusters, k, allowed);
+        let at_worst = probe_of(clusters);
+        let probe = 0.5 * (probe_of(probes) + at_worst);
+        let pick = 0.5 * (pick_of(probes) + pick_of(clusters));
+        // Product codes don't say which row they are of: rows would be read to be refused.
+        let probe = if self.products.is_some() {
+            f64::INFINITY
         } else {
-            way
+            probe
+        };
+        match () {
+            () if pick < exact && (pick <= probe || at_worst > exact) => Way::Pick(effort),
+            () if probe < exact && at_worst <= exact => Way::Probe(effort),
+            () => exactly,
         }
     }
 
@@ -81,57 +124,107 @@ impl Ivf {
         (!enough && visited < self.meta.shape.clusters).then(|| Reach::next(visited))
     }
 
-    /// The rows of the bitmap, when visiting `visited` clusters in all costs so much that comparing all of them instead, now,
-    /// loses little.
-    pub(super) fn better_listed<'a>(
-        &self,
-        search: &Search<'_, 'a>,
-        want: &Want,
-        visited: usize,
-    ) -> Option<&'a RoaringBitmap> {
-        let only = search.allowed.only?;
-        let so_far = self.probe_pages(want, visited as u32, search.top.k(), search.allowed);
-        (self.listed_pages(only) < PROBED_BEFORE_LISTED * so_far).then_some(only)
-    }
-
     fn codes_of(&self, want: &Want) -> Option<&PinnedRows> {
         self.coarse().filter(|_| !want.codes.ignore)
     }
 
     /// What comparing the rows of a bitmap costs.
-    fn listed_pages(&self, only: &RoaringBitmap) -> u64 {
-        let positions = match self.positions.is_in_memory() {
-            true => only.len().div_ceil(u64::from(self.positions.rows_per_block())),
-            false => self.positions.data_pages().min(only.len()),
+    fn listed_cost(&self, only: &RoaringBitmap) -> f64 {
+        alone(&self.rows, only.len() as f64) + self.positions_cost(only.len())
+    }
+
+    /// What finding the positions of so many rows costs.
+    fn positions_cost(&self, rows: u64) -> f64 {
+        let (rows, blocks) = (rows as f64, self.positions.data_pages().max(1) as f64);
+        match self.positions.is_in_memory() {
+            true => PICK * rows,
+            false => {
+                // Where most blocks are wanted they come in long reads.
+                let met = 1.0 - (-rows / blocks).exp();
+                blocks * met * (1.0 + (ALONE_COST - 1) as f64 * (1.0 - met))
+            }
+        }
+    }
+
+    /// What visiting a share of the clusters costs for the rows of a bitmap alone.
+    fn pick_cost(
+        &self,
+        want: &Want,
+        only: &RoaringBitmap,
+        visited: f64,
+        k: usize,
+        allowed: &Allowed<'_>,
+    ) -> f64 {
+        let rows = only.len() as f64;
+        let before = self.positions_cost(only.len()) + PICK * rows + self.rank_cost();
+        let compared = match self.codes_of(want) {
+            Some(_) => {
+                let all = self.scan_cost(want, f64::from(self.clusters()));
+                let reads = self.reads_per_wanted() * k as f64 / filter_share(allowed);
+                (CODE_ALONE * rows).min(all) * visited + alone(&self.rows, reads.min(rows))
+            }
+            None => alone(&self.rows, rows * visited),
         };
-        alone(&self.rows, only.len()).saturating_add(positions)
+        before + compared
     }
 
-    /// Rows read after searching codes: what a filter will refuse is read too.
-    fn reads(&self, k: usize, allowed: &Allowed<'_>) -> u64 {
-        let share = f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6);
-        (k as f64 * READS_PER_WANTED / share) as u64
+    fn reads_per_wanted(&self) -> f64 {
+        match self.products.is_some() {
+            true => READS_PER_WANTED_OF_PRODUCTS,
+            false => READS_PER_WANTED,
+        }
     }
 
-    /// What visiting so many clusters costs.
-    fn probe_pages(&self, want: &Want, probes: u32, k: usize, allowed: &Allowed<'_>) -> u64 {
-        let clusters = u64::from(self.clusters());
+    /// Rows read after searching codes: what a filter will refuse is read too. Product codes don't even say which row it is.
+    fn reads(&self, k: usize, allowed: &Allowed<'_>) -> f64 {
+        let share = match self.products.is_some() {
+            true => allowed.share(u64::from(self.meta.shape.segment_rows)),
+            false => filter_share(allowed),
+        };
+        k as f64 * self.reads_per_wanted() / share
+    }
+
+    /// What visiting so many clusters costs, and reading so many rows if there are codes.
+    fn probe_cost(&self, want: &Want, probes: f64, reads: f64) -> f64 {
+        let cost = self.scan_cost(want, probes) + self.rank_cost();
+        match self.codes_of(want) {
+            Some(_) => cost + alone(&self.rows, reads),
+            None => cost,
+        }
+    }
+
+    /// What comparing all that is in so many clusters costs.
+    fn scan_cost(&self, want: &Want, probes: f64) -> f64 {
+        let clusters = f64::from(self.clusters());
         match self.codes_of(want) {
             Some(codes) => {
-                let scanned = codes.bytes_whole() / PAGE as u64 * u64::from(probes) / clusters / CODE_PAGES;
-                scanned + alone(&self.rows, self.reads(k, allowed))
+                let pages = codes.bytes_whole() as f64 / PAGE as f64;
+                probes * (pages / clusters / CODE_PAGES + ENTER_PER_DIM * self.dims() as f64)
             }
-            None => (self.rows.data_pages() / clusters + 1) * u64::from(probes),
+            None => probes * (self.rows.data_pages() as f64 / clusters + 1.0),
         }
+    }
+
+    fn rank_cost(&self) -> f64 {
+        RANK_PER_DIM * f64::from(self.clusters()) * self.dims() as f64
     }
 }
 
+/// Share of the rows passing the bitmaps that a payload filter admits.
+fn filter_share(allowed: &Allowed<'_>) -> f64 {
+    f64::from(allowed.filter_share.unwrap_or(1.0)).max(1e-6)
+}
+
 /// What so many rows cost, each for itself.
-fn alone(file: &RowsFile, rows: u64) -> u64 {
-    let pages = u64::from(file.block_pages());
-    match file.is_in_memory() {
-        // A miss of the cache for each.
-        true => (2 * rows).div_ceil(u64::from(file.rows_per_block())) * pages,
-        false => rows.saturating_mul(pages * ALONE_COST),
-    }
+fn alone(file: &RowsFile, rows: f64) -> f64 {
+    let in_ram = match file.is_in_memory() {
+        true => 1.0,
+        false => {
+            let held = file.in_ram().map_or(0, |view| view.held());
+            f64::from(held) / f64::from(file.rows().max(1))
+        }
+    };
+    let of_ram = ROW_ALONE + file.stride() as f64 / ROW_BYTES_PER_PAGE;
+    let of_disk = f64::from(file.block_pages()) * ALONE_COST as f64;
+    rows * (in_ram * of_ram + (1.0 - in_ram) * of_disk)
 }

@@ -2,7 +2,7 @@
 
 use ramlet_index::ivf::{CodesInRam, IvfParams, Progress};
 use ramlet_index::{
-    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, TopK, VectorIndex, Want,
+    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Query, TopK, VectorIndex, Want,
 };
 use roaring::RoaringBitmap;
 
@@ -144,6 +144,59 @@ fn filters_are_kept_and_cost_no_more_recall_than_without_codes() {
         let [_, found, by_product] = filtered(&rows, indexes, &disk, [None, None], Some(1199), &mut random);
         assert_eq!((found, by_product), (8, 8));
     }
+}
+
+/// Rows compared (a code is a 64th), and bytes read: of the usual search, and of an exact one.
+fn costs(ivf: &Ivf, disk: &Disk, query: &Query, only: &RoaringBitmap) -> [(u64, u64); 2] {
+    [false, true].map(|exact| {
+        let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
+        let mut allowed = Allowed {
+            only: Some(only),
+            ..Allowed::default()
+        };
+        let want = Want {
+            exact,
+            ..Want::default()
+        };
+        ivf.search(query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
+            .expect("a search");
+        let stats = scratch.stats;
+        assert!(top.sorted().iter().all(|hit| only.contains(hit.row)));
+        (stats.rows_scored + stats.codes_scored / 64, io.bytes())
+    })
+}
+
+#[test]
+fn a_filtered_search_costs_no_more_than_an_exact_one() {
+    let mut random = Random::new(9);
+    let disk = Disk::files();
+    const ROWS: u32 = 12_000;
+    let mut rows = Rows::clustered(Metric::Euclid, Element::F32, ROWS as usize, &mut random);
+    let (plain, _) = rows.build(&disk, "plain", 4 << 20, 2);
+    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::Coarse, FINE]);
+    let product = [CodeKind::product(DIMS)];
+    let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
+    let mut sums = [0; 2];
+    for wanted in [ROWS / 2, ROWS / 10, ROWS / 100, ROWS / 500] {
+        for _ in 0..4 {
+            let query = rows.query(&mut random);
+            let nearest = brute_force(&query, &rows.bytes, ROWS as usize, |_| true);
+            let ids = |hits: &[Hit]| -> RoaringBitmap { hits.iter().map(|hit| hit.row).collect() };
+            let near = ids(&nearest[..wanted as usize]);
+            let far = ids(&nearest[(ROWS - wanted) as usize..]);
+            let chance = (0..ROWS).filter(|_| random.below(ROWS / wanted) == 0).collect();
+            for (what, only) in [("near", &near), ("far", &far), ("chance", &chance)] {
+                for (name, ivf) in [("plain", &plain), ("coded", &coded), ("product", &product)] {
+                    let [usual, exact] = costs(ivf, &disk, &query, only);
+                    let told = format!("{name}, {wanted} {what}: {usual:?}, exact {exact:?}");
+                    assert!(usual.0 <= exact.0 && usual.1 <= exact.1, "{told}");
+                    sums[0] += usual.1;
+                    sums[1] += exact.1;
+                }
+            }
+        }
+    }
+    assert!(3 * sums[0] < sums[1], "codes spare reads: {sums:?}");
 }
 
 #[test]

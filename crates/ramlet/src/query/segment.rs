@@ -1,6 +1,6 @@
 //! One segment's part of a search: what the filter leaves, how its index is to go about it, and what it did.
 
-use ramlet_index::{Allowed, IndexError, RowFilter, RowSet, SearchStats, VectorIndex, Want};
+use ramlet_index::{Allowed, IndexError, IndexScratch, RowFilter, RowSet, SearchStats, VectorIndex, Want};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -98,6 +98,11 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
     if found.candidates == Some(0) {
         return Ok(found);
     }
+    let picked = match &rows {
+        Some(_) if found.index == "ivf" => IndexScratch::bytes_for_listed(segment.segment.rows()),
+        _ => 0,
+    };
+    let _picked = rare.reserve(picked)?;
     if let (Some(rows), Some(present), "flat") = (&mut rows, &column.present, found.index) {
         *rows &= present;
     }
@@ -141,7 +146,20 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)
         .map_err(index_error)?;
     note(&mut found, &want, column.index.as_ref(), &index.stats);
+    segment.segment.note_spent(spent(&index.stats));
     Ok(found)
+}
+
+/// Codes scanned in the time of comparing one row that comes from disk in sequence, and such rows in that of a read.
+const CODES_PER_ROW: u64 = 64;
+const ROWS_PER_READ: u64 = 32;
+
+/// The same of what each segment takes that is searched, whatever is in it.
+const ROWS_PER_SEGMENT: u64 = 64;
+
+/// What a search has cost, in rows compared: what decides when a small segment is worth merging.
+fn spent(stats: &SearchStats) -> u64 {
+    ROWS_PER_SEGMENT + stats.rows_scored + stats.codes_scored / CODES_PER_ROW + stats.reads * ROWS_PER_READ
 }
 
 /// Share of the segment's rows that match: of those the indexes name, and that a sample of them admits.
@@ -173,7 +191,8 @@ fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
 
 fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &SearchStats) {
     found.strategy = match (index.kind(), found.candidates) {
-        (_, Some(named)) if stats.probes > 0 && stats.rows_scored >= named => "probe, then listed",
+        _ if stats.listed > 0 && stats.codes_scored > 0 => "listed codes",
+        _ if stats.listed > 0 => "listed probe",
         _ if stats.probes > 0 && stats.codes_scored > 0 => "codes",
         _ if stats.probes > 0 => "probe",
         ("hnsw", _) if !want.exact => "graph",

@@ -301,6 +301,9 @@ impl RecordsFile {
     }
 }
 
+/// Blocks of a table that are read at once where a range has as many.
+const RUN_BLOCKS: u64 = 16;
+
 /// Sorted keys, each ending in a row number.
 pub struct TableFile {
     file: BlockFile,
@@ -355,6 +358,48 @@ impl TableFile {
                 }
             }
             page += 1;
+        }
+        Ok(())
+    }
+
+    /// Blocks that have keys in `from..to`, at most.
+    pub fn blocks_of(&self, from: &[u8], to: &[u8]) -> std::ops::Range<u64> {
+        let first = self.index.block_for(from);
+        first..(self.index.block_for(to) + 1).min(self.index.blocks()).max(first)
+    }
+
+    /// Calls `each(value, row)` for the keys in `from..to`, until it returns false. Where they lie in many blocks, these are
+    /// read several at once, past the cache.
+    pub fn range(
+        &self,
+        (from, to): (&[u8], &[u8]),
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(&[u8], u32) -> bool,
+    ) -> Result<()> {
+        let blocks = self.blocks_of(from, to);
+        if blocks.end - blocks.start < RUN_BLOCKS {
+            return self.from(from, io, buf, &mut |value, row| value < to && each(value, row));
+        }
+        let mut key = Vec::with_capacity(64);
+        for page in blocks.clone().step_by(RUN_BLOCKS as usize) {
+            let count = RUN_BLOCKS.min(blocks.end - page) as u32;
+            let run = self.file.read_run(io, page, count, 1, buf)?;
+            for (block, number) in run.chunks_exact(PAGE).zip(page..) {
+                let block = SortedBlock::parse(block).map_err(|e| bad(&self.name, e))?;
+                key.clear();
+                let mut cursor = SortedCursor::new(block, &mut key);
+                if number == blocks.start {
+                    cursor.seek(from).map_err(|e| bad(&self.name, e))?;
+                }
+                while let Some(key) = cursor.next().map_err(|e| bad(&self.name, e))? {
+                    let (value, row) = split_row(key)
+                        .ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
+                    if value >= to || !each(value, row) {
+                        return Ok(());
+                    }
+                }
+            }
         }
         Ok(())
     }

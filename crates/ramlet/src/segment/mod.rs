@@ -4,6 +4,7 @@
 //! one sorted table per payload index. Only deletes change, and they live beside the segment.
 
 mod build;
+mod calibration;
 mod files;
 mod indexes;
 mod names;
@@ -14,6 +15,7 @@ mod source;
 mod vectors;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ramlet_format::bitmap;
 use ramlet_format::bloom::{Bloom, hash64};
@@ -26,10 +28,11 @@ use ramlet_memory::{AnonBuf, Reservation};
 use roaring::RoaringBitmap;
 
 pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refused_an_index};
+pub use calibration::note_calibration;
 pub use files::{Shelf, TableFile};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
-pub use vectors::{Pin, VectorColumn, check_pinned};
+pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
@@ -59,6 +62,8 @@ struct Body {
     payload: RecordsFile,
     /// For the open files; where the account is full they are open all the same, bounded by what merges leave.
     _files: Option<Reservation>,
+    /// What searches have spent here since it was opened, in rows compared.
+    spent: AtomicU64,
 }
 
 /// A segment at one moment.
@@ -122,6 +127,7 @@ impl Segment {
             id_filter,
             payload,
             _files: held,
+            spent: AtomicU64::new(0),
         };
         Ok(Segment {
             entry,
@@ -183,12 +189,43 @@ impl Segment {
         }))
     }
 
+    /// The same segment under `entry`, in which another calibration of one vector stands.
+    pub fn with_calibration(
+        &self,
+        entry: SegmentEntry,
+        slot: u16,
+        shelf: &Shelf,
+        schema: &Schema,
+        io: &mut IoContext,
+    ) -> Result<Segment> {
+        let mut vectors = self.vectors.clone();
+        for known in vectors.iter_mut().filter(|known| known.slot == slot) {
+            *known = Arc::new(VectorColumn::open(shelf, &entry, schema, slot, Some(known), io)?);
+        }
+        Ok(Segment {
+            entry,
+            body: self.body.clone(),
+            vectors,
+            fields: self.fields.clone(),
+        })
+    }
+
     pub fn id(&self) -> u64 {
         self.entry.id
     }
 
     pub fn rows(&self) -> u32 {
         self.entry.rows
+    }
+
+    /// What searches have spent here since it was opened, in rows compared.
+    pub fn spent(&self) -> u64 {
+        self.body.spent.load(Ordering::Relaxed)
+    }
+
+    /// A search has spent so much here.
+    pub fn note_spent(&self, rows: u64) {
+        self.body.spent.fetch_add(rows, Ordering::Relaxed);
     }
 
     pub fn disk_bytes(&self) -> u64 {

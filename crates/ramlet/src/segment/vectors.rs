@@ -23,6 +23,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
+use super::calibration::calibration_of;
 use super::files::{Shelf, bad, open_index_rows};
 use super::indexes::{codes_bytes, wants_other_codes};
 use super::{read_into, read_whole};
@@ -33,7 +34,7 @@ use crate::schema::{Schema, VectorField};
 use crate::settings::Placement;
 
 /// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
-const RECALL: f32 = 0.95;
+pub const RECALL: f32 = 0.95;
 
 /// What files are read into RAM through.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -307,7 +308,9 @@ impl VectorColumn {
             let dims = field.map_or(0, |field| field.dim);
             let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
             let bytes = metadata(centroids)?;
-            let ivf = Ivf::new(rows, positions, bytes, codes, recall).map_err(index_error)?;
+            let ivf = Ivf::new(rows, positions, bytes, codes, recall)
+                .and_then(|ivf| ivf.with_calibration(calibration_of(entry, slot)))
+                .map_err(index_error)?;
             kinds.extend(ivf.kinds());
             Box::new(ivf)
         } else {

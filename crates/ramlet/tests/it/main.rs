@@ -16,4 +16,5 @@ mod model;
 mod plan;
 mod quantization;
 mod support;
+mod upkeep;
 mod variety;

@@ -1,0 +1,96 @@
+//! Measuring again how many clusters must be visited, on queries that were really asked: they may lie elsewhere than the rows
+//! that were held out at build.
+//!
+//! One pass over the rows finds the queries' true neighbours, as at build; clusters and codes stay as they are.
+
+use ramlet_io::IoContext;
+
+use super::calibrate::{CalibrationPoint, HeldOut, measure_by};
+use super::search::Ivf;
+use crate::Query;
+use crate::error::{IndexError, Result};
+use crate::flat::stream;
+use crate::scan::IndexScratch;
+
+/// Stands for a query that is no row.
+const NO_ROW: u32 = u32::MAX;
+
+/// Rows compared with one query after another.
+const ROWS_AT_ONCE: usize = 64;
+
+impl Ivf {
+    /// Recall by clusters visited, for these queries; where less was measured at build, that. Takes about 2 KiB for each
+    /// query, and reads all rows once, in sequence.
+    pub(super) fn measured_for(
+        &self,
+        queries: &[Vec<f32>],
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+    ) -> Result<Vec<CalibrationPoint>> {
+        let shape = self.meta.shape;
+        let mut held_out: Vec<HeldOut> = queries
+            .iter()
+            .map(|query| HeldOut::new(NO_ROW, Query::new(shape.metric, shape.element, query)))
+            .collect();
+        let row_bytes = shape.element.row_bytes(shape.dims);
+        let (mut rows, mut numbers, mut clusters) = (Vec::new(), Vec::new(), Vec::new());
+        let mut compare = |rows: &mut Vec<u8>, numbers: &mut Vec<u32>, clusters: &mut Vec<u32>| {
+            held_out
+                .iter_mut()
+                .for_each(|one| one.compare(rows, numbers, clusters));
+            rows.clear();
+            numbers.clear();
+            clusters.clear();
+        };
+        let mut cluster = 0;
+        stream(&self.rows, &mut scratch.buf, io, &mut |position, row| {
+            while cluster + 1 < self.clusters() && position >= self.meta.positions(cluster).end {
+                cluster += 1;
+            }
+            rows.extend_from_slice(&row[..row_bytes]);
+            numbers.push(position);
+            clusters.push(cluster);
+            if numbers.len() == ROWS_AT_ONCE {
+                compare(&mut rows, &mut numbers, &mut clusters);
+            }
+            Ok(())
+        })?;
+        compare(&mut rows, &mut numbers, &mut clusters);
+        let lists = &mut scratch.lists;
+        let measured = measure_by(&mut held_out, self.clusters() as usize, &mut |query, keys| {
+            self.rank(query, lists);
+            for cluster in &lists.clusters {
+                let (key, number) = ramlet_kernels::unpacked(*cluster);
+                keys[number as usize] = key;
+            }
+        });
+        let mut points = measured.points;
+        for point in &mut points {
+            let built = self.meta.calibration.points.iter();
+            if let Some(built) = built.into_iter().find(|built| built.probes == point.probes) {
+                point.recall_10 = point.recall_10.min(built.recall_10);
+                point.recall_100 = point.recall_100.min(built.recall_100);
+            }
+        }
+        Ok(points)
+    }
+
+    /// The same index with another measure of recall by clusters visited (see [`VectorIndex::measure_again`]).
+    pub fn with_calibration(mut self, points: Vec<CalibrationPoint>) -> Result<Ivf> {
+        let is_share = |recall: f32| (0.0..=1.0).contains(&recall);
+        let sane = points.windows(2).all(|pair| pair[0].probes < pair[1].probes)
+            && points.iter().all(|point| {
+                is_share(point.recall_10)
+                    && is_share(point.recall_100)
+                    && point.gap.is_finite()
+                    && (1..=self.clusters()).contains(&point.probes)
+            });
+        if !sane {
+            return Err(IndexError::Mismatch(format!("calibration {points:?}")));
+        }
+        if !points.is_empty() {
+            self.meta.calibration.points = points;
+        }
+        Ok(self)
+    }
+}

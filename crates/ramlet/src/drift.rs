@@ -1,0 +1,157 @@
+//! Whether a calibration still holds: what the recall monitor measures, against what was aimed at.
+//!
+//! An index is calibrated at build on rows of its own. Users may ask for something else than more of the same: text for
+//! images, questions for answers, last year's words. Their neighbours lie in more clusters, and less is found than was
+//! promised. So the last queries are kept, and when too little was found of enough of them, the index is measured again *on
+//! these queries* ([`crate::jobs::recalibrate`]); nothing is rebuilt. A merge measures its new index anyway.
+
+use ramlet_memory::{Consumer, Reservation};
+
+/// Queries kept, and measured before anything is concluded.
+pub const KEPT: usize = 64;
+
+/// Bytes of kept queries at most.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Less recall than was aimed at by more than this is too little, if it is by more than so many standard errors as well.
+const TOLERATED: f64 = 0.02;
+const ERRORS: f64 = 2.0;
+
+/// Queries of one vector.
+pub struct Drift {
+    slot: u16,
+    /// The last queries without a filter, with the recall of each.
+    kept: Vec<(Kept, f64)>,
+    next: usize,
+    target: f64,
+    /// Queries until there is something to conclude: more each time, for where measuring again doesn't help.
+    wait: usize,
+    seen: usize,
+}
+
+struct Kept {
+    query: Vec<f32>,
+    _held: Reservation,
+}
+
+/// Queries to measure an index on.
+pub struct Drifted {
+    pub slot: u16,
+    pub queries: Vec<Vec<f32>>,
+    _held: Vec<Reservation>,
+}
+
+impl Drift {
+    pub fn new(slot: u16) -> Drift {
+        Drift {
+            slot,
+            kept: Vec::new(),
+            next: 0,
+            target: 0.0,
+            wait: KEPT,
+            seen: 0,
+        }
+    }
+
+    pub fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// A query found this share of what it should have found.
+    pub fn note(&mut self, query: &[f32], recall: f64, target: f64, from: &Consumer) {
+        let bytes = size_of_val(query);
+        if bytes * KEPT > KEPT_BYTES_MAX {
+            return;
+        }
+        // Rather none than memory that somebody needs.
+        let Ok(held) = from.reserve(bytes as u64) else {
+            return;
+        };
+        (self.target, self.seen) = (target, self.seen + 1);
+        let kept = Kept {
+            query: query.to_vec(),
+            _held: held,
+        };
+        match self.kept.get_mut(self.next) {
+            Some(place) => *place = (kept, recall),
+            None => self.kept.push((kept, recall)),
+        }
+        self.next = (self.next + 1) % KEPT;
+    }
+
+    /// Whether too little is found.
+    pub fn is_off(&self) -> bool {
+        let count = self.kept.len() as f64;
+        if self.kept.len() < KEPT || self.seen < self.wait {
+            return false;
+        }
+        let mean = self.kept.iter().map(|(_, recall)| recall).sum::<f64>() / count;
+        let variance = self
+            .kept
+            .iter()
+            .map(|(_, recall)| (recall - mean).powi(2))
+            .sum::<f64>()
+            / count;
+        let error = (variance / count).sqrt();
+        mean < self.target - TOLERATED && mean < self.target - ERRORS * error
+    }
+
+    /// The queries, if too little is found; then measuring begins anew.
+    pub fn take(&mut self) -> Option<Drifted> {
+        if !self.is_off() {
+            return None;
+        }
+        (self.seen, self.next, self.wait) = (0, 0, 2 * self.wait);
+        let kept = std::mem::take(&mut self.kept).into_iter();
+        let (queries, held) = kept.map(|(kept, _)| (kept.query, kept._held)).unzip();
+        Some(Drifted {
+            slot: self.slot,
+            queries,
+            _held: held,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ramlet_memory::Ledger;
+
+    use super::*;
+
+    #[test]
+    fn too_little_recall_of_enough_queries_is_told_once() {
+        let ledger = Ledger::new(1 << 20);
+        let from = ledger.consumer("test", u64::MAX);
+        let mut drift = Drift::new(3);
+        let note = |drift: &mut Drift, recall: f64, times: usize| {
+            (0..times).for_each(|i| drift.note(&[i as f32, 1.0], recall, 0.95, &from))
+        };
+        note(&mut drift, 0.9, KEPT - 1);
+        assert!(!drift.is_off(), "too few");
+        note(&mut drift, 0.9, 1);
+        let drifted = drift.take().expect("all of them .05 below");
+        assert_eq!((drifted.slot, drifted.queries.len()), (3, KEPT));
+        drop(drifted);
+        note(&mut drift, 0.9, KEPT);
+        assert!(!drift.is_off(), "it had been measured again just before");
+        note(&mut drift, 0.9, KEPT);
+        assert!(drift.is_off());
+        note(&mut drift, 0.94, KEPT);
+        assert!(!drift.is_off(), "near enough");
+        (0..KEPT / 2).for_each(|_| {
+            note(&mut drift, 0.5, 1);
+            note(&mut drift, 1.0, 1);
+        });
+        assert!(drift.is_off(), ".75, and .03 by chance");
+        (0..KEPT / 16).for_each(|_| {
+            note(&mut drift, 0.5, 1);
+            note(&mut drift, 0.95, 15);
+        });
+        assert!(
+            !drift.is_off(),
+            ".92 by few that found little: that may be chance"
+        );
+        drop(drift);
+        assert_eq!(ledger.used(), 0);
+    }
+}

@@ -1,0 +1,37 @@
+//! What was measured of an index after it was built: kept beside its files, in the manifest's entry of the segment.
+//!
+//! `{"calibration": {"<slot>": [[probes, gap, recall@10, recall@100], ..]}}`
+
+use ramlet_format::manifest::SegmentEntry;
+use ramlet_index::ivf::CalibrationPoint;
+use serde_json::Value;
+
+const CALIBRATION: &str = "calibration";
+
+/// Keeps a measurement with the segment.
+pub fn note_calibration(extra: &mut Value, slot: u16, points: &[CalibrationPoint]) {
+    let all = points
+        .iter()
+        .map(|point| serde_json::json!([point.probes, point.gap, point.recall_10, point.recall_100]));
+    extra[CALIBRATION][slot.to_string()] = all.collect();
+}
+
+/// The measurement that was kept; none if there is none, or if it isn't one.
+pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Vec<CalibrationPoint> {
+    let kept = entry
+        .extra
+        .get(CALIBRATION)
+        .and_then(|all| all.get(slot.to_string()));
+    let point = |value: &Value| {
+        Some(CalibrationPoint {
+            probes: u32::try_from(value.get(0)?.as_u64()?).ok()?,
+            gap: value.get(1)?.as_f64()? as f32,
+            recall_10: value.get(2)?.as_f64()? as f32,
+            recall_100: value.get(3)?.as_f64()? as f32,
+        })
+    };
+    let points = kept
+        .and_then(Value::as_array)
+        .map(|points| points.iter().map(point));
+    points.and_then(Iterator::collect).unwrap_or_default()
+}

@@ -1,0 +1,263 @@
+//! What becomes of small segments, and of efforts, while a collection lives.
+
+use std::sync::Arc;
+
+use ramlet::*;
+use ramlet_io::RamStorage;
+
+use crate::support::*;
+
+const DIM: usize = 24;
+
+fn vector(rng: &mut Rng, id: u64) -> Vec<f32> {
+    let mut centre = Rng(1 + id % 60);
+    (0..DIM).map(|_| centre.float() + rng.float() * 0.5).collect()
+}
+
+fn fill(collection: &Collection, ids: std::ops::Range<u64>, rng: &mut Rng) {
+    for first in ids.clone().step_by(500) {
+        let points = (first..ids.end.min(first + 500)).map(|id| point(id, vector(rng, id), "{}"));
+        collection.update(upsert(points.collect())).expect("upserts");
+    }
+    collection.flush().expect("flushes");
+    collection.wait_idle().expect("settles");
+}
+
+/// Kinds of the segments' indexes, the largest segment first.
+fn parts(collection: &Collection, scratch: &mut Scratch) -> Vec<(u64, &'static str)> {
+    let mut request = search_request(vec![0.1; DIM], 1);
+    request.params.explain = true;
+    let answer = collection.search(&request, scratch).expect("searches");
+    let of_segments = answer.explain.iter().filter(|part| part.segment.is_some());
+    let mut parts: Vec<_> = of_segments.map(|part| (part.rows, part.index)).collect();
+    parts.sort_unstable_by_key(|(rows, _)| std::cmp::Reverse(*rows));
+    parts
+}
+
+#[test]
+fn a_small_segment_that_searches_pay_for_is_indexed_and_then_merged() {
+    const LARGE: u64 = 11_000;
+    const SMALL: u64 = 1_050;
+    let engine = open(Arc::new(RamStorage::new(None)));
+    let mut settings = config(DIM, Distance::Cosine);
+    settings.indexing_threshold = Some(50);
+    engine.create_collection("c", settings).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let mut rng = Rng(5);
+    fill(&collection, 0..LARGE, &mut rng);
+    // By default a segment of this size has no index.
+    let by_default = &mut |config: &mut CollectionConfig| {
+        config.indexing_threshold = None;
+        Ok(())
+    };
+    engine.update_collection("c", by_default).expect("changes");
+    fill(&collection, LARGE..LARGE + SMALL, &mut rng);
+    let mut scratch = engine.scratch().expect("room");
+    assert_eq!(
+        parts(&collection, &mut scratch),
+        [(LARGE, "ivf"), (SMALL, "flat")]
+    );
+    let mut searches = 0;
+    let mut request = search_request(vec![0.1; DIM], 10);
+    let mut history = vec![parts(&collection, &mut scratch)];
+    // Whatever is due is done by `wait_idle`: nothing depends on the time.
+    while history.last().is_some_and(|parts| parts.len() > 1) {
+        request.query = QueryVector::Vector(vector(&mut rng, searches));
+        // Of a segment with an index only searches that compare all of it take long enough to be worth a test.
+        request.params.exact = history.len() > 1;
+        for _ in 0..100 {
+            collection.search(&request, &mut scratch).expect("searches");
+        }
+        searches += 100;
+        assert!(searches < 10_000, "never merged: {history:?}");
+        collection.wait_idle().expect("settles");
+        let now = parts(&collection, &mut scratch);
+        if history.last() != Some(&now) {
+            history.push(now);
+        }
+        if searches == 200 {
+            assert_eq!(history.len(), 1, "it was searched too little for that");
+        }
+    }
+    assert_eq!(
+        history,
+        [
+            vec![(LARGE, "ivf"), (SMALL, "flat")],
+            vec![(LARGE, "ivf"), (SMALL, "ivf")],
+            vec![(LARGE + SMALL, "ivf")]
+        ]
+    );
+    assert_eq!(collection.info().points_count, LARGE + SMALL);
+}
+
+#[test]
+fn who_asks_for_more_gets_no_less() {
+    const POINTS: u64 = 12_000;
+    const QUERIES: usize = 60;
+    let directory = std::env::temp_dir().join(format!("ramlet-upkeep-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    // Files, because nothing of a storage in RAM is brought into RAM.
+    let (storage, _) = ramlet_io::open_best(&directory, ramlet_io::Backend::Pread).expect("opens");
+    let engine = open(storage);
+    let mut settings = config(DIM, Distance::Cosine);
+    settings.indexing_threshold = Some(50);
+    engine.create_collection("c", settings).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let mut rng = Rng(11);
+    fill(&collection, 0..POINTS, &mut rng);
+    let mut scratch = engine.scratch().expect("room");
+    let queries: Vec<Vec<f32>> = (0..QUERIES as u64).map(|i| vector(&mut rng, i)).collect();
+    let mut ask = |query: usize, params: SearchParams| {
+        let mut request = search_request(queries[query].clone(), 10);
+        request.params = params;
+        request.params.explain = true;
+        let answer = collection.search(&request, &mut scratch).expect("searches");
+        let ids: Vec<PointId> = answer.hits.iter().map(|hit| hit.id).collect();
+        (ids, answer.explain[0].probes, answer.explain[0].codes_scanned)
+    };
+    let exact = |params: &mut SearchParams| params.exact = true;
+    let truth: Vec<Vec<PointId>> = (0..QUERIES)
+        .map(|query| {
+            let mut params = SearchParams::default();
+            exact(&mut params);
+            ask(query, params).0
+        })
+        .collect();
+    let recalls = [0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999].map(|recall| SearchParams {
+        recall: Some(recall),
+        ..SearchParams::default()
+    });
+    let efforts = [1, 16, 32, 64, 128, 256, 512, 1024, 100_000].map(|ef| SearchParams {
+        hnsw_ef: Some(ef),
+        ..SearchParams::default()
+    });
+    for ladder in [&recalls[..], &efforts[..]] {
+        let mut before: Option<(f64, Vec<(u64, u64)>)> = None;
+        for params in ladder {
+            let (mut found, mut costs) = (0, Vec::new());
+            for (query, truth) in truth.iter().enumerate() {
+                let (ids, probes, codes) = ask(query, params.clone());
+                found += ids.iter().filter(|id| truth.contains(id)).count();
+                costs.push((probes, codes));
+            }
+            let recall = found as f64 / (10 * QUERIES) as f64;
+            if let Some((recall_before, costs_before)) = &before {
+                // Of each query the clusters are a superset; a hit may still be lost to a code's error.
+                assert!(
+                    recall >= recall_before - 0.004,
+                    "{params:?}: {recall} after {recall_before}"
+                );
+                let pairs = costs.iter().zip(costs_before);
+                assert!(pairs.into_iter().all(|(now, then)| now >= then), "{params:?}");
+            }
+            before = Some((recall, costs));
+        }
+        let (most, costs) = before.expect("some");
+        assert!(most >= 0.99, "{most}");
+        assert!(
+            costs.iter().all(|(probes, codes)| *probes > 1 && *codes > 0),
+            "{costs:?}"
+        );
+    }
+    engine.close();
+    std::fs::remove_dir_all(&directory).expect("ours");
+}
+
+/// Queries around nothing that the collection holds: their neighbours lie on all sides, in many clusters.
+fn strange(rng: &mut Rng) -> Vec<f32> {
+    (0..DIM).map(|_| rng.float()).collect()
+}
+
+/// Recall of the usual effort over queries, and clusters visited by one.
+fn measure(collection: &Collection, scratch: &mut Scratch, queries: &[Vec<f32>]) -> (f64, u64) {
+    let (mut found, mut probes) = (0, 0);
+    for query in queries {
+        let mut request = search_request(query.clone(), 10);
+        request.params.explain = true;
+        let mut ask = |exact| {
+            request.params.exact = exact;
+            collection.search(&request, scratch).expect("searches")
+        };
+        let truth: Vec<PointId> = ask(true).hits.iter().map(|hit| hit.id).collect();
+        let answer = ask(false);
+        found += answer.hits.iter().filter(|hit| truth.contains(&hit.id)).count();
+        probes = answer.explain[0].probes;
+    }
+    (found as f64 / (10 * queries.len()) as f64, probes)
+}
+
+/// Has the monitor measure as many queries, these in turn.
+fn monitored(engine: &Engine, collection: &Collection, scratch: &mut Scratch, queries: &[Vec<f32>]) {
+    let done = || {
+        collection
+            .measured_recall()
+            .iter()
+            .map(|m| m.queries)
+            .sum::<u64>()
+    };
+    for query in queries {
+        let before = done();
+        // It begins anew when the index was calibrated.
+        while done() == before {
+            collection
+                .search(&search_request(query.clone(), 10), scratch)
+                .expect("searches");
+            if !engine.monitor_recall_once() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn where_queries_drift_away_the_index_is_calibrated_on_them() {
+    let storage: Arc<dyn ramlet_io::Storage> = Arc::new(RamStorage::new(None));
+    let engine = open(storage.clone());
+    let mut settings = config(DIM, Distance::Cosine);
+    settings.indexing_threshold = Some(50);
+    engine.create_collection("c", settings).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let mut rng = Rng(21);
+    fill(&collection, 0..15_000, &mut rng);
+    let mut scratch = engine.scratch().expect("room");
+    let mut many = |of: fn(&mut Rng) -> Vec<f32>, count: usize| -> Vec<Vec<f32>> {
+        (0..count).map(|_| of(&mut rng)).collect()
+    };
+    let usual = |rng: &mut Rng| {
+        let id = rng.below(1_000);
+        vector(rng, id)
+    };
+    let known = many(usual, 80);
+    let (asked, others) = (many(strange, 80), many(strange, 100));
+    let (recall, probes) = measure(&collection, &mut scratch, &known);
+    assert!(recall >= 0.93, "{recall}");
+    // What it was built for: nothing to be done.
+    monitored(&engine, &collection, &mut scratch, &known[..64]);
+    collection.wait_idle().expect("settles");
+    assert_eq!(measure(&collection, &mut scratch, &known).1, probes);
+    let (before, _) = measure(&collection, &mut scratch, &others);
+    assert!(before < 0.92, "these find enough: {before}");
+    let segment = |collection: &Collection| collection.segment_reports()[0].segment;
+    let same = segment(&collection);
+    // The first time it may have been measured on some of the usual queries as well.
+    let (mut after, mut more, mut rounds) = (before, probes, 0);
+    while after < 0.93 && rounds < 4 {
+        monitored(&engine, &collection, &mut scratch, &asked);
+        collection.wait_idle().expect("measures");
+        (after, more) = measure(&collection, &mut scratch, &others);
+        rounds += 1;
+    }
+    assert!(
+        after >= 0.93 && more > probes,
+        "{before} -> {after}, {probes} -> {more} clusters"
+    );
+    assert_eq!(segment(&collection), same, "nothing is rebuilt");
+    drop((collection, scratch));
+    engine.close();
+    drop(engine);
+    // It is kept with the index.
+    let engine = open(storage);
+    let collection = engine.collection("c").expect("is there");
+    let mut scratch = engine.scratch().expect("room");
+    assert_eq!(measure(&collection, &mut scratch, &others), (after, more));
+}
