@@ -8,14 +8,12 @@
 
 use std::ops::Range;
 
-use ramlet_io::Storage;
 use ramlet_kernels::kernels;
 
-use super::links::{FORWARD, NONE, some};
+use super::links::{NONE, some};
 use super::prune::{Compared, Pruning};
 use super::records::Records;
 use super::subset::Subset;
-use super::temporary::{Appender, Stored};
 use crate::error::Result;
 
 /// Nodes of a run at least, and at most.
@@ -32,8 +30,12 @@ pub(super) struct Refine {
     pub(super) degree: usize,
     /// Nearest rows among which neighbours are chosen.
     pub(super) candidates: usize,
+    /// Neighbours that stay whatever there is, the first of a list.
+    pub(super) kept: usize,
     /// Edges chosen among them at most.
     pub(super) chosen: usize,
+    /// Edges in all, with the nearest others.
+    pub(super) filled: usize,
     pub(super) threads: usize,
     /// For what a run holds: half for lists, half for records.
     pub(super) run_bytes: usize,
@@ -63,18 +65,19 @@ struct Worker {
     gathered: Vec<u8>,
     /// Distances and places of the nearest so far.
     nearest: Vec<(u32, u32)>,
+    /// Places of the neighbours that stay.
+    kept: Vec<u32>,
 }
 
 impl Refine {
-    /// From lists of links, a file like that of the first choice: `1 + FORWARD` words for each node.
-    pub(super) fn link<'s>(
+    /// From lists of links: shows `1 + filled` words for each node, as of the first choice: how many were chosen; they,
+    /// and then the nearest others.
+    pub(super) fn link(
         &self,
         lists: &mut Records<'_>,
         points: &mut Records<'_>,
-        spill: &'s dyn Storage,
-        buffer_bytes: usize,
-    ) -> Result<Stored<'s>> {
-        let mut out = Appender::create(spill, "tmp-graph-forward", buffer_bytes)?;
+        out: &mut dyn FnMut(&[u32]) -> Result<()>,
+    ) -> Result<()> {
         let mut run = Run {
             nodes: 0..0,
             own: Vec::new(),
@@ -89,13 +92,13 @@ impl Refine {
             run.nodes = first..first.saturating_add(count as u32).min(self.rows);
             let full = self.load(&mut run, lists, points)?;
             links.clear();
-            links.resize(run.nodes.len() * (1 + FORWARD), NONE);
+            links.resize(run.nodes.len() * (1 + self.filled), NONE);
             self.choose(&run, points.stride, &mut links);
-            out.push_words(&links)?;
+            links.chunks_exact(1 + self.filled).try_for_each(&mut *out)?;
             // To fill three quarters next time: neighbouring runs are alike, but not quite.
             count = ((count as f32 * 0.75 / full) as usize).clamp(RUN_MIN, RUN_MAX);
         }
-        out.finish()
+        Ok(())
     }
 
     /// Fills a run, or as much of it as has room; how full it got. Neighbours always have room, and theirs as long as
@@ -152,13 +155,14 @@ impl Refine {
     fn choose(&self, run: &Run, stride: usize, links: &mut [u32]) {
         let share = run.nodes.len().div_ceil(self.threads.max(1)).max(1);
         std::thread::scope(|scope| {
-            let parts = links.chunks_mut(share * (1 + FORWARD));
+            let width = 1 + self.filled;
+            let parts = links.chunks_mut(share * width);
             for (links, first) in parts.zip((0..).step_by(share)) {
                 scope.spawn(move || {
                     let mut worker = Worker::default();
                     worker.met.resize(run.held.len(), NONE);
-                    for (links, i) in links.chunks_exact_mut(1 + FORWARD).zip(first..) {
-                        worker.find(run, i, self.degree, stride, self.candidates);
+                    for (links, i) in links.chunks_exact_mut(width).zip(first..) {
+                        worker.find(run, i, self, stride);
                         worker.choose(run, stride, self.chosen, links);
                     }
                 });
@@ -169,7 +173,10 @@ impl Refine {
 
 impl Worker {
     /// Finds the nearest of all that are one or two edges from the run's node `i`.
-    fn find(&mut self, run: &Run, i: usize, degree: usize, stride: usize, wanted: usize) {
+    fn find(&mut self, run: &Run, i: usize, refine: &Refine, stride: usize) {
+        let (degree, wanted) = (refine.degree, refine.candidates);
+        self.kept.clear();
+        self.nearest.clear();
         let record = |place: u32| &run.records[place as usize * stride..][..stride];
         let Some(own) = run.held.place(run.nodes.start + i as u32) else {
             return;
@@ -179,6 +186,8 @@ impl Worker {
         for place in &run.own[i * degree..][..degree] {
             self.meet(i, *place);
         }
+        let kept = self.places.len().min(refine.kept);
+        self.kept.extend_from_slice(&self.places[..kept]);
         for near in 0..self.places.len() {
             let Some(list) = run.listed.place(run.held.node(self.places[near] as usize)) else {
                 continue;
@@ -188,9 +197,8 @@ impl Worker {
             }
         }
         self.compared.prepare(record(own as u32));
-        self.nearest.clear();
         let mut limit = u32::MAX;
-        for places in self.places.chunks(AT_ONCE) {
+        for places in self.places[kept..].chunks(AT_ONCE) {
             self.gathered.clear();
             places
                 .iter()
@@ -229,9 +237,13 @@ impl Worker {
                 .extend_from_slice(&run.records[*place as usize * stride..][..stride]);
         }
         pruning.candidates.clone_from(&self.nearest);
-        links[0] = pruning.choose(stride, most) as u32;
-        for (link, i) in links[1..].iter_mut().zip(&pruning.order) {
-            *link = run.held.node(self.nearest[*i as usize].1 as usize);
+        let kept = || self.kept.iter();
+        pruning.leave_out(stride, kept().map(|place| &run.records[*place as usize * stride..][..stride]));
+        let chosen = pruning.choose(stride, most - self.kept.len().min(most));
+        links[0] = (self.kept.len() + chosen) as u32;
+        let places = kept().copied().chain(pruning.ordered());
+        for (link, place) in links[1..].iter_mut().zip(places) {
+            *link = run.held.node(place as usize);
         }
     }
 }
@@ -253,6 +265,8 @@ mod tests {
 
     use ramlet_io::RamStorage;
 
+    use super::super::links::FORWARD;
+    use super::super::temporary::Appender;
     use super::*;
     use crate::graph::records::Tiles;
     use crate::ivf::Random;
@@ -301,18 +315,21 @@ mod tests {
             rows: ROWS,
             degree: DEGREE,
             candidates: 8,
+            kept: 0,
             chosen: 5,
+            filled: FORWARD,
             threads,
             run_bytes,
         };
         let mut lists = Records::new(&lists, DEGREE * 4, &tiles, 10_000);
         let mut points = Records::new(&points, STRIDE, &tiles, 10_000);
-        let out = refine.link(&mut lists, &mut points, &storage, 4096);
-        let (mut bytes, mut words) = (Vec::new(), Vec::new());
-        let count = ROWS as usize * (1 + FORWARD);
-        out.expect("links")
-            .read_words(0, count, &mut bytes, &mut words)
-            .expect("words");
+        let mut words = Vec::new();
+        let mut out = |links: &[u32]| {
+            words.extend_from_slice(links);
+            Ok(())
+        };
+        refine.link(&mut lists, &mut points, &mut out).expect("links");
+        assert_eq!(words.len(), ROWS as usize * (1 + FORWARD));
         words
     }
 
