@@ -240,22 +240,19 @@ impl<'b> Build<'b> {
         drop((forward, records));
         let refine = Refine {
             rows: self.clustered.rows.rows(),
+            stride,
             degree,
             candidates,
             kept: 0,
             chosen: degree * 3 / 4,
             filled: FORWARD,
             threads: self.params.threads,
-            run_bytes: self.params.scratch_bytes / 2,
+            run_bytes: self.params.scratch_bytes / 4 * 3,
         };
         for _ in 0..ROUNDS {
-            let cache_bytes = self.params.scratch_bytes / 8;
-            let mut lists = Records::new(&links, degree * 4, tiles, cache_bytes);
-            let mut records = Records::new(points, stride, tiles, cache_bytes);
             let mut out = Appender::create(self.spill, "tmp-graph-forward", self.buffer_bytes())?;
-            refine.link(&mut lists, &mut records, &mut |links| out.push_words(links))?;
+            refine.link(&links, points, &mut |links| out.push_words(links))?;
             let forward = out.finish()?;
-            drop((lists, records));
             drop(links);
             let mut records = self.records(points, stride);
             links = reverse.link(&forward, &mut records, self.spill)?;
@@ -274,19 +271,17 @@ impl<'b> Build<'b> {
         let candidates = self.params.candidates.clamp(16, 512) * MORE_PER_CANDIDATE;
         let widen = Refine {
             rows: self.clustered.rows.rows(),
+            stride,
             degree: FORWARD,
             candidates: candidates.max(2 * degree),
             kept: FORWARD,
             chosen: degree,
             filled: degree,
             threads: self.params.threads,
-            run_bytes: self.params.scratch_bytes / 2,
+            run_bytes: self.params.scratch_bytes / 4 * 3,
         };
-        let (tiles, cache_bytes) = (&self.clustered.tiles, self.params.scratch_bytes / 8);
-        let mut lists = Records::new(links, FORWARD * 4, tiles, cache_bytes);
-        let mut records = Records::new(points, stride, tiles, cache_bytes);
         let mut out = Appender::create(self.spill, "tmp-graph-wide", self.buffer_bytes())?;
-        widen.link(&mut lists, &mut records, &mut |links| out.push_words(&links[1..]))?;
+        widen.link(links, points, &mut |links| out.push_words(&links[1..]))?;
         out.finish()
     }
 

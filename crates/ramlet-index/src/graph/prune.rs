@@ -166,7 +166,13 @@ impl Pruning {
                 self.dropped.clear();
                 self.dropped.resize(self.candidates.len(), false);
             }
-            let Pruning { compared, candidates, records, dropped, .. } = &mut *self;
+            let Pruning {
+                compared,
+                candidates,
+                records,
+                dropped,
+                ..
+            } = &mut *self;
             compared.prepare(record);
             compared.distances(table, records, stride, |j, between| {
                 dropped[j] |= is_behind(between, candidates[j].0);
@@ -191,7 +197,8 @@ impl Pruning {
                 continue;
             }
             self.candidates[count] = self.candidates[i];
-            self.records.copy_within(i * stride..(i + 1) * stride, count * stride);
+            self.records
+                .copy_within(i * stride..(i + 1) * stride, count * stride);
             count += 1;
         }
         self.candidates.truncate(count);
@@ -343,5 +350,45 @@ mod tests {
         // With room for one, the others follow in order of distance.
         assert_eq!(pruning.choose(stride, 1), 1);
         assert_eq!(pruning.order, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_lies_behind_neighbours_that_stay_is_not_chosen_and_not_lost() {
+        let vectors = vectors(8, 300);
+        let (stride, records) = records(Metric::Euclid, 8, &vectors);
+        let record = |i: u32| &records[i as usize * stride..][..stride];
+        let distance = |a: u32, b: u32| {
+            let (mut compared, mut found) = (Compared::default(), 0);
+            compared.prepare(record(a));
+            compared.distances(kernels(), record(b), stride, |_, distance| found = distance);
+            found
+        };
+        for kept in [0..0, 1..2, 1..20] {
+            let mut pruning = Pruning::default();
+            pruning.candidates = (kept.end.max(1)..300).map(|i| (distance(0, i), i)).collect();
+            pruning.candidates.sort_unstable();
+            let all = pruning.candidates.clone();
+            for (_, i) in &all {
+                pruning.records.extend_from_slice(record(*i));
+            }
+            pruning.leave_out(stride, kept.clone().map(record));
+            let chosen = pruning.choose(stride, 10);
+            let ordered: Vec<u32> = pruning.ordered().collect();
+            // One by one, as the paper has it.
+            let mut truth: Vec<u32> = kept.clone().collect();
+            for (own, i) in &all {
+                let behind = truth.iter().any(|other| is_behind(distance(*other, *i), *own));
+                if !behind && truth.len() < kept.len() + 10 {
+                    truth.push(*i);
+                }
+            }
+            assert_eq!(ordered[..chosen], truth[kept.len()..], "{kept:?}");
+            let others: Vec<u32> = all
+                .iter()
+                .map(|(_, i)| *i)
+                .filter(|i| !truth.contains(i))
+                .collect();
+            assert_eq!(ordered[chosen..], others, "{kept:?}");
+        }
     }
 }

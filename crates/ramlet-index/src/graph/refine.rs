@@ -3,8 +3,8 @@
 //! The first candidates are those of the clusters around a row, a smaller and smaller part of its true neighbours the
 //! more rows there are. Neighbours of neighbours have most of the others. Dong et al., "NN-Descent" (2011).
 //!
-//! Nodes are worked on in runs, as many as let all lists and records that a run needs be held at once; each tile is
-//! loaded once a run, however often its nodes are met.
+//! Nodes are worked on in runs, as many as let all lists and records that a run needs be held at once; they are read once a
+//! run, in the order of the file.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use ramlet_kernels::kernels;
 
 use super::links::{NONE, some};
 use super::prune::{Compared, Pruning};
-use super::records::Records;
 use super::subset::Subset;
+use super::temporary::Stored;
 use crate::error::Result;
 
 /// Nodes of a run at least, and at most.
@@ -26,6 +26,8 @@ const AT_ONCE: usize = 64;
 /// Chooses again.
 pub(super) struct Refine {
     pub(super) rows: u32,
+    /// Bytes of a record.
+    pub(super) stride: usize,
     /// Words of a list.
     pub(super) degree: usize,
     /// Nearest rows among which neighbours are chosen.
@@ -74,8 +76,8 @@ impl Refine {
     /// and then the nearest others.
     pub(super) fn link(
         &self,
-        lists: &mut Records<'_>,
-        points: &mut Records<'_>,
+        lists: &Stored<'_>,
+        points: &Stored<'_>,
         out: &mut dyn FnMut(&[u32]) -> Result<()>,
     ) -> Result<()> {
         let mut run = Run {
@@ -93,7 +95,7 @@ impl Refine {
             let full = self.load(&mut run, lists, points)?;
             links.clear();
             links.resize(run.nodes.len() * (1 + self.filled), NONE);
-            self.choose(&run, points.stride, &mut links);
+            self.choose(&run, self.stride, &mut links);
             links.chunks_exact(1 + self.filled).try_for_each(&mut *out)?;
             // To fill three quarters next time: neighbouring runs are alike, but not quite.
             count = ((count as f32 * 0.75 / full) as usize).clamp(RUN_MIN, RUN_MAX);
@@ -103,15 +105,14 @@ impl Refine {
 
     /// Fills a run, or as much of it as has room; how full it got. Neighbours always have room, and theirs as long as
     /// there is some.
-    fn load(&self, run: &mut Run, lists: &mut Records<'_>, points: &mut Records<'_>) -> Result<f32> {
+    fn load(&self, run: &mut Run, lists: &Stored<'_>, points: &Stored<'_>) -> Result<f32> {
         let least = RUN_MIN * (1 + self.degree);
         let lists_max = (self.run_bytes / 2 / ((1 + self.degree) * 4)).max(least);
-        let each = points.stride + 4 + 4 * self.threads.max(1);
+        let each = self.stride + 4 + 4 * self.threads.max(1);
         let held_max = (self.run_bytes / 2 / each).max(2 * least);
-        let mut bytes = Vec::new();
-        for node in run.nodes.clone() {
-            lists.copy(node, &mut bytes)?;
-        }
+        let list_bytes = self.degree * 4;
+        let (mut read, mut bytes) = (Vec::new(), vec![0; run.nodes.len() * list_bytes]);
+        lists.read(&mut bytes, u64::from(run.nodes.start) * list_bytes as u64)?;
         words(&bytes, &mut run.own);
         run.listed.clear();
         run.held.clear();
@@ -130,9 +131,7 @@ impl Refine {
         run.own.truncate(run.nodes.len() * self.degree);
         run.listed.seal();
         bytes.clear();
-        for node in run.listed.iter() {
-            lists.copy(node, &mut bytes)?;
-        }
+        lists.gather(run.listed.nodes(), list_bytes, &mut read, &mut bytes)?;
         words(&bytes, &mut run.lists);
         for id in run.lists.iter().filter(|id| **id != NONE) {
             if run.held.len() == held_max {
@@ -142,9 +141,7 @@ impl Refine {
         }
         run.held.seal();
         run.records.clear();
-        for node in run.held.iter() {
-            points.copy(node, &mut run.records)?;
-        }
+        points.gather(run.held.nodes(), self.stride, &mut read, &mut run.records)?;
         for id in run.lists.iter_mut().chain(&mut run.own) {
             *id = run.held.place(*id).map_or(NONE, |place| place as u32);
         }
@@ -238,7 +235,10 @@ impl Worker {
         }
         pruning.candidates.clone_from(&self.nearest);
         let kept = || self.kept.iter();
-        pruning.leave_out(stride, kept().map(|place| &run.records[*place as usize * stride..][..stride]));
+        pruning.leave_out(
+            stride,
+            kept().map(|place| &run.records[*place as usize * stride..][..stride]),
+        );
         let chosen = pruning.choose(stride, most - self.kept.len().min(most));
         links[0] = (self.kept.len() + chosen) as u32;
         let places = kept().copied().chain(pruning.ordered());
@@ -268,7 +268,6 @@ mod tests {
     use super::super::links::FORWARD;
     use super::super::temporary::Appender;
     use super::*;
-    use crate::graph::records::Tiles;
     use crate::ivf::Random;
 
     const ROWS: u32 = 700;
@@ -299,12 +298,17 @@ mod tests {
     }
 
     fn refine(points: &[u8], lists: &[u32], threads: usize, run_bytes: usize) -> Vec<u32> {
-        let (storage, tiles) = (
-            RamStorage::new(None),
-            Tiles {
-                starts: (0..=10).map(|i| i * ROWS / 10).collect(),
-            },
-        );
+        refine_keeping(0, points, lists, threads, run_bytes)
+    }
+
+    fn refine_keeping(
+        kept: usize,
+        points: &[u8],
+        lists: &[u32],
+        threads: usize,
+        run_bytes: usize,
+    ) -> Vec<u32> {
+        let storage = RamStorage::new(None);
         let mut stored = Appender::create(&storage, "points", 4096).expect("a file");
         stored.push(points).expect("room");
         let points = stored.finish().expect("a file");
@@ -313,22 +317,21 @@ mod tests {
         let lists = stored.finish().expect("a file");
         let refine = Refine {
             rows: ROWS,
+            stride: STRIDE,
             degree: DEGREE,
             candidates: 8,
-            kept: 0,
-            chosen: 5,
+            kept,
+            chosen: 5 + kept,
             filled: FORWARD,
             threads,
             run_bytes,
         };
-        let mut lists = Records::new(&lists, DEGREE * 4, &tiles, 10_000);
-        let mut points = Records::new(&points, STRIDE, &tiles, 10_000);
         let mut words = Vec::new();
         let mut out = |links: &[u32]| {
             words.extend_from_slice(links);
             Ok(())
         };
-        refine.link(&mut lists, &mut points, &mut out).expect("links");
+        refine.link(&lists, &points, &mut out).expect("links");
         assert_eq!(words.len(), ROWS as usize * (1 + FORWARD));
         words
     }
@@ -360,6 +363,28 @@ mod tests {
                 "{node}"
             );
             assert!(links[0] <= 5 && links[0] as usize <= truth.len());
+        }
+    }
+
+    #[test]
+    fn neighbours_that_stay_come_first_and_others_follow() {
+        let mut random = Random::new(5);
+        let (points, lists) = (points(&mut random), lists(&mut random));
+        let refined = refine_keeping(DEGREE, &points, &lists, 2, 1 << 20);
+        for (links, list) in refined.chunks_exact(1 + FORWARD).zip(lists.chunks_exact(DEGREE)) {
+            let (own, links) = (some(list), some(&links[1..]));
+            assert_eq!(&links[..own.len()], own);
+            let others: BTreeSet<u32> = own
+                .iter()
+                .flat_map(|id| some(&lists[*id as usize * DEGREE..][..DEGREE]))
+                .copied()
+                .collect();
+            assert!(
+                links[own.len()..]
+                    .iter()
+                    .all(|id| others.contains(id) && !own.contains(id))
+            );
+            assert_eq!(links.iter().collect::<BTreeSet<_>>().len(), links.len());
         }
     }
 
