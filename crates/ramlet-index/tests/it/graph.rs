@@ -200,7 +200,7 @@ fn more_neighbours_make_shorter_walks() {
 #[test]
 fn a_block_holds_as_many_neighbours_as_pay() {
     // A page of few dimensions holds enough; else two, but for nodes that fill more whatever they have.
-    for (dims, degree, pages) in [(24, 192, 1), (100, 136, 2), (384, 64, 4), (768, 64, 7)] {
+    for (dims, degree, pages) in [(24, 192, 1), (100, 136, 2), (384, 64, 3), (768, 64, 6)] {
         let chosen = degree_for(1_000_000, dims, Element::F32);
         let bytes = bytes_for(1_000_000, dims, Element::F32, chosen, 1);
         assert_eq!((chosen, bytes.read), (degree, pages * 4096), "{dims}");
