@@ -12,7 +12,7 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::graph::{GraphFiles, GraphParams, build_graph};
+use ramlet_index::graph::{GraphFiles, GraphParams, build_graph, degree_for};
 use ramlet_index::{
     Allowed, Element, Graph, IndexScratch, Metric, Query, Result, RowSource, RowsFile, SearchStats, TopK,
     VectorIndex, Want, encode_row,
@@ -94,7 +94,7 @@ fn build(dir: &Path, base: &mut Base, queries: &[f32], scratch_bytes: usize) {
         scratch_bytes,
         threads: 2,
         seed: 1,
-        degree: 64,
+        degree: degree_for(base.rows().into(), dims, Element::F32),
         candidates: 100,
     };
     let mut out = GraphFiles {

@@ -2,7 +2,7 @@
 //! need be in RAM.
 //!
 //! A search walks from node to node towards the query. A node's block holds its vector (scored exactly when the block
-//! is read) and up to 64 neighbours with 4-bit codes of their vectors, by which the walk decides what to read next:
+//! is read) and up to 192 neighbours with 4-bit codes of their vectors, by which the walk decides what to read next:
 //! one read per node visited, none per neighbour looked at. RAM holds a sample of the nodes, by whose codes a walk
 //! begins.
 //!
@@ -35,6 +35,6 @@ mod write;
 
 pub use build::{GraphBuilt, GraphFiles, GraphParams, build_graph};
 pub use calibrate::{GraphCalibration, GraphPoint};
-pub use layout::{DEGREE_MAX, GraphBytes, bytes_for};
+pub use layout::{DEGREE_MAX, GraphBytes, bytes_for, degree_for};
 pub use search::Graph;
 pub(crate) use walk::GraphLists;

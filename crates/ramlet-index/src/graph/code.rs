@@ -33,7 +33,7 @@ const STEPS: [f32; 6] = [0.66, 0.74, 0.81, 0.88, 0.95, 1.02];
 const WHOLE: f32 = 12_582_912.0;
 
 /// Codes estimated at once; their products lie on the stack.
-pub(crate) const AT_ONCE: usize = 64;
+pub(crate) const AT_ONCE: usize = 192;
 
 /// Bytes of a code without its factors.
 pub(crate) const fn code_bytes(dims: usize) -> usize {

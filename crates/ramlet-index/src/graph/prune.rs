@@ -138,11 +138,84 @@ pub(super) struct Pruning {
     /// Their records, in the same order.
     pub(super) records: Vec<u8>,
     dropped: Vec<bool>,
+    /// Candidates that were left out before.
+    left_out: Vec<(u32, u32)>,
     /// Places of candidates: those chosen, in order, then those dropped, the nearest first.
     pub(super) order: Vec<u32>,
+    chosen: usize,
 }
 
+/// Whether a candidate at distance `own` is left out for one chosen that lies `between` from it.
+#[inline]
+fn is_behind(between: u32, own: u32) -> bool {
+    ALPHA * between as f32 <= own as f32
+}
+
+/// Neighbours by which candidates are left out before their records are moved together.
+const LEFT_OUT_BY: usize = 8;
+
 impl Pruning {
+    /// Leaves out candidates that lie behind neighbours that a node has already, given by their records: they aren't chosen, but
+    /// [`Pruning::ordered`] still has them.
+    pub(super) fn leave_out<'r>(&mut self, stride: usize, kept: impl Iterator<Item = &'r [u8]>) {
+        let table = kernels();
+        self.left_out.clear();
+        let mut waiting = 0;
+        for record in kept {
+            if waiting == 0 {
+                self.dropped.clear();
+                self.dropped.resize(self.candidates.len(), false);
+            }
+            let Pruning {
+                compared,
+                candidates,
+                records,
+                dropped,
+                ..
+            } = &mut *self;
+            compared.prepare(record);
+            compared.distances(table, records, stride, |j, between| {
+                dropped[j] |= is_behind(between, candidates[j].0);
+            });
+            waiting += 1;
+            if waiting == LEFT_OUT_BY {
+                self.move_together(stride);
+                waiting = 0;
+            }
+        }
+        if waiting > 0 {
+            self.move_together(stride);
+        }
+        self.left_out.sort_unstable();
+    }
+
+    fn move_together(&mut self, stride: usize) {
+        let mut count = 0;
+        for i in 0..self.candidates.len() {
+            if self.dropped[i] {
+                self.left_out.push(self.candidates[i]);
+                continue;
+            }
+            self.candidates[count] = self.candidates[i];
+            self.records
+                .copy_within(i * stride..(i + 1) * stride, count * stride);
+            count += 1;
+        }
+        self.candidates.truncate(count);
+        self.records.truncate(count * stride);
+    }
+
+    /// The callers' numbers of all candidates: those chosen, in order, then the others, those left out among them, the nearest first.
+    pub(super) fn ordered(&mut self) -> impl Iterator<Item = u32> {
+        for place in &self.order[self.chosen..] {
+            self.left_out.push(self.candidates[*place as usize]);
+        }
+        self.left_out.sort_unstable();
+        let chosen = self.order[..self.chosen].iter();
+        let chosen = chosen.map(|place| self.candidates[*place as usize].1);
+        chosen.chain(self.left_out.iter().map(|(_, number)| *number))
+    }
+
     /// Orders the candidates; how many of them were chosen, at most `most`.
     pub(super) fn choose(&mut self, stride: usize, most: usize) -> usize {
         let table = kernels();
@@ -152,6 +225,7 @@ impl Pruning {
             records,
             dropped,
             order,
+            ..
         } = self;
         dropped.clear();
         dropped.resize(candidates.len(), false);
@@ -168,12 +242,13 @@ impl Pruning {
             let rest = i + 1;
             compared.distances(table, &records[rest * stride..], stride, |j, between| {
                 let own = candidates[rest + j].0;
-                if ALPHA * between as f32 <= own as f32 {
+                if is_behind(between, own) {
                     dropped[rest + j] = true;
                 }
             });
         }
         let chosen = order.len();
+        self.chosen = chosen;
         // What is behind the last one chosen was never dropped if there was room for no more.
         let last = order.last().map_or(0, |last| last + 1);
         let others = |i: &u32| *i >= last || dropped[*i as usize];
@@ -275,5 +350,45 @@ mod tests {
         // With room for one, the others follow in order of distance.
         assert_eq!(pruning.choose(stride, 1), 1);
         assert_eq!(pruning.order, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_lies_behind_neighbours_that_stay_is_not_chosen_and_not_lost() {
+        let vectors = vectors(8, 300);
+        let (stride, records) = records(Metric::Euclid, 8, &vectors);
+        let record = |i: u32| &records[i as usize * stride..][..stride];
+        let distance = |a: u32, b: u32| {
+            let (mut compared, mut found) = (Compared::default(), 0);
+            compared.prepare(record(a));
+            compared.distances(kernels(), record(b), stride, |_, distance| found = distance);
+            found
+        };
+        for kept in [0..0, 1..2, 1..20] {
+            let mut pruning = Pruning::default();
+            pruning.candidates = (kept.end.max(1)..300).map(|i| (distance(0, i), i)).collect();
+            pruning.candidates.sort_unstable();
+            let all = pruning.candidates.clone();
+            for (_, i) in &all {
+                pruning.records.extend_from_slice(record(*i));
+            }
+            pruning.leave_out(stride, kept.clone().map(record));
+            let chosen = pruning.choose(stride, 10);
+            let ordered: Vec<u32> = pruning.ordered().collect();
+            // One by one, as the paper has it.
+            let mut truth: Vec<u32> = kept.clone().collect();
+            for (own, i) in &all {
+                let behind = truth.iter().any(|other| is_behind(distance(*other, *i), *own));
+                if !behind && truth.len() < kept.len() + 10 {
+                    truth.push(*i);
+                }
+            }
+            assert_eq!(ordered[..chosen], truth[kept.len()..], "{kept:?}");
+            let others: Vec<u32> = all
+                .iter()
+                .map(|(_, i)| *i)
+                .filter(|i| !truth.contains(i))
+                .collect();
+            assert_eq!(ordered[chosen..], others, "{kept:?}");
+        }
     }
 }

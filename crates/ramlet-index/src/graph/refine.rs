@@ -3,19 +3,17 @@
 //! The first candidates are those of the clusters around a row, a smaller and smaller part of its true neighbours the
 //! more rows there are. Neighbours of neighbours have most of the others. Dong et al., "NN-Descent" (2011).
 //!
-//! Nodes are worked on in runs, as many as let all lists and records that a run needs be held at once; each tile is
-//! loaded once a run, however often its nodes are met.
+//! Nodes are worked on in runs, as many as let all lists and records that a run needs be held at once; they are read once a
+//! run, in the order of the file.
 
 use std::ops::Range;
 
-use ramlet_io::Storage;
-use ramlet_kernels::kernels;
+use ramlet_kernels::{Kernels, kernels};
 
-use super::links::{FORWARD, NONE, some};
+use super::links::{NONE, some};
 use super::prune::{Compared, Pruning};
-use super::records::Records;
 use super::subset::Subset;
-use super::temporary::{Appender, Stored};
+use super::temporary::Stored;
 use crate::error::Result;
 
 /// Nodes of a run at least, and at most.
@@ -28,12 +26,18 @@ const AT_ONCE: usize = 64;
 /// Chooses again.
 pub(super) struct Refine {
     pub(super) rows: u32,
+    /// Bytes of a record.
+    pub(super) stride: usize,
     /// Words of a list.
     pub(super) degree: usize,
     /// Nearest rows among which neighbours are chosen.
     pub(super) candidates: usize,
+    /// Neighbours that stay whatever there is, the first of a list.
+    pub(super) kept: usize,
     /// Edges chosen among them at most.
     pub(super) chosen: usize,
+    /// Edges in all, with the nearest others.
+    pub(super) filled: usize,
     pub(super) threads: usize,
     /// For what a run holds: half for lists, half for records.
     pub(super) run_bytes: usize,
@@ -63,18 +67,19 @@ struct Worker {
     gathered: Vec<u8>,
     /// Distances and places of the nearest so far.
     nearest: Vec<(u32, u32)>,
+    /// Places of the neighbours that stay.
+    kept: Vec<u32>,
 }
 
 impl Refine {
-    /// From lists of links, a file like that of the first choice: `1 + FORWARD` words for each node.
-    pub(super) fn link<'s>(
+    /// From lists of links: shows `1 + filled` words for each node, as of the first choice: how many were chosen; they,
+    /// and then the nearest others.
+    pub(super) fn link(
         &self,
-        lists: &mut Records<'_>,
-        points: &mut Records<'_>,
-        spill: &'s dyn Storage,
-        buffer_bytes: usize,
-    ) -> Result<Stored<'s>> {
-        let mut out = Appender::create(spill, "tmp-graph-forward", buffer_bytes)?;
+        lists: &Stored<'_>,
+        points: &Stored<'_>,
+        out: &mut dyn FnMut(&[u32]) -> Result<()>,
+    ) -> Result<()> {
         let mut run = Run {
             nodes: 0..0,
             own: Vec::new(),
@@ -89,26 +94,25 @@ impl Refine {
             run.nodes = first..first.saturating_add(count as u32).min(self.rows);
             let full = self.load(&mut run, lists, points)?;
             links.clear();
-            links.resize(run.nodes.len() * (1 + FORWARD), NONE);
-            self.choose(&run, points.stride, &mut links);
-            out.push_words(&links)?;
+            links.resize(run.nodes.len() * (1 + self.filled), NONE);
+            self.choose(&run, self.stride, &mut links);
+            links.chunks_exact(1 + self.filled).try_for_each(&mut *out)?;
             // To fill three quarters next time: neighbouring runs are alike, but not quite.
             count = ((count as f32 * 0.75 / full) as usize).clamp(RUN_MIN, RUN_MAX);
         }
-        out.finish()
+        Ok(())
     }
 
     /// Fills a run, or as much of it as has room; how full it got. Neighbours always have room, and theirs as long as
     /// there is some.
-    fn load(&self, run: &mut Run, lists: &mut Records<'_>, points: &mut Records<'_>) -> Result<f32> {
+    fn load(&self, run: &mut Run, lists: &Stored<'_>, points: &Stored<'_>) -> Result<f32> {
         let least = RUN_MIN * (1 + self.degree);
         let lists_max = (self.run_bytes / 2 / ((1 + self.degree) * 4)).max(least);
-        let each = points.stride + 4 + 4 * self.threads.max(1);
+        let each = self.stride + 4 + 4 * self.threads.max(1);
         let held_max = (self.run_bytes / 2 / each).max(2 * least);
-        let mut bytes = Vec::new();
-        for node in run.nodes.clone() {
-            lists.copy(node, &mut bytes)?;
-        }
+        let list_bytes = self.degree * 4;
+        let (mut read, mut bytes) = (Vec::new(), vec![0; run.nodes.len() * list_bytes]);
+        lists.read(&mut bytes, u64::from(run.nodes.start) * list_bytes as u64)?;
         words(&bytes, &mut run.own);
         run.listed.clear();
         run.held.clear();
@@ -127,9 +131,7 @@ impl Refine {
         run.own.truncate(run.nodes.len() * self.degree);
         run.listed.seal();
         bytes.clear();
-        for node in run.listed.iter() {
-            lists.copy(node, &mut bytes)?;
-        }
+        lists.gather(run.listed.nodes(), list_bytes, &mut read, &mut bytes)?;
         words(&bytes, &mut run.lists);
         for id in run.lists.iter().filter(|id| **id != NONE) {
             if run.held.len() == held_max {
@@ -139,9 +141,7 @@ impl Refine {
         }
         run.held.seal();
         run.records.clear();
-        for node in run.held.iter() {
-            points.copy(node, &mut run.records)?;
-        }
+        points.gather(run.held.nodes(), self.stride, &mut read, &mut run.records)?;
         for id in run.lists.iter_mut().chain(&mut run.own) {
             *id = run.held.place(*id).map_or(NONE, |place| place as u32);
         }
@@ -152,13 +152,14 @@ impl Refine {
     fn choose(&self, run: &Run, stride: usize, links: &mut [u32]) {
         let share = run.nodes.len().div_ceil(self.threads.max(1)).max(1);
         std::thread::scope(|scope| {
-            let parts = links.chunks_mut(share * (1 + FORWARD));
+            let width = 1 + self.filled;
+            let parts = links.chunks_mut(share * width);
             for (links, first) in parts.zip((0..).step_by(share)) {
                 scope.spawn(move || {
                     let mut worker = Worker::default();
                     worker.met.resize(run.held.len(), NONE);
-                    for (links, i) in links.chunks_exact_mut(1 + FORWARD).zip(first..) {
-                        worker.find(run, i, self.degree, stride, self.candidates);
+                    for (links, i) in links.chunks_exact_mut(width).zip(first..) {
+                        worker.find(run, i, self, stride);
                         worker.choose(run, stride, self.chosen, links);
                     }
                 });
@@ -169,7 +170,10 @@ impl Refine {
 
 impl Worker {
     /// Finds the nearest of all that are one or two edges from the run's node `i`.
-    fn find(&mut self, run: &Run, i: usize, degree: usize, stride: usize, wanted: usize) {
+    fn find(&mut self, run: &Run, i: usize, refine: &Refine, stride: usize) {
+        let (degree, wanted) = (refine.degree, refine.candidates);
+        self.kept.clear();
+        self.nearest.clear();
         let record = |place: u32| &run.records[place as usize * stride..][..stride];
         let Some(own) = run.held.place(run.nodes.start + i as u32) else {
             return;
@@ -179,6 +183,8 @@ impl Worker {
         for place in &run.own[i * degree..][..degree] {
             self.meet(i, *place);
         }
+        let kept = self.places.len().min(refine.kept);
+        self.kept.extend_from_slice(&self.places[..kept]);
         for near in 0..self.places.len() {
             let Some(list) = run.listed.place(run.held.node(self.places[near] as usize)) else {
                 continue;
@@ -188,9 +194,13 @@ impl Worker {
             }
         }
         self.compared.prepare(record(own as u32));
-        self.nearest.clear();
         let mut limit = u32::MAX;
-        for places in self.places.chunks(AT_ONCE) {
+        let mut chunks = self.places[kept..].chunks(AT_ONCE).peekable();
+        while let Some(places) = chunks.next() {
+            // They lie anywhere: copying them was two fifths of all work, most of it waiting for memory.
+            for place in chunks.peek().copied().unwrap_or_default() {
+                Kernels::prefetch(record(*place));
+            }
             self.gathered.clear();
             places
                 .iter()
@@ -229,9 +239,16 @@ impl Worker {
                 .extend_from_slice(&run.records[*place as usize * stride..][..stride]);
         }
         pruning.candidates.clone_from(&self.nearest);
-        links[0] = pruning.choose(stride, most) as u32;
-        for (link, i) in links[1..].iter_mut().zip(&pruning.order) {
-            *link = run.held.node(self.nearest[*i as usize].1 as usize);
+        let kept = || self.kept.iter();
+        pruning.leave_out(
+            stride,
+            kept().map(|place| &run.records[*place as usize * stride..][..stride]),
+        );
+        let chosen = pruning.choose(stride, most - self.kept.len().min(most));
+        links[0] = (self.kept.len() + chosen) as u32;
+        let places = kept().copied().chain(pruning.ordered());
+        for (link, place) in links[1..].iter_mut().zip(places) {
+            *link = run.held.node(place as usize);
         }
     }
 }
@@ -253,8 +270,9 @@ mod tests {
 
     use ramlet_io::RamStorage;
 
+    use super::super::links::FORWARD;
+    use super::super::temporary::Appender;
     use super::*;
-    use crate::graph::records::Tiles;
     use crate::ivf::Random;
 
     const ROWS: u32 = 700;
@@ -285,12 +303,17 @@ mod tests {
     }
 
     fn refine(points: &[u8], lists: &[u32], threads: usize, run_bytes: usize) -> Vec<u32> {
-        let (storage, tiles) = (
-            RamStorage::new(None),
-            Tiles {
-                starts: (0..=10).map(|i| i * ROWS / 10).collect(),
-            },
-        );
+        refine_keeping(0, points, lists, threads, run_bytes)
+    }
+
+    fn refine_keeping(
+        kept: usize,
+        points: &[u8],
+        lists: &[u32],
+        threads: usize,
+        run_bytes: usize,
+    ) -> Vec<u32> {
+        let storage = RamStorage::new(None);
         let mut stored = Appender::create(&storage, "points", 4096).expect("a file");
         stored.push(points).expect("room");
         let points = stored.finish().expect("a file");
@@ -299,20 +322,22 @@ mod tests {
         let lists = stored.finish().expect("a file");
         let refine = Refine {
             rows: ROWS,
+            stride: STRIDE,
             degree: DEGREE,
             candidates: 8,
-            chosen: 5,
+            kept,
+            chosen: 5 + kept,
+            filled: FORWARD,
             threads,
             run_bytes,
         };
-        let mut lists = Records::new(&lists, DEGREE * 4, &tiles, 10_000);
-        let mut points = Records::new(&points, STRIDE, &tiles, 10_000);
-        let out = refine.link(&mut lists, &mut points, &storage, 4096);
-        let (mut bytes, mut words) = (Vec::new(), Vec::new());
-        let count = ROWS as usize * (1 + FORWARD);
-        out.expect("links")
-            .read_words(0, count, &mut bytes, &mut words)
-            .expect("words");
+        let mut words = Vec::new();
+        let mut out = |links: &[u32]| {
+            words.extend_from_slice(links);
+            Ok(())
+        };
+        refine.link(&lists, &points, &mut out).expect("links");
+        assert_eq!(words.len(), ROWS as usize * (1 + FORWARD));
         words
     }
 
@@ -343,6 +368,28 @@ mod tests {
                 "{node}"
             );
             assert!(links[0] <= 5 && links[0] as usize <= truth.len());
+        }
+    }
+
+    #[test]
+    fn neighbours_that_stay_come_first_and_others_follow() {
+        let mut random = Random::new(5);
+        let (points, lists) = (points(&mut random), lists(&mut random));
+        let refined = refine_keeping(DEGREE, &points, &lists, 2, 1 << 20);
+        for (links, list) in refined.chunks_exact(1 + FORWARD).zip(lists.chunks_exact(DEGREE)) {
+            let (own, links) = (some(list), some(&links[1..]));
+            assert_eq!(&links[..own.len()], own);
+            let others: BTreeSet<u32> = own
+                .iter()
+                .flat_map(|id| some(&lists[*id as usize * DEGREE..][..DEGREE]))
+                .copied()
+                .collect();
+            assert!(
+                links[own.len()..]
+                    .iter()
+                    .all(|id| others.contains(id) && !own.contains(id))
+            );
+            assert_eq!(links.iter().collect::<BTreeSet<_>>().len(), links.len());
         }
     }
 

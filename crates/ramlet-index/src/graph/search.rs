@@ -21,7 +21,7 @@ use crate::{Allowed, Element, Metric, Query, TopK};
 /// without finding anything better ("patience", calibrated at build for the recall target).
 ///
 /// RAM: entry points ([`super::bytes_for`]), no byte per vector. A search compares the entry points' codes, and per
-/// node read, that node exactly and up to 64 codes.
+/// node read, that node exactly and its neighbours' codes.
 #[derive(Debug)]
 pub struct Graph {
     pub(super) nodes: RowsFile,

@@ -96,7 +96,39 @@ impl<'a> Appender<'a> {
     }
 }
 
+/// Bytes between two records up to which both are read with what lies between them, and most bytes of such a read.
+const GAP: u64 = 32 << 10;
+const READ_MAX: u64 = 512 << 10;
+
 impl Stored<'_> {
+    /// Appends the records of ascending nodes. What lies close together is one read: where many nodes are wanted, that reads
+    /// the file from front to back, at the disk's full speed.
+    pub(super) fn gather(
+        &self,
+        nodes: &[u32],
+        stride: usize,
+        bytes: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        out.reserve_exact(nodes.len() * stride);
+        let at = |node: u32| u64::from(node) * stride as u64;
+        let mut rest = nodes;
+        while let Some(first) = rest.first().copied() {
+            let apart = rest
+                .windows(2)
+                .position(|pair| at(pair[1]) - at(pair[0]) > GAP || at(pair[1]) - at(first) > READ_MAX);
+            let (now, later) = rest.split_at(apart.map_or(rest.len(), |apart| apart + 1));
+            let last = now[now.len() - 1];
+            bytes.resize((last - first + 1) as usize * stride, 0);
+            self.read(bytes, at(first))?;
+            for node in now {
+                out.extend_from_slice(&bytes[(node - first) as usize * stride..][..stride]);
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
     /// Fills `out` from `offset`.
     pub(super) fn read(&self, out: &mut [u8], offset: u64) -> Result<()> {
         Ok(self.file.read_at(out, offset)?)

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use ramlet_format::envelope::{EnvelopeKind, HEADER_BYTES, decode, encode};
-use ramlet_index::graph::{GraphBuilt, GraphFiles, GraphParams, build_graph, bytes_for};
+use ramlet_index::graph::{GraphBuilt, GraphFiles, GraphParams, build_graph, bytes_for, degree_for};
 use ramlet_index::{
     Allowed, Element, Graph, IndexError, Metric, Query, Result, TopK, VectorIndex, Want, decode_row,
     encode_row,
@@ -172,6 +172,39 @@ fn wider_walks_find_as_much() {
     let graph = graph.with_width(8);
     let (found, _) = recall(&rows, &graph, &disk, &Want::default(), &|_| true, &mut free);
     assert!(found >= 0.9, "{found}");
+}
+
+#[test]
+fn more_neighbours_make_shorter_walks() {
+    let mut random = Random::new(15);
+    let disk = Disk::files();
+    let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 6000, &mut random);
+    let scored = [64, 136].map(|degree| {
+        let (params, name) = (
+            GraphParams {
+                degree,
+                ..params(&rows)
+            },
+            format!("of-{degree}"),
+        );
+        let built = try_build(&mut rows, &disk, &name, &params).expect("a build");
+        let graph = open(&disk, &name);
+        assert_eq!((built.degree as usize, graph.degree()), (degree, degree));
+        let (found, scored) = recall(&rows, &graph, &disk, &Want::default(), &|_| true, &mut free);
+        assert!(found >= 0.9, "{found} with {degree} neighbours");
+        scored
+    });
+    assert!(scored[1] < scored[0], "{scored:?}");
+}
+
+#[test]
+fn a_block_holds_as_many_neighbours_as_pay() {
+    // A page of few dimensions holds enough; else two, but for nodes that fill more whatever they have.
+    for (dims, degree, pages) in [(24, 192, 1), (100, 136, 2), (384, 64, 3), (768, 64, 6)] {
+        let chosen = degree_for(1_000_000, dims, Element::F32);
+        let bytes = bytes_for(1_000_000, dims, Element::F32, chosen, 1);
+        assert_eq!((chosen, bytes.read), (degree, pages * 4096), "{dims}");
+    }
 }
 
 fn into_ram(graph: Graph, disk: &Disk, edges: usize) -> Graph {

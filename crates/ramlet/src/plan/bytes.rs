@@ -115,17 +115,13 @@ pub fn payload(rows: u64, bytes: u64) -> u64 {
 }
 
 /// The graph's own figures; `width` nodes are read at once.
-pub fn graph_of(spec: &Spec, degree: usize, width: usize) -> graph::GraphBytes {
+pub fn graph_of(spec: &Spec, width: usize) -> graph::GraphBytes {
     let element = match spec.element {
         Datatype::Float32 => Element::F32,
         Datatype::Float16 => Element::F16,
         Datatype::Uint8 => Element::U8,
     };
-    graph::bytes_for(
-        spec.points.min(SEGMENT_ROWS_MAX),
-        spec.dims as usize,
-        element,
-        degree,
-        width,
-    )
+    let (rows, dims) = (spec.points.min(SEGMENT_ROWS_MAX), spec.dims as usize);
+    let degree = graph::degree_for(rows, dims, element);
+    graph::bytes_for(rows, dims, element, degree, width)
 }

@@ -20,7 +20,7 @@ struct Coefficients {
     sieve: f64,
     /// A row looked at with all bits, beside its planes: fetched from afar, bounds, lists.
     refine: f64,
-    /// A node of the graph: 64 codes scored, sorted in.
+    /// A node of the graph: its neighbours' codes scored, sorted in.
     node: f64,
     /// A row read and scored.
     rescore: f64,

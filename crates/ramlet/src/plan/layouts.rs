@@ -11,8 +11,7 @@ use crate::types::Distance;
 
 /// Vectors of fewer bytes are searched without an index.
 const FLAT_BYTES: u64 = 10_000_000;
-/// Neighbours of a node of the graph, and nodes read at once.
-const DEGREE: usize = 64;
+/// Nodes of the graph read at once.
 const WIDTH: usize = 4;
 
 /// The index's part of a layout.
@@ -220,7 +219,7 @@ fn ivf(spec: &Spec, layout: Layout) -> Shape {
 }
 
 fn graph(spec: &Spec) -> Shape {
-    let figures = bytes::graph_of(spec, DEGREE, WIDTH);
+    let figures = bytes::graph_of(spec, WIDTH);
     let reads = counts::nodes(spec);
     Shape {
         index: IndexKind::Hnsw,

@@ -2,7 +2,7 @@
 
 use ramlet_format::component::Component;
 use ramlet_format::manifest::FileEntry;
-use ramlet_index::graph::{DEGREE_MAX, GraphFiles, GraphParams, build_graph};
+use ramlet_index::graph::{DEGREE_MAX, GraphFiles, GraphParams, build_graph, degree_for};
 use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{CodeKind, IndexError};
 
@@ -21,8 +21,7 @@ enum Kind {
     Graph,
 }
 
-/// Neighbours of a node, and rows looked at to find them, unless the settings say otherwise.
-const DEGREE: usize = 64;
+/// Rows looked at to find a node's neighbours, unless the settings say otherwise.
 const CANDIDATES: usize = 100;
 
 /// Dimensions from which on codes of one bit leave fewer rows to read than a graph has nodes to, and product codes of
@@ -286,6 +285,7 @@ fn build_graph_of(
     let [nodes, positions, meta] = sinks else {
         unreachable!("three files");
     };
+    let usual = || degree_for(rows.into(), vector.dim, vector.element);
     let params = GraphParams {
         metric: vector.metric,
         element: vector.element,
@@ -299,7 +299,7 @@ fn build_graph_of(
             .settings
             .hnsw
             .m
-            .map_or(DEGREE, |m| (2 * m).clamp(4, DEGREE_MAX)),
+            .map_or_else(usual, |m| (2 * m).clamp(4, DEGREE_MAX)),
         candidates: vector
             .settings
             .hnsw

@@ -36,6 +36,10 @@ use crate::settings::Placement;
 /// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
 pub const RECALL: f32 = 0.95;
 
+/// Nodes of a graph that a search reads at once: the few threads of a small budget keep the disk busy so. One after another a
+/// search reads a seventh less.
+pub const GRAPH_WIDTH: usize = 4;
+
 /// What files are read into RAM through.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -301,7 +305,8 @@ impl VectorColumn {
         let index: Box<dyn VectorIndex> = if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
             let nodes = rows_of(Component::Graph { slot }, false, io)?;
             let positions = rows_of(Component::Position { slot }, false, io)?;
-            Box::new(Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?)
+            let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
+            Box::new(graph.with_width(GRAPH_WIDTH))
         } else if let Some(centroids) = entry.file(Component::Centroids { slot }) {
             let rows = rows_of(Component::Vector { slot }, false, io)?;
             let positions = rows_of(Component::Position { slot }, false, io)?;
