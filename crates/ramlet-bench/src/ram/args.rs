@@ -31,7 +31,8 @@ pub struct RamArgs {
     /// How close to find the smallest limit, in percent of it
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = percent)]
     pub precision: f64,
-    /// Where a collection is loaded: inside each limit, or once in the largest (as the article did) and opened again in each
+    /// Where a collection is loaded: inside each limit (of the steps of the search only the last), or once in the largest (as the article
+    /// did) and opened again in each
     #[arg(long, value_enum, default_value_t = LoadIn::Each)]
     pub load: LoadIn,
     /// Runs of each limit, each a fresh start of the server with a cold page cache

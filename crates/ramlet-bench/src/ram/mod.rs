@@ -10,6 +10,7 @@ mod placement;
 mod report;
 mod rig;
 
+use args::LoadIn;
 pub use args::RamArgs;
 pub(crate) use args::{object, seconds};
 pub use placement::Placement;
@@ -44,7 +45,7 @@ pub fn run(args: &RamArgs) -> Result<()> {
     report.finish()
 }
 
-/// The limits that were asked for, the largest first. The first that serves tells the noise.
+/// The limits that were asked for, the largest first, down to the first that doesn't serve. The first that serves tells the noise.
 fn budgets(rig: &Rig, placement: Placement, report: &mut Report) -> Result<()> {
     let mut limits: Vec<u64> = rig.args.memory.iter().map(|size| size.0).collect();
     limits.sort_unstable_by(|a, b| b.cmp(a));
@@ -55,15 +56,21 @@ fn budgets(rig: &Rig, placement: Placement, report: &mut Report) -> Result<()> {
     }
     for limit in limits {
         let turns = if report.aa.is_empty() { rig.args.aa } else { 0 };
-        let row = rig.row(placement, limit, rig.args.repeats.max(2 * turns))?;
+        let row = rig.row(placement, limit, rig.args.repeats.max(2 * turns), false)?;
         tell(rig, &row);
         report.note_aa(&row, turns);
+        let serves = row.verdict == Verdict::Served;
         report.rows.push(row);
+        if !serves {
+            // In less it wouldn't either, and finding that out may cost a load each.
+            break;
+        }
     }
     Ok(())
 }
 
-/// The smallest limit that serves, in all repeats; its row is among the report's.
+/// The smallest limit that serves, in all repeats; its row is among the report's. The search opens what was loaded in the smallest limit
+/// so far; what it finds is loaded inside that limit as well, unless `--load once` was asked for.
 fn smallest(rig: &Rig, placement: Placement, report: &mut Report) -> Result<Option<u64>> {
     let ceiling = Machine::here().ram_bytes / 2;
     let mut search = Minimum::new(rig.args.precision / 100.0, ceiling / 1_000_000 * 1_000_000);
@@ -73,7 +80,7 @@ fn smallest(rig: &Rig, placement: Placement, report: &mut Report) -> Result<Opti
     }
     loop {
         while let Some(limit) = search.next() {
-            let row = rig.row(placement, limit, 1)?;
+            let row = rig.row(placement, limit, 1, true)?;
             tell(rig, &row);
             search.note(limit, row.verdict == Verdict::Served);
             report.rows.push(row);
@@ -86,11 +93,19 @@ fn smallest(rig: &Rig, placement: Placement, report: &mut Report) -> Result<Opti
             .rows
             .iter()
             .rposition(|row| of_ours(&row) && row.memory_bytes == Some(found));
-        let is_measured = position.is_some_and(|at| report.rows[at].start_seconds.len() >= repeats);
+        let is_measured = position.is_some_and(|at| {
+            let row = &report.rows[at];
+            // Inside a limit that it wasn't loaded in: not yet, unless that was asked for.
+            let inside = row
+                .loaded
+                .as_ref()
+                .is_some_and(|loaded| loaded.memory_bytes == row.memory_bytes);
+            row.start_seconds.len() >= repeats && (inside || rig.args.load == LoadIn::Once)
+        });
         if is_measured {
             return Ok(Some(found));
         }
-        let row = rig.row(placement, found, repeats)?;
+        let row = rig.row(placement, found, repeats, false)?;
         tell(rig, &row);
         let serves = row.verdict == Verdict::Served;
         match position {

@@ -84,6 +84,8 @@ pub struct Rig<'a> {
     work: PathBuf,
     /// With `--load once`: what came of loading for each placement in a limit.
     once: RefCell<HashMap<(&'static str, u64), Up<Stored>>>,
+    /// With `--load each`: what was loaded last and served, in the directory `kept`.
+    kept: RefCell<Option<(Placement, Loaded)>>,
     /// Why the page cache can't be dropped.
     pub caches: RefCell<Option<String>>,
     /// What the server calls itself.
@@ -131,6 +133,7 @@ impl<'a> Rig<'a> {
             running,
             work,
             once: RefCell::default(),
+            kept: RefCell::default(),
             caches: RefCell::new(args.keep_caches.then(|| "it was asked to stay".into())),
             about: RefCell::default(),
         })
@@ -142,8 +145,9 @@ impl<'a> Rig<'a> {
         Some(tree.group("version", 64_000_000).ok()?.version())
     }
 
-    /// Loads (or opens what was loaded) and measures in a limit, `repeats` times.
-    pub fn row(&self, placement: Placement, memory: u64, repeats: usize) -> Result<Row> {
+    /// Loads (or opens what was loaded) and measures in a limit, `repeats` times. `may_reopen`: what was loaded in the smallest limit
+    /// so far that served will do.
+    pub fn row(&self, placement: Placement, memory: u64, repeats: usize, may_reopen: bool) -> Result<Row> {
         let mut row = Row {
             placement,
             memory_bytes: self.running.is_none().then_some(memory),
@@ -158,7 +162,7 @@ impl<'a> Rig<'a> {
             self.running_row(target, &mut row, repeats)?;
             return Ok(row);
         }
-        let (directory, loaded) = match self.loaded(placement, memory)? {
+        let (directory, loaded) = match self.loaded(placement, memory, may_reopen)? {
             Ok(both) => both,
             Err(verdict) => {
                 row.oom_kills = u64::from(verdict == Verdict::OutOfMemory);
@@ -179,10 +183,28 @@ impl<'a> Rig<'a> {
                 break;
             }
         }
-        if self.args.load == LoadIn::Each {
-            fs::remove_dir_all(&directory)?;
-        }
+        self.keep_or_remove(&row, directory)?;
         Ok(row)
+    }
+
+    /// With `--load each`: what served is kept for the search, in place of what was kept before.
+    fn keep_or_remove(&self, row: &Row, directory: PathBuf) -> Result<()> {
+        let kept = self.work.join("kept");
+        if self.args.load == LoadIn::Once || directory == kept {
+            return Ok(());
+        }
+        let mut stored = self.kept.borrow_mut();
+        match (&row.verdict, &row.loaded) {
+            (Verdict::Served, Some(loaded)) => {
+                if kept.exists() {
+                    fs::remove_dir_all(&kept)?;
+                }
+                fs::rename(&directory, &kept)?;
+                *stored = Some((row.placement, loaded.clone()));
+            }
+            _ => fs::remove_dir_all(&directory)?,
+        }
+        Ok(())
     }
 
     /// One start of the server on a cold cache, and every setting.
@@ -272,7 +294,11 @@ impl<'a> Rig<'a> {
     }
 
     /// The directory of a loaded collection.
-    fn loaded(&self, placement: Placement, memory: u64) -> Result<Up<Stored>> {
+    fn loaded(&self, placement: Placement, memory: u64, may_reopen: bool) -> Result<Up<Stored>> {
+        let kept = self.kept.borrow().clone();
+        if let Some((_, loaded)) = kept.filter(|(of, _)| may_reopen && *of == placement) {
+            return Ok(Ok((self.work.join("kept"), loaded)));
+        }
         if self.args.load == LoadIn::Each {
             return self.load(placement, memory, self.work.join("data"));
         }
