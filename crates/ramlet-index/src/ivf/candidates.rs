@@ -1,8 +1,8 @@
 //! Rows that may be among the nearest, and choosing those that are.
 //!
 //! A row is read where its key may lie on the other side of the border between the last row wanted and the next one:
-//! within `reach` deviations of it. The likeliest to do so come first, and a few at a time: each moves the border to where
-//! it really is, and others need not be read then. Where the rows of a segment lie the denser the farther away they are, a
+//! within `reach` deviations of it. The nearest come first, and a few at a time: each moves the border to where it really is,
+//! and others need not be read then. Where the rows of a segment lie the denser the farther away they are, a
 //! key that looks near belongs rather to one of the many farther rows whose error made it look so than to one of the few
 //! nearer ones. With `n` of them within a key, `lambda = d ln(n) / d key` and normal errors of deviation `s`, that is by
 //! `lambda s^2` on average.
@@ -323,9 +323,9 @@ impl Candidates {
                 0.0
             };
             let reach = candidate.reach.max(cheap * candidate.deviation);
-            let beyond = (candidate.key - border).abs() / reach;
+            let beyond = (candidate.key - border) / reach;
             // Of what isn't a number, nothing is known.
-            let is_beyond = beyond > 1.0;
+            let is_beyond = beyond.abs() > 1.0;
             if candidate.deviation > 0.0 && !is_beyond {
                 self.doubtful.push((beyond, candidate.position));
             }

@@ -203,7 +203,7 @@ fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
         &["codes"],
         &["codes", "low fine codes"],
         &["codes", "fine codes"],
-        &["codes", "rows"],
+        &["codes", "fine codes", "rest codes"],
         &["codes", "fine codes", "rows"],
     ];
     assert_eq!(seen, expected);
