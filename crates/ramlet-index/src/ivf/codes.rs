@@ -208,7 +208,7 @@ impl<'a> Ahead<'a> {
             clusters,
             groups: 0..0,
         };
-        (0..AHEAD).for_each(|_| Kernels::prefetch(ahead.next(views)));
+        (0..AHEAD).for_each(|_| Kernels::prefetch_far(ahead.next(views)));
         ahead
     }
 
@@ -270,7 +270,7 @@ impl Views<'_> {
     ) -> bool {
         let Range { start: first, end } = groups(wanted);
         let Some(bytes) = self.groups.run(first, end - first) else {
-            (first..end).for_each(|_| Kernels::prefetch(ahead.next(self)));
+            (first..end).for_each(|_| Kernels::prefetch_far(ahead.next(self)));
             return false;
         };
         let CodeLists {

@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::scan::{Half, block_sums, in_order, look_up};
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, prefetch};
+use crate::Kernels;
+use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP};
 use crate::sift::{Sift, Sifted};
 
 /// Tables of at most eight registers (128 dimensions) stay in them.
@@ -32,7 +33,10 @@ fn short<const N: usize>(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &
     }
     let terms = Terms::new(sift);
     for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
-        ahead.get(i).into_iter().for_each(|bytes| prefetch(bytes));
+        ahead
+            .get(i)
+            .into_iter()
+            .for_each(|bytes| Kernels::prefetch_far(bytes));
         let (mut low, mut high) = (Half::zero(), Half::zero());
         for (column, lut) in lut.iter().enumerate() {
             // SAFETY: a group has at least 64 bytes of factors behind its columns, less than 64 of which are read: there the
@@ -52,7 +56,10 @@ fn short<const N: usize>(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &
 fn long(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
     let terms = Terms::new(sift);
     for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
-        ahead.get(i).into_iter().for_each(|bytes| prefetch(bytes));
+        ahead
+            .get(i)
+            .into_iter()
+            .for_each(|bytes| Kernels::prefetch_far(bytes));
         let mut totals = [_mm512_setzero_si512(); 2];
         let blocks = sift.lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
         for (lut, codes) in blocks.zip(group[..sift.lut.len()].chunks(COLUMNS_U16 * COLUMN_BYTES)) {

@@ -3,8 +3,9 @@
 use std::arch::aarch64::*;
 
 use super::{load_f16, scan};
+use crate::Kernels;
 use crate::arch::scalar::sift::push;
-use crate::scan::{GROUP, prefetch};
+use crate::scan::GROUP;
 use crate::sift::{Sift, Sifted, Within};
 
 #[target_feature(enable = "neon")]
@@ -12,7 +13,10 @@ pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Si
     let mut sums = [0; GROUP];
     let within = sift.within();
     for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
-        ahead.get(i).into_iter().for_each(|bytes| prefetch(bytes));
+        ahead
+            .get(i)
+            .into_iter()
+            .for_each(|bytes| Kernels::prefetch_far(bytes));
         scan::fastscan(sift.lut, group, sift.stride, &mut sums);
         let (adds, factors) = group[sift.lut.len()..].split_at(GROUP * 2);
         let (adds, factors) = (adds.as_chunks::<8>().0, factors.as_chunks::<8>().0);

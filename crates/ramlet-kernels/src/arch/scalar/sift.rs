@@ -1,14 +1,18 @@
 //! The reference of sifting. Operations stand in the same order in all tables, and none are fused.
 
 use super::{scan, widen};
-use crate::scan::{GROUP, prefetch};
+use crate::Kernels;
+use crate::scan::GROUP;
 use crate::sift::{Kept, Sift, Sifted, Within};
 
 pub(crate) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
     let mut sums = [0; GROUP];
     let within = sift.within();
     for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
-        ahead.get(i).into_iter().for_each(|bytes| prefetch(bytes));
+        ahead
+            .get(i)
+            .into_iter()
+            .for_each(|bytes| Kernels::prefetch_far(bytes));
         scan::fastscan(sift.lut, group, sift.stride, &mut sums);
         let factors = &group[sift.lut.len()..];
         let half = |i: usize| widen(u16::from_le_bytes([factors[i * 2], factors[i * 2 + 1]]));
