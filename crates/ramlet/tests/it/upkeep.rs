@@ -241,14 +241,14 @@ fn where_queries_drift_away_the_index_is_calibrated_on_them() {
     let same = segment(&collection);
     // The first time it may have been measured on some of the usual queries as well.
     let (mut after, mut more, mut rounds) = (before, probes, 0);
-    while after < 0.93 && rounds < 4 {
+    while after < 0.9 && rounds < 4 {
         monitored(&engine, &collection, &mut scratch, &asked);
         collection.wait_idle().expect("measures");
         (after, more) = measure(&collection, &mut scratch, &others);
         rounds += 1;
     }
     assert!(
-        after >= 0.93 && more > probes,
+        after >= 0.9 && more > probes,
         "{before} -> {after}, {probes} -> {more} clusters"
     );
     assert_eq!(segment(&collection), same, "nothing is rebuilt");
