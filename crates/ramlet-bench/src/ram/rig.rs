@@ -178,13 +178,30 @@ impl<'a> Rig<'a> {
                 ByteSize(memory),
                 repeat + 1
             ));
-            row.verdict = self.run(&directory, memory, &mut row)?;
+            row.verdict = match self.is_shared(&directory) {
+                false => self.run(&directory, memory, &mut row)?,
+                true => self.run_on_copy(&directory, memory, &mut row)?,
+            };
             if row.verdict != Verdict::Served {
                 break;
             }
         }
         self.keep_or_remove(&row, directory)?;
         Ok(row)
+    }
+
+    /// Whether other limits open it too.
+    fn is_shared(&self, directory: &Path) -> bool {
+        self.args.load == LoadIn::Once || directory == self.work.join("kept")
+    }
+
+    /// A server may rebuild in a small limit what it finds, and the next limit would be measured on that.
+    fn run_on_copy(&self, directory: &Path, memory: u64, row: &mut Row) -> Result<Verdict> {
+        let copy = self.work.join("copy");
+        copy_all(directory, &copy).with_context(|| format!("copying {}", directory.display()))?;
+        let verdict = self.run(&copy, memory, row);
+        fs::remove_dir_all(&copy)?;
+        verdict
     }
 
     /// With `--load each`: what served is kept for the search, in place of what was kept before.
@@ -425,6 +442,20 @@ impl Drop for Rig<'_> {
             let _ = self.guard.forget(Trace::Directory(&self.work));
         }
     }
+}
+
+/// Shares blocks where the file system can.
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_all(&entry.path(), &target)?,
+            false => fs::copy(entry.path(), &target).map(|_| ())?,
+        }
+    }
+    Ok(())
 }
 
 /// This program, copied: a copy is charged to the group that runs it, as on a machine of its own.
