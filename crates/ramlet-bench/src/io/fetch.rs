@@ -219,7 +219,7 @@ mod tests {
             ..Usage::default()
         };
         let asked = Duration::from_millis(10);
-        let done = |faults| faults_done(&slowed, asked, &after(5), &after(5 + faults)).as_millis();
+        let done = |faults: u64| faults_done(&slowed, asked, &after(5), &after(5 + faults)).as_millis();
         assert_eq!((done(0), done(1)), (10, 12));
         assert_eq!(done(2), 14);
     }
