@@ -184,6 +184,7 @@ impl Work<'_> {
         self.phase(Phase::Compact, true, &mut |work| work.until_green(left))?;
         self.phase(Phase::Release, true, &mut |work| {
             work.sampler.points.store(0, Ordering::Relaxed);
+            work.sampler.segments.store(u64::MAX, Ordering::Relaxed);
             work.api.drop_collection(COLLECTION)
         })?;
         Ok(going.len() as u64)

@@ -80,7 +80,7 @@ pub fn phases(ingest: &Ingest) -> Table {
             ended.phase.name().to_owned(),
             figure(ended.seconds),
             figure(points as f64),
-            figure_or_dash(segments.map(|n| n as f64)),
+            segments.map_or("-".into(), |n| n.to_string()),
             mb(process.rss),
             mb(ended.rss_peak),
             mb(process.anon),

@@ -93,7 +93,7 @@ impl Fetch for Mapped<'_> {
             scores.push(kernels().f32_row(Measure::Dot, query, row));
             if let (Some(slowed), Some(asked)) = (&self.source.slowed, asked) {
                 let now = Usage::of(Whose::Thread);
-                slowed.wait(faults_done(slowed, asked, &known, &now));
+                wait_for_faults(slowed, asked, &known, &now);
                 known = now;
             }
         }
@@ -101,11 +101,16 @@ impl Fetch for Mapped<'_> {
     }
 }
 
-/// When the faults between two usages would be over: each was a read of its own, begun when the one before was done.
-fn faults_done(slowed: &Slowed, asked: Duration, before: &Usage, after: &Usage) -> Duration {
+/// Waits for the faults between two usages: each was a read of its own, begun when the one before was done. A turn is taken only when it
+/// has come: one taken ahead would keep the reads of other threads waiting.
+fn wait_for_faults(slowed: &Slowed, asked: Duration, before: &Usage, after: &Usage) -> Duration {
     let faults = after.faults_major - before.faults_major;
     let bytes = (after.read_bytes - before.read_bytes) / faults.max(1);
-    (0..faults).fold(asked, |done, _| slowed.begin(done, bytes))
+    (0..faults).fold(asked, |asked, _| {
+        let done = slowed.begin(asked, bytes);
+        slowed.wait(done);
+        done
+    })
 }
 
 /// One pread a row.
@@ -212,15 +217,18 @@ mod tests {
 
     #[test]
     fn faults_wait_one_after_another() {
-        let slowed = Slowed::new(Duration::from_millis(2), 1_000_000, u64::MAX);
+        let slowed = Slowed::new(Duration::from_micros(200), 1_000_000, u64::MAX);
         let after = |faults_major| Usage {
             faults_major,
             read_bytes: faults_major * 4_096,
             ..Usage::default()
         };
-        let asked = Duration::from_millis(10);
-        let done = |faults| faults_done(&slowed, asked, &after(5), &after(5 + faults)).as_millis();
-        assert_eq!((done(0), done(1)), (10, 12));
-        assert_eq!(done(2), 14);
+        let asked = slowed.now();
+        let waited = |faults: u64| wait_for_faults(&slowed, asked, &after(5), &after(5 + faults)) - asked;
+        assert_eq!(waited(0), Duration::ZERO);
+        assert!(waited(3) >= Duration::from_micros(600));
+        // None of them took a turn that hasn't come.
+        let now = slowed.now();
+        assert!(slowed.begin(now, 0) <= now + Duration::from_micros(201));
     }
 }
