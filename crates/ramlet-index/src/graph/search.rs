@@ -38,8 +38,9 @@ const ROOM_MIN: usize = 48;
 /// Whatever is asked, at most so many (3 MiB).
 const ROOM_MAX: usize = 1 << 18;
 
-/// With less, chance decides more than the calibration.
-const PATIENCE_MIN: u64 = 4;
+/// What effort 128 takes at least: with less, chance decides more than the calibration. (Where clusters are tight, one was
+/// enough for the target, and eight times that found no other cluster.)
+const PATIENCE_MIN: f64 = 4.0;
 
 /// In RAM, nodes visited grow with this power of how many times fewer edges there are than on disk.
 const RAM_POWER: f64 = 0.8;
@@ -133,7 +134,9 @@ impl Graph {
     pub fn expected(&self, want: &Want, wanted: f64) -> Expected {
         let recall = want.recall.unwrap_or(self.recall);
         let effort = f64::from(want.effort.unwrap_or(EFFORT_DEFAULT)) / f64::from(EFFORT_DEFAULT);
-        self.meta.calibration.expected(recall, wanted).times(effort)
+        let usual = self.meta.calibration.expected(recall, wanted);
+        let patience = usual.patience.max(PATIENCE_MIN);
+        Expected { patience, ..usual }.times(effort)
     }
 
     /// The cheapest way, counted in reads of single nodes.
@@ -203,7 +206,7 @@ impl Graph {
         }
         let room = (wanted * ROOM) as usize;
         walk.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
-        let patience = (expected.patience.ceil() as u64).max(PATIENCE_MIN);
+        let patience = (expected.patience.ceil() as u64).max(1);
         let (mut stale, mut found) = (0, 0);
         while stale < patience || search.top.len() < search.top.k() {
             let visited = walk.round(self.width, io, stats, &mut |node, io, stats| {

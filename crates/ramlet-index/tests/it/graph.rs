@@ -134,10 +134,10 @@ fn reaches_the_recall_target_and_reads_a_part() {
         .into_iter()
         .zip([Disk::ram(), Disk::files()].iter().cycle())
     {
-        let mut rows = Rows::clustered(metric, element, 4000, &mut random);
+        let mut rows = Rows::clustered(metric, element, 3000, &mut random);
         let name = format!("{metric:?}-{element:?}");
         let (graph, built) = build(&mut rows, disk, &name);
-        assert_eq!((built.rows, graph.rows(), graph.kind()), (4000, 4000, "hnsw"));
+        assert_eq!((built.rows, graph.rows(), graph.kind()), (3000, 3000, "hnsw"));
         assert_eq!(built.calibration, *graph.calibration());
         let run = |want: &Want| recall(&rows, &graph, disk, want, &|_| true, &mut free);
         let (default, scored) = run(&Want::default());
@@ -159,7 +159,7 @@ fn reaches_the_recall_target_and_reads_a_part() {
             fewer <= scored && low <= default,
             "{name}: effort 8 gives {low} by {fewer}"
         );
-        assert_eq!(run(&EXACT), (1.0, 4000), "{name}");
+        assert_eq!(run(&EXACT), (1.0, 3000), "{name}");
     }
 }
 
