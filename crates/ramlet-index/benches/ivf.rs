@@ -209,6 +209,7 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
             _ => Some((CodeKind::Coarse, load(storage, "coarse"))),
         },
         fine: fine.map(|kind| (kind, load(storage, tier))),
+        ..CodesInRam::default()
     };
     Some(Ivf::new(rows, positions, centroids, codes, RECALL).expect("an index"))
 }

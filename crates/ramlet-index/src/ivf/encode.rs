@@ -2,14 +2,14 @@
 
 use super::buckets::RECORD_HEADER;
 use super::build::Rows;
-use super::misses::{self, Asked, Deviations, Misses, WIDE, deviations};
+use super::misses::{self, Asked, Deviations, Misses, deviations};
 use super::ranked::Ranked;
 use super::sample::Decoder;
-use crate::CodeKind;
 use crate::error::{IndexError, Result};
-use crate::quant::product::ProductModel;
+use crate::quant::product::{LeaningEncoder, ProductModel};
 use crate::quant::{CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, Residual, Rotation, SignRow};
 use crate::scan::trailing_number;
+use crate::{CodeKind, Metric};
 
 /// One file being written.
 struct Target<'w> {
@@ -80,6 +80,9 @@ struct Scratch {
     residual: Residual,
     signs: Vec<u8>,
     digits: Vec<u8>,
+    /// Where queries lie for which a row's product code matters; nowhere, if that isn't known.
+    towards: Vec<f32>,
+    leaning: LeaningEncoder,
     misses: Misses,
 }
 
@@ -193,9 +196,9 @@ impl<'w> CodesWriter<'w> {
         self.targets.into_iter().try_for_each(Target::finish)?;
         let forms = self.coder.forms.iter();
         let deviations = forms.zip(&mut self.samples).map(|(form, samples)| match form {
-            Form::Product(model) if 2 * model.shape().parts < model.shape().dims => WIDE,
-            Form::Fine(_) => deviations(samples, false),
-            _ => deviations(samples, true),
+            Form::Groups(_) => deviations(samples, &misses::COARSE_USUAL),
+            Form::Fine(_) => deviations(samples, &misses::FINE_USUAL),
+            Form::Product(_) => deviations(samples, &misses::PRODUCT_USUAL),
         });
         Ok(Coded {
             unit: self.encoder.map_or(1.0, |(_, unit)| unit),
@@ -288,6 +291,12 @@ impl Coder<'_> {
             .decode(&record[4..record.len() - 4], &mut scratch.vector);
         self.rotation.apply(&mut scratch.vector, &mut scratch.mixing);
         let squares = crate::quant::squares(&scratch.vector);
+        scratch.towards.clear();
+        match self.decoder.metric {
+            Metric::Cosine | Metric::Dot => scratch.towards.extend_from_slice(&scratch.vector),
+            // There codes are compared with the query less the centroid, by distance: nothing was gained.
+            _ => scratch.towards.resize(scratch.vector.len(), 0.0),
+        }
         self.centroids.centre(&mut scratch.vector);
         self.centroids.write(cluster, &mut scratch.centroid);
         scratch.residual.set(&scratch.vector, &scratch.centroid, squares);
@@ -299,6 +308,8 @@ impl Coder<'_> {
             residual,
             signs,
             digits,
+            towards,
+            leaning,
             ..
         } = scratch;
         let mut rest = out;
@@ -306,7 +317,7 @@ impl Coder<'_> {
             let (now, later) = rest.split_at_mut(form.loose_bytes(self.decoder.dims));
             match form {
                 Form::Fine(layout) => encoder.fine(residual, layout, digits, now),
-                Form::Product(model) => model.encode(residual.values(), now),
+                Form::Product(model) => leaning.encode(model, residual.values(), towards, now),
                 Form::Groups(_) => {
                     let row = encoder.coarse(residual, trailing_number(record)?, signs);
                     let (bits, factors) = now.split_at_mut(now.len() - 8);
@@ -331,24 +342,32 @@ impl Coder<'_> {
         if near.is_empty() {
             return Ok(());
         }
-        let (mut group, mut fine, mut rest) = (None, Vec::new(), codes);
+        let (mut group, mut fine, mut product, mut rest) = (None, Vec::new(), None, codes);
         for (i, form) in self.forms.iter().enumerate() {
             let (now, later) = rest.split_at(form.loose_bytes(self.decoder.dims));
             match form {
                 Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
                 Form::Fine(layout) => fine.push((i, *layout, now)),
-                Form::Product(_) => {}
+                Form::Product(model) => product = Some((i, *model, now)),
             }
             rest = later;
         }
-        // Finer codes are looked at beside the signs only.
-        let Some(group) = group else { return Ok(()) };
-        let coded = misses::Coded { group, fine: &fine };
+        let coded = misses::Coded {
+            group,
+            fine: &fine,
+            product,
+        };
         let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        let (centroid, metric) = (self.centroids.parts(cluster), self.decoder.metric);
+        let metric = self.decoder.metric;
         for neighbour in near {
             let space = CodeSpace { metric, unit };
-            asked.measure(neighbour, &coded, &space, centroid, &mut scratch.misses);
+            asked.measure(
+                neighbour,
+                &coded,
+                &space,
+                (cluster, &self.centroids),
+                &mut scratch.misses,
+            );
         }
         Ok(())
     }

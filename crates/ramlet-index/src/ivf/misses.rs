@@ -6,7 +6,10 @@
 use ramlet_kernels::kernels;
 
 use super::calibrate::HeldOut;
+use super::product_query::ProductQuery;
+use super::ranked::Ranked;
 use crate::Metric;
+use crate::quant::product::ProductModel;
 use crate::quant::{
     CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, Rotation, Sieved, SignRow,
 };
@@ -15,16 +18,12 @@ use crate::quant::{
 pub(crate) const LOSSES: [f32; 8] = [0.08, 0.04, 0.02, 0.01, 0.005, 0.0025, 0.001, 0.0005];
 
 /// What is taken where too little was measured: about what vectors of text and images take.
-const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
-const FINE_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
+pub(super) const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
+pub(super) const FINE_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
 
-/// For product codes of less than two bits a dimension, which aren't measured, and whose errors exceed what tells neighbours
-/// from each other: half as much again as normal errors take where all neighbours lie as far away as the last. Half as much
-/// again because what such a code leaves out of a neighbour leans towards the query, and so makes it seem farther.
-///
-/// 3,000 rows of 64 dimensions, 8 and 4 bytes each, recall@10 aimed at .95: .82 with the usual ones, .875 for 4 bytes with
-/// those of normal errors (the engine's `quantization.rs`).
-pub(super) const WIDE: Deviations = [2.1, 2.6, 3.1, 3.5, 3.9, 4.2, 4.6, 4.9];
+/// For product codes, whose errors exceed what tells neighbours from each other: wide, since for want of neighbours to measure
+/// there are few rows, and reading some more costs little.
+pub(super) const PRODUCT_USUAL: Deviations = [2.1, 2.6, 3.1, 3.5, 3.9, 4.2, 4.6, 4.9];
 
 /// Neighbours measured at least.
 const SAMPLES_MIN: usize = 1000;
@@ -57,14 +56,17 @@ pub(super) struct Misses {
     entered: Entered,
     sieved: Sieved,
     group: Vec<u8>,
+    tables: ProductQuery,
     /// By form.
     pub(super) samples: Vec<Vec<f32>>,
 }
 
-/// A row's codes, as far as they are measured.
+/// A row's codes, each with the number of its form.
 pub(super) struct Coded<'c> {
-    pub(super) group: (usize, &'c GroupLayout, SignRow<'c>),
+    pub(super) group: Option<(usize, &'c GroupLayout, SignRow<'c>)>,
+    /// Looked at beside the signs only.
     pub(super) fine: &'c [(usize, FineLayout, &'c [u8])],
+    pub(super) product: Option<(usize, &'c ProductModel, &'c [u8])>,
 }
 
 impl Asked {
@@ -96,58 +98,80 @@ impl Asked {
         &rest[..rest.iter().take_while(|neighbour| neighbour.row == row).count()]
     }
 
-    /// Measures a coded row against a query that it is near to.
+    /// Measures a coded row of a cluster against a query that it is near to.
     pub(super) fn measure(
         &self,
         neighbour: &Neighbour,
         coded: &Coded<'_>,
         space: &CodeSpace,
-        centroid: (f32, &[u8]),
+        (cluster, centroids): (u32, &Ranked<'_>),
         misses: &mut Misses,
     ) {
-        let (query, kernels) = (&self.queries[neighbour.query as usize], kernels());
-        let one = Epsilon {
-            coarse: 1.0,
-            fine: 1.0,
-        };
-        let Misses {
-            entered,
-            sieved,
-            group,
-            samples,
-        } = misses;
-        let mut sample = |form: usize, key: f32, error: f32| {
-            let beyond = (key - neighbour.limit) / error;
-            if beyond.is_finite() {
-                samples.resize_with(samples.len().max(form + 1), Vec::new);
-                samples[form].push(beyond);
-            }
-        };
-        let (form, layout, row) = &coded.group;
-        group.clear();
-        group.resize(layout.row_bytes(), 0);
-        layout.put(group, 0, row);
-        let mut sums = [0; GROUP];
-        entered.enter(space, query, centroid, None, &one, kernels);
-        kernels.fastscan(entered.table(), group, group.len(), layout.columns, &mut sums);
-        entered.sieve(kernels, &sums, layout.factors(group), f32::INFINITY, sieved);
-        sample(*form, sieved.keys[0], sieved.keys[0] - sieved.lowers[0]);
-        for (form, layout, row) in coded.fine {
-            entered.enter(space, query, centroid, Some(layout), &one, kernels);
-            let planes = &row[..layout.code_bytes()];
-            let low = kernels.planes_dot(entered.rounded(), layout.dims, layout.planes() as u32, planes);
-            let (key, error) = entered.fine(layout, sums[0], sieved.adds[0], row, low);
-            // The limit is then the greatest possible key of another, which lies as far above its own.
-            sample(*form, key, 2.0 * error);
+        let query = &self.queries[neighbour.query as usize];
+        if let Some((form, model, digits)) = coded.product {
+            let tables = &mut misses.tables;
+            tables.start();
+            let base = tables.enter(model, space.metric, query.rotated(), centroids, cluster);
+            let key = tables.tables.key_rounded(digits);
+            let deviation = tables.tables.deviation(key);
+            misses.note(form, neighbour, base + key, deviation);
+        }
+        if let Some(group) = &coded.group {
+            let entered = (query, space, centroids.parts(cluster));
+            misses.measure_signs(neighbour, group, coded.fine, entered);
         }
     }
 }
 
-/// The deviations to allow for, from what was measured of one form of codes.
-pub(super) fn deviations(samples: &mut [f32], is_coarse: bool) -> Deviations {
-    let usual = if is_coarse { COARSE_USUAL } else { FINE_USUAL };
+impl Misses {
+    fn note(&mut self, form: usize, neighbour: &Neighbour, key: f32, error: f32) {
+        let beyond = (key - neighbour.limit) / error;
+        if beyond.is_finite() {
+            let forms = self.samples.len().max(form + 1);
+            self.samples.resize_with(forms, Vec::new);
+            self.samples[form].push(beyond);
+        }
+    }
+
+    fn measure_signs(
+        &mut self,
+        neighbour: &Neighbour,
+        (form, layout, row): &(usize, &GroupLayout, SignRow<'_>),
+        fine: &[(usize, FineLayout, &[u8])],
+        (query, space, centroid): (&CodeQuery, &CodeSpace, (f32, &[u8])),
+    ) {
+        let kernels = kernels();
+        let one = Epsilon {
+            coarse: 1.0,
+            fine: 1.0,
+        };
+        self.group.clear();
+        self.group.resize(layout.row_bytes(), 0);
+        layout.put(&mut self.group, 0, row);
+        let mut sums = [0; GROUP];
+        let (entered, group) = (&mut self.entered, &self.group);
+        entered.enter(space, query, centroid, None, &one, kernels);
+        kernels.fastscan(entered.table(), group, group.len(), layout.columns, &mut sums);
+        let factors = layout.factors(group);
+        entered.sieve(kernels, &sums, factors, f32::INFINITY, &mut self.sieved);
+        let (key, add) = (self.sieved.keys[0], self.sieved.adds[0]);
+        self.note(*form, neighbour, key, key - self.sieved.lowers[0]);
+        for (form, layout, row) in fine {
+            let entered = &mut self.entered;
+            entered.enter(space, query, centroid, Some(layout), &one, kernels);
+            let planes = &row[..layout.code_bytes()];
+            let low = kernels.planes_dot(entered.rounded(), layout.dims, layout.planes() as u32, planes);
+            let (key, error) = entered.fine(layout, sums[0], add, row, low);
+            // The limit is then the greatest possible key of another, which lies as far above its own.
+            self.note(*form, neighbour, key, 2.0 * error);
+        }
+    }
+}
+
+/// The deviations to allow for, from what was measured of one form of codes; the `usual` ones if that was little.
+pub(super) fn deviations(samples: &mut [f32], usual: &Deviations) -> Deviations {
     if samples.len() < SAMPLES_MIN {
-        return usual;
+        return *usual;
     }
     samples.sort_unstable_by(f32::total_cmp);
     let mut least = 0.05f32;

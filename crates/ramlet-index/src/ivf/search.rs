@@ -111,7 +111,8 @@ impl Ivf {
         let (mut codes, mut products) = (codes, None);
         if let Some((CodeKind::Product { m }, _)) = codes.coarse {
             let rows = codes.coarse.take().map(|(_, rows)| rows);
-            let rows = rows.map(|rows| Products::new(&shape, meta.model.as_ref(), m, rows));
+            let file = codes.coarse_file.take();
+            let rows = rows.map(|rows| Products::new(&shape, meta.model.as_ref(), m, rows, file));
             products = rows.transpose()?;
         }
         Ok(Ivf {

@@ -256,6 +256,7 @@ fn codes_that_do_not_fit_are_refused() {
         let codes = CodesInRam {
             coarse: Some((coarse.0, disk.load_rows(coarse.1))),
             fine: fine.map(|(kind, name)| (kind, disk.load_rows(name))),
+            ..CodesInRam::default()
         };
         let centroids = disk.read_all(&format!("{name}-centroids"));
         Ivf::new(rows, positions, centroids, codes, 0.95)

@@ -162,6 +162,7 @@ pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
     let codes = CodesInRam {
         coarse: load(true),
         fine: load(false),
+        ..CodesInRam::default()
     };
     Ivf::new(
         rows,

@@ -469,7 +469,10 @@ fn in_ram(rows: RowsFile, pins: &[Pin], dims: usize, segment_rows: u32) -> Resul
     for pin in pins {
         match rank(pin.component) {
             PinRank::Rows => rows = rows.with_rows_in_ram(pin.rows.clone()),
-            PinRank::Codes => codes.coarse = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
+            PinRank::Codes => {
+                codes.coarse = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone()));
+                codes.coarse_file = Some(pin.file.clone());
+            }
             _ => codes.fine = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
         }
     }
