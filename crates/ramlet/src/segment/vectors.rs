@@ -78,6 +78,12 @@ impl Level {
         [self.coarse, self.fine, self.rows].into_iter().flatten()
     }
 
+    /// Whether it serves without the last of its rows: those of product codes are then read, a page or two a cluster.
+    fn may_be_partial(self) -> bool {
+        let mut parts = self.parts();
+        matches!(parts.next(), Some(Component::Product { .. })) && parts.next().is_none()
+    }
+
     fn has(self, component: Component) -> bool {
         self.parts().any(|part| part == component)
     }
@@ -201,17 +207,32 @@ impl Files {
 
     /// The best level that fits, beside what is pinned already.
     fn choose(&self, room: u64, pinned: &[Pin]) -> Level {
-        self.choose_from(0, room, pinned).unwrap_or_default()
+        self.choose_from(0, room, pinned)
     }
 
     /// The same, leaving out the `first` best ones.
-    fn choose_from(&self, first: usize, room: u64, pinned: &[Pin]) -> Option<Level> {
+    fn choose_from(&self, first: usize, room: u64, pinned: &[Pin]) -> Level {
         let fits = |level: &Level| {
             let freed = pinned.iter().filter(|pin| !level.has(pin.component));
             let freed: u64 = freed.map(Pin::bytes).sum();
-            self.bytes(*level, pinned) <= room + freed
+            let (bytes, room) = (self.bytes(*level, pinned), room + freed);
+            bytes <= room || level.may_be_partial() && bytes / 4 * 3 <= room
         };
-        self.levels().into_iter().skip(first).find(fits)
+        let level = self
+            .levels()
+            .into_iter()
+            .skip(first)
+            .find(fits)
+            .unwrap_or_default();
+        let product = Component::Product { slot: self.slot };
+        match self.file(product) {
+            // Even if all of them must be read: their rows are a dozen times as long.
+            Some(_) if level == Level::default() => Level {
+                coarse: Some(product),
+                ..level
+            },
+            _ => level,
+        }
     }
 
     /// Takes the best level that there is room for into RAM, beside what is `pinned` already or in its place. Where memory
@@ -220,7 +241,6 @@ impl Files {
         let (mut held, mut first) = (pinned.to_vec(), 0);
         loop {
             let level = self.choose_from(first, shelf.pins.consumer.available(), &held);
-            let level = level.unwrap_or_default();
             // What the new level has no use for makes room for what it has.
             for pin in held.iter().filter(|pin| !level.has(pin.component)) {
                 pin.rows.release(u64::MAX);
@@ -448,7 +468,11 @@ fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoCo
         }
         let Some(file) = files.file(component) else { break };
         buf.ensure(BUFFER_BYTES)?;
-        let rows = match PinnedRows::load(file, &shelf.pins.consumer, io, &mut buf) {
+        let load = match level.may_be_partial() {
+            true => PinnedRows::load_some,
+            false => PinnedRows::load,
+        };
+        let rows = match load(file, &shelf.pins.consumer, io, &mut buf) {
             Ok(rows) => rows,
             Err(IndexError::OverBudget(_)) => break,
             Err(error) => return Err(index_error(error)),
