@@ -172,7 +172,7 @@ impl BudgetRequest {
     /// most of the time; fewer where memory is scarce, since each takes a slot.
     pub fn search_threads_for(memory_bytes: u64, cores: usize) -> usize {
         let most = usize::try_from(memory_bytes / MEMORY_PER_SEARCHER).unwrap_or(usize::MAX);
-        let most = if memory_bytes < 8 * MEMORY_PER_SEARCHER {
+        let most = if memory_bytes < 4 * MEMORY_PER_SEARCHER {
             most / 2
         } else {
             most

@@ -50,6 +50,9 @@ pub struct LogSetup {
     pub salt: u64,
 }
 
+/// Read of a log file at once; a larger group takes more.
+const WINDOW_BYTES: usize = 256 << 10;
+
 fn file_name(first_lsn: u64) -> String {
     format!("{PREFIX}{first_lsn:020}")
 }
@@ -447,16 +450,52 @@ impl Scan<'_> {
         }
     }
 
-    /// A valid record of this file's salt behind `from`.
+    /// A valid record of this file's salt behind `from`. The file is looked through in pieces: it may be larger than what is
+    /// left of a small budget.
     fn find_later(&self, from: u64) -> Result<Option<Later>> {
-        let mut bytes = vec![0; (self.file.len() - from) as usize];
-        self.file.read_at(&mut bytes, from)?;
-        let found = log::find_valid_after(&bytes, self.salt);
-        Ok(found.map(|(at, lsn, durable_lsn)| Later {
-            offset: from + at,
-            lsn,
-            durable_lsn,
-        }))
+        let (mut start, mut piece) = (from, Vec::new());
+        while start < self.file.len() {
+            piece.resize((self.file.len() - start).min(WINDOW_BYTES as u64) as usize, 0);
+            self.file.read_at(&mut piece, start)?;
+            let mut at = 0;
+            while let Some(possible) = log::find_possible(&piece, self.salt, at) {
+                let later = self.record_at(start + possible as u64)?;
+                if later.is_some() {
+                    return Ok(later);
+                }
+                at = possible + 1;
+            }
+            // The salt stands within the first 16 bytes of a record.
+            start += piece.len().saturating_sub(15).max(1) as u64;
+        }
+        Ok(None)
+    }
+
+    /// The record that begins at `offset`, if it is a valid one.
+    fn record_at(&self, offset: u64) -> Result<Option<Later>> {
+        let mut window = Window {
+            file: self.file,
+            start: offset,
+            bytes: Vec::new(),
+        };
+        loop {
+            match log::decode(&window.bytes, self.salt) {
+                Decoded::NeedMore(needed) => {
+                    if !window.fill(needed)? {
+                        return Ok(None);
+                    }
+                }
+                Decoded::Record(record) => {
+                    let (lsn, durable_lsn) = (record.lsn, record.durable_lsn);
+                    return Ok(Some(Later {
+                        offset,
+                        lsn,
+                        durable_lsn,
+                    }));
+                }
+                Decoded::Invalid => return Ok(None),
+            }
+        }
     }
 
     /// Whether no record was begun at `at`.
@@ -483,7 +522,7 @@ impl Window<'_> {
         if needed as u64 > left || needed <= have {
             return Ok(false);
         }
-        let target = (needed.max(256 << 10) as u64).min(left) as usize;
+        let target = (needed.max(WINDOW_BYTES) as u64).min(left) as usize;
         self.bytes.resize(target, 0);
         self.file
             .read_at(&mut self.bytes[have..], self.start + have as u64)?;

@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
 use super::meta::Shape;
@@ -26,6 +27,10 @@ use crate::{CodeKind, TopK};
 /// Groups scanned between two looks at how many candidates there are.
 const GROUPS: u32 = 64;
 
+/// Groups of the next cluster that are fetched while one is scanned: clusters lie anywhere in memory, and the processor sees
+/// only later that one is read through.
+const AHEAD: u32 = 3;
+
 /// Candidates kept until they must be read: at least so many, and so many times the rows that are wanted.
 const CANDIDATES_MIN: usize = 1024;
 const CANDIDATES_PER_WANTED: usize = 4;
@@ -33,7 +38,7 @@ const CANDIDATES_PER_WANTED: usize = 4;
 const CANDIDATES_MAX: usize = 1 << 16;
 
 /// Rows read at once after the first batch, of as many rows as are wanted, has shown how near the nearest are.
-const BATCH: usize = 16;
+const BATCH: usize = 24;
 
 /// Clusters whose codes are read between two looks at how many candidates there are.
 const CLUSTERS: usize = 64;
@@ -193,7 +198,7 @@ fn pieces(positions: Range<u32>) -> impl Iterator<Item = Range<u32>> {
 }
 
 impl ProductLists {
-    fn start(&mut self, pool: usize, narrows: bool, clusters: usize) {
+    fn start(&mut self, pool: usize, narrows: bool) {
         let per_scan = GROUPS as usize * GROUP;
         self.query.start();
         self.sums.reserve(per_scan);
@@ -206,8 +211,6 @@ impl ProductLists {
             .max(pool);
         self.candidates.reserve_exact(self.room + per_scan);
         self.missing.clear();
-        self.missing.reserve(clusters);
-        self.groups.reserve(CLUSTERS);
     }
 
     /// Keys above this needn't be known.
@@ -280,7 +283,7 @@ impl Ivf {
         // Without a number there is no telling whether a row is allowed: then none is dropped on another's account.
         let allowed = &search.allowed;
         let narrows = allowed.filter.is_none() && allowed.only.is_none() && allowed.deleted.is_none();
-        lists.products.start(pool, narrows, self.meta.shape.clusters);
+        lists.products.start(pool, narrows);
         let epsilon = effort.epsilon.coarse;
         let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
@@ -291,6 +294,11 @@ impl Ivf {
             let sorted = sort_more(&mut lists.clusters, visited, more);
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
+                if let Some(next) = lists.clusters[..sorted].get(place + 1) {
+                    let next = groups(&self.meta.positions(*next as u32));
+                    let next = view.run(next.start, (next.len() as u32).min(AHEAD));
+                    next.into_iter().for_each(Kernels::prefetch);
+                }
                 self.visit_products(products, &view, search, (cluster, epsilon), lists);
                 if lists.products.candidates.len() >= lists.products.room {
                     self.read_products(search, want, pool, lists, buf)?;

@@ -19,7 +19,7 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::ivf::CodesInRam;
 use ramlet_index::{CodeKind, Flat, Graph, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
+use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
 
 use super::files::{Shelf, bad, open_index_rows};
@@ -375,6 +375,7 @@ impl VectorColumn {
                 break;
             }
             buf.ensure(BUFFER_BYTES)?;
+            give_back_heap();
             let back = pin.rows.restore_some(&pin.file, left, io, &mut buf);
             restored += back.map_err(index_error)?;
         }
@@ -468,6 +469,8 @@ fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoCo
         }
         let Some(file) = files.file(component) else { break };
         buf.ensure(BUFFER_BYTES)?;
+        // What was lent to a build before is free now, but not yet the kernel's.
+        give_back_heap();
         let load = match level.may_be_partial() {
             true => PinnedRows::load_some,
             false => PinnedRows::load,
