@@ -28,6 +28,9 @@ pub(super) const PRODUCT_USUAL: Deviations = [2.1, 2.6, 3.1, 3.5, 3.9, 4.2, 4.6,
 /// Neighbours measured at least.
 const SAMPLES_MIN: usize = 1000;
 
+/// Deviations at least.
+const LEAST: f32 = 0.05;
+
 /// Neighbours of a held-out row that count.
 const NEIGHBOURS: usize = 10;
 
@@ -174,7 +177,7 @@ pub(super) fn deviations(samples: &mut [f32], usual: &Deviations) -> Deviations 
         return *usual;
     }
     samples.sort_unstable_by(f32::total_cmp);
-    let mut least = 0.05f32;
+    let mut least = LEAST;
     LOSSES.map(|loss| {
         let lost = (loss * samples.len() as f32) as usize;
         least = samples[samples.len() - 1 - lost].max(least);
@@ -186,7 +189,11 @@ pub(super) fn deviations(samples: &mut [f32], usual: &Deviations) -> Deviations 
 pub(crate) fn deviation(deviations: &Deviations, loss: f32) -> f32 {
     let at = LOSSES.partition_point(|measured| *measured > loss);
     match at {
-        0 => deviations[0],
+        // Beyond, along the same line.
+        0 => {
+            let step = (deviations[1] - deviations[0]) / (LOSSES[0] / LOSSES[1]).log2();
+            (deviations[0] - step * (loss / LOSSES[0]).log2()).max(LEAST)
+        }
         // Beyond, as normal errors have it: about a third of a deviation for half the loss.
         at if at == LOSSES.len() => {
             let halvings = (LOSSES[at - 1] / loss.max(1e-6)).log2();
