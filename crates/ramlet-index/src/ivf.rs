@@ -24,6 +24,7 @@ mod meta;
 mod misses;
 mod order;
 mod points;
+mod product_query;
 mod products;
 mod progress;
 mod random;

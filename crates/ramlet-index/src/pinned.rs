@@ -46,6 +46,23 @@ impl PinnedRows {
         Ok(pinned)
     }
 
+    /// The same, but as many of the first rows as the bytes are free for.
+    pub fn load_some(
+        file: &RowsFile,
+        consumer: &Consumer,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+    ) -> Result<PinnedRows> {
+        let whole = file.rows() as usize * file.stride();
+        let pinned = PinnedRows {
+            memory: Arc::new(LoanBuf::new(consumer, whole)?),
+            rows: file.rows(),
+            stride: file.stride(),
+        };
+        pinned.restore(file, io, buf)?;
+        Ok(pinned)
+    }
+
     /// Rows of the file, in memory or not.
     pub fn rows(&self) -> u32 {
         self.rows

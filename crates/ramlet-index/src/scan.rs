@@ -202,7 +202,7 @@ impl Search<'_, '_> {
     }
 
     /// Reads the blocks of the first positions, as many as fit `buf`: those positions, the others, and the blocks.
-    fn read_some<'p, 'b>(
+    pub(crate) fn read_some<'p, 'b>(
         &mut self,
         file: &RowsFile,
         positions: &'p [u32],

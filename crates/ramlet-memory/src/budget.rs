@@ -90,9 +90,11 @@ const THREAD_BYTES: u64 = 150_000;
 const ENGINE_THREAD_BYTES: u64 = 80_000;
 
 /// A row's least size and what it takes of the memory that is left when all have their least:
-/// `permille` of it while it is scarce; `base` + `permille_wide` of it when there is plenty; never above `max`.
+/// `permille` of what is beyond `after` while it is scarce; `base` + `permille_wide` of it when there is plenty; never
+/// above `max`.
 struct Share {
     least: u64,
+    after: u64,
     permille: u64,
     base: u64,
     permille_wide: u64,
@@ -105,12 +107,16 @@ struct Share {
 // A million vectors of 100 dimensions: 6-bit codes are 87 MB and want 135 MB; 3-bit codes 48 MB, in-process 64 MB;
 // product codes 25 MB, in-process 32 MB.
 /// A search keeps 64 blocks of 4 KiB in flight, and lists of clusters and candidates.
-const SLOT: Share = share(256 * KIB, 40, 144 * KIB, 1, 2 * MIB);
-const LOG: Share = share(128 * KIB, 12, 768 * KIB, 4, 4 * MIB);
+const SLOT: Share = share(256 * KIB, 40, 144 * KIB, 1, 2 * MIB).after(CODES_FIRST);
+const LOG: Share = share(128 * KIB, 12, 768 * KIB, 4, 4 * MIB).after(CODES_FIRST);
 const WRITE: Share = share(512 * KIB, 200, 6656 * KIB, 20, 1024 * MIB);
 const JOB: Share = share(1280 * KIB, 250, 12 * MIB, 100, 2048 * MIB);
-const CACHE: Share = share(128 * KIB, 12, 1536 * KIB, 10, 4096 * MIB);
+const CACHE: Share = share(128 * KIB, 12, 1536 * KIB, 10, 4096 * MIB).after(CODES_FIRST);
 const ELASTIC: Share = share(1024 * KIB, 180, 8 * MIB, 25, 1024 * MIB);
+
+/// So much is for data alone, but for the least that slots, log and cache work with: they are lost to data for good, and a MB
+/// decides whether product codes of a million vectors fit into 32 MB.
+const CODES_FIRST: u64 = 20 * MIB;
 
 /// Fences and centroids of segments: a few bytes a block of data, without which it can't be read.
 const PINNED_LEAST: u64 = 256 * KIB;
@@ -126,6 +132,7 @@ const SEARCHERS_PER_CORE: usize = 4;
 const fn share(least: u64, permille: u64, base: u64, permille_wide: u64, max: u64) -> Share {
     Share {
         least,
+        after: 0,
         permille,
         base,
         permille_wide,
@@ -155,7 +162,7 @@ impl BudgetRequest {
     pub fn in_process(memory_bytes: u64, search_threads: usize) -> BudgetRequest {
         BudgetRequest {
             other_threads: 2,
-            process_bytes: 2_000_000,
+            process_bytes: 1_500_000,
             in_process: true,
             ..BudgetRequest::new(memory_bytes, search_threads)
         }
@@ -165,7 +172,7 @@ impl BudgetRequest {
     /// most of the time; fewer where memory is scarce, since each takes a slot.
     pub fn search_threads_for(memory_bytes: u64, cores: usize) -> usize {
         let most = usize::try_from(memory_bytes / MEMORY_PER_SEARCHER).unwrap_or(usize::MAX);
-        let most = if memory_bytes < 8 * MEMORY_PER_SEARCHER {
+        let most = if memory_bytes < 4 * MEMORY_PER_SEARCHER {
             most / 2
         } else {
             most
@@ -252,7 +259,8 @@ fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
     let [log_buffers, write_buffers, job_scratch, block_cache, elastic] =
         wishes.map(|(share, wish)| wish.unwrap_or_else(|| share.of(spare)));
     // The slots divide one share while memory is scarce, so that more threads don't starve the rest.
-    let slot_more = (SLOT.of(spare) - SLOT.least).min(spare / 1000 * SLOT.permille / slots.max(1));
+    let beyond = spare.saturating_sub(SLOT.after);
+    let slot_more = (SLOT.of(spare) - SLOT.least).min(beyond / 1000 * SLOT.permille / slots.max(1));
     let search_slots = slots * page_down(SLOT.least + slot_more);
     let arenas = search_slots + log_buffers + write_buffers + job_scratch + block_cache + elastic;
     Some(BudgetTable {
@@ -300,9 +308,13 @@ fn page_down(bytes: u64) -> u64 {
 }
 
 impl Share {
+    const fn after(self, after: u64) -> Share {
+        Share { after, ..self }
+    }
+
     /// The row's size when `spare` bytes are left after all have their least.
     fn of(&self, spare: u64) -> u64 {
-        let scarce = spare / 1000 * self.permille;
+        let scarce = spare.saturating_sub(self.after) / 1000 * self.permille;
         let wide = self.base + spare / 1000 * self.permille_wide;
         page_down(self.least + scarce.min(wide).min(self.max))
     }

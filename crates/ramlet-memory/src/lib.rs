@@ -8,6 +8,7 @@
 mod anon_buf;
 mod append;
 mod budget;
+mod heap;
 mod ledger;
 mod loan_buf;
 mod reservation;
@@ -15,6 +16,7 @@ mod reservation;
 pub use anon_buf::AnonBuf;
 pub use append::{AppendRegion, Appender, Span};
 pub use budget::{BudgetRequest, BudgetRow, BudgetTable, RowKind, TooSmall};
+pub use heap::give_back_heap;
 pub use ledger::{Consumer, ConsumerReport, Ledger, Reclaim};
 pub use loan_buf::{LoanBuf, LoanView};
 pub use reservation::{OverBudget, Reservation};

@@ -50,6 +50,9 @@ pub struct LogSetup {
     pub salt: u64,
 }
 
+/// Read of a log file at once; a larger group takes more.
+const WINDOW_BYTES: usize = 256 << 10;
+
 fn file_name(first_lsn: u64) -> String {
     format!("{PREFIX}{first_lsn:020}")
 }
@@ -463,7 +466,8 @@ impl Scan<'_> {
             bytes.resize(wanted.min(self.file.len() - start) as usize, 0);
             self.file.read_at(&mut bytes, start)?;
             let mut at = 0;
-            while let Some(offset) = self.begun_record(&bytes, at).filter(|at| *at < LATER_WINDOW) {
+            while let Some(offset) = log::find_possible(&bytes, self.salt, at).filter(|at| *at < LATER_WINDOW)
+            {
                 if let Some(later) = self.later_at(start + offset as u64)? {
                     return Ok(Some(later));
                 }
@@ -471,19 +475,6 @@ impl Scan<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// The first place from `at` on where the salt stands as it does in a record.
-    fn begun_record(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        let salt = self.salt.to_le_bytes();
-        let mut from = at + SALT_AT;
-        loop {
-            from += bytes.get(from..)?.iter().position(|&byte| byte == salt[0])?;
-            if bytes[from..].starts_with(&salt) {
-                return Some(from - SALT_AT);
-            }
-            from += 1;
-        }
     }
 
     /// The record at `offset`, if it is valid.
@@ -535,7 +526,7 @@ impl Window<'_> {
         if needed as u64 > left || needed <= have {
             return Ok(false);
         }
-        let target = (needed.max(256 << 10) as u64).min(left) as usize;
+        let target = (needed.max(WINDOW_BYTES) as u64).min(left) as usize;
         self.bytes.resize(target, 0);
         self.file
             .read_at(&mut self.bytes[have..], self.start + have as u64)?;

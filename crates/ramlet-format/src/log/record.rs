@@ -114,20 +114,31 @@ pub fn decode(bytes: &[u8], salt: u64) -> Decoded<'_> {
     })
 }
 
+/// Where a record of this log may begin, at `from` or behind: where its salt would stand. Of the last 15 bytes nothing is told:
+/// windows of a file overlap by as many.
+pub fn find_possible(bytes: &[u8], salt: u64, from: usize) -> Option<usize> {
+    let needle = salt.to_le_bytes();
+    let mut from = from + UNCOUNTED;
+    while let Some(rest) = bytes.get(from..) {
+        // One byte first, which is fast, then all eight.
+        let at = from + rest.iter().position(|&byte| byte == needle[0])?;
+        if bytes[at..].starts_with(&needle) {
+            return Some(at - UNCOUNTED);
+        }
+        from = at + 1;
+    }
+    None
+}
+
 /// The first valid record anywhere in `bytes`: (offset, lsn, durable_lsn). Finds the salt, then checks the record around it.
 ///
 /// `bytes` is the rest of the log from the invalid record on. If it is only a window, overlap windows by the largest
 /// record: one that is cut off doesn't count.
 pub fn find_valid_after(bytes: &[u8], salt: u64) -> Option<(u64, u64, u64)> {
-    let needle = salt.to_le_bytes();
-    let mut from = UNCOUNTED;
-    while let Some(rest) = bytes.get(from..) {
-        // One byte first, which is fast, then all eight.
-        let at = from + rest.iter().position(|&byte| byte == needle[0])?;
-        if bytes[at..].starts_with(&needle)
-            && let Decoded::Record(record) = decode(&bytes[at - UNCOUNTED..], salt)
-        {
-            return Some(((at - UNCOUNTED) as u64, record.lsn, record.durable_lsn));
+    let mut from = 0;
+    while let Some(at) = find_possible(bytes, salt, from) {
+        if let Decoded::Record(record) = decode(&bytes[at..], salt) {
+            return Some((at as u64, record.lsn, record.durable_lsn));
         }
         from = at + 1;
     }

@@ -16,9 +16,8 @@ use super::search::{Effort, Ivf};
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
-use crate::quant::{
-    CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, RestLayout,
-};
+use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, RestLayout};
+use crate::rows_file::RowsFile;
 use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
 
@@ -43,6 +42,9 @@ const AT_ONCE: usize = 8;
 #[derive(Debug, Default)]
 pub struct CodesInRam {
     pub coarse: Option<(CodeKind, PinnedRows)>,
+    /// Where product codes stand: those that are not in memory are read there, a page or two a cluster; without it, the
+    /// cluster's rows.
+    pub coarse_file: Option<RowsFile>,
     /// Of use beside `coarse` only.
     pub fine: Option<(CodeKind, PinnedRows)>,
     /// Of use beside the finest codes only.

@@ -3,16 +3,16 @@
 use super::buckets::RECORD_HEADER;
 use super::build::Rows;
 use super::meta;
-use super::misses::{self, Asked, Deviations, Misses, WIDE, deviations};
+use super::misses::{self, Asked, Deviations, Misses, deviations};
 use super::ranked::Ranked;
 use super::sample::Decoder;
-use crate::CodeKind;
 use crate::error::{IndexError, Result};
-use crate::quant::product::ProductModel;
+use crate::quant::product::{LeaningEncoder, ProductModel};
 use crate::quant::{
     CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, Residual, RestLayout, Rotation, SignRow,
 };
 use crate::scan::trailing_number;
+use crate::{CodeKind, Metric};
 
 /// One file being written.
 struct Target<'w> {
@@ -88,6 +88,9 @@ struct Scratch {
     signs: Vec<u8>,
     digits: Vec<u8>,
     left: Vec<f32>,
+    /// Where queries lie for which a row's product code matters; nowhere, if that isn't known.
+    towards: Vec<f32>,
+    leaning: LeaningEncoder,
     misses: Misses,
 }
 
@@ -208,9 +211,9 @@ impl<'w> CodesWriter<'w> {
         self.targets.into_iter().try_for_each(Target::finish)?;
         let forms = self.coder.forms.iter();
         let deviations = forms.zip(&mut self.samples).map(|(form, samples)| match form {
-            Form::Product(model) if 2 * model.shape().parts < model.shape().dims => WIDE,
-            Form::Fine(_) | Form::Rest(_) => deviations(samples, false),
-            _ => deviations(samples, true),
+            Form::Groups(_) => deviations(samples, &misses::COARSE_USUAL),
+            Form::Fine(_) | Form::Rest(_) => deviations(samples, &misses::FINE_USUAL),
+            Form::Product(_) => deviations(samples, &misses::PRODUCT_USUAL),
         });
         Ok(Coded {
             unit: self.encoder.map_or(1.0, |(_, unit)| unit),
@@ -303,6 +306,12 @@ impl Coder<'_> {
             .decode(&record[4..record.len() - 4], &mut scratch.vector);
         self.rotation.apply(&mut scratch.vector, &mut scratch.mixing);
         let squares = crate::quant::squares(&scratch.vector);
+        scratch.towards.clear();
+        match self.decoder.metric {
+            Metric::Cosine | Metric::Dot => scratch.towards.extend_from_slice(&scratch.vector),
+            // There codes are compared with the query less the centroid, by distance: nothing was gained.
+            _ => scratch.towards.resize(scratch.vector.len(), 0.0),
+        }
         self.centroids.centre(&mut scratch.vector);
         self.centroids.write(cluster, &mut scratch.centroid);
         scratch.residual.set(&scratch.vector, &scratch.centroid, squares);
@@ -315,6 +324,8 @@ impl Coder<'_> {
             signs,
             digits,
             left,
+            towards,
+            leaning,
             ..
         } = scratch;
         let mut rest = out;
@@ -328,7 +339,7 @@ impl Coder<'_> {
                     }
                 }
                 Form::Rest(layout) => encoder.rest(residual, left, layout, digits, now),
-                Form::Product(model) => model.encode(residual.values(), now),
+                Form::Product(model) => leaning.encode(model, residual.values(), towards, now),
                 Form::Groups(_) => {
                     let row = encoder.coarse(residual, trailing_number(record)?, signs);
                     let (bits, factors) = now.split_at_mut(now.len() - 8);
@@ -353,24 +364,33 @@ impl Coder<'_> {
         if near.is_empty() {
             return Ok(());
         }
-        let (mut group, mut fine, mut rest) = (None, Vec::new(), codes);
+        let (mut group, mut fine, mut product, mut rest) = (None, Vec::new(), None, codes);
         for (i, form) in self.forms.iter().enumerate() {
             let (now, later) = rest.split_at(form.loose_bytes(self.decoder.dims));
             match form {
                 Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
                 Form::Fine(layout) => fine.push((i, *layout, now)),
-                Form::Product(_) | Form::Rest(_) => {}
+                Form::Product(model) => product = Some((i, *model, now)),
+                Form::Rest(_) => {}
             }
             rest = later;
         }
-        // Finer codes are looked at beside the signs only.
-        let Some(group) = group else { return Ok(()) };
-        let coded = misses::Coded { group, fine: &fine };
+        let coded = misses::Coded {
+            group,
+            fine: &fine,
+            product,
+        };
         let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        let (centroid, metric) = (self.centroids.parts(cluster), self.decoder.metric);
+        let metric = self.decoder.metric;
         for neighbour in near {
             let space = CodeSpace { metric, unit };
-            asked.measure(neighbour, &coded, &space, centroid, &mut scratch.misses);
+            asked.measure(
+                neighbour,
+                &coded,
+                &space,
+                (cluster, &self.centroids),
+                &mut scratch.misses,
+            );
         }
         Ok(())
     }

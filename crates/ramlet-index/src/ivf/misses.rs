@@ -6,26 +6,28 @@
 use ramlet_kernels::{Sifted, kernels};
 
 use super::calibrate::HeldOut;
+use super::product_query::ProductQuery;
+use super::ranked::Ranked;
 use crate::Metric;
+use crate::quant::product::ProductModel;
 use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GroupLayout, Rotation, SignRow};
 
 /// Shares of the neighbours lost, for which the deviations are kept.
 pub(crate) const LOSSES: [f32; 8] = [0.08, 0.04, 0.02, 0.01, 0.005, 0.0025, 0.001, 0.0005];
 
 /// What is taken where too little was measured: about what vectors of text and images take.
-const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
-const FINE_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
+pub(super) const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
+pub(super) const FINE_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
 
-/// For product codes of less than two bits a dimension, which aren't measured, and whose errors exceed what tells neighbours
-/// from each other: half as much again as normal errors take where all neighbours lie as far away as the last. Half as much
-/// again because what such a code leaves out of a neighbour leans towards the query, and so makes it seem farther.
-///
-/// 3,000 rows of 64 dimensions, 8 and 4 bytes each, recall@10 aimed at .95: .82 with the usual ones, .875 for 4 bytes with
-/// those of normal errors (the engine's `quantization.rs`).
-pub(super) const WIDE: Deviations = [2.1, 2.6, 3.1, 3.5, 3.9, 4.2, 4.6, 4.9];
+/// For product codes, whose errors exceed what tells neighbours from each other: wide, since for want of neighbours to measure
+/// there are few rows, and reading some more costs little.
+pub(super) const PRODUCT_USUAL: Deviations = [2.1, 2.6, 3.1, 3.5, 3.9, 4.2, 4.6, 4.9];
 
 /// Neighbours measured at least.
 const SAMPLES_MIN: usize = 1000;
+
+/// Deviations at least.
+const LEAST: f32 = 0.05;
 
 /// Neighbours of a held-out row that count.
 const NEIGHBOURS: usize = 10;
@@ -55,14 +57,17 @@ pub(super) struct Misses {
     entered: Entered,
     sifted: Sifted,
     group: Vec<u8>,
+    tables: ProductQuery,
     /// By form.
     pub(super) samples: Vec<Vec<f32>>,
 }
 
-/// A row's codes, as far as they are measured.
+/// A row's codes, each with the number of its form.
 pub(super) struct Coded<'c> {
-    pub(super) group: (usize, &'c GroupLayout, SignRow<'c>),
+    pub(super) group: Option<(usize, &'c GroupLayout, SignRow<'c>)>,
+    /// Looked at beside the signs only.
     pub(super) fine: &'c [(usize, FineLayout, &'c [u8])],
+    pub(super) product: Option<(usize, &'c ProductModel, &'c [u8])>,
 }
 
 impl Asked {
@@ -94,62 +99,88 @@ impl Asked {
         &rest[..rest.iter().take_while(|neighbour| neighbour.row == row).count()]
     }
 
-    /// Measures a coded row against a query that it is near to.
+    /// Measures a coded row of a cluster against a query that it is near to.
     pub(super) fn measure(
         &self,
         neighbour: &Neighbour,
         coded: &Coded<'_>,
         space: &CodeSpace,
-        centroid: (f32, &[u8]),
+        (cluster, centroids): (u32, &Ranked<'_>),
         misses: &mut Misses,
     ) {
-        let (query, kernels) = (&self.queries[neighbour.query as usize], kernels());
+        let query = &self.queries[neighbour.query as usize];
+        if let Some((form, model, digits)) = coded.product {
+            let tables = &mut misses.tables;
+            tables.start();
+            let base = tables.enter(model, space.metric, query.rotated(), centroids, cluster);
+            let key = tables.tables.key_rounded(digits);
+            let deviation = tables.tables.deviation(key);
+            misses.note(form, neighbour, base + key, deviation);
+        }
+        if let Some(group) = &coded.group {
+            let entered = (query, space, centroids.parts(cluster));
+            misses.measure_signs(neighbour, group, coded.fine, entered);
+        }
+    }
+}
+
+impl Misses {
+    fn note(&mut self, form: usize, neighbour: &Neighbour, key: f32, error: f32) {
+        let beyond = (key - neighbour.limit) / error;
+        if beyond.is_finite() {
+            let forms = self.samples.len().max(form + 1);
+            self.samples.resize_with(forms, Vec::new);
+            self.samples[form].push(beyond);
+        }
+    }
+
+    fn measure_signs(
+        &mut self,
+        neighbour: &Neighbour,
+        (form, layout, row): &(usize, &GroupLayout, SignRow<'_>),
+        fine: &[(usize, FineLayout, &[u8])],
+        (query, space, centroid): (&CodeQuery, &CodeSpace, (f32, &[u8])),
+    ) {
+        let kernels = kernels();
         let one = Epsilon {
             coarse: 1.0,
             fine: 1.0,
         };
-        let Misses {
-            entered,
-            sifted,
-            group,
-            samples,
-        } = misses;
-        let mut sample = |form: usize, key: f32, error: f32| {
-            let beyond = (key - neighbour.limit) / error;
-            if beyond.is_finite() {
-                samples.resize_with(samples.len().max(form + 1), Vec::new);
-                samples[form].push(beyond);
-            }
-        };
-        let (form, layout, row) = &coded.group;
-        group.clear();
-        group.resize(layout.row_bytes(), 0);
-        layout.put(group, 0, row);
+        self.group.clear();
+        self.group.resize(layout.row_bytes(), 0);
+        layout.put(&mut self.group, 0, row);
+        let (entered, group) = (&mut self.entered, &self.group);
         entered.enter(space, query, centroid, None, &one, kernels);
-        entered.sift(kernels, (group, group.len()), f32::INFINITY, &[], sifted);
-        let Some(kept) = sifted.get(0) else {
+        entered.sift(
+            kernels,
+            (group, group.len()),
+            f32::INFINITY,
+            &[],
+            &mut self.sifted,
+        );
+        let Some(kept) = self.sifted.get(0) else {
             return;
         };
-        sample(*form, kept.key, kept.key - kept.lower);
-        for (form, layout, row) in coded.fine {
+        self.note(*form, neighbour, kept.key, kept.key - kept.lower);
+        for (form, layout, row) in fine {
+            let entered = &mut self.entered;
             entered.enter(space, query, centroid, Some(layout), &one, kernels);
             let planes = &row[..layout.code_bytes()];
             let low = kernels.planes_dot(entered.rounded(), layout.dims, layout.planes() as u32, planes);
             let (key, error) = entered.fine(layout, kept.sum, kept.add, row, low);
             // The limit is then the greatest possible key of another, which lies as far above its own.
-            sample(*form, key, 2.0 * error);
+            self.note(*form, neighbour, key, 2.0 * error);
         }
     }
 }
 
-/// The deviations to allow for, from what was measured of one form of codes.
-pub(super) fn deviations(samples: &mut [f32], is_coarse: bool) -> Deviations {
-    let usual = if is_coarse { COARSE_USUAL } else { FINE_USUAL };
+/// The deviations to allow for, from what was measured of one form of codes; the `usual` ones if that was little.
+pub(super) fn deviations(samples: &mut [f32], usual: &Deviations) -> Deviations {
     if samples.len() < SAMPLES_MIN {
-        return usual;
+        return *usual;
     }
     samples.sort_unstable_by(f32::total_cmp);
-    let mut least = 0.05f32;
+    let mut least = LEAST;
     LOSSES.map(|loss| {
         let lost = (loss * samples.len() as f32) as usize;
         least = samples[samples.len() - 1 - lost].max(least);
@@ -161,7 +192,11 @@ pub(super) fn deviations(samples: &mut [f32], is_coarse: bool) -> Deviations {
 pub(crate) fn deviation(deviations: &Deviations, loss: f32) -> f32 {
     let at = LOSSES.partition_point(|measured| *measured > loss);
     match at {
-        0 => deviations[0],
+        // Beyond, along the same line.
+        0 => {
+            let step = (deviations[1] - deviations[0]) / (LOSSES[0] / LOSSES[1]).log2();
+            (deviations[0] - step * (loss / LOSSES[0]).log2()).max(LEAST)
+        }
         // Beyond, as normal errors have it: about a third of a deviation for half the loss.
         at if at == LOSSES.len() => {
             let halvings = (LOSSES[at - 1] / loss.max(1e-6)).log2();

@@ -236,31 +236,24 @@ impl Ivf {
     }
 
     /// Scans the product codes of a cluster's rows that were picked; what this takes is made ready before the first.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of a search, each lent by another owner"
-    )]
     pub(super) fn visit_products_picked(
         &self,
         (products, view): (&Products, &PinnedView),
         search: &mut Search<'_, '_>,
         (want, pool): (&Want, usize),
-        (cluster, epsilon): (u32, f32),
+        of: (u32, f32),
         lists: &mut Lists,
-        entered: &mut bool,
         buf: &mut AnonBuf,
     ) -> Result<()> {
         let picked = std::mem::take(&mut lists.picked);
-        let mut groups = picked.groups(self.meta.positions(cluster)).peekable();
-        let mut base = None;
+        let mut groups = picked.groups(self.meta.positions(of.0)).peekable();
+        let mut entered = None;
         let mut done = Ok(());
         while done.is_ok() && groups.peek().is_some() {
-            let base = *base.get_or_insert_with(|| {
-                self.enter_products(products, search.query.metric(), cluster, lists, entered)
-            });
+            let cluster = *entered.get_or_insert_with(|| self.enter_products(products, search, of, lists));
             lists.positions.clear();
             for (group, lanes) in groups.by_ref().take(GROUPS as usize) {
-                let of = (&mut lists.products, Cluster { base, epsilon });
+                let of = (&mut lists.products, cluster);
                 if !products.scan_lanes(view, search, of, (group, lanes)) {
                     each_lane(group, lanes, |position| lists.positions.push(position));
                 }
@@ -345,7 +338,7 @@ impl Products {
         search.stats.codes_scored += u64::from(lanes.count_ones());
         let (stride, kernels) = (self.groups.stride(), search.query.kernels());
         let mut sums = [0; GROUP];
-        kernels.fastscan(of.tables.rounded(), bytes, stride, stride / 16, &mut sums);
+        kernels.fastscan(of.query.tables.rounded(), bytes, stride, stride / 16, &mut sums);
         let most = of.most(search, cluster);
         while lanes != 0 {
             let lane = lanes.trailing_zeros();

@@ -3,23 +3,33 @@
 //!
 //! These codes say nothing of a row but where it may lie: its number, which filters need, stands on disk with it. So every
 //! row of the result is read, and some more.
+//!
+//! Codes that have no room in RAM, or were taken back, are read: a page or two a cluster, of all those visited at once, where
+//! its rows would be a dozen.
 
 use std::ops::Range;
 
+use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
 use super::meta::Shape;
+use super::product_query::ProductQuery;
 use super::search::{Effort, Ivf, sort_more};
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
 use crate::quant::GROUP;
-use crate::quant::product::{ProductKey, ProductModel, ProductTables};
+use crate::quant::product::ProductModel;
+use crate::rows_file::RowsFile;
 use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
-use crate::{CodeKind, Metric, TopK};
+use crate::{CodeKind, TopK};
 
 /// Groups scanned between two looks at how many candidates there are.
 const GROUPS: u32 = 64;
+
+/// Groups of the next cluster that are fetched while one is scanned: clusters lie anywhere in memory, and the processor sees
+/// only later that one is read through.
+const AHEAD: u32 = 3;
 
 /// Candidates kept until they must be read: at least so many, and so many times the rows that are wanted.
 const CANDIDATES_MIN: usize = 1024;
@@ -27,30 +37,48 @@ const CANDIDATES_PER_WANTED: usize = 4;
 /// But, unless more rows are wanted, at most so many (768 KiB).
 const CANDIDATES_MAX: usize = 1 << 16;
 
-/// Rows read at once after the first, smaller batch has shown how near the nearest are.
-const BATCH: usize = 32;
+/// Rows read at once after the first batch, of as many rows as are wanted, has shown how near the nearest are.
+const BATCH: usize = 24;
+
+/// Clusters whose codes are read between two looks at how many candidates there are.
+const CLUSTERS: usize = 64;
+
+/// Deviations at least by which rows may be off that others are dropped for, before anything was read.
+const DROPPED_BY: f32 = 2.5;
 
 /// Product codes, and how to read them.
 #[derive(Debug)]
 pub(super) struct Products {
     pub(super) groups: PinnedRows,
+    /// Where those that aren't in memory are read.
+    file: Option<RowsFile>,
     model: ProductModel,
 }
 
 /// One thread's memory for searching product codes.
 #[derive(Debug, Default)]
 pub(crate) struct ProductLists {
-    pub(super) tables: ProductTables,
-    /// The query as tables are made for it.
-    compared: Vec<f32>,
+    pub(super) query: ProductQuery,
     sums: Vec<u32>,
-    /// Keys, by how much they may be off, and positions.
-    candidates: Vec<(f32, f32, u32)>,
+    candidates: Vec<Candidate>,
     /// The smallest of their greatest possible keys.
     uppers: TopK,
     room: usize,
     /// Whether rows may be dropped on account of others.
     narrows: bool,
+    /// Clusters whose codes are to be read.
+    missing: Vec<u32>,
+    groups: Vec<u32>,
+    bound: Bound,
+}
+
+/// A row that may be among the nearest.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    key: f32,
+    /// By how much its key may be off.
+    error: f32,
+    position: u32,
 }
 
 /// What of a key is the same for all rows of a cluster.
@@ -60,24 +88,46 @@ pub(super) struct Cluster {
     pub(super) epsilon: f32,
 }
 
+/// The last limit, and the sum up to which rows lie within it.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    limit: f32,
+    most: u32,
+}
+
+impl Default for Bound {
+    fn default() -> Bound {
+        Bound {
+            limit: f32::NAN,
+            most: 0,
+        }
+    }
+}
+
 impl Products {
     pub(super) fn new(
         shape: &Shape,
         model: Option<&ProductModel>,
         m: u16,
         groups: PinnedRows,
+        file: Option<RowsFile>,
     ) -> Result<Products> {
         let kind = CodeKind::Product { m };
         let wanted = (
             kind.row_bytes(shape.dims, shape.segment_rows),
             kind.file_rows(shape.rows),
         );
+        let suits = |rows: u32, stride: usize| (stride, rows) == wanted;
+        let file_suits = file.as_ref().is_none_or(|file| suits(file.rows(), file.stride()));
         match model {
             Some(model)
-                if shape.codes.contains(&Some(kind)) && (groups.stride(), groups.rows()) == wanted =>
+                if shape.codes.contains(&Some(kind))
+                    && suits(groups.rows(), groups.stride())
+                    && file_suits =>
             {
                 Ok(Products {
                     groups,
+                    file,
                     model: model.clone(),
                 })
             }
@@ -95,38 +145,24 @@ impl Products {
         }
     }
 
-    /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
+    /// Scans the codes at the `wanted` positions, all in the groups from `first` on that `bytes` holds.
     fn scan(
         &self,
-        view: &PinnedView,
+        bytes: &[u8],
+        first: u32,
+        wanted: &Range<u32>,
         search: &mut Search<'_, '_>,
         lists: &mut ProductLists,
         cluster: Cluster,
-        wanted: &Range<u32>,
-    ) -> bool {
-        let group = GROUP as u32;
-        let (first, end) = (wanted.start / group, wanted.end.div_ceil(group));
-        let Some(bytes) = view.run(first, end - first) else {
-            return false;
-        };
+    ) {
         search.stats.codes_scored += u64::from(wanted.end - wanted.start);
         let stride = self.groups.stride();
-        lists.sums.resize((end - first) as usize * GROUP, 0);
-        let kernels = search.query.kernels();
-        kernels.fastscan(
-            lists.tables.rounded(),
-            bytes,
-            stride,
-            stride / 16,
-            &mut lists.sums,
-        );
         let mut sums = std::mem::take(&mut lists.sums);
-        for (sums, start) in sums
-            .as_chunks::<GROUP>()
-            .0
-            .iter()
-            .zip((first * group..).step_by(GROUP))
-        {
+        sums.resize(bytes.len() / stride * GROUP, 0);
+        let (kernels, table) = (search.query.kernels(), lists.query.tables.rounded());
+        kernels.fastscan(table, bytes, stride, stride / 16, &mut sums);
+        let starts = (first * GROUP as u32..).step_by(GROUP);
+        for (sums, start) in sums.as_chunks::<GROUP>().0.iter().zip(starts) {
             let most = lists.most(search, cluster);
             let mut mask = 0u32;
             for (lane, sum) in sums.iter().enumerate() {
@@ -141,11 +177,42 @@ impl Products {
         }
         sums.clear();
         lists.sums = sums;
-        true
     }
 }
 
+/// The groups that hold these positions.
+fn groups(positions: &Range<u32>) -> Range<u32> {
+    let group = GROUP as u32;
+    positions.start / group..positions.end.div_ceil(group)
+}
+
+/// Positions in pieces of `GROUPS` groups at most.
+fn pieces(positions: Range<u32>) -> impl Iterator<Item = Range<u32>> {
+    let mut rest = positions;
+    std::iter::from_fn(move || {
+        let end = (rest.start / GROUP as u32 + GROUPS).saturating_mul(GROUP as u32);
+        let piece = rest.start..end.min(rest.end);
+        rest.start = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 impl ProductLists {
+    fn start(&mut self, pool: usize, narrows: bool) {
+        let per_scan = GROUPS as usize * GROUP;
+        self.query.start();
+        self.sums.reserve(per_scan);
+        self.candidates.clear();
+        self.uppers.clear(if narrows { pool } else { 0 });
+        self.narrows = narrows;
+        self.room = pool
+            .saturating_mul(CANDIDATES_PER_WANTED)
+            .clamp(CANDIDATES_MIN, CANDIDATES_MAX)
+            .max(pool);
+        self.candidates.reserve_exact(self.room + per_scan);
+        self.missing.clear();
+    }
+
     /// Whether candidates must be read before there may be more.
     pub(super) fn is_full(&self) -> bool {
         self.candidates.len() >= self.room
@@ -163,23 +230,28 @@ impl ProductLists {
     }
 
     /// Sums above this lie beyond the limit.
-    pub(super) fn most(&self, search: &Search<'_, '_>, cluster: Cluster) -> u32 {
+    pub(super) fn most(&mut self, search: &Search<'_, '_>, cluster: Cluster) -> u32 {
         let limit = self.limit(search);
-        let (low, step) = self.tables.affine();
-        let deviation = self.tables.deviation(limit - cluster.base);
+        if limit == self.bound.limit {
+            return self.bound.most;
+        }
+        let (low, step) = self.query.tables.affine();
+        let deviation = self.query.tables.deviation(limit - cluster.base);
         let most = (limit + cluster.epsilon * deviation - cluster.base - low) / step;
         // Of what isn't a number, everything passes.
-        if most.is_finite() {
+        let most = if most.is_finite() {
             most.max(-1.0) as i64 as u32
         } else {
             u32::MAX
-        }
+        };
+        self.bound = Bound { limit, most };
+        most
     }
 
     pub(super) fn push(&mut self, search: &Search<'_, '_>, cluster: Cluster, sum: u32, position: u32) {
-        let key = self.tables.key_of_sum(sum);
-        let error = cluster.epsilon * self.tables.deviation(key);
-        let key = key + cluster.base;
+        let key = self.query.tables.key_of_sum(sum);
+        let deviation = self.query.tables.deviation(key);
+        let (key, error) = (key + cluster.base, cluster.epsilon * deviation);
         let (key, error) = match key.is_finite() && error.is_finite() {
             true => (key, error),
             // A sum that overflowed says nothing about the row.
@@ -188,8 +260,11 @@ impl ProductLists {
         if key - error > self.limit(search) {
             return;
         }
-        self.candidates.push((key, error, position));
-        self.uppers.push(key + error, position);
+        self.candidates.push(Candidate { key, error, position });
+        if self.narrows {
+            self.uppers
+                .push(key + error.max(DROPPED_BY * deviation), position);
+        }
     }
 }
 
@@ -214,48 +289,30 @@ impl Ivf {
         let allowed = &search.allowed;
         let all_allowed = allowed.only.is_none() && allowed.deleted.is_none();
         let narrows = allowed.filter.is_none() && (all_allowed || picked);
-        let per_scan = GROUPS as usize * GROUP;
-        let of = &mut lists.products;
-        of.sums.reserve(per_scan);
-        of.candidates.clear();
-        of.uppers.clear(if narrows { pool } else { 0 });
-        of.narrows = narrows;
-        of.room = pool
-            .saturating_mul(CANDIDATES_PER_WANTED)
-            .clamp(CANDIDATES_MIN, CANDIDATES_MAX)
-            .max(pool);
-        of.candidates.reserve_exact(of.room + per_scan);
-        let (mut visited, mut entered) = (0, false);
+        lists.products.start(pool, narrows);
+        let epsilon = effort.epsilon.coarse;
+        let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
             let more = self.bring_next(search, want, visited, more, lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
                 if picked {
-                    let (of, how) = ((cluster, effort.epsilon.coarse), (want, pool));
-                    let codes = (products, &view);
-                    self.visit_products_picked(codes, search, how, of, lists, &mut entered, buf)?;
+                    let of = (cluster, epsilon);
+                    self.visit_products_picked((products, &view), search, (want, pool), of, lists, buf)?;
                     continue;
                 }
-                let of = self.enter_products(products, search.query.metric(), cluster, lists, &mut entered);
-                let of = Cluster {
-                    base: of,
-                    epsilon: effort.epsilon.coarse,
-                };
-                let mut rest = self.meta.positions(cluster);
-                while !rest.is_empty() {
-                    let end = (rest.start / GROUP as u32 + GROUPS)
-                        .saturating_mul(GROUP as u32)
-                        .min(rest.end);
-                    if !products.scan(&view, search, &mut lists.products, of, &(rest.start..end)) {
-                        search.scan_run(&self.rows, rest.start..end, buf)?;
-                    }
-                    rest.start = end;
-                    if lists.products.is_full() {
-                        self.read_products(search, want, pool, lists, buf)?;
-                    }
+                if let Some(next) = lists.clusters[..sorted].get(place + 1) {
+                    let next = groups(&self.meta.positions(*next as u32));
+                    let next = view.run(next.start, (next.len() as u32).min(AHEAD));
+                    next.into_iter().for_each(Kernels::prefetch);
+                }
+                self.visit_products(products, &view, search, (cluster, epsilon), lists);
+                if lists.products.is_full() {
+                    self.read_products(search, want, pool, lists, buf)?;
                 }
             }
+            self.visit_missing(products, search, (want, epsilon, pool), lists, buf)?;
             visited = sorted;
             search.stats.probes = visited as u64;
             self.read_products(search, want, pool, lists, buf)?;
@@ -263,40 +320,122 @@ impl Ivf {
         Ok(())
     }
 
-    /// Makes the tables ready for a cluster; what its keys have in common.
+    /// Scans a cluster's codes, or remembers that they must be read.
+    fn visit_products(
+        &self,
+        products: &Products,
+        view: &PinnedView,
+        search: &mut Search<'_, '_>,
+        (cluster, epsilon): (u32, f32),
+        lists: &mut Lists,
+    ) {
+        let positions = self.meta.positions(cluster);
+        let groups_of = groups(&positions);
+        if positions.is_empty() {
+            return;
+        }
+        let Some(bytes) = view.run(groups_of.start, groups_of.len() as u32) else {
+            lists.products.missing.push(cluster);
+            return;
+        };
+        let entered = self.enter_products(products, search, (cluster, epsilon), lists);
+        let stride = products.groups.stride();
+        for piece in pieces(positions) {
+            let now = groups(&piece);
+            let bytes = &bytes[(now.start - groups_of.start) as usize * stride..][..now.len() * stride];
+            products.scan(bytes, now.start, &piece, search, &mut lists.products, entered);
+        }
+    }
+
+    /// Makes the tables ready for a cluster.
     pub(super) fn enter_products(
         &self,
         products: &Products,
-        metric: Metric,
-        cluster: u32,
+        search: &Search<'_, '_>,
+        (cluster, epsilon): (u32, f32),
         lists: &mut Lists,
-        entered: &mut bool,
-    ) -> f32 {
-        let Lists {
-            codes, products: of, ..
-        } = lists;
-        let (query, centroids) = (codes.query.rotated(), self.meta.centroids());
-        let (step, digits) = centroids.parts(cluster);
-        let values = digits.iter().map(|digit| step * (f32::from(*digit) - 128.0));
-        if metric == Metric::Euclid {
-            of.compared.clear();
-            of.compared.extend(query.iter().zip(values).map(|(q, c)| q - c));
-            of.tables
-                .enter(&products.model, ProductKey::Distance, &of.compared);
-            return 0.0;
-        }
-        if !*entered {
-            *entered = true;
-            of.compared.clear();
-            of.compared.extend_from_slice(query);
-            if metric == Metric::Cosine {
-                centroids.uncentre(&mut of.compared);
+    ) -> Cluster {
+        let (query, centroids) = (lists.codes.query.rotated(), self.meta.centroids());
+        let (metric, of) = (search.query.metric(), &mut lists.products);
+        of.bound = Bound::default();
+        let base = of
+            .query
+            .enter(&products.model, metric, query, &centroids, cluster);
+        Cluster { base, epsilon }
+    }
+
+    /// Reads the codes of clusters that have none in memory, as many at once as fit the buffer, and scans them; where there is
+    /// no file of codes, the rows.
+    fn visit_missing(
+        &self,
+        products: &Products,
+        search: &mut Search<'_, '_>,
+        (want, epsilon, pool): (&Want, f32, usize),
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let mut missing = std::mem::take(&mut lists.products.missing);
+        missing.sort_unstable_by_key(|cluster| self.meta.positions(*cluster).start);
+        let mut rest = &missing[..];
+        while !rest.is_empty() {
+            let now = &rest[..rest.len().min(CLUSTERS)];
+            rest = &rest[now.len()..];
+            match &products.file {
+                Some(file) => self.read_codes(products, file, search, (now, epsilon), lists, buf)?,
+                None => now.iter().try_for_each(|cluster| {
+                    search.scan_run(&self.rows, self.meta.positions(*cluster), buf)
+                })?,
             }
-            of.tables
-                .enter(&products.model, ProductKey::Product, &of.compared);
+            if lists.products.is_full() {
+                self.read_products(search, want, pool, lists, buf)?;
+            }
         }
-        centroids.product_with_mean(&of.compared)
-            - of.compared.iter().zip(values).map(|(q, c)| q * c).sum::<f32>()
+        missing.clear();
+        lists.products.missing = missing;
+        Ok(())
+    }
+
+    /// Reads and scans the codes of some clusters, which stand in the order of the file.
+    fn read_codes(
+        &self,
+        products: &Products,
+        file: &RowsFile,
+        search: &mut Search<'_, '_>,
+        (clusters, epsilon): (&[u32], f32),
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let mut wanted = std::mem::take(&mut lists.products.groups);
+        wanted.clear();
+        wanted.extend(
+            clusters
+                .iter()
+                .flat_map(|cluster| groups(&self.meta.positions(*cluster))),
+        );
+        let mut of_groups = clusters
+            .iter()
+            .flat_map(|cluster| groups(&self.meta.positions(*cluster)).map(|_| *cluster));
+        let (mut rest, mut last) = (&wanted[..], None);
+        while !rest.is_empty() {
+            let mut reads = std::mem::take(&mut lists.reads);
+            let (now, later, bytes) = search.read_some(file, rest, &mut reads, buf)?;
+            for ((group, bytes), cluster) in file.rows_in_reads(now, &reads, bytes).zip(&mut of_groups) {
+                let entered = match last {
+                    Some((of, entered)) if of == cluster => entered,
+                    _ => self.enter_products(products, search, (cluster, epsilon), lists),
+                };
+                last = Some((cluster, entered));
+                let positions = self.meta.positions(cluster);
+                let start = group * GROUP as u32;
+                let end = start.saturating_add(GROUP as u32).min(positions.end);
+                let piece = start.max(positions.start)..end;
+                products.scan(bytes, group, &piece, search, &mut lists.products, entered);
+            }
+            lists.reads = reads;
+            rest = later;
+        }
+        lists.products.groups = wanted;
+        Ok(())
     }
 
     /// Reads the candidates, the likeliest first, until the next one can't enter the result; then there are none.
@@ -314,30 +453,21 @@ impl Ivf {
             products,
             ..
         } = lists;
-        let batch_most = BATCH.max(pool);
+        let most = BATCH.max(pool);
         reads.clear();
-        reads.reserve(batch_most);
+        reads.reserve(most);
         positions.clear();
-        positions.reserve(batch_most);
-        products
-            .candidates
-            .sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.2.cmp(&b.2)));
-        let (mut at, mut batch) = (0, pool);
-        while at < products.candidates.len() {
-            let limit = products.limit(search);
-            let next = products.candidates[at..].iter();
+        positions.reserve(most);
+        let mut rest = &mut products.candidates[..];
+        let mut is_pool = true;
+        while !rest.is_empty() {
+            let (now, later) = nearest(rest, if is_pool { pool } else { BATCH });
+            let limit = search.top.threshold().max(search.reach.limit());
             positions.clear();
-            let mut seen = 0;
-            for (key, error, position) in next {
-                seen += 1;
-                if key - error <= limit || at + seen <= pool {
-                    positions.push(*position);
-                    if positions.len() == batch {
-                        break;
-                    }
-                }
-            }
-            (at, batch) = (at + seen, BATCH);
+            // The pool is read whole.
+            let likely = now.iter().filter(|row| is_pool || row.key - row.error <= limit);
+            positions.extend(likely.map(|row| row.position));
+            (rest, is_pool) = (later, false);
             if positions.is_empty() {
                 break;
             }
@@ -351,4 +481,14 @@ impl Ivf {
         products.candidates.clear();
         Ok(())
     }
+}
+
+/// The nearest `count`, in no order, and the others.
+fn nearest(candidates: &mut [Candidate], count: usize) -> (&mut [Candidate], &mut [Candidate]) {
+    if count < candidates.len() {
+        let nearest =
+            |a: &Candidate, b: &Candidate| a.key.total_cmp(&b.key).then(a.position.cmp(&b.position));
+        candidates.select_nth_unstable_by(count, nearest);
+    }
+    candidates.split_at_mut(count.min(candidates.len()))
 }

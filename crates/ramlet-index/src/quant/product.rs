@@ -44,11 +44,13 @@
 //! The estimates of these queries missed by .96 to .99 of the deviation with products, by .90 with distances. What is also
 //! known when coding, `<c, e>`, would bring .697 instead of .672 for two bytes more.
 
+mod lean;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod train;
 
+pub(crate) use lean::LeaningEncoder;
 pub(crate) use tables::{ProductKey, ProductTables};
 
 use crate::error::{IndexError, Result};

@@ -304,6 +304,91 @@ fn odd_sets_are_searched() {
     }
 }
 
+/// Product codes that aren't in memory are read: the answers are the same, for some pages more. Without their file whole
+/// clusters are, and the answers no worse.
+#[test]
+fn product_codes_that_are_not_in_memory_are_read() {
+    let mut random = Random::new(8);
+    for metric in [Metric::Cosine, Metric::Euclid, Metric::Dot] {
+        let disk = Disk::files();
+        let mut rows = Rows::clustered(metric, Element::F32, 10_000, &mut random);
+        let (kind, name) = (CodeKind::Product { m: 12 }, format!("away-{metric:?}"));
+        rows.build_with(&disk, &name, 2 << 20, 2, &[kind]);
+        let codes_name = format!("{name}-{kind:?}");
+        let open = |released: u64, with_file: bool| {
+            let [rows, positions] =
+                ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
+            let pinned = disk.load_rows(&codes_name);
+            pinned.release(released);
+            let codes = CodesInRam {
+                coarse: Some((kind, pinned)),
+                coarse_file: with_file.then(|| disk.open_rows(&codes_name)),
+                ..CodesInRam::default()
+            };
+            let centroids = disk.read_all(&format!("{name}-centroids"));
+            Ivf::new(rows, positions, centroids, codes, 0.95).expect("an index")
+        };
+        let indexes = [open(0, true), open(u64::MAX, true), open(u64::MAX, false)];
+        let (mut io, mut scratch) = (disk.io(), scratch());
+        let (mut pages, mut same) = ([0; 3], 0);
+        for _ in 0..20 {
+            let query = rows.query(&mut random);
+            let found = indexes.each_ref().map(|ivf| {
+                let (mut allowed, mut top) = (Allowed::default(), TopK::new(10));
+                let want = Want::default();
+                ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
+                    .expect("a search");
+                (top.sorted().to_vec(), scratch.stats)
+            });
+            for (pages, (_, stats)) in pages.iter_mut().zip(&found) {
+                *pages += stats.pages_read;
+            }
+            let [(all, stats), (away, away_stats), _] = found;
+            // What was dropped on account of others depends on the order of the visit, what is found hardly does.
+            let found_by_both = away
+                .iter()
+                .filter(|hit| all.iter().any(|other| other.row == hit.row));
+            same += found_by_both.count();
+            assert_eq!(stats.probes, away_stats.probes);
+            assert_eq!(stats.codes_scored, away_stats.codes_scored);
+        }
+        assert!(pages[0] < pages[1], "{metric:?}: {pages:?} pages");
+        assert!(same >= 190, "{metric:?}: {same} of 200 rows are the same");
+    }
+}
+
+/// What a calibrated search finds of rows that it has never seen lies near the target, and more effort finds more.
+#[test]
+fn product_codes_are_calibrated() {
+    let mut random = Random::new(9);
+    for (metric, m) in [
+        (Metric::Cosine, 12),
+        (Metric::Cosine, 6),
+        (Metric::Euclid, 12),
+        (Metric::Dot, 12),
+    ] {
+        let disk = Disk::ram();
+        let mut rows = Rows::clustered(metric, Element::F32, 10_000, &mut random);
+        let kind = CodeKind::Product { m };
+        let (ivf, _) = rows.build_with(&disk, "calibrated", 8 << 20, 2, &[kind]);
+        let deviations = &ivf.calibration().deviations[0];
+        assert!(deviations.is_sorted() && deviations[0] >= 0.05, "{deviations:?}");
+        let mut find = |effort: u32| {
+            let want = Want {
+                effort: Some(effort),
+                ..Want::default()
+            };
+            recall(&rows, &ivf, &disk, &want, &mut random).0
+        };
+        let (usual, high) = (find(128), find(1024));
+        assert!((0.92..=1.0).contains(&usual), "{metric:?} {m}: {usual}");
+        assert!(
+            high >= 0.97 && high + 0.01 >= usual,
+            "{metric:?} {m}: {high} after {usual}"
+        );
+    }
+}
+
 #[test]
 fn codes_that_do_not_fit_are_refused() {
     let mut random = Random::new(5);
@@ -319,7 +404,7 @@ fn codes_that_do_not_fit_are_refused() {
         let codes = CodesInRam {
             coarse: Some((coarse.0, disk.load_rows(coarse.1))),
             fine: fine.map(|(kind, name)| (kind, disk.load_rows(name))),
-            rest: None,
+            ..CodesInRam::default()
         };
         let centroids = disk.read_all(&format!("{name}-centroids"));
         Ivf::new(rows, positions, centroids, codes, 0.95)

@@ -174,6 +174,7 @@ pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
         coarse: load(0),
         fine: load(1),
         rest: load(2),
+        ..CodesInRam::default()
     };
     Ivf::new(
         rows,

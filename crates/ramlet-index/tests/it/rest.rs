@@ -164,6 +164,7 @@ fn the_rest_of_other_codes_is_refused() {
             coarse: Some((coarse, load(coarse))),
             fine: Some((fine, load(fine))),
             rest: Some((rest, load(file))),
+            ..CodesInRam::default()
         };
         Ivf::new(rows, positions, disk.read_all(&part("centroids")), codes, 0.95)
     };

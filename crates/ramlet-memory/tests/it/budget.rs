@@ -58,7 +58,7 @@ fn small_machines_are_served_and_proportions_are_sensible() {
     between(table.log_buffers, MB / 4, MB);
     between(table.write_buffers, 8 * MB, 11 * MB);
     between(table.job_scratch, 10 * MB, 15 * MB);
-    between(table.block_cache, MB / 2, MB);
+    between(table.block_cache, MB / 4, MB);
     between(table.elastic, 8 * MB, 11 * MB);
     between(table.pinned, 9 * MB, 18 * MB);
 
@@ -86,6 +86,7 @@ fn a_million_vectors_get_the_codes_they_want() {
         (BudgetRequest::in_process(64 * MB, 8), 48 * MB, METADATA),
         // Without the filter, which is for writes.
         (BudgetRequest::in_process(32 * MB, 2), 25 * MB, MB),
+        (BudgetRequest::in_process(32 * MB, 4), 24 * MB, 5 * MB / 4),
         (BudgetRequest::in_process(16 * MB, 2), 9 * MB, MB),
     ] {
         let table = BudgetTable::plan(request).expect("enough to start with");
@@ -104,8 +105,9 @@ fn search_threads_follow_the_cores_until_memory_is_scarce() {
         (16, 1, 1),
         (16, 2, 2),
         (16, 64, 2),
-        (32, 2, 2),
-        (48, 2, 3),
+        (24, 2, 2),
+        (32, 2, 4),
+        (48, 2, 6),
         (64, 2, 8),
         (135, 2, 8),
         (135, 16, 16),

@@ -10,7 +10,7 @@ use ramlet::{DEFAULT_VECTOR, FieldIndex, FieldKind, VectorParams};
 use ramlet_bench::args::Args;
 use ramlet_bench::{Metric, Set};
 use ramlet_io::{Backend, open_best, system};
-use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
+use ramlet_memory::{BudgetRequest, BudgetTable, Ledger, give_back_heap};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -42,7 +42,8 @@ pub fn threads(args: &Args) -> Outcome<usize> {
 pub fn engine(directory: &Path, args: &Args) -> Outcome<Arc<Engine>> {
     let memory = memory(args)?;
     let mut request = BudgetRequest::in_process(memory, threads(args)?);
-    // This program's own thread and data.
+    // This program's own thread and data, less what it freed.
+    give_back_heap();
     request.other_threads += 1;
     request.process_bytes += system::process_memory().anon;
     let budget = BudgetTable::plan(request)?;

@@ -41,12 +41,14 @@ pub fn build_index(
     files: &mut Vec<FileEntry>,
 ) -> Result<bool> {
     let kind = kind_of(vector, rows, job);
-    let components = components_of(&kind, vector);
+    let room = room_for_codes(vector, rows, job.shelf.pins.consumer.cap());
+    let codes = fitted(codes_of(vector), vector, rows, room);
+    let components = components_of(&kind, vector, &codes);
     let storage = job.shelf.storage.as_ref();
     let sink = |component: &Component| FileSink::create(storage, segment_file(id, *component), *component);
     let mut sinks = components.iter().map(sink).collect::<Result<Vec<_>>>()?;
     let built = match kind {
-        Kind::Clusters => build_clusters(id, vector, source, rows, job, &mut sinks),
+        Kind::Clusters => build_clusters(id, vector, source, rows, job, (&codes, &mut sinks)),
         Kind::Graph => build_graph_of(id, vector, source, rows, job, &mut sinks),
     };
     match built? {
@@ -90,11 +92,65 @@ fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
     let kinds = || kinds_of(vector).into_iter().map(|(_, kind)| kind);
     let mut products = kinds().filter(|kind| matches!(kind, CodeKind::Product { .. }));
     let least = products.next().or(kinds().next());
-    least.map_or(0, |kind| kind.bytes_for(rows, vector.dim, rows))
+    let bytes = |kind: CodeKind| match kind {
+        CodeKind::Product { m } if fits_room(vector) => CodeKind::Product {
+            m: (f64::from(m) * DIGITS_LEAST).ceil() as u16,
+        },
+        kind => kind,
+    };
+    least.map_or(0, |kind| bytes(kind).bytes_for(rows, vector.dim, rows))
+}
+
+/// Share of a product code's digits down to which it does better than a graph: every tenth that is missing costs about a
+/// fifth more reads.
+const DIGITS_LEAST: f64 = 0.85;
+
+/// Digits of a product code at least, by dimensions: with fewer it tells so little that nothing is gained.
+const DIMS_PER_DIGIT_MAX: usize = 8;
+
+/// What a segment holds in RAM beside codes: a centroid for each so many rows at least, its ids' differences, its files.
+const ROWS_PER_CENTROID: u64 = 100;
+const BESIDE_BYTES: u64 = 128 << 10;
+
+/// Bytes that a segment's codes may take, of `most` that may be pinned.
+fn room_for_codes(vector: &VectorField, rows: u32, most: u64) -> u64 {
+    let rows = u64::from(rows);
+    let centroids = (8 * rows.isqrt()).min(rows / ROWS_PER_CENTROID) * (vector.dim as u64 + 12);
+    most.saturating_sub(centroids + rows / 4 + BESIDE_BYTES)
+}
+
+/// Whether the product codes of a vector are as large as there is room for, since nobody asked for others.
+fn fits_room(vector: &VectorField) -> bool {
+    !asked_of(vector)
+        .iter()
+        .any(|kind| matches!(kind, CodeKind::Product { .. }))
+}
+
+/// The codes, product codes with as many digits as there is room for.
+fn fitted(
+    codes: Vec<(Component, CodeKind)>,
+    vector: &VectorField,
+    rows: u32,
+    room: u64,
+) -> Vec<(Component, CodeKind)> {
+    let digit = CodeKind::Product { m: 1 }
+        .bytes_for(rows, vector.dim, rows)
+        .max(1);
+    let least = vector.dim.div_ceil(DIMS_PER_DIGIT_MAX) as u64;
+    let fit = |kind: CodeKind| match kind {
+        CodeKind::Product { m } if fits_room(vector) => CodeKind::Product {
+            m: (room / digit).max(least).min(u64::from(m)) as u16,
+        },
+        kind => kind,
+    };
+    codes
+        .into_iter()
+        .map(|(component, kind)| (component, fit(kind)))
+        .collect()
 }
 
 /// The files that are written, in the order in which the build takes them.
-fn components_of(kind: &Kind, vector: &VectorField) -> Vec<Component> {
+fn components_of(kind: &Kind, vector: &VectorField, codes: &[(Component, CodeKind)]) -> Vec<Component> {
     let slot = vector.slot;
     let position = Component::Position { slot };
     match kind {
@@ -105,7 +161,7 @@ fn components_of(kind: &Kind, vector: &VectorField) -> Vec<Component> {
             Component::Centroids { slot },
         ]
         .into_iter()
-        .chain(codes_of(vector).into_iter().map(|(component, _)| component))
+        .chain(codes.iter().map(|(component, _)| *component))
         .collect(),
     }
 }
@@ -178,7 +234,16 @@ pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
     let codes = codes_of(vector).into_iter().map(|(_, kind)| kind);
     let codes: Vec<CodeKind> = codes.filter(counts).collect();
     let built: Vec<CodeKind> = built.iter().copied().filter(counts).collect();
-    let lacks = |wanted: &[CodeKind]| wanted.iter().any(|kind| !built.contains(kind));
+    // Those of product codes that follow the room have as many digits as there was room for.
+    let same = |a: &CodeKind, b: &CodeKind| match (a, b) {
+        (CodeKind::Product { .. }, CodeKind::Product { .. }) => fits_room(vector) || a == b,
+        _ => a == b,
+    };
+    let lacks = |wanted: &[CodeKind]| {
+        wanted
+            .iter()
+            .any(|kind| !built.iter().any(|other| same(kind, other)))
+    };
     match vector.settings.quantization {
         // What must not go to RAM may lie on disk as well as not.
         _ if codes.is_empty() => false,
@@ -225,7 +290,7 @@ fn build_clusters(
     source: &dyn RowSource,
     rows: u32,
     job: &mut Job<'_>,
-    sinks: &mut [FileSink],
+    (kinds, sinks): (&[(Component, CodeKind)], &mut [FileSink]),
 ) -> Result<Built> {
     let slot = vector.slot;
     let [vectors, positions, centroids, codes @ ..] = sinks else {
@@ -245,11 +310,11 @@ fn build_clusters(
         seed_centroids: seeds.as_ref(),
         progress: Progress::default(),
     };
-    let codes = codes.iter_mut().zip(codes_of(vector));
+    let codes = codes.iter_mut().zip(kinds);
     let codes = codes.map(|(file, (component, kind))| IvfCodes {
-        kind,
+        kind: *kind,
         file,
-        seed: seed(id, component),
+        seed: seed(id, *component),
     });
     let mut targets = IvfFiles {
         rows: vectors,
@@ -411,11 +476,44 @@ mod tests {
             let budget = BudgetTable::plan(BudgetRequest::in_process(memory, 1)).expect("a budget");
             least_bytes(&field(dim, "null"), ROWS) <= budget.pinned_max()
         };
-        assert_eq!(least_bytes(&field(100, "null"), ROWS), 25_000_000);
+        assert_eq!(least_bytes(&field(100, "null"), ROWS), 21_500_000);
         assert!(fits(32_000_000, 100) && !fits(24_000_000, 100));
         // One bit a dimension, and 7 bytes.
         assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000);
         assert!(fits(128_000_000, 768) && !fits(100_000_000, 768));
+    }
+
+    #[test]
+    fn product_codes_have_as_many_digits_as_there_is_room_for() {
+        const ROWS: u32 = 1_000_000;
+        let digits = |dim, settings, memory: u64, threads| {
+            let field = field(dim, settings);
+            let budget = BudgetTable::plan(BudgetRequest::in_process(memory, threads)).expect("a budget");
+            let most = budget.pinned_max();
+            let room = room_for_codes(&field, ROWS, most);
+            let codes = fitted(codes_of(&field), &field, ROWS, room);
+            let bytes = |kind: CodeKind| kind.bytes_for(ROWS, dim, ROWS);
+            let (_, kind) = codes
+                .into_iter()
+                .find(|(c, _)| matches!(c, Component::Product { .. }))?;
+            match kind {
+                CodeKind::Product { m } => {
+                    assert!(bytes(kind) <= room || usize::from(m) == dim.div_ceil(8) || settings != "null");
+                    Some(m)
+                }
+                _ => None,
+            }
+        };
+        assert_eq!(digits(100, "null", 64_000_000, 8), Some(50));
+        assert!(digits(100, "null", 32_000_000, 2) >= Some(48));
+        assert!(digits(100, "null", 32_000_000, 4) >= Some(46));
+        assert!(digits(100, "null", 16_000_000, 2) >= Some(16));
+        // No fewer than tell something.
+        assert_eq!(digits(384, "null", 32_000_000, 2), Some(48));
+        assert_eq!(digits(768, "null", 1_000_000_000, 2), None);
+        // What was asked for stays.
+        let asked = r#"{"product":{"compression":"x16"}}"#;
+        assert_eq!(digits(100, asked, 16_000_000, 2), Some(50));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::ivf::CodesInRam;
 use ramlet_index::{CodeKind, Flat, Graph, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
+use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
@@ -86,6 +86,12 @@ impl Level {
         [self.coarse, self.fine, self.rest, self.rows]
             .into_iter()
             .flatten()
+    }
+
+    /// Whether it serves without the last of its rows: those of product codes are then read, a page or two a cluster.
+    fn may_be_partial(self) -> bool {
+        let mut parts = self.parts();
+        matches!(parts.next(), Some(Component::Product { .. })) && parts.next().is_none()
     }
 
     fn has(self, component: Component) -> bool {
@@ -230,17 +236,32 @@ impl Files {
 
     /// The best level that fits, beside what is pinned already.
     fn choose(&self, room: u64, pinned: &[Pin]) -> Level {
-        self.choose_from(0, room, pinned).unwrap_or_default()
+        self.choose_from(0, room, pinned)
     }
 
     /// The same, leaving out the `first` best ones.
-    fn choose_from(&self, first: usize, room: u64, pinned: &[Pin]) -> Option<Level> {
+    fn choose_from(&self, first: usize, room: u64, pinned: &[Pin]) -> Level {
         let fits = |level: &Level| {
             let freed = pinned.iter().filter(|pin| !level.has(pin.component));
             let freed: u64 = freed.map(Pin::bytes).sum();
-            self.bytes(*level, pinned) <= room + freed
+            let (bytes, room) = (self.bytes(*level, pinned), room + freed);
+            bytes <= room || level.may_be_partial() && bytes / 4 * 3 <= room
         };
-        self.levels().into_iter().skip(first).find(fits)
+        let level = self
+            .levels()
+            .into_iter()
+            .skip(first)
+            .find(fits)
+            .unwrap_or_default();
+        let product = Component::Product { slot: self.slot };
+        match self.file(product) {
+            // Even if all of them must be read: their rows are a dozen times as long.
+            Some(_) if level == Level::default() => Level {
+                coarse: Some(product),
+                ..level
+            },
+            _ => level,
+        }
     }
 
     /// Takes the best level that there is room for into RAM, beside what is `pinned` already or in its place. Where memory
@@ -249,7 +270,6 @@ impl Files {
         let (mut held, mut first) = (pinned.to_vec(), 0);
         loop {
             let level = self.choose_from(first, shelf.pins.consumer.available(), &held);
-            let level = level.unwrap_or_default();
             // What the new level has no use for makes room for what it has.
             for pin in held.iter().filter(|pin| !level.has(pin.component)) {
                 pin.rows.release(u64::MAX);
@@ -387,6 +407,7 @@ impl VectorColumn {
                 break;
             }
             buf.ensure(BUFFER_BYTES)?;
+            give_back_heap();
             let back = pin.rows.restore_some(&pin.file, left, io, &mut buf);
             restored += back.map_err(index_error)?;
         }
@@ -482,7 +503,13 @@ fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoCo
         }
         let Some(file) = files.file(component) else { break };
         buf.ensure(BUFFER_BYTES)?;
-        let rows = match PinnedRows::load(file, &shelf.pins.consumer, io, &mut buf) {
+        // What was lent to a build before is free now, but not yet the kernel's.
+        give_back_heap();
+        let load = match level.may_be_partial() {
+            true => PinnedRows::load_some,
+            false => PinnedRows::load,
+        };
+        let rows = match load(file, &shelf.pins.consumer, io, &mut buf) {
             Ok(rows) => rows,
             Err(IndexError::OverBudget(_)) => break,
             Err(error) => return Err(index_error(error)),
@@ -503,7 +530,10 @@ fn in_ram(rows: RowsFile, pins: &[Pin], dims: usize, segment_rows: u32) -> Resul
     for pin in pins {
         match rank(pin.component) {
             PinRank::Rows => rows = rows.with_rows_in_ram(pin.rows.clone()),
-            PinRank::Codes => codes.coarse = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
+            PinRank::Codes => {
+                codes.coarse = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone()));
+                codes.coarse_file = Some(pin.file.clone());
+            }
             PinRank::Rest => codes.rest = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
             _ => codes.fine = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
         }

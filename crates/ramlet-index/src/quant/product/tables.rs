@@ -163,6 +163,15 @@ impl ProductTables {
         self.low + self.step * sum as f32
     }
 
+    /// Of 4-bit codes: the key of a vector by its digits, one to a byte, as a scan finds it.
+    pub(crate) fn key_rounded(&self, digits: &[u8]) -> f32 {
+        let parts = self.rounded.as_chunks::<16>().0.iter().zip(digits);
+        let sum = parts
+            .map(|(part, digit)| u32::from(part[usize::from(*digit) % 16]))
+            .sum();
+        self.key_of_sum(sum)
+    }
+
     /// The key of a vector by its digits, one to a byte, without rounding.
     #[inline]
     pub(crate) fn key_of_code(&self, digits: &[u8]) -> f32 {

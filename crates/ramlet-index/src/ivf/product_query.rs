@@ -1,0 +1,76 @@
+//! A query as product codes are compared with it.
+
+use super::ranked::Ranked;
+use crate::Metric;
+use crate::quant::product::{ProductKey, ProductModel, ProductTables};
+
+/// The tables of a query, and under Euclid of the last cluster that was entered; its memory is used again.
+#[derive(Debug, Default)]
+pub(super) struct ProductQuery {
+    pub(super) tables: ProductTables,
+    /// The query as tables are made for it.
+    compared: Vec<f32>,
+    /// The key of the mean of all centroids, once the tables serve every cluster.
+    of_mean: Option<f32>,
+}
+
+impl ProductQuery {
+    /// Another query follows.
+    pub(super) fn start(&mut self) {
+        self.of_mean = None;
+    }
+
+    /// Makes the tables ready for a cluster; what its rows' keys have in common. `query` is rotated and, but under dot product,
+    /// less the centroids' mean.
+    ///
+    /// Under Euclid tables are made for each cluster, otherwise once for each query.
+    pub(super) fn enter(
+        &mut self,
+        model: &ProductModel,
+        metric: Metric,
+        query: &[f32],
+        centroids: &Ranked<'_>,
+        cluster: u32,
+    ) -> f32 {
+        let (step, digits) = centroids.parts(cluster);
+        if metric == Metric::Euclid {
+            let values = digits.iter().map(|digit| step * (f32::from(*digit) - 128.0));
+            self.compared.clear();
+            self.compared.extend(query.iter().zip(values).map(|(q, c)| q - c));
+            self.tables.enter(model, ProductKey::Distance, &self.compared);
+            return 0.0;
+        }
+        let of_mean = match self.of_mean {
+            Some(of_mean) => of_mean,
+            None => self.make(model, metric, query, centroids),
+        };
+        of_mean - step * product(&self.compared, digits)
+    }
+
+    fn make(&mut self, model: &ProductModel, metric: Metric, query: &[f32], centroids: &Ranked<'_>) -> f32 {
+        self.compared.clear();
+        self.compared.extend_from_slice(query);
+        if metric == Metric::Cosine {
+            centroids.uncentre(&mut self.compared);
+        }
+        self.tables.enter(model, ProductKey::Product, &self.compared);
+        *self.of_mean.insert(centroids.product_with_mean(&self.compared))
+    }
+}
+
+/// `<q, digits - 128>`; eight sums, so that additions don't wait for each other.
+fn product(query: &[f32], digits: &[u8]) -> f32 {
+    const LANES: usize = 8;
+    let ((queries, rest), (digits, last)) = (query.as_chunks::<LANES>(), digits.as_chunks::<LANES>());
+    let mut sums = [0.0f32; LANES];
+    for (query, digits) in queries.iter().zip(digits) {
+        for lane in 0..LANES {
+            sums[lane] += query[lane] * (f32::from(digits[lane]) - 128.0);
+        }
+    }
+    let rest = rest.iter().zip(last);
+    sums.iter().sum::<f32>()
+        + rest
+            .map(|(q, digit)| q * (f32::from(*digit) - 128.0))
+            .sum::<f32>()
+}
