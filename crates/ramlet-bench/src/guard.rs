@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -113,7 +114,13 @@ fn remove(trace: &str) {
             }
         }
         Some(("directory", path)) => {
-            let _ = fs::remove_dir_all(path);
+            // What dies with the measurement may still write for a moment.
+            for _ in 0..100 {
+                if fs::remove_dir_all(path).is_ok() || !Path::new(path).exists() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
         }
         _ => {}
     }

@@ -400,9 +400,6 @@ fn scan(
 /// Bytes of a log that are searched at once for a record behind its end.
 const LATER_WINDOW: usize = 256 << 10;
 
-/// Where a record has its file's salt.
-const SALT_AT: usize = 8;
-
 /// One pass over a file's records.
 struct Scan<'a> {
     file: &'a dyn LogFile,

@@ -9,7 +9,7 @@ use super::suite::{Options, Report, Setup, Suite, planned};
 
 pub const DISK: Suite = Suite {
     name: "disk",
-    seconds: (15, 220),
+    seconds: (14, 220),
     plan,
     run,
 };

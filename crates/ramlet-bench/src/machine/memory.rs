@@ -13,7 +13,7 @@ use crate::Random;
 
 pub const MEMORY: Suite = Suite {
     name: "memory",
-    seconds: (4, 20),
+    seconds: (5, 20),
     plan,
     run,
 };

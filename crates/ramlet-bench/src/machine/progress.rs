@@ -1,39 +1,40 @@
 //! How far a run is: a bar on a terminal, else a line for each figure.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
+use std::io::IsTerminal;
 
 use super::row::{Row, figure};
 
 pub struct Progress {
-    bar: ProgressBar,
+    bar: crate::Progress,
+    done: Cell<usize>,
+    rows: usize,
 }
 
 impl Progress {
     /// Of so many lines.
     pub fn new(rows: usize) -> Progress {
-        let bar = ProgressBar::new(rows as u64);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Progress { bar }
+        Progress {
+            bar: crate::Progress::new(rows as u64),
+            done: Cell::new(0),
+            rows,
+        }
     }
 
     pub fn now(&self, group: &str, name: &str) {
-        self.bar.set_message(format!("{group}: {name}"));
+        self.bar.show(format!("{group}: {name}"));
     }
 
     pub fn done(&self, row: &Row) {
-        self.bar.inc(1);
-        if self.bar.is_hidden() {
-            let (at, of) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        self.bar.step();
+        self.done.set(self.done.get() + 1);
+        if !std::io::stderr().is_terminal() {
             let value = match &row.value {
                 Ok(value) => format!("{} {}", figure(*value), row.unit.name()),
                 Err(why) => why.clone(),
             };
+            let (at, of) = (self.done.get(), self.rows);
             eprintln!("{at}/{of} {}: {}: {value}", row.group, row.name);
         }
-    }
-
-    pub fn end(&self) {
-        self.bar.finish_and_clear();
     }
 }

@@ -73,8 +73,11 @@ fn run(setup: &Setup, report: &mut Report<'_>) -> Result<(), String> {
         benchmark.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", test, "--csv"]);
         benchmark.args(["-n", &requests.to_string(), "-c", "50", "-d", "3"]);
         let mut found = Vec::new();
-        Tool::start(&mut benchmark, "redis-tools")?
-            .lines(setup.left(), &mut |line| found.extend(parse(line)))?;
+        let ended = Tool::start(&mut benchmark, "redis-tools")?
+            .lines(setup.left(), &mut |line| found.extend(parse(line)));
+        if let Err(why) = ended {
+            report.missing(name, &why);
+        }
         // The filling of a list counts where it stands before the first of them.
         let wanted = |name: &str| TESTS.iter().any(|(t, n)| *t == test && *n == name);
         for (name, value, also) in found.into_iter().filter(|(name, ..)| wanted(name)) {

@@ -55,13 +55,16 @@ fn run(setup: &Setup, report: &mut Report<'_>) -> Result<(), String> {
             command.arg(format!("--duration={}", setup.pick(2, 10)));
         }
         let mut found = None;
-        Tool::start(&mut command, PACKAGE)?.lines(setup.left(), &mut |line| {
-            found = found.take().or_else(|| parse(name, line));
-        })?;
-        let (value, mut also) = found.ok_or("db_bench says no figure")?;
-        also.push((threads as f64, "threads"));
-        also.push((f64::from(keys), "keys"));
-        report.found(name, value, &also);
+        let ended = Tool::start(&mut command, PACKAGE)?.lines(setup.left(), &mut |line| {
+            found = found.take().or_else(|| parse(name, line))
+        });
+        let measured = ended.and_then(|()| found.ok_or("db_bench says no figure".to_owned()));
+        let with_size = measured.map(|(value, mut also)| {
+            also.push((threads as f64, "threads"));
+            also.push((f64::from(keys), "keys"));
+            (value, also)
+        });
+        report.take(name, with_size);
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ pub fn measure(options: Options) -> Result<Measured, String> {
         };
         rows.extend(report.end(outcome));
     }
-    progress.end();
+    drop(progress);
     Ok(Measured {
         machine: Machine::here(),
         quick: setup.options.quick,

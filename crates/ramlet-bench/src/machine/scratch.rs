@@ -2,47 +2,43 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+
+use crate::guard::{Guard, Trace};
 
 const PREFIX: &str = ".ramlet-machine-";
-/// Waits for the end of its input, which comes when our process ends, however it ends. What dies with us may still write for a moment.
-const WATCH: &str = r#"cat > /dev/null; while [ -e "$0" ]; do rm -rf "$0" || sleep 0.1; done"#;
 
-/// A new directory, removed on drop, and by a shell that waits for it when this process is killed.
+/// A new directory, removed on drop, and by a guard process when this one is killed.
 pub struct Scratch {
     path: PathBuf,
-    watcher: Child,
+    guard: Guard,
 }
 
 impl Scratch {
     pub fn new(directory: &Path) -> Result<Scratch, String> {
         remove_leftovers(directory);
-        let pid = std::process::id();
-        let path = (0..)
-            .map(|number| directory.join(format!("{PREFIX}{pid}-{number}")))
-            .find_map(|path| match fs::create_dir(&path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
-                other => Some(other.map(|()| path)),
-            });
         let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
-        let path = path.ok_or("no name is free")?.map_err(failed)?;
-        let path = path.canonicalize().map_err(failed)?;
-        let watcher = Command::new("sh")
-            .args(["-c", WATCH])
-            .arg(&path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // Ctrl-C goes to the whole group of a terminal.
-            .process_group(0)
-            .spawn();
-        match watcher {
-            Ok(watcher) => Ok(Scratch { path, watcher }),
-            Err(error) => {
-                let _ = fs::remove_dir(&path);
-                Err(format!("sh: {error}"))
+        let directory = directory.canonicalize().map_err(failed)?;
+        let guard = Guard::start().map_err(|error| format!("{error:#}"))?;
+        let pid = std::process::id();
+        let mut number = 0;
+        loop {
+            let path = directory.join(format!("{PREFIX}{pid}-{number}"));
+            // Said before it is made: one that is there already is another's, and left alone.
+            if path.exists() {
+                number += 1;
+                continue;
+            }
+            guard
+                .watch(Trace::Directory(&path))
+                .map_err(|error| format!("{error:#}"))?;
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Scratch { path, guard }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    let _ = guard.forget(Trace::Directory(&path));
+                    number += 1;
+                }
+                Err(error) => return Err(failed(error)),
             }
         }
     }
@@ -54,13 +50,13 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-        drop(self.watcher.stdin.take());
-        let _ = self.watcher.wait();
+        if fs::remove_dir_all(&self.path).is_ok() {
+            let _ = self.guard.forget(Trace::Directory(&self.path));
+        }
     }
 }
 
-/// Directories of processes that are gone, whose watchers were killed too.
+/// Directories of processes that are gone, whose guards were killed too.
 fn remove_leftovers(directory: &Path) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries {
