@@ -364,8 +364,10 @@ mod tests {
             found
         };
         for kept in [0..0, 1..2, 1..20] {
-            let mut pruning = Pruning::default();
-            pruning.candidates = (kept.end.max(1)..300).map(|i| (distance(0, i), i)).collect();
+            let mut pruning = Pruning {
+                candidates: (kept.end.max(1)..300).map(|i| (distance(0, i), i)).collect(),
+                ..Pruning::default()
+            };
             pruning.candidates.sort_unstable();
             let all = pruning.candidates.clone();
             for (_, i) in &all {
