@@ -46,6 +46,9 @@ const READS_PER_WANTED_OF_PRODUCTS: f64 = 6.0;
 /// expected rather than less far.
 const ROUNDS: f64 = 1.5;
 
+/// Rows that are read at once, where nothing tells which of them are near.
+const FEW: u64 = 256;
+
 /// What a search does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
@@ -83,6 +86,10 @@ impl Ivf {
                 Way::All
             };
         };
+        if self.codes_of(want).is_none() && only.len() <= FEW {
+            // One batch of reads: to go by clusters would make several of it.
+            return exactly;
+        }
         // What is expected where the filter has nothing to do with the query, and the most it may come to: each counts half.
         let clusters = f64::from(self.clusters());
         let probes = (ROUNDS * f64::from(effort.probes)).min(clusters);

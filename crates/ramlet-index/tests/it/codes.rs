@@ -199,8 +199,10 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
                     // reads all of them in one go: there reads are not held against it.
                     let reads_less = usual.1 <= exact.1 || name == "product";
                     assert!(usual.0 <= exact.0 && reads_less, "{told}");
-                    sums[0] += usual.1;
-                    sums[1] += exact.1;
+                    if name == "coded" {
+                        sums[0] += usual.1;
+                        sums[1] += exact.1;
+                    }
                 }
             }
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ramlet::*;
+use ramlet_index::CodeKind;
 use ramlet_io::{RamStorage, Storage};
 use serde_json::{Value, json};
 
@@ -18,6 +19,12 @@ const CODES: (&str, u64) = ("codes", GROUPS * 32 * (DIM as u64 / 8 + 7));
 /// Fine codes of so many bits in all.
 const fn fine(bits: u64) -> (&'static str, u64) {
     ("fine codes", POINTS * ((bits - 1) * DIM as u64 / 8 + 2))
+}
+
+/// What fine codes of so many bits leave over.
+fn rest(fine: u8) -> (&'static str, u64) {
+    let row = CodeKind::rest(DIM, fine).row_bytes(DIM, POINTS as u32);
+    ("rest codes", POINTS * row as u64)
 }
 
 /// Product codes of so many bytes a vector.
@@ -98,8 +105,11 @@ fn check(engine: &Engine, asked: &str, expected: &[(&'static str, u64)]) {
 fn each_setting_has_its_codes() {
     let bytes = DIM as u64;
     for (asked, expected) in [
-        (json!({"scalar": {"type": "int8"}}), vec![CODES, fine(8)]),
-        (json!({"product": {"compression": "x4"}}), vec![CODES, fine(8)]),
+        (json!({"scalar": {"type": "int8"}}), vec![CODES, fine(8), rest(8)]),
+        (
+            json!({"product": {"compression": "x4"}}),
+            vec![CODES, fine(8), rest(8)],
+        ),
         (
             json!({"product": {"compression": "x8"}}),
             vec![product(bytes / 2)],
@@ -123,14 +133,20 @@ fn each_setting_has_its_codes() {
         ),
         (
             json!({"binary": {"encoding": "one_and_half_bits"}}),
-            vec![CODES, fine(2)],
+            vec![CODES, fine(2), rest(2)],
         ),
-        (json!({"binary": {"encoding": "two_bits"}}), vec![CODES, fine(2)]),
-        (json!({"turbo": {}}), vec![CODES, fine(4)]),
+        (
+            json!({"binary": {"encoding": "two_bits"}}),
+            vec![CODES, fine(2), rest(2)],
+        ),
+        (json!({"turbo": {}}), vec![CODES, fine(4), rest(4)]),
         (json!({"turbo": {"bits": "bits1"}}), vec![CODES]),
-        (json!({"turbo": {"bits": "bits1_5"}}), vec![CODES, fine(2)]),
-        (json!({"turbo": {"bits": "bits2"}}), vec![CODES, fine(2)]),
-        (json!({"turbo": {"bits": "bits8"}}), vec![CODES, fine(8)]),
+        (
+            json!({"turbo": {"bits": "bits1_5"}}),
+            vec![CODES, fine(2), rest(2)],
+        ),
+        (json!({"turbo": {"bits": "bits2"}}), vec![CODES, fine(2), rest(2)]),
+        (json!({"turbo": {"bits": "bits8"}}), vec![CODES, fine(8), rest(8)]),
         (json!({"scalar": {"type": "int8", "memory": "cold"}}), vec![]),
     ] {
         let text = asked.to_string();
@@ -159,7 +175,7 @@ fn products_serve_each_distance_that_has_codes() {
 fn a_change_has_segments_rewritten() {
     let engine = filled(Arc::new(RamStorage::new(None)), Distance::Cosine, None);
     // 10 bits each would make 600, and 8 are the most.
-    let usual = [CODES, fine(8)];
+    let usual = [CODES, fine(8), rest(8)];
     check(&engine, "nothing", &usual);
     for (asked, expected) in [
         (
@@ -167,7 +183,10 @@ fn a_change_has_segments_rewritten() {
             &[product(DIM as u64 / 4)][..],
         ),
         (json!({"binary": {}}), &[CODES][..]),
-        (json!({"turbo": {"bits": "bits4"}}), &[CODES, fine(4)][..]),
+        (
+            json!({"turbo": {"bits": "bits4"}}),
+            &[CODES, fine(4), rest(4)][..],
+        ),
         (Value::Null, &usual[..]),
     ] {
         let text = asked.to_string();

@@ -154,18 +154,17 @@ fn who_asks_for_more_gets_no_less() {
         }
         let (most, costs) = before.expect("some");
         assert!(most >= 0.99, "{most}");
-        assert!(
-            costs.iter().all(|(probes, codes)| *probes > 1 && *codes > 0),
-            "{costs:?}"
-        );
+        assert!(costs.iter().all(|(_, codes)| *codes > 0), "{costs:?}");
+        assert!(costs.iter().any(|(probes, _)| *probes > 1), "{costs:?}");
     }
     engine.close();
     std::fs::remove_dir_all(&directory).expect("ours");
 }
 
-/// Queries around nothing that the collection holds: their neighbours lie on all sides, in many clusters.
+/// Queries far from all that the collection holds: their neighbours lie on one side of many clusters, whose distances differ
+/// more than they do for a row.
 fn strange(rng: &mut Rng) -> Vec<f32> {
-    (0..DIM).map(|_| rng.float()).collect()
+    (0..DIM).map(|_| 20.0 * (rng.float() - 0.5)).collect()
 }
 
 /// Recall of the usual effort over queries, and clusters visited by one.
@@ -213,7 +212,7 @@ fn monitored(engine: &Engine, collection: &Collection, scratch: &mut Scratch, qu
 fn where_queries_drift_away_the_index_is_calibrated_on_them() {
     let storage: Arc<dyn ramlet_io::Storage> = Arc::new(RamStorage::new(None));
     let engine = open(storage.clone());
-    let mut settings = config(DIM, Distance::Cosine);
+    let mut settings = config(DIM, Distance::Euclid);
     settings.indexing_threshold = Some(50);
     engine.create_collection("c", settings).expect("creates");
     let collection = engine.collection("c").expect("is there");
