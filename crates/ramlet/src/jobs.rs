@@ -125,6 +125,7 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, schema: &'a Schema, thres
         schema,
         indexing_threshold_kb: threshold_kb,
         scratch_bytes: arena.scratch_bytes,
+        clusters: None,
         threads: arena.threads,
         io: &mut arena.lookup.io,
         scratch: &mut arena.lookup.index,

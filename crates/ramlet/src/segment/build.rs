@@ -26,6 +26,9 @@ use crate::types::PointId;
 
 /// Row of the `row` file: id (u128), then version with the top bit telling a UUID.
 pub const ROW_ID_BYTES: u32 = 24;
+/// Rows of a cluster at most: with more of them, an index spares too little.
+const ROWS_PER_CLUSTER_MAX: u64 = 4096;
+
 const UUID_BIT: u64 = 1 << 63;
 
 pub fn encode_row_id(id: PointId, version: u64) -> [u8; ROW_ID_BYTES as usize] {
@@ -59,6 +62,8 @@ pub struct Job<'a> {
     pub indexing_threshold_kb: u64,
     /// Bytes of scratch memory for sorting and index builds.
     pub scratch_bytes: usize,
+    /// Clusters of the next index, where there is no room for as many as usual.
+    pub clusters: Option<u32>,
     /// Threads of an index build.
     pub threads: usize,
     pub io: &'a mut IoContext,
@@ -168,10 +173,15 @@ fn build_vectors(
         .as_ref()
         .map_or(u64::from(source.rows()), RoaringBitmap::len);
     let kb = rows * vector.row_bytes() as u64 / 1024;
-    // Its centroids stay in RAM: a segment that couldn't be opened would be no use.
-    let centroids = (8 * rows.isqrt()).min(rows / 128).max(1) * (vector.dim as u64 + 16);
     let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
-    let index = wanted && job.shelf.spare(2 * centroids).is_some();
+    // Its centroids stay in RAM: a segment that couldn't be opened would be no use. With little room there are fewer.
+    let centroid = vector.dim as u64 + 16;
+    let usual = (8 * rows.isqrt()).min(rows / 128).max(1);
+    let clusters = usual.min(job.shelf.spare_bytes() / 2 / centroid);
+    let index = wanted
+        && clusters >= rows.div_ceil(ROWS_PER_CLUSTER_MAX)
+        && job.shelf.spare(2 * clusters * centroid).is_some();
+    job.clusters = (clusters < usual).then_some(clusters as u32);
     let built = index && build_index(id, vector, source, rows as u32, job, files)?;
     if !built {
         build_flat(id, vector, source, job, files)?;

@@ -16,6 +16,7 @@ use crate::schema::VectorField;
 use crate::settings::{CodeSpec, IndexKind, codes_wanted};
 
 /// Which index a segment gets for a vector. Another kind of index comes in here, and in `VectorColumn::open`.
+#[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Clusters,
     Graph,
@@ -32,6 +33,8 @@ const SIGNS_DIMS: usize = 400;
 const DIGITS_MAX: usize = 16_384;
 
 /// Writes the vectors with an index. False: the job's scratch is too small for one, and nothing is left of it.
+///
+/// A graph takes far more scratch than clusters: where it has too little, clusters serve better than nothing.
 pub fn build_index(
     id: u64,
     vector: &VectorField,
@@ -41,6 +44,37 @@ pub fn build_index(
     files: &mut Vec<FileEntry>,
 ) -> Result<bool> {
     let kind = kind_of(vector, rows, job);
+    let told = |built: &Built, instead: &str| {
+        if let Built::TooLittleScratch {
+            needed_bytes,
+            given_bytes,
+        } = built
+        {
+            let vector = &vector.name;
+            tracing::warn!(segment = id, vector = %vector, needed_bytes, given_bytes, "too little job scratch: {instead}");
+        }
+        matches!(built, Built::Whole)
+    };
+    if kind == Kind::Graph {
+        let built = build_as(kind, id, vector, source, rows, job, files)?;
+        if told(&built, "clusters instead of a graph") {
+            return Ok(true);
+        }
+    }
+    let built = build_as(Kind::Clusters, id, vector, source, rows, job, files)?;
+    Ok(told(&built, "no approximate index, searches scan all rows"))
+}
+
+/// Writes the vectors with an index of a kind; with too little scratch, nothing is left of it.
+fn build_as(
+    kind: Kind,
+    id: u64,
+    vector: &VectorField,
+    source: &dyn RowSource,
+    rows: u32,
+    job: &mut Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<Built> {
     let room = room_for_codes(vector, rows, job.shelf.pins.consumer.cap());
     let codes = fitted(codes_of(vector), vector, rows, room);
     let components = components_of(&kind, vector, &codes);
@@ -50,28 +84,18 @@ pub fn build_index(
     let built = match kind {
         Kind::Clusters => build_clusters(id, vector, source, rows, job, (&codes, &mut sinks)),
         Kind::Graph => build_graph_of(id, vector, source, rows, job, &mut sinks),
-    };
-    match built? {
-        Built::Whole => {}
-        Built::TooLittleScratch {
-            needed_bytes,
-            given_bytes,
-        } => {
-            tracing::warn!(
-                segment = id, vector = %vector.name, needed_bytes, given_bytes,
-                "too little job scratch for an approximate index: searches scan all rows"
-            );
-            drop(sinks);
-            for component in components {
-                storage.remove(&segment_file(id, component))?;
-            }
-            return Ok(false);
+    }?;
+    if matches!(built, Built::TooLittleScratch { .. }) {
+        drop(sinks);
+        for component in components {
+            storage.remove(&segment_file(id, component))?;
         }
+        return Ok(built);
     }
     for sink in sinks {
         files.push(sink.finish()?);
     }
-    Ok(true)
+    Ok(built)
 }
 
 /// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there.
@@ -306,7 +330,7 @@ fn build_clusters(
         scratch_bytes: job.scratch_bytes,
         threads: job.threads,
         seed: id,
-        clusters: None,
+        clusters: job.clusters,
         seed_centroids: seeds.as_ref(),
         progress: Progress::default(),
     };

@@ -260,3 +260,37 @@ fn where_queries_drift_away_the_index_is_calibrated_on_them() {
     let mut scratch = engine.scratch().expect("room");
     assert_eq!(measure(&collection, &mut scratch, &others), (after, more));
 }
+
+#[test]
+fn with_too_little_scratch_for_a_graph_there_are_clusters() {
+    const POINTS: u64 = 30_000;
+    let engine = Engine::open(Arc::new(RamStorage::new(None)), options(17_000_000)).expect("opens");
+    let mut settings = config(64, Distance::Cosine);
+    settings.indexing_threshold = Some(50);
+    settings
+        .other
+        .insert("index".to_owned(), serde_json::json!("hnsw"));
+    engine.create_collection("c", settings).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let mut rng = Rng(5);
+    for first in (0..POINTS).step_by(100) {
+        let points = (first..first + 100).map(|id| {
+            let vector = (0..64).map(|_| rng.float() - 0.5).collect();
+            point(id, vector, "{}")
+        });
+        collection.update(upsert(points.collect())).expect("upserts");
+    }
+    collection.flush().expect("flushes");
+    collection.wait_idle().expect("settles");
+    let reports = collection.segment_reports();
+    let kinds: Vec<(u32, &str)> = reports
+        .iter()
+        .map(|part| (part.rows, part.vectors[0].index))
+        .collect();
+    assert_eq!(
+        kinds.iter().map(|(rows, _)| *rows).max(),
+        Some(POINTS as u32),
+        "{kinds:?}"
+    );
+    assert!(kinds.iter().all(|(_, index)| *index != "flat"), "{kinds:?}");
+}
