@@ -86,8 +86,7 @@ const COMPARED_PER_CANDIDATE: usize = 60;
 /// Times that neighbours are chosen again. (A second time saves a fiftieth of the reads, and costs as much as the first.)
 const ROUNDS: usize = 1;
 
-/// Nearest rows among which a node's further neighbours are chosen, per candidate of the first ones. (With 3 it takes 5 % more reads
-/// at recall .95.)
+/// Nearest rows among which a node's further neighbours are chosen, per candidate of the first ones.
 const MORE_PER_CANDIDATE: usize = 5;
 
 /// Reads of the build in flight.
