@@ -28,7 +28,8 @@ struct Shape {
 pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcome>, PlanError> {
     let mut outcomes = Vec::new();
     for shape in shapes(spec) {
-        if !allowed(spec, &shape) {
+        let unasked = shape.index == IndexKind::Hnsw && spec.index == IndexWish::Auto;
+        if !allowed(spec, &shape) || unasked && !memory.builds_graph(spec.points, machine.cores) {
             continue;
         }
         let id_places: &[bool] = match spec.ids {

@@ -67,6 +67,12 @@ impl Memory {
         Ok(self.table(cores)?.pinned_max())
     }
 
+    /// Whether a graph of so many points would be built where nobody asks for one: see `segment/indexes.rs`.
+    pub fn builds_graph(&self, points: u64, cores: usize) -> bool {
+        let needed = points.saturating_mul(crate::segment::GRAPH_SCRATCH);
+        self.table(cores).is_ok_and(|table| table.job_scratch >= needed)
+    }
+
     /// What the process holds beside data: the table's rows that aren't lent, as a whole.
     pub fn beside_data(&self, cores: usize) -> Result<u64, PlanError> {
         let table = self.table(cores)?;

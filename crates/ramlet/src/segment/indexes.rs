@@ -56,7 +56,15 @@ pub fn build_index(
         matches!(built, Built::Whole)
     };
     if kind == Kind::Graph {
-        let built = build_as(kind, id, vector, source, rows, job, files)?;
+        let needed_bytes = u64::from(rows) * GRAPH_SCRATCH_ASKED;
+        let given_bytes = job.scratch_bytes as u64;
+        let built = match needed_bytes <= given_bytes {
+            true => build_as(kind, id, vector, source, rows, job, files)?,
+            false => Built::TooLittleScratch {
+                needed_bytes,
+                given_bytes,
+            },
+        };
         if told(&built, "clusters instead of a graph") {
             return Ok(true);
         }
@@ -98,16 +106,25 @@ fn build_as(
     Ok(built)
 }
 
+/// Scratch for each row with which a graph is built in minutes: with less it reads its rows again and again, for hours, and
+/// no other job runs meanwhile. The second is for those who ask for a graph.
+pub(crate) const GRAPH_SCRATCH: u64 = 256;
+const GRAPH_SCRATCH_ASKED: u64 = 64;
+
 /// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there.
 fn kind_of(vector: &VectorField, rows: u32, job: &Job<'_>) -> Kind {
     match vector.settings.index {
         _ if !vector.metric.has_codes() => Kind::Clusters,
         IndexKind::Ivf => Kind::Clusters,
         IndexKind::Hnsw => Kind::Graph,
-        IndexKind::Auto => match least_bytes(vector, rows) <= job.shelf.pins.consumer.cap() {
-            true => Kind::Clusters,
-            false => Kind::Graph,
-        },
+        IndexKind::Auto => {
+            let codes_fit = least_bytes(vector, rows) <= job.shelf.pins.consumer.cap();
+            let scratch = u64::from(rows) * GRAPH_SCRATCH;
+            match codes_fit || scratch > job.scratch_bytes as u64 {
+                true => Kind::Clusters,
+                false => Kind::Graph,
+            }
+        }
     }
 }
 
