@@ -36,13 +36,8 @@ impl PinnedRows {
         io: &mut IoContext,
         buf: &mut AnonBuf,
     ) -> Result<PinnedRows> {
-        let whole = file.rows() as usize * file.stride();
-        let pinned = PinnedRows {
-            memory: Arc::new(LoanBuf::new(consumer, whole)?),
-            rows: file.rows(),
-            stride: file.stride(),
-        };
-        pinned.fill(file, whole, io, buf)?;
+        let pinned = PinnedRows::empty(file, consumer)?;
+        pinned.fill(file, file.rows() as usize * file.stride(), io, buf)?;
         Ok(pinned)
     }
 
@@ -53,14 +48,19 @@ impl PinnedRows {
         io: &mut IoContext,
         buf: &mut AnonBuf,
     ) -> Result<PinnedRows> {
+        let pinned = PinnedRows::empty(file, consumer)?;
+        pinned.restore(file, io, buf)?;
+        Ok(pinned)
+    }
+
+    /// With none of the rows in memory yet.
+    fn empty(file: &RowsFile, consumer: &Consumer) -> Result<PinnedRows> {
         let whole = file.rows() as usize * file.stride();
-        let pinned = PinnedRows {
+        Ok(PinnedRows {
             memory: Arc::new(LoanBuf::new(consumer, whole)?),
             rows: file.rows(),
             stride: file.stride(),
-        };
-        pinned.restore(file, io, buf)?;
-        Ok(pinned)
+        })
     }
 
     /// Rows of the file, in memory or not.

@@ -22,19 +22,22 @@ pub(crate) fn find_positions(
 ) -> Result<()> {
     positions.clear();
     read_positions(file, rows, reads, buf, io, &mut |row, bytes| {
-        match trailing_number(bytes)? {
-            NO_POSITION => {}
-            position if position < count => positions.push(position),
-            position => {
-                return Err(IndexError::Mismatch(format!(
-                    "row {row} has the position {position}"
-                )));
-            }
-        }
+        positions.extend(position_of(row, bytes, count)?);
         Ok(())
     })?;
     positions.sort_unstable();
     Ok(())
+}
+
+/// The position that stands in a row's entry, one of the first `count`; `None` for a row without a vector.
+pub(crate) fn position_of(row: u32, entry: &[u8], count: u32) -> Result<Option<u32>> {
+    match trailing_number(entry)? {
+        NO_POSITION => Ok(None),
+        position if position < count => Ok(Some(position)),
+        position => Err(IndexError::Mismatch(format!(
+            "row {row} has the position {position}"
+        ))),
+    }
 }
 
 /// Shows `each` what `file` holds of `rows`, in any order: their positions are found first, `LISTED_ROWS` at a time.

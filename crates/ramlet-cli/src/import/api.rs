@@ -4,6 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use ramlet_bench::api::collection_path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use ureq::Agent;
@@ -218,17 +219,6 @@ impl Reply {
     }
 }
 
-fn collection_path(name: &str) -> String {
-    let mut path = String::from("/collections/");
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => path.push(byte as char),
-            other => path.push_str(&format!("%{other:02X}")),
-        }
-    }
-    path
-}
-
 impl CollectionState {
     /// (name, dimension) of its dense vectors.
     pub fn layout(&self) -> Layout {
@@ -247,12 +237,6 @@ impl CollectionState {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_in_paths() {
-        assert_eq!(collection_path("a-b_1.c"), "/collections/a-b_1.c");
-        assert_eq!(collection_path("a/../b c"), "/collections/a%2F..%2Fb%20c");
-    }
 
     #[test]
     fn sentences() {

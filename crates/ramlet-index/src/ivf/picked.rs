@@ -11,12 +11,12 @@ use roaring::RoaringBitmap;
 use super::codes::{GROUPS, Views, lanes};
 use super::products::{Cluster, Products};
 use super::search::Ivf;
-use crate::error::{IndexError, Result};
+use crate::error::Result;
 use crate::flat::{LISTED_ROWS, read_positions};
 use crate::pinned::PinnedView;
-use crate::positions::find_positions;
+use crate::positions::{find_positions, position_of};
 use crate::quant::GROUP;
-use crate::scan::{Lists, Search, trailing_number};
+use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
 
 /// Rows for each block of positions from which on all blocks are read in sequence.
@@ -124,15 +124,11 @@ impl Ivf {
         let deleted = search.allowed.deleted;
         let is_live = |row: &u32| !deleted.is_some_and(|deleted| deleted.contains(*row));
         let picked = &mut lists.picked;
-        let mut pick = |row: u32, bytes: &[u8]| match trailing_number(bytes)? {
-            super::NO_POSITION => Ok(()),
-            position if position < rows => {
+        let mut pick = |row: u32, bytes: &[u8]| -> Result<()> {
+            if let Some(position) = position_of(row, bytes, rows)? {
                 picked.set(position);
-                Ok(())
             }
-            position => Err(IndexError::Mismatch(format!(
-                "row {row} has the position {position}"
-            ))),
+            Ok(())
         };
         let (file, segment_rows) = (&self.positions, self.meta.shape.segment_rows);
         if only.len() >= ROWS_PER_BLOCK_STREAMED * file.data_pages() {
