@@ -37,5 +37,6 @@ mod write;
 pub use build::{GraphBuilt, GraphFiles, GraphParams, build_graph};
 pub use calibrate::{GraphCalibration, GraphPoint};
 pub use layout::{DEGREE_MAX, GraphBytes, bytes_for, degree_for};
+pub use ram::RamForm;
 pub use search::Graph;
 pub(crate) use walk::GraphLists;

@@ -7,7 +7,7 @@ use roaring::RoaringBitmap;
 use super::calibrate::{Expected, GraphCalibration};
 use super::layout::Node;
 use super::meta::Meta;
-use super::ram::Ram;
+use super::ram::{self, Ram, RamForm};
 use super::walk::{GraphLists, WIDTH_MAX, Walk};
 use crate::error::{IndexError, Result};
 use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, stream};
@@ -29,7 +29,7 @@ pub struct Graph {
     pub(super) meta: Meta,
     recall: f32,
     width: usize,
-    ram: Option<Ram>,
+    pub(super) ram: Option<Ram>,
 }
 
 /// Nodes known, per node that is read in the end.
@@ -90,18 +90,23 @@ impl Graph {
         self
     }
 
-    /// Takes codes and the first `edges` edges of each node into RAM, by one pass over the nodes: from now on walks
-    /// read nothing, and only the nodes found nearest are read. About `2.2 * edges + dims / 2 + 8` bytes per vector;
-    /// fails if the consumer hasn't them.
+    /// Takes codes and the first edges of each node into RAM, by one pass over the nodes: from now on walks read nothing, and
+    /// only the nodes found nearest are read; not even these if the vectors are in RAM too. About
+    /// `2.2 * edges + dims / 2 + 8` bytes per vector, and itself; fails if the consumer hasn't them.
     pub fn into_ram(
         mut self,
-        edges: usize,
+        form: RamForm,
         consumer: &Consumer,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
     ) -> Result<Graph> {
-        self.ram = Some(Ram::load(&self, edges, consumer, io, &mut scratch.buf)?);
+        self.ram = Some(Ram::load(&self, form, consumer, io, &mut scratch.buf)?);
         Ok(self)
+    }
+
+    /// Bytes that [`Graph::into_ram`] takes, about.
+    pub fn ram_bytes(&self, form: RamForm) -> u64 {
+        ram::bytes_for(self.meta.shape.rows.into(), &self.meta.layout, form)
     }
 
     pub fn metric(&self) -> Metric {
@@ -317,8 +322,8 @@ fn rescore(
     let (mut at, mut end) = (0, k * RESCORED + RESCORED_MORE);
     let mut admitted = 0;
     loop {
-        let read = walk.read_ranks(at..end, io, stats, &mut |node, io, stats| {
-            search.offer(node.vector(), node.number(), io, stats)
+        let read = walk.read_ranks(at..end, io, stats, &mut |vector, number, io, stats| {
+            search.offer(vector, number, io, stats)
         })?;
         at += read;
         if read == 0 {
