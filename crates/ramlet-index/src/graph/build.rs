@@ -77,6 +77,11 @@ pub struct GraphBuilt {
 const SCRATCH_MIN: usize = 512 << 10;
 const SCRATCH_ROWS: usize = 64;
 
+/// Bytes of scratch below which no graph is built. With more its clusters are larger, and what it misses is less.
+pub const fn scratch_least(element: Element, dims: usize) -> usize {
+    SCRATCH_MIN + SCRATCH_ROWS * element.row_bytes(dims)
+}
+
 /// Reads of the build in flight.
 const DEPTH: usize = 16;
 
@@ -88,7 +93,7 @@ pub fn build_graph(
     spill: &dyn Storage,
     files: &mut GraphFiles<'_>,
 ) -> Result<GraphBuilt> {
-    let needed = SCRATCH_MIN + SCRATCH_ROWS * params.element.row_bytes(params.dims);
+    let needed = scratch_least(params.element, params.dims);
     if params.scratch_bytes < needed {
         return Err(IndexError::Scratch {
             needed_bytes: needed as u64,

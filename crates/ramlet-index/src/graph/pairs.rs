@@ -316,3 +316,98 @@ impl Worker {
         slots.zip(&free).for_each(|(out, one)| one.write(out));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::ivf::Random;
+
+    const DIMS: usize = 6;
+    const STRIDE: usize = DIMS + 4;
+
+    fn cluster(rows: usize) -> Cluster {
+        let mut random = Random::new(3);
+        let mut cluster = Cluster::default();
+        for row in 0..rows as u32 {
+            let codes: Vec<u8> = (0..DIMS).map(|_| random.below(256) as u8).collect();
+            let squares: i32 = codes.iter().map(|code| (i32::from(*code) - 128).pow(2)).sum();
+            cluster.nodes.push(1000 + 3 * row);
+            cluster.records.extend_from_slice(&codes);
+            cluster.records.extend_from_slice(&squares.to_le_bytes());
+        }
+        cluster
+    }
+
+    fn distance(cluster: &Cluster, a: usize, b: usize) -> u32 {
+        let codes = |row| &cluster.record(row, STRIDE)[..DIMS];
+        let pairs = codes(a).iter().zip(codes(b));
+        pairs.map(|(a, b)| u32::from(a.abs_diff(*b)).pow(2)).sum()
+    }
+
+    fn told(cluster: &mut Cluster, threads: usize) -> BTreeMap<u32, Vec<Candidate>> {
+        let pairs = Pairs {
+            stride: STRIDE,
+            nearest: 40,
+            told: 2,
+            threads,
+        };
+        let mut lists: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
+        pairs
+            .compare(cluster, &mut |node, record| {
+                lists.entry(node).or_default().extend(Candidate::read(record));
+                Ok(())
+            })
+            .expect("nothing fails");
+        lists
+    }
+
+    #[test]
+    fn the_nearest_are_told_and_which_lie_behind() {
+        for rows in [1, 2, 17, 300, 700] {
+            let mut cluster = cluster(rows);
+            let lists = told(&mut cluster, 2);
+            for row in 0..rows {
+                let mut order: Vec<(u32, usize)> = (0..rows)
+                    .filter(|other| *other != row)
+                    .map(|other| (distance(&cluster, row, other), other))
+                    .collect();
+                order.sort_unstable();
+                order.truncate(40);
+                // One by one, as the paper has it.
+                let mut chosen: Vec<usize> = Vec::new();
+                for (own, other) in &order {
+                    let behind = |known: &usize| half(distance(&cluster, *known, *other)) <= reach(*own);
+                    if !chosen.iter().any(behind) {
+                        chosen.push(*other);
+                    }
+                }
+                let empty = Vec::new();
+                let list = lists.get(&cluster.nodes[row]).unwrap_or(&empty);
+                let of = |rank| -> Vec<u32> {
+                    let some = list.iter().filter(|one| one.rank == rank);
+                    some.map(|one| one.node).collect()
+                };
+                let nodes =
+                    |rows: &[usize]| -> Vec<u32> { rows.iter().map(|row| cluster.nodes[*row]).collect() };
+                assert_eq!(of(Rank::Chosen), nodes(&chosen), "{row} of {rows}");
+                let own = list.iter().filter(|one| one.rank != Rank::Back).count();
+                assert_eq!(own, order.len().min(2 * CANDIDATES));
+                for one in list {
+                    let other = ((one.node - 1000) / 3) as usize;
+                    assert_eq!(one.distance, distance(&cluster, row, other) & !3);
+                    let chose = lists[&one.node]
+                        .iter()
+                        .any(|back| back.rank == Rank::Chosen && back.node == cluster.nodes[row]);
+                    assert!(
+                        one.rank != Rank::Back || chose,
+                        "an edge back that none leads from"
+                    );
+                }
+            }
+            let again = told(&mut cluster, 1);
+            assert!(lists == again, "{rows} rows by one thread");
+        }
+    }
+}

@@ -6,6 +6,8 @@
 //! stands in the lists of those that lead to it. The vectors may be there too, and then nothing is read. Per node about `2.2 * edges + ceil(d/2) + 8` bytes: 130 at 100
 //! dimensions and 32 edges.
 
+use std::sync::Arc;
+
 use ramlet_io::IoContext;
 use ramlet_kernels::Kernels;
 use ramlet_memory::{AnonBuf, Consumer};
@@ -32,7 +34,7 @@ const SEEN: usize = 1 << 13;
 
 /// A graph's edges and codes.
 #[derive(Debug)]
-pub(super) struct Ram {
+pub struct Ram {
     codes: AnonBuf,
     coded_bytes: usize,
     edges: AnonBuf,
@@ -64,6 +66,32 @@ pub struct RamForm {
     pub edges: usize,
     /// The vectors too: then a search reads nothing.
     pub vectors: bool,
+}
+
+/// A graph's part in RAM, which views of the same files share.
+#[derive(Clone, Debug)]
+pub struct GraphInRam(Arc<Ram>);
+
+impl GraphInRam {
+    pub(super) fn new(ram: Ram) -> GraphInRam {
+        GraphInRam(Arc::new(ram))
+    }
+
+    /// What of it there is.
+    pub fn form(&self) -> RamForm {
+        RamForm {
+            edges: self.0.per_node,
+            vectors: self.0.vectors.is_some(),
+        }
+    }
+}
+
+impl std::ops::Deref for GraphInRam {
+    type Target = Ram;
+
+    fn deref(&self) -> &Ram {
+        &self.0
+    }
 }
 
 /// One thread's memory for walks in RAM.
