@@ -95,7 +95,7 @@ impl Collection {
         &self.core
     }
 
-    fn view(&self) -> Arc<View> {
+    pub(crate) fn view(&self) -> Arc<View> {
         self.core.view.load_full()
     }
 

@@ -61,3 +61,6 @@ pub const DISK_FREE_MIN: u64 = 64 << 20;
 pub const DISK_RECHECK_BYTES: usize = 8 << 20;
 /// Most hits of one search (limit + offset) and most points of one page.
 pub const LIMIT_MAX: usize = 1 << 20;
+
+/// Points that a distance matrix compares with each other, at most: 16.8 million comparisons.
+pub const MATRIX_SAMPLE_MAX: usize = 4_096;
