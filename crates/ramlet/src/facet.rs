@@ -79,17 +79,17 @@ fn facet(view: &View, request: &FacetRequest, lookup: &mut Lookup) -> Result<Vec
     }
     let (best, _held) = merge(view, &mut sources, request.limit, lookup)?;
     drop(sources);
-    best.into_iter()
-        .map(|top| {
-            lookup.hand_out(top.key.len() + size_of::<FacetHit>())?;
-            let value = facet_value(field.kind, &top.key)
-                .map_or_else(|| long_value(view, field, &top, lookup), Ok)?;
-            Ok(FacetHit {
-                value,
-                count: top.count,
-            })
-        })
-        .collect()
+    let mut hits = Vec::with_capacity(best.len());
+    for top in best {
+        lookup.hand_out(top.key.len() + size_of::<FacetHit>())?;
+        let value =
+            facet_value(field.kind, &top.key).map_or_else(|| long_value(view, field, &top, lookup), Ok)?;
+        let count = top.count;
+        hits.push(FacetHit { value, count });
+    }
+    // Keys of long keywords end in a hash: among values that begin alike for 512 bytes theirs is another order.
+    hits.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.value.cmp(&b.value)));
+    Ok(hits)
 }
 
 /// The value of a key that doesn't hold it whole, from the payload of a point that has it.
