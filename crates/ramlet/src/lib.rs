@@ -37,6 +37,7 @@ pub mod settings;
 mod shared;
 mod store;
 mod types;
+mod vector;
 mod view;
 mod writer;
 
@@ -53,3 +54,4 @@ pub use ramlet_index::{Calibrated, IndexReport, PartUse};
 pub use report::{SegmentReport, VectorReport};
 pub use request::*;
 pub use types::*;
+pub use vector::{MultiVector, SparseVector, Vector};
