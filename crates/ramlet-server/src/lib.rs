@@ -14,10 +14,12 @@ mod handlers;
 pub mod limits;
 mod options;
 mod out;
+mod params;
 pub mod routes;
 mod serve;
 mod stats;
 mod stream;
+mod strict;
 mod timed_io;
 mod wire;
 
