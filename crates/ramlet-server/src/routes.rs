@@ -20,6 +20,7 @@ use crate::handlers::{
     aliases, cluster, collections, facet, indexes, issues, metrics, optimizations, plan, points, quotas,
     refused, search, service, telemetry, updates,
 };
+use crate::openapi;
 
 pub(crate) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = ApiResult<Answer>> + Send>>;
 
@@ -63,6 +64,7 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/healthz" Public NONE => service::healthz),
         route!("GET" "/livez" Public NONE => service::livez),
         route!("GET" "/readyz" Public NONE => service::readyz),
+        route!("GET" "/openapi.json" Public NONE => openapi::serve),
         route!("GET" "/metrics" Read NONE => metrics::metrics),
         route!("GET" "/telemetry" Read NONE => telemetry::telemetry),
         route!("GET" "/memory" Read NONE => service::memory),
