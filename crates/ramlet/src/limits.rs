@@ -61,3 +61,13 @@ pub const DISK_FREE_MIN: u64 = 64 << 20;
 pub const DISK_RECHECK_BYTES: usize = 8 << 20;
 /// Most hits of one search (limit + offset) and most points of one page.
 pub const LIMIT_MAX: usize = 1 << 20;
+/// What a snapshot is copied through, to and from disk.
+pub const COPY_BYTES: usize = 256 << 10;
+/// What a snapshot or an upload holds beside it: the file's own buffer, handles.
+pub const SNAPSHOT_BYTES: u64 = 256 << 10;
+/// Bytes of a snapshot after which it is synced, and free disk is asked for again.
+pub const SNAPSHOT_SYNC_BYTES: u64 = 32 << 20;
+/// RAM for a manifest or catalog of a snapshot while it is read, per byte of its text.
+pub const SNAPSHOT_LIST_FACTOR: u64 = 10;
+/// Longest name of a snapshot's file.
+pub const SNAPSHOT_NAME_BYTES: usize = 200;
