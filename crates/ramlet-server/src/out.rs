@@ -289,7 +289,7 @@ mod tests {
         let record = Record {
             id: PointId::Num(7),
             payload: Some(br#"{"a": [1, 2]}"#.to_vec()),
-            vectors: Some(vec![(String::new(), vec![0.1, -2.0])]),
+            vectors: Some(vec![(String::new(), vec![0.1, -2.0].into())]),
             order_value: Some(OrderValue::Int(3)),
         };
         assert_eq!(
@@ -318,7 +318,7 @@ mod tests {
             score: 0.25,
             version: 9,
             payload: None,
-            vectors: Some(vec![("a\"b".into(), vec![1.0])]),
+            vectors: Some(vec![("a\"b".into(), vec![1.0].into())]),
         };
         assert_eq!(
             text(|o| {

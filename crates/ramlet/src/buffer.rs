@@ -10,7 +10,7 @@
 //! | presence mask of vectors, by index in the schema | u64 |
 //! | payload length | u32 |
 //! | zero | u32 |
-//! | vectors that are there, each padded to 4 | |
+//! | vectors that are there, each padded to 4; before those without a fixed length, it (u32) | |
 //! | payload | |
 
 use std::collections::BTreeMap;
@@ -78,14 +78,26 @@ impl<'a> BufferRow<'a> {
         if self.presence >> index & 1 == 0 {
             return None;
         }
-        let before: usize = self.schema.vectors[..index]
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| self.presence >> i & 1 == 1)
-            .map(|(_, v)| padded(v.row_bytes()))
-            .sum();
-        self.vectors
-            .get(before..before + self.schema.vectors[index].row_bytes())
+        let mut at = 0;
+        for (i, field) in self.schema.vectors[..=index].iter().enumerate() {
+            if self.presence >> i & 1 == 0 {
+                continue;
+            }
+            let (start, len) = match field.fixed_bytes() {
+                Some(bytes) => (at, bytes),
+                None => (at + 4, self.length_at(at)?),
+            };
+            if i == index {
+                return self.vectors.get(start..start + len);
+            }
+            at = start + padded(len);
+        }
+        None
+    }
+
+    fn length_at(&self, at: usize) -> Option<usize> {
+        let bytes = self.vectors.get(at..at + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize)
     }
 
     pub fn has_vector(&self, index: usize) -> bool {
@@ -141,8 +153,10 @@ impl BufferWriter {
             let Some(index) = self.buffer.schema.vectors.iter().position(|v| v.slot == slot) else {
                 continue;
             };
-            if bytes.len() != self.buffer.schema.vectors[index].row_bytes() {
-                continue;
+            match self.buffer.schema.vectors[index].fixed_bytes() {
+                Some(fixed) if fixed != bytes.len() => continue,
+                Some(_) => {}
+                None => self.header.extend_from_slice(&(bytes.len() as u32).to_le_bytes()),
             }
             presence |= 1 << index;
             self.header.extend_from_slice(bytes);

@@ -76,7 +76,7 @@ pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<
     let mut encoded: Vec<(u16, Vec<u8>)> = Vec::with_capacity(vectors.len());
     for (name, values) in vectors {
         let field = schema.vector(name)?;
-        check_vector(field, values)?;
+        let values = check_vector(field, values)?;
         let mut row = Vec::with_capacity(field.row_bytes());
         encode_row(field.metric, field.element, values, &mut row);
         encoded.retain(|(slot, _)| *slot != field.slot);
@@ -372,12 +372,12 @@ fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
             point
                 .vectors
                 .iter()
-                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
+                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values).map(|_| ()))
         }),
         UpdateOp::UpdateVectors { points, .. } => points.iter().try_for_each(|(_, vectors)| {
             vectors
                 .iter()
-                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
+                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values).map(|_| ()))
         }),
         UpdateOp::SetPayload { payload, key, .. } => {
             check_payload("the request", payload)?;
@@ -402,7 +402,7 @@ fn check_key(key: &str) -> Result<()> {
 fn encode_points(schema: &Schema, points: &[Point]) -> Result<(Vec<u8>, usize)> {
     let bytes: usize = points
         .iter()
-        .map(|p| 64 + p.payload.len() + p.vectors.iter().map(|(_, v)| v.len() * 4).sum::<usize>())
+        .map(|p| 64 + p.payload.len() + p.vectors.iter().map(|(_, v)| v.bytes()).sum::<usize>())
         .sum();
     let mut changes = Vec::with_capacity(bytes);
     let mut largest = 0;
@@ -445,7 +445,7 @@ fn op_bytes(op: &UpdateOp) -> u64 {
                     + p.payload.len()
                     + p.vectors
                         .iter()
-                        .map(|(n, v)| n.len() + v.len() * 4 + 48)
+                        .map(|(n, v)| n.len() + v.bytes() + 48)
                         .sum::<usize>()
             })
             .sum(),
@@ -454,7 +454,7 @@ fn op_bytes(op: &UpdateOp) -> u64 {
             .map(|(_, vectors)| {
                 48 + vectors
                     .iter()
-                    .map(|(n, v)| n.len() + v.len() * 4 + 48)
+                    .map(|(n, v)| n.len() + v.bytes() + 48)
                     .sum::<usize>()
             })
             .sum(),

@@ -35,6 +35,7 @@ mod shared;
 mod snapshot;
 mod store;
 mod types;
+mod vector;
 mod view;
 mod writer;
 
@@ -49,3 +50,4 @@ pub use report::{SegmentReport, VectorReport};
 pub use request::*;
 pub use snapshot::{SnapshotDescription, SnapshotFile, SnapshotScope, SnapshotUpload};
 pub use types::*;
+pub use vector::{MultiVector, SparseVector, Vector};

@@ -13,9 +13,10 @@ use crate::limits::LIMIT_MAX;
 use crate::lookup::{LOOKUP_BYTES, Lookup};
 use crate::payload::Selector;
 use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchRequest};
-use crate::schema::VectorField;
+use crate::schema::{VectorField, VectorKind};
 use crate::settings::check_recall;
 use crate::types::{NamedVectors, PayloadSelector, PointId, ScoredPoint, VectorSelector};
+use crate::vector::Vector;
 use crate::view::{Place, View};
 use segment::{Asked, search_segment};
 
@@ -194,7 +195,7 @@ fn prepare(
     scratch: &mut Scratch,
 ) -> Result<Option<PointId>> {
     let (vector, own): (&[f32], _) = match &request.query {
-        QueryVector::Vector(vector) => (vector, None),
+        QueryVector::Vector(vector) => (check_vector(field, vector)?, None),
         QueryVector::Id(id) => {
             let place = view
                 .find(*id, &mut scratch.lookup)?
@@ -211,13 +212,25 @@ fn prepare(
             (&scratch.values, Some(*id))
         }
     };
-    check_vector(field, vector)?;
+    check_numbers(field, vector)?;
     scratch.query.prepare(field.metric, field.element, vector);
     Ok(own)
 }
 
-/// Refuses a vector of the wrong dimension or with values that aren't numbers.
-pub(crate) fn check_vector(field: &VectorField, vector: &[f32]) -> Result<()> {
+/// The numbers of a vector; refuses one of another kind than the field's, of the wrong dimension, or with values that
+/// aren't numbers.
+pub(crate) fn check_vector<'v>(field: &VectorField, vector: &'v Vector) -> Result<&'v [f32]> {
+    let (VectorKind::Dense, Some(values)) = (field.kind, vector.dense()) else {
+        let (name, kind) = (&field.name, vector.kind_name());
+        return Err(Error::bad_input(format!(
+            "Wrong input: vector `{name}` can't take a {kind} vector"
+        )));
+    };
+    check_numbers(field, values)?;
+    Ok(values)
+}
+
+fn check_numbers(field: &VectorField, vector: &[f32]) -> Result<()> {
     if vector.len() != field.dim {
         return Err(Error::bad_input(format!(
             "Wrong input: Vector dimension error: expected dim: {}, got {}",

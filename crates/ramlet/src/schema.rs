@@ -10,12 +10,26 @@ use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_M
 use crate::settings::VectorSettings;
 use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, VectorParams};
 
-/// A dense vector: its place in the presence mask, and how its rows look.
+/// What stands for a point under a vector's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VectorKind {
+    /// One vector.
+    #[default]
+    Dense,
+    /// Several vectors.
+    Multi,
+    /// Weights of some dimensions.
+    Sparse,
+}
+
+/// A vector: its place in the presence mask, and how its rows look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VectorField {
     pub name: String,
     /// Bit of the presence mask and part of the file names; never used again after a drop.
     pub slot: u16,
+    pub kind: VectorKind,
+    /// Of a sparse vector 0.
     pub dim: usize,
     pub metric: Metric,
     pub element: Element,
@@ -23,8 +37,14 @@ pub struct VectorField {
 }
 
 impl VectorField {
+    /// Bytes of one encoded vector, or of one part of a multivector.
     pub fn row_bytes(&self) -> usize {
         self.dim * self.element.bytes()
+    }
+
+    /// Bytes of what a point stores; `None`: they differ from point to point.
+    pub fn fixed_bytes(&self) -> Option<usize> {
+        (self.kind == VectorKind::Dense).then(|| self.row_bytes())
     }
 
     /// kB of so many rows.
@@ -62,7 +82,12 @@ impl Slots {
     /// Gives every vector of a new collection its slot.
     pub fn for_config(config: &CollectionConfig) -> Slots {
         let mut slots = Slots::default();
-        for (slot, name) in config.vectors.keys().enumerate() {
+        for (slot, name) in config
+            .vectors
+            .keys()
+            .chain(config.sparse_vectors.keys())
+            .enumerate()
+        {
             slots.vectors.insert(name.clone(), slot as u16);
         }
         for path in config.payload_schema.keys() {
@@ -104,6 +129,10 @@ impl Schema {
             schema.vectors.push(VectorField {
                 name: name.clone(),
                 slot,
+                kind: match params.multivector_config {
+                    Some(_) => VectorKind::Multi,
+                    None => VectorKind::Dense,
+                },
                 dim: params.size,
                 metric: metric(params.distance),
                 element: element(params.datatype.unwrap_or_default()),
@@ -112,6 +141,21 @@ impl Schema {
                     tracing::warn!("settings that say nothing are passed over: {e}");
                     VectorSettings::default()
                 }),
+            });
+        }
+        for name in config.sparse_vectors.keys() {
+            let slot = *slots
+                .vectors
+                .get(name)
+                .ok_or_else(|| Error::corrupt(format!("vector `{name}` has no slot")))?;
+            schema.vectors.push(VectorField {
+                name: name.clone(),
+                slot,
+                kind: VectorKind::Sparse,
+                dim: 0,
+                metric: Metric::Dot,
+                element: Element::F32,
+                settings: VectorSettings::default(),
             });
         }
         schema.vectors.sort_by_key(|v| v.slot);
@@ -154,8 +198,8 @@ impl Schema {
 
 /// Refuses settings that no collection can have.
 pub fn check_config(config: &CollectionConfig) -> Result<()> {
-    if config.vectors.len() > VECTORS_MAX {
-        let n = config.vectors.len();
+    let n = config.vectors.len() + config.sparse_vectors.len();
+    if n > VECTORS_MAX {
         return Err(Error::bad_input(format!(
             "{n} named vectors; at most {VECTORS_MAX} are possible"
         )));

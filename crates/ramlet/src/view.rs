@@ -10,7 +10,7 @@ use crate::filter::PointAccess;
 use crate::lookup::Lookup;
 use crate::schema::Schema;
 use crate::segment::SegmentView;
-use crate::types::PointId;
+use crate::types::{NamedVectors, PointId};
 
 /// Segments oldest first, then the buffer that is being flushed, then the one that is written to.
 #[derive(Clone)]
@@ -113,7 +113,7 @@ impl View {
         place: Place,
         names: Option<&[String]>,
         lookup: &mut Lookup,
-    ) -> Result<Vec<(String, Vec<f32>)>> {
+    ) -> Result<NamedVectors> {
         let mut out = Vec::new();
         let mut bytes = Vec::new();
         for vector in &self.schema.vectors {
@@ -124,7 +124,7 @@ impl View {
             if self.encoded_vector_of(place, vector.slot, lookup, &mut bytes)? {
                 let mut values = Vec::with_capacity(vector.dim);
                 decode_row(vector.element, &bytes, &mut values);
-                out.push((vector.name.clone(), values));
+                out.push((vector.name.clone(), values.into()));
             }
         }
         Ok(out)

@@ -273,6 +273,7 @@ fn vector_params(path: &str, value: Value) -> ApiResult<VectorParams> {
         distance: wire.distance,
         datatype,
         on_disk: wire.on_disk,
+        multivector_config: None,
         other,
     })
 }

@@ -175,6 +175,7 @@ mod tests {
             distance: Distance::Dot,
             datatype: None,
             on_disk: None,
+            multivector_config: None,
             other: Default::default(),
         }
     }

@@ -117,7 +117,8 @@ impl History {
             .collect();
         for p in &points {
             let payload = String::from_utf8(p.payload.clone()).unwrap();
-            self.model.insert(p.id, (p.vectors[0].1.clone(), payload));
+            self.model
+                .insert(p.id, (p.vectors[0].1.dense().unwrap().to_vec(), payload));
         }
         self.collection().update(upsert(points)).expect("upserts");
     }
@@ -433,7 +434,7 @@ fn read_checked(engine: &Engine) -> Result<Contents> {
         (
             r.id,
             (
-                r.vectors.unwrap().pop().unwrap().1,
+                r.vectors.unwrap().pop().unwrap().1.into_dense().unwrap(),
                 String::from_utf8(r.payload.unwrap()).unwrap(),
             ),
         )

@@ -35,12 +35,20 @@ struct Run {
     rng: Rng,
 }
 
+/// Vectors of this test as numbers.
+fn dense(vectors: NamedVectors) -> impl Iterator<Item = (String, Vec<f32>)> {
+    vectors
+        .into_iter()
+        .map(|(name, vector)| (name, vector.into_dense().expect("all are dense")))
+}
+
 fn params(distance: Distance, datatype: Datatype) -> VectorParams {
     VectorParams {
         size: DIM,
         distance,
         datatype: Some(datatype),
         on_disk: None,
+        multivector_config: None,
         other: BTreeMap::new(),
     }
 }
@@ -100,7 +108,7 @@ impl Run {
         let mut chosen = Vec::new();
         for (name, ..) in VECTORS {
             if self.rng.below(3) > 0 {
-                chosen.push((name.to_string(), self.vector(name)));
+                chosen.push((name.to_string(), self.vector(name).into()));
             }
         }
         chosen
@@ -161,7 +169,7 @@ impl Run {
                 self.model.insert(
                     id,
                     Known {
-                        vectors: vectors.into_iter().collect(),
+                        vectors: dense(vectors).collect(),
                         payload,
                     },
                 );
@@ -221,7 +229,7 @@ impl Run {
                 .get_mut(id)
                 .unwrap()
                 .vectors
-                .extend(vectors.iter().cloned());
+                .extend(dense(vectors.clone()));
         }
         self.collection()
             .update(UpdateOp::UpdateVectors { points, filter: None })
@@ -296,7 +304,7 @@ impl Run {
         for (record, known) in found.iter().zip(self.model.values()) {
             let payload: Value = serde_json::from_slice(record.payload.as_ref().unwrap()).unwrap();
             assert_eq!(payload, known.payload, "{}", record.id);
-            let vectors: BTreeMap<_, _> = record.vectors.clone().unwrap().into_iter().collect();
+            let vectors: BTreeMap<_, _> = dense(record.vectors.clone().unwrap()).collect();
             assert_eq!(
                 vectors.keys().collect::<Vec<_>>(),
                 known.vectors.keys().collect::<Vec<_>>(),
