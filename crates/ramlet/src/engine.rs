@@ -310,7 +310,7 @@ impl Engine {
         if names.open.contains_key(name) || names.catalog.aliases.iter().any(|a| a.alias == name) {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
-                format!("Wrong input: Collection `{name}` already exists!"),
+                format!("Collection `{name}` already exists!"),
             ));
         }
         self.check_buffers(names.open.len() as u64 + 1)?;
@@ -405,7 +405,7 @@ impl Engine {
         let mut catalog = names.catalog.clone();
         for (name, collection) in &new {
             if catalog.aliases.iter().any(|a| a.alias == *name) {
-                let what = format!("Wrong input: `{name}` is an alias, so it can't be a collection");
+                let what = format!("`{name}` is an alias, so it can't be a collection");
                 return Err(Error::new(ErrorKind::AlreadyExists, what));
             }
             catalog.collections.retain(|c| c.name != *name);
@@ -675,7 +675,7 @@ fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
         false => Ok(()),
         true => Err(Error::new(
             ErrorKind::AlreadyExists,
-            format!("Wrong input: Collection with name {alias} already exists, so it can't be an alias"),
+            format!("Collection with name {alias} already exists, so it can't be an alias"),
         )),
     };
     match op {

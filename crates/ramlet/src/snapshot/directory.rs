@@ -112,12 +112,8 @@ impl SnapshotDir {
     /// The file of an absolute path within the directory.
     pub fn open_path(&self, path: &str) -> Result<SnapshotFile> {
         let root = self.storage.location();
-        let outside = || {
-            Error::bad_input(format!(
-                "Bad request: {path} is not in the directory of snapshots, {root}"
-            ))
-        };
-        let missing = || Error::bad_input(format!("Bad request: Snapshot file {path} does not exist"));
+        let outside = || Error::bad_input(format!("{path} is not in the directory of snapshots, {root}"));
+        let missing = || Error::bad_input(format!("Snapshot file {path} does not exist"));
         let inside = path
             .strip_prefix(root.trim_end_matches('/'))
             .and_then(|rest| rest.strip_prefix('/'))

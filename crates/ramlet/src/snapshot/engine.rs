@@ -128,7 +128,7 @@ impl Engine {
         let catalog = self.read_catalog(&mut reader, &work)?;
         for entry in catalog.collections.iter().filter(|_| !replace) {
             if self.collection(&entry.name).is_ok() {
-                let what = format!("Wrong input: Collection `{}` already exists!", entry.name);
+                let what = format!("Collection `{}` already exists!", entry.name);
                 return Err(Error::new(crate::error::ErrorKind::AlreadyExists, what));
             }
         }
@@ -220,7 +220,7 @@ impl Engine {
 fn check_checksum(text: &str) -> Result<()> {
     match is_sha256(text) {
         true => Ok(()),
-        false => Err(Error::bad_input("Wrong input: checksum: it takes 64 hex digits")),
+        false => Err(Error::bad_input("checksum: it takes 64 hex digits")),
     }
 }
 

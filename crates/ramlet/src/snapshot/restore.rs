@@ -175,7 +175,7 @@ pub fn check_same_vectors(there: &CollectionConfig, snapshot: &CollectionConfig)
     match there == snapshot {
         true => Ok(()),
         false => Err(Error::bad_input(format!(
-            "Bad request: the snapshot doesn't fit the collection, whose vectors are {there}; those of the snapshot are {snapshot}"
+            "the snapshot doesn't fit the collection, whose vectors are {there}; those of the snapshot are {snapshot}"
         ))),
     }
 }

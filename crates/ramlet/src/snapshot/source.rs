@@ -20,7 +20,7 @@ pub struct SnapshotReader {
 }
 
 pub(super) fn refused(e: &dyn std::fmt::Display) -> Error {
-    Error::bad_input(format!("Bad request: the snapshot can't be restored: {e}"))
+    Error::bad_input(format!("the snapshot can't be restored: {e}"))
 }
 
 fn format_error(e: FormatError) -> Error {
@@ -114,7 +114,7 @@ pub fn check_equal(found: &str, expected: &str) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::BadInput,
-            format!("Bad request: Snapshot checksum mismatch: expected {expected}, got {found}"),
+            format!("Snapshot checksum mismatch: expected {expected}, got {found}"),
         )),
     }
 }
