@@ -16,7 +16,9 @@ use crate::auth::Access::{self, Manage, Public, Read, Write};
 use crate::call::Call;
 use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
-use crate::handlers::{aliases, collections, indexes, plan, points, refused, search, service, updates};
+use crate::handlers::{
+    aliases, collections, indexes, plan, points, refused, search, service, updates, vector_names,
+};
 
 pub(crate) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = ApiResult<Answer>> + Send>>;
 
@@ -85,6 +87,8 @@ fn collection_routes() -> Vec<Route> {
         route!("GET" "/collections/{collection}/memory" Read NONE => collections::memory),
         route!("PUT" "/collections/{collection}/index" Manage CONFIG => indexes::create),
         route!("DELETE" "/collections/{collection}/index/{field}" Manage NONE => indexes::delete),
+        route!("PUT" "/collections/{collection}/vectors/{vector}" Manage CONFIG => vector_names::create),
+        route!("DELETE" "/collections/{collection}/vectors/{vector}" Manage NONE => vector_names::delete),
     ]
 }
 
@@ -133,8 +137,6 @@ fn refused_routes() -> Vec<Route> {
         route!("GET" "/quotas" Read NONE => refused::quotas),
         route!("PUT" "/quotas" Manage NONE => refused::quotas),
         route!("GET" "/collections/{collection}/optimizations" Read NONE => refused::optimizations),
-        route!("PUT" "/collections/{collection}/vectors/{vector}" Manage NONE => refused::vector_names),
-        route!("DELETE" "/collections/{collection}/vectors/{vector}" Manage NONE => refused::vector_names),
         route!("POST" "/collections/{collection}/facet" Read NONE => refused::facet),
         route!("POST" "/collections/{collection}/points/query/groups" Read NONE => refused::groups),
         route!("POST" "/collections/{collection}/points/search/groups" Read NONE => refused::groups),

@@ -42,6 +42,7 @@ pub use check::{CheckReport, Checked, check};
 pub use collection::{Collection, CollectionInfo, CollectionStatus, Completion, ComponentMemory};
 pub use engine::{AliasOp, Engine, EngineOptions, SlotJob};
 pub use error::{Error, ErrorKind, Result};
+pub use jobs::NewVector;
 pub use monitor::MeasuredRecall;
 pub use query::Scratch;
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};

@@ -10,3 +10,4 @@ pub mod refused;
 pub mod search;
 pub mod service;
 pub mod updates;
+pub mod vector_names;
