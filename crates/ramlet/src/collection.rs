@@ -10,7 +10,7 @@ use crate::core::{Core, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
-use crate::jobs;
+use crate::jobs::{self, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
@@ -281,6 +281,26 @@ impl Collection {
     pub fn delete_payload_index(&self, field: &str) -> Result<UpdateResult> {
         self.core.check_open()?;
         jobs::delete_field_index(&self.core, field)?;
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
+    }
+
+    /// Adds a vector under a name: points are without it until they are given one. The same again is a no-op, another one of
+    /// the name is refused.
+    pub fn create_vector_name(&self, name: &str, new: &NewVector) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        self.core.shelf.check_room()?;
+        vector_names::add(&self.core, name, new)?;
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
+    }
+
+    /// Drops a vector of all points, and its name; no-op when there is none.
+    pub fn delete_vector_name(&self, name: &str) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        vector_names::remove(&self.core, name)?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })

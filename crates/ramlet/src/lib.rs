@@ -50,6 +50,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use facet::{FacetHit, FacetRequest};
 pub use filter::index::FacetValue;
 pub use matrix::{Matrix, MatrixRequest};
+pub use jobs::NewVector;
 pub use monitor::MeasuredRecall;
 pub use query::Scratch;
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
