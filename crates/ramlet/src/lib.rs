@@ -44,6 +44,8 @@ pub use engine::{AliasOp, Engine, EngineOptions, SlotJob};
 pub use error::{Error, ErrorKind, Result};
 pub use monitor::MeasuredRecall;
 pub use query::Scratch;
+pub use query::expression::{Decay, DecayKind, Expression};
+pub use query::request::*;
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
 pub use report::{SegmentReport, VectorReport};
 pub use request::*;
