@@ -175,7 +175,7 @@ impl Out {
     pub fn hit(&mut self, hit: &ScoredPoint) {
         self.id(hit.id);
         self.scored(hit.version, hit.score);
-        self.body(hit.payload.as_deref(), hit.vectors.as_ref(), None);
+        self.body(hit.payload.as_deref(), hit.vectors.as_ref(), hit.order_value);
     }
 
     /// A record as a hit: queries without a vector answer with score 1.

@@ -53,6 +53,8 @@ pub use matrix::{Matrix, MatrixRequest};
 pub use jobs::NewVector;
 pub use monitor::MeasuredRecall;
 pub use query::Scratch;
+pub use query::expression::{Decay, DecayKind, Expression};
+pub use query::request::*;
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
 pub use report::{SegmentReport, VectorReport};
 pub use request::*;

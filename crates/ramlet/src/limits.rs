@@ -74,3 +74,12 @@ pub const SNAPSHOT_SYNC_BYTES: u64 = 32 << 20;
 pub const SNAPSHOT_LIST_FACTOR: u64 = 10;
 /// Longest name of a snapshot's file.
 pub const SNAPSHOT_NAME_BYTES: usize = 200;
+/// Prefetches within each other, the query above them not counted.
+pub const PREFETCH_DEPTH_MAX: usize = 64;
+/// Prefetches of one query in all: each result list is held until it is merged.
+pub const PREFETCHES_MAX: usize = 1_024;
+/// Expressions within each other, and in all, of one formula.
+pub const FORMULA_DEPTH_MAX: usize = 64;
+pub const FORMULA_NODES_MAX: usize = 4_096;
+/// Examples of one query: of recommend, context pairs, feedback.
+pub const EXAMPLES_MAX: usize = 1_024;
