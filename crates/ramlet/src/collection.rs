@@ -375,7 +375,7 @@ impl Collection {
 
 /// Points that have each vector. In segments, deleted rows are taken to have it as often as others.
 fn vectors_count(view: &View) -> Vec<(String, u64)> {
-    let of = |(place, field): (usize, &crate::schema::VectorField)| {
+    let of = |field: &crate::schema::VectorField| {
         let mut total = 0;
         for segment in &view.segments {
             let rows = u64::from(segment.segment.rows()).max(1);
@@ -383,12 +383,12 @@ fn vectors_count(view: &View) -> Vec<(String, u64)> {
             total += column.map_or(0, |c| u64::from(c.index.rows())) * u64::from(segment.live()) / rows;
         }
         for buffer in &view.buffers {
-            let has = |row: &u32| buffer.buffer.row(*row).has_vector(place);
+            let has = |row: &u32| buffer.buffer.row(*row).has_vector(field.slot);
             total += buffer.live_rows().filter(has).count() as u64;
         }
         (field.name.clone(), total)
     };
-    view.schema.vectors.iter().enumerate().map(of).collect()
+    view.schema.vectors.iter().map(of).collect()
 }
 
 /// Points that have a payload index's field. In segments, deleted rows are taken to have it as often as others.
