@@ -74,3 +74,6 @@ pub const EXAMPLES_MAX: usize = 1_024;
 pub const MMR_WORK_MAX: u64 = 1 << 34;
 /// Points looked at to find groups, and again to fill them, at most.
 pub const GROUP_POINTS_MAX: usize = 1 << 16;
+
+/// Points that a distance matrix compares with each other, at most: 16.8 million comparisons.
+pub const MATRIX_SAMPLE_MAX: usize = 4_096;
