@@ -14,6 +14,7 @@ mod run;
 mod scan;
 mod scorer;
 mod segment;
+mod strict;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
 use ramlet_io::IoContext;
