@@ -98,3 +98,5 @@ pub const OPERATIONS_MAX: usize = 4_096;
 pub const ALIAS_ACTIONS_MAX: usize = 1_024;
 /// Largest `limit` + `offset` that the engine takes; larger ones are cut to what the collection has.
 pub const LIMIT_MAX: usize = 1 << 20;
+/// Candidates of a query with maximal marginal relevance (the API's bound).
+pub const MMR_CANDIDATES_MAX: usize = 16_384;

@@ -123,7 +123,14 @@ fn point_routes() -> Vec<Route> {
         route!("POST" "/collections/{collection}/points/query" Read QUERY => search::query),
         route!("POST" "/collections/{collection}/points/query/batch" Read QUERY => search::query_batch),
         route!("POST" "/collections/{collection}/points/search" Read QUERY => search::search),
+        route!("POST" "/collections/{collection}/points/query/groups" Read QUERY => search::query_groups),
         route!("POST" "/collections/{collection}/points/search/batch" Read QUERY => search::search_batch),
+        route!("POST" "/collections/{collection}/points/search/groups" Read QUERY => search::search_groups),
+        route!("POST" "/collections/{collection}/points/recommend" Read QUERY => search::recommend),
+        route!("POST" "/collections/{collection}/points/recommend/batch" Read QUERY => search::recommend_batch),
+        route!("POST" "/collections/{collection}/points/recommend/groups" Read QUERY => search::recommend_groups),
+        route!("POST" "/collections/{collection}/points/discover" Read QUERY => search::discover),
+        route!("POST" "/collections/{collection}/points/discover/batch" Read QUERY => search::discover_batch),
         route!("POST" "/collections/{collection}/facet" Read QUERY => facet::facet),
         route!("POST" "/collections/{collection}/points/search/matrix/pairs" Read QUERY => facet::pairs),
         route!("POST" "/collections/{collection}/points/search/matrix/offsets" Read QUERY => facet::offsets),
@@ -143,13 +150,6 @@ fn refused_routes() -> Vec<Route> {
         route!("PUT" "/collections/{collection}/snapshots/recover" Manage NONE => refused::snapshots),
         route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
         route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
-        route!("POST" "/collections/{collection}/points/query/groups" Read NONE => refused::groups),
-        route!("POST" "/collections/{collection}/points/search/groups" Read NONE => refused::groups),
-        route!("POST" "/collections/{collection}/points/recommend" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/recommend/batch" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/recommend/groups" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/discover" Read NONE => refused::discover),
-        route!("POST" "/collections/{collection}/points/discover/batch" Read NONE => refused::discover),
     ]
 }
 

@@ -26,7 +26,4 @@ macro_rules! refused {
 
 refused! {
     snapshots: "snapshots",
-    groups: "groups in search results",
-    recommend: "recommend search",
-    discover: "discover search",
 }
