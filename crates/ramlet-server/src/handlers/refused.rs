@@ -26,7 +26,6 @@ macro_rules! refused {
 
 refused! {
     snapshots: "snapshots",
-    vector_names: "way to add or drop a named vector of an existing collection",
     groups: "groups in search results",
     recommend: "recommend search",
     discover: "discover search",
