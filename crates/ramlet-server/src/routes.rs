@@ -153,6 +153,13 @@ fn refused_routes() -> Vec<Route> {
     ]
 }
 
+/// Whether a route only says that it isn't built.
+pub fn is_refused(route: &Route) -> bool {
+    static REFUSED: OnceLock<Vec<Route>> = OnceLock::new();
+    let mut refused = REFUSED.get_or_init(refused_routes).iter();
+    refused.any(|r| (r.method, r.path) == (route.method, route.path))
+}
+
 /// A pattern with the names that the API gives to its parameters.
 pub fn shown_path(path: &str) -> String {
     let mut shown = path.to_owned();
