@@ -87,7 +87,7 @@ impl BodyRule {
     };
 
     /// Bytes to hold before a body of `len` bytes is read.
-    fn before(&self, len: u64) -> u64 {
+    pub fn before(&self, len: u64) -> u64 {
         len.saturating_mul(self.factor)
     }
 
