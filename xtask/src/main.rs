@@ -14,7 +14,9 @@ fn main() -> ExitCode {
         Some("proto") => proto::run(root(), std::env::args().any(|arg| arg == "--check")),
         _ => {
             eprintln!("usage: cargo xtask tidy       check the tree against the rules of CONTRIBUTING.md");
-            eprintln!("       cargo proto [--check]  make the types of the gRPC API from proto/, or compare them");
+            eprintln!(
+                "       cargo proto [--check]  make the types of the gRPC API from proto/, or compare them"
+            );
             ExitCode::FAILURE
         }
     }

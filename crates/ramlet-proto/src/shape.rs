@@ -63,13 +63,19 @@ pub struct Weight {
 impl Shape {
     /// What `message` becomes.
     pub fn weigh(&'static self, message: &[u8]) -> Result<Weight, Malformed> {
-        let mut weight = Weight { bytes: self.bytes as u64, ..Weight::default() };
+        let mut weight = Weight {
+            bytes: self.bytes as u64,
+            ..Weight::default()
+        };
         self.add(message, DEPTH_MAX, &mut weight)?;
         Ok(weight)
     }
 
     fn kind(&self, number: u32) -> Option<&Kind> {
-        self.fields.iter().find(|(n, _)| *n == number).map(|(_, kind)| kind)
+        self.fields
+            .iter()
+            .find(|(n, _)| *n == number)
+            .map(|(_, kind)| kind)
     }
 
     fn add(&'static self, message: &[u8], depth: usize, weight: &mut Weight) -> Result<(), Malformed> {
@@ -79,7 +85,11 @@ impl Shape {
         for field in Fields::new(message) {
             let (number, field) = field.map_err(|_| Malformed::Broken)?;
             let Some(kind) = self.kind(number) else { continue };
-            run = if run.0 == number { (number, run.1 + 1) } else { (number, 1) };
+            run = if run.0 == number {
+                (number, run.1 + 1)
+            } else {
+                (number, 1)
+            };
             match (kind, field) {
                 (Kind::Message(of), Field::Len(inner)) => {
                     weight.singles += 1;
@@ -102,7 +112,9 @@ impl Shape {
                 (Kind::Floats, Field::Len(packed)) => weight.bytes += 2 * packed.len() as u64,
                 (Kind::Floats, _) => weight.bytes += grown(size_of::<f32>(), run.1),
                 // A number is a byte at least.
-                (Kind::Numbers(bytes), Field::Len(packed)) => weight.bytes += 2 * (packed.len() * bytes) as u64,
+                (Kind::Numbers(bytes), Field::Len(packed)) => {
+                    weight.bytes += 2 * (packed.len() * bytes) as u64
+                }
                 (Kind::Numbers(bytes), _) => weight.bytes += grown(*bytes, run.1),
                 // Of another type than declared: the decoder refuses it.
                 _ => {}

@@ -155,7 +155,17 @@ mod tests {
 
     #[test]
     fn varints_come_back() {
-        for value in [0, 1, 127, 128, 300, 1 << 20, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+        for value in [
+            0,
+            1,
+            127,
+            128,
+            300,
+            1 << 20,
+            u64::from(u32::MAX),
+            u64::MAX - 1,
+            u64::MAX,
+        ] {
             let mut out = Vec::new();
             put_varint(&mut out, value);
             assert_eq!(out.len(), varint_len(value), "{value}");
@@ -167,7 +177,10 @@ mod tests {
             }
         }
         assert_eq!(varint(&mut &[0xff; 11][..]), Err(Broken));
-        assert_eq!(varint(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2][..]), Err(Broken));
+        assert_eq!(
+            varint(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2][..]),
+            Err(Broken)
+        );
     }
 
     #[test]
@@ -180,7 +193,9 @@ mod tests {
             })
             .unwrap();
             let mut fields = Fields::new(&out[1..]);
-            let Some(Ok((3, Field::Len(value)))) = fields.next() else { panic!("{len}") };
+            let Some(Ok((3, Field::Len(value)))) = fields.next() else {
+                panic!("{len}")
+            };
             assert!(value.iter().copied().eq((0..len).map(|i| i as u8)), "{len}");
             assert!(fields.next().is_none());
         }
@@ -188,7 +203,14 @@ mod tests {
 
     #[test]
     fn broken_messages_end_with_a_fault() {
-        for bytes in [&[0x0a, 5, 1][..], &[0], &[0x0b], &[0x09, 1, 2], &[0x0d, 1], &[0x80]] {
+        for bytes in [
+            &[0x0a, 5, 1][..],
+            &[0],
+            &[0x0b],
+            &[0x09, 1, 2],
+            &[0x0d, 1],
+            &[0x80],
+        ] {
             let all: Vec<_> = Fields::new(bytes).collect();
             assert_eq!(all.last(), Some(&Err(Broken)), "{bytes:?}");
         }

@@ -32,7 +32,11 @@ pub fn run(root: &Path, check: bool) -> ExitCode {
         let now = fs::read(&path).unwrap_or_default();
         if now != *bytes {
             same = false;
-            println!("{}: {}", path.display(), if check { "differs" } else { "written" });
+            println!(
+                "{}: {}",
+                path.display(),
+                if check { "differs" } else { "written" }
+            );
             if !check && let Err(e) = fs::write(&path, bytes) {
                 eprintln!("proto: {}: {e}", path.display());
                 return ExitCode::FAILURE;
@@ -40,7 +44,11 @@ pub fn run(root: &Path, check: bool) -> ExitCode {
         }
     }
     println!("proto: {} files", files.len());
-    if check && !same { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if check && !same {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 type Files = Vec<(String, Vec<u8>)>;
@@ -56,13 +64,23 @@ fn generate(root: &Path) -> io::Result<Files> {
         Ok::<_, io::Error>(set)
     };
     let api = compile("qdrant", &["qdrant.proto"])?;
-    let grpc = compile("grpc", &["health.proto", "reflection_v1.proto", "reflection_v1alpha.proto"])?;
+    let grpc = compile(
+        "grpc",
+        &["health.proto", "reflection_v1.proto", "reflection_v1alpha.proto"],
+    )?;
     let mut served = api.clone();
     served.file.extend(grpc.file.iter().cloned());
     let mut ours = api;
     // The same messages as v1's: one set of types serves both.
-    ours.file.extend(grpc.file.into_iter().filter(|f| f.package() != "grpc.reflection.v1alpha"));
-    ours.file.iter_mut().flat_map(|f| &mut f.message_type).for_each(adapt);
+    ours.file.extend(
+        grpc.file
+            .into_iter()
+            .filter(|f| f.package() != "grpc.reflection.v1alpha"),
+    );
+    ours.file
+        .iter_mut()
+        .flat_map(|f| &mut f.message_type)
+        .for_each(adapt);
     let mut files = rust(root, &ours)?;
     files.push(("shapes.rs".to_owned(), shapes::write(&ours).into_bytes()));
     files.push(("descriptors.bin".to_owned(), served.encode_to_vec()));
@@ -74,7 +92,12 @@ fn adapt(message: &mut DescriptorProto) {
     let of_values: Vec<String> = message
         .nested_type
         .iter()
-        .filter(|m| is_map_entry(m) && m.field.iter().any(|f| f.name() == "value" && f.type_name() == VALUE))
+        .filter(|m| {
+            is_map_entry(m)
+                && m.field
+                    .iter()
+                    .any(|f| f.name() == "value" && f.type_name() == VALUE)
+        })
         .map(|m| m.name().to_owned())
         .collect();
     for field in &mut message.field {
@@ -83,7 +106,9 @@ fn adapt(message: &mut DescriptorProto) {
             to_bytes(field);
         }
     }
-    message.nested_type.retain(|m| !of_values.iter().any(|name| name == m.name()));
+    message
+        .nested_type
+        .retain(|m| !of_values.iter().any(|name| name == m.name()));
     for nested in &mut message.nested_type {
         if let Some(options) = &mut nested.options {
             options.map_entry = None;
@@ -110,13 +135,19 @@ fn rust(root: &Path, set: &FileDescriptorSet) -> io::Result<Files> {
         .disable_comments(["."])
         .skip_debug(["."])
         .compile_fds(set.clone())?;
-    let mut packages: Vec<&str> = set.file.iter().map(|f| f.package()).filter(|p| !p.starts_with("google")).collect();
+    let mut packages: Vec<&str> = set
+        .file
+        .iter()
+        .map(|f| f.package())
+        .filter(|p| !p.starts_with("google"))
+        .collect();
     packages.sort_unstable();
     packages.dedup();
     let mut files = Files::new();
     for package in packages {
         let text = fs::read_to_string(out.join(format!("{package}.rs")))?;
-        let text = format!("//! Messages of `{package}`, written by `cargo proto`: not to be edited.\n\n{text}");
+        let text =
+            format!("//! Messages of `{package}`, written by `cargo proto`: not to be edited.\n\n{text}");
         files.push((format!("{}.rs", package.replace('.', "_")), text.into_bytes()));
     }
     Ok(files)

@@ -25,7 +25,12 @@ pub fn write(set: &FileDescriptorSet) -> String {
          use super::qdrant as q;\nuse crate::shape::{Kind::*, Shape, Shaped};\n\n",
     );
     for (name, shape) in &all {
-        let fields: Vec<String> = shape.message.field.iter().filter_map(|f| field(f, &all)).collect();
+        let fields: Vec<String> = shape
+            .message
+            .field
+            .iter()
+            .filter_map(|f| field(f, &all))
+            .collect();
         let constant = constant(name);
         let _ = writeln!(
             out,
@@ -39,11 +44,21 @@ pub fn write(set: &FileDescriptorSet) -> String {
     out
 }
 
-fn collect<'a>(path: &str, module: &str, message: &'a DescriptorProto, all: &mut BTreeMap<String, Shape<'a>>) {
+fn collect<'a>(
+    path: &str,
+    module: &str,
+    message: &'a DescriptorProto,
+    all: &mut BTreeMap<String, Shape<'a>>,
+) {
     let name = format!("{path}.{}", message.name());
     let rust = format!("{module}{}", message.name());
     for nested in &message.nested_type {
-        collect(&name, &format!("{module}{}::", snake(message.name())), nested, all);
+        collect(
+            &name,
+            &format!("{module}{}::", snake(message.name())),
+            nested,
+            all,
+        );
     }
     all.insert(name, Shape { rust, message });
 }
@@ -68,7 +83,11 @@ fn field(field: &FieldDescriptorProto, all: &BTreeMap<String, Shape>) -> Option<
 }
 
 fn constant(name: &str) -> String {
-    let parts: Vec<String> = name.split('.').skip(2).map(|part| snake(part).to_uppercase()).collect();
+    let parts: Vec<String> = name
+        .split('.')
+        .skip(2)
+        .map(|part| snake(part).to_uppercase())
+        .collect();
     parts.join("_OF_")
 }
 

@@ -20,6 +20,7 @@ use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::{Form, with_held};
+use crate::stats::Endpoint;
 
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 
@@ -39,19 +40,29 @@ pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sen
     }
     let path = parts.uri.path();
     let result = match find(path) {
-        Some(bound) => call(&app, bound, &parts.headers, body, start).await.map(|m| Sent::One(Some(m))),
+        Some(bound) => {
+            let mut collection = None;
+            let done = call(&app, bound, &parts.headers, (body, &mut collection), start).await;
+            count(&app, bound, done.as_ref().err(), collection, start);
+            done.map(|message| Sent::One(Some(message)))
+        }
         None => own_service(&app, path, &parts.headers, body).await,
     };
-    let code = match &result {
-        Ok(_) => StatusCode::OK,
-        Err(e) => e.status,
-    };
-    let route = find(path).map_or("unknown", |bound| bound.method.path);
-    app.stats.record("GRPC", route, code.as_u16(), start.elapsed());
     match result {
         Ok(sent) => answered(sent),
         Err(e) => refused(&e),
     }
+}
+
+/// The call as a row of the counts: its method, and the code it ended with.
+fn count(app: &App, bound: &Bound, failed: Option<&ApiError>, collection: Option<String>, start: Instant) {
+    let endpoint = Endpoint {
+        method: "",
+        path: bound.method.path,
+        status: failed.map_or(0, |e| status::code_of(e.status) as u16),
+    };
+    let collection = collection.filter(|_| failed.is_none());
+    app.stats.record(endpoint, collection.as_deref(), start.elapsed());
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {
@@ -111,7 +122,7 @@ async fn call(
     app: &Arc<App>,
     bound: &'static Bound,
     headers: &HeaderMap,
-    body: Incoming,
+    (body, collection): (Incoming, &mut Option<String>),
     start: Instant,
 ) -> ApiResult<Bytes> {
     let (method, route) = (bound.method, bound.route);
@@ -123,6 +134,9 @@ async fn call(
     let len = message.len();
     let mut asked = decode(app, method, rule, message, &mut held).await?;
     check_collection(&asked)?;
+    if route.path.starts_with("/collections/{collection}/") {
+        *collection = asked.params.first().map(|(_, name)| name.clone());
+    }
     if route.access == Access::Read
         && let Some(given) = grpc_timeout(headers)
     {

@@ -1,13 +1,11 @@
 //! Messages in their frames: a flag, a length, and the bytes, read when there is memory for them.
 
-use std::io::Read;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
 use bytes::{Buf, Bytes, BytesMut};
-use flate2::read::GzDecoder;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
 use ramlet_memory::Consumer;
@@ -15,7 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::status;
-use crate::admission::{BodyRule, Held};
+use crate::admission::{BodyRule, Held, check_cap};
+use crate::decode::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 
@@ -73,8 +72,8 @@ impl Messages {
             let from = from.clone();
             // A small frame may hold much.
             let unpacked = tokio::task::spawn_blocking(move || {
-                let out = gunzip(&message, rule, &mut inside, &from)?;
-                Ok::<_, ApiError>((out, inside))
+                let out = decode(&message, Encoding::Gzip, rule, &mut inside, &from)?;
+                Ok::<_, ApiError>((Bytes::from(out), inside))
             });
             let (out, inside) = unpacked.await.map_err(ApiError::internal)??;
             *held = inside;
@@ -128,33 +127,6 @@ fn bad(what: &str) -> ApiError {
 
 fn broke_off(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, format!("the call broke off: {why}"))
-}
-
-fn check_cap(len: u64, rule: BodyRule) -> ApiResult<()> {
-    if len <= rule.cap {
-        return Ok(());
-    }
-    let message = format!("the message of {len} bytes is larger than the {} bytes that this method takes", rule.cap);
-    Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message))
-}
-
-/// Unpacks in steps, each reserved before it is made.
-fn gunzip(packed: &[u8], rule: BodyRule, held: &mut Held, from: &Consumer) -> ApiResult<Bytes> {
-    let mut decoder = GzDecoder::new(packed);
-    let mut out = Vec::new();
-    let step = limits::BODY_STEP_BYTES as usize;
-    loop {
-        // Old and new copy while the list grows.
-        held.at_least(packed.len() as u64 + rule.before(2 * (out.len() + step) as u64), from)?;
-        let before = out.len();
-        out.reserve(step);
-        let mut part = (&mut decoder).take(step as u64);
-        let n = part.read_to_end(&mut out).map_err(|e| bad(&format!("the message is not gzip: {e}")))?;
-        check_cap(out.len() as u64, rule)?;
-        if n == 0 || out.len() == before {
-            return Ok(out.into());
-        }
-    }
 }
 
 /// What goes out on a call: messages, then how it ended.
@@ -211,38 +183,4 @@ pub fn close(message: &mut [u8]) -> ApiResult<()> {
     message[0] = 0;
     message[1..HEAD].copy_from_slice(&len.to_be_bytes());
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use ramlet_memory::Ledger;
-
-    use super::*;
-
-    fn packed(len: usize) -> Vec<u8> {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        encoder.write_all(&vec![7; len]).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    #[test]
-    fn gzip_is_unpacked_within_the_cap_and_the_budget() {
-        let rule = BodyRule { cap: 1 << 20, ..BodyRule::QUERY };
-        let ledger = Ledger::new(8 << 20);
-        let from = ledger.consumer("requests", u64::MAX);
-        let unpack = |bytes: &[u8], from: &Consumer| gunzip(bytes, rule, &mut Held::default(), from);
-        assert_eq!(unpack(&packed(100_000), &from).unwrap(), vec![7; 100_000]);
-        assert_eq!(unpack(&packed(0), &from).unwrap(), Vec::<u8>::new());
-        let bomb = packed(64 << 20);
-        assert!(bomb.len() < 100_000);
-        let e = unpack(&bomb, &from).unwrap_err();
-        assert_eq!(e.status, StatusCode::PAYLOAD_TOO_LARGE, "{e:?}");
-        let small = Ledger::new(200_000);
-        assert!(unpack(&bomb, &small.consumer("requests", u64::MAX)).is_err());
-        assert_eq!(unpack(b"no gzip", &from).unwrap_err().status, StatusCode::BAD_REQUEST);
-        let cut = packed(100_000);
-        assert!(unpack(&cut[..cut.len() / 2], &from).is_err());
-    }
 }
