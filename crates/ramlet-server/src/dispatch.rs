@@ -12,10 +12,10 @@ use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
-use crate::call::Call;
+use crate::call::{Call, Given};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::out::Out;
+use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::routes::Route;
 use crate::stats::Endpoint;
@@ -112,7 +112,8 @@ async fn answer(
             return Err(e);
         }
     };
-    (route.handler)(Call::new(app.clone(), params, query, body, held, start)).await
+    let given = (Given::Json(body), Form::Json);
+    (route.handler)(Call::new(app.clone(), params, query, given, held, start)).await
 }
 
 /// Reads and forgets the rest of a refused body, within bounds.

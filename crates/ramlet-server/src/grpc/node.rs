@@ -25,7 +25,7 @@ pub enum Node {
     Floats(Vec<f32>),
     Indices(Vec<u32>),
     /// Elements as they are asked for.
-    List(Box<dyn Iterator<Item = Node> + Send>),
+    List(Box<dyn Iterator<Item = Node> + Send + Sync>),
     Map(Vec<(Key, Node)>),
     /// An encoded `Value`, ...
     Value(Bytes),
@@ -39,7 +39,7 @@ pub type Key = Cow<'static, str>;
 
 impl Node {
     /// A list that is converted when it is read.
-    pub fn list<T: Send + 'static>(items: Vec<T>, convert: fn(T) -> Node) -> Node {
+    pub fn list<T: Send + Sync + 'static>(items: Vec<T>, convert: fn(T) -> Node) -> Node {
         Node::List(Box::new(items.into_iter().map(convert)))
     }
 
@@ -183,7 +183,8 @@ impl<'de> Deserializer<'de> for Node {
             Node::Wrong(what) => Err(wrong(what)),
             value @ (Node::Value(_) | Node::Payload(_)) => {
                 let text = value.text()?;
-                let mut json = serde_json::Deserializer::from_str(&text);
+                // A reader, because what is read must not borrow from the text.
+                let mut json = serde_json::Deserializer::from_reader(text.as_bytes());
                 json.deserialize_any(visitor).map_err(wrong)
             }
         }
@@ -242,7 +243,7 @@ impl<'de> SeqAccess<'de> for Floats {
     }
 }
 
-struct List(Box<dyn Iterator<Item = Node> + Send>);
+struct List(Box<dyn Iterator<Item = Node> + Send + Sync>);
 
 impl<'de> SeqAccess<'de> for List {
     type Error = Error;

@@ -72,7 +72,7 @@ pub fn part<'a>(json: &'a Value, name: &str) -> Option<&'a Value> {
 
 /// A message of optional fields whose names are those of the JSON: `plain` ones, then `words` by their tables.
 macro_rules! both_ways {
-    ($(#[$doc:meta])* $ask:ident, $tell:ident: $type:ty { $($plain:ident),* $(; $($word:ident: $words:expr),*)? } $(.. $rest:expr)?) => {
+    ($(#[$doc:meta])* $ask:ident, $tell:ident: $type:ident { $($plain:ident),* $(; $($word:ident: $words:expr),*)? }) => {
         $(#[$doc])*
         #[allow(deprecated)]
         pub fn $ask(of: $type) -> Fields {
@@ -93,7 +93,7 @@ macro_rules! both_ways {
 }
 
 use q::{
-    BoolIndexParams, CollectionParamsDiff, DatetimeIndexParams, FloatIndexParams, GeoIndexParams, HnswConfigDiff,
+    BoolIndexParams, DatetimeIndexParams, FloatIndexParams, GeoIndexParams, HnswConfigDiff,
     IdTrackerParams, IntegerIndexParams, KeywordIndexParams, OptimizersConfigDiff, PayloadStorageParams,
     SparseIndexConfig, StrictModeConfig, TextIndexParams, UuidIndexParams, WalConfigDiff,
 };
@@ -116,9 +116,6 @@ both_ways!(strict_plain, tell_strict_plain: StrictModeConfig {
     search_allow_exact, search_max_oversampling, upsert_max_batchsize, search_max_batchsize,
     max_collection_vector_size_bytes, read_rate_limit, write_rate_limit, max_collection_payload_size_bytes,
     filter_max_conditions, condition_max_size, max_points_count, max_payload_index_count, max_resident_memory_percent
-});
-both_ways!(params_plain, tell_params_plain: CollectionParamsDiff {
-    replication_factor, write_consistency_factor, on_disk_payload, read_fan_out_factor, read_fan_out_delay_ms
 });
 both_ways!(keyword, tell_keyword: KeywordIndexParams { is_tenant, on_disk, enable_hnsw, nested; memory: MEMORY });
 both_ways!(integer, tell_integer: IntegerIndexParams {

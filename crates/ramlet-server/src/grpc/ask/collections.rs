@@ -40,16 +40,9 @@ fn metadata(entries: Vec<bytes::Bytes>) -> Option<Node> {
 }
 
 pub fn update(of: q::UpdateCollection) -> ApiResult<Asked> {
-    let params = of.params.map(|params| {
-        let (payload, tracker) = (params.payload, params.id_tracker);
-        s::params_plain(params)
-            .maybe("payload", payload, |of| s::payload_storage(of).node())
-            .maybe("id_tracker", tracker, |of| s::id_tracker(of).node())
-            .node()
-    });
     let body = Fields::new()
         .maybe("optimizers_config", of.optimizers_config, s::optimizers)
-        .maybe("params", params, |p| p)
+        .maybe("params", of.params, params_diff)
         .maybe("hnsw_config", of.hnsw_config, |of| s::hnsw(of).node())
         .maybe("vectors", of.vectors_config, vectors_diff)
         .maybe("quantization_config", of.quantization_config, s::quantization_diff)
@@ -57,6 +50,19 @@ pub fn update(of: q::UpdateCollection) -> ApiResult<Asked> {
         .maybe("strict_mode_config", of.strict_mode_config, s::strict)
         .maybe("metadata", metadata(of.metadata), |m| m);
     Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+}
+
+#[allow(deprecated)]
+fn params_diff(of: q::CollectionParamsDiff) -> Node {
+    Fields::new()
+        .uint("replication_factor", of.replication_factor)
+        .uint("write_consistency_factor", of.write_consistency_factor)
+        .flag("on_disk_payload", of.on_disk_payload)
+        .uint("read_fan_out_factor", of.read_fan_out_factor)
+        .uint("read_fan_out_delay_ms", of.read_fan_out_delay_ms)
+        .maybe("payload", of.payload, |of| s::payload_storage(of).node())
+        .maybe("id_tracker", of.id_tracker, |of| s::id_tracker(of).node())
+        .node()
 }
 
 pub fn delete(of: q::DeleteCollection) -> ApiResult<Asked> {

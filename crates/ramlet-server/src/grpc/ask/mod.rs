@@ -14,8 +14,8 @@ use std::time::Duration;
 use ramlet_proto::{Shape, qdrant as q};
 
 use super::node::{Fields, Node};
-use crate::dispatch::QueryParams;
 use crate::error::{ApiError, ApiResult};
+use crate::params::QueryParams;
 
 /// A decoded request: what a route's handler takes.
 pub struct Asked {

@@ -83,7 +83,7 @@ fn document(of: q::Document) -> Node {
 
 fn image(of: q::Image) -> Node {
     Fields::new()
-        .put("image", of.image.map_or(Node::Null, Node::Value))
+        .put("image", Node::Value(of.image))
         .put("model", Node::Text(of.model))
         .maybe("options", options(of.options), |o| o)
         .node()
@@ -91,7 +91,7 @@ fn image(of: q::Image) -> Node {
 
 fn object(of: q::InferenceObject) -> Node {
     Fields::new()
-        .put("object", of.object.map_or(Node::Null, Node::Value))
+        .put("object", Node::Value(of.object))
         .put("model", Node::Text(of.model))
         .maybe("options", options(of.options), |o| o)
         .node()
