@@ -62,6 +62,22 @@ pub struct ServeArgs {
     /// Don't measure the machine when its profile isn't there (2 s of reads in the background)
     #[arg(long, env = "RAMLET_NO_PROBE", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_probe: bool,
+    /// Directory of the snapshots [env: RAMLET_SNAPSHOTS, QDRANT__STORAGE__SNAPSHOTS_PATH] [default: snapshots, in that of
+    /// the data]
+    #[arg(long, value_name = "DIR")]
+    pub snapshots_path: Option<PathBuf>,
+    /// Let clients restore snapshots from http:// URLs: the server then connects to whatever host they name
+    #[arg(long, env = "RAMLET_SNAPSHOTS_FROM_URLS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub snapshots_from_urls: bool,
+    /// Restore a collection from a snapshot before serving; may be given several times
+    #[arg(long, value_name = "FILE:COLLECTION")]
+    pub snapshot: Vec<String>,
+    /// Restore all collections from a snapshot of the whole storage before serving
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    pub storage_snapshot: Option<PathBuf>,
+    /// Let restored collections replace those that are there
+    #[arg(long)]
+    pub force_snapshot: bool,
     /// Search threads [default: one per core]
     #[arg(long, env = "RAMLET_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,

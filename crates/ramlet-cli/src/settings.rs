@@ -19,6 +19,8 @@ pub struct Settings {
     /// Where the figure comes from, for the line that is printed at the start.
     pub memory_origin: &'static str,
     pub data: PathBuf,
+    /// `None`: within `data`.
+    pub snapshots: Option<PathBuf>,
     pub host: String,
     pub port: u16,
     pub api_key: Option<String>,
@@ -62,6 +64,10 @@ impl Settings {
             memory,
             memory_origin,
             data: data_directory(args.data.as_deref(), env),
+            snapshots: args.snapshots_path.clone().or_else(|| {
+                let names = ["RAMLET_SNAPSHOTS", "QDRANT__STORAGE__SNAPSHOTS_PATH"];
+                first(env, &names).map(|(_, path)| path.into())
+            }),
             host: text(&args.host, &["RAMLET_HOST", "QDRANT__SERVICE__HOST"])
                 .unwrap_or_else(|| "127.0.0.1".into()),
             port,
@@ -170,6 +176,11 @@ mod tests {
         assert_eq!((settings.port, settings.host.as_str()), (7000, "0.0.0.0"));
         assert_eq!(settings.api_key.as_deref(), Some("k"));
         assert_eq!(settings.data, PathBuf::from("q"));
+        assert_eq!(settings.snapshots, None);
+        let named = [("QDRANT__STORAGE__SNAPSHOTS_PATH", "s")];
+        let snapshots = |line: &str| decide(line, &named, None).unwrap().snapshots.unwrap();
+        assert_eq!(snapshots("ramlet serve"), PathBuf::from("s"));
+        assert_eq!(snapshots("ramlet serve --snapshots-path t"), PathBuf::from("t"));
         let settings = decide("ramlet serve", &all[1..], None).unwrap();
         assert_eq!(settings.port, 8000);
         let settings = decide("ramlet serve", &[("RAMLET_PORT", "")], None).unwrap();

@@ -204,7 +204,7 @@ fn check_cap(len: u64, rule: BodyRule) -> ApiResult<()> {
     ))
 }
 
-fn content_length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
+pub fn content_length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
     let Some(value) = headers.get(header::CONTENT_LENGTH) else {
         return Ok(None);
     };
@@ -215,7 +215,7 @@ fn content_length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
 }
 
 /// A compressed body could grow a thousandfold; clients of this API send none.
-fn refuse_encodings(headers: &HeaderMap) -> ApiResult<()> {
+pub fn refuse_encodings(headers: &HeaderMap) -> ApiResult<()> {
     match headers.get(header::CONTENT_ENCODING) {
         Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"identity") => Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,

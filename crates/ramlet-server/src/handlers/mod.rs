@@ -9,4 +9,5 @@ pub mod points;
 pub mod refused;
 pub mod search;
 pub mod service;
+pub mod snapshots;
 pub mod updates;
