@@ -20,7 +20,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve the collections of a data directory over the Qdrant REST API
     Serve(ServeArgs),
-    /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5) or documents (.jsonl, .jsonl.gz)
+    /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), documents (.jsonl, .jsonl.gz), or another server's
+    /// collections (--from)
     Import(ImportArgs),
     /// Tell how much RAM a collection needs and how fast it will be, before it exists
     Plan(PlanArgs),
@@ -178,10 +179,26 @@ pub enum Place {
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// The file; its extension tells the format
-    pub file: PathBuf,
-    /// Collection to fill; created with the file's dimension when it isn't there
-    #[arg(long, value_name = "NAME")]
-    pub collection: String,
+    #[arg(required_unless_present = "from")]
+    pub file: Option<PathBuf>,
+    /// Another server of the Qdrant API, whose collections are copied: settings, payload indexes, points, aliases
+    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "payload", "distance", "datatype", "offset", "limit"])]
+    pub from: Option<String>,
+    /// Key of the other server [default: that of --api-key]
+    #[arg(
+        long,
+        env = "RAMLET_FROM_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY",
+        requires = "from"
+    )]
+    pub from_api_key: Option<String>,
+    /// File that says how far an import --from is: what was cut off goes on from there
+    #[arg(long, value_name = "FILE", default_value = "ramlet-import.json")]
+    pub state: PathBuf,
+    /// Collection to fill, created with the file's dimension when it isn't there; with --from the only one to copy
+    #[arg(long, value_name = "NAME", required_unless_present = "from")]
+    pub collection: Option<String>,
     /// Server to send to
     #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
     pub url: String,
@@ -287,6 +304,11 @@ mod tests {
         };
         assert_eq!(args.distance, Some(Distance::Euclid));
         assert_eq!((args.limit, args.parallel, args.wait), (Some(5), 2, true));
-        assert!(Cli::try_parse_from(["ramlet", "import", "a", "--collection", "c", "--batch", "0"]).is_err());
+        let ok = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
+        assert!(!ok("ramlet import a --collection c --batch 0"));
+        assert!(
+            ok("ramlet import --from http://a:6333") && ok("ramlet import --from http://a --collection c")
+        );
+        assert!(!ok("ramlet import a") && !ok("ramlet import a --collection c --from http://a"));
     }
 }

@@ -124,14 +124,14 @@ fn snapshot_routes() -> Vec<Route> {
         route!("POST" "/collections/{collection}/snapshots" Manage NONE => snapshots::create),
         route!("POST" "/collections/{collection}/snapshots/upload" Manage NONE => snapshots::upload),
         route!("PUT" "/collections/{collection}/snapshots/recover" Manage CONFIG => snapshots::recover),
-        route!("GET" "/collections/{collection}/snapshots/{snapshot}" Read NONE => snapshots::download),
+        route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => snapshots::download),
         route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => snapshots::delete),
-        route!("GET" "/collections/{collection}/shards/{shard}/snapshot" Read NONE => snapshots::stream),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshot" Manage NONE => snapshots::stream),
         route!("GET" "/collections/{collection}/shards/{shard}/snapshots" Read NONE => snapshots::list),
         route!("POST" "/collections/{collection}/shards/{shard}/snapshots" Manage NONE => snapshots::create),
         route!("POST" "/collections/{collection}/shards/{shard}/snapshots/upload" Manage NONE => snapshots::upload),
         route!("PUT" "/collections/{collection}/shards/{shard}/snapshots/recover" Manage CONFIG => snapshots::recover),
-        route!("GET" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Read NONE => snapshots::download),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Manage NONE => snapshots::download),
         route!("DELETE" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Manage NONE => snapshots::delete),
     ]
 }

@@ -7,7 +7,7 @@ use ramlet::filter::format_datetime;
 use ramlet::{Engine, SnapshotDescription, SnapshotScope};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use crate::app::now_micros;
 use crate::call::Call;
@@ -348,11 +348,12 @@ where
     let engine: Arc<Engine> = app.engine.clone();
     let (tell, told) = oneshot::channel();
     let run = move || {
-        let _held: (OwnedSemaphorePermit, _) = (place, held);
         let result = job(&engine);
         if let Err(e) = &result {
             tracing::warn!("snapshots: {}", e.message);
         }
+        // Given back first: who has the answer may count on them.
+        drop((place, held));
         let _ = tell.send(result);
     };
     std::thread::Builder::new()

@@ -156,8 +156,12 @@ async fn without_wait_it_is_accepted() {
 #[tokio::test]
 async fn recovered_from_a_path_within_the_directory_alone() {
     let server = filled().await;
+    let root = std::env::temp_dir().join(format!("ramlet-snapshots-{}", std::process::id()));
+    let storage = ramlet_io::PreadStorage::open(&root).expect("a temporary directory");
+    server.engine.set_snapshots(storage).expect("an empty directory");
+    let removed = Removed(root);
+    let root = removed.0.display();
     let taken = server.call("POST", BASE, "").await.result();
-    let root = format!("{}/snapshots", server.engine.storage().location());
     let recover = async |location: String, checksum: Value| {
         let body = json!({"location": location, "priority": "snapshot", "checksum": checksum});
         server
@@ -314,5 +318,14 @@ impl hyper::body::Body for Started {
             Some(begin) => Poll::Ready(Some(Ok(Frame::data(begin)))),
             None => Pin::new(&mut self.rest).poll_frame(cx),
         }
+    }
+}
+
+/// A directory that goes with the test.
+struct Removed(std::path::PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
