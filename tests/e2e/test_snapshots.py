@@ -4,12 +4,11 @@ import hashlib
 import random
 import threading
 
+import httpx
 import pytest
-import requests
 from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-import conftest
 from conftest import client_of
 from harness.server import Server
 
@@ -61,9 +60,9 @@ def everything(client, name):
 
 
 def download(server, path):
-    with requests.get(f"{server.url}{path}", stream=True, timeout=60) as answer:
-        answer.raise_for_status()
-        return answer.content
+    answer = httpx.get(f"{server.url}{path}", timeout=60)
+    answer.raise_for_status()
+    return answer.content
 
 
 def test_there_and_back(client, own_server, tmp_path):
@@ -110,25 +109,26 @@ def test_upload_into_another_server(client, own_server, tmp_path):
     path = tmp_path / "c.snapshot"
     path.write_bytes(download(own_server, f"/collections/c/snapshots/{taken.name}"))
     with Server(tmp_path / "other") as other:
+        there = client_of(other)
         with open(path, "rb") as file:
-            answer = client_of(other).http.snapshots_api.recover_from_uploaded_snapshot(
+            answer = there.http.snapshots_api.recover_from_uploaded_snapshot(
                 "e", wait=True, priority="snapshot", checksum=taken.checksum, snapshot=file
             )
         assert answer.result is True
-        assert everything(client_of(other), "e") == before
+        assert everything(there, "e") == before
         for name, body, code in [
             ("e", path.read_bytes()[:-5000], 400),
             ("e", b"nothing", 400),
             ("other-shape", path.read_bytes(), 400),
         ]:
             if name == "other-shape":
-                client_of(other).create_collection(
+                there.create_collection(
                     name, vectors_config=models.VectorParams(size=4, distance=models.Distance.DOT)
                 )
             url = f"{other.url}/collections/{name}/snapshots/upload"
-            answer = requests.post(url, files={"snapshot": ("x", body)}, timeout=60)
+            answer = httpx.post(url, files={"snapshot": ("x", body)}, timeout=60)
             assert answer.status_code == code, answer.text
-        assert everything(client_of(other), "e") == before
+        assert everything(there, "e") == before
         assert list((tmp_path / "other" / "snapshots").glob("*.tmp")) == []
 
 
@@ -222,13 +222,14 @@ def test_paths_and_urls(client, own_server, tmp_path):
             client.recover_snapshot("c", location=location)
         assert error.value.status_code == 400, location
     for path in ["/collections/c/snapshots/link.snapshot", "/collections/c/snapshots/..%2f..%2fLOCK"]:
-        assert requests.get(own_server.url + path, timeout=60).status_code == 404, path
+        assert httpx.get(own_server.url + path, timeout=60).status_code == 404, path
     assert [s.name for s in client.list_snapshots("c")] == [taken.name]
 
     with Server(tmp_path / "other", arguments=["--snapshots-from-urls"]) as other:
         url = f"{own_server.url}/collections/c/snapshots/{taken.name}"
-        assert client_of(other).recover_snapshot("e", location=url, checksum=taken.checksum)
-        assert everything(client_of(other), "e") == everything(client, "c")
+        there = client_of(other)
+        assert there.recover_snapshot("e", location=url, checksum=taken.checksum)
+        assert everything(there, "e") == everything(client, "c")
 
 
 def test_killed_at_any_moment(own_server):
