@@ -4,13 +4,13 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use ramlet::SnapshotUpload;
 use tokio::time::{Instant, timeout};
 
-use crate::admission::{Held, content_length, refuse_encodings};
+use crate::admission::{Held, content_length};
 use crate::app::App;
 use crate::call::Incoming;
 use crate::error::{ApiError, ApiResult};
@@ -45,6 +45,17 @@ pub async fn receive(app: &App, incoming: &mut Incoming) -> ApiResult<SnapshotUp
     multipart.finish().map_err(bad)?;
     let (upload, _) = write(upload, portion).await?;
     Ok(upload)
+}
+
+/// A file is taken as it is: what a compressed one becomes can't be told before.
+fn refuse_encodings(headers: &HeaderMap) -> ApiResult<()> {
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"identity") => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Content-Encoding of a snapshot's body is not supported",
+        )),
+        _ => Ok(()),
+    }
 }
 
 async fn write(mut upload: SnapshotUpload, mut portion: Vec<u8>) -> ApiResult<(SnapshotUpload, Vec<u8>)> {

@@ -178,8 +178,8 @@ fn write_buffers(
         for row in buffer.live_rows() {
             let row = buffer.buffer.row(row);
             change.clear();
-            let vectors = schema.vectors.iter().enumerate();
-            let vectors = vectors.filter_map(|(at, v)| Some((v.slot, row.vector(at)?)));
+            let vectors = schema.vectors.iter();
+            let vectors = vectors.filter_map(|v| Some((v.slot, row.vector(v.slot)?)));
             encode_put(&mut change, row.id, vectors, row.payload);
             let capacity = (group.bytes.capacity().max(most) + change.capacity() + OP_HEADER_BYTES) as u64;
             if capacity > held.bytes() {

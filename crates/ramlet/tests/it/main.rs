@@ -5,6 +5,7 @@ mod concurrent;
 mod counts;
 mod crash;
 mod edges;
+mod facets;
 mod filter_cases;
 mod filter_index;
 mod filter_limits;
