@@ -96,6 +96,13 @@ pub const LIST_RECORDS: usize = 1024;
 /// Between two tries of a streamed answer to get memory or a search slot for its next portion.
 pub const STREAM_PAUSE: Duration = Duration::from_millis(10);
 
+/// Snapshots are sent and received in portions of this.
+pub const TRANSFER_BYTES: usize = 256 * KIB as usize;
+/// Snapshots received at once.
+pub const UPLOADS: usize = 2;
+/// What a thread that takes or restores a snapshot costs: its stack in use and its share of the kernel.
+pub const JOB_THREAD_BYTES: u64 = 192 * KIB;
+
 /// Threads that run the async side.
 pub const ASYNC_THREADS: usize = 2;
 /// Threads for calls that block: parsing of large bodies, collection changes, index builds.
