@@ -1,21 +1,24 @@
 //! One request through its steps: key, memory, body, handler, answer.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use http_body_util::BodyExt;
+use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
-use crate::call::Call;
+use crate::call::{Call, Given, Incoming};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::out::Out;
+use crate::out::{Form, Out};
+use crate::params::QueryParams;
 use crate::routes::Route;
+use crate::stats::Endpoint;
 use crate::stream::StreamBody;
 
 /// What a handler answers with.
@@ -24,6 +27,8 @@ pub enum Answer {
     Json(Out),
     /// A long list, sent while it is read.
     Stream(StreamBody),
+    /// A response of the handler's own.
+    Whole(Response),
     /// Anything else: health checks, metrics, the version.
     Plain {
         status: StatusCode,
@@ -42,41 +47,11 @@ impl Answer {
     }
 }
 
-/// The query parameters that the API knows; `ordering` and `consistency` say nothing to a single node.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct QueryParams {
-    pub wait: bool,
-    pub timeout: Option<Duration>,
-}
-
-impl QueryParams {
-    pub fn parse(query: &str) -> ApiResult<QueryParams> {
-        let bad = |what: String| {
-            let message = format!("Deserialize error in query parameters: {what}");
-            Err(ApiError::new(StatusCode::BAD_REQUEST, message))
-        };
-        let mut out = QueryParams::default();
-        for pair in query.split('&') {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            match (key, value) {
-                ("wait", "true") => out.wait = true,
-                ("wait", "false") => out.wait = false,
-                ("wait", other) => return bad(format!("wait: `{other}` is not true or false")),
-                ("timeout", seconds) => match seconds.parse::<u64>() {
-                    Ok(n) if n > 0 => out.timeout = Some(Duration::from_secs(n)),
-                    _ => return bad(format!("timeout: `{seconds}` is not a number of seconds from 1")),
-                },
-                _ => {}
-            }
-        }
-        Ok(out)
-    }
-}
-
 /// Answers one request of `route`.
 pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) -> Response {
     let start = Instant::now();
     let head_only = request.method() == Method::HEAD;
+    let collection = collection_of(route, request.uri());
     let result = answer(route, &app, request, start).await;
     let response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
@@ -84,6 +59,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
             Err(e) => refuse(&e, start),
         },
         Ok(Answer::Stream(body)) => respond(StatusCode::OK, "application/json", Body::new(body)),
+        Ok(Answer::Whole(response)) => response,
         Ok(Answer::Plain {
             status,
             content_type,
@@ -91,17 +67,27 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
         }) => respond(status, content_type, body),
         Err(e) => refuse(&e, start),
     };
-    app.stats.record(
-        route.method,
-        route.path,
-        response.status().as_u16(),
-        start.elapsed(),
-    );
+    let endpoint = Endpoint {
+        method: route.method,
+        path: route.path,
+        status: response.status().as_u16(),
+    };
+    let collection = collection.filter(|_| response.status().is_success());
+    app.stats.record(endpoint, collection.as_deref(), start.elapsed());
     if head_only {
         response.map(|_| Body::empty())
     } else {
         response
     }
+}
+
+/// The collection that the path names.
+fn collection_of(route: &Route, uri: &Uri) -> Option<String> {
+    if !route.path.starts_with("/collections/{collection}/") {
+        return None;
+    }
+    let segment = uri.path().split('/').nth(2)?;
+    Some(percent_decode_str(segment).decode_utf8().ok()?.into_owned())
 }
 
 async fn answer(
@@ -110,9 +96,10 @@ async fn answer(
     request: Request,
     start: Instant,
 ) -> ApiResult<Answer> {
-    let (mut parts, mut body) = request.into_parts();
+    let (mut parts, mut unread) = request.into_parts();
     app.keys.authorise(route.access, &parts.headers)?;
-    let query = QueryParams::parse(parts.uri.query().unwrap_or(""))?;
+    let raw_query = parts.uri.query().unwrap_or("").to_owned();
+    let query = QueryParams::parse(&raw_query)?;
     let params = RawPathParams::from_request_parts(&mut parts, &())
         .await
         .map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "the path is not valid UTF-8"))?;
@@ -120,20 +107,28 @@ async fn answer(
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    let Admitted { body, held } = match read_body(&parts.headers, &mut body, route.body, &app.requests).await
-    {
-        Ok(admitted) => admitted,
-        Err(e) => {
-            // A client that is still sending would take the closed connection for a failure and not see why.
-            drain(body).await;
-            return Err(e);
-        }
+    let Admitted { body, held } =
+        match read_body(&parts.headers, &mut unread, route.body, &app.requests).await {
+            Ok(admitted) => admitted,
+            Err(e) => {
+                // A client that is still sending would take the closed connection for a failure and not see why.
+                drain(unread).await;
+                return Err(e);
+            }
+        };
+    let incoming = Incoming {
+        query: raw_query,
+        head_only: parts.method == Method::HEAD,
+        headers: parts.headers,
+        body: unread.into(),
     };
-    (route.handler)(Call::new(app.clone(), params, query, body, held, start)).await
+    let given = (Given::Json(body), Form::Json);
+    let call = Call::new(app.clone(), params, query, given, held, start);
+    (route.handler)(call.with(incoming)).await
 }
 
 /// Reads and forgets the rest of a refused body, within bounds.
-async fn drain(mut body: Body) {
+pub async fn drain(mut body: Body) {
     let deadline = tokio::time::Instant::now() + limits::BODY_IDLE_TIMEOUT;
     let mut seen = 0u64;
     while seen < 2 * limits::VECTOR_BODY_BYTES {
@@ -178,30 +173,4 @@ pub fn refuse(e: &ApiError, start: Instant) -> Response {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn query_parameters() {
-        let parse = |q: &str| QueryParams::parse(q).map_err(|e| e.status.as_u16());
-        let wait = QueryParams {
-            wait: true,
-            timeout: None,
-        };
-        assert_eq!(parse(""), Ok(QueryParams::default()));
-        assert_eq!(parse("wait=true&ordering=strong&consistency=2"), Ok(wait));
-        assert_eq!(
-            parse("timeout=3"),
-            Ok(QueryParams {
-                wait: false,
-                timeout: Some(Duration::from_secs(3))
-            })
-        );
-        for bad in ["wait=1", "wait", "timeout=0", "timeout=-1", "timeout=x"] {
-            assert_eq!(parse(bad), Err(400), "{bad}");
-        }
-    }
 }

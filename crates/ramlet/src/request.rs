@@ -2,6 +2,7 @@
 
 use crate::filter::Filter;
 use crate::types::{NamedVectors, OrderValue, PayloadSelector, Point, PointId, ScoredPoint, VectorSelector};
+use crate::vector::Vector;
 
 /// Which points an update concerns.
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ pub struct UpdateResult {
 /// The vector a search starts from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueryVector {
-    Vector(Vec<f32>),
+    Vector(Vector),
     /// The stored vector of this point, which is itself left out of the hits.
     Id(PointId),
 }
@@ -174,6 +175,16 @@ impl SearchCost {
         self.fine_scored += part.fine_scored;
         self.rows_read += part.rows_read;
         self.probes += part.probes;
+    }
+
+    /// Adds another search of the same request.
+    pub(crate) fn add_all(&mut self, other: &SearchCost) {
+        self.rows_scanned += other.rows_scanned;
+        self.codes_scanned += other.codes_scanned;
+        self.survivors += other.survivors;
+        self.fine_scored += other.fine_scored;
+        self.rows_read += other.rows_read;
+        self.probes += other.probes;
     }
 }
 

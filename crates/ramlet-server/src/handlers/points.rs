@@ -6,7 +6,6 @@ use super::fetch::{Parts, Portions, fit, list_bytes};
 use crate::call::{Call, Expected, List};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
-use crate::out::Out;
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{payload_selector, vector_selector};
 
@@ -24,6 +23,9 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
         payload: PayloadSelector::All,
         vectors: VectorSelector::All,
     };
+    if let Some(strict) = call.strict(&collection) {
+        strict.read(1)?;
+    }
     let expected = parts.portion_bytes(&collection, 1);
     call.read(expected, move |scratch, out| {
         let found = collection.retrieve(&[id], &parts.payload, &parts.vectors, scratch)?;
@@ -50,6 +52,9 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
     };
     let collection = call.collection()?;
     let n = wire.ids.len();
+    if let Some(strict) = call.strict(&collection) {
+        strict.read(n as u64)?;
+    }
     let expected = Expected {
         listing: 0,
         portion: parts.portion_bytes(&collection, n),
@@ -69,13 +74,17 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     let wire: WireScroll = call.parse().await?;
     let scroll = wire.into_scroll()?;
     let collection = call.collection()?;
+    call.check_read(&collection, scroll.filter.as_ref())?;
+    if let Some(strict) = call.strict(&collection) {
+        strict.limit(scroll.limit)?;
+    }
     let (limit, _) = fit(&collection, scroll.limit, 0);
     let expected = Expected {
         listing: list_bytes(&collection, limit),
         portion: Parts::of_scroll(&scroll).portion_bytes(&collection, limit),
     };
     call.list(expected, move |scratch, out| {
-        let (portions, next) = Portions::scroll(collection, scroll, 0, Out::record, scratch)?;
+        let (portions, next) = Portions::scroll(collection, scroll, scratch)?;
         let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
         out.raw("{\"points\":[");
         Ok(List {
@@ -91,6 +100,10 @@ pub async fn count(mut call: Call) -> ApiResult<Answer> {
     let wire: WireCount = call.parse().await?;
     wire.shard_key.refuse("`shard_key`")?;
     let collection = call.collection()?;
+    call.check_read(&collection, wire.filter.as_ref())?;
+    if let Some(strict) = call.strict(&collection) {
+        strict.exact(wire.exact.unwrap_or(true))?;
+    }
     call.read(0, move |scratch, out| {
         let count = collection.count(wire.filter.as_ref(), wire.exact.unwrap_or(true), scratch)?;
         out.raw("{\"count\":");
