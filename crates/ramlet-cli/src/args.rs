@@ -18,7 +18,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve the collections of a data directory over the Qdrant REST API
+    /// Serve the collections of a data directory over the Qdrant API, REST and gRPC
     Serve(ServeArgs),
     /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), documents (.jsonl, .jsonl.gz), or another server's
     /// collections (--from)
@@ -48,6 +48,9 @@ pub struct ServeArgs {
     /// REST port; 0 takes a free one [env: RAMLET_PORT, QDRANT__SERVICE__HTTP_PORT] [default: 6333]
     #[arg(long)]
     pub port: Option<u16>,
+    /// gRPC port, 0 takes a free one, `disabled` none [env: RAMLET_GRPC_PORT, QDRANT__SERVICE__GRPC_PORT] [default: 6334, if it is free]
+    #[arg(long, value_name = "PORT")]
+    pub grpc_port: Option<String>,
     /// Key that may do everything [env: RAMLET_API_KEY, QDRANT__SERVICE__API_KEY]
     #[arg(long, value_name = "KEY")]
     pub api_key: Option<String>,

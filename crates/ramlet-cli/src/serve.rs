@@ -59,6 +59,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let mut options = ServerOptions::new(engine.clone());
     options.host = settings.host;
     options.port = settings.port;
+    options.grpc_port = settings.grpc_port;
     options.api_key = settings.api_key;
     options.read_only_api_key = settings.read_only_api_key;
     options.allocator = Some(allocator_stats);
@@ -73,6 +74,9 @@ async fn serve(options: ServerOptions) -> Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let server = ramlet_server::bind(options).await?;
     println!("listening on http://{}", server.local_addr()?);
+    if let Some(addr) = server.grpc_addr() {
+        println!("gRPC on {addr}");
+    }
     let stop = async move {
         tokio::select! {
             _ = term.recv() => {}

@@ -9,6 +9,7 @@ use ramlet_memory::Consumer;
 use tokio::sync::Semaphore;
 
 use crate::auth::Keys;
+use crate::grpc::Http2;
 use crate::limits;
 use crate::options::{AllocatorStats, ServerOptions, SnapshotFetch, is_loopback};
 use crate::stats::RequestStats;
@@ -25,6 +26,9 @@ pub struct App {
     /// Account of open connections.
     pub(crate) connections: Consumer,
     pub(crate) connections_max: usize,
+    /// Account of open connections of HTTP/2.
+    pub(crate) calls: Consumer,
+    pub(crate) http2: Http2,
     /// Places on the blocking pool for changes of collections...
     pub(crate) managing: Arc<Semaphore>,
     /// ... and for builds of payload indexes, which may take long.
@@ -48,6 +52,7 @@ pub struct App {
 impl App {
     pub fn new(options: ServerOptions) -> Arc<App> {
         let ledger = options.engine.ledger().clone();
+        let http2 = Http2::new(options.engine.budget().elastic);
         let connections_max = options.connections.max(1);
         Arc::new(App {
             keys: Keys::new(
@@ -59,6 +64,8 @@ impl App {
             responses: ledger.consumer("responses", options.response_bytes),
             connections: ledger.consumer("connections", connections_max as u64 * limits::CONNECTION_BYTES),
             connections_max,
+            calls: ledger.consumer("connections of HTTP/2", http2.all_bytes()),
+            http2,
             managing: Arc::new(Semaphore::new(limits::MANAGE_CALLS)),
             building: Arc::new(Semaphore::new(limits::BUILD_CALLS)),
             snapshotting: Arc::new(Semaphore::new(1)),

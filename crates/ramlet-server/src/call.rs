@@ -16,9 +16,10 @@ use crate::admission::Held;
 use crate::app::App;
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
+use crate::grpc::node::{self, Node};
 use crate::handlers::fetch::Portions;
 use crate::limits;
-use crate::out::Out;
+use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::stream;
 use crate::strict::Guard;
@@ -29,10 +30,34 @@ pub struct Call {
     params: Vec<(String, String)>,
     pub query: QueryParams,
     pub incoming: Incoming,
-    body: Bytes,
+    body: Given,
+    form: Form,
     /// Held until the engine is done with what the body became, even when the client is gone by then.
     held: Arc<Held>,
     start: Instant,
+}
+
+/// The body of a request.
+pub enum Given {
+    Json(Bytes),
+    /// A message in the shape of JSON, and the bytes it came in.
+    Message(Node, usize),
+}
+
+impl Given {
+    fn read<T: DeserializeOwned>(self) -> ApiResult<T> {
+        match self {
+            Given::Json(body) => serde_json::from_slice(&body).map_err(ApiError::format),
+            Given::Message(node, _) => node::read(node).map_err(ApiError::wrong_input),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Given::Json(body) => body.len(),
+            Given::Message(_, bytes) => *bytes,
+        }
+    }
 }
 
 /// The request as it came, for the few handlers that read it themselves.
@@ -73,7 +98,7 @@ impl Call {
         app: Arc<App>,
         params: Vec<(String, String)>,
         query: QueryParams,
-        body: Bytes,
+        (body, form): (Given, Form),
         held: Held,
         start: Instant,
     ) -> Call {
@@ -83,6 +108,7 @@ impl Call {
             query,
             incoming: Incoming::default(),
             body,
+            form,
             held: Arc::new(held),
             start,
         }
@@ -155,19 +181,16 @@ impl Call {
 
     /// The body as `T`. Large ones are parsed off the async threads.
     pub async fn parse<T: DeserializeOwned + Send + 'static>(&mut self) -> ApiResult<T> {
-        let body = std::mem::take(&mut self.body);
-        if body.len() <= limits::PARSE_INLINE_BYTES {
-            return serde_json::from_slice(&body).map_err(ApiError::format);
+        let body = std::mem::replace(&mut self.body, Given::Json(Bytes::new()));
+        if body.bytes() <= limits::PARSE_INLINE_BYTES {
+            return body.read();
         }
         let held = self.held.clone();
         let parsed = tokio::task::spawn_blocking(move || {
             let _held = held;
-            serde_json::from_slice(&body)
+            body.read()
         });
-        parsed
-            .await
-            .map_err(ApiError::internal)?
-            .map_err(ApiError::format)
+        parsed.await.map_err(ApiError::internal)?
     }
 
     /// A small result, written here and now.
@@ -186,7 +209,7 @@ impl Call {
     where
         F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<()> + Send + 'static,
     {
-        let mut out = Out::new(&self.app.responses);
+        let mut out = Out::of(self.form, &self.app.responses);
         out.expect(expected)?;
         let held = self.held.clone();
         on_slot(&self.app, self.deadline(), move |scratch| {
@@ -206,13 +229,18 @@ impl Call {
     {
         let mut listing = Held::default();
         listing.at_least(expected.listing, &self.app.responses)?;
-        let mut out = Out::new(&self.app.responses);
+        let mut out = Out::of(self.form, &self.app.responses);
         out.expect(expected.portion)?;
         let held = self.held.clone();
+        let streams = self.form == Form::Json;
         let first = on_slot(&self.app, self.deadline(), move |scratch| {
             let mut list = open(scratch, &mut out)?;
             drop(held);
-            let more = list.portions.write_next(scratch, &mut out)?;
+            let mut more = list.portions.write_next(scratch, &mut out)?;
+            // The length of a message stands in front of it.
+            while more && !streams && !out.is_failed() {
+                more = list.portions.write_next(scratch, &mut out)?;
+            }
             if !more || out.is_failed() {
                 out.raw(&list.suffix);
                 return Ok((out, None));

@@ -12,10 +12,10 @@ use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
-use crate::call::{Call, Incoming};
+use crate::call::{Call, Given, Incoming};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::out::Out;
+use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::routes::Route;
 use crate::stats::Endpoint;
@@ -122,7 +122,8 @@ async fn answer(
         headers: parts.headers,
         body: unread.into(),
     };
-    let call = Call::new(app.clone(), params, query, body, held, start);
+    let given = (Given::Json(body), Form::Json);
+    let call = Call::new(app.clone(), params, query, given, held, start);
     (route.handler)(call.with(incoming)).await
 }
 

@@ -18,7 +18,7 @@ use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
     aliases, cluster, collections, facet, indexes, issues, metrics, optimizations, plan, points, quotas,
-    refused, search, service, snapshots, telemetry, updates, vector_names,
+    search, service, snapshots, telemetry, updates, vector_names,
 };
 use crate::openapi;
 
@@ -54,7 +54,6 @@ pub fn routes() -> &'static [Route] {
         all.extend(collection_routes());
         all.extend(point_routes());
         all.extend(snapshot_routes());
-        all.extend(refused_routes());
         all
     })
 }
@@ -124,7 +123,14 @@ fn point_routes() -> Vec<Route> {
         route!("POST" "/collections/{collection}/points/query" Read QUERY => search::query),
         route!("POST" "/collections/{collection}/points/query/batch" Read QUERY => search::query_batch),
         route!("POST" "/collections/{collection}/points/search" Read QUERY => search::search),
+        route!("POST" "/collections/{collection}/points/query/groups" Read QUERY => search::query_groups),
         route!("POST" "/collections/{collection}/points/search/batch" Read QUERY => search::search_batch),
+        route!("POST" "/collections/{collection}/points/search/groups" Read QUERY => search::search_groups),
+        route!("POST" "/collections/{collection}/points/recommend" Read QUERY => search::recommend),
+        route!("POST" "/collections/{collection}/points/recommend/batch" Read QUERY => search::recommend_batch),
+        route!("POST" "/collections/{collection}/points/recommend/groups" Read QUERY => search::recommend_groups),
+        route!("POST" "/collections/{collection}/points/discover" Read QUERY => search::discover),
+        route!("POST" "/collections/{collection}/points/discover/batch" Read QUERY => search::discover_batch),
         route!("POST" "/collections/{collection}/facet" Read QUERY => facet::facet),
         route!("POST" "/collections/{collection}/points/search/matrix/pairs" Read QUERY => facet::pairs),
         route!("POST" "/collections/{collection}/points/search/matrix/offsets" Read QUERY => facet::offsets),
@@ -151,19 +157,6 @@ fn snapshot_routes() -> Vec<Route> {
         route!("PUT" "/collections/{collection}/shards/{shard}/snapshots/recover" Manage CONFIG => snapshots::recover),
         route!("GET" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Manage NONE => snapshots::download),
         route!("DELETE" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Manage NONE => snapshots::delete),
-    ]
-}
-
-/// Parts of the API that aren't built: 501 with a sentence that names them, behind the same keys.
-fn refused_routes() -> Vec<Route> {
-    vec![
-        route!("POST" "/collections/{collection}/points/query/groups" Read NONE => refused::groups),
-        route!("POST" "/collections/{collection}/points/search/groups" Read NONE => refused::groups),
-        route!("POST" "/collections/{collection}/points/recommend" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/recommend/batch" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/recommend/groups" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/discover" Read NONE => refused::discover),
-        route!("POST" "/collections/{collection}/points/discover/batch" Read NONE => refused::discover),
     ]
 }
 

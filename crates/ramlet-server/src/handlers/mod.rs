@@ -12,7 +12,6 @@ pub mod optimizations;
 pub mod plan;
 pub mod points;
 pub mod quotas;
-pub mod refused;
 pub mod search;
 pub mod service;
 pub mod snapshots;
