@@ -17,8 +17,9 @@ use ramlet_format::bitmap;
 use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
+use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{CodeKind, Flat, Graph, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
+use ramlet_index::{CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, PinnedRows, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
@@ -60,6 +61,8 @@ pub struct VectorColumn {
     files: Files,
     /// Codes that were built, in RAM or not.
     kinds: Vec<CodeKind>,
+    /// What of a graph is in RAM.
+    graph: Option<GraphInRam>,
 }
 
 /// A file that has gone to RAM.
@@ -321,12 +324,15 @@ impl VectorColumn {
         };
         let field = schema.vectors.iter().find(|field| field.slot == slot);
         let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
-        let (mut has_flat_rows, mut kinds) = (false, Vec::new());
+        let (mut has_flat_rows, mut kinds, mut graph_ram) = (false, Vec::new(), None);
         let index: Box<dyn VectorIndex> = if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
             let nodes = rows_of(Component::Graph { slot }, false, io)?;
             let positions = rows_of(Component::Position { slot }, false, io)?;
             let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
-            Box::new(graph.with_width(GRAPH_WIDTH))
+            let known = known.and_then(|known| known.graph.clone());
+            let graph = graph_in_ram(graph.with_width(GRAPH_WIDTH), field, known, shelf, io)?;
+            graph_ram = graph.in_ram().cloned();
+            Box::new(graph)
         } else if let Some(centroids) = entry.file(Component::Centroids { slot }) {
             let rows = rows_of(Component::Vector { slot }, false, io)?;
             let positions = rows_of(Component::Position { slot }, false, io)?;
@@ -353,6 +359,7 @@ impl VectorColumn {
             has_flat_rows,
             files,
             kinds,
+            graph: graph_ram,
         })
     }
 
@@ -489,6 +496,52 @@ pub fn check_pinned(shelf: &Shelf, schema: &Schema, points: u64) -> Result<()> {
                 "what the settings want in RAM takes {wanted} bytes for {points} points, at most {most} are possible"
             ),
         )),
+    }
+}
+
+/// Edges of a node in RAM, unless the settings say otherwise (the API's `m`, twice).
+const GRAPH_EDGES: usize = 32;
+
+/// Takes edges and codes of a graph into RAM where the settings let them and there is room that nobody else was promised, and
+/// its vectors on the same terms: the three placements of a graph. What is there already stays.
+fn graph_in_ram(
+    graph: Graph,
+    field: Option<&VectorField>,
+    known: Option<GraphInRam>,
+    shelf: &Shelf,
+    io: &mut IoContext,
+) -> Result<Graph> {
+    let Some(field) = field.filter(|field| field.settings.graph != Some(Placement::Cold)) else {
+        return Ok(graph);
+    };
+    let edges = field.settings.hnsw.m.map_or(GRAPH_EDGES, |m| 2 * m);
+    let edges = edges.clamp(4, graph.degree().max(4));
+    let vectors: &[bool] = match field.settings.may_pin_rows() {
+        true => &[true, false],
+        false => &[false],
+    };
+    let mut forms = vectors.iter().map(|vectors| RamForm {
+        edges,
+        vectors: *vectors,
+    });
+    if let Some(known) = known.filter(|known| forms.clone().any(|form| form == known.form())) {
+        return Ok(graph.with_ram(known));
+    }
+    let room = shelf.pinned.available_now();
+    let Some(form) = forms.find(|form| graph.ram_bytes(*form) <= room) else {
+        return Ok(graph);
+    };
+    let loaded = AnonBuf::reserved(&shelf.pinned, BUFFER_BYTES)
+        .map_err(IndexError::from)
+        .and_then(|buf| {
+            let mut scratch = IndexScratch::new(buf);
+            graph.in_ram_of(form, &shelf.pinned, &mut scratch, io)
+        });
+    match loaded {
+        Ok(ram) => Ok(graph.with_ram(ram)),
+        // Others were faster.
+        Err(IndexError::OverBudget(_)) => Ok(graph),
+        Err(error) => Err(index_error(error)),
     }
 }
 
