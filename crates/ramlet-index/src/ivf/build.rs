@@ -14,6 +14,7 @@ use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
 use super::calibrate::{Calibration, HeldOut, measure};
 use super::centroids::Centroids;
 use super::encode::{Coded, CodesWriter};
+use super::gap::Gaps;
 use super::meta::{self, Shape};
 use super::misses::Asked;
 use super::points::{POINT_TAIL, Pointer};
@@ -150,7 +151,9 @@ impl<'p> Build<'p> {
         // Centroids, while they are trained and encoded, exist twice; each has a price, and what it is compared with.
         let clusters = wanted.min(scratch_bytes / 6 / (dims + 20)).max(1);
         let sampled = (clusters * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
-        let held_out = (scratch_bytes / 8 / HeldOut::bytes(dims))
+        // What is measured of them takes another eighth, when the buffers of distribution are gone.
+        let held_out_bytes = HeldOut::bytes(dims).max(Gaps::bytes(clusters));
+        let held_out = (scratch_bytes / 8 / held_out_bytes)
             .clamp(HELD_OUT_MIN, HELD_OUT_MAX)
             .min(rows);
         Build {
