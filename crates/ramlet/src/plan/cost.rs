@@ -6,9 +6,8 @@ use super::spec::Spec;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
-/// Source: chosen by hand to lie near DESIGN.md's prototype (section 6). Against records/2026-11-20-epyc-2core/million-hard.txt
-/// at recall .95 they say 8,100 queries/s at 135 MB where 7,150 were measured, and 4,700 at 64 MB where 3,732 were.
-/// docs/plan.md says how to fit them anew. They scale with the machine's own figures.
+/// Source: fitted by hand to records/2026-11-20-epyc-2core/million-hard.json; the test `the_record_is_predicted` of `tests/it/plan.rs`
+/// holds them against it. docs/plan.md says how to fit them anew. They scale with the machine's own figures.
 struct Coefficients {
     /// A search: the query rotated, lists cleared, results written.
     search: f64,
@@ -30,10 +29,10 @@ struct Coefficients {
 
 const COST: Coefficients = Coefficients {
     search: 12_000.0,
-    probe_signs: 120.0,
+    probe_signs: 160.0,
     probe_product: 500.0,
-    sieve: 0.5,
-    refine: 40.0,
+    sieve: 0.9,
+    refine: 55.0,
     node: 4_000.0,
     rescore: 300.0,
     dimension: 0.06,

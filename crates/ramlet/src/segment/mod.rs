@@ -30,7 +30,7 @@ use roaring::RoaringBitmap;
 pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refused_an_index};
 pub use calibration::note_calibration;
 pub use files::{Shelf, TableFile};
-pub(crate) use indexes::GRAPH_SCRATCH;
+pub(crate) use indexes::{GRAPH_SCRATCH, digits_for};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
