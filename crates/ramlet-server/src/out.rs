@@ -175,7 +175,7 @@ impl Out {
     pub fn hit(&mut self, hit: &ScoredPoint) {
         self.id(hit.id);
         self.scored(hit.version, hit.score);
-        self.body(hit.payload.as_deref(), hit.vectors.as_ref(), None);
+        self.body(hit.payload.as_deref(), hit.vectors.as_ref(), hit.order_value);
     }
 
     /// A record as a hit: queries without a vector answer with score 1.
@@ -289,7 +289,7 @@ mod tests {
         let record = Record {
             id: PointId::Num(7),
             payload: Some(br#"{"a": [1, 2]}"#.to_vec()),
-            vectors: Some(vec![(String::new(), vec![0.1, -2.0])]),
+            vectors: Some(vec![(String::new(), vec![0.1, -2.0].into())]),
             order_value: Some(OrderValue::Int(3)),
         };
         assert_eq!(
@@ -315,10 +315,11 @@ mod tests {
     fn hits_have_version_and_score() {
         let hit = ScoredPoint {
             id: PointId::Uuid(1),
+            order_value: None,
             score: 0.25,
             version: 9,
             payload: None,
-            vectors: Some(vec![("a\"b".into(), vec![1.0])]),
+            vectors: Some(vec![("a\"b".into(), vec![1.0].into())]),
         };
         assert_eq!(
             text(|o| {

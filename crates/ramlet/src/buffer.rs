@@ -10,11 +10,12 @@
 //! | presence mask of vectors, by index in the schema | u64 |
 //! | payload length | u32 |
 //! | zero | u32 |
-//! | vectors that are there, each padded to 4 | |
+//! | vectors that are there, each padded to 4; before those without a fixed length, it (u32) | |
 //! | payload | |
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, Span};
@@ -40,6 +41,8 @@ pub struct Buffer {
     /// Newest row of each id that ever was here, deleted or not. An older row of the id is found through the directory, so
     /// that a view finds the row that was the newest when it was taken.
     ids: RwLock<BTreeMap<PointId, u32>>,
+    /// Vectors of the schema, by index, that were dropped since.
+    gone: AtomicU64,
 }
 
 /// The writer's side of a buffer.
@@ -69,32 +72,52 @@ pub struct BufferRow<'a> {
     pub payload: &'a [u8],
     schema: &'a Schema,
     presence: u64,
+    /// Vectors that were dropped: they are there, and aren't told of.
+    gone: u64,
     vectors: &'a [u8],
 }
 
 impl<'a> BufferRow<'a> {
-    /// The encoded row of the vector at `index` in the schema.
-    pub fn vector(&self, index: usize) -> Option<&'a [u8]> {
-        if self.presence >> index & 1 == 0 {
+    /// The encoded row of the vector in a slot.
+    pub fn vector(&self, slot: u16) -> Option<&'a [u8]> {
+        let index = self.schema.vectors.iter().position(|v| v.slot == slot)?;
+        if !self.has_index(index) {
             return None;
         }
-        let before: usize = self.schema.vectors[..index]
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| self.presence >> i & 1 == 1)
-            .map(|(_, v)| padded(v.row_bytes()))
-            .sum();
-        self.vectors
-            .get(before..before + self.schema.vectors[index].row_bytes())
+        let mut at = 0;
+        for (i, field) in self.schema.vectors[..=index].iter().enumerate() {
+            if self.presence >> i & 1 == 0 {
+                continue;
+            }
+            let (start, len) = match field.fixed_bytes() {
+                Some(bytes) => (at, bytes),
+                None => (at + 4, self.length_at(at)?),
+            };
+            if i == index {
+                return self.vectors.get(start..start + len);
+            }
+            at = start + padded(len);
+        }
+        None
     }
 
-    pub fn has_vector(&self, index: usize) -> bool {
-        self.presence >> index & 1 == 1
+    fn length_at(&self, at: usize) -> Option<usize> {
+        let bytes = self.vectors.get(at..at + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize)
     }
 
-    /// Index in the schema of a vector's name.
-    pub fn vector_index(&self, name: &str) -> Option<usize> {
-        self.schema.vectors.iter().position(|v| v.name == name)
+    fn has_index(&self, index: usize) -> bool {
+        (self.presence & !self.gone) >> index & 1 == 1
+    }
+
+    pub fn has_vector(&self, slot: u16) -> bool {
+        let index = self.schema.vectors.iter().position(|v| v.slot == slot);
+        index.is_some_and(|index| self.has_index(index))
+    }
+
+    pub fn has_vector_named(&self, name: &str) -> bool {
+        let index = self.schema.vectors.iter().position(|v| v.name == name);
+        index.is_some_and(|index| self.has_index(index))
     }
 }
 
@@ -118,6 +141,7 @@ impl BufferWriter {
                 rows,
                 directory,
                 ids: RwLock::default(),
+                gone: AtomicU64::new(0),
             }),
             rows: rows_in,
             directory: directory_in,
@@ -141,8 +165,10 @@ impl BufferWriter {
             let Some(index) = self.buffer.schema.vectors.iter().position(|v| v.slot == slot) else {
                 continue;
             };
-            if bytes.len() != self.buffer.schema.vectors[index].row_bytes() {
-                continue;
+            match self.buffer.schema.vectors[index].fixed_bytes() {
+                Some(fixed) if fixed != bytes.len() => continue,
+                Some(_) => {}
+                None => self.header.extend_from_slice(&(bytes.len() as u32).to_le_bytes()),
             }
             presence |= 1 << index;
             self.header.extend_from_slice(bytes);
@@ -201,8 +227,11 @@ impl BufferWriter {
 }
 
 impl Buffer {
-    pub fn schema(&self) -> &Schema {
-        &self.schema
+    /// A vector was dropped: rows have it no more, those that come included.
+    pub fn forget_vector(&self, slot: u16) {
+        if let Some(index) = self.schema.vectors.iter().position(|v| v.slot == slot) {
+            self.gone.fetch_or(1 << index, Ordering::Relaxed);
+        }
     }
 
     /// The four numbers of a row's directory entry.
@@ -228,6 +257,7 @@ impl Buffer {
             payload,
             schema: &self.schema,
             presence: word(32),
+            gone: self.gone.load(Ordering::Relaxed),
             vectors,
         }
     }

@@ -10,7 +10,7 @@ use crate::core::{Core, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
-use crate::jobs;
+use crate::jobs::{self, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
@@ -43,6 +43,8 @@ pub struct CollectionInfo {
     pub optimizer_error: Option<String>,
     pub points_count: u64,
     pub indexed_vectors_count: u64,
+    /// By name; of rows that are deleted in segments a share is taken off.
+    pub vectors_count: Vec<(String, u64)>,
     pub segments_count: u64,
     pub config: CollectionConfig,
     /// Points that each payload index covers, by field.
@@ -76,7 +78,7 @@ pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<
     let mut encoded: Vec<(u16, Vec<u8>)> = Vec::with_capacity(vectors.len());
     for (name, values) in vectors {
         let field = schema.vector(name)?;
-        check_vector(field, values)?;
+        let values = check_vector(field, values)?;
         let mut row = Vec::with_capacity(field.row_bytes());
         encode_row(field.metric, field.element, values, &mut row);
         encoded.retain(|(slot, _)| *slot != field.slot);
@@ -95,7 +97,7 @@ impl Collection {
         &self.core
     }
 
-    fn view(&self) -> Arc<View> {
+    pub(crate) fn view(&self) -> Arc<View> {
         self.core.view.load_full()
     }
 
@@ -119,6 +121,7 @@ impl Collection {
             optimizer_error: error,
             points_count: view.points(),
             indexed_vectors_count: indexed,
+            vectors_count: vectors_count(&view),
             segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
             payload_index_points: view
                 .schema
@@ -283,9 +286,48 @@ impl Collection {
         })
     }
 
+    /// Adds a vector under a name: points are without it until they are given one. The same again is a no-op, another one of
+    /// the name is refused.
+    pub fn create_vector_name(&self, name: &str, new: &NewVector) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        self.core.shelf.check_room()?;
+        vector_names::add(&self.core, name, new)?;
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
+    }
+
+    /// Drops a vector of all points, and its name; no-op when there is none.
+    pub fn delete_vector_name(&self, name: &str) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        vector_names::remove(&self.core, name)?;
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
+    }
+
     /// Does what is due in the background on this thread: flushes and merges, until there is nothing left.
     pub fn wait_idle(&self) -> Result<()> {
         maintenance::settle(&self.core)
+    }
+
+    /// Segments that the next job will rewrite, and those it leaves: their numbers and live points.
+    pub fn planned_jobs(&self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+        let (segments, candidates) = {
+            let writer = self.core.writer();
+            let mut candidates = jobs::merge_candidates(&writer);
+            if candidates.is_empty() {
+                candidates = jobs::idle_candidates(&writer);
+            }
+            (writer.segments.clone(), candidates)
+        };
+        let shown = |s: &crate::segment::SegmentView| (s.segment.id(), u64::from(s.live()));
+        let planned: Vec<(u64, u64)> = candidates.iter().map(shown).collect();
+        let rest = segments
+            .iter()
+            .map(shown)
+            .filter(|(id, _)| planned.iter().all(|(p, _)| p != id));
+        (planned.clone(), rest.collect())
     }
 
     /// Makes a segment of the write buffer (tests and benches; the log keeps it safe without).
@@ -321,9 +363,32 @@ impl Collection {
         self.core.updates.ledger().limit()
     }
 
+    /// Unlike its name never given to another: the name of its directory.
+    pub fn id(&self) -> &str {
+        &self.core.id
+    }
+
     pub fn is_dropped(&self) -> bool {
         self.core.dropped.load(Ordering::Acquire)
     }
+}
+
+/// Points that have each vector. In segments, deleted rows are taken to have it as often as others.
+fn vectors_count(view: &View) -> Vec<(String, u64)> {
+    let of = |field: &crate::schema::VectorField| {
+        let mut total = 0;
+        for segment in &view.segments {
+            let rows = u64::from(segment.segment.rows()).max(1);
+            let column = segment.segment.vector(field.slot);
+            total += column.map_or(0, |c| u64::from(c.index.rows())) * u64::from(segment.live()) / rows;
+        }
+        for buffer in &view.buffers {
+            let has = |row: &u32| buffer.buffer.row(*row).has_vector(field.slot);
+            total += buffer.live_rows().filter(has).count() as u64;
+        }
+        (field.name.clone(), total)
+    };
+    view.schema.vectors.iter().map(of).collect()
 }
 
 /// Points that have a payload index's field. In segments, deleted rows are taken to have it as often as others.
@@ -372,12 +437,12 @@ fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
             point
                 .vectors
                 .iter()
-                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
+                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values).map(|_| ()))
         }),
         UpdateOp::UpdateVectors { points, .. } => points.iter().try_for_each(|(_, vectors)| {
             vectors
                 .iter()
-                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values))
+                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values).map(|_| ()))
         }),
         UpdateOp::SetPayload { payload, key, .. } => {
             check_payload("the request", payload)?;
@@ -402,7 +467,7 @@ fn check_key(key: &str) -> Result<()> {
 fn encode_points(schema: &Schema, points: &[Point]) -> Result<(Vec<u8>, usize)> {
     let bytes: usize = points
         .iter()
-        .map(|p| 64 + p.payload.len() + p.vectors.iter().map(|(_, v)| v.len() * 4).sum::<usize>())
+        .map(|p| 64 + p.payload.len() + p.vectors.iter().map(|(_, v)| v.bytes()).sum::<usize>())
         .sum();
     let mut changes = Vec::with_capacity(bytes);
     let mut largest = 0;
@@ -445,7 +510,7 @@ fn op_bytes(op: &UpdateOp) -> u64 {
                     + p.payload.len()
                     + p.vectors
                         .iter()
-                        .map(|(n, v)| n.len() + v.len() * 4 + 48)
+                        .map(|(n, v)| n.len() + v.bytes() + 48)
                         .sum::<usize>()
             })
             .sum(),
@@ -454,7 +519,7 @@ fn op_bytes(op: &UpdateOp) -> u64 {
             .map(|(_, vectors)| {
                 48 + vectors
                     .iter()
-                    .map(|(n, v)| n.len() + v.len() * 4 + 48)
+                    .map(|(n, v)| n.len() + v.bytes() + 48)
                     .sum::<usize>()
             })
             .sum(),

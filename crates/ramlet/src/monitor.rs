@@ -32,6 +32,7 @@ use crate::request::{QueryVector, SearchParams, SearchRequest};
 use crate::schema::VectorField;
 use crate::segment::RECALL;
 use crate::types::{PayloadSelector, PointId, ScoredPoint, VectorSelector};
+use crate::vector::Vector;
 use crate::view::{Place, View};
 
 /// The API's `hnsw_ef` of the search that is compared with: 128 is the usual effort.
@@ -199,7 +200,7 @@ impl RecallMonitor {
 impl State {
     /// Filters find their own way: only what was measured of queries without one tells whether the calibration still holds.
     fn note_drift(&mut self, request: &SearchRequest, recall: f64, view: &View, from: &Consumer) {
-        let (None, QueryVector::Vector(query)) = (&request.filter, &request.query) else {
+        let (None, QueryVector::Vector(Vector::Dense(query))) = (&request.filter, &request.query) else {
             return;
         };
         let Ok(field) = view.schema.vector(&request.using) else {
@@ -229,7 +230,7 @@ fn is_usual(request: &SearchRequest) -> bool {
 /// Heap bytes of a kept request, about; a filter's strings are as long as its JSON.
 fn bytes_of(request: &SearchRequest) -> u64 {
     let vector = match &request.query {
-        QueryVector::Vector(vector) => vector.len() * size_of::<f32>(),
+        QueryVector::Vector(vector) => vector.bytes(),
         QueryVector::Id(_) => 0,
     };
     let filter = request.filter.as_ref().map_or(0, filter_bytes);

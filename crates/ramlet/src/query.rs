@@ -1,5 +1,7 @@
 //! Nearest neighbours over a view: every segment's index, then the buffers, one collector.
 
+pub mod expression;
+pub mod request;
 mod segment;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
@@ -13,9 +15,10 @@ use crate::limits::LIMIT_MAX;
 use crate::lookup::{LOOKUP_BYTES, Lookup};
 use crate::payload::Selector;
 use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchRequest};
-use crate::schema::VectorField;
+use crate::schema::{VectorField, VectorKind};
 use crate::settings::check_recall;
 use crate::types::{NamedVectors, PayloadSelector, PointId, ScoredPoint, VectorSelector};
+use crate::vector::Vector;
 use crate::view::{Place, View};
 use segment::{Asked, search_segment};
 
@@ -194,7 +197,7 @@ fn prepare(
     scratch: &mut Scratch,
 ) -> Result<Option<PointId>> {
     let (vector, own): (&[f32], _) = match &request.query {
-        QueryVector::Vector(vector) => (vector, None),
+        QueryVector::Vector(vector) => (check_vector(field, vector)?, None),
         QueryVector::Id(id) => {
             let place = view
                 .find(*id, &mut scratch.lookup)?
@@ -211,13 +214,25 @@ fn prepare(
             (&scratch.values, Some(*id))
         }
     };
-    check_vector(field, vector)?;
+    check_numbers(field, vector)?;
     scratch.query.prepare(field.metric, field.element, vector);
     Ok(own)
 }
 
-/// Refuses a vector of the wrong dimension or with values that aren't numbers.
-pub(crate) fn check_vector(field: &VectorField, vector: &[f32]) -> Result<()> {
+/// The numbers of a vector; refuses one of another kind than the field's, of the wrong dimension, or with values that
+/// aren't numbers.
+pub(crate) fn check_vector<'v>(field: &VectorField, vector: &'v Vector) -> Result<&'v [f32]> {
+    let (VectorKind::Dense, Some(values)) = (field.kind, vector.dense()) else {
+        let (name, kind) = (&field.name, vector.kind_name());
+        return Err(Error::bad_input(format!(
+            "Wrong input: vector `{name}` can't take a {kind} vector"
+        )));
+    };
+    check_numbers(field, values)?;
+    Ok(values)
+}
+
+fn check_numbers(field: &VectorField, vector: &[f32]) -> Result<()> {
     if vector.len() != field.dim {
         return Err(Error::bad_input(format!(
             "Wrong input: Vector dimension error: expected dim: {}, got {}",
@@ -237,19 +252,10 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         rows: u64::from(view.live()),
         ..Explained::default()
     };
-    let field = asked.field;
-    let Some(vector) = asked
-        .view
-        .schema
-        .vectors
-        .iter()
-        .position(|v| v.slot == field.slot)
-    else {
-        return found;
-    };
+    let slot = asked.field.slot;
     for number in view.live_rows() {
         let row = view.buffer.row(number);
-        let Some(bytes) = row.vector(vector) else { continue };
+        let Some(bytes) = row.vector(slot) else { continue };
         let key = scratch.query.key_row(bytes);
         found.rows_scored += 1;
         if scratch.top.would_enter(key, number) && asked.own_id != Some(row.id) {
@@ -303,6 +309,7 @@ fn collect(
             version,
             payload: selected_payload(view, place, &payload, lookup)?,
             vectors: selected_vectors(view, place, &request.with_vectors, lookup)?,
+            order_value: None,
         });
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use crate::filter::Filter;
 use crate::types::{NamedVectors, OrderValue, PayloadSelector, Point, PointId, ScoredPoint, VectorSelector};
+use crate::vector::Vector;
 
 /// Which points an update concerns.
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ pub struct UpdateResult {
 /// The vector a search starts from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueryVector {
-    Vector(Vec<f32>),
+    Vector(Vector),
     /// The stored vector of this point, which is itself left out of the hits.
     Id(PointId),
 }

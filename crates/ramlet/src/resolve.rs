@@ -196,7 +196,7 @@ fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>>
 fn stored_vectors(turn: &mut Turn<'_>, view: &View, place: Place) -> Result<Vec<(u16, Vec<u8>)>> {
     let mut vectors = Vec::new();
     for vector in &view.schema.vectors {
-        let mut bytes = Vec::with_capacity(vector.row_bytes());
+        let mut bytes = Vec::with_capacity(vector.fixed_bytes().unwrap_or_default());
         if view.encoded_vector_of(place, vector.slot, turn.lookup, &mut bytes)? {
             vectors.push((vector.slot, bytes));
         }

@@ -1,21 +1,37 @@
 //! What the rows of a collection consist of: the settings, resolved once for the hot paths.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ramlet_format::Component;
 use ramlet_index::{Element, Metric};
+use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
-use crate::settings::VectorSettings;
+use crate::settings::{StrictMode, VectorSettings, key};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, VectorParams};
 
-/// A dense vector: its place in the presence mask, and how its rows look.
+/// What stands for a point under a vector's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VectorKind {
+    /// One vector.
+    #[default]
+    Dense,
+    /// Several vectors.
+    Multi,
+    /// Weights of some dimensions.
+    Sparse,
+}
+
+/// A vector: its place in the presence mask, and how its rows look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VectorField {
     pub name: String,
     /// Bit of the presence mask and part of the file names; never used again after a drop.
     pub slot: u16,
+    pub kind: VectorKind,
+    /// Of a sparse vector 0.
     pub dim: usize,
     pub metric: Metric,
     pub element: Element,
@@ -23,8 +39,14 @@ pub struct VectorField {
 }
 
 impl VectorField {
+    /// Bytes of one encoded vector, or of one part of a multivector.
     pub fn row_bytes(&self) -> usize {
         self.dim * self.element.bytes()
+    }
+
+    /// Bytes of what a point stores; `None`: they differ from point to point.
+    pub fn fixed_bytes(&self) -> Option<usize> {
+        (self.kind == VectorKind::Dense).then(|| self.row_bytes())
     }
 
     /// kB of so many rows.
@@ -48,6 +70,8 @@ pub struct Schema {
     pub fields: Vec<PayloadField>,
     /// kB of vectors above which a segment without an index counts as unindexed (`indexed_only` passes it over).
     pub indexing_kb: u64,
+    /// Where it is enabled.
+    pub strict: Option<Arc<StrictMode>>,
 }
 
 /// Slots by name, kept in the manifest beside the settings: a name that comes back gets a new slot.
@@ -56,15 +80,24 @@ pub struct Slots {
     pub vectors: BTreeMap<String, u16>,
     pub fields: BTreeMap<String, u16>,
     pub next_field: u16,
+    /// Of a manifest without it no vector was ever dropped.
+    #[serde(default)]
+    pub next_vector: u16,
 }
 
 impl Slots {
     /// Gives every vector of a new collection its slot.
     pub fn for_config(config: &CollectionConfig) -> Slots {
         let mut slots = Slots::default();
-        for (slot, name) in config.vectors.keys().enumerate() {
+        for (slot, name) in config
+            .vectors
+            .keys()
+            .chain(config.sparse_vectors.keys())
+            .enumerate()
+        {
             slots.vectors.insert(name.clone(), slot as u16);
         }
+        slots.next_vector = slots.vectors.len() as u16;
         for path in config.payload_schema.keys() {
             // At most `FIELD_INDEXES_MAX`: the settings were checked.
             slots.fields.insert(path.clone(), slots.next_field);
@@ -73,27 +106,42 @@ impl Slots {
         slots
     }
 
+    /// A slot for a new vector: the next in turn that no vector has. What had it long ago is gone from every file.
+    pub fn take_vector(&mut self, name: &str) -> Result<u16> {
+        let slot = next_free(self.next_vector, Component::VECTOR_SLOTS, &self.vectors)
+            .ok_or_else(|| no_slot("vector", name, Component::VECTOR_SLOTS))?;
+        self.next_vector = slot + 1;
+        self.vectors.insert(name.to_string(), slot);
+        Ok(slot)
+    }
+
     /// A slot for a new field: the next in turn that no field has. Its files of long ago are gone from every segment.
     pub fn take_field(&mut self, path: &str) -> Result<u16> {
-        let free = (0..Component::SLOTS)
-            .map(|step| (self.next_field % Component::SLOTS + step) % Component::SLOTS)
-            .find(|slot| !self.fields.values().any(|taken| taken == slot));
-        let slot = free.ok_or_else(|| {
-            Error::bad_input(format!(
-                "payload index `{path}`: {} are the most that are possible",
-                Component::SLOTS
-            ))
-        })?;
+        let slot = next_free(self.next_field, Component::SLOTS, &self.fields)
+            .ok_or_else(|| no_slot("payload index", path, Component::SLOTS))?;
         self.next_field = slot + 1;
         self.fields.insert(path.to_string(), slot);
         Ok(slot)
     }
 }
 
+fn next_free(next: u16, slots: u16, taken: &BTreeMap<String, u16>) -> Option<u16> {
+    (0..slots)
+        .map(|step| (next % slots + step) % slots)
+        .find(|slot| !taken.values().any(|taken| taken == slot))
+}
+
+fn no_slot(what: &str, name: &str, slots: u16) -> Error {
+    Error::bad_input(format!("{what} `{name}`: {slots} are the most that are possible"))
+}
+
 impl Schema {
     pub fn new(config: &CollectionConfig, slots: &Slots) -> Result<Schema> {
         let mut schema = Schema {
             indexing_kb: indexing_kb(config),
+            strict: strict(config)
+                .filter(|mode| mode.enabled == Some(true))
+                .map(Arc::new),
             ..Schema::default()
         };
         for (name, params) in &config.vectors {
@@ -104,6 +152,10 @@ impl Schema {
             schema.vectors.push(VectorField {
                 name: name.clone(),
                 slot,
+                kind: match params.multivector_config {
+                    Some(_) => VectorKind::Multi,
+                    None => VectorKind::Dense,
+                },
                 dim: params.size,
                 metric: metric(params.distance),
                 element: element(params.datatype.unwrap_or_default()),
@@ -112,6 +164,21 @@ impl Schema {
                     tracing::warn!("settings that say nothing are passed over: {e}");
                     VectorSettings::default()
                 }),
+            });
+        }
+        for name in config.sparse_vectors.keys() {
+            let slot = *slots
+                .vectors
+                .get(name)
+                .ok_or_else(|| Error::corrupt(format!("vector `{name}` has no slot")))?;
+            schema.vectors.push(VectorField {
+                name: name.clone(),
+                slot,
+                kind: VectorKind::Sparse,
+                dim: 0,
+                metric: Metric::Dot,
+                element: Element::F32,
+                settings: VectorSettings::default(),
             });
         }
         schema.vectors.sort_by_key(|v| v.slot);
@@ -154,8 +221,8 @@ impl Schema {
 
 /// Refuses settings that no collection can have.
 pub fn check_config(config: &CollectionConfig) -> Result<()> {
-    if config.vectors.len() > VECTORS_MAX {
-        let n = config.vectors.len();
+    let n = config.vectors.len() + config.sparse_vectors.len();
+    if n > VECTORS_MAX {
         return Err(Error::bad_input(format!(
             "{n} named vectors; at most {VECTORS_MAX} are possible"
         )));
@@ -185,6 +252,13 @@ fn settings(
 ) -> std::result::Result<VectorSettings, String> {
     VectorSettings::resolve(&params.other, params.on_disk, &config.other)
         .map_err(|e| format!("vector `{name}`: {e}"))
+}
+
+fn strict(config: &CollectionConfig) -> Option<StrictMode> {
+    let kept = config.other.get(key::STRICT)?;
+    StrictMode::deserialize(kept)
+        .inspect_err(|e| tracing::warn!("a strict_mode_config that says nothing is passed over: {e}"))
+        .ok()
 }
 
 /// A threshold of 0 means that nothing is ever indexed, so nothing waits for an index either.

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::vector::Vector;
+
 /// A point's external id. Integers sort before UUIDs, as the API's scroll order has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PointId {
@@ -148,10 +150,46 @@ pub struct VectorParams {
     pub datatype: Option<Datatype>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disk: Option<bool>,
+    /// Set: several vectors of `size` numbers stand for a point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multivector_config: Option<MultiVectorConfig>,
     /// Settings of the API that are kept and shown as they came (hnsw_config, quantization_config, memory, ...); what the
     /// engine reads of them: [`crate::settings`].
     #[serde(flatten)]
     pub other: BTreeMap<String, serde_json::Value>,
+}
+
+/// How the parts of two multivectors are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MultiVectorConfig {
+    pub comparator: MultiVectorComparator,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MultiVectorComparator {
+    /// The sum over the query's parts of the best score among the point's parts.
+    MaxSim,
+}
+
+/// One sparse vector of a collection.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SparseVectorParams {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modifier: Option<Modifier>,
+    /// Settings of the API that are kept and shown as they came (index, ...).
+    #[serde(flatten)]
+    pub other: BTreeMap<String, serde_json::Value>,
+}
+
+/// What becomes of the weights of a sparse query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Modifier {
+    #[default]
+    None,
+    /// Each is multiplied by the inverse document frequency of its dimension.
+    Idf,
 }
 
 /// The name of the unnamed vector.
@@ -162,6 +200,8 @@ pub const DEFAULT_VECTOR: &str = "";
 pub struct CollectionConfig {
     /// By name; `""` is the default vector.
     pub vectors: BTreeMap<String, VectorParams>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sparse_vectors: BTreeMap<String, SparseVectorParams>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disk_payload: Option<bool>,
     /// `optimizers_config.indexing_threshold` in kB of vectors: segments below are searched flat. 0 = never index.
@@ -199,7 +239,7 @@ pub struct FieldIndex {
 }
 
 /// Vectors of a point by name.
-pub type NamedVectors = Vec<(String, Vec<f32>)>;
+pub type NamedVectors = Vec<(String, Vector)>;
 
 /// A point as it comes in.
 #[derive(Debug, Clone, PartialEq)]
@@ -231,6 +271,8 @@ pub struct ScoredPoint {
     pub version: u64,
     pub payload: Option<Vec<u8>>,
     pub vectors: Option<NamedVectors>,
+    /// Set by queries that order by a field.
+    pub order_value: Option<OrderValue>,
 }
 
 /// The value a scroll was ordered by.

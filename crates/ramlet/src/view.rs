@@ -10,7 +10,7 @@ use crate::filter::PointAccess;
 use crate::lookup::Lookup;
 use crate::schema::Schema;
 use crate::segment::SegmentView;
-use crate::types::PointId;
+use crate::types::{NamedVectors, PointId};
 
 /// Segments oldest first, then the buffer that is being flushed, then the one that is written to.
 #[derive(Clone)]
@@ -95,8 +95,7 @@ impl View {
     ) -> Result<bool> {
         match place {
             Place::Buffer { index, row } => {
-                let at = self.schema.vectors.iter().position(|v| v.slot == slot);
-                let bytes = at.and_then(|at| self.buffers[index as usize].buffer.row(row).vector(at));
+                let bytes = self.buffers[index as usize].buffer.row(row).vector(slot);
                 out.extend_from_slice(bytes.unwrap_or_default());
                 Ok(bytes.is_some())
             }
@@ -113,7 +112,7 @@ impl View {
         place: Place,
         names: Option<&[String]>,
         lookup: &mut Lookup,
-    ) -> Result<Vec<(String, Vec<f32>)>> {
+    ) -> Result<NamedVectors> {
         let mut out = Vec::new();
         let mut bytes = Vec::new();
         for vector in &self.schema.vectors {
@@ -124,7 +123,7 @@ impl View {
             if self.encoded_vector_of(place, vector.slot, lookup, &mut bytes)? {
                 let mut values = Vec::with_capacity(vector.dim);
                 decode_row(vector.element, &bytes, &mut values);
-                out.push((vector.name.clone(), values));
+                out.push((vector.name.clone(), values.into()));
             }
         }
         Ok(out)
@@ -140,8 +139,7 @@ impl PointAccess for BufferRow<'_> {
         self.payload
     }
     fn has_vector(&self, name: &str) -> bool {
-        self.vector_index(name)
-            .is_some_and(|i| BufferRow::has_vector(self, i))
+        self.has_vector_named(name)
     }
 }
 

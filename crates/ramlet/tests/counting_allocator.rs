@@ -46,7 +46,7 @@ fn vector(seed: u64) -> Vec<f32> {
 
 fn request(seed: u64, exact: bool) -> SearchRequest {
     SearchRequest {
-        query: QueryVector::Vector(vector(seed)),
+        query: QueryVector::Vector(vector(seed).into()),
         using: String::new(),
         filter: None,
         params: SearchParams {
@@ -80,6 +80,7 @@ fn filled(storage: Arc<dyn Storage>, indexed: bool) -> Arc<Engine> {
         distance: Distance::Cosine,
         datatype: None,
         on_disk: Some(true),
+        multivector_config: None,
         other: BTreeMap::new(),
     };
     let config = CollectionConfig {
@@ -92,7 +93,7 @@ fn filled(storage: Arc<dyn Storage>, indexed: bool) -> Arc<Engine> {
     for part in 0..3u64 {
         let point = |i: u64| Point {
             id: PointId::Num(part * 2_000 + i),
-            vectors: vec![(String::new(), vector(part * 2_000 + i))],
+            vectors: vec![(String::new(), vector(part * 2_000 + i).into())],
             payload: b"{\"a\":1}".to_vec(),
         };
         let points = (0..2_000).map(point).collect();

@@ -277,7 +277,7 @@ fn record_bytes(record: &Record) -> u64 {
         .vectors
         .iter()
         .flatten()
-        .map(|(name, v)| name.len() + v.len() * 4)
+        .map(|(name, v)| name.len() + v.bytes())
         .sum();
     (payload + vectors) as u64 + RECORD_BYTES
 }

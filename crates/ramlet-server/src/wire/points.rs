@@ -116,7 +116,7 @@ fn put_vectors(points: &mut [Point], name: &str, list: Vec<Vec<f32>>) -> ApiResu
     };
     check_length(&field, list.len(), points.len())?;
     for (point, vector) in points.iter_mut().zip(list) {
-        point.vectors.push((name.to_owned(), vector));
+        point.vectors.push((name.to_owned(), vector.into()));
     }
     Ok(())
 }
@@ -173,7 +173,10 @@ mod tests {
         let got = points(r#"{"batch":{"ids":[1,2],"vectors":{"a":[[1],[2]],"b":[[3],[4]]}}}"#);
         assert_eq!(
             got[1].vectors,
-            vec![("a".to_owned(), vec![2.0]), ("b".to_owned(), vec![4.0])]
+            vec![
+                ("a".to_owned(), vec![2.0].into()),
+                ("b".to_owned(), vec![4.0].into())
+            ]
         );
     }
 

@@ -67,7 +67,7 @@ impl WireQueryRequest {
         let with_payload = payload_selector(self.with_payload, false);
         let with_vectors = vector_selector(self.with_vector);
         let query = match self.query {
-            Some(WireQuery::Vector(vector)) => QueryVector::Vector(vector),
+            Some(WireQuery::Vector(vector)) => QueryVector::Vector(vector.into()),
             Some(WireQuery::Id(id)) => QueryVector::Id(id),
             Some(WireQuery::Refused(feature)) => return Err(ApiError::unsupported(feature)),
             Some(WireQuery::OrderBy(order)) => {
@@ -291,7 +291,7 @@ impl WireSearchRequest {
     pub fn into_search(self) -> ApiResult<SearchRequest> {
         self.shard_key.refuse("`shard_key`")?;
         Ok(SearchRequest {
-            query: QueryVector::Vector(self.vector.vector),
+            query: QueryVector::Vector(self.vector.vector.into()),
             using: self.vector.name,
             filter: self.filter,
             params: search_params(self.params, self.recall)?,

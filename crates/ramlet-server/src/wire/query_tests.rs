@@ -20,7 +20,11 @@ fn the_query_takes_its_forms() {
         r#"{"query":{"nearest":[1,2]}}"#,
         r#"{"query":{"nearest":[1,2],"mmr":null}}"#,
     ] {
-        assert_eq!(nearest(text).query, QueryVector::Vector(vec![1.0, 2.0]), "{text}");
+        assert_eq!(
+            nearest(text).query,
+            QueryVector::Vector(vec![1.0, 2.0].into()),
+            "{text}"
+        );
     }
     for text in [r#"{"query":7}"#, r#"{"query":{"nearest":7}}"#] {
         assert_eq!(nearest(text).query, QueryVector::Id(PointId::Num(7)), "{text}");
@@ -162,7 +166,7 @@ fn legacy_search_takes_plain_and_named_vectors() {
         .unwrap();
     assert_eq!(
         (named.using.as_str(), named.query),
-        ("a", QueryVector::Vector(vec![1.0]))
+        ("a", QueryVector::Vector(vec![1.0].into()))
     );
     let sparse = parse(r#"{"vector":{"name":"a","vector":{"indices":[],"values":[]}},"limit":3}"#);
     assert!(sparse.unwrap_err().to_string().contains("sparse"));

@@ -140,7 +140,7 @@ fn point(id: u64, vector: Vec<f32>, near: &[u16]) -> Point {
     };
     Point {
         id: PointId::Num(id),
-        vectors: vec![(DEFAULT_VECTOR.to_string(), vector)],
+        vectors: vec![(DEFAULT_VECTOR.to_string(), vector.into())],
         payload,
     }
 }

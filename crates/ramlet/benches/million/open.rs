@@ -92,6 +92,7 @@ pub fn config(set: &Set, args: &Args) -> Outcome<CollectionConfig> {
         },
         datatype: Some(datatype),
         on_disk: None,
+        multivector_config: None,
         other,
     };
     let index = |name: &str| {

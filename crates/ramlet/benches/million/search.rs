@@ -124,7 +124,7 @@ pub fn asked(set: &Set, args: &Args) -> Outcome<Asked> {
         .into_iter()
         .zip(filters)
         .map(|(query, filter)| SearchRequest {
-            query: QueryVector::Vector(query),
+            query: QueryVector::Vector(query.into()),
             using: DEFAULT_VECTOR.to_string(),
             filter,
             params: SearchParams::default(),

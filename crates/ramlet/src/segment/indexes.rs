@@ -506,6 +506,7 @@ mod tests {
             distance: Distance::Cosine,
             datatype: None,
             on_disk: None,
+            multivector_config: None,
             other: serde_json::from_str(&format!("{{\"quantization_config\":{quantization}}}"))
                 .expect("an object"),
         };

@@ -79,7 +79,7 @@ fn write(collection: &Collection, rng: &mut Rng) {
                 .map(|_| {
                     (
                         PointId::Num(rng.below(IDS)),
-                        vec![(DEFAULT_VECTOR.into(), rng.vector(DIM))],
+                        vec![(DEFAULT_VECTOR.into(), rng.vector(DIM).into())],
                     )
                 })
                 .collect(),

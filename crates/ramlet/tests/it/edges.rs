@@ -404,7 +404,7 @@ fn conditional_updates_see_those_before_them() {
         "{\"n\":2}"
     );
     // All that are there are done before a missing one is told.
-    let vectors = |v: f32| vec![(DEFAULT_VECTOR.to_string(), vec![v; DIM])];
+    let vectors = |v: f32| vec![(DEFAULT_VECTOR.to_string(), vec![v; DIM].into())];
     let points = vec![
         (PointId::Num(9), vectors(5.0)),
         (PointId::Num(1), vectors(6.0)),

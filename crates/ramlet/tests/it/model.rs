@@ -68,7 +68,8 @@ impl Run {
             } else {
                 String::from_utf8(p.payload.clone()).unwrap()
             };
-            self.model.insert(p.id, (p.vectors[0].1.clone(), payload));
+            self.model
+                .insert(p.id, (p.vectors[0].1.dense().unwrap().to_vec(), payload));
         }
         self.collection().update(upsert(points)).expect("upserts");
     }
@@ -126,12 +127,17 @@ impl Run {
 
     fn update_vectors(&mut self) {
         let ids = self.known_ids();
-        let points: Vec<_> = ids
+        let points: Vec<(_, NamedVectors)> = ids
             .iter()
-            .map(|&id| (id, vec![(DEFAULT_VECTOR.to_string(), self.rng.vector(DIM))]))
+            .map(|&id| {
+                (
+                    id,
+                    vec![(DEFAULT_VECTOR.to_string(), self.rng.vector(DIM).into())],
+                )
+            })
             .collect();
         for (id, vectors) in &points {
-            self.model.get_mut(id).unwrap().0 = vectors[0].1.clone();
+            self.model.get_mut(id).unwrap().0 = vectors[0].1.dense().unwrap().to_vec();
         }
         self.collection()
             .update(UpdateOp::UpdateVectors { points, filter: None })

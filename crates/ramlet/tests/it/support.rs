@@ -30,6 +30,7 @@ pub fn config(dim: usize, distance: Distance) -> CollectionConfig {
         distance,
         datatype: None,
         on_disk: None,
+        multivector_config: None,
         other: BTreeMap::new(),
     };
     CollectionConfig {
@@ -41,7 +42,7 @@ pub fn config(dim: usize, distance: Distance) -> CollectionConfig {
 pub fn point(id: u64, vector: Vec<f32>, payload: &str) -> Point {
     Point {
         id: PointId::Num(id),
-        vectors: vec![(DEFAULT_VECTOR.to_string(), vector)],
+        vectors: vec![(DEFAULT_VECTOR.to_string(), vector.into())],
         payload: payload.as_bytes().to_vec(),
     }
 }
@@ -73,7 +74,7 @@ pub fn scroll_request(limit: usize) -> ScrollRequest {
 
 pub fn search_request(vector: Vec<f32>, limit: usize) -> SearchRequest {
     SearchRequest {
-        query: QueryVector::Vector(vector),
+        query: QueryVector::Vector(vector.into()),
         using: DEFAULT_VECTOR.to_string(),
         filter: None,
         params: SearchParams::default(),
@@ -95,12 +96,11 @@ pub fn contents(collection: &Collection, scratch: &mut Scratch) -> Contents {
     loop {
         let page = collection.scroll(&request, scratch).expect("scrolls");
         for record in page.points {
-            let vector = record
-                .vectors
-                .expect("asked for")
-                .pop()
-                .map(|(_, v)| v)
-                .unwrap_or_default();
+            // Of several one after another.
+            let vectors = record.vectors.expect("asked for").into_iter();
+            let vector = vectors
+                .flat_map(|(_, v)| v.into_dense().expect("dense"))
+                .collect();
             let payload = String::from_utf8(record.payload.expect("asked for")).expect("JSON is UTF-8");
             assert!(
                 all.insert(record.id, (vector, payload)).is_none(),

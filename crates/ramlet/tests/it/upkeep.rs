@@ -62,7 +62,7 @@ fn a_small_segment_that_searches_pay_for_is_indexed_and_then_merged() {
     let mut history = vec![parts(&collection, &mut scratch)];
     // Whatever is due is done by `wait_idle`: nothing depends on the time.
     while history.last().is_some_and(|parts| parts.len() > 1) {
-        request.query = QueryVector::Vector(vector(&mut rng, searches));
+        request.query = QueryVector::Vector(vector(&mut rng, searches).into());
         // Of a segment with an index only searches that compare all of it take long enough to be worth a test.
         request.params.exact = history.len() > 1;
         for _ in 0..100 {
