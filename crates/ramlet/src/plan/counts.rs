@@ -23,7 +23,7 @@ const GROWTH: f64 = 0.73;
 /// Of what may be missed, the share that clusters miss: the rest is left to codes (`Losses` in `ivf/search.rs`).
 const CLUSTERS_OF_FINE: f64 = 0.88;
 const CLUSTERS_OF_LOW: f64 = 0.35;
-const CLUSTERS_OF_PRODUCTS: f64 = 0.25;
+const CLUSTERS_OF_PRODUCTS: f64 = 0.1;
 /// Bits that all dimensions of a code have together, from which on it counts as fine.
 const FINE_BITS: f64 = 500.0;
 /// Easy data against hard at equal recall: rows looked at, rows read (DESIGN.md, section 6: 15,100 against 8,600
