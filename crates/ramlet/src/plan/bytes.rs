@@ -28,8 +28,8 @@ const RECORD_BYTES: u64 = 6;
 pub enum Codes {
     /// 1 bit, and `bits` in all where there are finer ones.
     Signs { bits: u64 },
-    /// 4 bits for every two dimensions.
-    Product,
+    /// Digits of 4 bits: one for every two dimensions, or as many as there is room for.
+    Product { digits: u64 },
 }
 
 /// Clusters of so many rows.
@@ -61,9 +61,9 @@ pub fn rest(spec: &Spec) -> Option<u64> {
     (spec.row_bytes() > 2 * row).then_some(spec.points * row)
 }
 
-/// Product codes of 4 bits for every two dimensions, in groups of 32 rows.
-pub fn product(rows: u64, dims: u64) -> u64 {
-    rows.div_ceil(GROUP) * GROUP / 2 * dims.div_ceil(2) + dims * 16 * 4
+/// Product codes of so many digits of 4 bits, in groups of 32 rows.
+pub fn product(rows: u64, dims: u64, digits: u64) -> u64 {
+    rows.div_ceil(GROUP) * GROUP / 2 * digits + dims * 16 * 4
 }
 
 /// Bits of the fine codes for so many dimensions.

@@ -32,6 +32,7 @@ pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refus
 use calibration::forget_calibration;
 pub use calibration::note_calibration;
 pub use files::{Shelf, TableFile};
+pub(crate) use indexes::digits_for;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
