@@ -304,6 +304,7 @@ mod tests {
     fn hits_have_version_and_score() {
         let hit = ScoredPoint {
             id: PointId::Uuid(1),
+            order_value: None,
             score: 0.25,
             version: 9,
             payload: None,

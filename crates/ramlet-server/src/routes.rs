@@ -18,7 +18,7 @@ use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
     aliases, cluster, collections, facet, indexes, issues, metrics, optimizations, plan, points, quotas,
-    refused, search, service, telemetry, updates,
+    refused, search, service, telemetry, updates, vector_names,
 };
 use crate::openapi;
 
@@ -100,6 +100,8 @@ fn collection_routes() -> Vec<Route> {
         route!("GET" "/collections/{collection}/memory" Read NONE => collections::memory),
         route!("PUT" "/collections/{collection}/index" Manage CONFIG => indexes::create),
         route!("DELETE" "/collections/{collection}/index/{field}" Manage NONE => indexes::delete),
+        route!("PUT" "/collections/{collection}/vectors/{vector}" Manage CONFIG => vector_names::create),
+        route!("DELETE" "/collections/{collection}/vectors/{vector}" Manage NONE => vector_names::delete),
     ]
 }
 
@@ -148,8 +150,6 @@ fn refused_routes() -> Vec<Route> {
         route!("PUT" "/collections/{collection}/snapshots/recover" Manage NONE => refused::snapshots),
         route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
         route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
-        route!("PUT" "/collections/{collection}/vectors/{vector}" Manage NONE => refused::vector_names),
-        route!("DELETE" "/collections/{collection}/vectors/{vector}" Manage NONE => refused::vector_names),
     ]
 }
 

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
-use crate::jobs;
+use crate::jobs::{self, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
@@ -315,6 +315,26 @@ impl Collection {
         })
     }
 
+    /// Adds a vector under a name: points are without it until they are given one. The same again is a no-op, another one of
+    /// the name is refused.
+    pub fn create_vector_name(&self, name: &str, new: &NewVector) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        self.core.shelf.check_room()?;
+        vector_names::add(&self.core, name, new)?;
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
+    }
+
+    /// Drops a vector of all points, and its name; no-op when there is none.
+    pub fn delete_vector_name(&self, name: &str) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        vector_names::remove(&self.core, name)?;
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
+    }
+
     /// Does what is due in the background on this thread: flushes and merges, until there is nothing left.
     pub fn wait_idle(&self) -> Result<()> {
         maintenance::settle(&self.core)
@@ -384,7 +404,7 @@ impl Collection {
 
 /// Points that have each vector. In segments, deleted rows are taken to have it as often as others.
 fn vectors_count(view: &View) -> Vec<(String, u64)> {
-    let of = |(place, field): (usize, &crate::schema::VectorField)| {
+    let of = |field: &crate::schema::VectorField| {
         let mut total = 0;
         for segment in &view.segments {
             let rows = u64::from(segment.segment.rows()).max(1);
@@ -392,12 +412,12 @@ fn vectors_count(view: &View) -> Vec<(String, u64)> {
             total += column.map_or(0, |c| u64::from(c.index.rows())) * u64::from(segment.live()) / rows;
         }
         for buffer in &view.buffers {
-            let has = |row: &u32| buffer.buffer.row(*row).has_vector(place);
+            let has = |row: &u32| buffer.buffer.row(*row).has_vector(field.slot);
             total += buffer.live_rows().filter(has).count() as u64;
         }
         (field.name.clone(), total)
     };
-    view.schema.vectors.iter().enumerate().map(of).collect()
+    view.schema.vectors.iter().map(of).collect()
 }
 
 /// Points that have a payload index's field. In segments, deleted rows are taken to have it as often as others.

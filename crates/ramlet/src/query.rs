@@ -276,19 +276,10 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         rows: u64::from(view.live()),
         ..Explained::default()
     };
-    let field = asked.field;
-    let Some(vector) = asked
-        .view
-        .schema
-        .vectors
-        .iter()
-        .position(|v| v.slot == field.slot)
-    else {
-        return found;
-    };
+    let slot = asked.field.slot;
     for number in view.live_rows() {
         let row = view.buffer.row(number);
-        let Some(bytes) = row.vector(vector) else { continue };
+        let Some(bytes) = row.vector(slot) else { continue };
         let key = scratch.query.key_row(bytes);
         found.rows_scored += 1;
         if scratch.top.would_enter(key, number) && asked.excluded.binary_search(&row.id).is_err() {

@@ -17,3 +17,4 @@ pub mod search;
 pub mod service;
 pub mod telemetry;
 pub mod updates;
+pub mod vector_names;

@@ -26,5 +26,4 @@ macro_rules! refused {
 
 refused! {
     snapshots: "snapshots",
-    vector_names: "way to add or drop a named vector of an existing collection",
 }

@@ -18,3 +18,4 @@ pub mod selectors;
 pub mod settings;
 pub mod updates;
 pub mod vector;
+pub mod vector_names;

@@ -92,13 +92,10 @@ fn scan_segment(
 
 fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scorer: &Scorer, top: &mut TopK) -> u64 {
     let slot = asked.field.slot;
-    let Some(vector) = asked.view.schema.vectors.iter().position(|v| v.slot == slot) else {
-        return 0;
-    };
     let mut scored = 0;
     for number in view.live_rows() {
         let row = view.buffer.row(number);
-        let Some(bytes) = row.vector(vector) else { continue };
+        let Some(bytes) = row.vector(slot) else { continue };
         let wanted = asked.excluded.binary_search(&row.id).is_err();
         if wanted && asked.filter.is_none_or(|filter| filter.matches(&row)) {
             scored += 1;
@@ -134,7 +131,6 @@ pub fn each_vector(
     each: &mut dyn FnMut(Place, &[u8]),
 ) -> Result<u64> {
     let slot = asked.field.slot;
-    let vector = asked.view.schema.vectors.iter().position(|v| v.slot == slot);
     let mut keys: Vec<(u64, Place)> = points.iter().map(|f| (f.key(), f.place)).collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
     let mut seen = 0;
@@ -162,8 +158,7 @@ pub fn each_vector(
             Place::Buffer { index, .. } => {
                 for row in rows {
                     let buffer = &asked.view.buffers[index as usize].buffer;
-                    let bytes = vector.and_then(|vector| buffer.row(row).vector(vector));
-                    if let Some(bytes) = bytes {
+                    if let Some(bytes) = buffer.row(row).vector(slot) {
                         seen += 1;
                         each(Place::Buffer { index, row }, bytes);
                     }

@@ -16,6 +16,7 @@ mod loans;
 mod model;
 mod plan;
 mod quantization;
+mod snapshots;
 mod support;
 mod upkeep;
 mod variety;
