@@ -38,8 +38,9 @@ def attempt(call, client):
 class Pair:
     """Our server and the oracle under the same operations."""
 
-    def __init__(self, remote, name="c"):
-        self.remote, self.oracle, self.name = remote, QdrantClient(":memory:"), name
+    def __init__(self, remote, name="c", over=""):
+        """`over`: what stands behind the kinds of cases in the count."""
+        self.remote, self.oracle, self.name, self.over = remote, QdrantClient(":memory:"), name, over
         self.collections = []
 
     def create(self, vectors_config, name=None, **more):
@@ -61,7 +62,7 @@ class Pair:
     def agree(self, kind, call, compare=None, context=""):
         """The same call on both: equal results, or a refusal by both."""
         ours, theirs = attempt(call, self.remote), attempt(call, self.oracle)
-        CASES[kind] += 1
+        CASES[kind + self.over] += 1
         if isinstance(ours, Refused) or isinstance(theirs, Refused):
             assert isinstance(ours, Refused) and isinstance(theirs, Refused), f"ours {ours}, oracle {theirs}\n{context}"
             return None

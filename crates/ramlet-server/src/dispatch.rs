@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
+use crate::auth::name_host;
 use crate::call::{Call, Given};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -94,6 +95,7 @@ async fn answer(
     start: Instant,
 ) -> ApiResult<Answer> {
     let (mut parts, mut body) = request.into_parts();
+    name_host(&mut parts);
     app.keys.authorise(route.access, &parts.headers)?;
     let query = QueryParams::parse(parts.uri.query().unwrap_or(""))?;
     let params = RawPathParams::from_request_parts(&mut parts, &())

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 
+use axum::http::{Request, Response};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http2;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use ramlet_memory::Reservation;
 use tokio::net::{TcpListener, TcpStream};
@@ -48,7 +50,7 @@ impl Http2 {
 }
 
 /// Builder of connections within the limits.
-pub fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
+fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -104,19 +106,34 @@ async fn accept(
 async fn connection(
     stream: TcpStream,
     app: Arc<App>,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
     _held: (OwnedSemaphorePermit, Reservation),
 ) {
     let _ = stream.set_nodelay(true);
-    let Ok(io) = TimedIo::after_preface(stream).await else {
-        return;
-    };
-    let builder = http2(app.http2);
+    let of = app.http2;
     let service = service_fn(move |request| {
         let app = app.clone();
         async move { Ok::<_, Infallible>(dispatch(app, request).await) }
     });
-    let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
+    serve_http2(stream, of, stopped, service).await;
+}
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Answers the requests of one connection until it ends or `stopped` says so.
+pub async fn serve_http2<S, B>(stream: TcpStream, of: Http2, mut stopped: watch::Receiver<bool>, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Send,
+    S::Future: Send + 'static,
+    S::Error: Into<Cause>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Cause>,
+{
+    let Ok(io) = TimedIo::after_preface(stream).await else {
+        return;
+    };
+    let mut serving = std::pin::pin!(http2(of).serve_connection(TokioIo::new(io), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
         _ = stopped.changed() => {
