@@ -93,7 +93,8 @@ def test_the_same_collection_by_both(server, filled):
         if method == "get_collection":
             ours, theirs = ours.model_dump(exclude_none=True), theirs.model_dump(exclude_none=True)
             for info in (ours, theirs):
-                info["config"]["optimizer_config"].pop("max_optimization_threads", None)
+                # An empty list over REST is none over gRPC.
+                info.pop("warnings", None)
         assert ours == theirs, method
     assert {c.name for c in client.get_collections().collections} == {c.name for c in rest.get_collections().collections}
     assert client.info().version == rest.info().version
@@ -249,7 +250,7 @@ def test_deep_messages(server, filled):
     for _ in range(300):
         _, field = nested(0)
         deep = field(7, field(1, deep))
-    point = field(3, field(1, b"k") + field(2, deep)) + field(1, b"\x08\x01") + field(4, field(1, field(101, field(1, struct.pack("<4f", 1, 2, 3, 4)))))
+    point = field(3, field(1, b"k") + field(2, deep)) + field(1, b"\x08\x01") + field(4, field(1, field(1, struct.pack("<4f", 1, 2, 3, 4))))
     code, details, _ = call(server, "/qdrant.Points/Upsert", field(1, filled[1].encode()) + field(3, point))
     assert code == StatusCode.INVALID_ARGUMENT and "levels" in details
 
