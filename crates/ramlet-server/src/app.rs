@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use crate::auth::Keys;
 use crate::grpc::Http2;
 use crate::limits;
-use crate::options::{AllocatorStats, ServerOptions, is_loopback};
+use crate::options::{AllocatorStats, ServerOptions, SnapshotFetch, is_loopback};
 use crate::stats::RequestStats;
 use crate::strict::Rates;
 
@@ -33,6 +33,12 @@ pub struct App {
     pub(crate) managing: Arc<Semaphore>,
     /// ... and for builds of payload indexes, which may take long.
     pub(crate) building: Arc<Semaphore>,
+    /// Snapshots are taken and restored one at a time...
+    pub(crate) snapshotting: Arc<Semaphore>,
+    /// ... and received a few at once.
+    pub(crate) uploads: Semaphore,
+    /// Downloads a snapshot, where that is allowed.
+    pub(crate) fetch: Option<SnapshotFetch>,
     pub(crate) allocator: Option<fn() -> AllocatorStats>,
     /// Empty until it is measured.
     pub(crate) machine: Arc<OnceLock<Machine>>,
@@ -62,6 +68,9 @@ impl App {
             http2,
             managing: Arc::new(Semaphore::new(limits::MANAGE_CALLS)),
             building: Arc::new(Semaphore::new(limits::BUILD_CALLS)),
+            snapshotting: Arc::new(Semaphore::new(1)),
+            uploads: Semaphore::new(limits::UPLOADS),
+            fetch: options.fetch,
             allocator: options.allocator,
             machine: options.machine,
             stats: RequestStats::new(ledger.consumer("request counts", limits::COUNTS_BYTES)),
@@ -73,7 +82,7 @@ impl App {
     }
 }
 
-fn now_micros() -> i64 {
+pub fn now_micros() -> i64 {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();

@@ -1,9 +1,10 @@
 //! A request on its way into the engine, and the three ways in: search slots, the update queue, the blocking pool.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use ramlet::filter::Filter;
 use ramlet::{Collection, Scratch, Strict, UpdateOp};
@@ -28,6 +29,7 @@ pub struct Call {
     pub app: Arc<App>,
     params: Vec<(String, String)>,
     pub query: QueryParams,
+    pub incoming: Incoming,
     body: Given,
     form: Form,
     /// Held until the engine is done with what the body became, even when the client is gone by then.
@@ -56,6 +58,18 @@ impl Given {
             Given::Message(_, bytes) => *bytes,
         }
     }
+}
+
+/// The request as it came, for the few handlers that read it themselves.
+#[derive(Default)]
+pub struct Incoming {
+    /// Behind the question mark, as it is.
+    pub query: String,
+    pub headers: HeaderMap,
+    /// `HEAD`: the answer's body isn't sent.
+    pub head_only: bool,
+    /// Of routes whose body isn't read before the handler. Never locked: a body can't be shared, a lock can.
+    pub body: Mutex<Body>,
 }
 
 /// How an update ended.
@@ -92,11 +106,22 @@ impl Call {
             app,
             params,
             query,
+            incoming: Incoming::default(),
             body,
             form,
             held: Arc::new(held),
             start,
         }
+    }
+
+    /// The same, with the request itself.
+    pub fn with(self, incoming: Incoming) -> Call {
+        Call { incoming, ..self }
+    }
+
+    /// Since the request came.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
     }
 
     /// A parameter of the path, percent-decoded.

@@ -96,6 +96,13 @@ pub const LIST_RECORDS: usize = 1024;
 /// Between two tries of a streamed answer to get memory or a search slot for its next portion.
 pub const STREAM_PAUSE: Duration = Duration::from_millis(10);
 
+/// Snapshots are sent and received in portions of this.
+pub const TRANSFER_BYTES: usize = 256 * KIB as usize;
+/// Snapshots received at once.
+pub const UPLOADS: usize = 2;
+/// What a thread that takes or restores a snapshot costs: its stack in use and its share of the kernel.
+pub const JOB_THREAD_BYTES: u64 = 192 * KIB;
+
 /// Threads that run the async side.
 pub const ASYNC_THREADS: usize = 2;
 /// Threads for calls that block: parsing of large bodies, collection changes, index builds.
@@ -115,8 +122,6 @@ pub const COUNTS_BYTES: u64 = 256 * KIB;
 pub const VECTOR_SIZE_MAX: usize = 65_536;
 /// Bytes of a collection's or alias's name.
 pub const NAME_BYTES: usize = 255;
-/// Bytes of a vector's name.
-pub const VECTOR_NAME_BYTES: usize = 200;
 /// Searches of one batch request.
 pub const SEARCHES_MAX: usize = 4_096;
 /// Operations of one points/batch request.
@@ -125,3 +130,5 @@ pub const OPERATIONS_MAX: usize = 4_096;
 pub const ALIAS_ACTIONS_MAX: usize = 1_024;
 /// Largest `limit` + `offset` that the engine takes; larger ones are cut to what the collection has.
 pub const LIMIT_MAX: usize = 1 << 20;
+/// Candidates of a query with maximal marginal relevance (the API's bound).
+pub const MMR_CANDIDATES_MAX: usize = 16_384;

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ramlet::Engine;
 use ramlet::plan::Machine;
 
+use crate::error::ApiResult;
 use crate::limits;
 
 /// Where gRPC is answered.
@@ -36,6 +37,8 @@ pub struct ServerOptions {
     pub request_bytes: u64,
     /// Bytes that answers may hold together until they are sent.
     pub response_bytes: u64,
+    /// Downloads snapshots from URLs that clients name. `None`: they are refused.
+    pub fetch: Option<SnapshotFetch>,
     /// Figures of the allocator, where the binary has one that tells.
     pub allocator: Option<fn() -> AllocatorStats>,
     /// What `POST /plan` reckons with; may be filled while the server runs.
@@ -59,11 +62,16 @@ impl ServerOptions {
             connections: affordable.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_DEFAULT),
             request_bytes: elastic / 4 * 3,
             response_bytes: elastic / 2,
+            fetch: None,
             allocator: None,
             machine: Arc::default(),
         }
     }
 }
+
+/// Reads a URL, with an API key if one is given, and hands it on piece by piece; what the sink refuses ends it.
+pub type SnapshotFetch =
+    Arc<dyn Fn(&str, Option<&str>, &mut dyn FnMut(&[u8]) -> ApiResult<()>) -> ApiResult<()> + Send + Sync>;
 
 /// What the allocator says of itself, bytes (jemalloc's terms).
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]

@@ -250,21 +250,6 @@ impl Out {
         self.body(hit.payload.as_deref(), hit.vectors.as_ref(), hit.order_value);
     }
 
-    /// A record as a hit: queries without a vector answer with score 1.
-    pub fn record_as_hit(&mut self, record: &Record) {
-        if let Form::Messages(field) = self.form {
-            let bytes = tell::record_bytes(record);
-            return self.message(field, bytes, |out| tell::record_as_hit(out, record));
-        }
-        self.id(record.id);
-        self.scored(0, 1.0);
-        self.body(
-            record.payload.as_deref(),
-            record.vectors.as_ref(),
-            record.order_value,
-        );
-    }
-
     fn scored(&mut self, version: u64, score: f32) {
         self.raw(",\"version\":");
         self.value(&version);

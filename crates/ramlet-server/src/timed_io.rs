@@ -36,9 +36,15 @@ impl TimedIo {
         let mut said = [0; PREFACE.len()];
         timeout(HEAD_TIMEOUT, stream.read_exact(&mut said)).await??;
         if said != *PREFACE {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the client doesn't speak HTTP/2"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the client doesn't speak HTTP/2",
+            ));
         }
-        Ok(TimedIo { again: PREFACE, ..TimedIo::new(stream) })
+        Ok(TimedIo {
+            again: PREFACE,
+            ..TimedIo::new(stream)
+        })
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {

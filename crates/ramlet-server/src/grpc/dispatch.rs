@@ -100,14 +100,20 @@ async fn own_service(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Inco
             app.keys.authorise(Access::Read, headers)?;
             reflection::info(app, Messages::new(headers, body)?)
         }
-        _ => Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("there is no method {path}"))),
+        _ => Err(ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            format!("there is no method {path}"),
+        )),
     }
 }
 
 /// What a message of a method may be: REST takes no body where it is in the path.
 fn rule_of(bound: &Bound) -> BodyRule {
     match bound.route.body {
-        BodyRule { cap: 0, .. } => BodyRule { cap: limits::CONFIG_BODY_BYTES, ..BodyRule::QUERY },
+        BodyRule { cap: 0, .. } => BodyRule {
+            cap: limits::CONFIG_BODY_BYTES,
+            ..BodyRule::QUERY
+        },
         rule => rule,
     }
 }
@@ -124,7 +130,9 @@ async fn call(
     let rule = rule_of(bound);
     let mut held = Held::default();
     held.at_least(limits::CALL_BYTES, &app.requests)?;
-    let message = Messages::new(headers, body)?.single(rule, &mut held, &app.requests).await?;
+    let message = Messages::new(headers, body)?
+        .single(rule, &mut held, &app.requests)
+        .await?;
     let len = message.len();
     let mut asked = decode(app, method, rule, message, &mut held).await?;
     check_collection(&asked)?;
@@ -136,7 +144,10 @@ async fn call(
     {
         asked.query.timeout = Some(asked.query.timeout.map_or(given, |t| t.min(given)));
     }
-    let given = (Given::Message(asked.body, len), Form::Messages(method.points.field()));
+    let given = (
+        Given::Message(asked.body, len),
+        Form::Messages(method.points.field()),
+    );
     let call = Call::new(app.clone(), asked.params, asked.query, given, held, start);
     let answer = (route.handler)(call).await?;
     write(app, method, answer, start)
@@ -151,9 +162,16 @@ async fn decode(
     held: &mut Held,
 ) -> ApiResult<Asked> {
     let len = message.len() as u64;
-    let weight = method.request.shape.weigh(&message).map_err(ApiError::wrong_input)?;
+    let weight = method
+        .request
+        .shape
+        .weigh(&message)
+        .map_err(ApiError::wrong_input)?;
     let becomes = weight.bytes + weight.elements * rule.per_open + weight.singles * limits::NODE_BYTES;
-    held.at_least(rule.before(len).max(len + becomes) + limits::CALL_BYTES, &app.requests)?;
+    held.at_least(
+        rule.before(len).max(len + becomes) + limits::CALL_BYTES,
+        &app.requests,
+    )?;
     let decode = method.request.decode;
     if message.len() <= limits::PARSE_INLINE_BYTES {
         return decode(message);
@@ -184,14 +202,20 @@ fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResul
             (json, messages, held)
         }
         Answer::Plain { body, .. } => (body.into_bytes(), Vec::new(), Held::default()),
-        Answer::Stream(_) => return Err(ApiError::internal("the method's answer is no message")),
+        Answer::Stream(_) | Answer::Whole(_) => {
+            return Err(ApiError::internal("the method's answer is no message"));
+        }
     };
     let more = match method.points {
         Points::Inside(_) => messages.len() + json.len(),
         _ => json.len(),
     };
     held.at_least(held.bytes() + more as u64, &app.responses)?;
-    let told = Told { json, messages, time: start.elapsed().as_secs_f64() };
+    let told = Told {
+        json,
+        messages,
+        time: start.elapsed().as_secs_f64(),
+    };
     let mut message = (method.tell)(told)?;
     frame::close(&mut message)?;
     Ok(with_held(message, held))

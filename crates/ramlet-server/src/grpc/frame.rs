@@ -39,7 +39,11 @@ impl Messages {
                 return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
             }
         };
-        Ok(Messages { body, gzip, buffer: BytesMut::new() })
+        Ok(Messages {
+            body,
+            gzip,
+            buffer: BytesMut::new(),
+        })
     }
 
     /// The only message of a call.
@@ -51,12 +55,24 @@ impl Messages {
     }
 
     /// The next message, its bytes held; `None` at the end.
-    pub async fn next(&mut self, rule: BodyRule, held: &mut Held, from: &Consumer) -> ApiResult<Option<Bytes>> {
+    pub async fn next(
+        &mut self,
+        rule: BodyRule,
+        held: &mut Held,
+        from: &Consumer,
+    ) -> ApiResult<Option<Bytes>> {
         let start = Instant::now();
         if !self.fill(HEAD, start).await? {
-            return if self.buffer.is_empty() { Ok(None) } else { Err(broke_off("no frame")) };
+            return if self.buffer.is_empty() {
+                Ok(None)
+            } else {
+                Err(broke_off("no frame"))
+            };
         }
-        let (flag, len) = (self.buffer[0], u32::from_be_bytes([self.buffer[1], self.buffer[2], self.buffer[3], self.buffer[4]]));
+        let (flag, len) = (
+            self.buffer[0],
+            u32::from_be_bytes([self.buffer[1], self.buffer[2], self.buffer[3], self.buffer[4]]),
+        );
         let compressed = match flag {
             0 => false,
             1 if self.gzip => true,
@@ -97,7 +113,12 @@ impl Messages {
             let slowest = Duration::from_secs(self.buffer.len() as u64 / limits::BODY_RATE_MIN);
             let deadline = start + limits::BODY_IDLE_TIMEOUT + slowest;
             let frame = match timeout_at(deadline, self.body.frame()).await {
-                Err(_) => return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the message came too slowly")),
+                Err(_) => {
+                    return Err(ApiError::new(
+                        StatusCode::REQUEST_TIMEOUT,
+                        "the message came too slowly",
+                    ));
+                }
                 Ok(None) => return Ok(false),
                 Ok(Some(Err(e))) => return Err(broke_off(e)),
                 Ok(Some(Ok(frame))) => frame,
@@ -178,7 +199,10 @@ impl Body for Sent {
 
 /// Fills in the head of a message that stands behind [`HEAD`] free bytes.
 pub fn close(message: &mut [u8]) -> ApiResult<()> {
-    let len = message.len().checked_sub(HEAD).and_then(|n| u32::try_from(n).ok());
+    let len = message
+        .len()
+        .checked_sub(HEAD)
+        .and_then(|n| u32::try_from(n).ok());
     let len = len.ok_or_else(|| ApiError::internal("the answer is no message"))?;
     message[0] = 0;
     message[1..HEAD].copy_from_slice(&len.to_be_bytes());

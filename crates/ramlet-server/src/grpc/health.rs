@@ -18,7 +18,10 @@ use crate::error::{ApiError, ApiResult};
 
 /// Between two looks for a watcher.
 const PERIOD: Duration = Duration::from_secs(1);
-const RULE: BodyRule = BodyRule { cap: 1024, ..BodyRule::QUERY };
+const RULE: BodyRule = BodyRule {
+    cap: 1024,
+    ..BodyRule::QUERY
+};
 
 async fn asked(app: &App, mut messages: Messages, held: &mut Held) -> ApiResult<String> {
     let message = messages.single(RULE, held, &app.requests).await?;
@@ -27,11 +30,17 @@ async fn asked(app: &App, mut messages: Messages, held: &mut Held) -> ApiResult<
 }
 
 fn status(app: &App) -> ServingStatus {
-    if app.engine.writable() { ServingStatus::Serving } else { ServingStatus::NotServing }
+    if app.engine.writable() {
+        ServingStatus::Serving
+    } else {
+        ServingStatus::NotServing
+    }
 }
 
 fn message(status: ServingStatus) -> ApiResult<Bytes> {
-    let mut out = tell::message(&HealthCheckResponse { status: status.into() })?;
+    let mut out = tell::message(&HealthCheckResponse {
+        status: status.into(),
+    })?;
     frame::close(&mut out)?;
     Ok(out.into())
 }
@@ -40,7 +49,10 @@ fn message(status: ServingStatus) -> ApiResult<Bytes> {
 pub async fn check(app: &App, messages: Messages) -> ApiResult<Sent> {
     let service = asked(app, messages, &mut Held::default()).await?;
     if !service.is_empty() && !reflection::has_service(&service) {
-        return Err(ApiError::new(StatusCode::NOT_FOUND, format!("there is no service {service}")));
+        return Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            format!("there is no service {service}"),
+        ));
     }
     Ok(Sent::One(Some(message(status(app))?)))
 }
@@ -56,7 +68,11 @@ pub async fn watch(app: &Arc<App>, messages: Messages) -> ApiResult<Sent> {
         let _held = held;
         let mut told = None;
         loop {
-            let now = if known { status(&app) } else { ServingStatus::ServiceUnknown };
+            let now = if known {
+                status(&app)
+            } else {
+                ServingStatus::ServiceUnknown
+            };
             if told != Some(now) {
                 told = Some(now);
                 let Ok(message) = message(now) else { return };

@@ -220,7 +220,12 @@ mod tests {
     #[test]
     fn every_method_has_its_route() {
         for method in methods() {
-            assert!(find(method.path).is_some(), "{} stands for {:?}", method.path, method.route);
+            assert!(
+                find(method.path).is_some(),
+                "{} stands for {:?}",
+                method.path,
+                method.route
+            );
         }
         assert!(find("/qdrant.Points/Nothing").is_none());
     }

@@ -179,7 +179,10 @@ impl<'de> Deserializer<'de> for Node {
             Node::Floats(list) => visitor.visit_seq(Floats(list.into_iter())),
             Node::Indices(list) => visitor.visit_seq(SeqDeserializer::new(list.into_iter())),
             Node::List(items) => visitor.visit_seq(List(items)),
-            Node::Map(fields) => visitor.visit_map(Map { fields: fields.into_iter(), value: None }),
+            Node::Map(fields) => visitor.visit_map(Map {
+                fields: fields.into_iter(),
+                value: None,
+            }),
             Node::Wrong(what) => Err(wrong(what)),
             value @ (Node::Value(_) | Node::Payload(_)) => {
                 let text = value.text()?;
@@ -215,12 +218,13 @@ impl<'de> Deserializer<'de> for Node {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self {
-            Node::Text(text) => {
-                StringDeserializer::new(text).deserialize_enum(name, variants, visitor)
-            }
+            Node::Text(text) => StringDeserializer::new(text).deserialize_enum(name, variants, visitor),
             Node::Word(word) => StrDeserializer::new(word).deserialize_enum(name, variants, visitor),
-            Node::Map(fields) => MapAccessDeserializer::new(Map { fields: fields.into_iter(), value: None })
-                .deserialize_enum(name, variants, visitor),
+            Node::Map(fields) => MapAccessDeserializer::new(Map {
+                fields: fields.into_iter(),
+                value: None,
+            })
+            .deserialize_enum(name, variants, visitor),
             _ => Err(wrong(format!("{name} is a word or an object with one field"))),
         }
     }
@@ -236,7 +240,10 @@ struct Floats(std::vec::IntoIter<f32>);
 impl<'de> SeqAccess<'de> for Floats {
     type Error = Error;
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        self.0.next().map(|x| seed.deserialize(x.into_deserializer())).transpose()
+        self.0
+            .next()
+            .map(|x| seed.deserialize(x.into_deserializer()))
+            .transpose()
     }
     fn size_hint(&self) -> Option<usize> {
         Some(self.0.len())

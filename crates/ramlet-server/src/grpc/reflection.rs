@@ -8,8 +8,8 @@ use bytes::Bytes;
 use ramlet_proto::reflection::server_reflection_request::MessageRequest as Asks;
 use ramlet_proto::reflection::server_reflection_response::MessageResponse as Tells;
 use ramlet_proto::reflection::{
-    ErrorResponse, ExtensionNumberResponse, FileDescriptorResponse, ListServiceResponse, ServerReflectionRequest,
-    ServerReflectionResponse, ServiceResponse,
+    ErrorResponse, ExtensionNumberResponse, FileDescriptorResponse, ListServiceResponse,
+    ServerReflectionRequest, ServerReflectionResponse, ServiceResponse,
 };
 use ramlet_proto::wire::{Field, Fields};
 use ramlet_proto::{DESCRIPTORS, Message};
@@ -23,7 +23,10 @@ use crate::error::{ApiError, ApiResult};
 
 const NOT_FOUND: i32 = 5;
 const INVALID: i32 = 3;
-const RULE: BodyRule = BodyRule { cap: 4096, ..BodyRule::QUERY };
+const RULE: BodyRule = BodyRule {
+    cap: 4096,
+    ..BodyRule::QUERY
+};
 /// Fields of a file's description.
 mod field {
     pub const FILE: u32 = 1;
@@ -75,9 +78,10 @@ fn tell_of(asks: Option<&Asks>) -> Tells {
         Some(Asks::ListServices(_)) => Tells::ListServicesResponse(ListServiceResponse {
             service: services().map(|name| ServiceResponse { name }).collect(),
         }),
-        Some(Asks::FileByFilename(name)) => {
-            file(files().find(|f| text(f, field::NAME) == Some(name.as_str())), name)
-        }
+        Some(Asks::FileByFilename(name)) => file(
+            files().find(|f| text(f, field::NAME) == Some(name.as_str())),
+            name,
+        ),
         Some(Asks::FileContainingSymbol(symbol)) => file(files().find(|f| declares(f, symbol)), symbol),
         Some(Asks::AllExtensionNumbersOfType(name)) => {
             Tells::AllExtensionNumbersResponse(ExtensionNumberResponse {
@@ -91,7 +95,10 @@ fn tell_of(asks: Option<&Asks>) -> Tells {
 }
 
 fn failed(error_code: i32, error_message: String) -> Tells {
-    Tells::ErrorResponse(ErrorResponse { error_code, error_message })
+    Tells::ErrorResponse(ErrorResponse {
+        error_code,
+        error_message,
+    })
 }
 
 fn files() -> impl Iterator<Item = &'static [u8]> {
@@ -107,7 +114,9 @@ fn parts(message: &'static [u8], number: u32) -> impl Iterator<Item = &'static [
 }
 
 fn text(message: &'static [u8], number: u32) -> Option<&'static str> {
-    parts(message, number).next().and_then(|bytes| std::str::from_utf8(bytes).ok())
+    parts(message, number)
+        .next()
+        .and_then(|bytes| std::str::from_utf8(bytes).ok())
 }
 
 /// Names of all services, with their packages.
@@ -128,7 +137,10 @@ pub fn has_service(name: &str) -> bool {
 /// Whether `file` declares `symbol`, or what it lies in.
 fn declares(file: &'static [u8], symbol: &str) -> bool {
     let package = text(file, field::PACKAGE).unwrap_or_default();
-    let Some(inner) = symbol.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')) else {
+    let Some(inner) = symbol
+        .strip_prefix(package)
+        .and_then(|rest| rest.strip_prefix('.'))
+    else {
         return false;
     };
     let outermost = inner.split('.').next().unwrap_or(inner);
@@ -157,11 +169,19 @@ mod tests {
             assert!(all.iter().any(|s| s == name), "{name} in {all:?}");
         }
         let holds = |asks: Asks| matches!(tell_of(Some(&asks)), Tells::FileDescriptorResponse(_));
-        for symbol in ["qdrant.Points", "qdrant.Points.Upsert", "qdrant.PointId", "qdrant.Distance", "qdrant.Query"] {
+        for symbol in [
+            "qdrant.Points",
+            "qdrant.Points.Upsert",
+            "qdrant.PointId",
+            "qdrant.Distance",
+            "qdrant.Query",
+        ] {
             assert!(holds(Asks::FileContainingSymbol(symbol.to_owned())), "{symbol}");
         }
         assert!(holds(Asks::FileByFilename("points.proto".to_owned())));
-        assert!(holds(Asks::FileByFilename("google/protobuf/timestamp.proto".to_owned())));
+        assert!(holds(Asks::FileByFilename(
+            "google/protobuf/timestamp.proto".to_owned()
+        )));
         for symbol in ["qdrant", "qdrant.Nothing", "", "other.Points"] {
             assert!(!holds(Asks::FileContainingSymbol(symbol.to_owned())), "{symbol}");
         }

@@ -29,7 +29,10 @@ pub fn setting(value: i32, words: &'static [&'static str]) -> Node {
 /// The number of the word at `name` in `json`.
 pub fn word_of(json: &Value, name: &str, words: &[&str]) -> Option<i32> {
     let word = json.get(name)?.as_str()?;
-    words.iter().position(|w| *w == word).and_then(|at| i32::try_from(at).ok())
+    words
+        .iter()
+        .position(|w| *w == word)
+        .and_then(|at| i32::try_from(at).ok())
 }
 
 /// A plain value in a message.
@@ -93,9 +96,9 @@ macro_rules! both_ways {
 }
 
 use q::{
-    BoolIndexParams, DatetimeIndexParams, FloatIndexParams, GeoIndexParams, HnswConfigDiff,
-    IdTrackerParams, IntegerIndexParams, KeywordIndexParams, OptimizersConfigDiff, PayloadStorageParams,
-    SparseIndexConfig, StrictModeConfig, TextIndexParams, UuidIndexParams, WalConfigDiff,
+    BoolIndexParams, DatetimeIndexParams, FloatIndexParams, GeoIndexParams, HnswConfigDiff, IdTrackerParams,
+    IntegerIndexParams, KeywordIndexParams, OptimizersConfigDiff, PayloadStorageParams, SparseIndexConfig,
+    StrictModeConfig, TextIndexParams, UuidIndexParams, WalConfigDiff,
 };
 
 both_ways!(hnsw, tell_hnsw: HnswConfigDiff {
@@ -137,7 +140,9 @@ pub fn optimizers(of: OptimizersConfigDiff) -> Node {
         Some(Setting(_)) => Some(Node::Word("auto")),
         None => of.deprecated_max_optimization_threads.map(Node::Uint),
     };
-    optimizers_plain(of).maybe("max_optimization_threads", threads, |t| t).node()
+    optimizers_plain(of)
+        .maybe("max_optimization_threads", threads, |t| t)
+        .node()
 }
 
 pub fn tell_optimizers(json: &Value) -> OptimizersConfigDiff {
@@ -180,10 +185,14 @@ pub fn tell_strict(json: &Value) -> StrictModeConfig {
     let multi = object("multivector_config").map(|map| q::StrictModeMultivectorConfig {
         multivector_config: map
             .iter()
-            .map(|(key, v)| q::strict_mode_multivector_config::MultivectorConfigEntry {
-                key: key.clone(),
-                value: Some(q::StrictModeMultivector { max_vectors: plain_of(v, "max_vectors") }),
-            })
+            .map(
+                |(key, v)| q::strict_mode_multivector_config::MultivectorConfigEntry {
+                    key: key.clone(),
+                    value: Some(q::StrictModeMultivector {
+                        max_vectors: plain_of(v, "max_vectors"),
+                    }),
+                },
+            )
             .collect(),
     });
     let sparse = object("sparse_config").map(|map| q::StrictModeSparseConfig {
@@ -191,11 +200,17 @@ pub fn tell_strict(json: &Value) -> StrictModeConfig {
             .iter()
             .map(|(key, v)| q::strict_mode_sparse_config::SparseConfigEntry {
                 key: key.clone(),
-                value: Some(q::StrictModeSparse { max_length: plain_of(v, "max_length") }),
+                value: Some(q::StrictModeSparse {
+                    max_length: plain_of(v, "max_length"),
+                }),
             })
             .collect(),
     });
-    StrictModeConfig { multivector_config: multi, sparse_config: sparse, ..tell_strict_plain(json) }
+    StrictModeConfig {
+        multivector_config: multi,
+        sparse_config: sparse,
+        ..tell_strict_plain(json)
+    }
 }
 
 #[allow(deprecated)]
@@ -287,7 +302,9 @@ pub fn tell_quantization(json: &Value) -> Option<q::QuantizationConfig> {
         Is::Binary(q::BinaryQuantization {
             always_ram: always_ram(v),
             encoding: word_of(v, "encoding", ENCODING),
-            query_encoding: query.map(|v| q::BinaryQuantizationQueryEncoding { variant: Some(Setting(v)) }),
+            query_encoding: query.map(|v| q::BinaryQuantizationQueryEncoding {
+                variant: Some(Setting(v)),
+            }),
             memory: memory(v),
         })
     } else {
@@ -298,7 +315,9 @@ pub fn tell_quantization(json: &Value) -> Option<q::QuantizationConfig> {
             memory: memory(v),
         })
     };
-    Some(q::QuantizationConfig { quantization: Some(quantization) })
+    Some(q::QuantizationConfig {
+        quantization: Some(quantization),
+    })
 }
 
 /// The entries of a `map<string, Value>`.

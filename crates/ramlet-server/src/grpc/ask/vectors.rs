@@ -45,7 +45,10 @@ fn old_vector(of: q::Vector) -> Node {
     };
     let count = count as usize;
     if count == 0 || of.data.len() % count != 0 {
-        return Node::Wrong(format!("{} numbers can't be {count} vectors of one length", of.data.len()));
+        return Node::Wrong(format!(
+            "{} numbers can't be {count} vectors of one length",
+            of.data.len()
+        ));
     }
     let dim = of.data.len() / count;
     let mut rest = of.data;

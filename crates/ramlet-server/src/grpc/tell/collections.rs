@@ -14,12 +14,18 @@ use crate::error::ApiResult;
 
 pub fn done(told: Told) -> ApiResult<Vec<u8>> {
     let result = matches!(told.result::<Value>(), Ok(v) if v != Value::Bool(false));
-    message(&q::CollectionOperationResponse { result, time: told.time })
+    message(&q::CollectionOperationResponse {
+        result,
+        time: told.time,
+    })
 }
 
 pub fn exists(told: Told) -> ApiResult<Vec<u8>> {
     let exists = plain_of(&told.result::<Value>()?, "exists").unwrap_or(false);
-    message(&q::CollectionExistsResponse { result: Some(q::CollectionExists { exists }), time: told.time })
+    message(&q::CollectionExistsResponse {
+        result: Some(q::CollectionExists { exists }),
+        time: told.time,
+    })
 }
 
 pub fn list(told: Told) -> ApiResult<Vec<u8>> {
@@ -32,8 +38,14 @@ pub fn list(told: Told) -> ApiResult<Vec<u8>> {
         name: String,
     }
     let List { collections } = told.result()?;
-    let collections = collections.into_iter().map(|c| q::CollectionDescription { name: c.name }).collect();
-    message(&q::ListCollectionsResponse { collections, time: told.time })
+    let collections = collections
+        .into_iter()
+        .map(|c| q::CollectionDescription { name: c.name })
+        .collect();
+    message(&q::ListCollectionsResponse {
+        collections,
+        time: told.time,
+    })
 }
 
 pub fn aliases(told: Told) -> ApiResult<Vec<u8>> {
@@ -47,8 +59,14 @@ pub fn aliases(told: Told) -> ApiResult<Vec<u8>> {
         collection_name: String,
     }
     let List { aliases } = told.result()?;
-    let alias = |a: Alias| q::AliasDescription { alias_name: a.alias_name, collection_name: a.collection_name };
-    message(&q::ListAliasesResponse { aliases: aliases.into_iter().map(alias).collect(), time: told.time })
+    let alias = |a: Alias| q::AliasDescription {
+        alias_name: a.alias_name,
+        collection_name: a.collection_name,
+    };
+    message(&q::ListAliasesResponse {
+        aliases: aliases.into_iter().map(alias).collect(),
+        time: told.time,
+    })
 }
 
 const REPLICA_STATES: &[&str] = &["Active", "Dead", "Partial", "Initializing", "Listener"];
@@ -82,8 +100,13 @@ const STATUS: &[&str] = &["", "green", "yellow", "red", "grey"];
 
 pub fn info(told: Told) -> ApiResult<Vec<u8>> {
     let json: Value = told.result()?;
-    let error = json.get("optimizer_status").and_then(|s| plain_of::<String>(s, "error"));
-    let optimizer_status = q::OptimizerStatus { ok: error.is_none(), error: error.unwrap_or_default() };
+    let error = json
+        .get("optimizer_status")
+        .and_then(|s| plain_of::<String>(s, "error"));
+    let optimizer_status = q::OptimizerStatus {
+        ok: error.is_none(),
+        error: error.unwrap_or_default(),
+    };
     let field = |(key, v): (&String, &Value)| q::collection_info::PayloadSchemaEntry {
         key: key.clone(),
         value: Some(schema(v)),
@@ -92,7 +115,9 @@ pub fn info(told: Told) -> ApiResult<Vec<u8>> {
         length: plain_of(v, "length").unwrap_or(0),
         deferred_points: plain_of(v, "deferred_points"),
     });
-    let warning = |v: &Value| q::CollectionWarning { message: plain_of(v, "message").unwrap_or_default() };
+    let warning = |v: &Value| q::CollectionWarning {
+        message: plain_of(v, "message").unwrap_or_default(),
+    };
     let info = q::CollectionInfo {
         status: word_of(&json, "status", STATUS).unwrap_or(0),
         optimizer_status: Some(optimizer_status),
@@ -105,7 +130,10 @@ pub fn info(told: Told) -> ApiResult<Vec<u8>> {
         update_queue: queue,
         created_at: json.get("created_at").and_then(Value::as_str).and_then(timestamp),
     };
-    message(&q::GetCollectionInfoResponse { result: Some(info), time: told.time })
+    message(&q::GetCollectionInfoResponse {
+        result: Some(info),
+        time: told.time,
+    })
 }
 
 /// A date of the API as a message.
@@ -155,7 +183,9 @@ fn vectors(json: &Value) -> q::VectorsConfig {
             key: key.clone(),
             value: Some(vector_params(v)),
         };
-        ParamsMap(q::VectorParamsMap { map: json.as_object().into_iter().flatten().map(entry).collect() })
+        ParamsMap(q::VectorParamsMap {
+            map: json.as_object().into_iter().flatten().map(entry).collect(),
+        })
     };
     q::VectorsConfig { config: Some(config) }
 }
@@ -184,10 +214,14 @@ fn sparse_vectors(json: &Value) -> q::SparseVectorConfig {
             modifier: word_of(v, "modifier", MODIFIER),
         }),
     };
-    q::SparseVectorConfig { map: entries(json, "sparse_vectors").map(entry).collect() }
+    q::SparseVectorConfig {
+        map: entries(json, "sparse_vectors").map(entry).collect(),
+    }
 }
 
-const SCHEMA_TYPES: &[&str] = &["", "keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid"];
+const SCHEMA_TYPES: &[&str] = &[
+    "", "keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid",
+];
 
 fn schema(json: &Value) -> q::PayloadSchemaInfo {
     q::PayloadSchemaInfo {
@@ -201,7 +235,9 @@ fn index_params(json: &Value) -> Option<q::PayloadIndexParams> {
     use q::payload_index_params::IndexParams as Is;
     let params = match json.get("type")?.as_str()? {
         "keyword" => Is::KeywordIndexParams(q::KeywordIndexParams {
-            prefix: plain_of(json, "prefix").unwrap_or(false).then_some(q::KeywordPrefixParams {}),
+            prefix: plain_of(json, "prefix")
+                .unwrap_or(false)
+                .then_some(q::KeywordPrefixParams {}),
             ..s::tell_keyword(json)
         }),
         "integer" => Is::IntegerIndexParams(s::tell_integer(json)),
@@ -213,23 +249,38 @@ fn index_params(json: &Value) -> Option<q::PayloadIndexParams> {
         "text" => Is::TextIndexParams(text_index(json)),
         _ => return None,
     };
-    Some(q::PayloadIndexParams { index_params: Some(params) })
+    Some(q::PayloadIndexParams {
+        index_params: Some(params),
+    })
 }
 
 fn text_index(json: &Value) -> q::TextIndexParams {
     use q::stemming_algorithm::StemmingParams::{Disabled, Snowball};
-    let texts = |v: &Value, name: &str| elements(v, name).filter_map(Value::as_str).map(str::to_owned).collect();
+    let texts = |v: &Value, name: &str| {
+        elements(v, name)
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
+    };
     // A language alone is short for a set of one.
     let stopwords = part(json, "stopwords").map(|v| match v.as_str() {
-        Some(language) => q::StopwordsSet { languages: vec![language.to_owned()], custom: Vec::new() },
-        None => q::StopwordsSet { languages: texts(v, "languages"), custom: texts(v, "custom") },
+        Some(language) => q::StopwordsSet {
+            languages: vec![language.to_owned()],
+            custom: Vec::new(),
+        },
+        None => q::StopwordsSet {
+            languages: texts(v, "languages"),
+            custom: texts(v, "custom"),
+        },
     });
     let stemmer = part(json, "stemmer").map(|v| {
         let params = match plain_of::<String>(v, "language") {
             Some(language) => Snowball(q::SnowballParams { language }),
             None => Disabled(q::DisabledStemmer {}),
         };
-        q::StemmingAlgorithm { stemming_params: Some(params) }
+        q::StemmingAlgorithm {
+            stemming_params: Some(params),
+        }
     });
     q::TextIndexParams {
         tokenizer: word_of(json, "tokenizer", TOKENIZERS).unwrap_or(0),
@@ -251,7 +302,12 @@ pub fn shard_keys(told: Told) -> ApiResult<Vec<u8>> {
             Value::String(text) => Some(Keyword(text.clone())),
             other => other.as_u64().map(Number),
         };
-        q::ShardKeyDescription { key: Some(q::ShardKey { key }) }
+        q::ShardKeyDescription {
+            key: Some(q::ShardKey { key }),
+        }
     };
-    message(&q::ListShardKeysResponse { shard_keys: elements(&json, "shard_keys").map(key).collect(), time: told.time })
+    message(&q::ListShardKeysResponse {
+        shard_keys: elements(&json, "shard_keys").map(key).collect(),
+        time: told.time,
+    })
 }

@@ -67,7 +67,11 @@ pub fn groups(told: Told) -> ApiResult<Vec<u8>> {
         }
         Ok::<_, ApiError>(())
     })?;
-    let rest = q::QueryGroupsResponse { result: None, time: told.time, usage: None };
+    let rest = q::QueryGroupsResponse {
+        result: None,
+        time: told.time,
+        usage: None,
+    };
     rest.encode(&mut out).map_err(ApiError::internal)?;
     Ok(out)
 }
@@ -101,7 +105,10 @@ fn group_id(json: &Value) -> q::GroupId {
     use q::group_id::Kind::{IntegerValue, StringValue, UnsignedValue};
     let kind = match json {
         Value::String(text) => Some(StringValue(text.clone())),
-        Value::Number(n) => n.as_u64().map(UnsignedValue).or_else(|| n.as_i64().map(IntegerValue)),
+        Value::Number(n) => n
+            .as_u64()
+            .map(UnsignedValue)
+            .or_else(|| n.as_i64().map(IntegerValue)),
         _ => None,
     };
     q::GroupId { kind }
@@ -126,9 +133,16 @@ pub fn facet(told: Told) -> ApiResult<Vec<u8>> {
             Value::Number(n) => n.as_i64().map(IntegerValue),
             _ => None,
         };
-        q::FacetHit { value: Some(q::FacetValue { variant }), count: hit.count }
+        q::FacetHit {
+            value: Some(q::FacetValue { variant }),
+            count: hit.count,
+        }
     };
-    message(&q::FacetResponse { hits: hits.into_iter().map(hit).collect(), time: told.time, usage: None })
+    message(&q::FacetResponse {
+        hits: hits.into_iter().map(hit).collect(),
+        time: told.time,
+        usage: None,
+    })
 }
 
 pub fn pairs(told: Told) -> ApiResult<Vec<u8>> {
@@ -143,9 +157,19 @@ pub fn pairs(told: Told) -> ApiResult<Vec<u8>> {
         score: f32,
     }
     let Pairs { pairs } = told.result()?;
-    let pair = |p: Pair| q::SearchMatrixPair { a: id(&p.a), b: id(&p.b), score: p.score };
-    let result = q::SearchMatrixPairs { pairs: pairs.into_iter().map(pair).collect() };
-    message(&q::SearchMatrixPairsResponse { result: Some(result), time: told.time, usage: None })
+    let pair = |p: Pair| q::SearchMatrixPair {
+        a: id(&p.a),
+        b: id(&p.b),
+        score: p.score,
+    };
+    let result = q::SearchMatrixPairs {
+        pairs: pairs.into_iter().map(pair).collect(),
+    };
+    message(&q::SearchMatrixPairsResponse {
+        result: Some(result),
+        time: told.time,
+        usage: None,
+    })
 }
 
 pub fn offsets(told: Told) -> ApiResult<Vec<u8>> {
@@ -163,5 +187,9 @@ pub fn offsets(told: Told) -> ApiResult<Vec<u8>> {
         scores: of.scores,
         ids: of.ids.iter().filter_map(id).collect(),
     };
-    message(&q::SearchMatrixOffsetsResponse { result: Some(result), time: told.time, usage: None })
+    message(&q::SearchMatrixOffsetsResponse {
+        result: Some(result),
+        time: told.time,
+        usage: None,
+    })
 }

@@ -89,7 +89,11 @@ impl Lengths {
 
 /// Search, query, recommend, discover: `QueryResponse` and those with the same fields.
 pub fn hits(told: Told) -> ApiResult<Vec<u8>> {
-    let rest = q::QueryResponse { result: Vec::new(), time: told.time, usage: None };
+    let rest = q::QueryResponse {
+        result: Vec::new(),
+        time: told.time,
+        usage: None,
+    };
     told.with_points(&rest)
 }
 
@@ -102,13 +106,21 @@ pub fn batches(told: Told) -> ApiResult<Vec<u8>> {
     for list in &lists {
         ramlet_proto::wire::put_bytes(&mut out, 1, points.take(list.of())?);
     }
-    let rest = q::QueryBatchResponse { result: Vec::new(), time: told.time, usage: None };
+    let rest = q::QueryBatchResponse {
+        result: Vec::new(),
+        time: told.time,
+        usage: None,
+    };
     rest.encode(&mut out).map_err(ApiError::internal)?;
     Ok(out)
 }
 
 pub fn got(told: Told) -> ApiResult<Vec<u8>> {
-    let rest = q::GetResponse { result: Vec::new(), time: told.time, usage: None };
+    let rest = q::GetResponse {
+        result: Vec::new(),
+        time: told.time,
+        usage: None,
+    };
     told.with_points(&rest)
 }
 
@@ -120,7 +132,9 @@ fn id(json: &Value) -> Option<q::PointId> {
         Value::String(text) => Uuid(text.clone()),
         _ => return None,
     };
-    Some(q::PointId { point_id_options: Some(id) })
+    Some(q::PointId {
+        point_id_options: Some(id),
+    })
 }
 
 pub fn scrolled(told: Told) -> ApiResult<Vec<u8>> {
@@ -146,7 +160,11 @@ pub fn counted(told: Told) -> ApiResult<Vec<u8>> {
         count: u64,
     }
     let Count { count } = told.result()?;
-    message(&q::CountResponse { result: Some(q::CountResult { count }), time: told.time, usage: None })
+    message(&q::CountResponse {
+        result: Some(q::CountResult { count }),
+        time: told.time,
+        usage: None,
+    })
 }
 
 #[derive(Deserialize)]
@@ -163,7 +181,10 @@ impl Updated {
             "wait_timeout" => q::UpdateStatus::WaitTimeout,
             _ => q::UpdateStatus::UnknownUpdateStatus,
         };
-        q::UpdateResult { operation_id: self.operation_id, status: status.into() }
+        q::UpdateResult {
+            operation_id: self.operation_id,
+            status: status.into(),
+        }
     }
 }
 
@@ -171,20 +192,40 @@ pub fn updated(told: Told) -> ApiResult<Vec<u8>> {
     // Some changes are told as done and nothing more.
     let result = match told.result::<Updated>() {
         Ok(updated) => updated.message(),
-        Err(_) => q::UpdateResult { operation_id: None, status: q::UpdateStatus::Completed.into() },
+        Err(_) => q::UpdateResult {
+            operation_id: None,
+            status: q::UpdateStatus::Completed.into(),
+        },
     };
-    message(&q::PointsOperationResponse { result: Some(result), time: told.time, usage: None })
+    message(&q::PointsOperationResponse {
+        result: Some(result),
+        time: told.time,
+        usage: None,
+    })
 }
 
 pub fn updated_all(told: Told) -> ApiResult<Vec<u8>> {
     let all: Vec<Updated> = told.result()?;
     let result = all.into_iter().map(Updated::message).collect();
-    message(&q::UpdateBatchResponse { result, time: told.time, usage: None })
+    message(&q::UpdateBatchResponse {
+        result,
+        time: told.time,
+        usage: None,
+    })
 }
 
 /// `HealthCheck` of the API: who answers.
 pub fn version(told: Told) -> ApiResult<Vec<u8>> {
     let json: Value = serde_json::from_slice(&told.json).map_err(ApiError::internal)?;
-    let text = |name: &str| json.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    message(&q::HealthCheckReply { title: text("title"), version: text("version"), commit: None })
+    let text = |name: &str| {
+        json.get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    message(&q::HealthCheckReply {
+        title: text("title"),
+        version: text("version"),
+        commit: None,
+    })
 }

@@ -125,7 +125,11 @@ fn put_sparse(out: &mut Vec<u8>, sparse: &SparseVector) {
     if sparse.indices.is_empty() {
         return;
     }
-    let bytes: usize = sparse.indices.iter().map(|i| ramlet_proto::wire::varint_len(u64::from(*i))).sum();
+    let bytes: usize = sparse
+        .indices
+        .iter()
+        .map(|i| ramlet_proto::wire::varint_len(u64::from(*i)))
+        .sum();
     put_tag(out, 2, 2);
     put_varint(out, bytes as u64);
     for index in &sparse.indices {

@@ -29,13 +29,19 @@ impl Snapshot {
 
 pub fn created(told: Told) -> ApiResult<Vec<u8>> {
     let snapshot: Snapshot = told.result()?;
-    message(&q::CreateSnapshotResponse { snapshot_description: Some(snapshot.message()), time: told.time })
+    message(&q::CreateSnapshotResponse {
+        snapshot_description: Some(snapshot.message()),
+        time: told.time,
+    })
 }
 
 pub fn list(told: Told) -> ApiResult<Vec<u8>> {
     let list: Vec<Snapshot> = told.result()?;
     let snapshot_descriptions = list.into_iter().map(Snapshot::message).collect();
-    message(&q::ListSnapshotsResponse { snapshot_descriptions, time: told.time })
+    message(&q::ListSnapshotsResponse {
+        snapshot_descriptions,
+        time: told.time,
+    })
 }
 
 pub fn deleted(told: Told) -> ApiResult<Vec<u8>> {
