@@ -38,9 +38,10 @@ def attempt(call, client):
 class Pair:
     """Our server and the oracle under the same operations."""
 
-    def __init__(self, remote, name="c", over=""):
-        """`over`: what stands behind the kinds of cases in the count."""
-        self.remote, self.oracle, self.name, self.over = remote, QdrantClient(":memory:"), name, over
+    def __init__(self, remote, name="c"):
+        self.remote, self.oracle, self.name = remote, QdrantClient(":memory:"), name
+        # Stands behind the kinds of cases in the count.
+        self.over = " over gRPC" if getattr(remote._client, "_prefer_grpc", False) else ""
         self.collections = []
 
     def create(self, vectors_config, name=None, **more):

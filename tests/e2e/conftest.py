@@ -67,8 +67,7 @@ def http(server):
 @pytest.fixture
 def pair(remote, request):
     """Our server and the local mode, and a collection name of the test's own in both."""
-    over = " over gRPC" if "grpc" in request.node.callspec.id else ""
-    pair = compare.Pair(remote, name=f"{request.node.originalname or request.node.name}-{os.getpid()}", over=over)
+    pair = compare.Pair(remote, name=f"{request.node.originalname or request.node.name}-{os.getpid()}")
     yield pair
     pair.close()
 

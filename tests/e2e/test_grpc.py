@@ -33,7 +33,7 @@ METHODS = [
     for name in names.split()
 ]
 # Everything but success: what a hostile call may be answered with.
-REFUSALS = {StatusCode.INVALID_ARGUMENT, StatusCode.RESOURCE_EXHAUSTED, StatusCode.NOT_FOUND, StatusCode.UNIMPLEMENTED}
+REFUSALS = {StatusCode.INVALID_ARGUMENT, StatusCode.RESOURCE_EXHAUSTED, StatusCode.NOT_FOUND, StatusCode.ALREADY_EXISTS, StatusCode.UNIMPLEMENTED}
 
 
 def call(server, path, message=b"", key=None, compression=None, timeout=60):

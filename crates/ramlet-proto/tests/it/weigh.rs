@@ -31,7 +31,11 @@ fn check<M: Message + Default + Shaped>(message: &[u8], what: &str) {
     let mut decoded = None;
     let held = peak_of(|| decoded = M::decode(body).ok());
     let bound = weight.bytes;
-    assert!(held <= bound, "{what}: {held} bytes held, {bound} reckoned, {} of message", message.len());
+    assert!(
+        held <= bound,
+        "{what}: {held} bytes held, {bound} reckoned, {} of message",
+        message.len()
+    );
 }
 
 fn check_all(message: &[u8], what: &str) {
@@ -87,7 +91,9 @@ fn random(rng: &mut Rng, depth: u64, out: &mut Vec<u8>) {
 #[test]
 fn points_are_reckoned_near_what_they_take() {
     let point = |n: u64| q::PointStruct {
-        id: Some(q::PointId { point_id_options: Some(q::point_id::PointIdOptions::Num(n)) }),
+        id: Some(q::PointId {
+            point_id_options: Some(q::point_id::PointIdOptions::Num(n)),
+        }),
         payload: Vec::new(),
         vectors: Some(q::Vectors {
             vectors_options: Some(q::vectors::VectorsOptions::Vector(q::Vector {
@@ -96,11 +102,18 @@ fn points_are_reckoned_near_what_they_take() {
             })),
         }),
     };
-    let message = q::UpsertPoints { points: (0..1000).map(point).collect(), ..Default::default() };
+    let message = q::UpsertPoints {
+        points: (0..1000).map(point).collect(),
+        ..Default::default()
+    };
     let bytes = message.encode_to_vec();
     check::<q::UpsertPoints>(&bytes, "points");
     let reckoned = q::UpsertPoints::SHAPE.weigh(&bytes).unwrap().bytes;
-    assert!(reckoned < 6 * bytes.len() as u64, "{reckoned} for {}", bytes.len());
+    assert!(
+        reckoned < 6 * bytes.len() as u64,
+        "{reckoned} for {}",
+        bytes.len()
+    );
 }
 
 #[test]
