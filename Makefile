@@ -18,6 +18,7 @@ demo: build
 
 test:
 	cargo test --workspace
+	cargo proto --check
 	@$(MAKE) --no-print-directory e2e
 
 e2e: build $(STAMP)
