@@ -7,7 +7,7 @@ use ramlet_index::{Element, Metric};
 
 use crate::error::{Error, Result};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
-use crate::settings::VectorSettings;
+use crate::settings::{Quantization, TurboBits, TurboQuantization, VectorSettings};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, VectorParams};
 
 /// What stands for a point under a vector's name.
@@ -243,8 +243,21 @@ fn settings(
     params: &VectorParams,
     config: &CollectionConfig,
 ) -> std::result::Result<VectorSettings, String> {
-    VectorSettings::resolve(&params.other, params.on_disk, &config.other)
-        .map_err(|e| format!("vector `{name}`: {e}"))
+    let mut settings = VectorSettings::resolve(&params.other, params.on_disk, &config.other)
+        .map_err(|e| format!("vector `{name}`: {e}"))?;
+    let bits = match params.datatype {
+        Some(Datatype::Turbo4) => Some(TurboBits::Bits4),
+        Some(Datatype::Turbo8) => Some(TurboBits::Bits8),
+        _ => None,
+    };
+    let of_datatype = bits.map(|bits| {
+        Quantization::Turbo(TurboQuantization {
+            bits: Some(bits),
+            ..TurboQuantization::default()
+        })
+    });
+    settings.quantization = settings.quantization.or(of_datatype);
+    Ok(settings)
 }
 
 /// A threshold of 0 means that nothing is ever indexed, so nothing waits for an index either.
@@ -264,10 +277,10 @@ fn metric(distance: Distance) -> Metric {
     }
 }
 
-fn element(datatype: Datatype) -> Element {
+pub(crate) fn element(datatype: Datatype) -> Element {
     match datatype {
         Datatype::Float32 => Element::F32,
-        Datatype::Float16 => Element::F16,
+        Datatype::Float16 | Datatype::Turbo4 | Datatype::Turbo8 | Datatype::Turbo16 => Element::F16,
         Datatype::Uint8 => Element::U8,
     }
 }

@@ -275,7 +275,9 @@ pub(super) fn datatype(path: &str, name: &str) -> ApiResult<Datatype> {
         "float32" => Ok(Datatype::Float32),
         "float16" => Ok(Datatype::Float16),
         "uint8" => Ok(Datatype::Uint8),
-        "turbo4" | "turbo8" | "turbo16" => Err(ApiError::unsupported(format!("datatype `{name}`"))),
+        "turbo4" => Ok(Datatype::Turbo4),
+        "turbo8" => Ok(Datatype::Turbo8),
+        "turbo16" => Ok(Datatype::Turbo16),
         other => Err(ApiError::format(format!(
             "{path}.datatype: unknown datatype `{other}`"
         ))),

@@ -81,9 +81,9 @@ fn bad_settings_say_where() {
         ),
         (r#"{"vectors":[]}"#.into(), 400, "vectors"),
         (
-            r#"{"vectors":{"size":4,"distance":"Dot","datatype":"turbo4"}}"#.into(),
+            r#"{"vectors":{"size":4,"distance":"Dot","datatype":"turbo5"}}"#.into(),
             400,
-            "turbo4",
+            "turbo5",
         ),
         (
             r#"{"vectors":{"size":4,"distance":"Dot","multivector_config":{"comparator":"min_sim"}}}"#.into(),
