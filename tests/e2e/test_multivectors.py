@@ -97,7 +97,8 @@ def test_a_dense_query_is_a_part(pair):
     """The server takes one part without its own brackets, the client's local mode doesn't."""
     rng = data.Random("one part")
     pair.create(params(models.Distance.DOT))
-    pair.both(lambda c: c.upsert(pair.name, [point(rng, n) for n in range(30)]))
+    points = [point(rng, n) for n in range(30)]
+    pair.both(lambda c: c.upsert(pair.name, points))
     query = rng.vector(DIM)
     flat = pair.remote.query_points(pair.name, query=query, limit=10)
     nested = pair.remote.query_points(pair.name, query=[query], limit=10)

@@ -51,7 +51,8 @@ def test_names_come_and_go(pair):
 def test_beside_the_default_vector(pair):
     rng = data.Random("default")
     pair.create(models.VectorParams(size=4, distance=models.Distance.EUCLID))
-    pair.both(lambda c: c.upsert(pair.name, [models.PointStruct(id=n, vector=rng.vector(4)) for n in range(20)]))
+    points = [models.PointStruct(id=n, vector=rng.vector(4)) for n in range(20)]
+    pair.both(lambda c: c.upsert(pair.name, points))
     pair.both(lambda c: c.create_vector_name(pair.name, "new", dense()))
     given = [models.PointVectors(id=n, vector={"new": rng.vector(4)}) for n in range(0, 20, 2)]
     pair.both(lambda c: c.update_vectors(pair.name, given))

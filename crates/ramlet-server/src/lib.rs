@@ -11,6 +11,7 @@ mod call;
 mod dispatch;
 mod error;
 mod handlers;
+pub mod inference;
 pub mod limits;
 mod options;
 mod out;

@@ -7,6 +7,7 @@ mod collection;
 mod core;
 mod deletes;
 mod drift;
+mod encoding;
 mod engine;
 mod error;
 pub mod filter;

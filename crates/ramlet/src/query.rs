@@ -7,6 +7,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer};
 
 use crate::buffer::BufferView;
+use crate::encoding::{check_numbers, wrong_kind};
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::limits::LIMIT_MAX;
@@ -221,24 +222,10 @@ fn prepare(
 /// aren't numbers.
 pub(crate) fn check_vector<'v>(field: &VectorField, vector: &'v Vector) -> Result<&'v [f32]> {
     let (VectorKind::Dense, Some(values)) = (field.kind, vector.dense()) else {
-        let (name, kind) = (&field.name, vector.kind_name());
-        return Err(Error::bad_input(format!(
-            "Wrong input: vector `{name}` can't take a {kind} vector"
-        )));
+        return Err(wrong_kind(field, vector));
     };
     check_numbers(field, values)?;
     Ok(values)
-}
-
-fn check_numbers(field: &VectorField, vector: &[f32]) -> Result<()> {
-    if vector.len() != field.dim {
-        return Err(Error::bad_input(format!(
-            "Wrong input: Vector dimension error: expected dim: {}, got {}",
-            field.dim,
-            vector.len()
-        )));
-    }
-    ramlet_index::validate(vector).map_err(|e| Error::bad_input(format!("Wrong input: vector: {e}")))
 }
 
 /// Scores every live row of a buffer that has the vector. `indexed_only` doesn't pass over it: it is never larger than its

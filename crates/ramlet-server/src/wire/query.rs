@@ -11,8 +11,9 @@ use super::filter::WireFilter;
 use super::given::Given;
 use super::order::WireOrderBy;
 use super::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
-use super::vector::{Dense, dense_of_seq};
+use super::vector::{VectorKeys, WireVector, vector_of_seq};
 use crate::error::{ApiError, ApiResult};
+use crate::inference::{InputVector, Purpose};
 
 const LIMIT_DEFAULT: usize = 10;
 
@@ -67,7 +68,7 @@ impl WireQueryRequest {
         let with_payload = payload_selector(self.with_payload, false);
         let with_vectors = vector_selector(self.with_vector);
         let query = match self.query {
-            Some(WireQuery::Vector(vector)) => QueryVector::Vector(vector.into()),
+            Some(WireQuery::Vector(vector)) => QueryVector::Vector(vector.resolve("query", Purpose::Query)?),
             Some(WireQuery::Id(id)) => QueryVector::Id(id),
             Some(WireQuery::Refused(feature)) => return Err(ApiError::unsupported(feature)),
             Some(WireQuery::OrderBy(order)) => {
@@ -188,9 +189,9 @@ fn search_params(params: Option<WireParams>, recall: Option<f32>) -> ApiResult<S
 }
 
 /// The `query` field.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum WireQuery {
-    Vector(Vec<f32>),
+    Vector(WireVector),
     Id(PointId),
     OrderBy(WireOrderBy),
     /// A kind of query that isn't built, named for the client.
@@ -208,12 +209,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("sample", "the sample query"),
     ("mmr", "`mmr` of the nearest query"),
     ("relevance_feedback", "the relevance feedback query"),
-    ("indices", "sparse vectors as a query"),
-    ("values", "sparse vectors as a query"),
-    ("text", "inference (text as a query)"),
-    ("image", "inference (an image as a query)"),
-    ("object", "inference (an object as a query)"),
-    ("model", "inference"),
 ];
 
 impl<'de> Deserialize<'de> for WireQuery {
@@ -237,15 +232,17 @@ impl<'de> Visitor<'de> for QueryVisitor {
         PointId::deserialize(serde::de::value::StrDeserializer::new(id)).map(WireQuery::Id)
     }
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireQuery, A::Error> {
-        dense_of_seq(seq).map(WireQuery::Vector)
+        vector_of_seq(seq).map(|vector| WireQuery::Vector(WireVector(InputVector::Vector(vector))))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireQuery, A::Error> {
         let mut query = None;
         let mut refused = None;
+        let mut keys: Option<VectorKeys> = None;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "nearest" => query = Some(map.next_value::<WireQuery>()?),
                 "order_by" => query = Some(WireQuery::OrderBy(map.next_value()?)),
+                other if VectorKeys::knows(other) => keys.get_or_insert_default().take(other, &mut map)?,
                 other => match REFUSED.iter().find(|(name, _)| *name == other) {
                     Some((_, feature)) => {
                         if map.next_value::<Given>()?.0 {
@@ -257,6 +254,9 @@ impl<'de> Visitor<'de> for QueryVisitor {
                     }
                 },
             }
+        }
+        if let Some(keys) = keys {
+            query = Some(WireQuery::Vector(WireVector(keys.finish()?)));
         }
         refused
             .or(query)
@@ -291,7 +291,7 @@ impl WireSearchRequest {
     pub fn into_search(self) -> ApiResult<SearchRequest> {
         self.shard_key.refuse("`shard_key`")?;
         Ok(SearchRequest {
-            query: QueryVector::Vector(self.vector.vector.into()),
+            query: QueryVector::Vector(self.vector.vector.resolve("vector", Purpose::Query)?),
             using: self.vector.name,
             filter: self.filter,
             params: search_params(self.params, self.recall)?,
@@ -305,10 +305,10 @@ impl WireSearchRequest {
 }
 
 /// A vector, or `{"name": .., "vector": [..]}`.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct WireNamedVector {
     name: String,
-    vector: Vec<f32>,
+    vector: WireVector,
 }
 
 impl<'de> Deserialize<'de> for WireNamedVector {
@@ -322,7 +322,7 @@ impl<'de> Deserialize<'de> for WireNamedVector {
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireNamedVector, A::Error> {
                 Ok(WireNamedVector {
                     name: String::new(),
-                    vector: dense_of_seq(seq)?,
+                    vector: WireVector(InputVector::Vector(vector_of_seq(seq)?)),
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireNamedVector, A::Error> {
@@ -330,7 +330,7 @@ impl<'de> Deserialize<'de> for WireNamedVector {
                 while let Some(key) = map.next_key::<String>()? {
                     match key.as_str() {
                         "name" => name = Some(map.next_value::<String>()?),
-                        "vector" => vector = Some(map.next_value::<Dense>()?.0),
+                        "vector" => vector = Some(map.next_value::<WireVector>()?),
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                         }

@@ -116,10 +116,7 @@ fn unbuilt_kinds_are_refused_by_name() {
         (r#"{"formula":{"sum":[]}}"#, "formula"),
         (r#"{"sample":"random"}"#, "sample"),
         (r#"{"nearest":[1],"mmr":{"diversity":0.5}}"#, "mmr"),
-        (r#"{"indices":[1],"values":[2]}"#, "sparse"),
-        (r#"{"nearest":{"indices":[1],"values":[2]}}"#, "sparse"),
-        (r#"{"text":"hello","model":"m"}"#, "inference"),
-        ("[[1],[2]]", "multivectors"),
+        (r#"{"text":"hello","model":"m"}"#, "nference"),
     ] {
         let e = asked(&format!("{{\"query\":{query}}}")).unwrap_err();
         assert_eq!(e.status.as_u16(), 400, "{query}");
@@ -168,8 +165,12 @@ fn legacy_search_takes_plain_and_named_vectors() {
         (named.using.as_str(), named.query),
         ("a", QueryVector::Vector(vec![1.0].into()))
     );
-    let sparse = parse(r#"{"vector":{"name":"a","vector":{"indices":[],"values":[]}},"limit":3}"#);
-    assert!(sparse.unwrap_err().to_string().contains("sparse"));
+    let sparse = parse(r#"{"vector":{"name":"a","vector":{"indices":[7],"values":[2]}},"limit":3}"#);
+    let (indices, values) = (vec![7], vec![2.0]);
+    assert_eq!(
+        sparse.unwrap().unwrap().query,
+        QueryVector::Vector(ramlet::SparseVector { indices, values }.into())
+    );
     assert!(
         parse(r#"{"vector":[1]}"#)
             .unwrap_err()

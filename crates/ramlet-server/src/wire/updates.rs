@@ -82,7 +82,10 @@ struct WirePointVectors {
 impl WireUpdateVectors {
     pub fn into_op(self) -> ApiResult<UpdateOp> {
         self.shard_key.refuse("shard_key")?;
-        let points = self.points.into_iter().map(|p| (p.id, p.vector.0)).collect();
+        let resolve =
+            |(i, p): (usize, WirePointVectors)| Ok((p.id, p.vector.resolve(&format!("points[{i}].vector"))?));
+        let points = self.points.into_iter().enumerate().map(resolve);
+        let points = points.collect::<ApiResult<_>>()?;
         Ok(UpdateOp::UpdateVectors {
             points,
             filter: self.update_filter,

@@ -176,6 +176,11 @@ fn build_vectors(
     if rows == 0 {
         return Ok(true);
     }
+    if vector.fixed_bytes().is_none() {
+        build_records(id, vector, source, job, files)?;
+        build_presence(id, vector.slot, present, job, files)?;
+        return Ok(true);
+    }
     let kb = rows * vector.row_bytes() as u64 / 1024;
     let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
     // Its centroids stay in RAM: a segment that couldn't be opened would be no use. With little room there are fewer.
@@ -190,13 +195,70 @@ fn build_vectors(
     if !built {
         build_flat(id, vector, source, job, files)?;
     }
-    if let Some(present) = present {
-        let component = Component::Presence { slot: vector.slot };
-        let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
-        sink.out = bitmap::encode(EnvelopeKind::Presence, &present);
-        files.push(sink.finish()?);
-    }
+    build_presence(id, vector.slot, present, job, files)?;
     Ok(built || !wanted)
+}
+
+/// Which rows have the vector, unless all do.
+fn build_presence(
+    id: u64,
+    slot: u16,
+    present: Option<RoaringBitmap>,
+    job: &Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<()> {
+    let Some(present) = present else { return Ok(()) };
+    let component = Component::Presence { slot };
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    sink.out = bitmap::encode(EnvelopeKind::Presence, &present);
+    files.push(sink.finish()?);
+    Ok(())
+}
+
+/// Rows of a length of their own by number; rows without the vector are empty.
+fn build_records(
+    id: u64,
+    vector: &VectorField,
+    source: &dyn RowSource,
+    job: &mut Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<()> {
+    let component = Component::VectorRecords { slot: vector.slot };
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    let mut writer = RecordsWriter::new(seed(id, component));
+    let mut next = 0;
+    let mut push = |row: u32, bytes: &[u8]| {
+        // Those before it have none.
+        while next <= row {
+            let record = if next == row { bytes } else { &[] };
+            let pushed = writer.push(record, &mut sink.out);
+            pushed.map_err(|e| Error::corrupt(e.to_string()))?;
+            next += 1;
+            sink.drain()?;
+        }
+        Ok(())
+    };
+    let Job {
+        io,
+        scratch,
+        scratch_bytes,
+        ..
+    } = job;
+    source.vectors_in_order(
+        vector.slot,
+        *scratch_bytes / 2,
+        &mut Reads { io, scratch },
+        &mut push,
+    )?;
+    while next < source.rows() {
+        let pushed = writer.push(&[], &mut sink.out);
+        pushed.map_err(|e| Error::corrupt(e.to_string()))?;
+        next += 1;
+        sink.drain()?;
+    }
+    writer.finish(&mut sink.out);
+    files.push(sink.finish()?);
+    Ok(())
 }
 
 /// Rows by number; rows without the vector are zeros.

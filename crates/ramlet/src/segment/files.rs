@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ramlet_format::footer::{Footer, index_payload};
 use ramlet_format::manifest::FileEntry;
-use ramlet_format::records::{RecordsBlock, RecordsIndex};
+use ramlet_format::records::{BlockAt, RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
 use ramlet_format::{FormatError, block};
@@ -231,6 +231,50 @@ impl RecordsFile {
         block
             .get((row - at.first_row) as usize)
             .map_err(|e| bad(&self.name, e))
+    }
+
+    /// The records of some rows, ascending. Their blocks are read at once, as far as they are short.
+    pub fn for_rows(
+        &self,
+        rows: &[u32],
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let no_row = |row: u32| Error::corrupt(format!("{}: no row {row}", self.name));
+        let mut rest = rows;
+        let mut blocks: Vec<BlockAt> = Vec::with_capacity(rows.len());
+        while let Some(&row) = rest.first() {
+            let first = self.index.locate(row).ok_or_else(|| no_row(row))?;
+            blocks.clear();
+            let (mut taken, mut pages) = (0, 0);
+            while let Some(&row) = rest.get(taken) {
+                let at = self.index.locate(row).ok_or_else(|| no_row(row))?;
+                if blocks.last() != Some(&at) {
+                    if taken > 0 && pages + at.pages > RUN_PAGES.max(first.pages) {
+                        break;
+                    }
+                    pages += at.pages;
+                    blocks.push(at);
+                }
+                taken += 1;
+            }
+            let wanted: Vec<(u64, u32)> = blocks.iter().map(|at| (at.page, at.pages)).collect();
+            self.file.read_many(io, &wanted, buf)?;
+            let (mut at, mut start) = (0, 0);
+            for &row in &rest[..taken] {
+                while row >= blocks[at].first_row + blocks[at].rows {
+                    start += blocks[at].pages as usize * PAGE;
+                    at += 1;
+                }
+                let bytes = &buf[start..start + blocks[at].pages as usize * PAGE];
+                let block = RecordsBlock::parse(bytes).map_err(|e| bad(&self.name, e))?;
+                let record = block.get((row - blocks[at].first_row) as usize);
+                each(row, record.map_err(|e| bad(&self.name, e))?)?;
+            }
+            rest = &rest[taken..];
+        }
+        Ok(())
     }
 
     /// The record of `row` and those behind it in its block; one read unless cached.

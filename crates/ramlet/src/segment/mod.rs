@@ -9,6 +9,7 @@ mod files;
 mod indexes;
 mod names;
 mod numbers;
+mod records;
 mod sink;
 mod sorter;
 mod source;
@@ -104,7 +105,9 @@ impl Segment {
         let (mut vectors, mut fields) = (Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
-                Component::Vector { slot } | Component::Graph { slot } => {
+                Component::Vector { slot }
+                | Component::Graph { slot }
+                | Component::VectorRecords { slot } => {
                     let column = VectorColumn::open(shelf, &entry, schema, slot, None, io)?;
                     vectors.push(Arc::new(column));
                 }

@@ -24,8 +24,9 @@ use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
-use super::files::{Shelf, bad, open_index_rows};
+use super::files::{RecordsFile, Shelf, bad, open_index_rows};
 use super::indexes::{codes_bytes, wants_other_codes};
+use super::records::RecordsColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::PinRank;
@@ -321,8 +322,18 @@ impl VectorColumn {
         };
         let field = schema.vectors.iter().find(|field| field.slot == slot);
         let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
+        let (present, heap) = open_presence(shelf, entry, slot)?;
         let (mut has_flat_rows, mut kinds) = (false, Vec::new());
-        let index: Box<dyn VectorIndex> = if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
+        let index: Box<dyn VectorIndex> = if let Some(records) = entry.file(Component::VectorRecords { slot })
+        {
+            let rows = present
+                .as_ref()
+                .map_or(entry.rows, |present| present.len() as u32);
+            Box::new(RecordsColumn::new(
+                RecordsFile::open(shelf, id, records, io)?,
+                rows,
+            ))
+        } else if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
             let nodes = rows_of(Component::Graph { slot }, false, io)?;
             let positions = rows_of(Component::Position { slot }, false, io)?;
             let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
@@ -343,7 +354,6 @@ impl VectorColumn {
             has_flat_rows = rows.file().pinned_bytes() > 0;
             Box::new(Flat::new(rows))
         };
-        let (present, heap) = open_presence(shelf, entry, slot)?;
         Ok(VectorColumn {
             slot,
             index,

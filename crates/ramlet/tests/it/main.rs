@@ -11,6 +11,7 @@ mod filter_limits;
 mod filter_payload;
 mod filtered;
 mod indexed;
+mod kinds;
 mod loans;
 mod model;
 mod plan;
