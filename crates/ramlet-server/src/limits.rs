@@ -81,6 +81,9 @@ const _: () = assert!(MANAGE_CALLS + BUILD_CALLS < BLOCKING_THREADS);
 /// Stack of each thread of the server.
 pub const THREAD_STACK_BYTES: usize = 512 * KIB as usize;
 
+/// Counts of requests by collection: about 680 rows, of one endpoint and status each.
+pub const COUNTS_BYTES: u64 = 256 * KIB;
+
 /// Elements of a dense vector.
 pub const VECTOR_SIZE_MAX: usize = 65_536;
 /// Bytes of a collection's or alias's name.

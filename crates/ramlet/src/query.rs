@@ -1,5 +1,7 @@
 //! Nearest neighbours over a view: every segment's index, then the buffers, one collector.
 
+pub mod expression;
+pub mod request;
 mod segment;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
@@ -294,6 +296,7 @@ fn collect(
             version,
             payload: selected_payload(view, place, &payload, lookup)?,
             vectors: selected_vectors(view, place, &request.with_vectors, lookup)?,
+            order_value: None,
         });
     }
     Ok(())

@@ -1,13 +1,15 @@
 //! What the rows of a collection consist of: the settings, resolved once for the hot paths.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ramlet_format::Component;
 use ramlet_index::{Element, Metric};
+use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
-use crate::settings::{Quantization, TurboBits, TurboQuantization, VectorSettings};
+use crate::settings::{Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, VectorParams};
 
 /// What stands for a point under a vector's name.
@@ -68,6 +70,8 @@ pub struct Schema {
     pub fields: Vec<PayloadField>,
     /// kB of vectors above which a segment without an index counts as unindexed (`indexed_only` passes it over).
     pub indexing_kb: u64,
+    /// Where it is enabled.
+    pub strict: Option<Arc<StrictMode>>,
 }
 
 /// Slots by name, kept in the manifest beside the settings: a name that comes back gets a new slot.
@@ -135,6 +139,9 @@ impl Schema {
     pub fn new(config: &CollectionConfig, slots: &Slots) -> Result<Schema> {
         let mut schema = Schema {
             indexing_kb: indexing_kb(config),
+            strict: strict(config)
+                .filter(|mode| mode.enabled == Some(true))
+                .map(Arc::new),
             ..Schema::default()
         };
         for (name, params) in &config.vectors {
@@ -258,6 +265,13 @@ fn settings(
     });
     settings.quantization = settings.quantization.or(of_datatype);
     Ok(settings)
+}
+
+fn strict(config: &CollectionConfig) -> Option<StrictMode> {
+    let kept = config.other.get(key::STRICT)?;
+    StrictMode::deserialize(kept)
+        .inspect_err(|e| tracing::warn!("a strict_mode_config that says nothing is passed over: {e}"))
+        .ok()
 }
 
 /// A threshold of 0 means that nothing is ever indexed, so nothing waits for an index either.

@@ -277,6 +277,8 @@ pub struct ScoredPoint {
     pub version: u64,
     pub payload: Option<Vec<u8>>,
     pub vectors: Option<NamedVectors>,
+    /// Set by queries that order by a field.
+    pub order_value: Option<OrderValue>,
 }
 
 /// The value a scroll was ordered by.

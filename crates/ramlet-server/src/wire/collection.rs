@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use ramlet::settings::{Placement, key};
+use ramlet::settings::{Placement, StrictMode, key};
 use ramlet::{CollectionConfig, Datatype, Distance, MultiVectorConfig, VectorParams};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -31,7 +31,7 @@ pub struct WireCreate {
     search: SearchSettings,
     wal_config: Option<WalDiff>,
     optimizers_config: Option<OptimizersDiff>,
-    strict_mode_config: Option<Map<String, Value>>,
+    strict_mode_config: Option<StrictMode>,
     metadata: Option<Map<String, Value>>,
     #[serde(default)]
     init_from: Given,
@@ -47,7 +47,7 @@ pub struct WireUpdate {
     search: SearchSettings,
     #[serde(default)]
     sparse_vectors: Given,
-    strict_mode_config: Option<Map<String, Value>>,
+    strict_mode_config: Option<StrictMode>,
     metadata: Option<Map<String, Value>>,
 }
 
@@ -166,7 +166,7 @@ impl WireCreate {
         put(&mut config.other, "payload", &self.payload)?;
         put(&mut config.other, "id_tracker", &self.id_tracker)?;
         put(&mut config.other, "wal_config", &self.wal_config)?;
-        put(&mut config.other, "strict_mode_config", &self.strict_mode_config)?;
+        put_strict(&mut config.other, self.strict_mode_config.as_ref())?;
         put(&mut config.other, "metadata", &self.metadata)?;
         put_optimizers(&mut config, &self.optimizers_config)?;
         self.search.put(&mut config.other, "")?;
@@ -195,7 +195,7 @@ impl WireUpdate {
                 merge(&mut config.other, &key, value);
             }
         }
-        put(&mut config.other, "strict_mode_config", &self.strict_mode_config)?;
+        put_strict(&mut config.other, self.strict_mode_config.as_ref())?;
         put(&mut config.other, "metadata", &self.metadata)?;
         put_optimizers(config, &self.optimizers_config)?;
         self.search.put(&mut config.other, "")
@@ -338,6 +338,18 @@ fn put_at_least_one(other: &mut BTreeMap<String, Value>, key: &str, number: Opti
             other.insert(key.to_owned(), n.into());
         }
     }
+    Ok(())
+}
+
+/// Field by field: what isn't given stays as it is.
+fn put_strict(other: &mut BTreeMap<String, Value>, strict: Option<&StrictMode>) -> ApiResult<()> {
+    let Some(strict) = strict else { return Ok(()) };
+    strict
+        .check()
+        .map_err(|(field, what)| ApiError::validation(format!("{}.{field}", key::STRICT), what))?;
+    let mut given = to_object(strict)?;
+    given.retain(|_, value| !value.is_null());
+    merge(other, key::STRICT, Value::Object(given));
     Ok(())
 }
 

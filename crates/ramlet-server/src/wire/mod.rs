@@ -5,6 +5,7 @@
 
 pub mod collection;
 pub mod explain;
+pub mod facet;
 pub mod filter;
 pub mod given;
 pub mod index;
