@@ -42,6 +42,8 @@ pub enum Component {
     FieldIndex { slot: u16 },
     /// Records: vectors of one vector name that differ in length, by row.
     VectorRecords { slot: u16 },
+    /// Bitmap of the first parts of rows of several parts, for an index over parts.
+    PartStarts { slot: u16 },
     /// Posting lists of a sparse vector.
     Postings { slot: u16 },
     /// Sorted table: dimension of a sparse vector, then where its posting list is.
@@ -85,6 +87,7 @@ impl Component {
             | Self::Graph { slot }
             | Self::GraphMeta { slot }
             | Self::VectorRecords { slot }
+            | Self::PartStarts { slot }
             | Self::Postings { slot }
             | Self::Terms { slot }
             | Self::FieldIndex { slot } => Some(slot),
@@ -118,6 +121,7 @@ impl Component {
             Self::Rest { .. } => (9, Self::SLOTS),
             // As kind 8.
             Self::VectorRecords { slot } => (1, Self::HALF + half(slot)),
+            Self::PartStarts { slot } => (11, Self::HALF + half(slot)),
             Self::Postings { slot } => (2, Self::HALF + half(slot)),
             Self::Terms { slot } => (3, Self::HALF + half(slot)),
             // All other kinds are taken: the two share one, and half of its slots each.

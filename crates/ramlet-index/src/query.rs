@@ -123,6 +123,11 @@ impl Query {
         self.floats.len() / self.dims.max(1)
     }
 
+    /// The vectors that it consists of; under cosine of unit length.
+    pub fn each_part(&self) -> impl Iterator<Item = &[f32]> {
+        self.floats.chunks_exact(self.dims.max(1))
+    }
+
     /// Whether it is compared with rows of several parts.
     pub fn is_multi(&self) -> bool {
         self.several
@@ -176,12 +181,14 @@ impl Query {
 
     /// The key of a row of several parts; a row without any is farthest. Costs parts x parts x dimensions.
     fn key_parts(&self, row: &[u8]) -> f32 {
-        let (stride, mut sum) = (self.row_bytes(), 0.0f64);
+        let (stride, mut sum) = (self.row_bytes().max(1), 0.0f64);
+        // Bytes behind the last whole part are none of it.
+        let row = &row[..row.len() - row.len() % stride];
         let mut keys = [0.0f32; PARTS];
         for (part, norm) in self.norms.iter().enumerate() {
             let mut nearest = f32::INFINITY;
-            for parts in row.chunks(PARTS * stride.max(1)) {
-                let keys = &mut keys[..parts.len() / stride.max(1)];
+            for parts in row.chunks(PARTS * stride) {
+                let keys = &mut keys[..parts.len() / stride];
                 self.keys_of_part(part, *norm, parts, keys);
                 nearest = keys.iter().copied().fold(nearest, f32::min);
             }

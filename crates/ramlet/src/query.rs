@@ -6,10 +6,10 @@ mod segment;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, Consumer};
+use ramlet_memory::{AnonBuf, Consumer, Reservation};
 
 use crate::buffer::BufferView;
-use crate::encoding::{check_numbers, wrong_kind};
+use crate::encoding::{check_multi, check_numbers, wrong_kind};
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::limits::LIMIT_MAX;
@@ -75,6 +75,7 @@ impl Scratch {
         }
         self.bytes.shrink_to(LOOKUP_BYTES);
         self.values.shrink_to(LOOKUP_BYTES / 4);
+        self.query.shrink_to(LOOKUP_BYTES / 4);
     }
 }
 
@@ -101,7 +102,7 @@ pub fn search(
 ) -> Result<SearchCost> {
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
     let field = view.schema.vector(&request.using)?;
-    let own_id = prepare(view, request, field, scratch)?;
+    let (own_id, _query) = prepare(view, request, field, scratch)?;
     let wanted = request.limit.saturating_add(request.offset);
     if wanted > LIMIT_MAX {
         return Err(Error::bad_input(format!(
@@ -190,34 +191,69 @@ pub(crate) fn compile(filter: Option<&crate::filter::Filter>) -> Result<Option<C
         .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
 }
 
-/// Makes the query; returns the id that is left out of the hits, for a search by id.
+/// Makes the query; returns the id that is left out of the hits, for a search by id, and what a query of several parts
+/// takes.
 fn prepare(
     view: &View,
     request: &SearchRequest,
     field: &VectorField,
     scratch: &mut Scratch,
-) -> Result<Option<PointId>> {
+) -> Result<(Option<PointId>, Option<Reservation>)> {
+    let Scratch {
+        lookup,
+        query,
+        values,
+        bytes,
+        ..
+    } = scratch;
     let (vector, own): (&[f32], _) = match &request.query {
+        QueryVector::Vector(Vector::Multi(multi)) if field.kind == VectorKind::Multi => {
+            check_multi(field, multi)?;
+            (&multi.values, None)
+        }
+        // One part may come without its own brackets.
+        QueryVector::Vector(Vector::Dense(part)) if field.kind == VectorKind::Multi => {
+            check_numbers(field, part)?;
+            (part, None)
+        }
         QueryVector::Vector(vector) => (check_vector(field, vector)?, None),
         QueryVector::Id(id) => {
-            let place = view
-                .find(*id, &mut scratch.lookup)?
-                .ok_or_else(|| Error::not_found(format!("Not found: No point with id {id} found")))?;
-            scratch.bytes.clear();
-            if !view.encoded_vector_of(place, field.slot, &mut scratch.lookup, &mut scratch.bytes)? {
-                let name = &field.name;
-                return Err(Error::not_found(format!(
-                    "Not found: point {id} has no vector `{name}`"
-                )));
-            }
-            scratch.values.clear();
-            ramlet_index::decode_row(field.element, &scratch.bytes, &mut scratch.values);
-            (&scratch.values, Some(*id))
+            stored_numbers(view, *id, field, lookup, (bytes, values))?;
+            (values, Some(*id))
         }
     };
+    if field.kind == VectorKind::Multi {
+        let taken = Query::bytes_for(vector.len(), vector.len() / field.dim.max(1));
+        let held = lookup.rare.reserve(taken as u64)?;
+        query.prepare_multi(field.metric, field.element, field.dim, vector);
+        return Ok((own, Some(held)));
+    }
     check_numbers(field, vector)?;
-    scratch.query.prepare(field.metric, field.element, vector);
-    Ok(own)
+    query.prepare(field.metric, field.element, vector);
+    Ok((own, None))
+}
+
+/// The numbers of a point's vector, as they are stored, in `values`.
+fn stored_numbers(
+    view: &View,
+    id: PointId,
+    field: &VectorField,
+    lookup: &mut Lookup,
+    (bytes, values): (&mut Vec<u8>, &mut Vec<f32>),
+) -> Result<()> {
+    let place = view
+        .find(id, lookup)?
+        .ok_or_else(|| Error::not_found(format!("Not found: No point with id {id} found")))?;
+    bytes.clear();
+    if !view.encoded_vector_of(place, field.slot, lookup, bytes)? {
+        let name = &field.name;
+        return Err(Error::not_found(format!(
+            "Not found: point {id} has no vector `{name}`"
+        )));
+    }
+    values.clear();
+    ramlet_index::decode_row(field.element, bytes, values);
+    Ok(())
 }
 
 /// The numbers of a vector; refuses one of another kind than the field's, of the wrong dimension, or with values that

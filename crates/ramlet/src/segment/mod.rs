@@ -9,6 +9,7 @@ mod files;
 mod indexes;
 mod names;
 mod numbers;
+mod parts;
 mod records;
 mod sink;
 mod sorter;
@@ -105,6 +106,8 @@ impl Segment {
         let (mut vectors, mut fields) = (Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
+                // Parts of multivectors: of the column of their records.
+                Component::Vector { slot } if entry.file(Component::VectorRecords { slot }).is_some() => {}
                 Component::Vector { slot }
                 | Component::Graph { slot }
                 | Component::VectorRecords { slot } => {
@@ -378,7 +381,7 @@ impl Segment {
     /// Vectors that an approximate index holds.
     pub fn indexed_vectors(&self) -> u64 {
         self.columns()
-            .filter(|c| c.index.kind() != "flat")
+            .filter(|c| !matches!(c.index.kind(), "flat" | "records"))
             .map(|c| u64::from(c.index.rows()))
             .sum()
     }

@@ -40,6 +40,7 @@ fn suffix(component: Component) -> String {
         Component::Graph { slot } => format!("gra{slot}"),
         Component::GraphMeta { slot } => format!("gme{slot}"),
         Component::VectorRecords { slot } => format!("rec{slot}"),
+        Component::PartStarts { slot } => format!("par{slot}"),
         Component::Postings { slot } => format!("pst{slot}"),
         Component::Terms { slot } => format!("trm{slot}"),
         Component::Deletes => "del".into(),
@@ -56,7 +57,7 @@ pub fn is_ours(name: &str) -> bool {
     };
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
         || [
-            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "rec", "pst", "trm",
+            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "rec", "par", "pst", "trm",
             "x", "del-",
         ]
         .iter()

@@ -15,6 +15,7 @@ mod indexed;
 mod kinds;
 mod loans;
 mod model;
+mod multivectors;
 mod plan;
 mod quantization;
 mod snapshots;
