@@ -57,8 +57,8 @@ pub fn is_ours(name: &str) -> bool {
     };
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
         || [
-            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "rec", "par", "pst", "trm",
-            "x", "del-",
+            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "rec", "par", "pst",
+            "trm", "x", "del-",
         ]
         .iter()
         .any(|p| {

@@ -40,7 +40,12 @@ pub struct PartMap {
 }
 
 impl PartMap {
-    pub fn new(starts: RoaringBitmap, present: Option<RoaringBitmap>, parts: u32, heap: Reservation) -> PartMap {
+    pub fn new(
+        starts: RoaringBitmap,
+        present: Option<RoaringBitmap>,
+        parts: u32,
+        heap: Reservation,
+    ) -> PartMap {
         PartMap {
             starts,
             present,
@@ -112,7 +117,13 @@ impl PartsColumn {
     }
 
     /// Parts asked of the index for each part of the query; `None`: all rows are compared.
-    fn parts_wanted(&self, query: &Query, want: &Want, allowed: &Allowed<'_>, points: usize) -> Option<usize> {
+    fn parts_wanted(
+        &self,
+        query: &Query,
+        want: &Want,
+        allowed: &Allowed<'_>,
+        points: usize,
+    ) -> Option<usize> {
         let effort = want.effort.map_or(EFFORT_USUAL, |effort| effort as usize);
         let parts = points.saturating_mul(PARTS_PER_POINT).max(PARTS_MIN);
         let parts = parts.saturating_mul(effort) / EFFORT_USUAL;
@@ -182,7 +193,10 @@ impl VectorIndex for PartsColumn {
         let mut listed = Allowed {
             deleted: allowed.deleted,
             only: Some(&near),
-            filter: allowed.filter.as_deref_mut().map(|filter| filter as &mut dyn RowFilter),
+            filter: allowed
+                .filter
+                .as_deref_mut()
+                .map(|filter| filter as &mut dyn RowFilter),
             filter_share: allowed.filter_share,
         };
         self.records.search_listed(query, &mut listed, scratch, io, top)?;

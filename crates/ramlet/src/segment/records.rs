@@ -53,7 +53,9 @@ impl RecordsColumn {
         top: &mut TopK,
     ) -> ramlet_index::Result<()> {
         if !query.is_multi() {
-            return Err(IndexError::Mismatch("a dense query over rows of other kinds".into()));
+            return Err(IndexError::Mismatch(
+                "a dense query over rows of other kinds".into(),
+            ));
         }
         let mut stats = SearchStats::default();
         let before = (io.reads(), io.bytes());

@@ -104,7 +104,9 @@ fn check(collection: &Collection, scratch: &mut Scratch, distance: Distance, poi
         for (hit, want) in answer.hits.iter().zip(&want) {
             let close = (f64::from(hit.score) - want).abs() <= 1e-4 * want.abs().max(1.0);
             assert!(close, "{distance:?}: {} for {want}", hit.score);
-            let PointId::Num(id) = hit.id else { panic!("numbers only") };
+            let PointId::Num(id) = hit.id else {
+                panic!("numbers only")
+            };
             let Some((_, Vector::Multi(found))) = hit.vectors.as_ref().unwrap().first() else {
                 panic!("a multivector")
             };
@@ -131,7 +133,10 @@ fn max_sim_over_segments_and_buffers() {
         let mut rng = Rng(distance as u64 + 5);
         let mut points: Vec<Option<MultiVector>> = (0..160).map(|_| Some(several(&mut rng))).collect();
         for (some, part) in points.chunks(40).zip(0u64..) {
-            let batch = some.iter().zip(part * 40..).map(|(v, id)| put(id, v.as_ref().unwrap()));
+            let batch = some
+                .iter()
+                .zip(part * 40..)
+                .map(|(v, id)| put(id, v.as_ref().unwrap()));
             collection.update(upsert(batch.collect())).unwrap();
             if part < 3 {
                 collection.flush().unwrap();
@@ -150,8 +155,14 @@ fn max_sim_over_segments_and_buffers() {
         assert_eq!(collection.info().segments_count, 1, "merged");
         check(&collection, &mut engine.scratch().unwrap(), distance, &points);
         let memory = collection.info().memory;
-        let column = memory.iter().find(|c| c.component == "vector ``").expect("is told");
-        assert!(column.kind == "records" && column.disk_bytes > 100_000, "{column:?}");
+        let column = memory
+            .iter()
+            .find(|c| c.component == "vector ``")
+            .expect("is told");
+        assert!(
+            column.kind == "records" && column.disk_bytes > 100_000,
+            "{column:?}"
+        );
         drop(collection);
         engine.close();
         drop(engine);
@@ -198,4 +209,100 @@ fn what_is_none_is_refused() {
         .unwrap()
         .hits;
     assert_eq!((hits.len(), hits[0].score), (1, 0.5 * DIM as f32));
+}
+
+/// Parts that lie near to one of a few centres, as words of a language do.
+fn near_centres(rng: &mut Rng, centres: &[Vec<f32>]) -> MultiVector {
+    let mut values = Vec::new();
+    for _ in 0..1 + rng.below(6) {
+        let centre = &centres[rng.below(centres.len() as u64) as usize];
+        values.extend(centre.iter().map(|x| x + 0.3 * rng.float()));
+    }
+    MultiVector { dim: DIM, values }
+}
+
+/// Share of the exact ten that an approximate search finds, over some queries; what was compared.
+fn recall(
+    collection: &Collection,
+    scratch: &mut Scratch,
+    queries: &[MultiVector],
+    filtered: bool,
+) -> (f64, u64) {
+    let filter = r#"{"must":[{"key":"n","match":{"any":[1,3,4]}}]}"#;
+    let (mut found, mut all, mut compared) = (0, 0, 0);
+    for query in queries {
+        let mut request = search_request(Vec::new(), 10);
+        request.query = QueryVector::Vector(query.clone().into());
+        request.filter = filtered.then(|| serde_json::from_str(filter).unwrap());
+        let near = collection.search(&request, scratch).unwrap();
+        request.params.exact = true;
+        let exact = collection.search(&request, scratch).unwrap();
+        compared += near.cost.rows_scored;
+        let scores = |hits: &[ScoredPoint]| hits.iter().map(|h| (h.id, h.score)).collect::<Vec<_>>();
+        let (near, exact) = (scores(&near.hits), scores(&exact.hits));
+        all += exact.len();
+        // Whole points are compared: who is found has its exact score.
+        found += near.iter().filter(|hit| exact.contains(hit)).count();
+    }
+    (found as f64 / all as f64, compared)
+}
+
+#[test]
+fn large_segments_have_an_index_over_parts() {
+    for distance in [Distance::Cosine, Distance::Euclid] {
+        let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
+        let engine = open(storage.clone());
+        let mut config = settings(distance);
+        config.indexing_threshold = Some(200);
+        engine.create_collection("c", config).unwrap();
+        let collection = engine.collection("c").unwrap();
+        let mut rng = Rng(17);
+        let centres: Vec<Vec<f32>> = (0..60).map(|_| rng.vector(DIM)).collect();
+        for part in 0..4 {
+            let points = (part * 600..(part + 1) * 600).map(|id| {
+                let mut point = put(id, &near_centres(&mut rng, &centres));
+                if id % 11 == 0 {
+                    point.vectors.clear();
+                }
+                point
+            });
+            collection.update(upsert(points.collect())).unwrap();
+            collection.flush().unwrap();
+        }
+        collection
+            .update(delete(&(0..2400).step_by(13).collect::<Vec<_>>()))
+            .unwrap();
+        let index = FieldIndex {
+            kind: FieldKind::Integer,
+            params: None,
+        };
+        collection.create_payload_index("n", index).unwrap();
+        let queries: Vec<MultiVector> = (0..12).map(|_| near_centres(&mut rng, &centres)).collect();
+        let check = |engine: &Engine, collection: &Collection| {
+            let mut scratch = engine.scratch().unwrap();
+            for filtered in [false, true] {
+                let (recall, compared) = recall(collection, &mut scratch, &queries, filtered);
+                assert!(recall >= 0.9, "{distance:?} filtered {filtered}: {recall}");
+                assert!(compared > 0, "{distance:?}");
+            }
+            let info = collection.info();
+            let parts = info.memory.iter().find(|c| c.kind == "parts").expect("an index");
+            assert!(parts.disk_bytes > 1_000_000, "{parts:?}");
+            assert!(info.indexed_vectors_count > 1_500);
+        };
+        check(&engine, &collection);
+        collection.wait_idle().unwrap();
+        assert_eq!(collection.info().segments_count, 1, "merged");
+        check(&engine, &collection);
+        let (_, compared) = recall(&collection, &mut engine.scratch().unwrap(), &queries, false);
+        assert!(
+            compared < 12 * 2400 * 3 / 4,
+            "{compared}: the index spares something"
+        );
+        drop(collection);
+        engine.close();
+        drop(engine);
+        let engine = open(storage);
+        check(&engine, &engine.collection("c").unwrap());
+    }
 }
