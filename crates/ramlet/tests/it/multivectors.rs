@@ -237,7 +237,7 @@ fn recall(
         let near = collection.search(&request, scratch).unwrap();
         request.params.exact = true;
         let exact = collection.search(&request, scratch).unwrap();
-        compared += near.cost.rows_scored;
+        compared += near.cost.rows_scanned;
         let scores = |hits: &[ScoredPoint]| hits.iter().map(|h| (h.id, h.score)).collect::<Vec<_>>();
         let (near, exact) = (scores(&near.hits), scores(&exact.hits));
         all += exact.len();
