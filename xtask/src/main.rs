@@ -1,5 +1,7 @@
-//! `cargo xtask`: the house rules that are programs.
+//! `cargo xtask`: the house rules that are programs. `cargo proto`: the types of the gRPC API.
 
+#[cfg(feature = "proto")]
+mod proto;
 mod tidy;
 
 use std::path::Path;
@@ -8,18 +10,26 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("tidy") => run_tidy(),
+        #[cfg(feature = "proto")]
+        Some("proto") => proto::run(root(), std::env::args().any(|arg| arg == "--check")),
         _ => {
-            eprintln!("usage: cargo xtask tidy    check the tree against the rules of CONTRIBUTING.md");
+            eprintln!("usage: cargo xtask tidy       check the tree against the rules of CONTRIBUTING.md");
+            eprintln!(
+                "       cargo proto [--check]  make the types of the gRPC API from proto/, or compare them"
+            );
             ExitCode::FAILURE
         }
     }
 }
 
-fn run_tidy() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .expect("xtask lies in the workspace");
-    match tidy::run(root) {
+        .expect("xtask lies in the workspace")
+}
+
+fn run_tidy() -> ExitCode {
+    match tidy::run(root()) {
         Ok(report) => {
             for finding in &report.findings {
                 println!("{finding}");

@@ -54,7 +54,9 @@ impl Component {
     /// Slots are below this, so that kind and slot fit the 16 bits that a block's seed has for them.
     pub const SLOTS: u16 = 1 << 12;
 
-    /// Slots of vectors that may have a graph, or rows of a length of their own, are below this.
+    /// Slots of vectors are below this: graphs, records and posting lists share a kind with others, and have half of its slots each.
+    pub const VECTOR_SLOTS: u16 = Self::HALF;
+
     const HALF: u16 = Self::SLOTS / 2;
 
     /// 16 bits for [`block::seed`](crate::block::seed): kind << 12 | slot. On disk: never renumber.

@@ -9,6 +9,8 @@
 //!   then one [`footer`] page. Read block by block; every block is verified by [`block::verify`].
 //! - *Whole-file values* in an [`envelope`] ([`bitmap`], [`manifest`], [`catalog`]), and the [`log`].
 //!
+//! A [`snapshot`] is a container around files of both.
+//!
 //! ```
 //! use ramlet_format::{PAGE, block, footer::Footer, rows::{RowsMeta, RowsWriter}};
 //!
@@ -42,6 +44,7 @@ pub mod catalog;
 pub mod component;
 pub mod envelope;
 pub mod manifest;
+pub mod snapshot;
 
 pub mod log;
 

@@ -14,21 +14,22 @@
 mod build;
 mod search;
 
+mod braided;
 mod calibrate;
+mod candidates;
 mod clusters;
 mod code;
+mod inlined;
 mod layout;
+mod leaders;
 mod links;
 mod meta;
-mod near;
+mod pairs;
 mod pool;
 mod prune;
 mod ram;
 mod reach;
-mod records;
-mod refine;
-mod reverse;
-mod subset;
+mod spread;
 mod temporary;
 mod walk;
 mod write;

@@ -51,10 +51,3 @@ pub use progress::{Phase, Progress};
 pub(crate) use random::Random;
 pub(crate) use reach::Reach;
 pub use search::{Effort, Ivf};
-
-impl Ivf {
-    /// Where the rows of a cluster stand.
-    pub(crate) fn cluster_positions(&self, cluster: u32) -> std::ops::Range<u32> {
-        self.meta.positions(cluster)
-    }
-}

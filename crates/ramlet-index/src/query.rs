@@ -17,18 +17,30 @@ use crate::{Element, Metric};
 /// let query = Query::new(Metric::Euclid, Element::F32, &[0.0, 0.0]);
 /// assert_eq!(query.score_row(&row), 5.0);
 /// ```
+///
+/// One of several parts ([`Query::prepare_multi`]) is compared with rows of several parts by the sum of each query part's
+/// nearest part of the row (max-sim; Khattab and Zaharia 2020, section 3.3): keys are summed before [`Metric::score`] takes
+/// their root or turns their sign.
 #[derive(Debug)]
 pub struct Query {
     metric: Metric,
     element: Element,
     kernels: &'static Kernels,
-    /// What float rows and centroids are compared with: under cosine normalised.
+    dims: usize,
+    /// Whether rows have several parts, and the query too.
+    several: bool,
+    /// What float rows and centroids are compared with: under cosine normalised. Part after part.
     floats: Vec<f32>,
     /// What rows of bytes are compared with; empty for floats.
     bytes: Vec<u8>,
     /// Length of `bytes`; 0 unless cosine on bytes.
     bytes_norm: f64,
+    /// The same of each part, if there are several.
+    norms: Vec<f64>,
 }
+
+/// Parts of a row compared by one call of the kernels; their keys lie on the stack.
+const PARTS: usize = 64;
 
 impl Query {
     /// A query of its own; a finite vector (see [`crate::validate`]).
@@ -37,9 +49,12 @@ impl Query {
             metric,
             element,
             kernels: kernels(),
+            dims: 0,
+            several: false,
             floats: Vec::new(),
             bytes: Vec::new(),
             bytes_norm: 0.0,
+            norms: Vec::new(),
         };
         query.prepare(metric, element, vector);
         query
@@ -47,23 +62,70 @@ impl Query {
 
     /// Makes this the query for another vector, keeping its memory.
     pub fn prepare(&mut self, metric: Metric, element: Element, vector: &[f32]) {
+        self.begin(metric, element, vector.len());
+        self.bytes_norm = self.add_part(vector);
+    }
+
+    /// Makes this the query for several vectors of `dims` numbers, one after another; rows are as many parts as they have
+    /// bytes for.
+    pub fn prepare_multi(&mut self, metric: Metric, element: Element, dims: usize, vectors: &[f32]) {
+        self.begin(metric, element, dims);
+        self.several = true;
+        self.norms.reserve_exact(vectors.len() / dims.max(1));
+        for part in vectors.chunks_exact(dims.max(1)) {
+            let norm = self.add_part(part);
+            self.norms.push(norm);
+        }
+    }
+
+    fn begin(&mut self, metric: Metric, element: Element, dims: usize) {
         (self.metric, self.element) = (metric, element);
+        (self.dims, self.several) = (dims, false);
         self.floats.clear();
         self.bytes.clear();
-        if element == Element::U8 {
-            self.bytes.extend(vector.iter().map(|value| to_u8(*value)));
-            self.floats.extend(self.bytes.iter().map(|byte| f32::from(*byte)));
-        } else {
-            self.floats.extend_from_slice(vector);
-        }
+        self.norms.clear();
         self.bytes_norm = 0.0;
-        if metric == Metric::Cosine {
-            self.bytes_norm = f64::from(self.kernels.dot_u8(&self.bytes, &self.bytes)).sqrt();
-            let norm = norm(&self.floats);
-            self.floats
-                .iter_mut()
-                .for_each(|value| *value = divide(*value, norm));
+    }
+
+    /// The part's length if rows are bytes and their norms are divided out, else 0.
+    fn add_part(&mut self, part: &[f32]) -> f64 {
+        let (from, from_bytes) = (self.floats.len(), self.bytes.len());
+        if self.element == Element::U8 {
+            self.bytes.extend(part.iter().map(|value| to_u8(*value)));
+            let bytes = &self.bytes[from_bytes..];
+            self.floats.extend(bytes.iter().map(|byte| f32::from(*byte)));
+        } else {
+            self.floats.extend_from_slice(part);
         }
+        if self.metric != Metric::Cosine {
+            return 0.0;
+        }
+        let (floats, bytes) = (&mut self.floats[from..], &self.bytes[from_bytes..]);
+        let norm = norm(floats);
+        floats.iter_mut().for_each(|value| *value = divide(*value, norm));
+        f64::from(self.kernels.dot_u8(bytes, bytes)).sqrt()
+    }
+
+    /// Bytes that a query of so many numbers in so many parts holds.
+    pub const fn bytes_for(numbers: usize, parts: usize) -> usize {
+        numbers * 5 + parts * size_of::<f64>()
+    }
+
+    /// Gives back what a query of more than `numbers` numbers took.
+    pub fn shrink_to(&mut self, numbers: usize) {
+        self.floats.shrink_to(numbers);
+        self.bytes.shrink_to(numbers);
+        self.norms.shrink_to(numbers);
+    }
+
+    /// Vectors that it consists of.
+    pub fn parts(&self) -> usize {
+        self.floats.len() / self.dims.max(1)
+    }
+
+    /// Whether it is compared with rows of several parts.
+    pub fn is_multi(&self) -> bool {
+        self.several
     }
 
     pub fn metric(&self) -> Metric {
@@ -74,8 +136,9 @@ impl Query {
         self.element
     }
 
+    /// Of a part, if there are several.
     pub fn dims(&self) -> usize {
-        self.floats.len()
+        self.dims
     }
 
     /// What centroids are compared with: under cosine of unit length.
@@ -87,25 +150,64 @@ impl Query {
         self.kernels
     }
 
-    /// Bytes of a row that this query can be compared with.
+    /// Bytes of a row that this query can be compared with, or of a part of it.
     pub fn row_bytes(&self) -> usize {
         self.element.row_bytes(self.dims())
     }
 
-    /// The API's score of a row. Panics unless the row has exactly [`Query::row_bytes`] bytes.
+    /// The API's score of a row. Panics unless the row has exactly [`Query::row_bytes`] bytes, or a part of as many.
     pub fn score_row(&self, row: &[u8]) -> f32 {
         self.metric.score(self.key_row(row))
     }
 
     /// The key of a row: smaller is nearer.
     pub fn key_row(&self, row: &[u8]) -> f32 {
+        if self.several {
+            return self.key_parts(row);
+        }
         let measure = self.metric.measure();
         let measured = match self.element {
             Element::F32 => self.kernels.f32_row(measure, &self.floats, row),
             Element::F16 => self.kernels.f16_row(measure, &self.floats, row),
-            Element::U8 => self.measure_bytes(row),
+            Element::U8 => self.measure_bytes(&self.bytes, self.bytes_norm, row),
         };
         self.metric.key(measured)
+    }
+
+    /// The key of a row of several parts; a row without any is farthest. Costs parts x parts x dimensions.
+    fn key_parts(&self, row: &[u8]) -> f32 {
+        let (stride, mut sum) = (self.row_bytes(), 0.0f64);
+        let mut keys = [0.0f32; PARTS];
+        for (part, norm) in self.norms.iter().enumerate() {
+            let mut nearest = f32::INFINITY;
+            for parts in row.chunks(PARTS * stride.max(1)) {
+                let keys = &mut keys[..parts.len() / stride.max(1)];
+                self.keys_of_part(part, *norm, parts, keys);
+                nearest = keys.iter().copied().fold(nearest, f32::min);
+            }
+            sum += f64::from(nearest);
+        }
+        sum as f32
+    }
+
+    /// The keys of one part of the query with parts of a row.
+    fn keys_of_part(&self, part: usize, norm: f64, parts: &[u8], keys: &mut [f32]) {
+        let (measure, stride) = (self.metric.measure(), self.row_bytes());
+        let numbers = part * self.dims..(part + 1) * self.dims;
+        match self.element {
+            Element::F32 => self
+                .kernels
+                .f32_rows(measure, &self.floats[numbers], parts, stride, keys),
+            Element::F16 => self
+                .kernels
+                .f16_rows(measure, &self.floats[numbers], parts, stride, keys),
+            Element::U8 => {
+                for (key, row) in keys.iter_mut().zip(parts.chunks_exact(stride)) {
+                    *key = self.measure_bytes(&self.bytes[numbers.clone()], norm, row);
+                }
+            }
+        }
+        keys.iter_mut().for_each(|key| *key = self.metric.key(*key));
     }
 
     /// The keys of `keys.len()` rows that start `stride` bytes apart, bit-equal to [`Query::key_row`].
@@ -116,7 +218,8 @@ impl Query {
             Element::F16 => self.kernels.f16_rows(measure, &self.floats, rows, stride, keys),
             Element::U8 => {
                 for (i, key) in keys.iter_mut().enumerate() {
-                    *key = self.measure_bytes(&rows[i * stride..][..self.bytes.len()]);
+                    let row = &rows[i * stride..][..self.bytes.len()];
+                    *key = self.measure_bytes(&self.bytes, self.bytes_norm, row);
                 }
             }
         }
@@ -145,12 +248,12 @@ impl Query {
         }
     }
 
-    fn measure_bytes(&self, row: &[u8]) -> f32 {
-        let measured = self.kernels.u8_row(self.metric.measure(), &self.bytes, row);
+    fn measure_bytes(&self, bytes: &[u8], bytes_norm: f64, row: &[u8]) -> f32 {
+        let measured = self.kernels.u8_row(self.metric.measure(), bytes, row);
         if self.metric != Metric::Cosine {
             return measured as f32;
         }
-        let norm = f64::from(self.kernels.u8_row(Measure::Dot, row, row)).sqrt() * self.bytes_norm;
+        let norm = f64::from(self.kernels.u8_row(Measure::Dot, row, row)).sqrt() * bytes_norm;
         if norm == 0.0 {
             0.0
         } else {

@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use ramlet_memory::{Consumer, OverBudget, Reservation};
 use tokio::time::{Instant, timeout_at};
 
+use crate::decode::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 
@@ -87,7 +88,7 @@ impl BodyRule {
     };
 
     /// Bytes to hold before a body of `len` bytes is read.
-    fn before(&self, len: u64) -> u64 {
+    pub fn before(&self, len: u64) -> u64 {
         len.saturating_mul(self.factor)
     }
 
@@ -176,14 +177,22 @@ pub async fn read_body(
             held: Held::default(),
         });
     }
-    refuse_encodings(headers)?;
+    let encoding = Encoding::of(headers)?;
     let announced = content_length(headers)?;
     let mut held = Held::default();
     if let Some(len) = announced {
         check_cap(len, rule)?;
         held.at_least(rule.before(len), from)?;
     }
-    let bytes = collect(body, announced, rule, &mut held, from).await?;
+    let mut bytes = collect(body, announced, rule, &mut held, from).await?;
+    if let Some(encoding) = encoding {
+        let from = from.clone();
+        let decoded = tokio::task::spawn_blocking(move || {
+            let decoded = decode(&bytes, encoding, rule, &mut held, &from);
+            decoded.map(|bytes| (bytes, held))
+        });
+        (bytes, held) = decoded.await.map_err(ApiError::internal)??;
+    }
     held.at_least(rule.after(&bytes), from)?;
     Ok(Admitted {
         body: bytes.into(),
@@ -191,7 +200,7 @@ pub async fn read_body(
     })
 }
 
-fn check_cap(len: u64, rule: BodyRule) -> ApiResult<()> {
+pub fn check_cap(len: u64, rule: BodyRule) -> ApiResult<()> {
     if len <= rule.cap {
         return Ok(());
     }
@@ -212,17 +221,6 @@ fn content_length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
     parsed
         .map(Some)
         .ok_or_else(|| ApiError::new(StatusCode::BAD_REQUEST, "Content-Length is not a number"))
-}
-
-/// A compressed body could grow a thousandfold; clients of this API send none.
-fn refuse_encodings(headers: &HeaderMap) -> ApiResult<()> {
-    match headers.get(header::CONTENT_ENCODING) {
-        Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"identity") => Err(ApiError::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "Content-Encoding of request bodies is not supported; send plain JSON",
-        )),
-        _ => Ok(()),
-    }
 }
 
 async fn collect(

@@ -12,6 +12,7 @@ use crate::auth::Keys;
 use crate::limits;
 use crate::options::{AllocatorStats, ServerOptions, is_loopback};
 use crate::stats::RequestStats;
+use crate::strict::Rates;
 
 /// The server's state: one per process, shared by all connections.
 pub struct App {
@@ -32,6 +33,7 @@ pub struct App {
     /// Empty until it is measured.
     pub(crate) machine: Arc<OnceLock<Machine>>,
     pub(crate) stats: RequestStats,
+    pub(crate) rates: Rates,
     pub(crate) started: Instant,
     /// Microseconds since 1970.
     pub(crate) started_at: i64,
@@ -55,7 +57,8 @@ impl App {
             building: Arc::new(Semaphore::new(limits::BUILD_CALLS)),
             allocator: options.allocator,
             machine: options.machine,
-            stats: RequestStats::default(),
+            stats: RequestStats::new(ledger.consumer("request counts", limits::COUNTS_BYTES)),
+            rates: Rates::default(),
             started: Instant::now(),
             started_at: now_micros(),
             engine: options.engine,

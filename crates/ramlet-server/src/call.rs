@@ -5,19 +5,22 @@ use std::time::Instant;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
-use ramlet::{Collection, Scratch, UpdateOp};
+use ramlet::filter::Filter;
+use ramlet::{Collection, Scratch, Strict, UpdateOp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::admission::Held;
 use crate::app::App;
-use crate::dispatch::{Answer, QueryParams};
+use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::fetch::Portions;
 use crate::limits;
 use crate::out::Out;
+use crate::params::QueryParams;
 use crate::stream;
+use crate::strict::Guard;
 
 /// What a handler gets.
 pub struct Call {
@@ -80,7 +83,49 @@ impl Call {
 
     /// The collection that the path names, directly or by an alias.
     pub fn collection(&self) -> ApiResult<Arc<Collection>> {
-        Ok(self.app.engine.collection(self.param("collection"))?)
+        let collection = self.app.engine.collection(self.param("collection"))?;
+        if let Some(timeout) = self.query.timeout
+            && let Some(strict) = self.strict(&collection)
+        {
+            strict.timeout(timeout.as_secs())?;
+        }
+        Ok(collection)
+    }
+
+    /// The strict mode of a collection that has it.
+    pub fn strict<'a>(&'a self, collection: &'a Collection) -> Option<Guard<'a>> {
+        Guard::of(&self.app, collection)
+    }
+
+    /// A read with this filter, counted and checked where the collection is strict.
+    pub fn check_read(&self, collection: &Collection, filter: Option<&Filter>) -> ApiResult<()> {
+        match self.strict(collection) {
+            None => Ok(()),
+            Some(strict) => {
+                strict.filter(filter)?;
+                strict.read(Strict::cost_of_filter(filter))
+            }
+        }
+    }
+
+    /// A change, counted and checked where the collection is strict.
+    async fn check_change(&self, collection: &Arc<Collection>, op: &UpdateOp) -> ApiResult<()> {
+        let Some(strict) = self.strict(collection) else {
+            return Ok(());
+        };
+        strict.change(op)?;
+        if !strict.has_write_rate() {
+            return Ok(());
+        }
+        let cost = match Strict::cost_of(op) {
+            Ok(cost) => cost,
+            Err(filter) => {
+                let (filter, counted) = (filter.clone(), collection.clone());
+                let count = move |scratch: &mut Scratch| Ok(counted.count(Some(&filter), false, scratch)?);
+                on_slot(&self.app, self.deadline(), count).await?.max(1)
+            }
+        };
+        strict.write(cost)
     }
 
     /// The body as `T`. Large ones are parsed off the async threads.
@@ -164,7 +209,8 @@ impl Call {
     }
 
     /// Queues `op` and waits until it is durable, in both modes of `wait`: an acknowledged change survives.
-    pub async fn submit(&self, collection: &Collection, op: UpdateOp) -> ApiResult<Updated> {
+    pub async fn submit(&self, collection: &Arc<Collection>, op: UpdateOp) -> ApiResult<Updated> {
+        self.check_change(collection, &op).await?;
         let (tx, rx) = oneshot::channel();
         let held = self.held.clone();
         collection.submit(

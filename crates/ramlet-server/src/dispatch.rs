@@ -1,13 +1,14 @@
 //! One request through its steps: key, memory, body, handler, answer.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use http_body_util::BodyExt;
+use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
@@ -15,7 +16,9 @@ use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::Out;
+use crate::params::QueryParams;
 use crate::routes::Route;
+use crate::stats::Endpoint;
 use crate::stream::StreamBody;
 
 /// What a handler answers with.
@@ -42,41 +45,11 @@ impl Answer {
     }
 }
 
-/// The query parameters that the API knows; `ordering` and `consistency` say nothing to a single node.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct QueryParams {
-    pub wait: bool,
-    pub timeout: Option<Duration>,
-}
-
-impl QueryParams {
-    pub fn parse(query: &str) -> ApiResult<QueryParams> {
-        let bad = |what: String| {
-            let message = format!("Deserialize error in query parameters: {what}");
-            Err(ApiError::new(StatusCode::BAD_REQUEST, message))
-        };
-        let mut out = QueryParams::default();
-        for pair in query.split('&') {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            match (key, value) {
-                ("wait", "true") => out.wait = true,
-                ("wait", "false") => out.wait = false,
-                ("wait", other) => return bad(format!("wait: `{other}` is not true or false")),
-                ("timeout", seconds) => match seconds.parse::<u64>() {
-                    Ok(n) if n > 0 => out.timeout = Some(Duration::from_secs(n)),
-                    _ => return bad(format!("timeout: `{seconds}` is not a number of seconds from 1")),
-                },
-                _ => {}
-            }
-        }
-        Ok(out)
-    }
-}
-
 /// Answers one request of `route`.
 pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) -> Response {
     let start = Instant::now();
     let head_only = request.method() == Method::HEAD;
+    let collection = collection_of(route, request.uri());
     let result = answer(route, &app, request, start).await;
     let response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
@@ -91,17 +64,27 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
         }) => respond(status, content_type, body),
         Err(e) => refuse(&e, start),
     };
-    app.stats.record(
-        route.method,
-        route.path,
-        response.status().as_u16(),
-        start.elapsed(),
-    );
+    let endpoint = Endpoint {
+        method: route.method,
+        path: route.path,
+        status: response.status().as_u16(),
+    };
+    let collection = collection.filter(|_| response.status().is_success());
+    app.stats.record(endpoint, collection.as_deref(), start.elapsed());
     if head_only {
         response.map(|_| Body::empty())
     } else {
         response
     }
+}
+
+/// The collection that the path names.
+fn collection_of(route: &Route, uri: &Uri) -> Option<String> {
+    if !route.path.starts_with("/collections/{collection}/") {
+        return None;
+    }
+    let segment = uri.path().split('/').nth(2)?;
+    Some(percent_decode_str(segment).decode_utf8().ok()?.into_owned())
 }
 
 async fn answer(
@@ -178,30 +161,4 @@ pub fn refuse(e: &ApiError, start: Instant) -> Response {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn query_parameters() {
-        let parse = |q: &str| QueryParams::parse(q).map_err(|e| e.status.as_u16());
-        let wait = QueryParams {
-            wait: true,
-            timeout: None,
-        };
-        assert_eq!(parse(""), Ok(QueryParams::default()));
-        assert_eq!(parse("wait=true&ordering=strong&consistency=2"), Ok(wait));
-        assert_eq!(
-            parse("timeout=3"),
-            Ok(QueryParams {
-                wait: false,
-                timeout: Some(Duration::from_secs(3))
-            })
-        );
-        for bad in ["wait=1", "wait", "timeout=0", "timeout=-1", "timeout=x"] {
-            assert_eq!(parse(bad), Err(400), "{bad}");
-        }
-    }
 }

@@ -94,7 +94,7 @@ impl From<ramlet::Error> for ApiError {
         let (status, prefix) = status_of(e.kind());
         let text = e.to_string();
         // The engine may use the API's own sentence.
-        let message = if text.starts_with(prefix) {
+        let message = if text.starts_with(prefix) || text.starts_with("Bad request: ") {
             text
         } else {
             format!("{prefix}{text}")

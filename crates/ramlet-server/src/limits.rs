@@ -81,10 +81,15 @@ const _: () = assert!(MANAGE_CALLS + BUILD_CALLS < BLOCKING_THREADS);
 /// Stack of each thread of the server.
 pub const THREAD_STACK_BYTES: usize = 512 * KIB as usize;
 
+/// Counts of requests by collection: about 680 rows, of one endpoint and status each.
+pub const COUNTS_BYTES: u64 = 256 * KIB;
+
 /// Elements of a dense vector.
 pub const VECTOR_SIZE_MAX: usize = 65_536;
 /// Bytes of a collection's or alias's name.
 pub const NAME_BYTES: usize = 255;
+/// Bytes of a vector's name.
+pub const VECTOR_NAME_BYTES: usize = 200;
 /// Searches of one batch request.
 pub const SEARCHES_MAX: usize = 4_096;
 /// Operations of one points/batch request.

@@ -175,7 +175,7 @@ impl Out {
     pub fn hit(&mut self, hit: &ScoredPoint) {
         self.id(hit.id);
         self.scored(hit.version, hit.score);
-        self.body(hit.payload.as_deref(), hit.vectors.as_ref(), None);
+        self.body(hit.payload.as_deref(), hit.vectors.as_ref(), hit.order_value);
     }
 
     /// A record as a hit: queries without a vector answer with score 1.
@@ -315,6 +315,7 @@ mod tests {
     fn hits_have_version_and_score() {
         let hit = ScoredPoint {
             id: PointId::Uuid(1),
+            order_value: None,
             score: 0.25,
             version: 9,
             payload: None,

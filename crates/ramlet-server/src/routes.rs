@@ -16,7 +16,11 @@ use crate::auth::Access::{self, Manage, Public, Read, Write};
 use crate::call::Call;
 use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
-use crate::handlers::{aliases, collections, indexes, plan, points, refused, search, service, updates};
+use crate::handlers::{
+    aliases, cluster, collections, facet, indexes, issues, metrics, optimizations, plan, points, quotas,
+    refused, search, service, telemetry, updates, vector_names,
+};
+use crate::openapi;
 
 pub(crate) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = ApiResult<Answer>> + Send>>;
 
@@ -60,13 +64,19 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/healthz" Public NONE => service::healthz),
         route!("GET" "/livez" Public NONE => service::livez),
         route!("GET" "/readyz" Public NONE => service::readyz),
-        route!("GET" "/metrics" Read NONE => service::metrics),
-        route!("GET" "/telemetry" Read NONE => service::telemetry),
+        route!("GET" "/openapi.json" Public NONE => openapi::serve),
+        route!("GET" "/metrics" Read NONE => metrics::metrics),
+        route!("GET" "/telemetry" Read NONE => telemetry::telemetry),
         route!("GET" "/memory" Read NONE => service::memory),
         route!("POST" "/plan" Read CONFIG => plan::make),
-        route!("GET" "/cluster" Read NONE => service::cluster),
-        route!("GET" "/issues" Read NONE => service::issues),
-        route!("DELETE" "/issues" Manage NONE => service::clear_issues),
+        route!("GET" "/cluster" Read NONE => cluster::status),
+        route!("GET" "/cluster/telemetry" Read NONE => cluster::telemetry),
+        route!("POST" "/cluster/recover" Manage NONE => cluster::recover),
+        route!("DELETE" "/cluster/peer/{peer}" Manage NONE => cluster::remove_peer),
+        route!("GET" "/issues" Read NONE => issues::list),
+        route!("DELETE" "/issues" Manage NONE => issues::clear),
+        route!("GET" "/quotas" Read NONE => quotas::get),
+        route!("PUT" "/quotas" Manage CONFIG => quotas::set),
     ]
 }
 
@@ -81,10 +91,17 @@ fn collection_routes() -> Vec<Route> {
         route!("DELETE" "/collections/{collection}" Manage NONE => collections::delete),
         route!("GET" "/collections/{collection}/exists" Read NONE => collections::exists),
         route!("GET" "/collections/{collection}/aliases" Read NONE => aliases::of_collection),
-        route!("GET" "/collections/{collection}/cluster" Read NONE => collections::cluster),
+        route!("GET" "/collections/{collection}/cluster" Read NONE => cluster::of_collection),
+        route!("POST" "/collections/{collection}/cluster" Manage CONFIG => cluster::change),
+        route!("GET" "/collections/{collection}/shards" Read NONE => cluster::shard_keys),
+        route!("PUT" "/collections/{collection}/shards" Manage CONFIG => cluster::change_shard_key),
+        route!("POST" "/collections/{collection}/shards/delete" Manage CONFIG => cluster::change_shard_key),
+        route!("GET" "/collections/{collection}/optimizations" Read NONE => optimizations::list),
         route!("GET" "/collections/{collection}/memory" Read NONE => collections::memory),
         route!("PUT" "/collections/{collection}/index" Manage CONFIG => indexes::create),
         route!("DELETE" "/collections/{collection}/index/{field}" Manage NONE => indexes::delete),
+        route!("PUT" "/collections/{collection}/vectors/{vector}" Manage CONFIG => vector_names::create),
+        route!("DELETE" "/collections/{collection}/vectors/{vector}" Manage NONE => vector_names::delete),
     ]
 }
 
@@ -107,6 +124,9 @@ fn point_routes() -> Vec<Route> {
         route!("POST" "/collections/{collection}/points/query/batch" Read QUERY => search::query_batch),
         route!("POST" "/collections/{collection}/points/search" Read QUERY => search::search),
         route!("POST" "/collections/{collection}/points/search/batch" Read QUERY => search::search_batch),
+        route!("POST" "/collections/{collection}/facet" Read QUERY => facet::facet),
+        route!("POST" "/collections/{collection}/points/search/matrix/pairs" Read QUERY => facet::pairs),
+        route!("POST" "/collections/{collection}/points/search/matrix/offsets" Read QUERY => facet::offsets),
     ]
 }
 
@@ -123,29 +143,29 @@ fn refused_routes() -> Vec<Route> {
         route!("PUT" "/collections/{collection}/snapshots/recover" Manage NONE => refused::snapshots),
         route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
         route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
-        route!("POST" "/collections/{collection}/cluster" Manage NONE => refused::sharding),
-        route!("GET" "/collections/{collection}/shards" Read NONE => refused::sharding),
-        route!("PUT" "/collections/{collection}/shards" Manage NONE => refused::sharding),
-        route!("POST" "/collections/{collection}/shards/delete" Manage NONE => refused::sharding),
-        route!("POST" "/cluster/recover" Manage NONE => refused::sharding),
-        route!("DELETE" "/cluster/peer/{peer}" Manage NONE => refused::sharding),
-        route!("GET" "/cluster/telemetry" Read NONE => refused::sharding),
-        route!("GET" "/quotas" Read NONE => refused::quotas),
-        route!("PUT" "/quotas" Manage NONE => refused::quotas),
-        route!("GET" "/collections/{collection}/optimizations" Read NONE => refused::optimizations),
-        route!("PUT" "/collections/{collection}/vectors/{vector}" Manage NONE => refused::vector_names),
-        route!("DELETE" "/collections/{collection}/vectors/{vector}" Manage NONE => refused::vector_names),
-        route!("POST" "/collections/{collection}/facet" Read NONE => refused::facet),
         route!("POST" "/collections/{collection}/points/query/groups" Read NONE => refused::groups),
         route!("POST" "/collections/{collection}/points/search/groups" Read NONE => refused::groups),
-        route!("POST" "/collections/{collection}/points/search/matrix/pairs" Read NONE => refused::matrix),
-        route!("POST" "/collections/{collection}/points/search/matrix/offsets" Read NONE => refused::matrix),
         route!("POST" "/collections/{collection}/points/recommend" Read NONE => refused::recommend),
         route!("POST" "/collections/{collection}/points/recommend/batch" Read NONE => refused::recommend),
         route!("POST" "/collections/{collection}/points/recommend/groups" Read NONE => refused::recommend),
         route!("POST" "/collections/{collection}/points/discover" Read NONE => refused::discover),
         route!("POST" "/collections/{collection}/points/discover/batch" Read NONE => refused::discover),
     ]
+}
+
+/// A pattern with the names that the API gives to its parameters.
+pub fn shown_path(path: &str) -> String {
+    let mut shown = path.to_owned();
+    for (ours, theirs) in [
+        ("{collection}", "{collection_name}"),
+        ("{field}", "{field_name}"),
+        ("{vector}", "{vector_name}"),
+        ("{snapshot}", "{snapshot_name}"),
+        ("{peer}", "{peer_id}"),
+    ] {
+        shown = shown.replace(ours, theirs);
+    }
+    shown
 }
 
 /// The router over the table, for the server and for tests.

@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, Span};
@@ -40,6 +41,8 @@ pub struct Buffer {
     /// Newest row of each id that ever was here, deleted or not. An older row of the id is found through the directory, so
     /// that a view finds the row that was the newest when it was taken.
     ids: RwLock<BTreeMap<PointId, u32>>,
+    /// Vectors of the schema, by index, that were dropped since.
+    gone: AtomicU64,
 }
 
 /// The writer's side of a buffer.
@@ -69,13 +72,16 @@ pub struct BufferRow<'a> {
     pub payload: &'a [u8],
     schema: &'a Schema,
     presence: u64,
+    /// Vectors that were dropped: they are there, and aren't told of.
+    gone: u64,
     vectors: &'a [u8],
 }
 
 impl<'a> BufferRow<'a> {
-    /// The encoded row of the vector at `index` in the schema.
-    pub fn vector(&self, index: usize) -> Option<&'a [u8]> {
-        if self.presence >> index & 1 == 0 {
+    /// The encoded row of the vector in a slot.
+    pub fn vector(&self, slot: u16) -> Option<&'a [u8]> {
+        let index = self.schema.vectors.iter().position(|v| v.slot == slot)?;
+        if !self.has_index(index) {
             return None;
         }
         let mut at = 0;
@@ -100,13 +106,18 @@ impl<'a> BufferRow<'a> {
         Some(u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize)
     }
 
-    pub fn has_vector(&self, index: usize) -> bool {
-        self.presence >> index & 1 == 1
+    fn has_index(&self, index: usize) -> bool {
+        (self.presence & !self.gone) >> index & 1 == 1
     }
 
-    /// Index in the schema of a vector's name.
-    pub fn vector_index(&self, name: &str) -> Option<usize> {
-        self.schema.vectors.iter().position(|v| v.name == name)
+    pub fn has_vector(&self, slot: u16) -> bool {
+        let index = self.schema.vectors.iter().position(|v| v.slot == slot);
+        index.is_some_and(|index| self.has_index(index))
+    }
+
+    pub fn has_vector_named(&self, name: &str) -> bool {
+        let index = self.schema.vectors.iter().position(|v| v.name == name);
+        index.is_some_and(|index| self.has_index(index))
     }
 }
 
@@ -130,6 +141,7 @@ impl BufferWriter {
                 rows,
                 directory,
                 ids: RwLock::default(),
+                gone: AtomicU64::new(0),
             }),
             rows: rows_in,
             directory: directory_in,
@@ -215,8 +227,11 @@ impl BufferWriter {
 }
 
 impl Buffer {
-    pub fn schema(&self) -> &Schema {
-        &self.schema
+    /// A vector was dropped: rows have it no more, those that come included.
+    pub fn forget_vector(&self, slot: u16) {
+        if let Some(index) = self.schema.vectors.iter().position(|v| v.slot == slot) {
+            self.gone.fetch_or(1 << index, Ordering::Relaxed);
+        }
     }
 
     /// The four numbers of a row's directory entry.
@@ -242,6 +257,7 @@ impl Buffer {
             payload,
             schema: &self.schema,
             presence: word(32),
+            gone: self.gone.load(Ordering::Relaxed),
             vectors,
         }
     }

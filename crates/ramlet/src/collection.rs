@@ -9,7 +9,7 @@ use crate::encoding::{encode_vector, encode_vectors};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
-use crate::jobs;
+use crate::jobs::{self, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
@@ -42,6 +42,8 @@ pub struct CollectionInfo {
     pub optimizer_error: Option<String>,
     pub points_count: u64,
     pub indexed_vectors_count: u64,
+    /// By name; of rows that are deleted in segments a share is taken off.
+    pub vectors_count: Vec<(String, u64)>,
     pub segments_count: u64,
     pub config: CollectionConfig,
     /// Points that each payload index covers, by field.
@@ -79,7 +81,7 @@ impl Collection {
         &self.core
     }
 
-    fn view(&self) -> Arc<View> {
+    pub(crate) fn view(&self) -> Arc<View> {
         self.core.view.load_full()
     }
 
@@ -103,6 +105,7 @@ impl Collection {
             optimizer_error: error,
             points_count: view.points(),
             indexed_vectors_count: indexed,
+            vectors_count: vectors_count(&view),
             segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
             payload_index_points: view
                 .schema
@@ -267,9 +270,48 @@ impl Collection {
         })
     }
 
+    /// Adds a vector under a name: points are without it until they are given one. The same again is a no-op, another one of
+    /// the name is refused.
+    pub fn create_vector_name(&self, name: &str, new: &NewVector) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        self.core.shelf.check_room()?;
+        vector_names::add(&self.core, name, new)?;
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
+    }
+
+    /// Drops a vector of all points, and its name; no-op when there is none.
+    pub fn delete_vector_name(&self, name: &str) -> Result<UpdateResult> {
+        self.core.check_open()?;
+        vector_names::remove(&self.core, name)?;
+        Ok(UpdateResult {
+            operation_id: self.view().operation,
+        })
+    }
+
     /// Does what is due in the background on this thread: flushes and merges, until there is nothing left.
     pub fn wait_idle(&self) -> Result<()> {
         maintenance::settle(&self.core)
+    }
+
+    /// Segments that the next job will rewrite, and those it leaves: their numbers and live points.
+    pub fn planned_jobs(&self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+        let (segments, candidates) = {
+            let writer = self.core.writer();
+            let mut candidates = jobs::merge_candidates(&writer);
+            if candidates.is_empty() {
+                candidates = jobs::idle_candidates(&writer);
+            }
+            (writer.segments.clone(), candidates)
+        };
+        let shown = |s: &crate::segment::SegmentView| (s.segment.id(), u64::from(s.live()));
+        let planned: Vec<(u64, u64)> = candidates.iter().map(shown).collect();
+        let rest = segments
+            .iter()
+            .map(shown)
+            .filter(|(id, _)| planned.iter().all(|(p, _)| p != id));
+        (planned.clone(), rest.collect())
     }
 
     /// Makes a segment of the write buffer (tests and benches; the log keeps it safe without).
@@ -305,9 +347,32 @@ impl Collection {
         self.core.updates.ledger().limit()
     }
 
+    /// Unlike its name never given to another: the name of its directory.
+    pub fn id(&self) -> &str {
+        &self.core.id
+    }
+
     pub fn is_dropped(&self) -> bool {
         self.core.dropped.load(Ordering::Acquire)
     }
+}
+
+/// Points that have each vector. In segments, deleted rows are taken to have it as often as others.
+fn vectors_count(view: &View) -> Vec<(String, u64)> {
+    let of = |field: &crate::schema::VectorField| {
+        let mut total = 0;
+        for segment in &view.segments {
+            let rows = u64::from(segment.segment.rows()).max(1);
+            let column = segment.segment.vector(field.slot);
+            total += column.map_or(0, |c| u64::from(c.index.rows())) * u64::from(segment.live()) / rows;
+        }
+        for buffer in &view.buffers {
+            let has = |row: &u32| buffer.buffer.row(*row).has_vector(field.slot);
+            total += buffer.live_rows().filter(has).count() as u64;
+        }
+        (field.name.clone(), total)
+    };
+    view.schema.vectors.iter().map(of).collect()
 }
 
 /// Points that have a payload index's field. In segments, deleted rows are taken to have it as often as others.

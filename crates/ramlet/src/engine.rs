@@ -21,6 +21,7 @@ use crate::query::Scratch;
 use crate::recover::{self, Parts};
 use crate::segment::Shelf;
 use crate::shared::{JobArena, Shared};
+use crate::snapshot::SnapshotDir;
 use crate::store::{self, CommitError};
 use crate::types::CollectionConfig;
 use crate::{jobs, maintenance};
@@ -31,6 +32,8 @@ const SLOT_READS: usize = 64;
 const BACKGROUND_READS: usize = 32;
 /// Buffers of the writer: it reads single rows.
 const BACKGROUND_BYTES: u64 = 128 << 10;
+/// Where snapshots go when nothing else is said.
+const SNAPSHOTS: &str = "snapshots";
 
 /// How an engine is opened.
 pub struct EngineOptions {
@@ -65,6 +68,8 @@ pub struct Engine {
     names: Mutex<Names>,
     slots: Arc<SlotQueue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Opened when first asked for, unless it was given.
+    snapshots: Mutex<Option<SnapshotDir>>,
     /// Collections take turns at having their recall measured.
     monitored: AtomicU64,
     _lock: Box<dyn Send + Sync>,
@@ -80,6 +85,8 @@ struct Consumers {
     slots: Consumer,
     /// Scratch beside the slots: the writer's, and of callers outside.
     extra: Consumer,
+    /// What snapshots are copied through.
+    snapshots: Consumer,
 }
 
 struct Names {
@@ -134,6 +141,7 @@ impl Engine {
             collections: ledger.consumer("collections", budget.elastic / 2),
             slots: ledger.consumer("search slots", budget.search_slots),
             extra: ledger.consumer("extra scratch", budget.elastic),
+            snapshots: ledger.consumer("snapshots", budget.elastic),
         };
         let cache = BlockCache::new(
             &ledger.consumer("block cache", budget.block_cache),
@@ -174,10 +182,14 @@ impl Engine {
             }),
             slots: Arc::default(),
             threads: Mutex::default(),
+            snapshots: Mutex::default(),
             monitored: AtomicU64::new(0),
             _lock: lock,
         };
         engine.recover(&catalog)?;
+        if engine.storage.list_subdirs()?.iter().any(|d| d == SNAPSHOTS) {
+            engine.snapshot_dir()?;
+        }
         drop(slots);
         let engine = Arc::new(engine);
         engine.start()?;
@@ -202,7 +214,7 @@ impl Engine {
         Ok(())
     }
 
-    fn register(&self, core: Core) -> Arc<Collection> {
+    pub(crate) fn register(&self, core: Core) -> Arc<Collection> {
         let core = Arc::new(core);
         self.shared
             .collections
@@ -212,7 +224,7 @@ impl Engine {
         Arc::new(Collection::new(core))
     }
 
-    fn lookup(&self) -> Result<Lookup> {
+    pub(crate) fn lookup(&self) -> Result<Lookup> {
         Ok(Lookup::new(
             IoContext::new(self.storage.reader(BACKGROUND_READS)?),
             &self.consumers.extra,
@@ -264,7 +276,6 @@ impl Engine {
             "maintenance",
             Box::new(move || or_abort("maintenance", || maintenance::run(&shared))),
         )?);
-        self.shared.maintained.store(true, Ordering::Release);
         self.shared.wake_maintenance();
         for _ in 0..self.options.budget.search_threads {
             let reader = IoContext::new(self.storage.reader(SLOT_READS)?);
@@ -299,7 +310,7 @@ impl Engine {
         if names.open.contains_key(name) || names.catalog.aliases.iter().any(|a| a.alias == name) {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
-                format!("Wrong input: Collection `{name}` already exists!"),
+                format!("Collection `{name}` already exists!"),
             ));
         }
         self.check_buffers(names.open.len() as u64 + 1)?;
@@ -358,7 +369,12 @@ impl Engine {
             names.open.remove(name);
             collection
         };
-        let core = collection.core();
+        self.retire(collection.core());
+        Ok(true)
+    }
+
+    /// Ends a collection that no name leads to any more, and removes its directory.
+    pub(crate) fn retire(&self, core: &Core) {
         core.dropped.store(true, Ordering::Release);
         // A job that is under way ends first: it may be writing into the directory.
         let _job = self.shared.job();
@@ -370,7 +386,87 @@ impl Engine {
         if let Err(e) = self.storage.remove_subdir(&core.id) {
             tracing::warn!(directory = %core.id, error = %e, "removed at the next start");
         }
-        Ok(true)
+    }
+
+    /// What a collection that isn't in the catalog yet is opened with, under a number that was never used.
+    pub(crate) fn new_parts(&self) -> Result<Parts> {
+        let mut names = self.names.lock().expect("never poisoned");
+        self.check_buffers(names.open.len() as u64 + 1)?;
+        let id = directory_id(names.catalog.next_id);
+        names.catalog.next_id += 1;
+        drop(names);
+        self.parts(&id)
+    }
+
+    /// Gives names to collections that were built beside the others, and aliases, all in one commit. Those that had the
+    /// names are removed.
+    pub(crate) fn adopt(&self, new: Vec<(String, Arc<Collection>)>, aliases: &[AliasEntry]) -> Result<()> {
+        let mut names = self.names.lock().expect("never poisoned");
+        let mut catalog = names.catalog.clone();
+        for (name, collection) in &new {
+            if catalog.aliases.iter().any(|a| a.alias == *name) {
+                let what = format!("`{name}` is an alias, so it can't be a collection");
+                return Err(Error::new(ErrorKind::AlreadyExists, what));
+            }
+            catalog.collections.retain(|c| c.name != *name);
+            catalog.collections.push(CollectionEntry {
+                name: name.clone(),
+                id: collection.core().id.clone(),
+            });
+        }
+        for entry in aliases {
+            let (alias, collection) = (entry.alias.clone(), entry.collection.clone());
+            change_alias(&mut catalog, &AliasOp::Create { alias, collection })?;
+        }
+        self.commit(&mut names, catalog)?;
+        let mut old = Vec::new();
+        for (name, collection) in new {
+            old.extend(names.open.insert(name, collection));
+        }
+        drop(names);
+        old.iter().for_each(|collection| self.retire(collection.core()));
+        Ok(())
+    }
+
+    /// The collections by their own names, and the catalog that lists them.
+    pub(crate) fn everything(&self) -> (Catalog, Vec<Arc<Collection>>) {
+        let names = self.names.lock().expect("never poisoned");
+        let entries = names.catalog.collections.iter();
+        let open = entries.filter_map(|c| names.open.get(&c.name).cloned()).collect();
+        (names.catalog.clone(), open)
+    }
+
+    /// The collection's own name, if `name` is an alias; `name` otherwise.
+    pub fn resolve_alias(&self, name: &str) -> String {
+        let names = self.names.lock().expect("never poisoned");
+        let alias = names.catalog.aliases.iter().find(|a| a.alias == name);
+        alias.map_or(name, |a| a.collection.as_str()).to_string()
+    }
+
+    /// Snapshots go there from now on: to be said before the first is asked for.
+    pub fn set_snapshots(&self, storage: Arc<dyn Storage>) -> Result<()> {
+        let dir = SnapshotDir::open(storage)?;
+        *self.snapshots.lock().expect("never poisoned") = Some(dir);
+        Ok(())
+    }
+
+    pub(crate) fn snapshot_dir(&self) -> Result<SnapshotDir> {
+        let mut snapshots = self.snapshots.lock().expect("never poisoned");
+        if let Some(dir) = snapshots.as_ref() {
+            return Ok(dir.clone());
+        }
+        let dir = SnapshotDir::open(self.storage.subdir(SNAPSHOTS)?)?;
+        *snapshots = Some(dir.clone());
+        Ok(dir)
+    }
+
+    pub(crate) fn snapshot_memory(&self) -> &Consumer {
+        &self.consumers.snapshots
+    }
+
+    /// A number that no other call gets.
+    pub(crate) fn unique(&self) -> u64 {
+        self.shared.salt() >> 1
     }
 
     /// By name or alias. `NotFound` with the API's sentence.
@@ -579,7 +675,7 @@ fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
         false => Ok(()),
         true => Err(Error::new(
             ErrorKind::AlreadyExists,
-            format!("Wrong input: Collection with name {alias} already exists, so it can't be an alias"),
+            format!("Collection with name {alias} already exists, so it can't be an alias"),
         )),
     };
     match op {

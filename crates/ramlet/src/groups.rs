@@ -281,8 +281,8 @@ fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> 
         }
     }
     core.publish(&writer);
-    if !core.shared.maintained.load(Ordering::Acquire) {
-        // While recovering there is no maintenance thread yet.
+    if writer.log.is_none() {
+        // While it is recovered, the maintenance thread doesn't know of it, or doesn't run yet.
         let frozen = writer.frozen.is_some();
         drop(writer);
         let made = match frozen {

@@ -1,5 +1,9 @@
 //! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
+pub mod vector_names;
+
+pub use vector_names::NewVector;
+
 use std::sync::Arc;
 
 use ramlet_format::Component;

@@ -65,3 +65,25 @@ pub const DISK_FREE_MIN: u64 = 64 << 20;
 pub const DISK_RECHECK_BYTES: usize = 8 << 20;
 /// Most hits of one search (limit + offset) and most points of one page.
 pub const LIMIT_MAX: usize = 1 << 20;
+
+/// Points that a distance matrix compares with each other, at most: 16.8 million comparisons.
+pub const MATRIX_SAMPLE_MAX: usize = 4_096;
+/// What a snapshot is copied through, to and from disk.
+pub const COPY_BYTES: usize = 256 << 10;
+/// What a snapshot or an upload holds beside it: the file's own buffer, handles.
+pub const SNAPSHOT_BYTES: u64 = 256 << 10;
+/// Bytes of a snapshot after which it is synced, and free disk is asked for again.
+pub const SNAPSHOT_SYNC_BYTES: u64 = 32 << 20;
+/// RAM for a manifest or catalog of a snapshot while it is read, per byte of its text.
+pub const SNAPSHOT_LIST_FACTOR: u64 = 10;
+/// Longest name of a snapshot's file.
+pub const SNAPSHOT_NAME_BYTES: usize = 200;
+/// Prefetches within each other, the query above them not counted.
+pub const PREFETCH_DEPTH_MAX: usize = 64;
+/// Prefetches of one query in all: each result list is held until it is merged.
+pub const PREFETCHES_MAX: usize = 1_024;
+/// Expressions within each other, and in all, of one formula.
+pub const FORMULA_DEPTH_MAX: usize = 64;
+pub const FORMULA_NODES_MAX: usize = 4_096;
+/// Examples of one query: of recommend, context pairs, feedback.
+pub const EXAMPLES_MAX: usize = 1_024;

@@ -1,5 +1,7 @@
 //! Nearest neighbours over a view: every segment's index, then the buffers, one collector.
 
+pub mod expression;
+pub mod request;
 mod segment;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
@@ -237,19 +239,10 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         rows: u64::from(view.live()),
         ..Explained::default()
     };
-    let field = asked.field;
-    let Some(vector) = asked
-        .view
-        .schema
-        .vectors
-        .iter()
-        .position(|v| v.slot == field.slot)
-    else {
-        return found;
-    };
+    let slot = asked.field.slot;
     for number in view.live_rows() {
         let row = view.buffer.row(number);
-        let Some(bytes) = row.vector(vector) else { continue };
+        let Some(bytes) = row.vector(slot) else { continue };
         let key = scratch.query.key_row(bytes);
         found.rows_scored += 1;
         if scratch.top.would_enter(key, number) && asked.own_id != Some(row.id) {
@@ -303,6 +296,7 @@ fn collect(
             version,
             payload: selected_payload(view, place, &payload, lookup)?,
             vectors: selected_vectors(view, place, &request.with_vectors, lookup)?,
+            order_value: None,
         });
     }
     Ok(())

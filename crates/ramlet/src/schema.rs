@@ -1,13 +1,15 @@
 //! What the rows of a collection consist of: the settings, resolved once for the hot paths.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ramlet_format::Component;
 use ramlet_index::{Element, Metric};
+use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
-use crate::settings::VectorSettings;
+use crate::settings::{StrictMode, VectorSettings, key};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, VectorParams};
 
 /// What stands for a point under a vector's name.
@@ -68,6 +70,8 @@ pub struct Schema {
     pub fields: Vec<PayloadField>,
     /// kB of vectors above which a segment without an index counts as unindexed (`indexed_only` passes it over).
     pub indexing_kb: u64,
+    /// Where it is enabled.
+    pub strict: Option<Arc<StrictMode>>,
 }
 
 /// Slots by name, kept in the manifest beside the settings: a name that comes back gets a new slot.
@@ -76,6 +80,9 @@ pub struct Slots {
     pub vectors: BTreeMap<String, u16>,
     pub fields: BTreeMap<String, u16>,
     pub next_field: u16,
+    /// Of a manifest without it no vector was ever dropped.
+    #[serde(default)]
+    pub next_vector: u16,
 }
 
 impl Slots {
@@ -90,6 +97,7 @@ impl Slots {
         {
             slots.vectors.insert(name.clone(), slot as u16);
         }
+        slots.next_vector = slots.vectors.len() as u16;
         for path in config.payload_schema.keys() {
             // At most `FIELD_INDEXES_MAX`: the settings were checked.
             slots.fields.insert(path.clone(), slots.next_field);
@@ -98,27 +106,42 @@ impl Slots {
         slots
     }
 
+    /// A slot for a new vector: the next in turn that no vector has. What had it long ago is gone from every file.
+    pub fn take_vector(&mut self, name: &str) -> Result<u16> {
+        let slot = next_free(self.next_vector, Component::VECTOR_SLOTS, &self.vectors)
+            .ok_or_else(|| no_slot("vector", name, Component::VECTOR_SLOTS))?;
+        self.next_vector = slot + 1;
+        self.vectors.insert(name.to_string(), slot);
+        Ok(slot)
+    }
+
     /// A slot for a new field: the next in turn that no field has. Its files of long ago are gone from every segment.
     pub fn take_field(&mut self, path: &str) -> Result<u16> {
-        let free = (0..Component::SLOTS)
-            .map(|step| (self.next_field % Component::SLOTS + step) % Component::SLOTS)
-            .find(|slot| !self.fields.values().any(|taken| taken == slot));
-        let slot = free.ok_or_else(|| {
-            Error::bad_input(format!(
-                "payload index `{path}`: {} are the most that are possible",
-                Component::SLOTS
-            ))
-        })?;
+        let slot = next_free(self.next_field, Component::SLOTS, &self.fields)
+            .ok_or_else(|| no_slot("payload index", path, Component::SLOTS))?;
         self.next_field = slot + 1;
         self.fields.insert(path.to_string(), slot);
         Ok(slot)
     }
 }
 
+fn next_free(next: u16, slots: u16, taken: &BTreeMap<String, u16>) -> Option<u16> {
+    (0..slots)
+        .map(|step| (next % slots + step) % slots)
+        .find(|slot| !taken.values().any(|taken| taken == slot))
+}
+
+fn no_slot(what: &str, name: &str, slots: u16) -> Error {
+    Error::bad_input(format!("{what} `{name}`: {slots} are the most that are possible"))
+}
+
 impl Schema {
     pub fn new(config: &CollectionConfig, slots: &Slots) -> Result<Schema> {
         let mut schema = Schema {
             indexing_kb: indexing_kb(config),
+            strict: strict(config)
+                .filter(|mode| mode.enabled == Some(true))
+                .map(Arc::new),
             ..Schema::default()
         };
         for (name, params) in &config.vectors {
@@ -229,6 +252,13 @@ fn settings(
 ) -> std::result::Result<VectorSettings, String> {
     VectorSettings::resolve(&params.other, params.on_disk, &config.other)
         .map_err(|e| format!("vector `{name}`: {e}"))
+}
+
+fn strict(config: &CollectionConfig) -> Option<StrictMode> {
+    let kept = config.other.get(key::STRICT)?;
+    StrictMode::deserialize(kept)
+        .inspect_err(|e| tracing::warn!("a strict_mode_config that says nothing is passed over: {e}"))
+        .ok()
 }
 
 /// A threshold of 0 means that nothing is ever indexed, so nothing waits for an index either.

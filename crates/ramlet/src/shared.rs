@@ -77,8 +77,6 @@ pub struct Shared {
     /// Updates wait for room in the write buffers.
     pub room_wanted: AtomicBool,
     closed: AtomicBool,
-    /// The maintenance thread runs: whoever needs room may wait for it.
-    pub maintained: AtomicBool,
     salt: AtomicU64,
     log_file_bytes: u64,
     /// Changes above this length are committed before more are added: the group and its record are the log buffers.
@@ -98,7 +96,6 @@ impl Shared {
             job: Mutex::new(arena),
             room_wanted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            maintained: AtomicBool::new(false),
             salt: AtomicU64::new(seed),
             log_file_bytes,
             group_bytes: group_bytes.clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),

@@ -183,9 +183,10 @@ pub struct SparseVectorParams {
 }
 
 /// What becomes of the weights of a sparse query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Modifier {
+    #[default]
     None,
     /// Each is multiplied by the inverse document frequency of its dimension.
     Idf,
@@ -270,6 +271,8 @@ pub struct ScoredPoint {
     pub version: u64,
     pub payload: Option<Vec<u8>>,
     pub vectors: Option<NamedVectors>,
+    /// Set by queries that order by a field.
+    pub order_value: Option<OrderValue>,
 }
 
 /// The value a scroll was ordered by.

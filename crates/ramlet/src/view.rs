@@ -94,8 +94,7 @@ impl View {
     ) -> Result<bool> {
         match place {
             Place::Buffer { index, row } => {
-                let at = self.schema.vectors.iter().position(|v| v.slot == slot);
-                let bytes = at.and_then(|at| self.buffers[index as usize].buffer.row(row).vector(at));
+                let bytes = self.buffers[index as usize].buffer.row(row).vector(slot);
                 out.extend_from_slice(bytes.unwrap_or_default());
                 Ok(bytes.is_some())
             }
@@ -137,8 +136,7 @@ impl PointAccess for BufferRow<'_> {
         self.payload
     }
     fn has_vector(&self, name: &str) -> bool {
-        self.vector_index(name)
-            .is_some_and(|i| BufferRow::has_vector(self, i))
+        self.has_vector_named(name)
     }
 }
 

@@ -164,6 +164,13 @@ impl Writer {
         Ok(())
     }
 
+    /// A vector was dropped: what the buffers have of it is told of no more.
+    pub fn forget_vector(&self, slot: u16) {
+        let frozen = self.frozen.iter().map(|f| &f.buffer);
+        let buffers = frozen.chain([&self.active]).chain(&self.spare);
+        buffers.for_each(|writer| writer.buffer.forget_vector(slot));
+    }
+
     /// Gives up all rows, of a collection that was deleted.
     pub fn let_go(&mut self) {
         self.frozen = None;

@@ -8,5 +8,6 @@ mod hostile;
 mod log;
 mod records;
 mod rows;
+mod snapshot;
 mod sorted;
 mod whole;

@@ -11,17 +11,14 @@ use ramlet_io::{IoContext, ReadFile, Storage, WriteFile};
 use ramlet_memory::AnonBuf;
 
 use super::calibrate::{GraphCalibration, measure};
+use super::candidates::Candidates;
 use super::clusters::{Clustered, Survey, open_rows, vector_of};
 use super::code::{decode, dot};
+use super::inlined::Join;
 use super::layout::{DEGREE_MAX, NodeLayout};
-use super::links::FORWARD;
 use super::meta::{self, Shape};
-use super::near::Near;
 use super::prune::Bytes8;
 use super::reach;
-use super::records::Records;
-use super::refine::Refine;
-use super::reverse::Reverse;
 use super::search::Graph;
 use super::temporary::{Appender, Stored};
 use super::write::Nodes;
@@ -79,16 +76,6 @@ pub struct GraphBuilt {
 const SCRATCH_MIN: usize = 1 << 20;
 const SCRATCH_ROWS: usize = 64;
 
-/// Rows that each row is compared with, per candidate that is kept. (Of 100,000 rows a tenth of the former 120 is as good
-/// once neighbours are chosen again: recall .903 with 39.2 reads for .907 with 38.7.)
-const COMPARED_PER_CANDIDATE: usize = 60;
-
-/// Times that neighbours are chosen again. (A second time saves a fiftieth of the reads, and costs as much as the first.)
-const ROUNDS: usize = 1;
-
-/// Nearest rows among which a node's further neighbours are chosen, per candidate of the first ones.
-const MORE_PER_CANDIDATE: usize = 5;
-
 /// Reads of the build in flight.
 const DEPTH: usize = 16;
 
@@ -114,6 +101,7 @@ pub fn build_graph(
         spill,
         io: IoContext::for_storage(spill, DEPTH)?,
         buf: AnonBuf::new((params.scratch_bytes / 16).clamp(64 << 10, 1 << 20)),
+        start: std::time::Instant::now(),
     };
     build.run(files)
 }
@@ -124,6 +112,7 @@ struct Build<'b> {
     spill: &'b dyn Storage,
     io: IoContext,
     buf: AnonBuf,
+    start: std::time::Instant,
 }
 
 impl<'b> Build<'b> {
@@ -131,34 +120,54 @@ impl<'b> Build<'b> {
         let params = self.params;
         let survey = self.clustered.survey(params, &mut self.io, &mut self.buf)?;
         let bytes8 = Bytes8::new(&survey.frame, survey.longest);
+        self.lap("clusters");
         let (points, codes) = self.encode(&survey, &bytes8)?;
+        self.lap("encode");
         let rows = self.clustered.rows.rows();
         let degree = params.degree.clamp(4, DEGREE_MAX);
         let layout = NodeLayout::choose(params.element, params.dims, rows, degree);
-        let mut links = self.link(&survey, &bytes8, &points, layout.degree.min(FORWARD))?;
-        if layout.degree > FORWARD {
-            links = self.widen(&links, &points, bytes8.stride(), layout.degree)?;
-        }
+        let find = Candidates {
+            points: &points,
+            rows,
+            stride: bytes8.stride(),
+            degree: layout.degree,
+            nearest: self.params.candidates.clamp(16, 512),
+            threads: params.threads,
+            seed: params.seed,
+            scratch_bytes: params.scratch_bytes,
+            spill: self.spill,
+        };
+        let links = find.link(&mut self.io, &mut self.buf)?;
+        self.lap("links");
         drop(points);
         let first = entries(rows);
         let count = first.len();
         let entries = reach::complete(&links, rows, layout.degree, first)?;
+        self.lap("reach");
+        let join = Join {
+            links: &links,
+            degree: layout.degree,
+            codes: &codes,
+            code_bytes: layout.coded_bytes(),
+            rows,
+            scratch_bytes: params.scratch_bytes,
+        };
+        let mut inlined = join.join(self.spill, &mut self.io, &mut self.buf)?;
+        self.lap("join");
         let nodes = Nodes {
             rows: &self.clustered.rows,
             links: &links,
-            links_degree: layout.degree,
             layout,
             seed: files.nodes_seed,
             buffer_bytes: self.buffer_bytes(),
+            at_once_bytes: params.scratch_bytes / 8,
+            spill: self.spill,
         };
-        let mut records = self.records(&codes, layout.coded_bytes());
-        nodes.write(&mut records, files.nodes, &mut self.io, &mut self.buf)?;
-        drop(links);
-        let mut coded = Vec::new();
-        for entry in &entries {
-            records.copy(*entry, &mut coded)?;
-        }
-        drop(records);
+        nodes.write(&mut inlined, files.nodes, &mut self.io, &mut self.buf)?;
+        self.lap("nodes");
+        drop((inlined, links));
+        let (mut coded, mut read) = (Vec::new(), Vec::new());
+        codes.gather(&entries, layout.coded_bytes(), &mut read, &mut coded)?;
         let shape = Shape {
             metric: params.metric,
             element: params.element,
@@ -206,84 +215,6 @@ impl<'b> Build<'b> {
         Ok((points.finish()?, codes.finish()?))
     }
 
-    fn link(
-        &self,
-        survey: &Survey,
-        bytes8: &Bytes8,
-        points: &Stored<'_>,
-        degree: usize,
-    ) -> Result<Stored<'b>> {
-        let tiles = &self.clustered.tiles;
-        let candidates = self.params.candidates.clamp(16, 512);
-        let stride = bytes8.stride();
-        let mut records = self.records(points, stride);
-        let centres = centre_records(survey, bytes8);
-        let near = Near {
-            tiles,
-            centres: &centres,
-            compared: candidates * COMPARED_PER_CANDIDATE,
-            group_bytes: self.params.scratch_bytes / 8,
-            candidates,
-            chosen: degree * 3 / 4,
-            threads: self.params.threads,
-        };
-        let forward = near.link(&mut records, self.spill, self.buffer_bytes())?;
-        let reverse = Reverse {
-            rows: self.clustered.rows.rows(),
-            degree,
-            threads: self.params.threads,
-            edges_bytes: self.params.scratch_bytes / 8,
-            buffer_bytes: self.buffer_bytes(),
-        };
-        let mut links = reverse.link(&forward, &mut records, self.spill)?;
-        drop((forward, records));
-        let refine = Refine {
-            rows: self.clustered.rows.rows(),
-            stride,
-            degree,
-            candidates,
-            kept: 0,
-            chosen: degree * 3 / 4,
-            filled: FORWARD,
-            threads: self.params.threads,
-            run_bytes: self.params.scratch_bytes / 4 * 3,
-        };
-        for _ in 0..ROUNDS {
-            let mut out = Appender::create(self.spill, "tmp-graph-forward", self.buffer_bytes())?;
-            refine.link(&links, points, &mut |links| out.push_words(links))?;
-            let forward = out.finish()?;
-            drop(links);
-            let mut records = self.records(points, stride);
-            links = reverse.link(&forward, &mut records, self.spill)?;
-        }
-        Ok(links)
-    }
-
-    /// Adds neighbours to all nodes' first ones: what a larger read has room for.
-    fn widen(
-        &self,
-        links: &Stored<'_>,
-        points: &Stored<'_>,
-        stride: usize,
-        degree: usize,
-    ) -> Result<Stored<'b>> {
-        let candidates = self.params.candidates.clamp(16, 512) * MORE_PER_CANDIDATE;
-        let widen = Refine {
-            rows: self.clustered.rows.rows(),
-            stride,
-            degree: FORWARD,
-            candidates: candidates.max(2 * degree),
-            kept: FORWARD,
-            chosen: degree,
-            filled: degree,
-            threads: self.params.threads,
-            run_bytes: self.params.scratch_bytes / 4 * 3,
-        };
-        let mut out = Appender::create(self.spill, "tmp-graph-wide", self.buffer_bytes())?;
-        widen.link(links, points, &mut |links| out.push_words(&links[1..]))?;
-        out.finish()
-    }
-
     fn calibrate(&self, files: &mut GraphFiles<'_>, meta: &[u8]) -> Result<GraphCalibration> {
         files.nodes.flush()?;
         let mut io = IoContext::for_storage(self.spill, 1)?;
@@ -296,32 +227,21 @@ impl<'b> Build<'b> {
         measure(&graph, rows, self.spill, threads, self.params.scratch_bytes / 16)
     }
 
-    fn records<'r>(&self, stored: &'r Stored<'r>, stride: usize) -> Records<'r>
-    where
-        'b: 'r,
-    {
-        Records::new(
-            stored,
-            stride,
-            &self.clustered.tiles,
-            self.params.scratch_bytes / 2,
-        )
+    fn lap(&self, what: &str) {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let f: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        let t = |i: usize| f[i].parse::<f64>().unwrap_or(0.0);
+        eprintln!(
+            "{what}: {:.1} CPU s, {:?}",
+            (t(11) + t(12)) / 100.0,
+            self.start.elapsed()
+        );
     }
 
     /// Buffer of one file being written or read.
     fn buffer_bytes(&self) -> usize {
         (self.params.scratch_bytes / 32).clamp(4096, 1 << 20)
     }
-}
-
-/// The means of the tiles as 8-bit vectors.
-fn centre_records(survey: &Survey, bytes8: &Bytes8) -> Vec<u8> {
-    let (mut out, mut rotated, mut mixing) = (Vec::new(), Vec::new(), Vec::new());
-    for centre in survey.centres.chunks_exact(survey.frame.dims()) {
-        survey.frame.rotate(centre, &mut rotated, &mut mixing);
-        bytes8.encode(&rotated, dot(centre, centre), &mut out);
-    }
-    out
 }
 
 /// Evenly out of all nodes, and thereby out of all clusters.

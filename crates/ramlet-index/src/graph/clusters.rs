@@ -13,16 +13,12 @@ use ramlet_memory::AnonBuf;
 
 use super::build::{GraphFiles, GraphParams};
 use super::code::{Frame, decode, dot};
-use super::records::Tiles;
 use super::temporary::Temporary;
 use crate::error::Result;
 use crate::flat::stream;
-use crate::ivf::{CodesInRam, IvfFiles, IvfParams, Progress, build_ivf};
+use crate::ivf::{IvfFiles, IvfParams, Progress, build_ivf};
 use crate::scan::trailing_number;
-use crate::{Ivf, Metric, RowSource, RowsFile};
-
-/// Rows of a tile at most; a larger cluster is several tiles.
-const TILE_ROWS: u32 = 512;
+use crate::{Metric, RowSource, RowsFile};
 
 /// Seed of the blocks of temporary rows.
 const SEED: u64 = 0x7261_7068;
@@ -30,15 +26,12 @@ const SEED: u64 = 0x7261_7068;
 /// Rows in cluster order.
 pub(super) struct Clustered<'a> {
     pub(super) rows: RowsFile,
-    pub(super) tiles: Tiles,
     _temporaries: [Temporary<'a>; 2],
 }
 
 /// What one pass over the rows tells.
 pub(super) struct Survey {
     pub(super) frame: Frame,
-    /// The tiles' means, one after another.
-    pub(super) centres: Vec<f32>,
     /// Length of the longest vector.
     pub(super) longest: f32,
 }
@@ -76,17 +69,10 @@ impl<'a> Clustered<'a> {
         rows_file.flush()?;
         centroids_file.flush()?;
         files.positions.flush()?;
-        let file = centroids.open()?;
-        let mut meta = AnonBuf::new(file.len() as usize);
-        file.read_at(&mut meta, 0)?;
         let mut io = IoContext::for_storage(spill, 1)?;
         let rows_file = open_rows(rows.open()?, SEED, &mut io)?;
-        let positions = open_rows((files.open_positions)()?, files.positions_seed, &mut io)?;
-        let ivf = Ivf::new(rows_file.clone(), positions, meta, CodesInRam::default(), 0.5)?;
-        let clusters = (0..ivf.clusters()).map(|cluster| ivf.cluster_positions(cluster));
         Ok(Clustered {
             rows: rows_file,
-            tiles: tiles(clusters),
             _temporaries: [rows, centroids],
         })
     }
@@ -99,30 +85,20 @@ impl<'a> Clustered<'a> {
         buf: &mut AnonBuf,
     ) -> Result<Survey> {
         let dims = params.dims;
-        let mut centres = vec![0.0f32; self.tiles.count() * dims];
-        let (mut tile, mut vector) = (0, Vec::new());
-        let (mut longest, mut squares) = (0.0f32, 0.0f64);
-        stream(&self.rows, buf, io, &mut |node, row| {
-            while node >= self.tiles.starts[tile + 1] {
-                tile += 1;
-            }
+        let mut vector = Vec::new();
+        let (mut longest, mut squares, mut mean) = (0.0f32, 0.0f64, vec![0.0f64; dims]);
+        stream(&self.rows, buf, io, &mut |_, row| {
             decode(params.metric, params.element, vector_of(row), &mut vector);
             let square = dot(&vector, &vector);
             longest = longest.max(square.sqrt());
             squares += f64::from(square);
-            let sums = &mut centres[tile * dims..][..dims];
-            sums.iter_mut().zip(&vector).for_each(|(sum, x)| *sum += x);
+            mean.iter_mut()
+                .zip(&vector)
+                .for_each(|(sum, x)| *sum += f64::from(*x));
             Ok(())
         })?;
         let rows = f64::from(self.rows.rows().max(1));
-        let mut mean = vec![0.0f64; dims];
-        for (tile, sums) in centres.chunks_exact_mut(dims).enumerate() {
-            let count = self.tiles.nodes(tile).len().max(1) as f32;
-            for (sum, mean) in sums.iter_mut().zip(&mut mean) {
-                *mean += f64::from(*sum) / rows;
-                *sum /= count;
-            }
-        }
+        mean.iter_mut().for_each(|sum| *sum /= rows);
         let around = squares / rows - mean.iter().map(|mean| mean * mean).sum::<f64>();
         let mean: Vec<f32> = mean.into_iter().map(|mean| mean as f32).collect();
         // All rows alike: whatever the unit, every code is 0.
@@ -133,7 +109,6 @@ impl<'a> Clustered<'a> {
         };
         Ok(Survey {
             frame: Frame::new(params.metric, mean, unit),
-            centres,
             longest: if params.metric == Metric::Dot {
                 longest
             } else {
@@ -160,14 +135,4 @@ pub(super) fn open_rows(file: Arc<dyn ReadFile>, seed: u64, io: &mut IoContext) 
     let mut buf = AnonBuf::new(PAGE);
     let meta = RowsMeta::open(&Footer::parse(file.read(io, last, 1, &mut buf)?, seed, last)?)?;
     RowsFile::new(Arc::new(file), meta)
-}
-
-fn tiles(clusters: impl Iterator<Item = std::ops::Range<u32>>) -> Tiles {
-    let mut starts = vec![0];
-    for cluster in clusters.filter(|cluster| !cluster.is_empty()) {
-        let parts = cluster.len().div_ceil(TILE_ROWS as usize) as u32;
-        let of = |part: u32| u64::from(part) * cluster.len() as u64 / u64::from(parts);
-        starts.extend((1..=parts).map(|part| cluster.start + of(part) as u32));
-    }
-    Tiles { starts }
 }

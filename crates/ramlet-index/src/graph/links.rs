@@ -3,9 +3,6 @@
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Neighbours kept of the first choice: those chosen, and the nearest others to fill up with.
-pub(super) const FORWARD: usize = 64;
-
 /// The nodes before the first [`NONE`].
 pub(super) fn some(links: &[u32]) -> &[u32] {
     let count = links.iter().position(|id| *id == NONE).unwrap_or(links.len());

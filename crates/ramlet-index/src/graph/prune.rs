@@ -1,7 +1,8 @@
 //! Vectors of 8 bits for building, and choosing neighbours among candidates.
 
-use ramlet_kernels::{CodeWidth, Kernels, kernels};
+use ramlet_kernels::{BRAID_QUAD, kernels};
 
+use super::braided::Braided;
 use super::code::Frame;
 use crate::Metric;
 
@@ -84,9 +85,6 @@ pub(super) struct Compared {
     offset: u32,
 }
 
-/// Vectors compared by one call of the kernels.
-const AT_ONCE: usize = 64;
-
 impl Compared {
     /// Takes a record.
     pub(super) fn prepare(&mut self, record: &[u8]) {
@@ -95,37 +93,25 @@ impl Compared {
         self.query.extend(code.iter().map(|byte| (byte ^ 0x80) as i8));
         let sum: i32 = self.query.iter().map(|value| i32::from(*value)).sum();
         self.offset = squares(record).wrapping_add((sum as u32).wrapping_mul(256));
+        let whole = self.query.len().next_multiple_of(BRAID_QUAD);
+        self.query.resize(whole, 0);
     }
 
-    /// Calls `each` with the squared distance of every record, in order.
+    /// The vector, with zeros up to a whole column of a braid.
+    pub(super) fn quads(&self) -> &[i8] {
+        &self.query
+    }
+
+    /// The squared distance of a record of which product and sum of squares are known.
     #[inline]
-    pub(super) fn distances(
-        &self,
-        table: &Kernels,
-        records: &[u8],
-        stride: usize,
-        mut each: impl FnMut(usize, u32),
-    ) {
-        let mut products = [0i32; AT_ONCE];
-        for (chunk, first) in records.chunks(AT_ONCE * stride).zip((0..).step_by(AT_ONCE)) {
-            let products = &mut products[..chunk.len() / stride];
-            table.dot_codes(CodeWidth::Eight, &self.query, chunk, stride, products);
-            let mut distances = [0u32; AT_ONCE];
-            let distances = &mut distances[..products.len()];
-            let rows = chunk.chunks_exact(stride).zip(&*products);
-            for (distance, (record, product)) in distances.iter_mut().zip(rows) {
-                let twice = (*product as u32).wrapping_mul(2);
-                *distance = squares(record).wrapping_add(self.offset).wrapping_sub(twice);
-            }
-            for (i, distance) in distances.iter().enumerate() {
-                each(first + i, *distance);
-            }
-        }
+    pub(super) fn distance(&self, product: i32, squares: u32) -> u32 {
+        let twice = (product as u32).wrapping_mul(2);
+        squares.wrapping_add(self.offset).wrapping_sub(twice)
     }
 }
 
 #[inline]
-fn squares(record: &[u8]) -> u32 {
+pub(super) fn squares(record: &[u8]) -> u32 {
     record.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
@@ -137,85 +123,22 @@ pub(super) struct Pruning {
     pub(super) candidates: Vec<(u32, u32)>,
     /// Their records, in the same order.
     pub(super) records: Vec<u8>,
-    dropped: Vec<bool>,
-    /// Candidates that were left out before.
-    left_out: Vec<(u32, u32)>,
+    braided: Braided,
+    between: Vec<u32>,
+    /// By candidate: the distance from another up to which it lies behind that.
+    reach: Vec<f32>,
+    dropped: Vec<u32>,
     /// Places of candidates: those chosen, in order, then those dropped, the nearest first.
     pub(super) order: Vec<u32>,
-    chosen: usize,
 }
 
-/// Whether a candidate at distance `own` is left out for one chosen that lies `between` from it.
+/// Half of a distance, which any processor can convert.
 #[inline]
-fn is_behind(between: u32, own: u32) -> bool {
-    ALPHA * between as f32 <= own as f32
+fn half(distance: u32) -> f32 {
+    (distance >> 1) as i32 as f32
 }
-
-/// Neighbours by which candidates are left out before their records are moved together.
-const LEFT_OUT_BY: usize = 8;
 
 impl Pruning {
-    /// Leaves out candidates that lie behind neighbours that a node has already, given by their records: they aren't chosen, but
-    /// [`Pruning::ordered`] still has them.
-    pub(super) fn leave_out<'r>(&mut self, stride: usize, kept: impl Iterator<Item = &'r [u8]>) {
-        let table = kernels();
-        self.left_out.clear();
-        let mut waiting = 0;
-        for record in kept {
-            if waiting == 0 {
-                self.dropped.clear();
-                self.dropped.resize(self.candidates.len(), false);
-            }
-            let Pruning {
-                compared,
-                candidates,
-                records,
-                dropped,
-                ..
-            } = &mut *self;
-            compared.prepare(record);
-            compared.distances(table, records, stride, |j, between| {
-                dropped[j] |= is_behind(between, candidates[j].0);
-            });
-            waiting += 1;
-            if waiting == LEFT_OUT_BY {
-                self.move_together(stride);
-                waiting = 0;
-            }
-        }
-        if waiting > 0 {
-            self.move_together(stride);
-        }
-        self.left_out.sort_unstable();
-    }
-
-    fn move_together(&mut self, stride: usize) {
-        let mut count = 0;
-        for i in 0..self.candidates.len() {
-            if self.dropped[i] {
-                self.left_out.push(self.candidates[i]);
-                continue;
-            }
-            self.candidates[count] = self.candidates[i];
-            self.records
-                .copy_within(i * stride..(i + 1) * stride, count * stride);
-            count += 1;
-        }
-        self.candidates.truncate(count);
-        self.records.truncate(count * stride);
-    }
-
-    /// The callers' numbers of all candidates: those chosen, in order, then the others, those left out among them, the nearest first.
-    pub(super) fn ordered(&mut self) -> impl Iterator<Item = u32> {
-        for place in &self.order[self.chosen..] {
-            self.left_out.push(self.candidates[*place as usize]);
-        }
-        self.left_out.sort_unstable();
-        let chosen = self.order[..self.chosen].iter();
-        let chosen = chosen.map(|place| self.candidates[*place as usize].1);
-        chosen.chain(self.left_out.iter().map(|(_, number)| *number))
-    }
-
     /// Orders the candidates; how many of them were chosen, at most `most`.
     pub(super) fn choose(&mut self, stride: usize, most: usize) -> usize {
         let table = kernels();
@@ -223,35 +146,37 @@ impl Pruning {
             compared,
             candidates,
             records,
+            braided,
+            between,
+            reach,
             dropped,
             order,
-            ..
         } = self;
+        braided.fill(records, stride);
+        reach.clear();
+        reach.extend(candidates.iter().map(|(distance, _)| half(*distance) / ALPHA));
         dropped.clear();
-        dropped.resize(candidates.len(), false);
+        dropped.resize(candidates.len(), 0);
         order.clear();
         for i in 0..candidates.len() {
             if order.len() == most {
                 break;
             }
-            if dropped[i] {
+            if dropped[i] > 0 {
                 continue;
             }
             order.push(i as u32);
             compared.prepare(&records[i * stride..][..stride]);
-            let rest = i + 1;
-            compared.distances(table, &records[rest * stride..], stride, |j, between| {
-                let own = candidates[rest + j].0;
-                if is_behind(between, own) {
-                    dropped[rest + j] = true;
-                }
-            });
+            let start = braided.distances(table, compared, i + 1, between);
+            let rest = dropped[i + 1..].iter_mut().zip(&reach[i + 1..]);
+            for ((dropped, reach), between) in rest.zip(&between[i + 1 - start..]) {
+                *dropped |= u32::from(half(*between) <= *reach);
+            }
         }
         let chosen = order.len();
-        self.chosen = chosen;
         // What is behind the last one chosen was never dropped if there was room for no more.
         let last = order.last().map_or(0, |last| last + 1);
-        let others = |i: &u32| *i >= last || dropped[*i as usize];
+        let others = |i: &u32| *i >= last || dropped[*i as usize] > 0;
         order.extend((0..candidates.len() as u32).filter(others));
         chosen
     }
@@ -274,6 +199,17 @@ mod tests {
         (bytes8.stride(), out)
     }
 
+    fn every(compared: &Compared, records: &[u8], stride: usize, mut each: impl FnMut(usize, u32)) {
+        let (mut braided, mut out) = (Braided::default(), Vec::new());
+        braided.fill(records, stride);
+        assert_eq!(braided.distances(kernels(), compared, 0, &mut out), 0);
+        let count = records.len() / stride;
+        out[..count]
+            .iter()
+            .enumerate()
+            .for_each(|(i, distance)| each(i, *distance));
+    }
+
     fn vectors(dims: usize, count: usize) -> Vec<Vec<f32>> {
         let mut random = Random::new(1);
         let mut value = || (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87;
@@ -289,7 +225,7 @@ mod tests {
             compared.prepare(&records[..stride]);
             let unit = (RANGE / 127.0).powi(2);
             let mut seen = 0;
-            compared.distances(kernels(), &records, stride, |i, distance| {
+            every(&compared, &records, stride, |i, distance| {
                 let pairs = vectors[0].iter().zip(&vectors[i]);
                 let exact: f32 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
                 let off = (distance as f32 * unit - exact).abs();
@@ -319,7 +255,7 @@ mod tests {
         let mut compared = Compared::default();
         compared.prepare(&records[longest * stride..][..stride]);
         let mut order = Vec::new();
-        compared.distances(kernels(), &records, stride, |i, distance| {
+        every(&compared, &records, stride, |i, distance| {
             order.push((distance, i))
         });
         order.sort_unstable();
@@ -341,7 +277,7 @@ mod tests {
         let Pruning {
             compared, candidates, ..
         } = &mut pruning;
-        compared.distances(kernels(), &records[stride..], stride, |i, distance| {
+        every(compared, &records[stride..], stride, |i, distance| {
             candidates.push((distance, i as u32));
         });
         pruning.records.extend_from_slice(&records[stride..]);
@@ -350,47 +286,5 @@ mod tests {
         // With room for one, the others follow in order of distance.
         assert_eq!(pruning.choose(stride, 1), 1);
         assert_eq!(pruning.order, [0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn what_lies_behind_neighbours_that_stay_is_not_chosen_and_not_lost() {
-        let vectors = vectors(8, 300);
-        let (stride, records) = records(Metric::Euclid, 8, &vectors);
-        let record = |i: u32| &records[i as usize * stride..][..stride];
-        let distance = |a: u32, b: u32| {
-            let (mut compared, mut found) = (Compared::default(), 0);
-            compared.prepare(record(a));
-            compared.distances(kernels(), record(b), stride, |_, distance| found = distance);
-            found
-        };
-        for kept in [0..0, 1..2, 1..20] {
-            let mut pruning = Pruning {
-                candidates: (kept.end.max(1)..300).map(|i| (distance(0, i), i)).collect(),
-                ..Pruning::default()
-            };
-            pruning.candidates.sort_unstable();
-            let all = pruning.candidates.clone();
-            for (_, i) in &all {
-                pruning.records.extend_from_slice(record(*i));
-            }
-            pruning.leave_out(stride, kept.clone().map(record));
-            let chosen = pruning.choose(stride, 10);
-            let ordered: Vec<u32> = pruning.ordered().collect();
-            // One by one, as the paper has it.
-            let mut truth: Vec<u32> = kept.clone().collect();
-            for (own, i) in &all {
-                let behind = truth.iter().any(|other| is_behind(distance(*other, *i), *own));
-                if !behind && truth.len() < kept.len() + 10 {
-                    truth.push(*i);
-                }
-            }
-            assert_eq!(ordered[..chosen], truth[kept.len()..], "{kept:?}");
-            let others: Vec<u32> = all
-                .iter()
-                .map(|(_, i)| *i)
-                .filter(|i| !truth.contains(i))
-                .collect();
-            assert_eq!(ordered[chosen..], others, "{kept:?}");
-        }
     }
 }

@@ -129,6 +129,10 @@ impl Stored<'_> {
         Ok(())
     }
 
+    pub(super) fn file(&self) -> &dyn ReadFile {
+        &*self.file
+    }
+
     /// Fills `out` from `offset`.
     pub(super) fn read(&self, out: &mut [u8], offset: u64) -> Result<()> {
         Ok(self.file.read_at(out, offset)?)

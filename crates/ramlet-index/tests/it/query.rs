@@ -165,3 +165,62 @@ fn what_is_not_finite_is_named() {
         "element 0 of the vector is -inf: every element must be finite"
     );
 }
+
+/// Max-sim by its definition, over parts as they are stored; distances are squared before they are summed.
+fn max_sim(metric: Metric, query: &[Vec<f32>], row: &[Vec<f32>]) -> f64 {
+    let best = |q: &Vec<f32>| {
+        let scores = row.iter().map(|part| score_by_definition(metric, q, part));
+        match metric {
+            Metric::Cosine | Metric::Dot => scores.fold(f64::NEG_INFINITY, f64::max),
+            Metric::Euclid => scores.map(|s| s * s).fold(f64::INFINITY, f64::min),
+            Metric::Manhattan => scores.fold(f64::INFINITY, f64::min),
+        }
+    };
+    let sum: f64 = query.iter().map(best).sum();
+    match metric {
+        Metric::Euclid => sum.sqrt(),
+        _ => sum,
+    }
+}
+
+#[test]
+fn several_parts_are_compared_by_their_best_matches() {
+    let mut random = Random::new(5);
+    let mut query = Query::new(Metric::Dot, Element::F32, &[0.0]);
+    for metric in METRICS {
+        for element in ELEMENTS {
+            // More parts than one call of the kernels compares.
+            for (dims, parts) in [(1, 1), (3, 2), (17, 65), (100, 130)] {
+                let mut some = |n: usize| -> Vec<Vec<f32>> {
+                    (0..n).map(|_| vector_for(element, &mut random, dims)).collect()
+                };
+                let (asked, there) = (some(1 + parts / 20), some(parts));
+                let mut row = Vec::new();
+                there
+                    .iter()
+                    .for_each(|part| encode_row(metric, element, part, &mut row));
+                query.prepare_multi(metric, element, dims, &asked.concat());
+                assert_eq!((query.parts(), query.dims()), (asked.len(), dims));
+                let stored = |all: &[Vec<f32>]| -> Vec<Vec<f32>> {
+                    all.iter().map(|part| truncated(element, part)).collect()
+                };
+                let want = max_sim(metric, &stored(&asked), &stored(&there));
+                let tolerance = match element {
+                    Element::F16 => 2e-3 * (dims as f64).sqrt() * asked.len() as f64,
+                    _ => 2e-5 * want.abs().max(1.0),
+                };
+                let got = f64::from(query.score_row(&row));
+                assert!(
+                    (got - want).abs() <= tolerance,
+                    "{metric:?} {element:?} d={dims} parts={parts}: {got} {want}"
+                );
+            }
+        }
+    }
+    // The same query serves one vector again.
+    query.prepare(Metric::Dot, Element::F32, &[1.0, 2.0]);
+    assert!(!query.is_multi());
+    let mut row = Vec::new();
+    encode_row(Metric::Dot, Element::F32, &[3.0, 4.0], &mut row);
+    assert_eq!(query.score_row(&row), 11.0);
+}

@@ -1,12 +1,14 @@
 //! What the kernel says about this process and this machine. Linux only: elsewhere everything is None or unknown.
 
 mod cgroup;
+mod process;
 mod usage;
 
 use std::fs;
 use std::time::Duration;
 
 pub use cgroup::{cgroup_memory_limit, cgroup_memory_usage};
+pub use process::{ProcessCounts, process_counts};
 pub use usage::{Usage, Whose};
 
 /// Memory of this process, in bytes; 0 where the kernel doesn't say.

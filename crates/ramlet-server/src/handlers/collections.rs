@@ -76,19 +76,8 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
             Ok(engine.delete_collection(&name)?)
         })
         .await?;
+    call.app.stats.forget(call.param("collection"));
     call.answer(&was_there)
-}
-
-/// `GET /collections/{collection}/cluster`: one shard, here.
-pub async fn cluster(call: Call) -> ApiResult<Answer> {
-    let info = call.collection()?.info();
-    call.answer(&json!({
-        "peer_id": 0,
-        "shard_count": 1,
-        "local_shards": [{ "shard_id": 0, "points_count": info.points_count, "state": "Active" }],
-        "remote_shards": [],
-        "shard_transfers": [],
-    }))
 }
 
 /// `GET /collections/{collection}/memory`: bytes by component and place, indexes by segment, recall as measured. Own

@@ -12,6 +12,9 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
     let wire: WireCreateIndex = call.parse().await?;
     let (field, index) = wire.into_index()?;
     let collection = call.collection()?;
+    if let Some(strict) = call.strict(&collection) {
+        strict.new_index()?;
+    }
     let done = call
         .block(&call.app.building, move |_| {
             Ok(collection.create_payload_index(&field, index)?)

@@ -1,12 +1,20 @@
 //! What each route does: one file per noun of the API.
 
 pub mod aliases;
+pub mod cluster;
 pub mod collections;
+pub mod facet;
 pub mod fetch;
 pub mod indexes;
+pub mod issues;
+pub mod metrics;
+pub mod optimizations;
 pub mod plan;
 pub mod points;
+pub mod quotas;
 pub mod refused;
 pub mod search;
 pub mod service;
+pub mod telemetry;
 pub mod updates;
+pub mod vector_names;

@@ -24,6 +24,9 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
         payload: PayloadSelector::All,
         vectors: VectorSelector::All,
     };
+    if let Some(strict) = call.strict(&collection) {
+        strict.read(1)?;
+    }
     let expected = parts.portion_bytes(&collection, 1);
     call.read(expected, move |scratch, out| {
         let found = collection.retrieve(&[id], &parts.payload, &parts.vectors, scratch)?;
@@ -50,6 +53,9 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
     };
     let collection = call.collection()?;
     let n = wire.ids.len();
+    if let Some(strict) = call.strict(&collection) {
+        strict.read(n as u64)?;
+    }
     let expected = Expected {
         listing: 0,
         portion: parts.portion_bytes(&collection, n),
@@ -69,6 +75,10 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     let wire: WireScroll = call.parse().await?;
     let scroll = wire.into_scroll()?;
     let collection = call.collection()?;
+    call.check_read(&collection, scroll.filter.as_ref())?;
+    if let Some(strict) = call.strict(&collection) {
+        strict.limit(scroll.limit)?;
+    }
     let (limit, _) = fit(&collection, scroll.limit, 0);
     let expected = Expected {
         listing: list_bytes(&collection, limit),
@@ -91,6 +101,10 @@ pub async fn count(mut call: Call) -> ApiResult<Answer> {
     let wire: WireCount = call.parse().await?;
     wire.shard_key.refuse("`shard_key`")?;
     let collection = call.collection()?;
+    call.check_read(&collection, wire.filter.as_ref())?;
+    if let Some(strict) = call.strict(&collection) {
+        strict.exact(wire.exact.unwrap_or(true))?;
+    }
     call.read(0, move |scratch, out| {
         let count = collection.count(wire.filter.as_ref(), wire.exact.unwrap_or(true), scratch)?;
         out.raw("{\"count\":");

@@ -26,13 +26,7 @@ macro_rules! refused {
 
 refused! {
     snapshots: "snapshots",
-    sharding: "shards and peers to manage: it is a single node",
-    quotas: "quotas",
-    optimizations: "list of optimizations; the status and update_queue of the collection tell of work under way",
-    vector_names: "way to add or drop a named vector of an existing collection",
-    facet: "facets",
     groups: "groups in search results",
-    matrix: "distance matrix",
     recommend: "recommend search",
     discover: "discover search",
 }

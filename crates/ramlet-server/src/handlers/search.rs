@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ramlet::{Collection, Explained, Scratch};
+use ramlet::{Collection, Explained, Scratch, Strict};
 
 use super::fetch::{Parts, Portions, fit, list_bytes};
 use crate::call::{Call, Expected, List};
@@ -18,6 +18,7 @@ pub async fn query(mut call: Call) -> ApiResult<Answer> {
     let wire: WireQueryRequest = call.parse().await?;
     let asked = wire.into_asked()?;
     let collection = call.collection()?;
+    check(&call, &collection, std::slice::from_ref(&asked), false)?;
     let expected = expected(&collection, &asked);
     call.list(expected, move |scratch, out| {
         let (portions, explained) = portions(&collection, asked, scratch)?;
@@ -47,6 +48,7 @@ pub async fn search(mut call: Call) -> ApiResult<Answer> {
     let wire: WireSearchRequest = call.parse().await?;
     let asked = Asked::Nearest(wire.into_search()?);
     let collection = call.collection()?;
+    check(&call, &collection, std::slice::from_ref(&asked), false)?;
     let expected = expected(&collection, &asked);
     call.list(expected, move |scratch, out| {
         let (portions, explained) = portions(&collection, asked, scratch)?;
@@ -73,6 +75,7 @@ pub async fn search_batch(mut call: Call) -> ApiResult<Answer> {
 /// `[a, b, ...]`, each between `around`; one after the other on one slot: a batch takes its turn like any request.
 async fn batch(call: Call, all: Vec<Asked>, around: (&'static str, &'static str)) -> ApiResult<Answer> {
     let collection = call.collection()?;
+    check(&call, &collection, &all, true)?;
     // One search's points are in memory at a time.
     let most = all
         .iter()
@@ -97,6 +100,32 @@ async fn batch(call: Call, all: Vec<Asked>, around: (&'static str, &'static str)
         Ok(())
     })
     .await
+}
+
+/// What strict mode says.
+fn check(call: &Call, collection: &Collection, all: &[Asked], batch: bool) -> ApiResult<()> {
+    let Some(strict) = call.strict(collection) else {
+        return Ok(());
+    };
+    if batch {
+        strict.batch(all.len())?;
+    }
+    let mut cost = 0;
+    for asked in all {
+        let filter = match asked {
+            Asked::Nearest(search) => {
+                strict.search(search)?;
+                &search.filter
+            }
+            Asked::Scroll { scroll, skip } => {
+                strict.limit(scroll.limit.saturating_sub(*skip))?;
+                strict.filter(scroll.filter.as_ref())?;
+                &scroll.filter
+            }
+        };
+        cost += Strict::cost_of_filter(filter.as_ref());
+    }
+    strict.read(cost)
 }
 
 fn check_searches(n: usize) -> ApiResult<()> {

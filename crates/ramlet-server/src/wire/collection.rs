@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use ramlet::settings::{Placement, key};
-use ramlet::{CollectionConfig, Datatype, Distance, VectorParams};
+use ramlet::settings::{Placement, StrictMode, key};
+use ramlet::{CollectionConfig, Datatype, Distance, MultiVectorConfig, VectorParams};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub struct WireCreate {
     search: SearchSettings,
     wal_config: Option<WalDiff>,
     optimizers_config: Option<OptimizersDiff>,
-    strict_mode_config: Option<Map<String, Value>>,
+    strict_mode_config: Option<StrictMode>,
     metadata: Option<Map<String, Value>>,
     #[serde(default)]
     init_from: Given,
@@ -47,7 +47,7 @@ pub struct WireUpdate {
     search: SearchSettings,
     #[serde(default)]
     sparse_vectors: Given,
-    strict_mode_config: Option<Map<String, Value>>,
+    strict_mode_config: Option<StrictMode>,
     metadata: Option<Map<String, Value>>,
 }
 
@@ -131,8 +131,7 @@ struct WireVectorParams {
     on_disk: Option<bool>,
     memory: Option<Placement>,
     datatype: Option<String>,
-    #[serde(default)]
-    multivector_config: Given,
+    multivector_config: Option<MultiVectorConfig>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -167,7 +166,7 @@ impl WireCreate {
         put(&mut config.other, "payload", &self.payload)?;
         put(&mut config.other, "id_tracker", &self.id_tracker)?;
         put(&mut config.other, "wal_config", &self.wal_config)?;
-        put(&mut config.other, "strict_mode_config", &self.strict_mode_config)?;
+        put_strict(&mut config.other, self.strict_mode_config.as_ref())?;
         put(&mut config.other, "metadata", &self.metadata)?;
         put_optimizers(&mut config, &self.optimizers_config)?;
         self.search.put(&mut config.other, "")?;
@@ -196,7 +195,7 @@ impl WireUpdate {
                 merge(&mut config.other, &key, value);
             }
         }
-        put(&mut config.other, "strict_mode_config", &self.strict_mode_config)?;
+        put_strict(&mut config.other, self.strict_mode_config.as_ref())?;
         put(&mut config.other, "metadata", &self.metadata)?;
         put_optimizers(config, &self.optimizers_config)?;
         self.search.put(&mut config.other, "")
@@ -223,48 +222,32 @@ fn vectors_config(vectors: Option<Value>) -> ApiResult<BTreeMap<String, VectorPa
         .collect()
 }
 
-fn check_vector_name(name: &str) -> ApiResult<()> {
-    if name.len() > limits::NAME_BYTES || name.chars().any(char::is_control) {
-        return Err(ApiError::validation(
-            "vectors",
-            format!(
-                "a vector's name has at most {} bytes and no control characters",
-                limits::NAME_BYTES
-            ),
-        ));
-    }
-    Ok(())
+/// Whether a vector may have this name: the empty one is the default vector's.
+pub fn check_vector_name(name: &str) -> ApiResult<()> {
+    let what = if name.len() > limits::VECTOR_NAME_BYTES {
+        format!("must have at most {} bytes", limits::VECTOR_NAME_BYTES)
+    } else if name == "." || name == ".." {
+        "must not be a path".to_owned()
+    } else if let Some(c) = forbidden_in(name) {
+        format!("cannot contain {c:?} char")
+    } else {
+        return Ok(());
+    };
+    let what = format!("a vector's name {what}");
+    Err(ApiError::validation("vector_name", what))
+}
+
+/// The first character that no name may have.
+fn forbidden_in(name: &str) -> Option<char> {
+    const FORBIDDEN: [char; 9] = ['<', '>', ':', '"', '/', '\\', '|', '?', '*'];
+    name.chars().find(|c| FORBIDDEN.contains(c) || c.is_control())
 }
 
 fn vector_params(path: &str, value: Value) -> ApiResult<VectorParams> {
     let wire: WireVectorParams =
         serde_json::from_value(value).map_err(|e| ApiError::format(format!("{path}: {e}")))?;
-    wire.multivector_config.refuse("`multivector_config`")?;
-    let size = usize::try_from(wire.size)
-        .ok()
-        .filter(|n| (1..=limits::VECTOR_SIZE_MAX).contains(n));
-    let size = size.ok_or_else(|| {
-        let what = format!(
-            "value {} invalid, must be from 1 to {}",
-            wire.size,
-            limits::VECTOR_SIZE_MAX
-        );
-        ApiError::validation(format!("{path}.size"), what)
-    })?;
-    let datatype = match wire.datatype.as_deref() {
-        None => None,
-        Some("float32") => Some(Datatype::Float32),
-        Some("float16") => Some(Datatype::Float16),
-        Some("uint8") => Some(Datatype::Uint8),
-        Some(turbo) if turbo.starts_with("turbo") => {
-            return Err(ApiError::unsupported(format!("datatype `{turbo}`")));
-        }
-        Some(other) => {
-            return Err(ApiError::format(format!(
-                "{path}.datatype: unknown datatype `{other}`"
-            )));
-        }
-    };
+    let size = check_size(&format!("{path}.size"), wire.size)?;
+    let datatype = wire.datatype.map(|d| datatype(path, &d)).transpose()?;
     let mut other = BTreeMap::new();
     put(&mut other, key::MEMORY, &wire.memory)?;
     wire.search.put(&mut other, &format!("{path}."))?;
@@ -273,9 +256,30 @@ fn vector_params(path: &str, value: Value) -> ApiResult<VectorParams> {
         distance: wire.distance,
         datatype,
         on_disk: wire.on_disk,
-        multivector_config: None,
+        multivector_config: wire.multivector_config,
         other,
     })
+}
+
+pub(super) fn check_size(path: &str, size: u64) -> ApiResult<usize> {
+    let most = limits::VECTOR_SIZE_MAX;
+    let known = usize::try_from(size).ok().filter(|n| (1..=most).contains(n));
+    known.ok_or_else(|| {
+        let what = format!("value {size} invalid, must be from 1 to {most}");
+        ApiError::validation(path, what)
+    })
+}
+
+pub(super) fn datatype(path: &str, name: &str) -> ApiResult<Datatype> {
+    match name {
+        "float32" => Ok(Datatype::Float32),
+        "float16" => Ok(Datatype::Float16),
+        "uint8" => Ok(Datatype::Uint8),
+        "turbo4" | "turbo8" | "turbo16" => Err(ApiError::unsupported(format!("datatype `{name}`"))),
+        other => Err(ApiError::format(format!(
+            "{path}.datatype: unknown datatype `{other}`"
+        ))),
+    }
 }
 
 fn to_object<T: Serialize>(value: &T) -> ApiResult<Map<String, Value>> {
@@ -335,6 +339,18 @@ fn put_at_least_one(other: &mut BTreeMap<String, Value>, key: &str, number: Opti
     Ok(())
 }
 
+/// Field by field: what isn't given stays as it is.
+fn put_strict(other: &mut BTreeMap<String, Value>, strict: Option<&StrictMode>) -> ApiResult<()> {
+    let Some(strict) = strict else { return Ok(()) };
+    strict
+        .check()
+        .map_err(|(field, what)| ApiError::validation(format!("{}.{field}", key::STRICT), what))?;
+    let mut given = to_object(strict)?;
+    given.retain(|_, value| !value.is_null());
+    merge(other, key::STRICT, Value::Object(given));
+    Ok(())
+}
+
 fn put_optimizers(config: &mut CollectionConfig, diff: &Option<OptimizersDiff>) -> ApiResult<()> {
     if let Some(diff) = diff {
         if diff.deleted_threshold.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
@@ -348,12 +364,11 @@ fn put_optimizers(config: &mut CollectionConfig, diff: &Option<OptimizersDiff>) 
 
 /// Whether a collection or an alias may have this name. `field` is what the API calls it in this place.
 pub fn check_name(field: &str, name: &str) -> ApiResult<()> {
-    const FORBIDDEN: [char; 9] = ['<', '>', ':', '"', '/', '\\', '|', '?', '*'];
     let what = if name.is_empty() || name.len() > limits::NAME_BYTES {
         format!("must have from 1 to {} bytes", limits::NAME_BYTES)
     } else if name == "." || name == ".." {
         "must not be a path".to_owned()
-    } else if let Some(c) = name.chars().find(|c| FORBIDDEN.contains(c) || c.is_control()) {
+    } else if let Some(c) = forbidden_in(name) {
         format!("cannot contain {c:?} char")
     } else {
         return Ok(());

@@ -86,9 +86,9 @@ fn bad_settings_say_where() {
             "turbo4",
         ),
         (
-            r#"{"vectors":{"size":4,"distance":"Dot","multivector_config":{"comparator":"max_sim"}}}"#.into(),
+            r#"{"vectors":{"size":4,"distance":"Dot","multivector_config":{"comparator":"min_sim"}}}"#.into(),
             400,
-            "multivector",
+            "min_sim",
         ),
         (vectors(r#""sparse_vectors":{"s":{}}"#), 400, "sparse_vectors"),
         (vectors(r#""init_from":{"collection":"a"}"#), 400, "init_from"),

@@ -1,5 +1,7 @@
 //! What is told of a collection.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use ramlet::settings::{VectorSettings, key};
 use ramlet::{CollectionConfig, CollectionInfo, CollectionStatus, VectorParams};
 use serde_json::{Map, Value, json};
@@ -11,13 +13,10 @@ const INDEXING_THRESHOLD_KB: usize = 10_000;
 
 /// The `result` of `GET /collections/{name}`, with the fields that the API's model requires.
 pub fn info_json(info: &CollectionInfo) -> Value {
-    let optimizer_status = match &info.optimizer_error {
-        Some(error) => json!({ "error": error }),
-        None => json!("ok"),
-    };
     json!({
         "status": status_name(info.status),
-        "optimizer_status": optimizer_status,
+        "optimizer_status": optimizer_status(info),
+        "warnings": warnings(info),
         "points_count": info.points_count,
         "indexed_vectors_count": info.indexed_vectors_count,
         "segments_count": info.segments_count,
@@ -31,7 +30,38 @@ pub fn info_json(info: &CollectionInfo) -> Value {
     })
 }
 
-fn status_name(status: CollectionStatus) -> &'static str {
+pub fn optimizer_status(info: &CollectionInfo) -> Value {
+    match &info.optimizer_error {
+        Some(error) => json!({ "error": error }),
+        None => json!("ok"),
+    }
+}
+
+/// What its owner may not expect of how it was made.
+fn warnings(info: &CollectionInfo) -> Vec<Value> {
+    let mut all = Vec::new();
+    if info.config.vectors.is_empty() && info.config.sparse_vectors.is_empty() {
+        all.push(json!({ "message": "The collection has no vectors: nothing can be searched for in it" }));
+    }
+    all
+}
+
+/// A UUID for a segment: of its collection's directory and its number.
+pub fn segment_uuid(collection: &str, segment: u64) -> String {
+    let mut hasher = DefaultHasher::new();
+    collection.hash(&mut hasher);
+    let (high, low) = (hasher.finish(), segment);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xFFFF,
+        high & 0xFFFF,
+        low >> 48,
+        low & 0xFFFF_FFFF_FFFF
+    )
+}
+
+pub fn status_name(status: CollectionStatus) -> &'static str {
     match status {
         CollectionStatus::Green => "green",
         CollectionStatus::Yellow => "yellow",
@@ -59,7 +89,7 @@ fn payload_schema(info: &CollectionInfo) -> Value {
     Value::Object(schema)
 }
 
-fn config_json(config: &CollectionConfig) -> Value {
+pub fn config_json(config: &CollectionConfig) -> Value {
     let other = |key: &str| config.other.get(key).cloned();
     let mut out = json!({
         "params": params_json(config),
@@ -119,7 +149,7 @@ fn vector_json(params: &VectorParams) -> Value {
     out
 }
 
-fn params_json(config: &CollectionConfig) -> Value {
+pub fn params_json(config: &CollectionConfig) -> Value {
     let mut out = Map::new();
     let vectors = match config.vectors.get(ramlet::DEFAULT_VECTOR) {
         Some(only) if config.vectors.len() == 1 => vector_json(only),
@@ -204,6 +234,7 @@ mod tests {
             optimizer_error: Some("x".into()),
             points_count: 5,
             indexed_vectors_count: 0,
+            vectors_count: Vec::new(),
             segments_count: 1,
             config,
             payload_index_points: vec![("a".into(), 2)],

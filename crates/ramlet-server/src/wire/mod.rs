@@ -5,6 +5,7 @@
 
 pub mod collection;
 pub mod explain;
+pub mod facet;
 pub mod filter;
 pub mod given;
 pub mod index;
@@ -17,3 +18,4 @@ pub mod selectors;
 pub mod settings;
 pub mod updates;
 pub mod vector;
+pub mod vector_names;

@@ -35,9 +35,7 @@ impl WireSetPayload {
 
     pub fn into_overwrite(self) -> ApiResult<UpdateOp> {
         self.shard_key.refuse("shard_key")?;
-        if self.key.is_some() {
-            return Err(ApiError::unsupported("`key` in an overwrite of payload"));
-        }
+        // `key` says nothing here, as in the API: the whole payload is overwritten.
         let points = points_selector(self.points, self.filter)?;
         Ok(UpdateOp::OverwritePayload {
             payload: json_bytes(Some(self.payload)),

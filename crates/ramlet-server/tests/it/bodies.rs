@@ -215,16 +215,25 @@ async fn settings_have_a_small_cap() {
 }
 
 #[tokio::test]
-async fn compressed_bodies_are_not_taken() {
-    let server = Server::open();
-    let body = Body::new(Chunks {
-        chunk: Bytes::from_static(b"\x1f\x8b"),
-        left: 1,
-    });
-    let reply = server
-        .send(request("PUT", POINTS, &[("content-encoding", "gzip")], body))
-        .await;
-    assert_eq!(reply.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+async fn compressed_bodies_are_decoded() {
+    let server = with_collection().await;
+    // {"points":[{"id":7,"vector":[1,0]}]}, packed.
+    let packed: [u8; 55] = [
+        31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 171, 86, 42, 200, 207, 204, 43, 41, 86, 178, 138, 174, 86, 202, 76,
+        81, 178, 50, 215, 81, 42, 75, 77, 46, 201, 47, 2, 138, 24, 234, 24, 196, 214, 198, 214, 2, 0, 27, 70,
+        32, 32, 36, 0, 0, 0,
+    ];
+    let send = |encoding: &'static str, bytes: &[u8]| {
+        let body = Body::from(Bytes::copy_from_slice(bytes));
+        server.send(request("PUT", POINTS, &[("content-encoding", encoding)], body))
+    };
+    assert_eq!(
+        send("br", &packed).await.status,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE
+    );
+    assert_eq!(send("gzip", b"\x1f\x8b").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(send("gzip", &packed).await.status, StatusCode::OK);
+    assert_eq!(server.get("/collections/c/points/7").await.status, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -237,10 +246,13 @@ async fn routes_without_a_body_read_none() {
 }
 
 #[tokio::test]
-async fn bad_query_parameters_are_400() {
+async fn bad_query_parameters_are_refused() {
     let server = with_collection().await;
-    for uri in ["/collections/c?timeout=0", "/collections/c/points/1?timeout=soon"] {
+    for (uri, status) in [
+        ("/collections/c?timeout=0", StatusCode::UNPROCESSABLE_ENTITY),
+        ("/collections/c/points/1?timeout=soon", StatusCode::BAD_REQUEST),
+    ] {
         let reply = server.get(uri).await;
-        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{uri}");
+        assert_eq!(reply.status, status, "{uri}");
     }
 }

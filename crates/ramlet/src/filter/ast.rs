@@ -177,7 +177,7 @@ impl ValuesCount {
 
 impl Filter {
     /// The conditions of all clauses, nested filters not entered.
-    pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let min_should = self.min_should.iter().flat_map(|m| &m.conditions);
         self.must
             .iter()

@@ -172,6 +172,10 @@ fn build_vectors(
     let rows = present
         .as_ref()
         .map_or(u64::from(source.rows()), RoaringBitmap::len);
+    // A vector that none of them has needs no file.
+    if rows == 0 {
+        return Ok(true);
+    }
     if vector.fixed_bytes().is_none() {
         build_records(id, vector, source, job, files)?;
         build_presence(id, vector.slot, present, job, files)?;
@@ -435,6 +439,13 @@ const UNINDEXED: &str = "unindexed";
 pub fn was_refused_an_index(entry: &SegmentEntry, slot: u16) -> bool {
     let slots = entry.extra.get(UNINDEXED).and_then(|slots| slots.as_array());
     slots.is_some_and(|slots| slots.iter().any(|s| s.as_u64() == Some(u64::from(slot))))
+}
+
+/// Of a vector that is dropped.
+pub fn forget_refusal(extra: &mut serde_json::Value, slot: u16) {
+    if let Some(slots) = extra.get_mut(UNINDEXED).and_then(|slots| slots.as_array_mut()) {
+        slots.retain(|s| s.as_u64() != Some(u64::from(slot)));
+    }
 }
 
 const FIELD_ROWS: &str = "field_rows";

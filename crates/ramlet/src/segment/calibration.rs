@@ -16,6 +16,13 @@ pub fn note_calibration(extra: &mut Value, slot: u16, points: &[CalibrationPoint
     extra[CALIBRATION][slot.to_string()] = all.collect();
 }
 
+/// Of a vector that is dropped.
+pub fn forget_calibration(extra: &mut Value, slot: u16) {
+    if let Some(all) = extra.get_mut(CALIBRATION).and_then(Value::as_object_mut) {
+        all.remove(&slot.to_string());
+    }
+}
+
 /// The measurement that was kept; none if there is none, or if it isn't one.
 pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Vec<CalibrationPoint> {
     let kept = entry

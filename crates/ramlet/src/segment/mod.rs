@@ -28,7 +28,9 @@ use ramlet_io::{IoContext, Storage};
 use ramlet_memory::{AnonBuf, Reservation};
 use roaring::RoaringBitmap;
 
+use build::forget_refusal;
 pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refused_an_index};
+use calibration::forget_calibration;
 pub use calibration::note_calibration;
 pub use files::{Shelf, TableFile};
 pub(crate) use indexes::GRAPH_SCRATCH;
@@ -165,6 +167,23 @@ impl Segment {
             vectors: self.vectors.clone(),
             fields,
         })
+    }
+
+    /// The same rows without a vector: its files are named no more.
+    pub fn without_vector(&self, slot: u16) -> Segment {
+        let is_field = |c: Component| matches!(c, Component::FieldIndex { .. });
+        let mut entry = self.entry.clone();
+        entry
+            .files
+            .retain(|f| is_field(f.component) || f.component.slot() != Some(slot));
+        forget_calibration(&mut entry.extra, slot);
+        forget_refusal(&mut entry.extra, slot);
+        Segment {
+            entry,
+            body: self.body.clone(),
+            vectors: self.vectors.iter().filter(|v| v.slot != slot).cloned().collect(),
+            fields: self.fields.clone(),
+        }
     }
 
     /// The same segment with more of one vector in RAM; `None` when there turns out to be no room for it.

@@ -67,12 +67,9 @@ impl RowSource for BufferView {
         _: &mut Reads<'_>,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let Some(index) = self.buffer.schema().vectors.iter().position(|v| v.slot == slot) else {
-            return Ok(());
-        };
         self.live_rows()
             .zip(0..)
-            .try_for_each(|(row, new)| match self.buffer.row(row).vector(index) {
+            .try_for_each(|(row, new)| match self.buffer.row(row).vector(slot) {
                 Some(bytes) => each(new, bytes),
                 None => Ok(()),
             })
@@ -89,14 +86,10 @@ impl RowSource for BufferView {
     }
 
     fn present(&self, slot: u16) -> Option<RoaringBitmap> {
-        let index = self.buffer.schema().vectors.iter().position(|v| v.slot == slot);
-        let Some(index) = index else {
-            return Some(RoaringBitmap::new());
-        };
         let rows = self
             .live_rows()
             .zip(0..)
-            .filter(|(row, _)| self.buffer.row(*row).has_vector(index));
+            .filter(|(row, _)| self.buffer.row(*row).has_vector(slot));
         let present: RoaringBitmap = rows.map(|(_, new)| new).collect();
         (present.len() < u64::from(self.live())).then_some(present)
     }

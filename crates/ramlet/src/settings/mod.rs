@@ -6,6 +6,7 @@
 mod hnsw;
 mod placement;
 mod quantization;
+mod strict;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ pub use quantization::{
     BinaryEncoding, BinaryQuantization, BinaryQueryEncoding, CodeSpec, Compression, ProductQuantization,
     Quantization, ScalarQuantization, ScalarType, TurboBits, TurboQuantization, codes_wanted,
 };
+pub use strict::{MultivectorLimit, SparseLimit, StrictMode};
 
 /// Which index a vector gets: own addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -53,6 +55,7 @@ pub mod key {
     pub const HNSW: &str = "hnsw_config";
     pub const QUANTIZATION: &str = "quantization_config";
     pub const MEMORY: &str = "memory";
+    pub const STRICT: &str = "strict_mode_config";
     /// Own additions: the API's answer has no place for them among the parameters of a vector.
     pub const INDEX: &str = "index";
     pub const RECALL: &str = "recall";

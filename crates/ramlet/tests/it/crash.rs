@@ -12,8 +12,11 @@ const DIM: usize = 4;
 /// Of the histories: sixteen rows are a kilobyte, from which a segment may get an approximate index.
 const WIDE: usize = 16;
 
-/// What a disk may hold: points, and whether field `n` has an index.
-type State = Option<(Contents, bool)>;
+/// What a disk may hold: points, whether field `n` has an index, and whether there is a second vector.
+type State = Option<(Contents, (bool, bool))>;
+
+/// The second vector, which comes and goes.
+const EXTRA: &str = "extra";
 
 /// What the collection held after an update was acknowledged, and how much of the journal there was then.
 struct Acknowledged {
@@ -27,6 +30,7 @@ struct History {
     engine: Arc<Engine>,
     model: Contents,
     indexed: bool,
+    has_extra: bool,
     states: Vec<Acknowledged>,
     rng: Rng,
 }
@@ -41,6 +45,7 @@ impl History {
             engine,
             model,
             indexed: false,
+            has_extra: false,
             states,
             rng,
         };
@@ -57,7 +62,7 @@ impl History {
 
     fn acknowledge(&mut self) {
         let journal = self.disk.journal_len();
-        let state = Some((self.model.clone(), self.indexed));
+        let state = Some((self.model.clone(), (self.indexed, self.has_extra)));
         self.states.push(Acknowledged { journal, state });
     }
 
@@ -66,7 +71,9 @@ impl History {
     }
 
     fn step(&mut self) {
-        match self.rng.below(15) {
+        match self.rng.below(19) {
+            15..17 => self.toggle_extra(),
+            17..19 => self.set_extra(),
             0..5 => self.upsert(),
             5..7 => {
                 let ids: Vec<u64> = (0..1 + self.rng.below(5)).map(|_| self.rng.below(40)).collect();
@@ -121,6 +128,36 @@ impl History {
                 .insert(p.id, (p.vectors[0].1.dense().unwrap().to_vec(), payload));
         }
         self.collection().update(upsert(points)).expect("upserts");
+    }
+
+    fn toggle_extra(&mut self) {
+        self.has_extra = !self.has_extra;
+        if self.has_extra {
+            let new = config(DIM, Distance::Dot).vectors.remove(DEFAULT_VECTOR);
+            let new = NewVector::Dense(Box::new(new.expect("just made")));
+            self.collection().create_vector_name(EXTRA, &new).expect("adds");
+            return;
+        }
+        self.collection().delete_vector_name(EXTRA).expect("drops");
+        self.model
+            .values_mut()
+            .for_each(|(vector, _)| vector.truncate(WIDE));
+    }
+
+    fn set_extra(&mut self) {
+        if !self.has_extra {
+            return;
+        }
+        let mut points = Vec::new();
+        for (id, (vector, _)) in self.model.iter_mut().step_by(2) {
+            let extra = self.rng.vector(DIM);
+            vector.truncate(WIDE);
+            vector.extend_from_slice(&extra);
+            points.push((*id, vec![(EXTRA.to_string(), extra.into())]));
+        }
+        self.collection()
+            .update(UpdateOp::UpdateVectors { points, filter: None })
+            .expect("gives points a second vector");
     }
 
     fn settings(&mut self) {
@@ -200,7 +237,18 @@ fn state(engine: &Engine) -> State {
         collection.search(&exact, &mut scratch).unwrap().hits.len(),
         found.len()
     );
-    Some((found, collection.config().payload_schema.contains_key("n")))
+    let config = collection.config();
+    let has_extra = config.vectors.contains_key(EXTRA);
+    if has_extra {
+        let more = found.values().filter(|(vector, _)| vector.len() > WIDE).count();
+        let request = SearchRequest {
+            using: EXTRA.into(),
+            ..search_request(vec![1.0; DIM], 100)
+        };
+        let hits = collection.search(&request, &mut scratch).unwrap().hits;
+        assert_eq!(hits.len(), more, "points with the second vector");
+    }
+    Some((found, (config.payload_schema.contains_key("n"), has_extra)))
 }
 
 /// Opens every state of every crash point; returns how many there were.

@@ -96,12 +96,11 @@ pub fn contents(collection: &Collection, scratch: &mut Scratch) -> Contents {
     loop {
         let page = collection.scroll(&request, scratch).expect("scrolls");
         for record in page.points {
-            let vector = record
-                .vectors
-                .expect("asked for")
-                .pop()
-                .and_then(|(_, v)| v.into_dense())
-                .unwrap_or_default();
+            // Of several one after another.
+            let vectors = record.vectors.expect("asked for").into_iter();
+            let vector = vectors
+                .flat_map(|(_, v)| v.into_dense().expect("dense"))
+                .collect();
             let payload = String::from_utf8(record.payload.expect("asked for")).expect("JSON is UTF-8");
             assert!(
                 all.insert(record.id, (vector, payload)).is_none(),

@@ -21,6 +21,7 @@
 
 mod cover;
 mod estimate;
+mod facet;
 mod keys;
 mod order;
 mod plan;
@@ -28,6 +29,7 @@ mod range;
 mod resolve;
 
 pub use estimate::{Cardinality, estimate};
+pub use facet::{FacetValue, facet_range, facet_value, keyword_with_key};
 pub use keys::{KEY_BYTES_MAX, emit_keys, is_presence};
 pub use order::{order_range, order_value, order_values_of};
 pub use plan::{IndexPlan, plan};

@@ -1,0 +1,242 @@
+//! Bytes put into parts by way of a temporary file, within a bounded memory: an external sort by buckets.
+
+use ramlet_io::{BatchRead, IoContext, PAGE, ReadFile, Storage, WriteFile};
+use ramlet_memory::AnonBuf;
+
+use super::temporary::Temporary;
+use crate::error::Result;
+
+/// Parts that are written side by side; more of them are made in two steps.
+const FAN: usize = 32;
+
+/// Pieces of a part are as large as there is room for, and no larger.
+const PIECE_MAX: usize = 256 << 10;
+
+/// Parts being written: each fills a buffer, which goes to the end of the one file when full.
+pub(super) struct Spread<'a> {
+    temporary: Temporary<'a>,
+    file: Box<dyn WriteFile>,
+    parts: Vec<Part>,
+    piece_bytes: usize,
+}
+
+/// One part: where its pieces lie, counted in pages (4 bytes of memory a piece), and what isn't written yet.
+#[derive(Default)]
+struct Part {
+    places: Vec<u32>,
+    bytes: u64,
+    buffer: Vec<u8>,
+}
+
+/// Parts that are whole.
+pub(super) struct Parts<'a> {
+    file: std::sync::Arc<dyn ReadFile>,
+    parts: Vec<Part>,
+    piece_bytes: usize,
+    _temporary: Temporary<'a>,
+}
+
+impl<'a> Spread<'a> {
+    pub(super) fn create(
+        storage: &'a dyn Storage,
+        name: &'static str,
+        parts: usize,
+        buffer_bytes: usize,
+    ) -> Result<Spread<'a>> {
+        let (temporary, file) = Temporary::create(storage, name)?;
+        let piece = buffer_bytes / parts.max(1) / PAGE * PAGE;
+        Ok(Spread {
+            temporary,
+            file,
+            parts: std::iter::repeat_with(Part::default).take(parts).collect(),
+            piece_bytes: piece.clamp(PAGE, PIECE_MAX),
+        })
+    }
+
+    /// Adds bytes to the end of a part.
+    pub(super) fn push(&mut self, part: usize, mut bytes: &[u8]) -> Result<()> {
+        let part = &mut self.parts[part];
+        part.bytes += bytes.len() as u64;
+        if part.buffer.capacity() == 0 {
+            part.buffer.reserve_exact(self.piece_bytes);
+        }
+        loop {
+            let room = self.piece_bytes - part.buffer.len();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            part.buffer.extend_from_slice(now);
+            bytes = later;
+            if part.buffer.len() < self.piece_bytes {
+                return Ok(());
+            }
+            part.write(&mut *self.file)?;
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<Parts<'a>> {
+        for part in &mut self.parts {
+            if !part.buffer.is_empty() {
+                part.buffer.resize(part.buffer.len().next_multiple_of(PAGE), 0);
+                part.write(&mut *self.file)?;
+            }
+            part.buffer = Vec::new();
+        }
+        self.file.flush()?;
+        drop(self.file);
+        Ok(Parts {
+            file: self.temporary.open()?,
+            parts: self.parts,
+            piece_bytes: self.piece_bytes,
+            _temporary: self.temporary,
+        })
+    }
+}
+
+impl Part {
+    fn write(&mut self, file: &mut dyn WriteFile) -> Result<()> {
+        self.places.push((file.len() / PAGE as u64) as u32);
+        file.append(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Parts<'_> {
+    pub(super) fn bytes(&self, part: usize) -> u64 {
+        self.parts[part].bytes
+    }
+
+    /// Shows the bytes of a part in order, as many pieces at once as `buf` holds.
+    pub(super) fn stream(
+        &self,
+        part: usize,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let part = &self.parts[part];
+        buf.ensure(self.piece_bytes)?;
+        let at_once = buf.len() / self.piece_bytes;
+        let mut left = part.bytes;
+        for places in part.places.chunks(at_once) {
+            let most = (at_once * self.piece_bytes) as u64;
+            let now = left.min(most) as usize;
+            let read = &mut buf[..now.next_multiple_of(PAGE)];
+            let outs = read.chunks_mut(self.piece_bytes);
+            let mut reads: Vec<BatchRead<'_>> = places
+                .iter()
+                .zip(outs)
+                .map(|(place, out)| BatchRead {
+                    file: &*self.file,
+                    offset: u64::from(*place) * PAGE as u64,
+                    out,
+                })
+                .collect();
+            io.read_batch(&mut reads)?;
+            each(&buf[..now])?;
+            left -= now as u64;
+        }
+        Ok(())
+    }
+
+    /// Replaces `out` by a part's bytes.
+    pub(super) fn collect(
+        &self,
+        part: usize,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        out.clear();
+        out.reserve_exact(self.bytes(part) as usize);
+        self.stream(part, io, buf, &mut |bytes| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        })
+    }
+}
+
+/// Records of one size in many parts: in two steps where they are more than can be written side by side.
+pub(super) struct Sorter<'a> {
+    storage: &'a dyn Storage,
+    spread: Spread<'a>,
+    parts: usize,
+    /// Parts that share one of the first step.
+    group: usize,
+    record_bytes: usize,
+    buffer_bytes: usize,
+    again: &'static str,
+}
+
+impl<'a> Sorter<'a> {
+    /// `names` are those of the files of both steps.
+    pub(super) fn create(
+        storage: &'a dyn Storage,
+        names: [&'static str; 2],
+        parts: usize,
+        record_bytes: usize,
+        buffer_bytes: usize,
+    ) -> Result<Sorter<'a>> {
+        let group = match parts {
+            0..=FAN => 1,
+            _ => parts.isqrt().max(parts.div_ceil(FAN * 2)),
+        };
+        Ok(Sorter {
+            storage,
+            spread: Spread::create(storage, names[0], parts.div_ceil(group), buffer_bytes)?,
+            parts,
+            group,
+            record_bytes,
+            buffer_bytes,
+            again: names[1],
+        })
+    }
+
+    /// Adds a record to a part.
+    pub(super) fn push(&mut self, part: usize, record: &[u8]) -> Result<()> {
+        self.spread.push(part / self.group, record)
+    }
+
+    /// Shows part after part, whole; `part_of` tells a record's part again. The file is gone afterwards.
+    pub(super) fn for_each(
+        self,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        part_of: &dyn Fn(&[u8]) -> usize,
+        each: &mut dyn FnMut(usize, &mut Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
+        let mut bytes = Vec::new();
+        let first = self.spread.finish()?;
+        for step in 0..self.parts.div_ceil(self.group) {
+            if self.group == 1 {
+                first.collect(step, io, buf, &mut bytes)?;
+                each(step, &mut bytes)?;
+                continue;
+            }
+            let own = step * self.group..self.parts.min((step + 1) * self.group);
+            let mut second = Spread::create(self.storage, self.again, own.len(), self.buffer_bytes)?;
+            let mut cut: Vec<u8> = Vec::new();
+            first.stream(step, io, buf, &mut |mut bytes| {
+                if !cut.is_empty() {
+                    let (rest, later) = bytes.split_at((self.record_bytes - cut.len()).min(bytes.len()));
+                    cut.extend_from_slice(rest);
+                    bytes = later;
+                    if cut.len() == self.record_bytes {
+                        second.push(part_of(&cut) - own.start, &cut)?;
+                        cut.clear();
+                    }
+                }
+                let records = bytes.chunks_exact(self.record_bytes);
+                cut.extend_from_slice(records.remainder());
+                records
+                    .into_iter()
+                    .try_for_each(|record| second.push(part_of(record) - own.start, record))
+            })?;
+            let second = second.finish()?;
+            for part in own.clone() {
+                second.collect(part - own.start, io, buf, &mut bytes)?;
+                each(part, &mut bytes)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! The searches of clients before 1.16: search, recommend, discover, alone, in batches and in groups.
+
+use ramlet_proto::qdrant as q;
+
+use super::super::node::{Fields, Node};
+use super::filter::filter;
+use super::query::{lookup, params, strategy, with_lookup};
+use super::vectors::{example, sparse, vector};
+use super::{Asked, id, required, shard_key, with_payload, with_vectors};
+use crate::error::ApiResult;
+
+/// `vector` of a search: plain, or with its name.
+fn target(data: Vec<f32>, indices: Option<q::SparseIndices>, name: Option<String>) -> Node {
+    let vector = match indices {
+        Some(indices) => sparse(indices.data, data),
+        None => Node::Floats(data),
+    };
+    match name {
+        Some(name) => Fields::new().put("name", Node::Text(name)).put("vector", vector).node(),
+        None => vector,
+    }
+}
+
+pub fn search(of: q::SearchPoints) -> ApiResult<Asked> {
+    let (name, timeout) = (of.collection_name.clone(), of.timeout);
+    Asked::of(name, search_one(of)).timeout(timeout)
+}
+
+fn search_one(of: q::SearchPoints) -> Node {
+    Fields::new()
+        .put("vector", target(of.vector, of.sparse_indices, of.vector_name))
+        .maybe("filter", of.filter, filter)
+        .put("limit", Node::Uint(of.limit))
+        .uint("offset", of.offset)
+        .maybe("params", of.params, params)
+        .float("score_threshold", of.score_threshold)
+        .maybe("with_payload", of.with_payload, with_payload)
+        .maybe("with_vector", of.with_vectors, with_vectors)
+        .maybe("shard_key", of.shard_key_selector, shard_key)
+        .node()
+}
+
+pub fn search_batch(of: q::SearchBatchPoints) -> ApiResult<Asked> {
+    let body = Fields::new().put("searches", Node::list(of.search_points, search_one)).node();
+    Asked::of(of.collection_name, body).timeout(of.timeout)
+}
+
+pub fn search_groups(of: q::SearchPointGroups) -> ApiResult<Asked> {
+    let body = Fields::new()
+        .put("vector", target(of.vector, of.sparse_indices, of.vector_name))
+        .maybe("filter", of.filter, filter)
+        .put("limit", Node::Uint(of.limit.into()))
+        .maybe("params", of.params, params)
+        .float("score_threshold", of.score_threshold)
+        .maybe("with_payload", of.with_payload, with_payload)
+        .maybe("with_vector", of.with_vectors, with_vectors)
+        .put("group_by", Node::Text(of.group_by))
+        .put("group_size", Node::Uint(of.group_size.into()))
+        .maybe("with_lookup", of.with_lookup, with_lookup)
+        .maybe("shard_key", of.shard_key_selector, shard_key);
+    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+}
+
+/// Ids first, then vectors.
+fn examples(ids: Vec<q::PointId>, vectors: Vec<q::Vector>) -> Node {
+    Node::List(Box::new(ids.into_iter().map(id).chain(vectors.into_iter().map(vector))))
+}
+
+pub fn recommend(of: q::RecommendPoints) -> ApiResult<Asked> {
+    let (name, timeout) = (of.collection_name.clone(), of.timeout);
+    Asked::of(name, recommend_one(of)).timeout(timeout)
+}
+
+fn recommend_one(of: q::RecommendPoints) -> Node {
+    Fields::new()
+        .put("positive", examples(of.positive, of.positive_vectors))
+        .put("negative", examples(of.negative, of.negative_vectors))
+        .maybe("strategy", of.strategy, strategy)
+        .maybe("filter", of.filter, filter)
+        .put("limit", Node::Uint(of.limit))
+        .uint("offset", of.offset)
+        .maybe("params", of.params, params)
+        .float("score_threshold", of.score_threshold)
+        .text("using", of.using)
+        .maybe("lookup_from", of.lookup_from, lookup)
+        .maybe("with_payload", of.with_payload, with_payload)
+        .maybe("with_vector", of.with_vectors, with_vectors)
+        .maybe("shard_key", of.shard_key_selector, shard_key)
+        .node()
+}
+
+pub fn recommend_batch(of: q::RecommendBatchPoints) -> ApiResult<Asked> {
+    let body = Fields::new().put("searches", Node::list(of.recommend_points, recommend_one)).node();
+    Asked::of(of.collection_name, body).timeout(of.timeout)
+}
+
+pub fn recommend_groups(of: q::RecommendPointGroups) -> ApiResult<Asked> {
+    let body = Fields::new()
+        .put("positive", examples(of.positive, of.positive_vectors))
+        .put("negative", examples(of.negative, of.negative_vectors))
+        .maybe("strategy", of.strategy, strategy)
+        .maybe("filter", of.filter, filter)
+        .put("limit", Node::Uint(of.limit.into()))
+        .maybe("params", of.params, params)
+        .float("score_threshold", of.score_threshold)
+        .text("using", of.using)
+        .maybe("lookup_from", of.lookup_from, lookup)
+        .maybe("with_payload", of.with_payload, with_payload)
+        .maybe("with_vector", of.with_vectors, with_vectors)
+        .put("group_by", Node::Text(of.group_by))
+        .put("group_size", Node::Uint(of.group_size.into()))
+        .maybe("with_lookup", of.with_lookup, with_lookup)
+        .maybe("shard_key", of.shard_key_selector, shard_key);
+    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+}
+
+pub fn discover(of: q::DiscoverPoints) -> ApiResult<Asked> {
+    let (name, timeout) = (of.collection_name.clone(), of.timeout);
+    Asked::of(name, discover_one(of)).timeout(timeout)
+}
+
+fn discover_one(of: q::DiscoverPoints) -> Node {
+    use q::target_vector::Target::Single;
+    let pair = |of: q::ContextExamplePair| {
+        Fields::new()
+            .put("positive", required(of.positive, "positive", example))
+            .put("negative", required(of.negative, "negative", example))
+            .node()
+    };
+    let target = of.target.and_then(|t| t.target).map(|Single(of)| of);
+    Fields::new()
+        .maybe("target", target, example)
+        .put("context", Node::list(of.context, pair))
+        .maybe("filter", of.filter, filter)
+        .put("limit", Node::Uint(of.limit))
+        .uint("offset", of.offset)
+        .maybe("params", of.params, params)
+        .text("using", of.using)
+        .maybe("lookup_from", of.lookup_from, lookup)
+        .maybe("with_payload", of.with_payload, with_payload)
+        .maybe("with_vector", of.with_vectors, with_vectors)
+        .maybe("shard_key", of.shard_key_selector, shard_key)
+        .node()
+}
+
+pub fn discover_batch(of: q::DiscoverBatchPoints) -> ApiResult<Asked> {
+    let body = Fields::new().put("searches", Node::list(of.discover_points, discover_one)).node();
+    Asked::of(of.collection_name, body).timeout(of.timeout)
+}

@@ -1,0 +1,59 @@
+//! Facets and distance matrices.
+
+use std::hash::{BuildHasher, RandomState};
+
+use ramlet::Matrix;
+
+use crate::call::Call;
+use crate::dispatch::Answer;
+use crate::error::ApiResult;
+use crate::out::Out;
+use crate::wire::facet::{WireFacet, WireMatrix, write_facet, write_offsets, write_pairs};
+
+/// `POST /collections/{collection}/facet`.
+pub async fn facet(mut call: Call) -> ApiResult<Answer> {
+    let collection = call.collection()?;
+    let wire: WireFacet = call.parse().await?;
+    let (request, _exact) = wire.into_request()?;
+    call.check_read(&collection, request.filter.as_ref())?;
+    if let Some(strict) = call.strict(&collection) {
+        strict.limit(request.limit)?;
+    }
+    call.read(0, move |scratch, out| {
+        let hits = collection.facet(&request, scratch)?;
+        write_facet(&hits, out);
+        Ok(())
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/points/search/matrix/pairs`.
+pub async fn pairs(call: Call) -> ApiResult<Answer> {
+    matrix(call, write_pairs).await
+}
+
+/// `POST /collections/{collection}/points/search/matrix/offsets`.
+pub async fn offsets(call: Call) -> ApiResult<Answer> {
+    matrix(call, write_offsets).await
+}
+
+async fn matrix(mut call: Call, write: fn(&Matrix, &mut Out)) -> ApiResult<Answer> {
+    let collection = call.collection()?;
+    let wire: WireMatrix = call.parse().await?;
+    let request = wire.into_request()?;
+    call.check_read(&collection, request.filter.as_ref())?;
+    if let Some(strict) = call.strict(&collection) {
+        strict.limit(request.limit.saturating_mul(request.sample))?;
+    }
+    call.read(0, move |scratch, out| {
+        let matrix = collection.search_matrix(&request, seed(), scratch)?;
+        write(&matrix, out);
+        Ok(())
+    })
+    .await
+}
+
+/// Another one for every request.
+fn seed() -> u64 {
+    RandomState::new().hash_one(0)
+}

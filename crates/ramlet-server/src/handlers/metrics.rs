@@ -1,0 +1,450 @@
+//! `GET /metrics`, in Prometheus' text form: names as the API's where it has the figure, `ramlet_*` for our own.
+
+use std::fmt::{Display, Write};
+
+use ramlet::{CollectionInfo, CollectionStatus, MeasuredRecall};
+use ramlet_io::system::{process_counts, process_memory};
+
+use super::service::{API_VERSION, OWN_VERSION};
+use crate::app::App;
+use crate::call::Call;
+use crate::dispatch::Answer;
+use crate::error::ApiResult;
+use crate::handlers::telemetry::shown_name;
+use crate::routes::shown_path;
+use crate::stats::{BUCKETS_US, Count, Rows};
+
+pub async fn metrics(call: Call) -> ApiResult<Answer> {
+    let by_collection = call.query.boolean("per_collection")?.unwrap_or(false);
+    let anonymize = call.query.boolean("anonymize")?.unwrap_or(false);
+    let mut text = Text::default();
+    service(&mut text, &call.app);
+    collections(&mut text, &call.app, anonymize);
+    memory(&mut text, &call.app);
+    process(&mut text);
+    storage(&mut text, &call.app);
+    requests(&mut text, &call.app, by_collection, anonymize);
+    Ok(Answer::text(text.0))
+}
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// The text as it is written.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
+        self.0.push_str(name);
+        for (i, (label, value)) in labels.iter().enumerate() {
+            let _ = write!(
+                self.0,
+                "{}{label}=\"{}\"",
+                if i == 0 { "{" } else { "," },
+                escaped(value)
+            );
+        }
+        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, "gauge", help);
+        self.sample(name, &[], value);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, "counter", help);
+        self.sample(name, &[], value);
+    }
+}
+
+/// A label's value, as the text format wants it.
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+fn service(text: &mut Text, app: &App) {
+    text.family("app_info", "gauge", "information about qdrant server");
+    // The name that dashboards look for; who answers is told beside it.
+    text.sample("app_info", &[("name", "qdrant"), ("version", API_VERSION)], 1);
+    text.family("ramlet_info", "gauge", "Version of Ramlet");
+    text.sample("ramlet_info", &[("version", OWN_VERSION)], 1);
+    text.gauge("app_status_recovery_mode", "features enabled in qdrant server", 0);
+    text.gauge("cluster_enabled", "is cluster support enabled", 0);
+    text.gauge(
+        "ramlet_uptime_seconds",
+        "Since the start",
+        app.started.elapsed().as_secs_f64(),
+    );
+    text.gauge(
+        "ramlet_writable",
+        "1 while writes are accepted",
+        u8::from(app.engine.writable()),
+    );
+}
+
+fn collections(text: &mut Text, app: &App, anonymize: bool) {
+    let names = app.engine.collection_names();
+    text.gauge("collections_total", "number of collections", names.len());
+    let open = names
+        .iter()
+        .filter_map(|name| Some((name, app.engine.collection(name).ok()?)));
+    let all: Vec<_> = open
+        .map(|(name, c)| (shown_name(name, anonymize), c.info(), c.measured_recall()))
+        .collect();
+    let vectors: u64 = all
+        .iter()
+        .flat_map(|(_, info, _)| &info.vectors_count)
+        .map(|(_, n)| n)
+        .sum();
+    text.gauge(
+        "collections_vector_total",
+        "total number of vectors in all collections",
+        vectors,
+    );
+    text.family(
+        "collection_vectors",
+        "gauge",
+        "amount of vectors grouped by vector name",
+    );
+    for (id, info, _) in &all {
+        for (vector, count) in &info.vectors_count {
+            text.sample("collection_vectors", &[("id", id), ("vector", vector)], count);
+        }
+    }
+    for (series, help, value) in COLLECTION_SERIES {
+        text.family(series, "gauge", help);
+        for (id, info, _) in &all {
+            text.sample(series, &[("id", id)], value(info));
+        }
+    }
+    for (series, kind, help, value) in RECALL_SERIES {
+        text.family(series, kind, help);
+        for (id, _, measured) in &all {
+            for m in measured {
+                text.sample(series, &[("collection", id), ("vector", &m.vector)], value(m));
+            }
+        }
+    }
+}
+
+type OfCollection = fn(&CollectionInfo) -> u64;
+
+const COLLECTION_SERIES: [(&str, &str, OfCollection); 7] = [
+    (
+        "collection_points",
+        "approximate amount of points per collection",
+        |c| c.points_count,
+    ),
+    (
+        "collection_running_optimizations",
+        "number of currently running optimization tasks per collection",
+        |c| u64::from(c.status == CollectionStatus::Yellow),
+    ),
+    (
+        "collection_update_queue_length",
+        "number of pending operations in the update queue",
+        |c| c.update_queue,
+    ),
+    (
+        "ramlet_collection_indexed_vectors",
+        "Vectors in segments that have an index",
+        |c| c.indexed_vectors_count,
+    ),
+    ("ramlet_collection_segments", "Segments and write buffers", |c| {
+        c.segments_count
+    }),
+    (
+        "ramlet_collection_disk_bytes",
+        "Bytes of its segments on disk",
+        |c| c.disk_bytes,
+    ),
+    (
+        "ramlet_collection_memory_bytes",
+        "Bytes of its data in memory",
+        |c| c.memory.iter().map(|m| m.heap_bytes + m.pinned_bytes).sum(),
+    ),
+];
+
+type OfRecall = fn(&MeasuredRecall) -> f64;
+
+const RECALL_SERIES: [(&str, &str, &str, OfRecall); 3] = [
+    (
+        "ramlet_recall_measured",
+        "gauge",
+        "Mean recall of real queries, measured on a sample of them",
+        |m| m.recall,
+    ),
+    (
+        "ramlet_recall_measured_error",
+        "gauge",
+        "Standard error of that mean",
+        |m| m.error,
+    ),
+    (
+        "ramlet_recall_queries_total",
+        "counter",
+        "Queries whose recall was measured",
+        |m| m.queries as f64,
+    ),
+];
+
+fn memory(text: &mut Text, app: &App) {
+    if let Some(stats) = app.allocator.map(|stats| stats()) {
+        for (name, help, bytes) in [
+            (
+                "memory_active_bytes",
+                "Total number of bytes in active pages allocated by the application",
+                stats.active,
+            ),
+            (
+                "memory_allocated_bytes",
+                "Total number of bytes allocated by the application",
+                stats.allocated,
+            ),
+            (
+                "memory_metadata_bytes",
+                "Total number of bytes dedicated to metadata",
+                stats.metadata,
+            ),
+            (
+                "memory_resident_bytes",
+                "Maximum number of bytes in physically resident data pages mapped",
+                stats.resident,
+            ),
+            (
+                "memory_retained_bytes",
+                "Total number of bytes in virtual memory mappings",
+                stats.retained,
+            ),
+        ] {
+            text.gauge(name, help, bytes);
+        }
+    }
+    let (ledger, budget) = (app.engine.ledger(), app.engine.budget());
+    text.gauge(
+        "ramlet_memory_budget_bytes",
+        "The memory that was given",
+        budget.memory_bytes,
+    );
+    text.gauge(
+        "ramlet_ledger_limit_bytes",
+        "Memory that reservations may hold",
+        ledger.limit(),
+    );
+    text.gauge(
+        "ramlet_ledger_peak_bytes",
+        "The most they ever held together",
+        ledger.peak(),
+    );
+    text.gauge(
+        "ramlet_ledger_lent_bytes",
+        "Of what they hold, lent for codes and vectors",
+        ledger.lent(),
+    );
+    let report = ledger.report();
+    text.family(
+        "ramlet_ledger_used_bytes",
+        "gauge",
+        "Memory reserved now, by consumer",
+    );
+    for c in &report {
+        text.sample("ramlet_ledger_used_bytes", &[("consumer", c.name)], c.used);
+    }
+    text.family(
+        "ramlet_ledger_refused_total",
+        "counter",
+        "Reservations refused, by consumer",
+    );
+    for c in &report {
+        text.sample("ramlet_ledger_refused_total", &[("consumer", c.name)], c.refused);
+    }
+}
+
+fn process(text: &mut Text) {
+    let (memory, counts) = (process_memory(), process_counts());
+    text.gauge(
+        "process_resident_memory_bytes",
+        "Resident memory of the process",
+        memory.rss,
+    );
+    text.gauge(
+        "process_resident_memory_peak_bytes",
+        "The most that was ever resident",
+        memory.rss_peak,
+    );
+    let all = [
+        (
+            "process_threads",
+            "gauge",
+            "count of active threads",
+            counts.threads,
+        ),
+        (
+            "process_open_fds",
+            "gauge",
+            "count of currently open file descriptors",
+            counts.open_files,
+        ),
+        (
+            "process_max_fds",
+            "gauge",
+            "limit for open file descriptors",
+            counts.open_files_max,
+        ),
+        (
+            "process_minor_page_faults_total",
+            "counter",
+            "count of minor page faults which didn't cause a disk access",
+            counts.faults_minor,
+        ),
+        (
+            "process_major_page_faults_total",
+            "counter",
+            "count of disk accesses caused by a mmap page fault",
+            counts.faults_major,
+        ),
+        (
+            "ramlet_disk_read_bytes_total",
+            "counter",
+            "Bytes read from disks",
+            counts.read_bytes,
+        ),
+        (
+            "ramlet_disk_written_bytes_total",
+            "counter",
+            "Bytes written to disks",
+            counts.written_bytes,
+        ),
+    ];
+    for (name, kind, help, value) in all {
+        if let Some(value) = value {
+            text.family(name, kind, help);
+            text.sample(name, &[], value);
+        }
+    }
+}
+
+fn storage(text: &mut Text, app: &App) {
+    let cache = app.engine.cache().stats();
+    text.counter(
+        "ramlet_block_cache_hits_total",
+        "Reads that the block cache answered",
+        cache.hits,
+    );
+    text.counter(
+        "ramlet_block_cache_misses_total",
+        "Reads that went to disk",
+        cache.misses,
+    );
+    text.gauge(
+        "ramlet_block_cache_bytes",
+        "Bytes in the block cache",
+        cache.bytes,
+    );
+    if let Ok(free) = app.engine.storage().free_bytes() {
+        text.gauge("ramlet_disk_free_bytes", "Free space where the data lies", free);
+    }
+}
+
+fn requests(text: &mut Text, app: &App, by_collection: bool, anonymize: bool) {
+    let rows: Vec<(Option<String>, Rows)> = if by_collection {
+        let all = app.stats.rows_by_collection().into_iter();
+        all.map(|(name, rows)| (Some(shown_name(&name, anonymize)), rows))
+            .collect()
+    } else {
+        vec![(None, app.stats.rows())]
+    };
+    for (prefix, grpc) in [("rest", false), ("grpc", true)] {
+        let of = |(collection, rows): &(Option<String>, Rows)| -> Vec<Row> {
+            let rows = rows
+                .iter()
+                .filter(|(endpoint, _)| endpoint.method.is_empty() == grpc);
+            rows.map(|(endpoint, count)| Row {
+                collection: collection.clone(),
+                method: endpoint.method,
+                path: shown_path(endpoint.path),
+                status: endpoint.status.to_string(),
+                count: *count,
+            })
+            .collect()
+        };
+        responses(text, prefix, &rows.iter().flat_map(of).collect::<Vec<_>>());
+    }
+}
+
+struct Row {
+    collection: Option<String>,
+    method: &'static str,
+    path: String,
+    status: String,
+    count: Count,
+}
+
+impl Row {
+    fn labels(&self) -> Vec<(&str, &str)> {
+        let mut labels = Vec::with_capacity(5);
+        if !self.method.is_empty() {
+            labels.push(("method", self.method));
+        }
+        labels.extend([("endpoint", self.path.as_str()), ("status", self.status.as_str())]);
+        labels.extend(self.collection.as_deref().map(|name| ("collection", name)));
+        labels
+    }
+}
+
+type OfCount = fn(&Count) -> f64;
+
+const DURATIONS: [(&str, &str, OfCount); 3] = [
+    ("avg", "average response duration", |c| {
+        c.total.as_secs_f64() / c.requests as f64
+    }),
+    ("min", "minimum response duration", |c| c.shortest.as_secs_f64()),
+    ("max", "maximum response duration", |c| c.longest.as_secs_f64()),
+];
+
+fn responses(text: &mut Text, prefix: &str, rows: &[Row]) {
+    if rows.is_empty() {
+        return;
+    }
+    let name = format!("{prefix}_responses_total");
+    text.family(&name, "counter", "total number of responses");
+    rows.iter()
+        .for_each(|row| text.sample(&name, &row.labels(), row.count.requests));
+    for (which, help, value) in DURATIONS {
+        let name = format!("{prefix}_responses_{which}_duration_seconds");
+        text.family(&name, "gauge", help);
+        rows.iter()
+            .for_each(|row| text.sample(&name, &row.labels(), value(&row.count)));
+    }
+    let name = format!("{prefix}_responses_duration_seconds");
+    text.family(&name, "histogram", "response duration histogram");
+    rows.iter().for_each(|row| histogram(text, &name, row));
+}
+
+fn histogram(text: &mut Text, name: &str, row: &Row) {
+    let (bucket, mut below) = (format!("{name}_bucket"), 0);
+    for (count, most) in row.count.buckets.iter().zip(BUCKETS_US) {
+        below += count;
+        let le = (most as f64 / 1e6).to_string();
+        let mut labels = row.labels();
+        labels.push(("le", &le));
+        text.sample(&bucket, &labels, below);
+    }
+    let mut labels = row.labels();
+    labels.push(("le", "+Inf"));
+    text.sample(&bucket, &labels, row.count.requests);
+    text.sample(
+        &format!("{name}_sum"),
+        &row.labels(),
+        row.count.total.as_secs_f64(),
+    );
+    text.sample(&format!("{name}_count"), &row.labels(), row.count.requests);
+}

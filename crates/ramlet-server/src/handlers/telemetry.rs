@@ -1,0 +1,244 @@
+//! `GET /telemetry`: the API's tree, as deep as `details_level` asks.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::UNIX_EPOCH;
+
+use ramlet::filter::format_datetime;
+use ramlet::{CollectionInfo, SegmentReport};
+use ramlet_io::system::machine;
+use serde_json::{Map, Value, json};
+
+use super::quotas::quota_telemetry;
+use super::service::{API_VERSION, OWN_VERSION};
+use crate::app::App;
+use crate::call::Call;
+use crate::dispatch::Answer;
+use crate::error::ApiResult;
+use crate::routes::shown_path;
+use crate::stats::{Count, Rows};
+use crate::wire::info::{config_json, optimizer_status, params_json, segment_uuid, status_name};
+
+pub async fn telemetry(call: Call) -> ApiResult<Answer> {
+    let level = call.query.number("details_level")?.unwrap_or(0);
+    let anonymize = call.query.boolean("anonymize")?.unwrap_or(false);
+    let by_collection = call.query.boolean("per_collection")?.unwrap_or(false);
+    let app = &call.app;
+    let mut out = json!({
+        "id": format!("{:016x}", app.started_at),
+        "app": app_json(app, level),
+        "collections": collections_json(app, level, anonymize),
+        "cluster": cluster_json(level),
+        "requests": {
+            "rest": requests_json(app, false, by_collection, anonymize),
+            "grpc": requests_json(app, true, by_collection, anonymize),
+        },
+        "quota": quota_telemetry(app),
+        "ramlet": { "version": OWN_VERSION, "uptime_seconds": app.started.elapsed().as_secs() },
+    });
+    if level > 0 {
+        out["memory"] = json!(app.allocator.map(|stats| memory_json(stats())));
+        out["hardware"] = json!({ "collection_data": {} });
+        let threads = app.engine.budget().search_threads;
+        out["search_pool"] =
+            json!({ "mode": "adaptive", "high_cpu_threads": threads, "high_io_threads": threads });
+    }
+    call.answer(&out)
+}
+
+fn memory_json(stats: crate::AllocatorStats) -> Value {
+    json!({
+        "active_bytes": stats.active, "allocated_bytes": stats.allocated, "metadata_bytes": stats.metadata,
+        "resident_bytes": stats.resident, "retained_bytes": stats.retained,
+    })
+}
+
+/// A collection's name, or what stands for it when names are not to be told.
+pub fn shown_name(name: &str, anonymize: bool) -> String {
+    if !anonymize {
+        return name.to_owned();
+    }
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+fn app_json(app: &App, level: u64) -> Value {
+    let mut out = json!({
+        "name": "qdrant", "version": API_VERSION, "startup": format_datetime(app.started_at),
+    });
+    if level > 0 {
+        let machine = machine();
+        out["features"] = json!({
+            "debug": cfg!(debug_assertions), "service_debug_feature": false, "recovery_mode": false, "gpu": false,
+            "rocksdb": false, "staging": false,
+        });
+        out["system"] = json!({
+            "is_docker": false, "container_runtime": "none", "cores": machine.cores,
+            "ram_size": machine.ram_bytes / 1024, "cpu_flags": "",
+            "cpu_endian": if cfg!(target_endian = "little") { "little" } else { "big" },
+        });
+        out["jwt_rbac"] = json!(false);
+        out["hide_jwt_dashboard"] = json!(false);
+    }
+    out
+}
+
+fn cluster_json(level: u64) -> Value {
+    match level {
+        0 => json!({ "enabled": false }),
+        _ => json!({ "enabled": false, "resharding_enabled": false }),
+    }
+}
+
+fn collections_json(app: &App, level: u64, anonymize: bool) -> Value {
+    let names = app.engine.collection_names();
+    let mut out = json!({ "number_of_collections": names.len() });
+    if level > 0 {
+        let open = names
+            .iter()
+            .filter_map(|name| Some((name, app.engine.collection(name).ok()?)));
+        let all = open.map(|(name, collection)| {
+            let segments = if level > 3 {
+                collection.segment_reports()
+            } else {
+                Vec::new()
+            };
+            let name = shown_name(name, anonymize);
+            collection_json(
+                &name,
+                collection.id(),
+                &collection.info(),
+                &segments,
+                (level, anonymize),
+            )
+        });
+        out["collections"] = Value::Array(all.collect());
+        out["snapshots"] = json!([]);
+    }
+    out
+}
+
+fn collection_json(
+    name: &str,
+    id: &str,
+    info: &CollectionInfo,
+    segments: &[SegmentReport],
+    (level, anonymize): (u64, bool),
+) -> Value {
+    if level == 1 {
+        let vectors: u64 = info.vectors_count.iter().map(|(_, n)| n).sum();
+        return json!({
+            "vectors": vectors, "optimizers_status": optimizer_status(info), "params": params_json(&info.config),
+        });
+    }
+    let mut config = config_json(&info.config);
+    if anonymize && let Value::Object(config) = &mut config {
+        config.remove("metadata");
+    }
+    let mut out = json!({ "id": name, "init_time_ms": 0, "config": config });
+    if level > 2 {
+        out["shards"] = json!([{
+            "id": 0, "key": null, "local": shard_json(id, info, segments, level), "remote": [],
+            "replicate_states": { "0": "Active" }, "partial_snapshot": null,
+        }]);
+        out["transfers"] = json!([]);
+        out["resharding"] = json!([]);
+    }
+    out
+}
+
+fn shard_json(id: &str, info: &CollectionInfo, segments: &[SegmentReport], level: u64) -> Value {
+    let by_name: Map<String, Value> = info
+        .vectors_count
+        .iter()
+        .map(|(name, n)| (name.clone(), json!(n)))
+        .collect();
+    let disk = |component: &str| -> u64 {
+        let of = info.memory.iter().filter(|m| m.component.starts_with(component));
+        of.map(|m| m.disk_bytes + if m.kind == "buffer" { m.heap_bytes } else { 0 })
+            .sum()
+    };
+    let mut out = json!({
+        "variant_name": "local shard", "status": status_name(info.status),
+        "total_optimized_points": info.indexed_vectors_count, "vectors_size_bytes": disk("vector"),
+        "payloads_size_bytes": disk("payload"), "num_points": info.points_count,
+        "num_vectors": info.vectors_count.iter().map(|(_, n)| n).sum::<u64>(), "num_vectors_by_name": by_name,
+        "optimizations": { "status": optimizer_status(info), "optimizations": { "count": 0 } },
+        "async_scorer": true, "update_queue": { "length": info.update_queue },
+    });
+    if level > 3 {
+        out["segments"] = segments.iter().map(|s| segment_json(id, s)).collect();
+        out["indexed_only_excluded_vectors"] = json!({});
+    }
+    out
+}
+
+fn segment_json(id: &str, segment: &SegmentReport) -> Value {
+    let vectors: u64 = segment.vectors.iter().map(|v| u64::from(v.rows)).sum();
+    let indexed = segment.vectors.iter().filter(|v| v.index != "flat");
+    let parts = || segment.vectors.iter().flat_map(|v| &v.report.parts);
+    let data = |v: &ramlet::VectorReport| {
+        let counts = json!({ "num_vectors": v.rows, "num_indexed_vectors": if v.index == "flat" { 0 } else { v.rows }, "num_deleted_vectors": 0 });
+        (v.vector.clone(), counts)
+    };
+    json!({
+        "info": {
+            "uuid": segment_uuid(id, segment.segment), "segment_type": if vectors > 0 { "indexed" } else { "plain" },
+            "num_vectors": vectors, "num_points": segment.rows - segment.deleted,
+            "num_indexed_vectors": indexed.map(|v| u64::from(v.rows)).sum::<u64>(),
+            "num_deleted_vectors": segment.deleted,
+            "vectors_size_bytes": parts().map(|p| p.disk_bytes).sum::<u64>(), "payloads_size_bytes": 0,
+            "ram_usage_bytes": parts().map(|p| p.heap_bytes + p.pinned_bytes).sum::<u64>(),
+            "disk_usage_bytes": parts().map(|p| p.disk_bytes).sum::<u64>(),
+            "is_appendable": false, "index_schema": {},
+            "vector_data": segment.vectors.iter().map(data).collect::<Map<String, Value>>(),
+        },
+        "config": { "payload_storage_type": { "type": "mmap" } },
+        "vector_index_searches": [],
+        "payload_field_indices": [],
+    })
+}
+
+/// `{endpoint: {status: durations}}`.
+fn requests_json(app: &App, grpc: bool, by_collection: bool, anonymize: bool) -> Value {
+    let mut out = json!({ "responses": responses_json(&app.stats.rows(), grpc) });
+    if by_collection {
+        let all = app.stats.rows_by_collection();
+        let of = all
+            .iter()
+            .map(|(name, rows)| (shown_name(name, anonymize), responses_json(rows, grpc)));
+        out["per_collection_responses"] = Value::Object(of.collect());
+    }
+    out
+}
+
+fn responses_json(rows: &Rows, grpc: bool) -> Value {
+    let mut out = Map::new();
+    for (endpoint, count) in rows
+        .iter()
+        .filter(|(endpoint, _)| endpoint.method.is_empty() == grpc)
+    {
+        let path = shown_path(endpoint.path);
+        let name = if grpc {
+            path
+        } else {
+            format!("{} {path}", endpoint.method)
+        };
+        let by_status = out.entry(name).or_insert_with(|| json!({}));
+        by_status[endpoint.status.to_string()] = count_json(count);
+    }
+    Value::Object(out)
+}
+
+fn count_json(count: &Count) -> Value {
+    let micros = |seconds: f64| seconds * 1e6;
+    let last = count.last.duration_since(UNIX_EPOCH).unwrap_or_default();
+    json!({
+        "count": count.requests,
+        "avg_duration_micros": micros(count.total.as_secs_f64() / count.requests as f64),
+        "min_duration_micros": micros(count.shortest.as_secs_f64()),
+        "max_duration_micros": micros(count.longest.as_secs_f64()),
+        "total_duration_micros": count.total.as_micros() as u64,
+        "last_responded": format_datetime(last.as_micros() as i64),
+    })
+}

@@ -1,0 +1,136 @@
+//! Query parameters.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+
+use crate::error::{ApiError, ApiResult};
+
+/// The query parameters that the API knows; `ordering` and `consistency` are checked, and say nothing to a single node.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueryParams {
+    pub wait: bool,
+    pub timeout: Option<Duration>,
+    /// All others, decoded.
+    rest: Vec<(String, String)>,
+}
+
+impl QueryParams {
+    pub fn parse(query: &str) -> ApiResult<QueryParams> {
+        let mut out = QueryParams::default();
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            match key.as_ref() {
+                "wait" => out.wait = boolean(&key, &value)?,
+                "timeout" => {
+                    out.timeout = Some(Duration::from_secs(at_least_one(&key, number(&key, &value)?)?))
+                }
+                "ordering" => one_of(&key, &value, &["weak", "medium", "strong"])?,
+                "consistency" => consistency(&value)?,
+                _ => out.rest.push((key.into_owned(), value.into_owned())),
+            }
+        }
+        Ok(out)
+    }
+
+    /// The last value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.rest
+            .iter()
+            .rev()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub fn boolean(&self, name: &str) -> ApiResult<Option<bool>> {
+        self.get(name).map(|value| boolean(name, value)).transpose()
+    }
+
+    pub fn number(&self, name: &str) -> ApiResult<Option<u64>> {
+        self.get(name).map(|value| number(name, value)).transpose()
+    }
+}
+
+fn bad(what: String) -> ApiError {
+    ApiError::new(
+        StatusCode::BAD_REQUEST,
+        format!("Deserialize error in query parameters: {what}"),
+    )
+}
+
+fn boolean(name: &str, value: &str) -> ApiResult<bool> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(bad(format!("{name}: `{other}` is not true or false"))),
+    }
+}
+
+fn number(name: &str, value: &str) -> ApiResult<u64> {
+    value
+        .parse()
+        .map_err(|_| bad(format!("{name}: `{value}` is not a number from 0")))
+}
+
+fn at_least_one(name: &str, n: u64) -> ApiResult<u64> {
+    if n > 0 {
+        return Ok(n);
+    }
+    let message =
+        format!("Validation error in query parameters: [{name}: value 0 invalid, must be 1 or larger]");
+    Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message))
+}
+
+fn one_of(name: &str, value: &str, known: &[&str]) -> ApiResult<()> {
+    if known.contains(&value) {
+        return Ok(());
+    }
+    Err(bad(format!(
+        "{name}: unknown variant `{value}`, expected one of {}",
+        known.join(", ")
+    )))
+}
+
+/// A number of replicas, or a name.
+fn consistency(value: &str) -> ApiResult<()> {
+    match value.parse::<u64>() {
+        Ok(n) => at_least_one("consistency", n).map(drop),
+        Err(_) => one_of("consistency", value, &["majority", "quorum", "all"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_parameters() {
+        let parse = |q: &str| QueryParams::parse(q).map_err(|e| e.status.as_u16());
+        let wait = QueryParams {
+            wait: true,
+            ..QueryParams::default()
+        };
+        assert_eq!(parse(""), Ok(QueryParams::default()));
+        assert_eq!(parse("wait=true&ordering=strong&consistency=2"), Ok(wait));
+        assert_eq!(parse("timeout=3").unwrap().timeout, Some(Duration::from_secs(3)));
+        for bad in [
+            "wait=1",
+            "wait",
+            "timeout=-1",
+            "timeout=x",
+            "ordering=any",
+            "consistency=some",
+        ] {
+            assert_eq!(parse(bad), Err(400), "{bad}");
+        }
+        for out_of_range in ["timeout=0", "consistency=0"] {
+            assert_eq!(parse(out_of_range), Err(422), "{out_of_range}");
+        }
+        let more = parse("with=a%2Cb+c&details_level=3&anonymize=true&x").unwrap();
+        assert_eq!(more.get("with"), Some("a,b c"));
+        assert_eq!(more.get("x"), Some(""));
+        assert_eq!(more.number("details_level").unwrap(), Some(3));
+        assert_eq!(more.boolean("anonymize").unwrap(), Some(true));
+        assert_eq!(more.boolean("nothing").unwrap(), None);
+        assert!(more.number("with").is_err());
+    }
+}

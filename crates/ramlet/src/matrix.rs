@@ -1,0 +1,124 @@
+//! Distances among points picked at random: for maps and graphs of a collection.
+
+use ramlet_index::{Query, decode_row};
+
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::filter::{Condition, Filter};
+use crate::limits::MATRIX_SAMPLE_MAX;
+use crate::lookup::Lookup;
+use crate::query::{Scratch, compile};
+use crate::sample::sample;
+use crate::schema::VectorField;
+use crate::types::PointId;
+use crate::view::{Place, View};
+
+/// For `sample` points picked at random the nearest `limit` of the others.
+#[derive(Debug, Clone)]
+pub struct MatrixRequest {
+    pub sample: usize,
+    pub limit: usize,
+    /// Only points that match are picked.
+    pub filter: Option<Filter>,
+    /// Name of the vector; points without it aren't picked.
+    pub using: String,
+}
+
+/// The points that were picked, in the order of their ids, and the nearest others of each with their scores, best first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Matrix {
+    pub ids: Vec<PointId>,
+    /// As many as `ids`: (place in `ids`, score).
+    pub nearest: Vec<Vec<(u32, f32)>>,
+}
+
+impl Collection {
+    /// Compares every two of the picked points, exactly: `sample` reads, `sample` squared comparisons. `seed` decides which are
+    /// picked. Empty when fewer than two match.
+    pub fn search_matrix(&self, request: &MatrixRequest, seed: u64, scratch: &mut Scratch) -> Result<Matrix> {
+        scratch.begin();
+        matrix(&self.view(), request, seed, &mut scratch.lookup)
+    }
+}
+
+fn matrix(view: &View, request: &MatrixRequest, seed: u64, lookup: &mut Lookup) -> Result<Matrix> {
+    if request.sample == 0 || request.limit == 0 {
+        return Ok(Matrix::default());
+    }
+    let field = view.schema.vector(&request.using)?;
+    let mut filter = request.filter.clone().unwrap_or_default();
+    filter.must.push(Condition::HasVector(request.using.clone()));
+    let filter = compile(Some(&filter))?;
+    let wanted = request.sample.min(MATRIX_SAMPLE_MAX + 1);
+    let places = sample(view, filter.as_ref(), wanted, seed, lookup)?;
+    if places.len() > MATRIX_SAMPLE_MAX {
+        return Err(Error::bad_input(format!(
+            "Wrong input: sample is {}, at most {MATRIX_SAMPLE_MAX} points are compared with each other",
+            request.sample
+        )));
+    }
+    if places.len() < 2 {
+        return Ok(Matrix::default());
+    }
+    let mut points = Vec::with_capacity(places.len());
+    for place in places {
+        points.push((view.id_of(place, lookup)?.0, place));
+    }
+    points.sort_unstable_by_key(|(id, _)| *id);
+    let nearest = nearest(view, field, &points, request.limit, lookup)?;
+    Ok(Matrix {
+        ids: points.into_iter().map(|(id, _)| id).collect(),
+        nearest,
+    })
+}
+
+/// For each point the nearest of the others.
+fn nearest(
+    view: &View,
+    field: &VectorField,
+    points: &[(PointId, Place)],
+    limit: usize,
+    lookup: &mut Lookup,
+) -> Result<Vec<Vec<(u32, f32)>>> {
+    let (n, len) = (points.len(), field.row_bytes());
+    let limit = limit.min(n - 1);
+    // Rows, keys of one point, and what is handed out.
+    let _held = lookup.rare.reserve((n * len + n * 16) as u64)?;
+    lookup.hand_out(n * limit * size_of::<(u32, f32)>())?;
+    let mut rows = Vec::with_capacity(n * len);
+    for (id, place) in points {
+        if !view.encoded_vector_of(*place, field.slot, lookup, &mut rows)? {
+            return Err(Error::corrupt(format!(
+                "point {id} has lost its vector `{}`",
+                field.name
+            )));
+        }
+    }
+    let mut values = Vec::with_capacity(field.dim);
+    let mut keys: Vec<(f32, u32)> = Vec::with_capacity(n);
+    let mut query = Query::new(field.metric, field.element, &vec![0.0; field.dim]);
+    let mut all = Vec::with_capacity(n);
+    for (own, row) in rows.chunks_exact(len).enumerate() {
+        values.clear();
+        decode_row(field.element, row, &mut values);
+        query.prepare(field.metric, field.element, &values);
+        keys.clear();
+        let others = rows
+            .chunks_exact(len)
+            .zip(0u32..)
+            .filter(|(_, other)| *other as usize != own);
+        keys.extend(others.map(|(row, other)| (query.key_row(row), other)));
+        let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        if limit < keys.len() {
+            keys.select_nth_unstable_by(limit, order);
+            keys.truncate(limit);
+        }
+        keys.sort_unstable_by(order);
+        all.push(
+            keys.iter()
+                .map(|(key, other)| (*other, field.metric.score(*key)))
+                .collect(),
+        );
+    }
+    Ok(all)
+}

@@ -1,0 +1,240 @@
+//! What the query API can ask, whatever protocol it came by.
+
+use super::expression::Expression;
+use crate::filter::Filter;
+use crate::request::{OrderBy, QueryVector, SearchParams};
+use crate::types::{PayloadSelector, PointId, Record, ScoredPoint, VectorSelector};
+
+/// Limit of a query and of a prefetch where none is given.
+pub const QUERY_LIMIT_DEFAULT: usize = 10;
+/// Hits of a group where the query API isn't told how many.
+pub const GROUP_SIZE_DEFAULT: usize = 3;
+/// `k` of reciprocal rank fusion.
+pub const RRF_K_DEFAULT: usize = 2;
+
+/// A query: of the points of a collection, or of what its prefetches found.
+#[derive(Debug, Clone)]
+pub struct QueryRequest {
+    /// Done first; `query` then looks at what they found only.
+    pub prefetch: Vec<Prefetch>,
+    /// `None`: points in the order of their ids.
+    pub query: Option<QueryKind>,
+    /// Name of the vector; `""` is the default one.
+    pub using: String,
+    /// Holds for the prefetches too.
+    pub filter: Option<Filter>,
+    pub params: SearchParams,
+    pub score_threshold: Option<f32>,
+    pub limit: usize,
+    pub offset: usize,
+    pub with_payload: PayloadSelector,
+    pub with_vectors: VectorSelector,
+    /// Where the vectors of ids in `query` come from; `None`: this collection and `using`.
+    pub lookup_from: Option<LookupLocation>,
+}
+
+impl Default for QueryRequest {
+    fn default() -> QueryRequest {
+        QueryRequest {
+            prefetch: Vec::new(),
+            query: None,
+            using: String::new(),
+            filter: None,
+            params: SearchParams::default(),
+            score_threshold: None,
+            limit: QUERY_LIMIT_DEFAULT,
+            offset: 0,
+            with_payload: PayloadSelector::None,
+            with_vectors: VectorSelector::None,
+            lookup_from: None,
+        }
+    }
+}
+
+/// A query whose results another one goes on from. At most [`crate::limits::PREFETCH_DEPTH_MAX`] deep.
+#[derive(Debug, Clone)]
+pub struct Prefetch {
+    pub prefetch: Vec<Prefetch>,
+    pub query: Option<QueryKind>,
+    pub using: String,
+    /// Beside those of the queries it is for.
+    pub filter: Option<Filter>,
+    pub params: SearchParams,
+    pub score_threshold: Option<f32>,
+    pub limit: usize,
+    pub lookup_from: Option<LookupLocation>,
+}
+
+impl Default for Prefetch {
+    fn default() -> Prefetch {
+        let request = QueryRequest::default();
+        Prefetch {
+            prefetch: request.prefetch,
+            query: request.query,
+            using: request.using,
+            filter: request.filter,
+            params: request.params,
+            score_threshold: request.score_threshold,
+            limit: request.limit,
+            lookup_from: request.lookup_from,
+        }
+    }
+}
+
+/// How points are chosen and ordered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueryKind {
+    Nearest(QueryVector),
+    /// The nearest, reordered so that they are unlike each other (maximal marginal relevance).
+    NearestWithMmr {
+        nearest: QueryVector,
+        mmr: Mmr,
+    },
+    Recommend {
+        positive: Vec<QueryVector>,
+        negative: Vec<QueryVector>,
+        strategy: RecommendStrategy,
+    },
+    /// Nearest to `target` within the zone of most context pairs.
+    Discover {
+        target: QueryVector,
+        context: Vec<ContextPair>,
+    },
+    /// On the positive side of as many pairs as possible.
+    Context(Vec<ContextPair>),
+    OrderBy(OrderBy),
+    Fusion(Fusion),
+    Formula(Formula),
+    /// So many of the points, at random.
+    SampleRandom,
+    RelevanceFeedback {
+        target: QueryVector,
+        feedback: Vec<FeedbackItem>,
+        strategy: NaiveFeedback,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Mmr {
+    /// 0 (only near) to 1 (only unlike); 0.5 unless set.
+    pub diversity: Option<f32>,
+    /// Points to choose from; the query's limit unless set.
+    pub candidates_limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RecommendStrategy {
+    #[default]
+    AverageVector,
+    BestScore,
+    SumScores,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextPair {
+    pub positive: QueryVector,
+    pub negative: QueryVector,
+}
+
+/// How the results of several prefetches become one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fusion {
+    /// Reciprocal ranks: the sum of `1 / (rank / weight + k - 1)`, ranks from 1.
+    Rrf {
+        /// [`RRF_K_DEFAULT`] unless set; at least 1.
+        k: Option<usize>,
+        /// One for each prefetch; all 1 if `None`.
+        weights: Option<Vec<f32>>,
+    },
+    /// The sum of scores, those of each prefetch scaled to mean and deviation.
+    Dbsf,
+}
+
+/// A score computed of those of the prefetches and of the payload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Formula {
+    pub expression: Expression,
+    /// Values of variables that a point lacks, by variable (a payload key or `$score[i]`): JSON text.
+    pub defaults: Vec<(String, Vec<u8>)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedbackItem {
+    pub example: QueryVector,
+    pub score: f32,
+}
+
+/// Coefficients of the naive feedback strategy: of the similarity to the target, the exponent of a pair's confidence, and of
+/// its part.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NaiveFeedback {
+    pub a: f32,
+    pub b: f32,
+    pub c: f32,
+}
+
+/// A vector of another collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LookupLocation {
+    pub collection: String,
+    /// `None`: the one that the query uses.
+    pub vector: Option<String>,
+}
+
+/// A query whose hits are gathered by the values of a payload field.
+#[derive(Debug, Clone)]
+pub struct QueryGroupsRequest {
+    /// `limit` is that of the groups; `offset` isn't used.
+    pub query: QueryRequest,
+    /// Payload key: its strings and integers name the groups.
+    pub group_by: String,
+    pub group_size: usize,
+    pub with_lookup: Option<WithLookup>,
+}
+
+/// Points of another collection whose ids are those of the groups.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WithLookup {
+    pub collection: String,
+    pub with_payload: PayloadSelector,
+    pub with_vectors: VectorSelector,
+}
+
+/// What names a group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum GroupId {
+    Unsigned(u64),
+    Signed(i64),
+    Str(String),
+}
+
+impl GroupId {
+    /// The point that this group could be called after.
+    pub fn point_id(&self) -> Option<PointId> {
+        match self {
+            GroupId::Unsigned(n) => Some(PointId::Num(*n)),
+            GroupId::Signed(_) => None,
+            GroupId::Str(text) => uuid::Uuid::try_parse(text)
+                .ok()
+                .map(|u| PointId::Uuid(u.as_u128())),
+        }
+    }
+}
+
+impl serde::Serialize for GroupId {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            GroupId::Unsigned(n) => s.serialize_u64(*n),
+            GroupId::Signed(n) => s.serialize_i64(*n),
+            GroupId::Str(text) => s.serialize_str(text),
+        }
+    }
+}
+
+/// Hits of one value, best first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointGroup {
+    pub id: GroupId,
+    pub hits: Vec<ScoredPoint>,
+    pub lookup: Option<Record>,
+}

@@ -1,0 +1,233 @@
+//! The engine's calls about snapshots. All of them block; none knows of a protocol or reads a clock.
+
+use std::sync::Arc;
+
+use ramlet_format::catalog::Catalog;
+use ramlet_format::snapshot::{Contents, Frame, FrameKind};
+use ramlet_memory::AnonBuf;
+
+use super::directory::{TMP, file_name, is_sha256};
+use super::restore::{self, Fits, check_same_vectors};
+use super::source::{check_equal, check_sha256, refused};
+use super::{
+    SnapshotDescription, SnapshotFile, SnapshotReader, SnapshotScope, SnapshotUpload, Taking, Workspace,
+};
+use crate::collection::Collection;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_LIST_FACTOR};
+use crate::recover;
+
+impl Engine {
+    /// Takes a snapshot while everything goes on; `now`: seconds since 1970. One moment of each collection.
+    pub fn create_snapshot(&self, scope: SnapshotScope<'_>, now: u64) -> Result<SnapshotDescription> {
+        let mut work = Workspace::new(self.snapshot_memory())?;
+        let dir = self.snapshot_dir()?;
+        let taking = |scope, prefix: &str| Taking {
+            dir: &dir,
+            scope,
+            name: file_name(prefix, self.unique(), now),
+            created: now,
+        };
+        match scope {
+            SnapshotScope::Collection(name) => {
+                let collection = self.collection(name)?;
+                let name = self.resolve_alias(name);
+                let taking = taking(SnapshotScope::Collection(&name), &name);
+                taking.run(None, &[collection.core().clone()], &mut work)
+            }
+            SnapshotScope::Everything => {
+                let (catalog, collections) = self.everything();
+                let cores: Vec<_> = collections.iter().map(|c| c.core().clone()).collect();
+                taking(scope, "full-snapshot").run(Some(&catalog.encode()), &cores, &mut work)
+            }
+        }
+    }
+
+    /// By name. `NotFound` for a collection that isn't there.
+    pub fn list_snapshots(&self, scope: SnapshotScope<'_>) -> Result<Vec<SnapshotDescription>> {
+        self.in_scope(scope, |scope| self.snapshot_dir()?.list(scope))
+    }
+
+    /// `NotFound` when there is none.
+    pub fn delete_snapshot(&self, scope: SnapshotScope<'_>, name: &str) -> Result<()> {
+        self.in_scope(scope, |scope| self.snapshot_dir()?.delete(scope, name))
+    }
+
+    /// A snapshot's bytes. `NotFound` when there is none.
+    pub fn open_snapshot(&self, scope: SnapshotScope<'_>, name: &str) -> Result<SnapshotFile> {
+        self.in_scope(scope, |scope| self.snapshot_dir()?.open_file(scope, name))
+    }
+
+    /// The snapshot at an absolute path within the directory of snapshots; `BadInput` for any other path.
+    pub fn open_snapshot_path(&self, path: &str) -> Result<SnapshotFile> {
+        self.snapshot_dir()?.open_path(path)
+    }
+
+    /// A file that a snapshot is received into.
+    pub fn begin_snapshot_upload(&self) -> Result<SnapshotUpload> {
+        let held = self.snapshot_memory().reserve(SNAPSHOT_BYTES)?;
+        let dir = self.snapshot_dir()?;
+        let name = format!("upload-{}.snapshot{TMP}", self.unique());
+        SnapshotUpload::create(dir.root().clone(), name, held)
+    }
+
+    /// Makes the collection what a received snapshot holds. `checksum`: its SHA-256, compared first.
+    pub fn recover_upload(
+        &self,
+        collection: &str,
+        mut upload: SnapshotUpload,
+        checksum: Option<&str>,
+    ) -> Result<()> {
+        let (found, file) = upload.finish()?;
+        if let Some(expected) = checksum {
+            check_checksum(expected)?;
+            check_equal(&found, expected)?;
+        }
+        self.recover_collection(collection, &file, None)
+    }
+
+    /// Makes the collection what a snapshot holds: created when it isn't there, replaced at once when it is, and then only
+    /// by one with the same vectors. What fails changes nothing. `checksum`: the file's SHA-256, compared first.
+    pub fn recover_collection(
+        &self,
+        collection: &str,
+        file: &SnapshotFile,
+        checksum: Option<&str>,
+    ) -> Result<()> {
+        let mut work = Workspace::new(self.snapshot_memory())?;
+        if let Some(expected) = checksum {
+            check_checksum(expected)?;
+            check_sha256(file, expected, &mut work)?;
+        }
+        let mut reader = SnapshotReader::open(file)?;
+        if reader.contents != Contents::Collection {
+            return Err(refused(&"it is one of the whole storage, not of a collection"));
+        }
+        let name = self.resolve_alias(collection);
+        let there = self.collection(&name).ok().map(|c| c.config());
+        let fits = move |config: &_| {
+            there
+                .as_ref()
+                .map_or(Ok(()), |there| check_same_vectors(there, config))
+        };
+        let frame = reader.next()?;
+        let restored = self.restore(&mut reader, &frame, &fits, &mut work)?;
+        let done = expect_end(&mut reader).and_then(|()| self.adopt(vec![(name, restored.clone())], &[]));
+        done.inspect_err(|_| self.retire(restored.core()))
+    }
+
+    /// Adds the collections and aliases of a snapshot of everything, all at once. `replace`: those that are there already
+    /// give way; without it they are a reason to refuse (`AlreadyExists`).
+    pub fn recover_everything(&self, file: &SnapshotFile, replace: bool) -> Result<Vec<String>> {
+        let mut work = Workspace::new(self.snapshot_memory())?;
+        let mut reader = SnapshotReader::open(file)?;
+        if reader.contents != Contents::Everything {
+            return Err(refused(&"it is one of a collection, not of the whole storage"));
+        }
+        let catalog = self.read_catalog(&mut reader, &work)?;
+        for entry in catalog.collections.iter().filter(|_| !replace) {
+            if self.collection(&entry.name).is_ok() {
+                let what = format!("Collection `{}` already exists!", entry.name);
+                return Err(Error::new(crate::error::ErrorKind::AlreadyExists, what));
+            }
+        }
+        let mut restored = Vec::new();
+        let done = self.restore_all(&catalog, &mut reader, &mut restored, &mut work);
+        let done = done.and_then(|()| self.adopt(restored.clone(), &catalog.aliases));
+        if let Err(e) = done {
+            restored
+                .iter()
+                .for_each(|(_, collection)| self.retire(collection.core()));
+            return Err(e);
+        }
+        Ok(restored.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn read_catalog(&self, reader: &mut SnapshotReader, work: &Workspace) -> Result<Catalog> {
+        let frame = reader.next()?;
+        if frame.kind != FrameKind::Catalog {
+            return Err(refused(&"it doesn't begin with a catalog"));
+        }
+        let _held = work.memory.reserve(frame.bytes * SNAPSHOT_LIST_FACTOR)?;
+        let body = reader.body(&frame)?;
+        Catalog::decode(&body).map_err(|e| refused(&e))
+    }
+
+    fn restore_all(
+        &self,
+        catalog: &Catalog,
+        reader: &mut SnapshotReader,
+        restored: &mut Vec<(String, Arc<Collection>)>,
+        work: &mut Workspace,
+    ) -> Result<()> {
+        for entry in &catalog.collections {
+            let frame = reader.next()?;
+            let collection = self.restore(reader, &frame, &|_| Ok(()), work)?;
+            restored.push((entry.name.clone(), collection));
+        }
+        expect_end(reader)
+    }
+
+    /// A collection in a directory of its own, which no name leads to yet.
+    fn restore(
+        &self,
+        reader: &mut SnapshotReader,
+        frame: &Frame,
+        fits: Fits<'_>,
+        work: &mut Workspace,
+    ) -> Result<Arc<Collection>> {
+        if frame.kind != FrameKind::Collection {
+            return Err(refused(&format!(
+                "a {:?} frame where a collection should begin",
+                frame.kind
+            )));
+        }
+        let parts = self.new_parts()?;
+        let id = parts.id.clone();
+        let mut lookup = self.lookup()?;
+        let opened = restore::build(reader, frame, &parts, fits, work)
+            .and_then(|()| recover::open(parts, &mut lookup));
+        match opened {
+            Ok(core) => Ok(self.register(core)),
+            Err(e) => {
+                let _ = self.storage().remove_subdir(&id);
+                Err(e)
+            }
+        }
+    }
+
+    fn in_scope<T>(
+        &self,
+        scope: SnapshotScope<'_>,
+        act: impl FnOnce(SnapshotScope<'_>) -> Result<T>,
+    ) -> Result<T> {
+        match scope {
+            SnapshotScope::Everything => act(scope),
+            SnapshotScope::Collection(name) => {
+                self.collection(name)?;
+                act(SnapshotScope::Collection(&self.resolve_alias(name)))
+            }
+        }
+    }
+
+    /// A buffer for sending a snapshot, from the account of snapshots.
+    pub fn snapshot_buffer(&self, bytes: usize) -> Result<AnonBuf> {
+        Ok(AnonBuf::reserved(self.snapshot_memory(), bytes)?)
+    }
+}
+
+fn check_checksum(text: &str) -> Result<()> {
+    match is_sha256(text) {
+        true => Ok(()),
+        false => Err(Error::bad_input("checksum: it takes 64 hex digits")),
+    }
+}
+
+fn expect_end(reader: &mut SnapshotReader) -> Result<()> {
+    let frame = reader.next()?;
+    match frame.kind {
+        FrameKind::End => reader.check_end(),
+        kind => Err(refused(&format!("a {kind:?} frame where the end should be"))),
+    }
+}

@@ -1,0 +1,246 @@
+//! One collection into a snapshot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ramlet_format::envelope::EnvelopeKind;
+use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
+use ramlet_format::snapshot::{Frame, FrameKind, LIST_BYTES_MAX};
+use ramlet_format::{Component, FileCrc, bitmap};
+use ramlet_io::ReadFile;
+use ramlet_memory::{Consumer, Reservation};
+
+use super::sink::Sink;
+use super::{Workspace, check_disk};
+use crate::buffer::BufferView;
+use crate::change::{OP_HEADER_BYTES, encode_put};
+use crate::core::Core;
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::Settings;
+use crate::limits::{GROUP_BYTES_MAX, SEGMENT_FILE_BYTES};
+use crate::schema::Schema;
+use crate::segment::{SegmentView, deletes_file};
+use crate::view::View;
+use crate::writer::{Group, Writer};
+
+/// How long to wait before looking again whether a group that waits for room is in.
+const GROUP_POLL: Duration = Duration::from_millis(20);
+
+/// A collection at one moment, its files open.
+struct Moment {
+    view: View,
+    settings: Settings,
+    next_segment: u64,
+    /// Of each segment, as its entry lists them.
+    files: Vec<Vec<Arc<dyn ReadFile>>>,
+    _held: Reservation,
+}
+
+/// Appends a collection: what it is, what no segment holds, the segments.
+pub fn take(core: &Core, sink: &mut Sink, work: &mut Workspace) -> Result<()> {
+    let mut moment = Moment::of(core, &work.memory)?;
+    let segments = moment.entries(&work.memory)?;
+    let on_disk: u64 = segments
+        .iter()
+        .flat_map(SegmentEntry::all_files)
+        .map(|f| f.bytes)
+        .sum();
+    let in_ram: u64 = moment.view.buffers.iter().map(|b| b.buffer.bytes()).sum();
+    check_disk(sink.storage(), on_disk + in_ram)?;
+    let manifest = Manifest {
+        number: 1,
+        collection: "snapshot".to_string(),
+        applied_lsn: 0,
+        next_segment: moment.next_segment,
+        config: serde_json::to_value(&moment.settings).map_err(|e| Error::corrupt(e.to_string()))?,
+        segments,
+        logs: Vec::new(),
+    };
+    let body = manifest.encode();
+    if body.len() as u64 > LIST_BYTES_MAX {
+        let what = format!(
+            "a list of files of {} bytes, at most {LIST_BYTES_MAX} are possible",
+            body.len()
+        );
+        return Err(Error::new(ErrorKind::TooLarge, what));
+    }
+    sink.frame(FrameKind::Collection, &body)?;
+    // First, and then let go: the writer waits for the memory of these buffers.
+    let buffers = std::mem::take(&mut moment.view.buffers);
+    write_buffers(core, &moment.view.schema, buffers, sink, work)?;
+    for (at, entry) in manifest.segments.iter().enumerate() {
+        for (file, opened) in entry.files.iter().zip(&moment.files[at]) {
+            copy(core, file, opened.as_ref(), sink, work)?;
+        }
+        if let Some(deletes) = &entry.deletes {
+            let (bytes, _held) = deletes_of(&moment.view.segments[at], &work.memory)?;
+            let frame = Frame {
+                kind: FrameKind::File,
+                crc: deletes.crc,
+                bytes: deletes.bytes,
+            };
+            sink.head(frame)?;
+            sink.append(&bytes)?;
+        }
+    }
+    sink.frame(FrameKind::Finished, b"")
+}
+
+impl Moment {
+    fn of(core: &Core, memory: &Consumer) -> Result<Moment> {
+        let mut writer = core.writer();
+        loop {
+            core.check_open()?;
+            writer.check_writable()?;
+            if is_between_groups(&writer) {
+                break;
+            }
+            // A group that waits for room in the buffers is in them in part.
+            let waited = core.flushed.wait_timeout(writer, GROUP_POLL);
+            writer = waited.expect("never poisoned").0;
+        }
+        let count: usize = writer.segments.iter().map(|s| s.segment.entry.files.len()).sum();
+        let held = memory.reserve(count as u64 * SEGMENT_FILE_BYTES)?;
+        let storage = &core.shelf.storage;
+        // Under the lock: a job removes files only after a commit, and that needs the lock.
+        let open = |view: &SegmentView| {
+            let files = view.segment.entry.files.iter();
+            files
+                .map(|file| Ok(storage.open(&file.name)?))
+                .collect::<Result<Vec<_>>>()
+        };
+        Ok(Moment {
+            files: writer.segments.iter().map(open).collect::<Result<_>>()?,
+            view: writer.view(),
+            settings: Settings {
+                config: writer.config.clone(),
+                slots: writer.slots.clone(),
+                operation: writer.operation,
+            },
+            next_segment: writer.manifest.next_segment,
+            _held: held,
+        })
+    }
+
+    /// The segments as the snapshot's manifest lists them: with the deletes of this moment.
+    fn entries(&self, memory: &Consumer) -> Result<Vec<SegmentEntry>> {
+        let entry_of = |view: &SegmentView| {
+            let mut entry = view.segment.entry.clone();
+            entry.live = view.live();
+            entry.deletes = match view.deletes.is_empty() {
+                true => None,
+                false => {
+                    let (bytes, _held) = deletes_of(view, memory)?;
+                    let mut crc = FileCrc::new();
+                    crc.update(&bytes);
+                    Some(FileEntry {
+                        name: deletes_file(entry.id, 1),
+                        bytes: bytes.len() as u64,
+                        crc: crc.value(),
+                        component: Component::Deletes,
+                    })
+                }
+            };
+            Ok(entry)
+        };
+        self.view.segments.iter().map(entry_of).collect()
+    }
+}
+
+/// Whether the buffers hold every group of the log wholly.
+fn is_between_groups(writer: &Writer) -> bool {
+    writer
+        .log
+        .as_ref()
+        .is_some_and(|log| log.last_lsn() == writer.applied_lsn)
+}
+
+/// The file of a segment's deletes: encoded twice rather than kept, a segment at a time.
+fn deletes_of(view: &SegmentView, memory: &Consumer) -> Result<(Vec<u8>, Reservation)> {
+    // The bitmap and its encoding, each a bit a row at most.
+    let held = memory.reserve(u64::from(view.segment.rows()) / 4 + (64 << 10))?;
+    let bytes = bitmap::encode(EnvelopeKind::Deletes, &view.deletes.to_bitmap());
+    Ok((bytes, held))
+}
+
+/// The live rows of the buffers as groups of the log, each with the number of the operation that wrote it.
+fn write_buffers(
+    core: &Core,
+    schema: &Schema,
+    buffers: Vec<BufferView>,
+    sink: &mut Sink,
+    work: &Workspace,
+) -> Result<()> {
+    let most = core.shared.group_bytes;
+    let mut held = work.memory.reserve(most as u64)?;
+    let (mut group, mut change) = (Group::default(), Vec::new());
+    for buffer in buffers {
+        for row in buffer.live_rows() {
+            let row = buffer.buffer.row(row);
+            change.clear();
+            let vectors = schema.vectors.iter();
+            let vectors = vectors.filter_map(|v| Some((v.slot, row.vector(v.slot)?)));
+            encode_put(&mut change, row.id, vectors, row.payload);
+            let capacity = (group.bytes.capacity().max(most) + change.capacity() + OP_HEADER_BYTES) as u64;
+            if capacity > held.bytes() {
+                held.grow(capacity - held.bytes())?;
+            }
+            if group.is_full(change.len(), most) {
+                write_group(core, &mut group, sink)?;
+            }
+            group.push(row.version, &change);
+        }
+    }
+    if !group.is_empty() {
+        write_group(core, &mut group, sink)?;
+    }
+    Ok(())
+}
+
+fn write_group(core: &Core, group: &mut Group, sink: &mut Sink) -> Result<()> {
+    core.check_open()?;
+    debug_assert!(group.bytes.len() <= GROUP_BYTES_MAX);
+    sink.frame(FrameKind::Changes, &group.bytes)?;
+    group.bytes.clear();
+    Ok(())
+}
+
+/// A file as it is, its checksum compared on the way.
+fn copy(
+    core: &Core,
+    entry: &FileEntry,
+    file: &dyn ReadFile,
+    sink: &mut Sink,
+    work: &mut Workspace,
+) -> Result<()> {
+    let (len, crc) = (file.len(), entry.crc);
+    if len != entry.bytes {
+        let why = format!("{}: {len} bytes, the manifest says {}", entry.name, entry.bytes);
+        return Err(Error::corrupt(why));
+    }
+    sink.head(Frame {
+        kind: FrameKind::File,
+        crc,
+        bytes: len,
+    })?;
+    let mut found = FileCrc::new();
+    let mut at = 0;
+    while at < len {
+        core.check_open()?;
+        let n = work.buf.len().min((len - at) as usize);
+        let part = &mut work.buf[..n];
+        file.read_at(part, at)?;
+        found.update(part);
+        sink.append(part)?;
+        at += n as u64;
+    }
+    if found.value() != crc {
+        let why = format!(
+            "{}: checksum {:08x}, the manifest says {crc:08x}",
+            entry.name,
+            found.value()
+        );
+        return Err(Error::corrupt(why));
+    }
+    Ok(())
+}
