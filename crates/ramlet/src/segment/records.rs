@@ -1,7 +1,7 @@
 //! A column of vectors that differ in length: sparse ones and several in one row. What is searched beside it is another file's
 //! business; this one keeps them by row.
 
-use ramlet_index::{Allowed, IndexError, IndexScratch, MemoryUse, Query, TopK, VectorIndex, Want};
+use ramlet_index::{Allowed, IndexError, IndexScratch, MemoryUse, Query, SearchStats, TopK, VectorIndex, Want};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
@@ -11,16 +11,24 @@ use crate::error::Error;
 /// Rows whose blocks are read at once.
 const ROWS_AT_ONCE: usize = 64;
 
+/// Rows compared before the filter is asked about those that are near enough.
+const COMPARED_AT_ONCE: usize = 512;
+
 /// Encoded vectors by row; rows without one are empty.
 pub struct RecordsColumn {
     file: RecordsFile,
     rows: u32,
+    segment_rows: u32,
 }
 
 impl RecordsColumn {
-    /// `rows`: those that have the vector.
-    pub fn new(file: RecordsFile, rows: u32) -> RecordsColumn {
-        RecordsColumn { file, rows }
+    /// `rows`: those of the segment's rows that have the vector.
+    pub fn new(file: RecordsFile, rows: u32, segment_rows: u32) -> RecordsColumn {
+        RecordsColumn {
+            file,
+            rows,
+            segment_rows,
+        }
     }
 }
 
@@ -35,18 +43,50 @@ fn stopped(e: IndexError, slot: &mut ramlet_index::Result<()>) -> Error {
 }
 
 impl VectorIndex for RecordsColumn {
+    /// Every row that may be found is compared: those that a bitmap names, else all. Rows with an infinite key are no hits.
     fn search(
         &self,
-        _: &Query,
+        query: &Query,
         _: &Want,
-        _: &mut Allowed<'_>,
-        _: &mut IndexScratch,
-        _: &mut IoContext,
-        _: &mut TopK,
+        allowed: &mut Allowed<'_>,
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        top: &mut TopK,
     ) -> ramlet_index::Result<()> {
-        Err(IndexError::Mismatch(
-            "a dense query over rows of other kinds".into(),
-        ))
+        scratch.stats = SearchStats::default();
+        let mut rows: Box<dyn Iterator<Item = u32>> = match allowed.only {
+            Some(only) => Box::new(only.iter()),
+            None => Box::new(0..self.segment_rows),
+        };
+        let (mut wanted, mut near) = (Vec::with_capacity(COMPARED_AT_ONCE), Vec::new());
+        loop {
+            wanted.clear();
+            wanted.extend(rows.by_ref().take(COMPARED_AT_ONCE));
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            let mut scored = 0;
+            self.read_rows(&wanted, scratch, io, &mut |row, bytes| {
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                scored += 1;
+                let key = query.key_row(bytes);
+                if key < f32::INFINITY && top.would_enter(key, row) {
+                    near.push((key, row));
+                }
+                Ok(())
+            })?;
+            scratch.stats.rows_scored += scored;
+            for (key, row) in near.drain(..) {
+                if top.would_enter(key, row) {
+                    scratch.stats.rows_checked += 1;
+                    if allowed.admits(row, io)? {
+                        top.push(key, row);
+                    }
+                }
+            }
+        }
     }
 
     fn read_rows(
