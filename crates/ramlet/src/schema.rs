@@ -237,6 +237,15 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
             "{n} payload indexes; at most {FIELD_INDEXES_MAX} are possible"
         )));
     }
+    if let Some(name) = config
+        .sparse_vectors
+        .keys()
+        .find(|name| config.vectors.contains_key(*name))
+    {
+        return Err(Error::bad_input(format!(
+            "Wrong input: Dense and sparse vector names must be unique - duplicated vector name: {name}"
+        )));
+    }
     for (name, v) in &config.vectors {
         if v.size == 0 || v.size > DIM_MAX {
             return Err(Error::bad_input(format!(

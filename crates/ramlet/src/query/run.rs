@@ -8,7 +8,9 @@ use super::found::{Found, FoundList, union};
 use super::request::*;
 use super::scorer::{Probe, Scorer};
 use super::segment::Asked;
-use super::{Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want};
+use super::{
+    Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want,
+};
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};

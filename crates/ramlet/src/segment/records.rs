@@ -1,7 +1,9 @@
 //! A column of vectors that differ in length: sparse ones and several in one row. What is searched beside it is another file's
 //! business; this one keeps them by row.
 
-use ramlet_index::{Allowed, IndexError, IndexScratch, MemoryUse, Query, SearchStats, TopK, VectorIndex, Want};
+use ramlet_index::{
+    Allowed, IndexError, IndexScratch, MemoryUse, Query, SearchStats, TopK, VectorIndex, Want,
+};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
