@@ -6,7 +6,7 @@
 //! | sparse | count u32, then that many indices u32 ascending, then as many weights f32 |
 //! | several | part after part, each as a dense one: their number is the length's |
 
-use ramlet_index::{SparseRow, decode_row, encode_row, validate};
+use ramlet_index::{Query, SparseRow, decode_row, encode_row, validate};
 
 use crate::error::{Error, Result};
 use crate::limits::{MULTI_NUMBERS_MAX, SPARSE_ENTRIES_MAX};
@@ -125,6 +125,34 @@ fn encode_multi(field: &VectorField, multi: &MultiVector) -> Result<Vec<u8>> {
         encode_row(field.metric, field.element, part, &mut row);
     }
     Ok(row)
+}
+
+/// Refuses a vector that rows of a field can't be compared with.
+pub(crate) fn check_query(field: &VectorField, vector: &Vector) -> Result<()> {
+    match (field.kind, vector) {
+        (VectorKind::Dense | VectorKind::Multi, Vector::Dense(values)) => check_numbers(field, values),
+        (VectorKind::Sparse, Vector::Sparse(sparse)) => sorted_sparse(sparse).map(drop),
+        (VectorKind::Multi, Vector::Multi(multi)) => check_multi(field, multi),
+        _ => Err(wrong_kind(field, vector)),
+    }
+}
+
+/// Makes a query of a vector that [`check_query`] has passed; a sparse one ascends.
+pub(crate) fn prepare_query(query: &mut Query, field: &VectorField, vector: &Vector) -> Result<()> {
+    match (field.kind, vector) {
+        (VectorKind::Dense, Vector::Dense(values)) => query.prepare(field.metric, field.element, values),
+        (VectorKind::Sparse, Vector::Sparse(sparse)) => {
+            query.prepare_sparse(sparse.indices.iter().copied().zip(sparse.values.iter().copied()))
+        }
+        (VectorKind::Multi, Vector::Dense(values)) => {
+            query.prepare_multi(field.metric, field.element, field.dim, values)
+        }
+        (VectorKind::Multi, Vector::Multi(multi)) => {
+            query.prepare_multi(field.metric, field.element, field.dim, &multi.values)
+        }
+        _ => return Err(wrong_kind(field, vector)),
+    }
+    Ok(())
 }
 
 /// Refuses a multivector without parts, of another dimension, or with more numbers than are possible.

@@ -39,6 +39,7 @@ mod shared;
 mod snapshot;
 mod store;
 mod strict;
+pub mod text;
 mod types;
 mod vector;
 mod view;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
 use crate::settings::{Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key};
-use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, VectorParams};
+use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, Modifier, VectorParams};
 
 /// What stands for a point under a vector's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +36,8 @@ pub struct VectorField {
     pub metric: Metric,
     pub element: Element,
     pub settings: VectorSettings,
+    /// Of a sparse vector: what becomes of the weights of a query.
+    pub modifier: Option<Modifier>,
 }
 
 impl VectorField {
@@ -164,9 +166,10 @@ impl Schema {
                     tracing::warn!("settings that say nothing are passed over: {e}");
                     VectorSettings::default()
                 }),
+                modifier: None,
             });
         }
-        for name in config.sparse_vectors.keys() {
+        for (name, params) in &config.sparse_vectors {
             let slot = *slots
                 .vectors
                 .get(name)
@@ -179,6 +182,7 @@ impl Schema {
                 metric: Metric::Dot,
                 element: Element::F32,
                 settings: VectorSettings::default(),
+                modifier: params.modifier,
             });
         }
         schema.vectors.sort_by_key(|v| v.slot);
@@ -231,6 +235,15 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
         let n = config.payload_schema.len();
         return Err(Error::bad_input(format!(
             "{n} payload indexes; at most {FIELD_INDEXES_MAX} are possible"
+        )));
+    }
+    if let Some(name) = config
+        .sparse_vectors
+        .keys()
+        .find(|name| config.vectors.contains_key(*name))
+    {
+        return Err(Error::bad_input(format!(
+            "Wrong input: Dense and sparse vector names must be unique - duplicated vector name: {name}"
         )));
     }
     for (name, v) in &config.vectors {

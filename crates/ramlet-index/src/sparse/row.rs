@@ -43,4 +43,46 @@ impl<'a> SparseRow<'a> {
         let pairs = dims.iter().zip(weights);
         pairs.map(|(dim, weight)| (u32::from_le_bytes(*dim), f32::from_le_bytes(*weight)))
     }
+
+    /// The dot product with weights by ascending dimension; `None` where no dimension is shared.
+    pub fn dot(&self, query: &[(u32, f32)]) -> Option<f64> {
+        // A long row is searched for the few dimensions of a query, and a short one walked through.
+        if query.len() * SEARCH_FACTOR < self.len() {
+            return self.dot_by_search(query);
+        }
+        let (mut sum, mut shared, mut at) = (0.0, false, 0);
+        for &(dim, weight) in query {
+            while at < self.len() && self.dim(at) < dim {
+                at += 1;
+            }
+            if at == self.len() {
+                break;
+            }
+            if self.dim(at) == dim {
+                shared = true;
+                sum += f64::from(weight) * f64::from(self.weight(at));
+                at += 1;
+            }
+        }
+        shared.then_some(sum)
+    }
+
+    fn dot_by_search(&self, query: &[(u32, f32)]) -> Option<f64> {
+        let (mut sum, mut shared, mut from) = (0.0, false, 0);
+        for &(dim, weight) in query {
+            let rest = &self.dims[from..];
+            match rest.binary_search_by_key(&dim, |bytes| u32::from_le_bytes(*bytes)) {
+                Ok(at) => {
+                    shared = true;
+                    sum += f64::from(weight) * f64::from(self.weight(from + at));
+                    from += at + 1;
+                }
+                Err(at) => from += at,
+            }
+        }
+        shared.then_some(sum)
+    }
 }
+
+/// A step of a binary search takes about as long as so many of a walk.
+const SEARCH_FACTOR: usize = 8;

@@ -90,7 +90,7 @@ fn bad_settings_say_where() {
             400,
             "min_sim",
         ),
-        (vectors(r#""sparse_vectors":{"s":{}}"#), 400, "sparse_vectors"),
+        (vectors(r#""sparse_vectors":{"a/b":{}}"#), 422, "vector_name"),
         (vectors(r#""init_from":{"collection":"a"}"#), 400, "init_from"),
         (vectors(r#""sharding_method":"custom""#), 400, "custom"),
         (vectors(r#""shard_number":0"#), 422, "shard_number"),

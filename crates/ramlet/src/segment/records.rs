@@ -52,7 +52,7 @@ impl RecordsColumn {
         io: &mut IoContext,
         top: &mut TopK,
     ) -> ramlet_index::Result<()> {
-        if !query.is_multi() {
+        if !query.is_multi() && query.sparse().is_none() {
             return Err(IndexError::Mismatch(
                 "a dense query over rows of other kinds".into(),
             ));
@@ -66,7 +66,8 @@ impl RecordsColumn {
             }
             stats.rows_scored += 1;
             let key = query.key_row(bytes);
-            if top.would_enter(key, row) {
+            // An infinite one shares no dimension with a sparse query.
+            if key < f32::INFINITY && top.would_enter(key, row) {
                 stats.rows_checked += 1;
                 if allowed.admits(row, io).map_err(index_error)? {
                     stats.rows_admitted += 1;

@@ -18,7 +18,7 @@ use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{CodeKind, Flat, Graph, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
+use ramlet_index::{CodeKind, Flat, Graph, IndexError, Ivf, PinnedRows, RowsFile, SparseRow, VectorIndex};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
@@ -30,8 +30,10 @@ use super::parts::{PartMap, PartsColumn};
 use super::records::RecordsColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
+use crate::lookup::Lookup;
 use crate::pins::PinRank;
 use crate::query::index_error;
+use crate::query::sparse::count;
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::settings::Placement;
 
@@ -390,6 +392,18 @@ impl VectorColumn {
 
     pub fn has(&self, row: u32) -> bool {
         self.present.as_ref().is_none_or(|present| present.contains(row))
+    }
+
+    /// Adds to `counts` in how many rows each of these dimensions of a sparse vector is.
+    pub fn document_frequencies(&self, dims: &[u32], lookup: &mut Lookup, counts: &mut [u64]) -> Result<()> {
+        let Lookup { io, index, .. } = lookup;
+        let each = &mut |_: u32, bytes: &[u8]| {
+            if let Some(row) = SparseRow::parse(bytes) {
+                count(&row, dims, counts);
+            }
+            Ok(())
+        };
+        self.index.for_each_row(index, io, each).map_err(index_error)
     }
 
     /// What is, or may come back to be, in RAM.
