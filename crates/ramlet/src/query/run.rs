@@ -8,14 +8,16 @@ use super::found::{Found, FoundList, union};
 use super::request::*;
 use super::scorer::{Probe, Scorer};
 use super::segment::Asked;
-use super::{Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, want};
+use super::{
+    Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want,
+};
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::limits::{LIMIT_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
 use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
-use crate::schema::VectorField;
+use crate::schema::{VectorField, VectorKind};
 use crate::types::PointId;
 use crate::vector::Vector;
 use crate::view::View;
@@ -465,6 +467,9 @@ fn recommended(
 
 /// The mean of the positive ones, as far again from the mean of the negative ones.
 fn average(positive: &[Vector], negative: &[Vector], field: &VectorField) -> Result<Vector> {
+    if field.kind == VectorKind::Sparse {
+        return Ok(sparse::average(positive, negative));
+    }
     let mean = |vectors: &[Vector]| -> Vec<f32> {
         let mut sum = vec![0f32; field.dim];
         for values in vectors.iter().filter_map(Vector::dense) {

@@ -117,7 +117,9 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         return Ok(found);
     }
     let picked = match &rows {
-        Some(_) if found.index == "ivf" => IndexScratch::bytes_for_listed(segment.segment.rows()),
+        Some(_) if matches!(found.index, "ivf" | "parts") => {
+            IndexScratch::bytes_for_listed(segment.segment.rows())
+        }
         _ => 0,
     };
     let _picked = rare.reserve(picked)?;

@@ -9,6 +9,8 @@ mod files;
 mod indexes;
 mod names;
 mod numbers;
+mod parts;
+mod records;
 mod sink;
 mod sorter;
 mod source;
@@ -104,7 +106,11 @@ impl Segment {
         let (mut vectors, mut fields) = (Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
-                Component::Vector { slot } | Component::Graph { slot } => {
+                // Parts of multivectors: of the column of their records.
+                Component::Vector { slot } if entry.file(Component::VectorRecords { slot }).is_some() => {}
+                Component::Vector { slot }
+                | Component::Graph { slot }
+                | Component::VectorRecords { slot } => {
                     let column = VectorColumn::open(shelf, &entry, schema, slot, None, io)?;
                     vectors.push(Arc::new(column));
                 }
@@ -375,7 +381,7 @@ impl Segment {
     /// Vectors that an approximate index holds.
     pub fn indexed_vectors(&self) -> u64 {
         self.columns()
-            .filter(|c| c.index.kind() != "flat")
+            .filter(|c| !matches!(c.index.kind(), "flat" | "records"))
             .map(|c| u64::from(c.index.rows()))
             .sum()
     }
