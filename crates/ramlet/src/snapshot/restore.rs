@@ -177,7 +177,10 @@ pub fn check_same_vectors(there: &CollectionConfig, snapshot: &CollectionConfig)
             let several = v.multivector_config.map_or("", |_| ", several");
             format!("`{name}`: {} of {:?}{several}", v.size, v.distance)
         });
-        let sparse = config.sparse_vectors.keys().map(|name| format!("`{name}`: sparse"));
+        let sparse = config
+            .sparse_vectors
+            .keys()
+            .map(|name| format!("`{name}`: sparse"));
         dense.chain(sparse).collect::<Vec<_>>().join(", ")
     };
     let (there, snapshot) = (vectors(there), vectors(snapshot));
