@@ -27,7 +27,7 @@ struct Shape {
 /// Every layout that the wishes allow, whether it fits or not. An error when they contradict each other.
 pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcome>, PlanError> {
     let mut outcomes = Vec::new();
-    let room = memory.room(machine.cores).unwrap_or(0);
+    let room = memory.room(machine.cores).ok();
     for shape in shapes(spec, room) {
         let unasked = shape.index == IndexKind::Hnsw && spec.index == IndexWish::Auto;
         if !allowed(spec, &shape)
@@ -55,8 +55,9 @@ pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcom
     }
 }
 
-/// With product codes of all digits, and of as many as an index gets that is built where `room` bytes may be pinned.
-fn shapes(spec: &Spec, room: u64) -> Vec<Shape> {
+/// With product codes of all digits, and of as many as an index gets that is built where `room` bytes may be pinned, if that is
+/// known: the staircase speaks of whole ones.
+fn shapes(spec: &Spec, room: Option<u64>) -> Vec<Shape> {
     let flat = spec.points * spec.row_bytes() < FLAT_BYTES;
     if flat && spec.index == IndexWish::Auto {
         return vec![flat_shape(spec, Place::Disk), flat_shape(spec, Place::Ram)];
@@ -70,7 +71,9 @@ fn shapes(spec: &Spec, room: u64) -> Vec<Shape> {
         shapes.push(ivf(spec, Layout::VectorsInRam));
         if coded {
             shapes.extend([Layout::Signs, Layout::Product].map(|layout| ivf(spec, layout)));
-            let digits = crate::segment::digits_for(spec.dims, spec.points, room);
+            let digits = room.map_or(all, |room| {
+                crate::segment::digits_for(spec.dims, spec.points, room)
+            });
             if digits < all {
                 shapes.push(self::ivf(spec, Layout::Product, digits));
             }
