@@ -18,10 +18,11 @@ use super::names::{seed, segment_file};
 use super::sink::Sink;
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource};
+use super::sparse::ListsBuilder;
 use crate::error::{Error, Result};
 use crate::filter::index::{emit_keys, is_presence};
 use crate::payload::Path;
-use crate::schema::{PayloadField, Schema, VectorField};
+use crate::schema::{PayloadField, Schema, VectorField, VectorKind};
 use crate::types::PointId;
 
 /// Row of the `row` file: id (u128), then version with the top bit telling a UUID.
@@ -152,7 +153,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     Ok(())
 }
 
-fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
+pub(super) fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
     table
         .push(key, &mut sink.out)
         .map_err(|e| Error::corrupt(e.to_string()))?;
@@ -226,8 +227,12 @@ fn build_records(
     let component = Component::VectorRecords { slot: vector.slot };
     let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
     let mut writer = RecordsWriter::new(seed(id, component));
+    let mut lists = (vector.kind == VectorKind::Sparse).then(|| ListsBuilder::new(id, vector.slot, job));
     let mut next = 0;
     let mut push = |row: u32, bytes: &[u8]| {
+        if let Some(lists) = &mut lists {
+            lists.push(row, bytes)?;
+        }
         // Those before it have none.
         while next <= row {
             let record = if next == row { bytes } else { &[] };
@@ -246,7 +251,7 @@ fn build_records(
     } = job;
     source.vectors_in_order(
         vector.slot,
-        *scratch_bytes / 2,
+        *scratch_bytes / 4,
         &mut Reads { io, scratch },
         &mut push,
     )?;
@@ -258,7 +263,7 @@ fn build_records(
     }
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
-    Ok(())
+    lists.map_or(Ok(()), |lists| lists.finish(job, files))
 }
 
 /// Rows by number; rows without the vector are zeros.
