@@ -67,6 +67,21 @@ impl<'a> SparseRow<'a> {
         shared.then_some(sum)
     }
 
+    /// Adds one to the count of each of these dimensions, ascending, that it has.
+    pub fn count(&self, dims: &[u32], counts: &mut [u64]) {
+        let mut at = 0;
+        for (dim, _) in self.iter() {
+            while at < dims.len() && dims[at] < dim {
+                at += 1;
+            }
+            match dims.get(at) {
+                Some(wanted) if *wanted == dim => counts[at] += 1,
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
     fn dot_by_search(&self, query: &[(u32, f32)]) -> Option<f64> {
         let (mut sum, mut shared, mut from) = (0.0, false, 0);
         for &(dim, weight) in query {

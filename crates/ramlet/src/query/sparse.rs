@@ -56,7 +56,7 @@ fn weigh(view: &View, field: &VectorField, query: &mut SparseVector, lookup: &mu
             };
             points += 1;
             let row = SparseRow::parse(bytes).ok_or_else(|| Error::corrupt("a sparse row of a buffer"))?;
-            count(&row, &query.indices, &mut counts);
+            row.count(&query.indices, &mut counts);
         }
     }
     for (value, df) in query.values.iter_mut().zip(counts) {
@@ -68,21 +68,6 @@ fn weigh(view: &View, field: &VectorField, query: &mut SparseVector, lookup: &mu
 fn idf(points: u64, df: u64) -> f64 {
     let (n, df) = (points as f64, df.min(points) as f64);
     ((n - df + 0.5) / (df + 0.5) + 1.0).ln()
-}
-
-/// Adds one to the count of each of these dimensions that a row has.
-pub(crate) fn count(row: &SparseRow<'_>, dims: &[u32], counts: &mut [u64]) {
-    let mut at = 0;
-    for (dim, _) in row.iter() {
-        while at < dims.len() && dims[at] < dim {
-            at += 1;
-        }
-        match dims.get(at) {
-            Some(wanted) if *wanted == dim => counts[at] += 1,
-            Some(_) => {}
-            None => return,
-        }
-    }
 }
 
 /// The mean of the positive ones, as far again from the mean of the negative ones.

@@ -19,6 +19,7 @@ use super::parts::PartsSource;
 use super::sink::Sink;
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource};
+use super::sparse::ListsBuilder;
 use crate::error::{Error, Result};
 use crate::filter::index::{emit_keys, is_presence};
 use crate::payload::Path;
@@ -154,7 +155,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     Ok(())
 }
 
-fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
+pub(super) fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
     table
         .push(key, &mut sink.out)
         .map_err(|e| Error::corrupt(e.to_string()))?;
@@ -224,12 +225,16 @@ fn build_records(
     let component = Component::VectorRecords { slot: vector.slot };
     let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
     let mut writer = RecordsWriter::new(seed(id, component));
+    let mut lists = (vector.kind == VectorKind::Sparse).then(|| ListsBuilder::new(id, vector.slot, job));
     let (mut next, mut starts) = (0, Starts::default());
     let part_bytes = vector.row_bytes().max(1);
     let mut push = |row: u32, bytes: &[u8]| {
         if vector.kind == VectorKind::Multi && starts.parts <= u64::from(u32::MAX) {
             starts.first.insert(starts.parts as u32);
             starts.parts += (bytes.len() / part_bytes) as u64;
+        }
+        if let Some(lists) = &mut lists {
+            lists.push(row, bytes)?;
         }
         // Those before it have none.
         while next <= row {
@@ -249,7 +254,7 @@ fn build_records(
     } = job;
     source.vectors_in_order(
         vector.slot,
-        *scratch_bytes / 2,
+        *scratch_bytes / 4,
         &mut Reads { io, scratch },
         &mut push,
     )?;
@@ -261,6 +266,7 @@ fn build_records(
     }
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
+    lists.map_or(Ok(()), |lists| lists.finish(job, files))?;
     Ok(starts)
 }
 

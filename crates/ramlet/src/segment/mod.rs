@@ -14,6 +14,7 @@ mod records;
 mod sink;
 mod sorter;
 mod source;
+mod sparse;
 mod vectors;
 
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub use files::{Shelf, TableFile};
 pub(crate) use indexes::digits_for;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
+pub use sparse::SparseColumn;
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
 
 use crate::deletes::DeleteSet;

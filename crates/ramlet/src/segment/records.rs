@@ -106,7 +106,7 @@ impl RecordsColumn {
     }
 }
 
-fn index_failure(e: Error) -> IndexError {
+pub(super) fn index_failure(e: Error) -> IndexError {
     IndexError::Filter(Box::new(e))
 }
 

@@ -20,7 +20,7 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
 use ramlet_index::{
-    CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, PinnedRows, RowsFile, SparseRow, VectorIndex,
+    CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, PinnedRows, RowsFile, VectorIndex,
 };
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
@@ -31,12 +31,12 @@ use super::files::{RecordsFile, Shelf, bad, open_index_rows};
 use super::indexes::{codes_bytes, wants_other_codes};
 use super::parts::{PartMap, PartsColumn};
 use super::records::RecordsColumn;
+use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lookup::Lookup;
 use crate::pins::PinRank;
 use crate::query::index_error;
-use crate::query::sparse::count;
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::settings::Placement;
 
@@ -368,7 +368,10 @@ impl VectorColumn {
                     let map = open_parts(shelf, starts, present.clone(), parts.rows())?;
                     Box::new(PartsColumn::new(records, Box::new(parts), map))
                 }
-                _ => Box::new(records),
+                _ => match SparseColumn::open(shelf, entry, slot, records, io)? {
+                    Ok(column) => Box::new(column),
+                    Err(rows) => Box::new(rows),
+                },
             }
         } else if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
             let nodes = rows_of(Component::Graph { slot }, false, io)?;
@@ -406,13 +409,8 @@ impl VectorColumn {
     /// Adds to `counts` in how many rows each of these dimensions of a sparse vector is.
     pub fn document_frequencies(&self, dims: &[u32], lookup: &mut Lookup, counts: &mut [u64]) -> Result<()> {
         let Lookup { io, index, .. } = lookup;
-        let each = &mut |_: u32, bytes: &[u8]| {
-            if let Some(row) = SparseRow::parse(bytes) {
-                count(&row, dims, counts);
-            }
-            Ok(())
-        };
-        self.index.for_each_row(index, io, each).map_err(index_error)
+        let counted = self.index.document_frequencies(dims, index, io, counts);
+        counted.map_err(index_error)
     }
 
     /// What is, or may come back to be, in RAM.

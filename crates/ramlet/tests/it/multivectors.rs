@@ -143,9 +143,9 @@ fn max_sim_over_segments_and_buffers() {
             }
         }
         collection.update(delete(&[3, 50, 101, 157])).unwrap();
-        [3, 50, 101, 157]
-            .into_iter()
-            .for_each(|id: usize| points[id] = None);
+        for id in [3, 50, 101, 157] {
+            points[id] = None;
+        }
         check(&collection, &mut engine.scratch().unwrap(), distance, &points);
         let index = FieldIndex {
             kind: FieldKind::Integer,
