@@ -7,6 +7,7 @@ use ramlet_index::encode_row;
 
 use crate::change::{encode_delete, encode_put};
 use crate::core::{Core, Work};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
@@ -15,6 +16,7 @@ use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::payload::{Path, validate};
+use crate::query::request::{PointGroup, QueryGroupsRequest, QueryRequest};
 use crate::query::{self, Scratch, check_vector, selector};
 use crate::report::SegmentReport;
 use crate::request::*;
@@ -209,6 +211,33 @@ impl Collection {
     ) -> Result<SearchCost> {
         scratch.begin();
         query::search(&self.view(), request, scratch, out, None)
+    }
+
+    /// A query with its prefetches. `engine`: where other collections are that it takes vectors from.
+    pub fn query(
+        &self,
+        request: QueryRequest,
+        engine: &Engine,
+        scratch: &mut Scratch,
+    ) -> Result<SearchResponse> {
+        match request.into_search() {
+            Ok(search) => self.search(&search, scratch),
+            Err(request) => {
+                scratch.begin();
+                query::query(&self.core, &request, engine, scratch)
+            }
+        }
+    }
+
+    /// A query whose hits are gathered by a field's values; groups in the order of their best hits.
+    pub fn query_groups(
+        &self,
+        request: &QueryGroupsRequest,
+        engine: &Engine,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<PointGroup>> {
+        scratch.begin();
+        query::query_groups(&self.core, request, engine, scratch)
     }
 
     /// A query that waits to have its recall measured.

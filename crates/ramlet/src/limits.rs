@@ -83,3 +83,7 @@ pub const FORMULA_DEPTH_MAX: usize = 64;
 pub const FORMULA_NODES_MAX: usize = 4_096;
 /// Examples of one query: of recommend, context pairs, feedback.
 pub const EXAMPLES_MAX: usize = 1_024;
+/// Multiplications that choosing unlike points may take: points chosen, times candidates, times dimensions. Some seconds.
+pub const MMR_WORK_MAX: u64 = 1 << 34;
+/// Points looked at to find groups, and again to fill them, at most.
+pub const GROUP_POINTS_MAX: usize = 1 << 16;

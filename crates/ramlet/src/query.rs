@@ -1,8 +1,20 @@
 //! Nearest neighbours over a view: every segment's index, then the buffers, one collector.
 
+mod candidates;
+mod examples;
 pub mod expression;
+mod formula;
+mod found;
+mod fusion;
+mod groups;
+mod mmr;
+mod order;
 pub mod request;
+mod run;
+mod scan;
+mod scorer;
 mod segment;
+mod strict;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
 use ramlet_io::IoContext;
@@ -20,6 +32,9 @@ use crate::settings::check_recall;
 use crate::types::{NamedVectors, PayloadSelector, PointId, ScoredPoint, VectorSelector};
 use crate::vector::Vector;
 use crate::view::{Place, View};
+use found::FoundList;
+pub(crate) use groups::query_groups;
+pub(crate) use run::query;
 use segment::{Asked, search_segment};
 
 /// What one search slot owns. Nothing is allocated on the warm path of a search without filter and payload.
@@ -101,6 +116,7 @@ pub fn search(
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
     let field = view.schema.vector(&request.using)?;
     let own_id = prepare(view, request, field, scratch)?;
+    let excluded: &[PointId] = own_id.as_slice();
     let wanted = request.limit.saturating_add(request.offset);
     if wanted > LIMIT_MAX {
         return Err(Error::bad_input(format!(
@@ -114,7 +130,7 @@ pub fn search(
         view,
         field,
         filter: filter.as_ref(),
-        own_id,
+        excluded,
         want: want(&request.params, field)?,
         indexed_only: request.params.indexed_only,
     };
@@ -189,6 +205,14 @@ pub(crate) fn compile(filter: Option<&crate::filter::Filter>) -> Result<Option<C
         .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
 }
 
+/// Makes the thread's query of a vector.
+fn aim(field: &VectorField, vector: &Vector, scratch: &mut Scratch) -> Result<()> {
+    scratch
+        .query
+        .prepare(field.metric, field.element, check_vector(field, vector)?);
+    Ok(())
+}
+
 /// Makes the query; returns the id that is left out of the hits, for a search by id.
 fn prepare(
     view: &View,
@@ -258,7 +282,7 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         let Some(bytes) = row.vector(slot) else { continue };
         let key = scratch.query.key_row(bytes);
         found.rows_scored += 1;
-        if scratch.top.would_enter(key, number) && asked.own_id != Some(row.id) {
+        if scratch.top.would_enter(key, number) && asked.excluded.binary_search(&row.id).is_err() {
             found.rows_checked += 1;
             if asked.filter.is_none_or(|filter| filter.matches(&row)) {
                 scratch.top.push(key, number);
@@ -281,6 +305,15 @@ fn place_of(view: &View, hit: &Hit) -> Place {
     }
 }
 
+/// Whether a score is better than the threshold, in the order of the vector's distance.
+fn passes(field: &VectorField, score: f32, threshold: Option<f32>) -> bool {
+    match threshold {
+        None => true,
+        Some(least) if field.metric.larger_is_nearer() => score > least,
+        Some(most) => score < most,
+    }
+}
+
 /// Turns what the collector holds into hits.
 fn collect(
     view: &View,
@@ -290,15 +323,10 @@ fn collect(
     out: &mut Vec<ScoredPoint>,
 ) -> Result<()> {
     let payload = selector(&request.with_payload)?;
-    let passes = |score: f32| match request.score_threshold {
-        None => true,
-        Some(least) if field.metric.larger_is_nearer() => score >= least,
-        Some(most) => score <= most,
-    };
     let Scratch { lookup, top, .. } = scratch;
     for hit in top.sorted().iter().skip(request.offset) {
         let score = field.metric.score(hit.key);
-        if !passes(score) {
+        if !passes(field, score, request.score_threshold) {
             break;
         }
         let place = place_of(view, hit);
@@ -310,6 +338,38 @@ fn collect(
             payload: selected_payload(view, place, &payload, lookup)?,
             vectors: selected_vectors(view, place, &request.with_vectors, lookup)?,
             order_value: None,
+        });
+    }
+    Ok(())
+}
+
+/// Turns what a query has found into hits, without the first `skip`. Points that nothing scored are `plain`: they have no
+/// version.
+fn collect_found(
+    view: &View,
+    list: &FoundList,
+    skip: usize,
+    (payload, vectors): (&PayloadSelector, &VectorSelector),
+    plain: bool,
+    scratch: &mut Scratch,
+    out: &mut Vec<ScoredPoint>,
+) -> Result<()> {
+    let payload = selector(payload)?;
+    if let VectorSelector::Names(names) = vectors {
+        names
+            .iter()
+            .try_for_each(|name| view.schema.vector(name).map(|_| ()))?;
+    }
+    let lookup = &mut scratch.lookup;
+    for (at, found) in list.found.iter().enumerate().skip(skip) {
+        let (id, version) = view.id_of(found.place, lookup)?;
+        out.push(ScoredPoint {
+            id,
+            score: found.score,
+            version: if plain { 0 } else { version },
+            payload: selected_payload(view, found.place, &payload, lookup)?,
+            vectors: selected_vectors(view, found.place, vectors, lookup)?,
+            order_value: list.orders.get(at).copied(),
         });
     }
     Ok(())

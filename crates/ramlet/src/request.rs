@@ -176,6 +176,16 @@ impl SearchCost {
         self.rows_read += part.rows_read;
         self.probes += part.probes;
     }
+
+    /// Adds another search of the same request.
+    pub(crate) fn add_all(&mut self, other: &SearchCost) {
+        self.rows_scanned += other.rows_scanned;
+        self.codes_scanned += other.codes_scanned;
+        self.survivors += other.survivors;
+        self.fine_scored += other.fine_scored;
+        self.rows_read += other.rows_read;
+        self.probes += other.probes;
+    }
 }
 
 /// Hits, best first, and what they cost.

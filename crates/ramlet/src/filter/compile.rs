@@ -69,6 +69,19 @@ impl CompiledFilter {
         })
     }
 
+    /// A filter that holds where all of these do, and the id is none of `excluded`; each is checked by itself.
+    pub fn all_of(filters: &[&Filter], excluded: &[PointId]) -> Result<CompiledFilter, String> {
+        let mut root = Group::default();
+        for filter in filters {
+            root.must.push(Node::Group(CompiledFilter::new(filter)?.root));
+        }
+        if !excluded.is_empty() {
+            root.must_not
+                .push(Node::new(&Condition::HasId(excluded.to_vec()))?);
+        }
+        Ok(CompiledFilter { root })
+    }
+
     pub fn matches(&self, point: &dyn PointAccess) -> bool {
         self.root.holds(Subject {
             point: Some(point),
