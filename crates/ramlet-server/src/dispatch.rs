@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
+use crate::auth::name_host;
 use crate::call::{Call, Given, Incoming};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -97,6 +98,7 @@ async fn answer(
     start: Instant,
 ) -> ApiResult<Answer> {
     let (mut parts, mut unread) = request.into_parts();
+    name_host(&mut parts);
     app.keys.authorise(route.access, &parts.headers)?;
     let raw_query = parts.uri.query().unwrap_or("").to_owned();
     let query = QueryParams::parse(&raw_query)?;

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::grpc::answer_calls;
+use crate::grpc::{answer_calls, serve_http2};
 use crate::limits;
 use crate::options::{GrpcPort, ServerOptions};
 use crate::routes::router;
@@ -129,7 +129,8 @@ impl Bound {
                 accepted = accept(&listener, &places) => match accepted {
                     Ok((stream, place)) => match app.connections.reserve(limits::CONNECTION_BYTES) {
                         Ok(held) => {
-                            tasks.spawn(connection(stream, router.clone(), stopped.clone(), (place, held)));
+                            let (app, router) = (app.clone(), router.clone());
+                            tasks.spawn(connection(stream, (app, router), stopped.clone(), (place, held)));
                         }
                         Err(e) => turn_away(&stream, &e.into()),
                     },
@@ -177,13 +178,25 @@ async fn accept(
     Ok((stream, place))
 }
 
+/// HTTP/1, or HTTP/2 where the client begins with it.
 async fn connection(
     stream: TcpStream,
-    router: Router,
+    (app, router): (Arc<App>, Router),
     mut stopped: watch::Receiver<bool>,
     _held: (OwnedSemaphorePermit, Reservation),
 ) {
     let _ = stream.set_nodelay(true);
+    let mut begins = [0; 3];
+    let Ok(Ok(n)) = tokio::time::timeout(limits::HEAD_TIMEOUT, stream.peek(&mut begins)).await else {
+        return;
+    };
+    if begins[..n] == *b"PRI" {
+        match app.calls.reserve(app.http2.connection_bytes()) {
+            Ok(_more) => serve_http2(stream, app.http2, stopped, TowerToHyperService::new(router)).await,
+            Err(e) => tracing::debug!("a connection is turned away: {e}"),
+        }
+        return;
+    }
     let io = TokioIo::new(TimedIo::new(stream));
     let mut builder = http1::Builder::new();
     builder

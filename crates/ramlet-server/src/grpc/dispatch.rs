@@ -14,7 +14,7 @@ use super::tell::Told;
 use super::{health, reflection, status};
 use crate::admission::{BodyRule, Held};
 use crate::app::App;
-use crate::auth::Access;
+use crate::auth::{Access, name_host};
 use crate::call::{Call, Given};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
@@ -31,13 +31,7 @@ pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sen
     if parts.method != HttpMethod::POST || !is_grpc(&parts.headers) {
         return no_grpc();
     }
-    // HTTP/2 names the host beside the headers.
-    if let Some(authority) = parts.uri.authority()
-        && !parts.headers.contains_key(header::HOST)
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        parts.headers.insert(header::HOST, host);
-    }
+    name_host(&mut parts);
     let path = parts.uri.path();
     let result = match find(path) {
         Some(bound) => {

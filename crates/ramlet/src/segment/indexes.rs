@@ -75,7 +75,7 @@ fn build_as(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<Built> {
-    let room = room_for_codes(vector, rows, job.shelf.pins.consumer.cap());
+    let room = room_for_codes(vector.dim as u64, u64::from(rows), job.shelf.pins.consumer.cap());
     let codes = fitted(codes_of(vector), vector, rows, room);
     let components = components_of(&kind, vector, &codes);
     let storage = job.shelf.storage.as_ref();
@@ -151,10 +151,17 @@ const ROWS_PER_CENTROID: u64 = 100;
 const BESIDE_BYTES: u64 = 128 << 10;
 
 /// Bytes that a segment's codes may take, of `most` that may be pinned.
-fn room_for_codes(vector: &VectorField, rows: u32, most: u64) -> u64 {
-    let rows = u64::from(rows);
-    let centroids = (8 * rows.isqrt()).min(rows / ROWS_PER_CENTROID) * (vector.dim as u64 + 12);
+fn room_for_codes(dims: u64, rows: u64, most: u64) -> u64 {
+    let centroids = (8 * rows.isqrt()).min(rows / ROWS_PER_CENTROID) * (dims + 12);
     most.saturating_sub(centroids + rows / 4 + BESIDE_BYTES)
+}
+
+/// Digits of the product codes that an index of a segment gets where `most` bytes may be pinned and nobody asks for others.
+pub(crate) fn digits_for(dims: u64, rows: u64, most: u64) -> u64 {
+    let digit = rows.div_ceil(32) * 16;
+    let all = dims.div_ceil(2);
+    let least = dims.div_ceil(DIMS_PER_DIGIT_MAX as u64).min(all);
+    (room_for_codes(dims, rows, most) / digit.max(1)).clamp(least, all)
 }
 
 /// Whether the product codes of a vector are as large as there is room for, since nobody asked for others.
@@ -529,7 +536,7 @@ mod tests {
             let field = field(dim, settings);
             let budget = BudgetTable::plan(BudgetRequest::in_process(memory, threads)).expect("a budget");
             let most = budget.pinned_max();
-            let room = room_for_codes(&field, ROWS, most);
+            let room = room_for_codes(dim as u64, u64::from(ROWS), most);
             let codes = fitted(codes_of(&field), &field, ROWS, room);
             let bytes = |kind: CodeKind| kind.bytes_for(ROWS, dim, ROWS);
             let (_, kind) = codes
@@ -537,6 +544,13 @@ mod tests {
                 .find(|(c, _)| matches!(c, Component::Product { .. }))?;
             match kind {
                 CodeKind::Product { m } => {
+                    if settings == "null" {
+                        assert_eq!(
+                            u64::from(m),
+                            digits_for(dim as u64, u64::from(ROWS), most),
+                            "as planned"
+                        );
+                    }
                     assert!(bytes(kind) <= room || usize::from(m) == dim.div_ceil(8) || settings != "null");
                     Some(m)
                 }
