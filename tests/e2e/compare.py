@@ -40,6 +40,8 @@ class Pair:
 
     def __init__(self, remote, name="c"):
         self.remote, self.oracle, self.name = remote, QdrantClient(":memory:"), name
+        # Stands behind the kinds of cases in the count.
+        self.over = " over gRPC" if getattr(remote._client, "_prefer_grpc", False) else ""
         self.collections = []
 
     def create(self, vectors_config, name=None, **more):
@@ -61,7 +63,7 @@ class Pair:
     def agree(self, kind, call, compare=None, context=""):
         """The same call on both: equal results, or a refusal by both."""
         ours, theirs = attempt(call, self.remote), attempt(call, self.oracle)
-        CASES[kind] += 1
+        CASES[kind + self.over] += 1
         if isinstance(ours, Refused) or isinstance(theirs, Refused):
             assert isinstance(ours, Refused) and isinstance(theirs, Refused), f"ours {ours}, oracle {theirs}\n{context}"
             return None

@@ -22,8 +22,8 @@ warnings.filterwarnings("ignore", message="Payload indexes have no effect")
 warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
 
 
-def client_of(server, **more):
-    return QdrantClient(url=server.url, prefer_grpc=False, timeout=120, **more)
+def client_of(server, prefer_grpc=False, **more):
+    return QdrantClient(url=server.url, grpc_port=server.grpc_port, prefer_grpc=prefer_grpc, timeout=120, **more)
 
 
 @pytest.fixture(scope="session")
@@ -38,11 +38,12 @@ def server(tmp_path_factory):
         assert server.alive(), f"the server died under the tests:\n{server.log()}"
 
 
-@pytest.fixture(scope="session")
-def remote(server):
+# What the clients speak: every comparison is made over both.
+@pytest.fixture(scope="session", params=["rest"] if SELF else ["rest", "grpc"])
+def remote(server, request):
     if SELF:
         return QdrantClient(":memory:")
-    return client_of(server)
+    return client_of(server, prefer_grpc=request.param == "grpc")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 //! Who asks, and what a route asks for.
 
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::error::{ApiError, ApiResult};
 
@@ -150,6 +151,16 @@ fn refuse_lured_browser(headers: &HeaderMap) -> ApiResult<()> {
         Ok(())
     } else {
         refuse("the request comes from a web page of another origin")
+    }
+}
+
+/// HTTP/2 names the host beside the headers; here it is one of them.
+pub fn name_host(parts: &mut Parts) {
+    if let Some(authority) = parts.uri.authority()
+        && !parts.headers.contains_key(header::HOST)
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        parts.headers.insert(header::HOST, host);
     }
 }
 

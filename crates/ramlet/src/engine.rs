@@ -188,9 +188,6 @@ impl Engine {
             _lock: lock,
         };
         engine.recover(&catalog)?;
-        if engine.storage.list_subdirs()?.iter().any(|d| d == SNAPSHOTS) {
-            engine.snapshot_dir()?;
-        }
         drop(slots);
         let engine = Arc::new(engine);
         engine.start()?;

@@ -1,14 +1,28 @@
 //! Nearest neighbours over a view: every segment's index, then the buffers, one collector.
 
+mod candidates;
+mod examples;
 pub mod expression;
+mod formula;
+mod found;
+mod fusion;
+mod groups;
+mod mmr;
+mod order;
 pub mod request;
+mod run;
+mod scan;
+mod scorer;
 mod segment;
+pub(crate) mod sparse;
+mod strict;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer};
 
 use crate::buffer::BufferView;
+use crate::encoding::{decode_vector, prepare_query};
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::limits::LIMIT_MAX;
@@ -20,6 +34,9 @@ use crate::settings::check_recall;
 use crate::types::{NamedVectors, PayloadSelector, PointId, ScoredPoint, VectorSelector};
 use crate::vector::Vector;
 use crate::view::{Place, View};
+use found::FoundList;
+pub(crate) use groups::query_groups;
+pub(crate) use run::query;
 use segment::{Asked, search_segment};
 
 /// What one search slot owns. Nothing is allocated on the warm path of a search without filter and payload.
@@ -27,7 +44,6 @@ pub struct Scratch {
     pub lookup: Lookup,
     top: TopK,
     query: Query,
-    values: Vec<f32>,
     bytes: Vec<u8>,
     /// For payloads that a filter looks at while `lookup` is busy with vectors.
     check: AnonBuf,
@@ -44,7 +60,6 @@ impl Scratch {
             lookup: Lookup::new(io, consumer, rare, bytes)?,
             top: TopK::new(16),
             query: Query::new(ramlet_index::Metric::Dot, ramlet_index::Element::F32, &[0.0]),
-            values: Vec::new(),
             bytes: Vec::new(),
             check: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
             in_slot: false,
@@ -73,7 +88,7 @@ impl Scratch {
             self.top = TopK::new(16);
         }
         self.bytes.shrink_to(LOOKUP_BYTES);
-        self.values.shrink_to(LOOKUP_BYTES / 4);
+        self.query.shrink_to(LOOKUP_BYTES / 4);
     }
 }
 
@@ -101,6 +116,7 @@ pub fn search(
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
     let field = view.schema.vector(&request.using)?;
     let own_id = prepare(view, request, field, scratch)?;
+    let excluded: &[PointId] = own_id.as_slice();
     let wanted = request.limit.saturating_add(request.offset);
     if wanted > LIMIT_MAX {
         return Err(Error::bad_input(format!(
@@ -114,7 +130,7 @@ pub fn search(
         view,
         field,
         filter: filter.as_ref(),
-        own_id,
+        excluded,
         want: want(&request.params, field)?,
         indexed_only: request.params.indexed_only,
     };
@@ -189,6 +205,17 @@ pub(crate) fn compile(filter: Option<&crate::filter::Filter>) -> Result<Option<C
         .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
 }
 
+/// Makes the thread's query of a vector that is [ready](sparse::ready).
+fn aim(field: &VectorField, vector: &Vector, scratch: &mut Scratch) -> Result<()> {
+    if field.kind == VectorKind::Multi {
+        // Beside the request's own.
+        let numbers = vector.numbers();
+        let parts = numbers / field.dim.max(1);
+        scratch.lookup.hand_out(Query::bytes_for(numbers, parts))?;
+    }
+    prepare_query(&mut scratch.query, field, vector)
+}
+
 /// Makes the query; returns the id that is left out of the hits, for a search by id.
 fn prepare(
     view: &View,
@@ -196,8 +223,8 @@ fn prepare(
     field: &VectorField,
     scratch: &mut Scratch,
 ) -> Result<Option<PointId>> {
-    let (vector, own): (&[f32], _) = match &request.query {
-        QueryVector::Vector(vector) => (check_vector(field, vector)?, None),
+    let (vector, own) = match &request.query {
+        QueryVector::Vector(vector) => (vector.clone(), None),
         QueryVector::Id(id) => {
             let place = view
                 .find(*id, &mut scratch.lookup)?
@@ -209,38 +236,12 @@ fn prepare(
                     "Not found: point {id} has no vector `{name}`"
                 )));
             }
-            scratch.values.clear();
-            ramlet_index::decode_row(field.element, &scratch.bytes, &mut scratch.values);
-            (&scratch.values, Some(*id))
+            (decode_vector(field, &scratch.bytes)?, Some(*id))
         }
     };
-    check_numbers(field, vector)?;
-    scratch.query.prepare(field.metric, field.element, vector);
+    let vector = sparse::ready(view, field, vector, &mut scratch.lookup)?;
+    aim(field, &vector, scratch)?;
     Ok(own)
-}
-
-/// The numbers of a vector; refuses one of another kind than the field's, of the wrong dimension, or with values that
-/// aren't numbers.
-pub(crate) fn check_vector<'v>(field: &VectorField, vector: &'v Vector) -> Result<&'v [f32]> {
-    let (VectorKind::Dense, Some(values)) = (field.kind, vector.dense()) else {
-        let (name, kind) = (&field.name, vector.kind_name());
-        return Err(Error::bad_input(format!(
-            "Wrong input: vector `{name}` can't take a {kind} vector"
-        )));
-    };
-    check_numbers(field, values)?;
-    Ok(values)
-}
-
-fn check_numbers(field: &VectorField, vector: &[f32]) -> Result<()> {
-    if vector.len() != field.dim {
-        return Err(Error::bad_input(format!(
-            "Wrong input: Vector dimension error: expected dim: {}, got {}",
-            field.dim,
-            vector.len()
-        )));
-    }
-    ramlet_index::validate(vector).map_err(|e| Error::bad_input(format!("Wrong input: vector: {e}")))
 }
 
 /// Scores every live row of a buffer that has the vector. `indexed_only` doesn't pass over it: it is never larger than its
@@ -253,12 +254,16 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         ..Explained::default()
     };
     let slot = asked.field.slot;
+    let sparse = scratch.query.sparse().is_some();
     for number in view.live_rows() {
         let row = view.buffer.row(number);
         let Some(bytes) = row.vector(slot) else { continue };
         let key = scratch.query.key_row(bytes);
         found.rows_scored += 1;
-        if scratch.top.would_enter(key, number) && asked.own_id != Some(row.id) {
+        if sparse && key == f32::INFINITY {
+            continue;
+        }
+        if scratch.top.would_enter(key, number) && asked.excluded.binary_search(&row.id).is_err() {
             found.rows_checked += 1;
             if asked.filter.is_none_or(|filter| filter.matches(&row)) {
                 scratch.top.push(key, number);
@@ -281,6 +286,15 @@ fn place_of(view: &View, hit: &Hit) -> Place {
     }
 }
 
+/// Whether a score is better than the threshold, in the order of the vector's distance.
+fn passes(field: &VectorField, score: f32, threshold: Option<f32>) -> bool {
+    match threshold {
+        None => true,
+        Some(least) if field.metric.larger_is_nearer() => score > least,
+        Some(most) => score < most,
+    }
+}
+
 /// Turns what the collector holds into hits.
 fn collect(
     view: &View,
@@ -290,15 +304,10 @@ fn collect(
     out: &mut Vec<ScoredPoint>,
 ) -> Result<()> {
     let payload = selector(&request.with_payload)?;
-    let passes = |score: f32| match request.score_threshold {
-        None => true,
-        Some(least) if field.metric.larger_is_nearer() => score >= least,
-        Some(most) => score <= most,
-    };
     let Scratch { lookup, top, .. } = scratch;
     for hit in top.sorted().iter().skip(request.offset) {
         let score = field.metric.score(hit.key);
-        if !passes(score) {
+        if !passes(field, score, request.score_threshold) {
             break;
         }
         let place = place_of(view, hit);
@@ -310,6 +319,38 @@ fn collect(
             payload: selected_payload(view, place, &payload, lookup)?,
             vectors: selected_vectors(view, place, &request.with_vectors, lookup)?,
             order_value: None,
+        });
+    }
+    Ok(())
+}
+
+/// Turns what a query has found into hits, without the first `skip`. Points that nothing scored are `plain`: they have no
+/// version.
+fn collect_found(
+    view: &View,
+    list: &FoundList,
+    skip: usize,
+    (payload, vectors): (&PayloadSelector, &VectorSelector),
+    plain: bool,
+    scratch: &mut Scratch,
+    out: &mut Vec<ScoredPoint>,
+) -> Result<()> {
+    let payload = selector(payload)?;
+    if let VectorSelector::Names(names) = vectors {
+        names
+            .iter()
+            .try_for_each(|name| view.schema.vector(name).map(|_| ()))?;
+    }
+    let lookup = &mut scratch.lookup;
+    for (at, found) in list.found.iter().enumerate().skip(skip) {
+        let (id, version) = view.id_of(found.place, lookup)?;
+        out.push(ScoredPoint {
+            id,
+            score: found.score,
+            version: if plain { 0 } else { version },
+            payload: selected_payload(view, found.place, &payload, lookup)?,
+            vectors: selected_vectors(view, found.place, vectors, lookup)?,
+            order_value: list.orders.get(at).copied(),
         });
     }
     Ok(())

@@ -176,6 +176,16 @@ impl SearchCost {
         self.rows_read += part.rows_read;
         self.probes += part.probes;
     }
+
+    /// Adds another search of the same request.
+    pub(crate) fn add_all(&mut self, other: &SearchCost) {
+        self.rows_scanned += other.rows_scanned;
+        self.codes_scanned += other.codes_scanned;
+        self.survivors += other.survivors;
+        self.fine_scored += other.fine_scored;
+        self.rows_read += other.rows_read;
+        self.probes += other.probes;
+    }
 }
 
 /// Hits, best first, and what they cost.
@@ -192,10 +202,11 @@ pub struct SearchResponse {
 pub struct Explained {
     /// Number of the segment; `None`: a write buffer.
     pub segment: Option<u64>,
-    /// Kind of the index: "flat", "ivf", "hnsw"; "buffer".
+    /// Kind of the index: "flat", "ivf", "hnsw", "sparse", "records"; "buffer".
     pub index: &'static str,
     /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
-    /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "none": no
+    /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "lists": the inverted lists of a
+    /// sparse query; "none": no
     /// row matches; "passed over": `indexed_only`.
     pub strategy: &'static str,
     pub rows: u64,

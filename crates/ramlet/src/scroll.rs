@@ -12,6 +12,7 @@ use crate::matching::{self, Candidates};
 use crate::payload::{Path, Selector};
 use crate::query::{compile, selected_payload, selected_vectors, selector};
 use crate::request::{Direction, OrderBy, ScrollPage, ScrollRequest};
+use crate::schema::PayloadField;
 use crate::segment::SegmentView;
 use crate::types::{OrderValue, PointId, Record, VectorSelector};
 use crate::view::{Place, View};
@@ -134,8 +135,32 @@ fn by_id(
     filter: Option<&CompiledFilter>,
     lookup: &mut Lookup,
 ) -> Result<ScrollPage> {
+    let payload = selector(&request.with_payload)?;
+    let mut page = ScrollPage::default();
+    page.next = places_by_id(
+        view,
+        (request.offset, request.limit),
+        filter,
+        lookup,
+        &mut |id, place, lookup| {
+            let found = record(view, id, place, &payload, &request.with_vectors, lookup)?;
+            page.points.push(found);
+            Ok(())
+        },
+    )?;
+    Ok(page)
+}
+
+/// Calls `each` for up to `limit` matching points in the order of their ids, from one on; returns the next one's id.
+pub(crate) fn places_by_id(
+    view: &View,
+    (from, limit): (Option<PointId>, usize),
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+    each: &mut dyn FnMut(PointId, Place, &mut Lookup) -> Result<()>,
+) -> Result<Option<PointId>> {
     let filters = segment_filters(view, filter, lookup)?;
-    let start = request.offset.map_or(Bound::Unbounded, Bound::Included);
+    let start = from.map_or(Bound::Unbounded, Bound::Included);
     let sources = view.segments.len() + view.buffers.len();
     let mut runs: Vec<IdRun> = (0..sources)
         .map(|source| IdRun {
@@ -145,8 +170,7 @@ fn by_id(
             resume: Some(start),
         })
         .collect();
-    let payload = selector(&request.with_payload)?;
-    let mut page = ScrollPage::default();
+    let mut left = limit;
     loop {
         let mut least: Option<(PointId, u32, usize)> = None;
         for (i, run) in runs.iter_mut().enumerate() {
@@ -157,18 +181,17 @@ fn by_id(
             }
         }
         let Some((id, row, i)) = least else {
-            return Ok(page);
+            return Ok(None);
         };
         runs[i].next += 1;
         let Some(place) = admitted(view, &filters, i, row, filter, lookup)? else {
             continue;
         };
-        if page.points.len() == request.limit {
-            page.next = Some(id);
-            return Ok(page);
+        if left == 0 {
+            return Ok(Some(id));
         }
-        page.points
-            .push(record(view, id, place, &payload, &request.with_vectors, lookup)?);
+        left -= 1;
+        each(id, place, lookup)?;
     }
 }
 
@@ -215,12 +238,12 @@ pub(crate) fn record(
 }
 
 /// A value of the field, and whose it is.
-struct Ordered {
-    value: OrderValue,
-    place: Place,
+pub(crate) struct Ordered {
+    pub value: OrderValue,
+    pub place: Place,
 }
 
-fn compare(a: OrderValue, b: OrderValue) -> Ordering {
+pub(crate) fn compare(a: OrderValue, b: OrderValue) -> Ordering {
     match (a, b) {
         (OrderValue::Int(a), OrderValue::Int(b)) => a.cmp(&b),
         (OrderValue::Float(a), OrderValue::Float(b)) => a.total_cmp(&b),
@@ -229,8 +252,6 @@ fn compare(a: OrderValue, b: OrderValue) -> Ordering {
     }
 }
 
-/// Of each source the first `limit` that match; then the first `limit` of all. A source's index is read in order,
-/// so this reads no more of it than the page needs.
 fn by_value(
     view: &View,
     request: &ScrollRequest,
@@ -238,7 +259,20 @@ fn by_value(
     filter: Option<&CompiledFilter>,
     lookup: &mut Lookup,
 ) -> Result<ScrollPage> {
-    let descending = order.direction == Direction::Desc;
+    let found = places_by_value(view, order, request.limit, filter, lookup)?;
+    let payload = selector(&request.with_payload)?;
+    let mut page = ScrollPage::default();
+    for ordered in found {
+        let (id, _) = view.id_of(ordered.place, lookup)?;
+        let mut record = record(view, id, ordered.place, &payload, &request.with_vectors, lookup)?;
+        record.order_value = Some(ordered.value);
+        page.points.push(record);
+    }
+    Ok(page)
+}
+
+/// The index to order by, and its path; refuses a field without one.
+pub(crate) fn ordered_field<'v>(view: &'v View, order: &OrderBy) -> Result<(&'v PayloadField, Path)> {
     let no_index = || {
         Error::bad_input(format!(
             "Wrong input: No range index for `order_by` key: `{}`. Please create one to use `order_by`. Check https://qdrant.tech/documentation/concepts/indexing/#payload-index to see which payload schemas support Range conditions",
@@ -246,8 +280,25 @@ fn by_value(
         ))
     };
     let field = view.schema.field(&order.key).ok_or_else(no_index)?;
-    let range = order_range(field.kind, order.start_from, descending).ok_or_else(no_index)?;
+    order_range(field.kind, None, false).ok_or_else(no_index)?;
     let path = Path::parse(&field.path).map_err(|e| Error::bad_input(format!("order_by key: {e}")))?;
+    Ok((field, path))
+}
+
+/// Of each source the first `limit` that match; then the first `limit` of all. A source's index is read in order,
+/// so this reads no more of it than the page needs.
+pub(crate) fn places_by_value(
+    view: &View,
+    order: &OrderBy,
+    limit: usize,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<Vec<Ordered>> {
+    let descending = order.direction == Direction::Desc;
+    let (field, path) = ordered_field(view, order)?;
+    let Some(range) = order_range(field.kind, order.start_from, descending) else {
+        return Ok(Vec::new());
+    };
     let filters = segment_filters(view, filter, lookup)?;
     let mut found = Vec::new();
     for (source, segment) in filters.iter().enumerate() {
@@ -257,7 +308,7 @@ fn by_value(
         let first = found.len();
         let mut pages = pages_of(table, &range, descending);
         let mut block: Vec<(OrderValue, u32)> = Vec::new();
-        while found.len() - first < request.limit
+        while found.len() - first < limit
             && let Some(page) = pages.next()
         {
             block.clear();
@@ -305,26 +356,19 @@ fn by_value(
                     .map(|&value| Ordered { value, place }),
             );
             // Buffers have no order: what can't be on the page any more goes before it is much.
-            if found.len() > 2 * request.limit + 4 * RUN {
+            if found.len() > 2 * limit + 4 * RUN {
                 sort(&mut found, descending);
-                found.truncate(request.limit);
+                found.truncate(limit);
             }
         }
     }
     sort(&mut found, descending);
-    let payload = selector(&request.with_payload)?;
-    let mut page = ScrollPage::default();
-    for ordered in found.into_iter().take(request.limit) {
-        let (id, _) = view.id_of(ordered.place, lookup)?;
-        let mut record = record(view, id, ordered.place, &payload, &request.with_vectors, lookup)?;
-        record.order_value = Some(ordered.value);
-        page.points.push(record);
-    }
-    Ok(page)
+    found.truncate(limit);
+    Ok(found)
 }
 
 /// Stable, so that equal values stay in the order of their sources and rows.
-fn sort(found: &mut [Ordered], descending: bool) {
+pub(crate) fn sort(found: &mut [Ordered], descending: bool) {
     found.sort_by(|a, b| {
         if descending {
             compare(b.value, a.value)
@@ -334,7 +378,7 @@ fn sort(found: &mut [Ordered], descending: bool) {
     });
 }
 
-fn within(value: OrderValue, order: &OrderBy) -> bool {
+pub(crate) fn within(value: OrderValue, order: &OrderBy) -> bool {
     order.start_from.is_none_or(|start| match order.direction {
         Direction::Asc => compare(value, start).is_ge(),
         Direction::Desc => compare(value, start).is_le(),

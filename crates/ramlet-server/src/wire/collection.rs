@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::given::Given;
 use super::settings::SearchSettings;
+use super::sparse::{WireSparseVectors, change_sparse, sparse_config};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 
@@ -18,8 +19,7 @@ use crate::limits;
 #[derive(Debug, Default, Deserialize)]
 pub struct WireCreate {
     vectors: Option<Value>,
-    #[serde(default)]
-    sparse_vectors: Given,
+    sparse_vectors: Option<WireSparseVectors>,
     shard_number: Option<u32>,
     sharding_method: Option<String>,
     replication_factor: Option<u32>,
@@ -45,8 +45,7 @@ pub struct WireUpdate {
     params: Option<ParamsDiff>,
     #[serde(flatten)]
     search: SearchSettings,
-    #[serde(default)]
-    sparse_vectors: Given,
+    sparse_vectors: Option<WireSparseVectors>,
     strict_mode_config: Option<StrictMode>,
     metadata: Option<Map<String, Value>>,
 }
@@ -144,7 +143,6 @@ struct WireVectorDiff {
 
 impl WireCreate {
     pub fn into_config(self) -> ApiResult<CollectionConfig> {
-        self.sparse_vectors.refuse("`sparse_vectors`")?;
         self.init_from.refuse("`init_from`")?;
         match self.sharding_method.as_deref() {
             None | Some("auto") => {}
@@ -153,6 +151,7 @@ impl WireCreate {
         }
         let mut config = CollectionConfig {
             vectors: vectors_config(self.vectors)?,
+            sparse_vectors: sparse_config(self.sparse_vectors)?,
             on_disk_payload: self.on_disk_payload,
             ..CollectionConfig::default()
         };
@@ -165,6 +164,9 @@ impl WireCreate {
         }
         put(&mut config.other, "payload", &self.payload)?;
         put(&mut config.other, "id_tracker", &self.id_tracker)?;
+        if let Some(wal) = &self.wal_config {
+            at_least("wal_config.wal_capacity_mb", wal.wal_capacity_mb, 1)?;
+        }
         put(&mut config.other, "wal_config", &self.wal_config)?;
         put_strict(&mut config.other, self.strict_mode_config.as_ref())?;
         put(&mut config.other, "metadata", &self.metadata)?;
@@ -177,7 +179,9 @@ impl WireCreate {
 impl WireUpdate {
     /// Lays the changes over `config`.
     pub fn apply(&self, config: &mut CollectionConfig) -> ApiResult<()> {
-        self.sparse_vectors.refuse("`sparse_vectors`")?;
+        if let Some(sparse) = &self.sparse_vectors {
+            change_sparse(sparse, config)?;
+        }
         for (name, diff) in self.vectors.iter().flatten() {
             let params = config
                 .vectors
@@ -190,6 +194,13 @@ impl WireUpdate {
             diff.search.put(&mut params.other, &format!("vectors.{name}."))?;
         }
         if let Some(params) = &self.params {
+            let numbers = [
+                ("replication_factor", params.replication_factor),
+                ("write_consistency_factor", params.write_consistency_factor),
+            ];
+            for (field, number) in numbers {
+                at_least(&format!("params.{field}"), number.map(|n| n as usize), 1)?;
+            }
             config.on_disk_payload = params.on_disk_payload.or(config.on_disk_payload);
             for (key, value) in to_object(params)? {
                 merge(&mut config.other, &key, value);
@@ -224,8 +235,8 @@ fn vectors_config(vectors: Option<Value>) -> ApiResult<BTreeMap<String, VectorPa
 
 /// Whether a vector may have this name: the empty one is the default vector's.
 pub fn check_vector_name(name: &str) -> ApiResult<()> {
-    let what = if name.len() > limits::VECTOR_NAME_BYTES {
-        format!("must have at most {} bytes", limits::VECTOR_NAME_BYTES)
+    let what = if name.len() > limits::NAME_BYTES {
+        format!("must have at most {} bytes", limits::NAME_BYTES)
     } else if name == "." || name == ".." {
         "must not be a path".to_owned()
     } else if let Some(c) = forbidden_in(name) {
@@ -275,7 +286,9 @@ pub(super) fn datatype(path: &str, name: &str) -> ApiResult<Datatype> {
         "float32" => Ok(Datatype::Float32),
         "float16" => Ok(Datatype::Float16),
         "uint8" => Ok(Datatype::Uint8),
-        "turbo4" | "turbo8" | "turbo16" => Err(ApiError::unsupported(format!("datatype `{name}`"))),
+        "turbo4" => Ok(Datatype::Turbo4),
+        "turbo8" => Ok(Datatype::Turbo8),
+        "turbo16" => Ok(Datatype::Turbo16),
         other => Err(ApiError::format(format!(
             "{path}.datatype: unknown datatype `{other}`"
         ))),
@@ -351,11 +364,27 @@ fn put_strict(other: &mut BTreeMap<String, Value>, strict: Option<&StrictMode>) 
     Ok(())
 }
 
+fn at_least(path: &str, value: Option<usize>, least: usize) -> ApiResult<()> {
+    match value {
+        Some(n) if n < least => {
+            let what = format!("value {n} invalid, must be {least} or larger");
+            Err(ApiError::validation(path, what))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn put_optimizers(config: &mut CollectionConfig, diff: &Option<OptimizersDiff>) -> ApiResult<()> {
     if let Some(diff) = diff {
         if diff.deleted_threshold.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
             let what = "must be from 0 to 1";
             return Err(ApiError::validation("optimizers_config.deleted_threshold", what));
+        }
+        for (field, value, least) in [
+            ("vacuum_min_vector_number", diff.vacuum_min_vector_number, 100),
+            ("max_segment_size", diff.max_segment_size, 1),
+        ] {
+            at_least(&format!("optimizers_config.{field}"), value, least)?;
         }
         config.indexing_threshold = diff.indexing_threshold.or(config.indexing_threshold);
     }
@@ -369,7 +398,7 @@ pub fn check_name(field: &str, name: &str) -> ApiResult<()> {
     } else if name == "." || name == ".." {
         "must not be a path".to_owned()
     } else if let Some(c) = forbidden_in(name) {
-        format!("cannot contain {c:?} char")
+        format!("collection name cannot contain {c:?} char")
     } else {
         return Ok(());
     };

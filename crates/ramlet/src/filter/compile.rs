@@ -69,6 +69,35 @@ impl CompiledFilter {
         })
     }
 
+    /// The filters of a query and of those above it as one, clause by clause as the API has it: alternatives of one are
+    /// alternatives of the other. The id is none of `excluded`.
+    pub fn merged(filters: &[&Filter], excluded: &[PointId]) -> Result<CompiledFilter, String> {
+        let mut root = Group::default();
+        for filter in filters {
+            let Group {
+                must,
+                should,
+                must_not,
+                min_should,
+            } = CompiledFilter::new(filter)?.root;
+            root.must.extend(must);
+            root.should.extend(should);
+            root.must_not.extend(must_not);
+            root.min_should = match (root.min_should, min_should) {
+                (Some((one, mut nodes)), Some((other, more))) => {
+                    nodes.extend(more);
+                    Some((one.max(other), nodes))
+                }
+                (one, other) => one.or(other),
+            };
+        }
+        if !excluded.is_empty() {
+            root.must_not
+                .push(Node::new(&Condition::HasId(excluded.to_vec()))?);
+        }
+        Ok(CompiledFilter { root })
+    }
+
     pub fn matches(&self, point: &dyn PointAccess) -> bool {
         self.root.holds(Subject {
             point: Some(point),

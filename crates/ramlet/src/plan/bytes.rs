@@ -2,11 +2,10 @@
 //! here, and only here.
 
 use ramlet_format::rows::RowsLayout;
-use ramlet_index::Element;
 use ramlet_index::graph;
 
 use super::spec::Spec;
-use crate::types::Datatype;
+use crate::schema::element;
 
 const PAGE: u64 = 4096;
 /// Rows of a group of codes.
@@ -114,13 +113,14 @@ pub fn payload(rows: u64, bytes: u64) -> u64 {
     }
 }
 
+/// Scratch that building a graph takes at least.
+pub fn graph_scratch(spec: &Spec) -> u64 {
+    graph::scratch_least(element(spec.element), spec.dims as usize) as u64
+}
+
 /// The graph's own figures; `width` nodes are read at once.
 pub fn graph_of(spec: &Spec, width: usize) -> graph::GraphBytes {
-    let element = match spec.element {
-        Datatype::Float32 => Element::F32,
-        Datatype::Float16 => Element::F16,
-        Datatype::Uint8 => Element::U8,
-    };
+    let element = element(spec.element);
     let (rows, dims) = (spec.points.min(SEGMENT_ROWS_MAX), spec.dims as usize);
     let degree = graph::degree_for(rows, dims, element);
     graph::bytes_for(rows, dims, element, degree, width)

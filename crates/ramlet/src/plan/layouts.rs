@@ -30,7 +30,9 @@ pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcom
     let room = memory.room(machine.cores).ok();
     for shape in shapes(spec, room) {
         let unasked = shape.index == IndexKind::Hnsw && spec.index == IndexWish::Auto;
-        if !allowed(spec, &shape) || unasked && !memory.builds_graph(spec.points, machine.cores) {
+        if !allowed(spec, &shape)
+            || unasked && !memory.builds_graph(bytes::graph_scratch(spec), machine.cores)
+        {
             continue;
         }
         let id_places: &[bool] = match spec.ids {

@@ -2,7 +2,7 @@
 
 use super::expression::Expression;
 use crate::filter::Filter;
-use crate::request::{OrderBy, QueryVector, SearchParams};
+use crate::request::{OrderBy, QueryVector, SearchParams, SearchRequest};
 use crate::types::{PayloadSelector, PointId, Record, ScoredPoint, VectorSelector};
 
 /// Limit of a query and of a prefetch where none is given.
@@ -47,6 +47,29 @@ impl Default for QueryRequest {
             with_payload: PayloadSelector::None,
             with_vectors: VectorSelector::None,
             lookup_from: None,
+        }
+    }
+}
+
+impl QueryRequest {
+    /// The plain search that this is, or itself.
+    pub fn into_search(self) -> Result<SearchRequest, Box<QueryRequest>> {
+        if !self.prefetch.is_empty() || self.lookup_from.is_some() {
+            return Err(Box::new(self));
+        }
+        match self.query {
+            Some(QueryKind::Nearest(query)) => Ok(SearchRequest {
+                query,
+                using: self.using,
+                filter: self.filter,
+                params: self.params,
+                limit: self.limit,
+                offset: self.offset,
+                score_threshold: self.score_threshold,
+                with_payload: self.with_payload,
+                with_vectors: self.with_vectors,
+            }),
+            query => Err(Box::new(QueryRequest { query, ..self })),
         }
     }
 }
@@ -201,7 +224,7 @@ pub struct WithLookup {
 }
 
 /// What names a group.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupId {
     Unsigned(u64),
     Signed(i64),
@@ -209,6 +232,13 @@ pub enum GroupId {
 }
 
 impl GroupId {
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            GroupId::Str(text) => text.len(),
+            _ => 0,
+        }
+    }
+
     /// The point that this group could be called after.
     pub fn point_id(&self) -> Option<PointId> {
         match self {

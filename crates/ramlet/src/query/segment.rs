@@ -13,7 +13,7 @@ use crate::lookup::Lookup;
 use crate::matching::{self, Candidates};
 use crate::request::Explained;
 use crate::schema::{Schema, VectorField};
-use crate::segment::SegmentView;
+use crate::segment::{SegmentView, SparseColumn};
 use crate::types::PointId;
 use crate::view::View;
 
@@ -22,8 +22,8 @@ pub struct Asked<'a> {
     pub view: &'a View,
     pub field: &'a VectorField,
     pub filter: Option<&'a CompiledFilter>,
-    /// The point whose vector is the query, which isn't a hit.
-    pub own_id: Option<PointId>,
+    /// Points whose vectors the query is made of, which are no hits: ascending.
+    pub excluded: &'a [PointId],
     pub want: Want,
     pub indexed_only: bool,
 }
@@ -35,18 +35,36 @@ impl Asked<'_> {
     }
 }
 
-/// Rows that can't be hits: deleted, or the query itself.
+/// Rows that can't be hits: deleted, or of the query itself.
 struct Gone<'a> {
     deletes: &'a DeleteSet,
-    own_row: Option<u32>,
+    /// Sorted, each once, and none of them deleted.
+    own_rows: Vec<u32>,
+}
+
+/// Live rows of these points.
+pub(super) fn rows_of(
+    ids: &[PointId],
+    segment: &SegmentView,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+) -> Result<Vec<u32>> {
+    let mut rows = Vec::with_capacity(ids.len());
+    for &id in ids {
+        let row = segment.segment.find(id, io, buf)?;
+        rows.extend(row.filter(|&row| !segment.deletes.contains(row)));
+    }
+    rows.sort_unstable();
+    rows.dedup();
+    Ok(rows)
 }
 
 impl RowSet for Gone<'_> {
     fn contains(&self, row: u32) -> bool {
-        self.deletes.contains(row) || self.own_row == Some(row)
+        self.deletes.contains(row) || self.own_rows.binary_search(&row).is_ok()
     }
     fn len(&self) -> u64 {
-        u64::from(self.deletes.len()) + u64::from(self.own_row.is_some())
+        u64::from(self.deletes.len()) + self.own_rows.len() as u64
     }
 }
 
@@ -99,7 +117,10 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         return Ok(found);
     }
     let picked = match &rows {
-        Some(_) if found.index == "ivf" => IndexScratch::bytes_for_listed(segment.segment.rows()),
+        _ if found.index == "sparse" => SparseColumn::SEARCH_BYTES,
+        Some(_) if matches!(found.index, "ivf" | "parts") => {
+            IndexScratch::bytes_for_listed(segment.segment.rows())
+        }
         _ => 0,
     };
     let _picked = rare.reserve(picked)?;
@@ -120,10 +141,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
     found.share = asked.filter.map(|_| share_of(rows.as_ref(), share, segment));
     let gone = Gone {
         deletes: &segment.deletes,
-        own_row: match asked.own_id {
-            Some(id) => segment.segment.find(id, io, buf)?,
-            None => None,
-        },
+        own_rows: rows_of(asked.excluded, segment, io, buf)?,
     };
     let mut check = asked.filter.filter(|_| recheck).map(|filter| PayloadCheck {
         schema: &view.schema,
@@ -195,6 +213,7 @@ fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &Sea
         _ if stats.listed > 0 => "listed probe",
         _ if stats.probes > 0 && stats.codes_scored > 0 => "codes",
         _ if stats.probes > 0 => "probe",
+        ("sparse", _) if stats.codes_scored > 0 => "lists",
         ("hnsw", _) if !want.exact => "graph",
         (_, Some(candidates)) if stats.rows_scored <= candidates => "listed",
         _ => "all",

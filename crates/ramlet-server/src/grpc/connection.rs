@@ -1,0 +1,198 @@
+//! Connections of HTTP/2, a bounded number of them.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use axum::http::{Request, Response};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use hyper::body::{Body, Incoming};
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use ramlet_memory::Reservation;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::dispatch::dispatch;
+use crate::app::App;
+use crate::limits;
+use crate::timed_io::TimedIo;
+
+/// What a connection may be sent before it is read, and what it takes in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http2 {
+    pub window: u32,
+    /// Connections at once.
+    pub places: usize,
+}
+
+impl Http2 {
+    /// Of `elastic` bytes: an eighth for connections at most, a thousandth for one's window.
+    pub fn new(elastic: u64) -> Http2 {
+        let window = (elastic / 1024).clamp(*limits::WINDOW_BYTES.start(), *limits::WINDOW_BYTES.end());
+        let each = limits::CONNECTION_BYTES_HTTP2 + window;
+        let places = usize::try_from(elastic / 8 / each).unwrap_or(usize::MAX);
+        Http2 {
+            window: window as u32,
+            places: places.clamp(limits::CONNECTIONS_HTTP2_MIN, limits::CONNECTIONS_DEFAULT),
+        }
+    }
+
+    /// Bytes that one connection takes at most, its calls apart.
+    pub fn connection_bytes(self) -> u64 {
+        limits::CONNECTION_BYTES_HTTP2 + u64::from(self.window)
+    }
+
+    pub fn all_bytes(self) -> u64 {
+        self.connection_bytes() * self.places as u64
+    }
+}
+
+/// Builder of connections within the limits.
+fn http2(of: Http2, calls: &OwnTask) -> http2::Builder<OwnTask> {
+    let mut builder = http2::Builder::new(calls.clone());
+    builder
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(of.window)
+        .initial_connection_window_size(of.window)
+        .max_concurrent_streams(limits::STREAMS_MAX)
+        .max_frame_size(limits::FRAME_BYTES)
+        .max_header_list_size(limits::HEAD_BYTES as u32)
+        .max_send_buf_size(limits::SEND_BUFFER_BYTES)
+        .max_pending_accept_reset_streams(limits::RESETS_PENDING)
+        .max_local_error_reset_streams(limits::RESETS_LOCAL)
+        .keep_alive_interval(limits::PING_PERIOD)
+        .keep_alive_timeout(limits::PING_TIMEOUT);
+    builder
+}
+
+/// Answers calls until `stopped` says so; then those under way are finished.
+pub async fn answer_calls(listener: TcpListener, app: Arc<App>, mut stopped: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(app.http2.places));
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = stopped.changed() => break,
+            Some(_) = tasks.join_next() => {}
+            accepted = accept(&listener, &places) => match accepted {
+                Ok((stream, place)) => match app.calls.reserve(app.http2.connection_bytes()) {
+                    Ok(held) => {
+                        tasks.spawn(connection(stream, app.clone(), stopped.clone(), (place, held)));
+                    }
+                    // Clients try again by themselves.
+                    Err(e) => tracing::debug!("a connection is turned away: {e}"),
+                },
+                Err(e) => {
+                    tracing::warn!("accepting a connection failed: {e}");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+    drop(listener);
+    while tasks.join_next().await.is_some() {}
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+async fn connection(
+    stream: TcpStream,
+    app: Arc<App>,
+    stopped: watch::Receiver<bool>,
+    _held: (OwnedSemaphorePermit, Reservation),
+) {
+    let _ = stream.set_nodelay(true);
+    let of = app.http2;
+    let service = service_fn(move |request| {
+        let app = app.clone();
+        async move { Ok::<_, Infallible>(dispatch(app, request).await) }
+    });
+    serve_http2(stream, of, stopped, service).await;
+}
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Answers the requests of one connection until it ends or `stopped` says so.
+pub async fn serve_http2<S, B>(stream: TcpStream, of: Http2, mut stopped: watch::Receiver<bool>, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Send,
+    S::Future: Send + 'static,
+    S::Error: Into<Cause>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Cause>,
+{
+    let Ok(io) = TimedIo::after_preface(stream).await else {
+        return;
+    };
+    let calls = OwnTask::default();
+    let mut running = FuturesUnordered::new();
+    let mut serving = std::pin::pin!(http2(of, &calls).serve_connection(TokioIo::new(io), service));
+    let ended = tokio::select! {
+        ended = drive(serving.as_mut(), &calls, &mut running) => ended,
+        _ = stopped.changed() => {
+            serving.as_mut().graceful_shutdown();
+            drive(serving, &calls, &mut running).await
+        }
+    };
+    if let Err(e) = ended {
+        tracing::debug!("a connection ended: {e}");
+    }
+}
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Calls run on their connection's task: what they send goes out without a switch to another one, and what was woken for
+/// an answer writes it too.
+#[derive(Clone, Default)]
+struct OwnTask {
+    /// Begun since the connection was looked at.
+    begun: Arc<Mutex<Vec<Running>>>,
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for OwnTask {
+    fn execute(&self, call: F) {
+        self.begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::pin(call));
+    }
+}
+
+/// The connection and its calls, until it ends.
+async fn drive<C: Future>(
+    mut connection: Pin<&mut C>,
+    calls: &OwnTask,
+    running: &mut FuturesUnordered<Running>,
+) -> C::Output {
+    poll_fn(|cx| {
+        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+            return Poll::Ready(ended);
+        }
+        running.extend(
+            calls
+                .begun
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .drain(..),
+        );
+        // A call that has something to send wakes the connection, and so this.
+        while let Poll::Ready(Some(())) = running.poll_next_unpin(cx) {}
+        Poll::Pending
+    })
+    .await
+}

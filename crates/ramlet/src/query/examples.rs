@@ -1,0 +1,159 @@
+//! The vectors that a query names by the ids of points.
+
+use std::sync::Arc;
+
+use super::request::{ContextPair, LookupLocation, Prefetch, QueryKind};
+use super::{Scratch, sparse};
+use crate::core::Core;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::limits::EXAMPLES_MAX;
+use crate::request::QueryVector;
+use crate::schema::VectorField;
+use crate::types::PointId;
+use crate::vector::Vector;
+use crate::view::View;
+
+/// Where the vectors of ids come from.
+pub struct Source {
+    /// What is searched.
+    own: Arc<View>,
+    view: Arc<View>,
+    vector: String,
+}
+
+impl Source {
+    pub fn new(
+        view: &Arc<View>,
+        using: &str,
+        lookup_from: Option<&LookupLocation>,
+        engine: &Engine,
+    ) -> Result<Source> {
+        let Some(from) = lookup_from else {
+            return Ok(Source {
+                own: view.clone(),
+                view: view.clone(),
+                vector: using.to_owned(),
+            });
+        };
+        let source = Source {
+            own: view.clone(),
+            view: engine.collection(&from.collection)?.core().view.load_full(),
+            vector: from.vector.clone().unwrap_or_else(|| using.to_owned()),
+        };
+        source.view.schema.vector(&source.vector)?;
+        Ok(source)
+    }
+
+    /// The vector itself, fit to be compared with those of `field`.
+    pub fn resolve(&self, of: &QueryVector, field: &VectorField, scratch: &mut Scratch) -> Result<Vector> {
+        let vector = match of {
+            QueryVector::Vector(vector) => vector.clone(),
+            QueryVector::Id(id) => self.stored(*id, scratch)?,
+        };
+        sparse::ready(&self.own, field, vector, &mut scratch.lookup)
+    }
+
+    pub fn resolve_all(
+        &self,
+        all: &[QueryVector],
+        field: &VectorField,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Vector>> {
+        all.iter().map(|one| self.resolve(one, field, scratch)).collect()
+    }
+
+    fn stored(&self, id: PointId, scratch: &mut Scratch) -> Result<Vector> {
+        let place = self
+            .view
+            .find(id, &mut scratch.lookup)?
+            .ok_or_else(|| Error::not_found(format!("Not found: No point with id {id} found")))?;
+        let name = std::slice::from_ref(&self.vector);
+        let found = self.view.vectors_of(place, Some(name), &mut scratch.lookup)?;
+        let vector = found.into_iter().next().map(|(_, vector)| vector);
+        vector.ok_or_else(|| {
+            let name = &self.vector;
+            Error::not_found(format!("Not found: Vector with name {name:?} for point {id}"))
+        })
+    }
+}
+
+/// The vectors that a query starts from.
+pub fn inputs(query: &QueryKind) -> Vec<&QueryVector> {
+    fn of_pairs(pairs: &[ContextPair]) -> impl Iterator<Item = &QueryVector> {
+        pairs.iter().flat_map(|pair| [&pair.positive, &pair.negative])
+    }
+    match query {
+        QueryKind::Nearest(vector) | QueryKind::NearestWithMmr { nearest: vector, .. } => vec![vector],
+        QueryKind::Recommend {
+            positive, negative, ..
+        } => positive.iter().chain(negative).collect(),
+        QueryKind::Discover { target, context } => std::iter::once(target).chain(of_pairs(context)).collect(),
+        QueryKind::Context(pairs) => of_pairs(pairs).collect(),
+        QueryKind::RelevanceFeedback { target, feedback, .. } => {
+            let examples = feedback.iter().map(|item| &item.example);
+            std::iter::once(target).chain(examples).collect()
+        }
+        QueryKind::OrderBy(_) | QueryKind::Fusion(_) | QueryKind::Formula(_) | QueryKind::SampleRandom => {
+            Vec::new()
+        }
+    }
+}
+
+/// The points of `own` that a query and its prefetches name: none of them is a hit. Ascending.
+pub fn named_points(
+    query: Option<&QueryKind>,
+    lookup_from: Option<&LookupLocation>,
+    prefetch: &[Prefetch],
+    (own, engine): (&Arc<Core>, &Engine),
+) -> Result<Vec<PointId>> {
+    let mut named = Named {
+        own,
+        engine,
+        examples: 0,
+        ids: Vec::new(),
+    };
+    named.collect(query, lookup_from, prefetch)?;
+    named.ids.sort_unstable();
+    named.ids.dedup();
+    Ok(named.ids)
+}
+
+struct Named<'a> {
+    own: &'a Arc<Core>,
+    engine: &'a Engine,
+    examples: usize,
+    ids: Vec<PointId>,
+}
+
+impl Named<'_> {
+    fn collect(
+        &mut self,
+        query: Option<&QueryKind>,
+        lookup_from: Option<&LookupLocation>,
+        prefetch: &[Prefetch],
+    ) -> Result<()> {
+        let examples = query.map(inputs).unwrap_or_default();
+        self.examples += examples.len();
+        if self.examples > EXAMPLES_MAX {
+            return Err(Error::bad_input(format!(
+                "Wrong input: the query has {} example vectors or more, at most {EXAMPLES_MAX} are possible",
+                self.examples
+            )));
+        }
+        let elsewhere = match lookup_from {
+            Some(from) => !Arc::ptr_eq(self.engine.collection(&from.collection)?.core(), self.own),
+            None => false,
+        };
+        if !elsewhere {
+            self.ids
+                .extend(examples.into_iter().filter_map(|input| match input {
+                    QueryVector::Id(id) => Some(*id),
+                    QueryVector::Vector(_) => None,
+                }));
+        }
+        prefetch
+            .iter()
+            .try_for_each(|p| self.collect(p.query.as_ref(), p.lookup_from.as_ref(), &p.prefetch))
+    }
+}

@@ -1,0 +1,545 @@
+//! A query with its prefetches, from the leaves up, on one thread and over one view.
+
+use std::sync::Arc;
+
+use super::candidates::{Scope, best};
+use super::examples::{Source, named_points};
+use super::found::{Found, FoundList, union};
+use super::request::*;
+use super::scorer::{Probe, Scorer};
+use super::segment::Asked;
+use super::{
+    Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want,
+};
+use crate::core::Core;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::filter::{CompiledFilter, Filter};
+use crate::limits::{LIMIT_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
+use crate::lookup::Lookup;
+use crate::matching::place_matches;
+use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
+use crate::schema::{VectorField, VectorKind};
+use crate::types::PointId;
+use crate::vector::Vector;
+use crate::view::View;
+
+/// Runs a query.
+pub fn query(
+    core: &Arc<Core>,
+    request: &QueryRequest,
+    engine: &Engine,
+    scratch: &mut Scratch,
+) -> Result<SearchResponse> {
+    let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
+    let view = core.view.load_full();
+    let (mut run, list) = Run::over(core, &view, request, &[], engine, scratch)?;
+    let skip = match (&request.query, request.prefetch.is_empty()) {
+        // Chance has no order that one could skip in.
+        (Some(QueryKind::SampleRandom), true) => 0,
+        _ => request.offset,
+    };
+    let mut response = SearchResponse {
+        hits: Vec::with_capacity(list.found.len().saturating_sub(skip)),
+        cost: run.cost,
+        explain: run.explained.take().unwrap_or_default(),
+    };
+    let parts = (&request.with_payload, &request.with_vectors);
+    collect_found(
+        &view,
+        &list,
+        skip,
+        parts,
+        run.is_plain(request),
+        run.scratch,
+        &mut response.hits,
+    )?;
+    response.cost.disk_reads = scratch.lookup.io.reads() - before.0;
+    response.cost.disk_bytes = scratch.lookup.io.bytes() - before.1;
+    Ok(response)
+}
+
+/// One query under way.
+pub struct Run<'a> {
+    view: &'a Arc<View>,
+    engine: &'a Engine,
+    /// Points that the query names. Ascending.
+    excluded: Vec<PointId>,
+    pub scratch: &'a mut Scratch,
+    pub cost: SearchCost,
+    pub explained: Option<Vec<Explained>>,
+    seed: u64,
+}
+
+/// One level of the tree.
+struct Stage<'s> {
+    prefetch: &'s [Prefetch],
+    query: Option<&'s QueryKind>,
+    using: &'s str,
+    params: &'s SearchParams,
+    score_threshold: Option<f32>,
+    /// As the request has it, and with what is skipped.
+    limit: usize,
+    k: usize,
+    lookup_from: Option<&'s LookupLocation>,
+}
+
+impl<'s> Stage<'s> {
+    fn of_prefetch(prefetch: &'s Prefetch) -> Stage<'s> {
+        Stage {
+            prefetch: &prefetch.prefetch,
+            query: prefetch.query.as_ref(),
+            using: &prefetch.using,
+            params: &prefetch.params,
+            score_threshold: prefetch.score_threshold,
+            limit: prefetch.limit,
+            k: prefetch.limit,
+            lookup_from: prefetch.lookup_from.as_ref(),
+        }
+    }
+
+    fn of_request(request: &'s QueryRequest) -> Stage<'s> {
+        Stage {
+            prefetch: &request.prefetch,
+            query: request.query.as_ref(),
+            using: &request.using,
+            params: &request.params,
+            score_threshold: request.score_threshold,
+            limit: request.limit,
+            k: request.limit.saturating_add(request.offset),
+            lookup_from: request.lookup_from.as_ref(),
+        }
+    }
+
+    /// What can be told without looking at points.
+    fn check(&self, depth: usize, stages: &mut usize) -> Result<()> {
+        *stages += self.prefetch.len();
+        if depth > PREFETCH_DEPTH_MAX || *stages > PREFETCHES_MAX {
+            return Err(bad(format!(
+                "prefetches depth {depth} exceeds max depth {PREFETCH_DEPTH_MAX}, or there are more than {PREFETCHES_MAX} of them"
+            )));
+        }
+        self.check_query()?;
+        self.prefetch
+            .iter()
+            .try_for_each(|p| Stage::of_prefetch(p).check(depth + 1, stages))
+    }
+
+    fn check_query(&self) -> Result<()> {
+        let none = self.prefetch.is_empty();
+        match self.query {
+            None if !none => Err(bad(
+                "A query is needed to merge the prefetches. Can't have prefetches without defining a query.",
+            )),
+            None if self.score_threshold.is_some() => Err(bad(
+                "A query is needed to use the score_threshold. Can't have score_threshold without defining a query.",
+            )),
+            Some(QueryKind::OrderBy(_)) if self.score_threshold.is_some() => {
+                Err(bad("Can't use score_threshold with an order_by query."))
+            }
+            Some(QueryKind::Fusion(_)) if !self.using.is_empty() => {
+                Err(bad("Fusion queries cannot be combined with the 'using' field."))
+            }
+            Some(QueryKind::Fusion(_)) if none => Err(bad("cannot apply Fusion without prefetches")),
+            Some(QueryKind::Formula(_)) if none => Err(bad("cannot apply Formula without prefetches")),
+            Some(QueryKind::Formula(formula)) => formula::check(formula),
+            Some(QueryKind::Recommend {
+                positive,
+                negative,
+                strategy,
+            }) => match strategy {
+                RecommendStrategy::AverageVector if positive.is_empty() => Err(bad(
+                    "Positive vectors should not be empty with `average` strategy",
+                )),
+                _ if positive.is_empty() && negative.is_empty() => Err(bad(
+                    "At least one positive or negative vector is required with this strategy",
+                )),
+                _ => Ok(()),
+            },
+            Some(QueryKind::Context(pairs)) if pairs.is_empty() => {
+                Err(bad("A context query needs at least one pair"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn bad(message: impl std::fmt::Display) -> Error {
+    Error::bad_input(format!("Bad request: {message}"))
+}
+
+impl<'a> Run<'a> {
+    /// Runs a request up to the places of its points, `more` filters beside its own; nothing is skipped yet.
+    pub fn over(
+        core: &Arc<Core>,
+        view: &'a Arc<View>,
+        request: &QueryRequest,
+        more: &[&Filter],
+        engine: &'a Engine,
+        scratch: &'a mut Scratch,
+    ) -> Result<(Run<'a>, FoundList)> {
+        let stage = Stage::of_request(request);
+        stage.check(0, &mut 0)?;
+        if stage.k > LIMIT_MAX {
+            return Err(Error::bad_input(format!(
+                "limit + offset is {}, at most {LIMIT_MAX} is possible",
+                stage.k
+            )));
+        }
+        let excluded = named_points(stage.query, stage.lookup_from, stage.prefetch, (core, engine))?;
+        let mut run = Run {
+            view,
+            engine,
+            excluded,
+            scratch,
+            cost: SearchCost::default(),
+            explained: request.params.explain.then(Vec::new),
+            seed: core.shared.salt(),
+        };
+        let mut filters = more.to_vec();
+        filters.extend(&request.filter);
+        let list = run.stage(&stage, &mut filters)?;
+        Ok((run, list))
+    }
+
+    /// Whether the points are records without scores.
+    pub fn is_plain(&self, request: &QueryRequest) -> bool {
+        matches!(
+            request.query,
+            None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom)
+        )
+    }
+
+    /// `filters`: those of this level and of all above.
+    fn stage<'f>(&mut self, stage: &Stage<'f>, filters: &mut Vec<&'f Filter>) -> Result<FoundList> {
+        if stage.prefetch.is_empty() {
+            return self.leaf(stage, filters);
+        }
+        let mut lists = Vec::with_capacity(stage.prefetch.len());
+        for prefetch in stage.prefetch {
+            let above = filters.len();
+            filters.extend(&prefetch.filter);
+            let list = self.stage(&Stage::of_prefetch(prefetch), filters);
+            filters.truncate(above);
+            lists.push(list?);
+        }
+        let rare = self.scratch.lookup.rare.clone();
+        let mut merged = match stage.query {
+            Some(QueryKind::Fusion(fusion)) => fusion::fuse(fusion, &lists, &rare)?,
+            Some(QueryKind::Formula(formula)) => formula::rescore(formula, &lists, self.view, self.scratch)?,
+            _ => {
+                let mut points = union(&lists, &rare)?;
+                drop(lists);
+                self.admit(&mut points.found, filters)?;
+                return self.scored(stage, None, Scope::Among(&points.found));
+            }
+        };
+        if let Some(least) = stage.score_threshold {
+            merged.found.retain(|found| found.score >= least);
+        }
+        Ok(merged.fit(stage.k))
+    }
+
+    /// Keeps the points that match here. What must hold and what mustn't was asked of them below; alternatives are more below
+    /// than here.
+    fn admit(&mut self, points: &mut Vec<Found>, filters: &[&Filter]) -> Result<()> {
+        if filters
+            .iter()
+            .all(|f| f.should.is_empty() && f.min_should.is_none())
+        {
+            return Ok(());
+        }
+        let Some(filter) = merged(filters, &[])? else {
+            return Ok(());
+        };
+        let Lookup { io, buf, .. } = &mut self.scratch.lookup;
+        let mut kept = 0;
+        for at in 0..points.len() {
+            if place_matches(self.view, points[at].place, &filter, io, buf)? {
+                points[kept] = points[at];
+                kept += 1;
+            }
+        }
+        points.truncate(kept);
+        Ok(())
+    }
+
+    fn leaf(&mut self, stage: &Stage<'_>, filters: &[&Filter]) -> Result<FoundList> {
+        // Vectors' indexes pass over the points named without a filter, which is quicker.
+        let by_filter: &[PointId] = match stage.query {
+            None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom) => &self.excluded,
+            _ => &[],
+        };
+        let filter = merged(filters, by_filter)?;
+        self.scored(stage, filter.as_ref(), Scope::All)
+    }
+
+    /// The points of `scope` in the order of the stage's query.
+    fn scored(
+        &mut self,
+        stage: &Stage<'_>,
+        filter: Option<&CompiledFilter>,
+        scope: Scope<'_>,
+    ) -> Result<FoundList> {
+        let points = usize::try_from(self.view.points()).unwrap_or(usize::MAX);
+        let k = stage.k.min(points);
+        match stage.query {
+            None => order::by_id(self.view, filter, k, self.scratch),
+            Some(QueryKind::OrderBy(by)) => order::by_value(self.view, by, filter, scope, k, self.scratch),
+            Some(QueryKind::SampleRandom) => {
+                self.seed = self.seed.wrapping_add(2);
+                order::at_random(self.view, filter, scope, (k, self.seed), self.scratch)
+            }
+            Some(query) => self.by_vectors(stage, query, filter, scope, k),
+        }
+    }
+
+    fn by_vectors(
+        &mut self,
+        stage: &Stage<'_>,
+        query: &QueryKind,
+        filter: Option<&CompiledFilter>,
+        scope: Scope<'_>,
+        k: usize,
+    ) -> Result<FoundList> {
+        let view = self.view.clone();
+        let field = view.schema.vector(stage.using)?;
+        let source = Source::new(self.view, stage.using, stage.lookup_from, self.engine)?;
+        let excluded = std::mem::take(&mut self.excluded);
+        let asked = Asked {
+            view: &view,
+            field,
+            filter,
+            excluded: &excluded,
+            want: want(stage.params, field)?,
+            indexed_only: stage.params.indexed_only,
+        };
+        let found = match self.goal(query, &source, field)? {
+            Goal::Near(vector) => self.nearest(&asked, &vector, scope, k),
+            Goal::Diverse(vector, mmr) => self.diverse(&asked, &vector, scope, stage, mmr),
+            Goal::Scored(scorer) => best(&asked, &scorer, scope, k, self.scratch, &mut self.cost),
+        };
+        let mut found = found?;
+        if !matches!(query, QueryKind::NearestWithMmr { .. }) {
+            cut(&mut found, field, stage.score_threshold);
+        }
+        self.excluded = excluded;
+        Ok(found)
+    }
+
+    /// What a query with vectors is after.
+    fn goal(&mut self, query: &QueryKind, source: &Source, field: &VectorField) -> Result<Goal> {
+        let scratch = &mut *self.scratch;
+        Ok(match query {
+            QueryKind::Nearest(of) => Goal::Near(source.resolve(of, field, scratch)?),
+            QueryKind::NearestWithMmr { nearest, mmr } => {
+                check_mmr(mmr)?;
+                Goal::Diverse(source.resolve(nearest, field, scratch)?, *mmr)
+            }
+            QueryKind::Recommend {
+                positive,
+                negative,
+                strategy,
+            } => {
+                let positive = source.resolve_all(positive, field, scratch)?;
+                let negative = source.resolve_all(negative, field, scratch)?;
+                recommended(*strategy, &positive, &negative, field)?
+            }
+            QueryKind::Discover { target, context } => {
+                let target = probe(source, target, field, scratch)?;
+                let pairs = pairs(source, context, field, scratch)?;
+                Goal::Scored(Scorer::Discover { target, pairs })
+            }
+            QueryKind::Context(context) => {
+                Goal::Scored(Scorer::Context(pairs(source, context, field, scratch)?))
+            }
+            QueryKind::RelevanceFeedback {
+                target,
+                feedback,
+                strategy,
+            } => {
+                let target = source.resolve(target, field, scratch)?;
+                let mut items = Vec::with_capacity(feedback.len());
+                for item in feedback {
+                    items.push((source.resolve(&item.example, field, scratch)?, item.score));
+                }
+                Goal::Scored(Scorer::Linear(feedback_parts(&target, &items, *strategy, field)?))
+            }
+            QueryKind::OrderBy(_)
+            | QueryKind::Fusion(_)
+            | QueryKind::Formula(_)
+            | QueryKind::SampleRandom => return Err(bad("this kind of query looks at no vectors")),
+        })
+    }
+
+    fn nearest(
+        &mut self,
+        asked: &Asked<'_>,
+        vector: &Vector,
+        scope: Scope<'_>,
+        k: usize,
+    ) -> Result<FoundList> {
+        if let Scope::Among(_) = scope {
+            let scorer = Scorer::Nearest(Probe::new(asked.field, vector)?);
+            return best(asked, &scorer, scope, k, self.scratch, &mut self.cost);
+        }
+        let scratch = &mut *self.scratch;
+        // Of the list and of the collector.
+        let mut list = FoundList::with_room(k, &scratch.lookup.rare)?;
+        aim(asked.field, vector, scratch)?;
+        scratch.top.clear(k);
+        let cost = search_all(asked, scratch, self.explained.as_mut())?;
+        self.cost.add_all(&cost);
+        list.found.extend(scratch.top.sorted().iter().map(|hit| Found {
+            place: place_of(asked.view, hit),
+            score: asked.field.metric.score(hit.key),
+        }));
+        Ok(list.fit(k))
+    }
+
+    fn diverse(
+        &mut self,
+        asked: &Asked<'_>,
+        vector: &Vector,
+        scope: Scope<'_>,
+        stage: &Stage<'_>,
+        mmr: Mmr,
+    ) -> Result<FoundList> {
+        let points = usize::try_from(self.view.points()).unwrap_or(usize::MAX);
+        let candidates = mmr.candidates_limit.unwrap_or(stage.limit).min(points);
+        let mut near = self.nearest(asked, vector, scope, candidates)?;
+        cut(&mut near, asked.field, stage.score_threshold);
+        let probe = Probe::new(asked.field, vector)?;
+        let diversity = mmr.diversity.unwrap_or(mmr::DIVERSITY_DEFAULT);
+        mmr::rerank(asked, &probe, &near, (diversity, stage.k), self.scratch)
+    }
+}
+
+fn merged(filters: &[&Filter], excluded: &[PointId]) -> Result<Option<CompiledFilter>> {
+    if filters.is_empty() && excluded.is_empty() {
+        return Ok(None);
+    }
+    CompiledFilter::merged(filters, excluded)
+        .map(Some)
+        .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
+}
+
+enum Goal {
+    Near(Vector),
+    Diverse(Vector, Mmr),
+    Scored(Scorer),
+}
+
+/// Keeps what is better than the threshold.
+fn cut(list: &mut FoundList, field: &VectorField, threshold: Option<f32>) {
+    let bad = list
+        .found
+        .iter()
+        .position(|found| !passes(field, found.score, threshold));
+    if let Some(at) = bad {
+        list.found.truncate(at);
+    }
+}
+
+fn check_mmr(mmr: &Mmr) -> Result<()> {
+    match mmr.diversity {
+        Some(diversity) if !(0.0..=1.0).contains(&diversity) => Err(Error::bad_input(format!(
+            "Wrong input: mmr.diversity: value {diversity} invalid, must be from 0.0 to 1.0"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn probe(source: &Source, of: &QueryVector, field: &VectorField, scratch: &mut Scratch) -> Result<Probe> {
+    Probe::new(field, &source.resolve(of, field, scratch)?)
+}
+
+fn pairs(
+    source: &Source,
+    pairs: &[ContextPair],
+    field: &VectorField,
+    scratch: &mut Scratch,
+) -> Result<Vec<(Probe, Probe)>> {
+    let mut out = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        out.push((
+            probe(source, &pair.positive, field, scratch)?,
+            probe(source, &pair.negative, field, scratch)?,
+        ));
+    }
+    Ok(out)
+}
+
+fn probes(vectors: &[Vector], field: &VectorField) -> Result<Vec<Probe>> {
+    vectors.iter().map(|vector| Probe::new(field, vector)).collect()
+}
+
+fn recommended(
+    strategy: RecommendStrategy,
+    positive: &[Vector],
+    negative: &[Vector],
+    field: &VectorField,
+) -> Result<Goal> {
+    Ok(match strategy {
+        RecommendStrategy::AverageVector => Goal::Near(average(positive, negative, field)?),
+        RecommendStrategy::BestScore => Goal::Scored(Scorer::Best {
+            positive: probes(positive, field)?,
+            negative: probes(negative, field)?,
+        }),
+        RecommendStrategy::SumScores => {
+            let positive = probes(positive, field)?.into_iter().map(|probe| (1.0, probe));
+            let negative = probes(negative, field)?.into_iter().map(|probe| (-1.0, probe));
+            Goal::Scored(Scorer::Linear(positive.chain(negative).collect()))
+        }
+    })
+}
+
+/// The mean of the positive ones, as far again from the mean of the negative ones.
+fn average(positive: &[Vector], negative: &[Vector], field: &VectorField) -> Result<Vector> {
+    if field.kind == VectorKind::Sparse {
+        return Ok(sparse::average(positive, negative));
+    }
+    let mean = |vectors: &[Vector]| -> Vec<f32> {
+        let mut sum = vec![0f32; field.dim];
+        for values in vectors.iter().filter_map(Vector::dense) {
+            sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+        sum.iter_mut().for_each(|sum| *sum /= vectors.len() as f32);
+        sum
+    };
+    let mut query = mean(positive);
+    if !negative.is_empty() {
+        let away = mean(negative);
+        query
+            .iter_mut()
+            .zip(away)
+            .for_each(|(value, away)| *value = *value + *value - away);
+    }
+    Ok(Vector::Dense(query))
+}
+
+/// `a` times the similarity to the target, and for each pair of examples of which one is rated higher
+/// `(difference ^ b) * c` times what the better one is nearer.
+fn feedback_parts(
+    target: &Vector,
+    items: &[(Vector, f32)],
+    naive: NaiveFeedback,
+    field: &VectorField,
+) -> Result<Vec<(f32, Probe)>> {
+    let mut weights = vec![0f32; items.len()];
+    for (better, (_, high)) in items.iter().enumerate() {
+        for (worse, (_, low)) in items.iter().enumerate() {
+            let confidence = high - low;
+            if better != worse && confidence > 0.0 {
+                let part = confidence.powf(naive.b) * naive.c;
+                weights[better] += part;
+                weights[worse] -= part;
+            }
+        }
+    }
+    let mut parts = vec![(naive.a, Probe::new(field, target)?)];
+    for ((vector, _), weight) in items.iter().zip(weights) {
+        parts.push((weight, Probe::new(field, vector)?));
+    }
+    Ok(parts)
+}

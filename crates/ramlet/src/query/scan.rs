@@ -1,0 +1,170 @@
+//! Every row that may be found, scored: exact, and as long as the collection is large.
+
+use ramlet_index::TopK;
+
+use super::Scratch;
+use super::found::Found;
+use super::scorer::Scorer;
+use super::segment::{Asked, rows_of};
+use crate::buffer::BufferView;
+use crate::error::Result;
+use crate::lookup::Lookup;
+use crate::matching;
+use crate::query::index_error;
+use crate::segment::SegmentView;
+use crate::view::Place;
+
+/// Rows handed to an index at once.
+const ROWS_AT_ONCE: usize = 1024;
+/// Rows are picked one by one where at most one in so many is wanted.
+const SPARSE_SHARE: u64 = 8;
+
+/// Offers `top` all rows that are asked for; returns how many were scored.
+pub fn scan(asked: &Asked<'_>, scorer: &Scorer, scratch: &mut Scratch, top: &mut TopK) -> Result<u64> {
+    let mut scored = 0;
+    for (index, segment) in asked.view.segments.iter().enumerate() {
+        top.begin_segment(index as u32);
+        scored += scan_segment(asked, segment, scorer, scratch, top)?;
+    }
+    for (index, buffer) in asked.view.buffers.iter().enumerate() {
+        top.begin_segment((asked.view.segments.len() + index) as u32);
+        scored += scan_buffer(asked, buffer, scorer, top);
+    }
+    Ok(scored)
+}
+
+fn scan_segment(
+    asked: &Asked<'_>,
+    segment: &SegmentView,
+    scorer: &Scorer,
+    scratch: &mut Scratch,
+    top: &mut TopK,
+) -> Result<u64> {
+    let Some(column) = segment.segment.vector(asked.field.slot) else {
+        return Ok(0);
+    };
+    let Lookup {
+        io, buf, index, rare, ..
+    } = &mut scratch.lookup;
+    let matching = match asked.filter {
+        Some(filter) => {
+            let schema = &asked.view.schema;
+            Some(matching::matching_rows(
+                schema,
+                segment,
+                Some(filter),
+                io,
+                buf,
+                rare,
+            )?)
+        }
+        None => None,
+    };
+    let rows = matching.as_ref().map(|(rows, _)| rows);
+    let gone = rows_of(asked.excluded, segment, io, buf)?;
+    let mut scored = 0;
+    let mut offer = |row: u32, bytes: &[u8]| {
+        let admitted = rows.map_or(!segment.deletes.contains(row), |rows| rows.contains(row));
+        if admitted && column.has(row) && gone.binary_search(&row).is_err() {
+            scored += 1;
+            top.push(scorer.key(bytes), row);
+        }
+        Ok(())
+    };
+    match rows {
+        Some(rows) if rows.len() * SPARSE_SHARE <= u64::from(segment.segment.rows()) => {
+            let mut all = rows.iter().filter(|&row| column.has(row)).peekable();
+            while all.peek().is_some() {
+                let some: Vec<u32> = all.by_ref().take(ROWS_AT_ONCE).collect();
+                column
+                    .index
+                    .read_rows(&some, index, io, &mut offer)
+                    .map_err(index_error)?;
+            }
+        }
+        _ => column
+            .index
+            .for_each_row(index, io, &mut offer)
+            .map_err(index_error)?,
+    }
+    Ok(scored)
+}
+
+fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scorer: &Scorer, top: &mut TopK) -> u64 {
+    let slot = asked.field.slot;
+    let mut scored = 0;
+    for number in view.live_rows() {
+        let row = view.buffer.row(number);
+        let Some(bytes) = row.vector(slot) else { continue };
+        let wanted = asked.excluded.binary_search(&row.id).is_err();
+        if wanted && asked.filter.is_none_or(|filter| filter.matches(&row)) {
+            scored += 1;
+            top.push(scorer.key(bytes), number);
+        }
+    }
+    scored
+}
+
+/// Offers `top` these points as far as they have the vector.
+pub fn among(
+    asked: &Asked<'_>,
+    points: &[Found],
+    scorer: &Scorer,
+    scratch: &mut Scratch,
+    top: &mut TopK,
+) -> Result<u64> {
+    each_vector(asked, points, scratch, &mut |at, bytes| {
+        let (index, row) = match at {
+            Place::Segment { index, row } => (index, row),
+            Place::Buffer { index, row } => (asked.view.segments.len() as u32 + index, row),
+        };
+        top.begin_segment(index);
+        top.push(scorer.key(bytes), row);
+    })
+}
+
+/// Shows `each` the encoded vectors of these points, in whatever order; returns how many there were.
+pub fn each_vector(
+    asked: &Asked<'_>,
+    points: &[Found],
+    scratch: &mut Scratch,
+    each: &mut dyn FnMut(Place, &[u8]),
+) -> Result<u64> {
+    let slot = asked.field.slot;
+    let mut keys: Vec<(u64, Place)> = points.iter().map(|f| (f.key(), f.place)).collect();
+    keys.sort_unstable_by_key(|(key, _)| *key);
+    let mut seen = 0;
+    for some in keys.chunk_by(|a, b| a.0 >> 32 == b.0 >> 32) {
+        let rows: Vec<u32> = some.iter().map(|(key, _)| *key as u32).collect();
+        match some[0].1 {
+            Place::Segment { index, .. } => {
+                let segment = &asked.view.segments[index as usize].segment;
+                let Some(column) = segment.vector(slot) else {
+                    continue;
+                };
+                let Lookup { io, index: read, .. } = &mut scratch.lookup;
+                let rows: Vec<u32> = rows.into_iter().filter(|&row| column.has(row)).collect();
+                for rows in rows.chunks(ROWS_AT_ONCE) {
+                    column
+                        .index
+                        .read_rows(rows, read, io, &mut |row, bytes| {
+                            seen += 1;
+                            each(Place::Segment { index, row }, bytes);
+                            Ok(())
+                        })
+                        .map_err(index_error)?;
+                }
+            }
+            Place::Buffer { index, .. } => {
+                for row in rows {
+                    let buffer = &asked.view.buffers[index as usize].buffer;
+                    if let Some(bytes) = buffer.row(row).vector(slot) {
+                        seen += 1;
+                        each(Place::Buffer { index, row }, bytes);
+                    }
+                }
+            }
+        }
+    }
+    Ok(seen)
+}
