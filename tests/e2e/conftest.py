@@ -22,8 +22,12 @@ warnings.filterwarnings("ignore", message="Payload indexes have no effect")
 warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
 
 
-def client_of(server, **more):
-    return QdrantClient(url=server.url, prefer_grpc=False, timeout=120, **more)
+# RAMLET_E2E_GRPC=1 lets the tests speak gRPC where they don't say what they speak.
+GRPC = bool(os.environ.get("RAMLET_E2E_GRPC"))
+
+
+def client_of(server, prefer_grpc=GRPC, **more):
+    return QdrantClient(url=server.url, grpc_port=server.grpc_port, prefer_grpc=prefer_grpc, timeout=120, **more)
 
 
 @pytest.fixture(scope="session")

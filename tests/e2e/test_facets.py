@@ -119,7 +119,7 @@ def test_matrix_bounds(http):
         for body, status, word in [
             ('{"sample":1}', 422, "sample: value 1 invalid, must be 2 or larger"),
             ('{"limit":0}', 422, "limit: value 0 invalid, must be 1 or larger"),
-            ('{"limit":-1}', 400, "limit"),
+            ('{"limit":-1}', 400, "-1"),
             ('{"using":"nothing"}', 400, "nothing"),
             ('{"filter":{"must":[{"key":"a"}]}}', 400, ""),
             ("{}", 200, ""),

@@ -33,12 +33,13 @@ class Server:
         self.data, self.memory, self.arguments = Path(data), memory, list(arguments)
         self.cgroup, self.key, self.environment = cgroup, key, environment or {}
         self.port = free_port()
+        self.grpc_port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_path = self.data.parent / (self.data.name + ".log")
         self.process = None
 
     def command(self):
-        command = [str(binary()), "serve", "--data", str(self.data), "--port", str(self.port)]
+        command = [str(binary()), "serve", "--data", str(self.data), "--port", str(self.port), "--grpc-port", str(self.grpc_port)]
         if self.memory:
             command += ["--memory", self.memory]
         return command + self.arguments

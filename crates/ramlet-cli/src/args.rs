@@ -18,9 +18,10 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve the collections of a data directory over the Qdrant REST API
+    /// Serve the collections of a data directory over the Qdrant API, REST and gRPC
     Serve(ServeArgs),
-    /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5) or documents (.jsonl, .jsonl.gz)
+    /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), documents (.jsonl, .jsonl.gz), or another server's
+    /// collections (--from)
     Import(ImportArgs),
     /// Tell how much RAM a collection needs and how fast it will be, before it exists
     Plan(PlanArgs),
@@ -47,6 +48,9 @@ pub struct ServeArgs {
     /// REST port; 0 takes a free one [env: RAMLET_PORT, QDRANT__SERVICE__HTTP_PORT] [default: 6333]
     #[arg(long)]
     pub port: Option<u16>,
+    /// gRPC port, 0 takes a free one, `disabled` none [env: RAMLET_GRPC_PORT, QDRANT__SERVICE__GRPC_PORT] [default: 6334, if it is free]
+    #[arg(long, value_name = "PORT")]
+    pub grpc_port: Option<String>,
     /// Key that may do everything [env: RAMLET_API_KEY, QDRANT__SERVICE__API_KEY]
     #[arg(long, value_name = "KEY")]
     pub api_key: Option<String>,
@@ -62,6 +66,22 @@ pub struct ServeArgs {
     /// Don't measure the machine when its profile isn't there (2 s of reads in the background)
     #[arg(long, env = "RAMLET_NO_PROBE", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_probe: bool,
+    /// Directory of the snapshots [env: RAMLET_SNAPSHOTS, QDRANT__STORAGE__SNAPSHOTS_PATH] [default: snapshots, in that of
+    /// the data]
+    #[arg(long, value_name = "DIR")]
+    pub snapshots_path: Option<PathBuf>,
+    /// Let clients restore snapshots from http:// URLs: the server then connects to whatever host they name
+    #[arg(long, env = "RAMLET_SNAPSHOTS_FROM_URLS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub snapshots_from_urls: bool,
+    /// Restore a collection from a snapshot before serving; may be given several times
+    #[arg(long, value_name = "FILE:COLLECTION")]
+    pub snapshot: Vec<String>,
+    /// Restore all collections from a snapshot of the whole storage before serving
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    pub storage_snapshot: Option<PathBuf>,
+    /// Let restored collections replace those that are there
+    #[arg(long)]
+    pub force_snapshot: bool,
     /// Search threads [default: one per core]
     #[arg(long, env = "RAMLET_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -162,10 +182,26 @@ pub enum Place {
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// The file; its extension tells the format
-    pub file: PathBuf,
-    /// Collection to fill; created with the file's dimension when it isn't there
-    #[arg(long, value_name = "NAME")]
-    pub collection: String,
+    #[arg(required_unless_present = "from")]
+    pub file: Option<PathBuf>,
+    /// Another server of the Qdrant API, whose collections are copied: settings, payload indexes, points, aliases
+    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "payload", "distance", "datatype", "offset", "limit"])]
+    pub from: Option<String>,
+    /// Key of the other server [default: that of --api-key]
+    #[arg(
+        long,
+        env = "RAMLET_FROM_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY",
+        requires = "from"
+    )]
+    pub from_api_key: Option<String>,
+    /// File that says how far an import --from is: what was cut off goes on from there
+    #[arg(long, value_name = "FILE", default_value = "ramlet-import.json")]
+    pub state: PathBuf,
+    /// Collection to fill, created with the file's dimension when it isn't there; with --from the only one to copy
+    #[arg(long, value_name = "NAME", required_unless_present = "from")]
+    pub collection: Option<String>,
     /// Server to send to
     #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
     pub url: String,
@@ -271,6 +307,11 @@ mod tests {
         };
         assert_eq!(args.distance, Some(Distance::Euclid));
         assert_eq!((args.limit, args.parallel, args.wait), (Some(5), 2, true));
-        assert!(Cli::try_parse_from(["ramlet", "import", "a", "--collection", "c", "--batch", "0"]).is_err());
+        let ok = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
+        assert!(!ok("ramlet import a --collection c --batch 0"));
+        assert!(
+            ok("ramlet import --from http://a:6333") && ok("ramlet import --from http://a --collection c")
+        );
+        assert!(!ok("ramlet import a") && !ok("ramlet import a --collection c --from http://a"));
     }
 }

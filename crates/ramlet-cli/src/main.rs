@@ -8,6 +8,7 @@ mod plan;
 mod profile;
 mod serve;
 mod settings;
+mod snapshots;
 /// Sizes as people write them.
 mod size {
     pub use ramlet_bench::ByteSize;

@@ -15,6 +15,7 @@ use crate::args::ServeArgs;
 use crate::profile;
 use crate::settings::Settings;
 use crate::size::ByteSize;
+use crate::snapshots;
 
 /// Threads of the engine beside the search slots: writer and jobs.
 const ENGINE_THREADS: usize = 2;
@@ -48,6 +49,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     };
     let engine =
         Engine::open(storage.clone(), options).with_context(|| format!("opening {}", path.display()))?;
+    snapshots::prepare(&engine, &settings, args)?;
     println!(
         "{} collections in {}",
         engine.collection_names().len(),
@@ -57,9 +59,11 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let mut options = ServerOptions::new(engine.clone());
     options.host = settings.host;
     options.port = settings.port;
+    options.grpc_port = settings.grpc_port;
     options.api_key = settings.api_key;
     options.read_only_api_key = settings.read_only_api_key;
     options.allocator = Some(allocator_stats);
+    options.fetch = args.snapshots_from_urls.then(snapshots::fetch);
     profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
     let served = ramlet_server::runtime()?.block_on(serve(options));
     engine.close();
@@ -70,6 +74,9 @@ async fn serve(options: ServerOptions) -> Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let server = ramlet_server::bind(options).await?;
     println!("listening on http://{}", server.local_addr()?);
+    if let Some(addr) = server.grpc_addr() {
+        println!("gRPC on {addr}");
+    }
     let stop = async move {
         tokio::select! {
             _ = term.recv() => {}

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use ramlet_io::Backend;
 use ramlet_io::system::{cgroup_memory_limit, machine};
 use ramlet_memory::BudgetRequest;
+use ramlet_server::GrpcPort;
 
 use crate::args::{self, ServeArgs};
 use crate::size::ByteSize;
@@ -19,8 +20,11 @@ pub struct Settings {
     /// Where the figure comes from, for the line that is printed at the start.
     pub memory_origin: &'static str,
     pub data: PathBuf,
+    /// `None`: within `data`.
+    pub snapshots: Option<PathBuf>,
     pub host: String,
     pub port: u16,
+    pub grpc_port: GrpcPort,
     pub api_key: Option<String>,
     pub read_only_api_key: Option<String>,
     pub insecure: bool,
@@ -62,9 +66,14 @@ impl Settings {
             memory,
             memory_origin,
             data: data_directory(args.data.as_deref(), env),
+            snapshots: args.snapshots_path.clone().or_else(|| {
+                let names = ["RAMLET_SNAPSHOTS", "QDRANT__STORAGE__SNAPSHOTS_PATH"];
+                first(env, &names).map(|(_, path)| path.into())
+            }),
             host: text(&args.host, &["RAMLET_HOST", "QDRANT__SERVICE__HOST"])
                 .unwrap_or_else(|| "127.0.0.1".into()),
             port,
+            grpc_port: grpc_port(args.grpc_port.as_deref(), env)?,
             api_key: text(&args.api_key, &["RAMLET_API_KEY", "QDRANT__SERVICE__API_KEY"]),
             read_only_api_key: text(
                 &args.read_only_api_key,
@@ -93,6 +102,25 @@ fn first(env: Env, names: &[&str]) -> Option<(String, String)> {
     names
         .iter()
         .find_map(|name| Some((name.to_string(), env(name).filter(|v| !v.is_empty())?)))
+}
+
+/// A port or "disabled"; when nothing is said, 6334 if it can be had.
+fn grpc_port(flag: Option<&str>, env: Env) -> Result<GrpcPort> {
+    let named = || first(env, &["RAMLET_GRPC_PORT", "QDRANT__SERVICE__GRPC_PORT"]);
+    let (name, value) = match flag {
+        Some(value) => ("--grpc-port".to_owned(), value.to_owned()),
+        None => match named() {
+            Some(said) => said,
+            None => return Ok(GrpcPort::IfFree(6334)),
+        },
+    };
+    if ["disabled", "off", "null"].contains(&value.to_ascii_lowercase().as_str()) {
+        return Ok(GrpcPort::Off);
+    }
+    let port = value
+        .parse()
+        .with_context(|| format!("{name}={value} is no port, and not `disabled`"))?;
+    Ok(GrpcPort::At(port))
 }
 
 /// The flag, our name, the API server's: there `async_scorer` is io_uring or not.
@@ -170,11 +198,37 @@ mod tests {
         assert_eq!((settings.port, settings.host.as_str()), (7000, "0.0.0.0"));
         assert_eq!(settings.api_key.as_deref(), Some("k"));
         assert_eq!(settings.data, PathBuf::from("q"));
+        assert_eq!(settings.snapshots, None);
+        let named = [("QDRANT__STORAGE__SNAPSHOTS_PATH", "s")];
+        let snapshots = |line: &str| decide(line, &named, None).unwrap().snapshots.unwrap();
+        assert_eq!(snapshots("ramlet serve"), PathBuf::from("s"));
+        assert_eq!(snapshots("ramlet serve --snapshots-path t"), PathBuf::from("t"));
         let settings = decide("ramlet serve", &all[1..], None).unwrap();
         assert_eq!(settings.port, 8000);
         let settings = decide("ramlet serve", &[("RAMLET_PORT", "")], None).unwrap();
         assert_eq!((settings.port, settings.host.as_str()), (6333, "127.0.0.1"));
         assert!(settings.api_key.is_none());
+    }
+
+    #[test]
+    fn the_grpc_port_by_every_name() {
+        let port = |line: &str, env: &[(&str, &str)]| decide(line, env, None).map(|s| s.grpc_port);
+        let both = [
+            ("RAMLET_GRPC_PORT", "7001"),
+            ("QDRANT__SERVICE__GRPC_PORT", "8001"),
+        ];
+        assert_eq!(port("ramlet serve", &[]).unwrap(), GrpcPort::IfFree(6334));
+        assert_eq!(
+            port("ramlet serve --grpc-port 9001", &both).unwrap(),
+            GrpcPort::At(9001)
+        );
+        assert_eq!(port("ramlet serve", &both).unwrap(), GrpcPort::At(7001));
+        assert_eq!(port("ramlet serve", &both[1..]).unwrap(), GrpcPort::At(8001));
+        assert_eq!(
+            port("ramlet serve --grpc-port disabled", &both).unwrap(),
+            GrpcPort::Off
+        );
+        assert!(port("ramlet serve --grpc-port soon", &[]).is_err());
     }
 
     #[test]

@@ -8,7 +8,6 @@ pub mod wire;
 
 #[allow(clippy::all, deprecated)]
 #[rustfmt::skip]
-#[rustfmt::skip]
 mod generated {
     pub mod grpc_health_v1;
     pub mod grpc_reflection_v1;
@@ -18,7 +17,7 @@ mod generated {
 
 pub use generated::{grpc_health_v1 as health, grpc_reflection_v1 as reflection, qdrant};
 pub use prost::{DecodeError, Message};
-pub use shape::{Kind, Malformed, Shape, Shaped};
+pub use shape::{Kind, Malformed, Shape, Shaped, Weight};
 
 /// All files of the API as a `FileDescriptorSet`: what reflection tells.
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

@@ -213,7 +213,7 @@ pub fn check_cap(len: u64, rule: BodyRule) -> ApiResult<()> {
     ))
 }
 
-fn content_length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
+pub fn content_length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
     let Some(value) = headers.get(header::CONTENT_LENGTH) else {
         return Ok(None);
     };

@@ -9,8 +9,9 @@ use ramlet_memory::Consumer;
 use tokio::sync::Semaphore;
 
 use crate::auth::Keys;
+use crate::grpc::Http2;
 use crate::limits;
-use crate::options::{AllocatorStats, ServerOptions, is_loopback};
+use crate::options::{AllocatorStats, ServerOptions, SnapshotFetch, is_loopback};
 use crate::stats::RequestStats;
 use crate::strict::Rates;
 
@@ -25,10 +26,19 @@ pub struct App {
     /// Account of open connections.
     pub(crate) connections: Consumer,
     pub(crate) connections_max: usize,
+    /// Account of open connections of HTTP/2.
+    pub(crate) calls: Consumer,
+    pub(crate) http2: Http2,
     /// Places on the blocking pool for changes of collections...
     pub(crate) managing: Arc<Semaphore>,
     /// ... and for builds of payload indexes, which may take long.
     pub(crate) building: Arc<Semaphore>,
+    /// Snapshots are taken and restored one at a time...
+    pub(crate) snapshotting: Arc<Semaphore>,
+    /// ... and received a few at once.
+    pub(crate) uploads: Semaphore,
+    /// Downloads a snapshot, where that is allowed.
+    pub(crate) fetch: Option<SnapshotFetch>,
     pub(crate) allocator: Option<fn() -> AllocatorStats>,
     /// Empty until it is measured.
     pub(crate) machine: Arc<OnceLock<Machine>>,
@@ -42,6 +52,7 @@ pub struct App {
 impl App {
     pub fn new(options: ServerOptions) -> Arc<App> {
         let ledger = options.engine.ledger().clone();
+        let http2 = Http2::new(options.engine.budget().elastic);
         let connections_max = options.connections.max(1);
         Arc::new(App {
             keys: Keys::new(
@@ -53,8 +64,13 @@ impl App {
             responses: ledger.consumer("responses", options.response_bytes),
             connections: ledger.consumer("connections", connections_max as u64 * limits::CONNECTION_BYTES),
             connections_max,
+            calls: ledger.consumer("connections of HTTP/2", http2.all_bytes()),
+            http2,
             managing: Arc::new(Semaphore::new(limits::MANAGE_CALLS)),
             building: Arc::new(Semaphore::new(limits::BUILD_CALLS)),
+            snapshotting: Arc::new(Semaphore::new(1)),
+            uploads: Semaphore::new(limits::UPLOADS),
+            fetch: options.fetch,
             allocator: options.allocator,
             machine: options.machine,
             stats: RequestStats::new(ledger.consumer("request counts", limits::COUNTS_BYTES)),
@@ -66,7 +82,7 @@ impl App {
     }
 }
 
-fn now_micros() -> i64 {
+pub fn now_micros() -> i64 {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();

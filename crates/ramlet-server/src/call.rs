@@ -1,9 +1,10 @@
 //! A request on its way into the engine, and the three ways in: search slots, the update queue, the blocking pool.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use ramlet::filter::Filter;
 use ramlet::{Collection, Scratch, Strict, UpdateOp};
@@ -15,9 +16,10 @@ use crate::admission::Held;
 use crate::app::App;
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
+use crate::grpc::node::{self, Node};
 use crate::handlers::fetch::Portions;
 use crate::limits;
-use crate::out::Out;
+use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::stream;
 use crate::strict::Guard;
@@ -27,10 +29,47 @@ pub struct Call {
     pub app: Arc<App>,
     params: Vec<(String, String)>,
     pub query: QueryParams,
-    body: Bytes,
+    pub incoming: Incoming,
+    body: Given,
+    form: Form,
     /// Held until the engine is done with what the body became, even when the client is gone by then.
     held: Arc<Held>,
     start: Instant,
+}
+
+/// The body of a request.
+pub enum Given {
+    Json(Bytes),
+    /// A message in the shape of JSON, and the bytes it came in.
+    Message(Node, usize),
+}
+
+impl Given {
+    fn read<T: DeserializeOwned>(self) -> ApiResult<T> {
+        match self {
+            Given::Json(body) => serde_json::from_slice(&body).map_err(ApiError::format),
+            Given::Message(node, _) => node::read(node).map_err(ApiError::wrong_input),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Given::Json(body) => body.len(),
+            Given::Message(_, bytes) => *bytes,
+        }
+    }
+}
+
+/// The request as it came, for the few handlers that read it themselves.
+#[derive(Default)]
+pub struct Incoming {
+    /// Behind the question mark, as it is.
+    pub query: String,
+    pub headers: HeaderMap,
+    /// `HEAD`: the answer's body isn't sent.
+    pub head_only: bool,
+    /// Of routes whose body isn't read before the handler. Never locked: a body can't be shared, a lock can.
+    pub body: Mutex<Body>,
 }
 
 /// How an update ended.
@@ -59,7 +98,7 @@ impl Call {
         app: Arc<App>,
         params: Vec<(String, String)>,
         query: QueryParams,
-        body: Bytes,
+        (body, form): (Given, Form),
         held: Held,
         start: Instant,
     ) -> Call {
@@ -67,10 +106,22 @@ impl Call {
             app,
             params,
             query,
+            incoming: Incoming::default(),
             body,
+            form,
             held: Arc::new(held),
             start,
         }
+    }
+
+    /// The same, with the request itself.
+    pub fn with(self, incoming: Incoming) -> Call {
+        Call { incoming, ..self }
+    }
+
+    /// Since the request came.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
     }
 
     /// A parameter of the path, percent-decoded.
@@ -130,19 +181,16 @@ impl Call {
 
     /// The body as `T`. Large ones are parsed off the async threads.
     pub async fn parse<T: DeserializeOwned + Send + 'static>(&mut self) -> ApiResult<T> {
-        let body = std::mem::take(&mut self.body);
-        if body.len() <= limits::PARSE_INLINE_BYTES {
-            return serde_json::from_slice(&body).map_err(ApiError::format);
+        let body = std::mem::replace(&mut self.body, Given::Json(Bytes::new()));
+        if body.bytes() <= limits::PARSE_INLINE_BYTES {
+            return body.read();
         }
         let held = self.held.clone();
         let parsed = tokio::task::spawn_blocking(move || {
             let _held = held;
-            serde_json::from_slice(&body)
+            body.read()
         });
-        parsed
-            .await
-            .map_err(ApiError::internal)?
-            .map_err(ApiError::format)
+        parsed.await.map_err(ApiError::internal)?
     }
 
     /// A small result, written here and now.
@@ -161,7 +209,7 @@ impl Call {
     where
         F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<()> + Send + 'static,
     {
-        let mut out = Out::new(&self.app.responses);
+        let mut out = Out::of(self.form, &self.app.responses);
         out.expect(expected)?;
         let held = self.held.clone();
         on_slot(&self.app, self.deadline(), move |scratch| {
@@ -181,13 +229,18 @@ impl Call {
     {
         let mut listing = Held::default();
         listing.at_least(expected.listing, &self.app.responses)?;
-        let mut out = Out::new(&self.app.responses);
+        let mut out = Out::of(self.form, &self.app.responses);
         out.expect(expected.portion)?;
         let held = self.held.clone();
+        let streams = self.form == Form::Json;
         let first = on_slot(&self.app, self.deadline(), move |scratch| {
             let mut list = open(scratch, &mut out)?;
             drop(held);
-            let more = list.portions.write_next(scratch, &mut out)?;
+            let mut more = list.portions.write_next(scratch, &mut out)?;
+            // The length of a message stands in front of it.
+            while more && !streams && !out.is_failed() {
+                more = list.portions.write_next(scratch, &mut out)?;
+            }
             if !more || out.is_failed() {
                 out.raw(&list.suffix);
                 return Ok((out, None));

@@ -12,10 +12,10 @@ use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
-use crate::call::Call;
+use crate::call::{Call, Given, Incoming};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::out::Out;
+use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::routes::Route;
 use crate::stats::Endpoint;
@@ -27,6 +27,8 @@ pub enum Answer {
     Json(Out),
     /// A long list, sent while it is read.
     Stream(StreamBody),
+    /// A response of the handler's own.
+    Whole(Response),
     /// Anything else: health checks, metrics, the version.
     Plain {
         status: StatusCode,
@@ -57,6 +59,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
             Err(e) => refuse(&e, start),
         },
         Ok(Answer::Stream(body)) => respond(StatusCode::OK, "application/json", Body::new(body)),
+        Ok(Answer::Whole(response)) => response,
         Ok(Answer::Plain {
             status,
             content_type,
@@ -93,9 +96,10 @@ async fn answer(
     request: Request,
     start: Instant,
 ) -> ApiResult<Answer> {
-    let (mut parts, mut body) = request.into_parts();
+    let (mut parts, mut unread) = request.into_parts();
     app.keys.authorise(route.access, &parts.headers)?;
-    let query = QueryParams::parse(parts.uri.query().unwrap_or(""))?;
+    let raw_query = parts.uri.query().unwrap_or("").to_owned();
+    let query = QueryParams::parse(&raw_query)?;
     let params = RawPathParams::from_request_parts(&mut parts, &())
         .await
         .map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "the path is not valid UTF-8"))?;
@@ -103,20 +107,28 @@ async fn answer(
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    let Admitted { body, held } = match read_body(&parts.headers, &mut body, route.body, &app.requests).await
-    {
-        Ok(admitted) => admitted,
-        Err(e) => {
-            // A client that is still sending would take the closed connection for a failure and not see why.
-            drain(body).await;
-            return Err(e);
-        }
+    let Admitted { body, held } =
+        match read_body(&parts.headers, &mut unread, route.body, &app.requests).await {
+            Ok(admitted) => admitted,
+            Err(e) => {
+                // A client that is still sending would take the closed connection for a failure and not see why.
+                drain(unread).await;
+                return Err(e);
+            }
+        };
+    let incoming = Incoming {
+        query: raw_query,
+        head_only: parts.method == Method::HEAD,
+        headers: parts.headers,
+        body: unread.into(),
     };
-    (route.handler)(Call::new(app.clone(), params, query, body, held, start)).await
+    let given = (Given::Json(body), Form::Json);
+    let call = Call::new(app.clone(), params, query, given, held, start);
+    (route.handler)(call.with(incoming)).await
 }
 
 /// Reads and forgets the rest of a refused body, within bounds.
-async fn drain(mut body: Body) {
+pub async fn drain(mut body: Body) {
     let deadline = tokio::time::Instant::now() + limits::BODY_IDLE_TIMEOUT;
     let mut seen = 0u64;
     while seen < 2 * limits::VECTOR_BODY_BYTES {

@@ -1,4 +1,4 @@
-//! Ramlet's server: the Qdrant REST API over the engine.
+//! Ramlet's server: the Qdrant API, REST and gRPC, over the engine.
 //!
 //! `socket -> connection (bounded) -> route -> key -> memory for the body -> body -> engine -> answer (reserved)`.
 //! Each step may refuse; none holds memory that the ledger doesn't know. Reading order of the modules: [`routes`],
@@ -10,14 +10,18 @@ mod auth;
 mod call;
 mod decode;
 mod dispatch;
+mod download;
 mod error;
+pub mod grpc;
 mod handlers;
 pub mod inference;
 pub mod limits;
+mod multipart;
 mod openapi;
 mod options;
 mod out;
 mod params;
+mod receive;
 pub mod routes;
 mod serve;
 mod stats;
@@ -29,6 +33,6 @@ mod wire;
 pub use app::App;
 pub use auth::{Access, Identity};
 pub use error::{ApiError, status_of};
-pub use options::{AllocatorStats, ServerOptions, check_exposure, is_loopback};
+pub use options::{AllocatorStats, GrpcPort, ServerOptions, SnapshotFetch, check_exposure, is_loopback};
 pub use routes::router;
 pub use serve::{Bound, bind, runtime, serve};

@@ -22,6 +22,33 @@ pub const SOCKET_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 32 * KIB..=256 * 
 pub const HEAD_BYTES: usize = 16 * KIB as usize;
 pub const HEADERS_MAX: usize = 64;
 
+/// Bytes an HTTP/2 connection holds beside what it was sent and its calls: task, buffers, tables of headers, kernel socket.
+pub const CONNECTION_BYTES_HTTP2: u64 = 40 * KIB;
+/// What a client may send on one connection before it is read; the protocol begins with 64 KiB less one.
+pub const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 64 * KIB - 1..=512 * KIB;
+/// Connections of HTTP/2 in the smallest budget.
+pub const CONNECTIONS_HTTP2_MIN: usize = 4;
+/// Calls at once on one connection.
+pub const STREAMS_MAX: u32 = 128;
+/// Largest frame.
+pub const FRAME_BYTES: u32 = 16 * KIB as u32;
+/// Bytes of a call's answer on their way into the socket.
+pub const SEND_BUFFER_BYTES: usize = 64 * KIB as usize;
+/// Calls that a client gave up before they were looked at: more are an attack, and end the connection.
+pub const RESETS_PENDING: usize = 20;
+/// Faulty calls that we gave up, before the connection ends.
+pub const RESETS_LOCAL: usize = 128;
+/// A silent connection is asked whether it lives, ...
+pub const PING_PERIOD: Duration = Duration::from_secs(60);
+/// ... and ends when it doesn't say so.
+pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of a call beside its message: headers, tasks.
+pub const CALL_BYTES: u64 = 6 * KIB;
+/// Bytes of a message on its way into the engine's form.
+pub const NODE_BYTES: u64 = 128;
+/// Objects and lists inside of each other in a payload.
+pub const PAYLOAD_DEPTH_MAX: usize = 100;
+
 /// From the first byte of a connection (or the end of the last response) to the end of the next request's head.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Silence inside a body.
@@ -69,6 +96,13 @@ pub const LIST_RECORDS: usize = 1024;
 /// Between two tries of a streamed answer to get memory or a search slot for its next portion.
 pub const STREAM_PAUSE: Duration = Duration::from_millis(10);
 
+/// Snapshots are sent and received in portions of this.
+pub const TRANSFER_BYTES: usize = 256 * KIB as usize;
+/// Snapshots received at once.
+pub const UPLOADS: usize = 2;
+/// What a thread that takes or restores a snapshot costs: its stack in use and its share of the kernel.
+pub const JOB_THREAD_BYTES: u64 = 192 * KIB;
+
 /// Threads that run the async side.
 pub const ASYNC_THREADS: usize = 2;
 /// Threads for calls that block: parsing of large bodies, collection changes, index builds.
@@ -88,8 +122,6 @@ pub const COUNTS_BYTES: u64 = 256 * KIB;
 pub const VECTOR_SIZE_MAX: usize = 65_536;
 /// Bytes of a collection's or alias's name.
 pub const NAME_BYTES: usize = 255;
-/// Bytes of a vector's name.
-pub const VECTOR_NAME_BYTES: usize = 200;
 /// Searches of one batch request.
 pub const SEARCHES_MAX: usize = 4_096;
 /// Operations of one points/batch request.
@@ -98,3 +130,5 @@ pub const OPERATIONS_MAX: usize = 4_096;
 pub const ALIAS_ACTIONS_MAX: usize = 1_024;
 /// Largest `limit` + `offset` that the engine takes; larger ones are cut to what the collection has.
 pub const LIMIT_MAX: usize = 1 << 20;
+/// Candidates of a query with maximal marginal relevance (the API's bound).
+pub const MMR_CANDIDATES_MAX: usize = 16_384;

@@ -5,7 +5,19 @@ use std::sync::{Arc, OnceLock};
 use ramlet::Engine;
 use ramlet::plan::Machine;
 
+use crate::error::ApiResult;
 use crate::limits;
+
+/// Where gRPC is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrpcPort {
+    /// Nowhere.
+    Off,
+    /// Here; 0 lets the kernel choose.
+    At(u16),
+    /// Here, unless somebody else has the port: nobody asked for it by name.
+    IfFree(u16),
+}
 
 /// How the server runs. The engine is open already; the server never opens a file.
 pub struct ServerOptions {
@@ -14,6 +26,7 @@ pub struct ServerOptions {
     pub host: String,
     /// REST port; 0 lets the kernel choose (see [`crate::bind`]).
     pub port: u16,
+    pub grpc_port: GrpcPort,
     /// Key that may do everything. `None`: no key is asked for.
     pub api_key: Option<String>,
     /// Key that may only read.
@@ -24,6 +37,8 @@ pub struct ServerOptions {
     pub request_bytes: u64,
     /// Bytes that answers may hold together until they are sent.
     pub response_bytes: u64,
+    /// Downloads snapshots from URLs that clients name. `None`: they are refused.
+    pub fetch: Option<SnapshotFetch>,
     /// Figures of the allocator, where the binary has one that tells.
     pub allocator: Option<fn() -> AllocatorStats>,
     /// What `POST /plan` reckons with; may be filled while the server runs.
@@ -31,7 +46,7 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// Loopback, port 6333, no keys. Of the elastic memory of the engine's budget at most a quarter goes to
+    /// Loopback, port 6333, no gRPC, no keys. Of the elastic memory of the engine's budget at most a quarter goes to
     /// connections, three quarters to requests and half to answers: together they are still bounded by the ledger,
     /// and neither can keep the other out for longer than one request takes.
     pub fn new(engine: Arc<Engine>) -> ServerOptions {
@@ -41,16 +56,22 @@ impl ServerOptions {
             engine,
             host: "127.0.0.1".to_owned(),
             port: 6333,
+            grpc_port: GrpcPort::Off,
             api_key: None,
             read_only_api_key: None,
             connections: affordable.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_DEFAULT),
             request_bytes: elastic / 4 * 3,
             response_bytes: elastic / 2,
+            fetch: None,
             allocator: None,
             machine: Arc::default(),
         }
     }
 }
+
+/// Reads a URL, with an API key if one is given, and hands it on piece by piece; what the sink refuses ends it.
+pub type SnapshotFetch =
+    Arc<dyn Fn(&str, Option<&str>, &mut dyn FnMut(&[u8]) -> ApiResult<()>) -> ApiResult<()> + Send + Sync>;
 
 /// What the allocator says of itself, bytes (jemalloc's terms).
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]

@@ -5,11 +5,23 @@ use std::time::Instant;
 use bytes::Bytes;
 use ramlet::{NamedVectors, OrderValue, PointId, Record, ScoredPoint};
 use ramlet_memory::Consumer;
+use ramlet_proto::wire::put_message;
 use serde::Serialize;
 
 use crate::admission::Held;
 use crate::error::{ApiError, ApiResult};
+use crate::grpc::FRAME_HEAD;
+use crate::grpc::tell::points as tell;
 use crate::limits;
+
+/// How points stand in an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    #[default]
+    Json,
+    /// As protobuf messages beside the JSON, fields of this number; in the JSON stands how many bytes each has.
+    Messages(u32),
+}
 
 /// The answer `{"result": ..., "status": "ok", "time": ...}` under construction.
 ///
@@ -17,6 +29,9 @@ use crate::limits;
 /// A failure on the way is kept and told by [`Out::finish`]; the writer then stops growing.
 pub struct Out {
     bytes: Vec<u8>,
+    form: Form,
+    /// Points of the form [`Form::Messages`].
+    messages: Vec<u8>,
     held: Held,
     from: Consumer,
     /// Bytes held for what the engine hands over to be written.
@@ -32,10 +47,19 @@ impl Out {
         out
     }
 
+    /// An answer whose points stand in `form`.
+    pub fn of(form: Form, from: &Consumer) -> Out {
+        let mut out = Out::new(from);
+        out.form = form;
+        out
+    }
+
     /// A further piece of an answer that was begun.
     pub fn part(from: &Consumer) -> Out {
         Out {
             bytes: Vec::new(),
+            form: Form::Json,
+            messages: Vec::new(),
             held: Held::default(),
             from: from.clone(),
             expected: 0,
@@ -46,7 +70,7 @@ impl Out {
     /// Reserves `bytes` for what the engine is about to hand over, so that nothing is computed that can't be sent.
     pub fn expect(&mut self, bytes: u64) -> ApiResult<()> {
         self.expected = bytes;
-        self.hold(self.bytes.capacity() as u64);
+        self.hold((self.bytes.capacity() + self.messages.capacity()) as u64);
         self.failed.clone().map_or(Ok(()), Err)
     }
 
@@ -68,29 +92,51 @@ impl Out {
         if self.failed.is_some() {
             return false;
         }
-        let len = (self.bytes.len() + more) as u64;
-        if len <= self.bytes.capacity() as u64 {
+        if self.bytes.len() + more <= self.bytes.capacity() {
             return true;
         }
-        if len > limits::RESPONSE_BYTES {
-            let message = format!(
-                "the answer is larger than the {} bytes that one answer may have; ask for fewer points",
-                limits::RESPONSE_BYTES
-            );
-            self.failed = Some(ApiError::new(axum::http::StatusCode::PAYLOAD_TOO_LARGE, message));
+        let Some(target) = self.grown(&self.bytes, more, &self.messages) else {
+            self.failed = Some(too_large());
             return false;
-        }
-        // Grows by half, in whole steps: old and new copy exist together for a moment.
-        let target = if self.bytes.is_empty() && len <= 512 {
-            512
-        } else {
-            (len + len / 2).next_multiple_of(limits::RESPONSE_STEP_BYTES.min(len.next_power_of_two()))
         };
-        self.hold(target + self.bytes.capacity() as u64);
+        self.hold(target + (self.bytes.capacity() + self.messages.capacity()) as u64);
         if self.failed.is_none() {
             self.bytes.reserve_exact(target as usize - self.bytes.len());
         }
         self.failed.is_none()
+    }
+
+    /// As [`Out::room`], for points of the form [`Form::Messages`].
+    fn room_for_message(&mut self, more: usize) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        if self.messages.len() + more <= self.messages.capacity() {
+            return true;
+        }
+        let Some(target) = self.grown(&self.messages, more, &self.bytes) else {
+            self.failed = Some(too_large());
+            return false;
+        };
+        self.hold(target + (self.bytes.capacity() + self.messages.capacity()) as u64);
+        if self.failed.is_none() {
+            self.messages.reserve_exact(target as usize - self.messages.len());
+        }
+        self.failed.is_none()
+    }
+
+    /// The capacity that makes room for `more` bytes, if the answer may have so many.
+    fn grown(&self, bytes: &Vec<u8>, more: usize, others: &[u8]) -> Option<u64> {
+        let len = (bytes.len() + more) as u64;
+        if len + others.len() as u64 > limits::RESPONSE_BYTES {
+            return None;
+        }
+        // By half, in whole steps: old and new copy exist together for a moment.
+        Some(if bytes.is_empty() && len <= 512 {
+            512
+        } else {
+            (len + len / 2).next_multiple_of(limits::RESPONSE_STEP_BYTES.min(len.next_power_of_two()))
+        })
     }
 
     pub fn raw(&mut self, text: &str) {
@@ -120,6 +166,26 @@ impl Out {
         ListOut {
             out: self,
             first: true,
+        }
+    }
+
+    /// A point as a message; its length stands in the JSON.
+    fn message(
+        &mut self,
+        field: u32,
+        bytes_max: usize,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) {
+        if !self.room_for_message(FRAME_HEAD + bytes_max) {
+            return;
+        }
+        if self.messages.is_empty() {
+            self.messages.resize(FRAME_HEAD, 0);
+        }
+        let before = self.messages.len();
+        match put_message(&mut self.messages, field, write) {
+            Ok(()) => self.value(&(self.messages.len() - before)),
+            Err(e) => self.failed = Some(ApiError::internal(e)),
         }
     }
 
@@ -164,6 +230,9 @@ impl Out {
     }
 
     pub fn record(&mut self, record: &Record) {
+        if let Form::Messages(field) = self.form {
+            return self.message(field, tell::record_bytes(record), |out| tell::record(out, record));
+        }
         self.id(record.id);
         self.body(
             record.payload.as_deref(),
@@ -173,20 +242,12 @@ impl Out {
     }
 
     pub fn hit(&mut self, hit: &ScoredPoint) {
+        if let Form::Messages(field) = self.form {
+            return self.message(field, tell::hit_bytes(hit), |out| tell::hit(out, hit));
+        }
         self.id(hit.id);
         self.scored(hit.version, hit.score);
         self.body(hit.payload.as_deref(), hit.vectors.as_ref(), hit.order_value);
-    }
-
-    /// A record as a hit: queries without a vector answer with score 1.
-    pub fn record_as_hit(&mut self, record: &Record) {
-        self.id(record.id);
-        self.scored(0, 1.0);
-        self.body(
-            record.payload.as_deref(),
-            record.vectors.as_ref(),
-            record.order_value,
-        );
     }
 
     fn scored(&mut self, version: u64, score: f32) {
@@ -209,16 +270,34 @@ impl Out {
         self.into_bytes()
     }
 
+    /// What was written so far: JSON, points as messages behind [`FRAME_HEAD`] free bytes, and the bytes held for both.
+    pub fn into_parts(self) -> ApiResult<(Vec<u8>, Vec<u8>, Held)> {
+        match self.failed {
+            Some(e) => Err(e),
+            None => Ok((self.bytes, self.messages, self.held)),
+        }
+    }
+
     /// What was written so far, with its reservation.
     pub fn into_bytes(self) -> ApiResult<Bytes> {
         match self.failed {
             Some(e) => Err(e),
-            None => Ok(Bytes::from_owner(Sent {
-                bytes: self.bytes,
-                _held: self.held,
-            })),
+            None => Ok(with_held(self.bytes, self.held)),
         }
     }
+}
+
+/// Bytes on their way out that give back what is held for them when they are sent.
+pub fn with_held(bytes: Vec<u8>, held: Held) -> Bytes {
+    Bytes::from_owner(Sent { bytes, _held: held })
+}
+
+fn too_large() -> ApiError {
+    let message = format!(
+        "the answer is larger than the {} bytes that one answer may have; ask for fewer points",
+        limits::RESPONSE_BYTES
+    );
+    ApiError::new(axum::http::StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
 /// A list under construction.

@@ -18,7 +18,7 @@ use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
     aliases, cluster, collections, facet, indexes, issues, metrics, optimizations, plan, points, quotas,
-    refused, search, service, telemetry, updates, vector_names,
+    search, service, snapshots, telemetry, updates, vector_names,
 };
 use crate::openapi;
 
@@ -53,7 +53,7 @@ pub fn routes() -> &'static [Route] {
         let mut all = service_routes();
         all.extend(collection_routes());
         all.extend(point_routes());
-        all.extend(refused_routes());
+        all.extend(snapshot_routes());
         all
     })
 }
@@ -123,33 +123,40 @@ fn point_routes() -> Vec<Route> {
         route!("POST" "/collections/{collection}/points/query" Read QUERY => search::query),
         route!("POST" "/collections/{collection}/points/query/batch" Read QUERY => search::query_batch),
         route!("POST" "/collections/{collection}/points/search" Read QUERY => search::search),
+        route!("POST" "/collections/{collection}/points/query/groups" Read QUERY => search::query_groups),
         route!("POST" "/collections/{collection}/points/search/batch" Read QUERY => search::search_batch),
+        route!("POST" "/collections/{collection}/points/search/groups" Read QUERY => search::search_groups),
+        route!("POST" "/collections/{collection}/points/recommend" Read QUERY => search::recommend),
+        route!("POST" "/collections/{collection}/points/recommend/batch" Read QUERY => search::recommend_batch),
+        route!("POST" "/collections/{collection}/points/recommend/groups" Read QUERY => search::recommend_groups),
+        route!("POST" "/collections/{collection}/points/discover" Read QUERY => search::discover),
+        route!("POST" "/collections/{collection}/points/discover/batch" Read QUERY => search::discover_batch),
         route!("POST" "/collections/{collection}/facet" Read QUERY => facet::facet),
         route!("POST" "/collections/{collection}/points/search/matrix/pairs" Read QUERY => facet::pairs),
         route!("POST" "/collections/{collection}/points/search/matrix/offsets" Read QUERY => facet::offsets),
     ]
 }
 
-/// Parts of the API that aren't built: 501 with a sentence that names them, behind the same keys.
-fn refused_routes() -> Vec<Route> {
+/// Those of a shard are those of its collection: there is one. Uploads are read by their handler.
+fn snapshot_routes() -> Vec<Route> {
     vec![
-        route!("GET" "/snapshots" Read NONE => refused::snapshots),
-        route!("POST" "/snapshots" Manage NONE => refused::snapshots),
-        route!("GET" "/snapshots/{snapshot}" Manage NONE => refused::snapshots),
-        route!("DELETE" "/snapshots/{snapshot}" Manage NONE => refused::snapshots),
-        route!("GET" "/collections/{collection}/snapshots" Read NONE => refused::snapshots),
-        route!("POST" "/collections/{collection}/snapshots" Manage NONE => refused::snapshots),
-        route!("POST" "/collections/{collection}/snapshots/upload" Manage NONE => refused::snapshots),
-        route!("PUT" "/collections/{collection}/snapshots/recover" Manage NONE => refused::snapshots),
-        route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
-        route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => refused::snapshots),
-        route!("POST" "/collections/{collection}/points/query/groups" Read NONE => refused::groups),
-        route!("POST" "/collections/{collection}/points/search/groups" Read NONE => refused::groups),
-        route!("POST" "/collections/{collection}/points/recommend" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/recommend/batch" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/recommend/groups" Read NONE => refused::recommend),
-        route!("POST" "/collections/{collection}/points/discover" Read NONE => refused::discover),
-        route!("POST" "/collections/{collection}/points/discover/batch" Read NONE => refused::discover),
+        route!("GET" "/snapshots" Read NONE => snapshots::list),
+        route!("POST" "/snapshots" Manage NONE => snapshots::create),
+        route!("GET" "/snapshots/{snapshot}" Manage NONE => snapshots::download),
+        route!("DELETE" "/snapshots/{snapshot}" Manage NONE => snapshots::delete),
+        route!("GET" "/collections/{collection}/snapshots" Read NONE => snapshots::list),
+        route!("POST" "/collections/{collection}/snapshots" Manage NONE => snapshots::create),
+        route!("POST" "/collections/{collection}/snapshots/upload" Manage NONE => snapshots::upload),
+        route!("PUT" "/collections/{collection}/snapshots/recover" Manage CONFIG => snapshots::recover),
+        route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => snapshots::download),
+        route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => snapshots::delete),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshot" Manage NONE => snapshots::stream),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshots" Read NONE => snapshots::list),
+        route!("POST" "/collections/{collection}/shards/{shard}/snapshots" Manage NONE => snapshots::create),
+        route!("POST" "/collections/{collection}/shards/{shard}/snapshots/upload" Manage NONE => snapshots::upload),
+        route!("PUT" "/collections/{collection}/shards/{shard}/snapshots/recover" Manage CONFIG => snapshots::recover),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Manage NONE => snapshots::download),
+        route!("DELETE" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Manage NONE => snapshots::delete),
     ]
 }
 

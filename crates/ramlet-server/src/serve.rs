@@ -17,14 +17,16 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::grpc::answer_calls;
 use crate::limits;
-use crate::options::ServerOptions;
+use crate::options::{GrpcPort, ServerOptions};
 use crate::routes::router;
 use crate::timed_io::TimedIo;
 
 /// A server that has its port and isn't answering yet.
 pub struct Bound {
     listener: TcpListener,
+    grpc: Option<TcpListener>,
     app: Arc<App>,
 }
 
@@ -44,29 +46,43 @@ pub async fn serve(options: ServerOptions, shutdown: impl Future<Output = ()>) -
     bind(options).await?.serve(shutdown).await
 }
 
-/// Takes the port. With port 0 the kernel chooses; [`Bound::local_addr`] tells.
+/// Takes the ports. With port 0 the kernel chooses; [`Bound::local_addr`] tells.
 pub async fn bind(options: ServerOptions) -> io::Result<Bound> {
     let share = options.engine.budget().kernel / 2 / options.connections.max(1) as u64 / 2;
     let buffer = share.clamp(
         *limits::SOCKET_BUFFER_BYTES.start(),
         *limits::SOCKET_BUFFER_BYTES.end(),
     ) as u32;
+    let listener = listen_on(&options.host, options.port, buffer).await?;
+    let grpc = match options.grpc_port {
+        GrpcPort::Off => None,
+        GrpcPort::At(port) => Some(listen_on(&options.host, port, buffer).await?),
+        GrpcPort::IfFree(port) => match listen_on(&options.host, port, buffer).await {
+            Ok(listener) => Some(listener),
+            Err(e) => {
+                tracing::warn!("no gRPC: {e}; --grpc-port sets another port");
+                None
+            }
+        },
+    };
+    Ok(Bound {
+        listener,
+        grpc,
+        app: App::new(options),
+    })
+}
+
+/// The first of the name's addresses that can be had.
+async fn listen_on(host: &str, port: u16, buffer: u32) -> io::Result<TcpListener> {
     let mut failure = io::Error::new(io::ErrorKind::AddrNotAvailable, "the name has no address");
-    let addresses: Vec<SocketAddr> = tokio::net::lookup_host((options.host.as_str(), options.port))
-        .await?
-        .collect();
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
     for addr in addresses {
         match listen(addr, buffer) {
-            Ok(listener) => {
-                return Ok(Bound {
-                    listener,
-                    app: App::new(options),
-                });
-            }
+            Ok(listener) => return Ok(listener),
             Err(e) => failure = e,
         }
     }
-    let place = format!("can't listen on {}:{}: {failure}", options.host, options.port);
+    let place = format!("can't listen on {host}:{port}: {failure}");
     Err(io::Error::new(failure.kind(), place))
 }
 
@@ -89,14 +105,22 @@ impl Bound {
         self.listener.local_addr()
     }
 
+    /// Where gRPC is answered, if it is.
+    pub fn grpc_addr(&self) -> Option<SocketAddr> {
+        self.grpc.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
     /// Answers until `shutdown` is done.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
-        let Bound { listener, app } = self;
+        let Bound { listener, grpc, app } = self;
         let router = router(app.clone());
         let places = Arc::new(Semaphore::new(app.connections_max));
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor_recall(app.engine.clone(), stopped.clone()));
+        if let Some(listener) = grpc {
+            tasks.spawn(answer_calls(listener, app.clone(), stopped.clone()));
+        }
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             tokio::select! {

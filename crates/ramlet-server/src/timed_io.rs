@@ -4,17 +4,22 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 
-use crate::limits::WRITE_TIMEOUT;
+use crate::limits::{HEAD_TIMEOUT, WRITE_TIMEOUT};
+
+/// What every connection of HTTP/2 begins with.
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Fails a write that makes no progress for [`WRITE_TIMEOUT`]: a client that doesn't read its answer would
 /// otherwise hold the answer's memory as long as it likes.
 pub struct TimedIo {
     stream: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Read already, and to be read again.
+    again: &'static [u8],
 }
 
 impl TimedIo {
@@ -22,7 +27,24 @@ impl TimedIo {
         TimedIo {
             stream,
             stalled: None,
+            again: &[],
         }
+    }
+
+    /// A connection whose client said in time that it speaks HTTP/2: the library would wait for it without end.
+    pub async fn after_preface(mut stream: TcpStream) -> io::Result<TimedIo> {
+        let mut said = [0; PREFACE.len()];
+        timeout(HEAD_TIMEOUT, stream.read_exact(&mut said)).await??;
+        if said != *PREFACE {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the client doesn't speak HTTP/2",
+            ));
+        }
+        Ok(TimedIo {
+            again: PREFACE,
+            ..TimedIo::new(stream)
+        })
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -44,6 +66,12 @@ impl AsyncRead for TimedIo {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.again.is_empty() {
+            let (now, later) = self.again.split_at(self.again.len().min(buf.remaining()));
+            buf.put_slice(now);
+            self.again = later;
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }

@@ -15,6 +15,7 @@ mod scan;
 mod scorer;
 mod segment;
 pub(crate) mod sparse;
+mod strict;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
 use ramlet_io::IoContext;

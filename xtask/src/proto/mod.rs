@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use prost::Message;
-use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 const OUT: &str = "crates/ramlet-proto/src/generated";
@@ -124,10 +124,6 @@ fn is_map_entry(message: &DescriptorProto) -> bool {
 fn to_bytes(field: &mut FieldDescriptorProto) {
     field.set_type(Type::Bytes);
     field.type_name = None;
-    if field.label() != Label::Repeated && field.oneof_index.is_none() {
-        // Bytes of length 0 are a value too.
-        field.set_label(Label::Optional);
-    }
 }
 
 fn rust(root: &Path, set: &FileDescriptorSet) -> io::Result<Files> {

@@ -55,6 +55,8 @@ pub struct CollectionState {
     #[serde(default)]
     pub optimizer_status: Value,
     pub config: Value,
+    #[serde(default)]
+    pub payload_schema: Value,
 }
 
 impl Api {
@@ -104,7 +106,7 @@ impl Api {
     }
 
     /// Asks until there is an answer other than 429: waits as long as the server says, and outlives a short loss of the connection.
-    fn ask(&self, method: Method, path: &str, body: &[u8]) -> Result<Reply> {
+    pub fn ask(&self, method: Method, path: &str, body: &[u8]) -> Result<Reply> {
         let start = Instant::now();
         let (mut pause, mut lost_since) = (Duration::from_millis(250), None);
         loop {
@@ -128,6 +130,24 @@ impl Api {
                     pause = (pause * 2).min(Duration::from_secs(4));
                 }
             }
+        }
+    }
+
+    /// The `result` of an answer that must be 2xx.
+    pub fn ok(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+        let body = match body {
+            Value::Null => Vec::new(),
+            body => serde_json::to_vec(body)?,
+        };
+        self.ask(method, path, &body)?.result()
+    }
+
+    /// The `result`; `None` for 404.
+    pub fn get(&self, path: &str) -> Result<Option<Value>> {
+        let reply = self.ask(Method::GET, path, b"")?;
+        match reply.status {
+            404 => Ok(None),
+            _ => reply.result().map(Some),
         }
     }
 
@@ -199,6 +219,21 @@ impl Api {
 }
 
 impl Reply {
+    fn result(&self) -> Result<Value> {
+        #[derive(Deserialize)]
+        struct Answer {
+            result: Value,
+        }
+        let answer: Answer = serde_json::from_slice(self.success()?).context("the server's answer")?;
+        Ok(answer.result)
+    }
+
+    /// The body of an answer that must be 2xx.
+    pub fn into_body(self) -> Result<Vec<u8>> {
+        self.success()?;
+        Ok(self.body)
+    }
+
     fn success(&self) -> Result<&[u8]> {
         match self.status {
             200..=299 => Ok(&self.body),
@@ -258,6 +293,7 @@ mod tests {
                 points_count: None,
                 optimizer_status: Value::Null,
                 config: json!({"params": {"vectors": vectors}}),
+                payload_schema: Value::Null,
             };
             state.layout()
         };

@@ -1,13 +1,16 @@
-//! `ramlet import`: files of vectors or JSON lines into a collection, over the REST API.
+//! `ramlet import`: files of vectors or JSON lines, or another server's collections, into a server, over the REST API.
 
 mod api;
 mod batch;
 use ramlet_bench::json;
 mod jsonl;
+mod migrate;
 mod progress;
+mod resume;
 mod source;
 mod upload;
 
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -23,14 +26,23 @@ const POLL_EVERY: Duration = Duration::from_millis(300);
 
 /// Runs an import to its end; prints what it did.
 pub fn run(args: &ImportArgs) -> Result<()> {
-    let mut source = source::open(&args.file, &args.key, args.payload.as_deref())?;
+    match (&args.from, &args.file, &args.collection) {
+        (Some(from), _, _) => migrate::run(args, from),
+        (None, Some(file), Some(collection)) => run_file(args, file, collection),
+        // The command line asks for them.
+        (None, _, _) => bail!("a file and --collection, or --from"),
+    }
+}
+
+fn run_file(args: &ImportArgs, file: &Path, collection: &str) -> Result<()> {
+    let mut source = source::open(file, &args.key, args.payload.as_deref())?;
     let api = Api::new(&args.url, args.api_key.clone(), args.parallel)?;
     api.check_reachable()?;
-    prepare(&api, args, source.as_ref())?;
+    prepare(&api, args, collection, source.as_ref())?;
 
     source.skip(args.offset)?;
     let plan = upload::Plan {
-        collection: &args.collection,
+        collection,
         batch: args.batch,
         connections: args.parallel,
         first: args.offset,
@@ -41,17 +53,15 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     progress.finish();
     let points = sent?;
     println!(
-        "imported {} points into '{}' in {:.1} s, {} points/s",
+        "imported {} points into '{collection}' in {:.1} s, {} points/s",
         HumanCount(points),
-        args.collection,
         progress.elapsed().as_secs_f64(),
         HumanCount(progress.rate(points)),
     );
     if args.wait {
-        wait_until_green(&api, &args.collection)?;
+        wait_until_green(&api, collection)?;
         println!(
-            "'{}' is green {:.1} s after the start",
-            args.collection,
+            "'{collection}' is green {:.1} s after the start",
             progress.elapsed().as_secs_f64()
         );
     }
@@ -68,9 +78,9 @@ fn progress_end(source: &dyn Source, args: &ImportArgs) -> u64 {
 }
 
 /// Creates the collection, or checks that the one there takes these points.
-fn prepare(api: &Api, args: &ImportArgs, source: &dyn Source) -> Result<()> {
-    if let Some(there) = api.collection(&args.collection)? {
-        return check_fits(&args.collection, &there.layout(), source.layout());
+fn prepare(api: &Api, args: &ImportArgs, collection: &str, source: &dyn Source) -> Result<()> {
+    if let Some(there) = api.collection(collection)? {
+        return check_fits(collection, &there.layout(), source.layout());
     }
     let (distance, origin) = match (args.distance, source.distance()) {
         (Some(distance), _) => (distance, ""),
@@ -80,10 +90,9 @@ fn prepare(api: &Api, args: &ImportArgs, source: &dyn Source) -> Result<()> {
     // Bytes stay bytes where that loses nothing. Cosine vectors are normalised, and then they are no bytes any more.
     let bytes = (source.is_u8() && distance != Distance::Cosine).then_some(Datatype::Uint8);
     let datatype = args.datatype.or(bytes);
-    api.create_collection(&args.collection, source.layout(), distance, datatype)?;
+    api.create_collection(collection, source.layout(), distance, datatype)?;
     eprintln!(
-        "created collection '{}': {} ({}{origin}), {}",
-        args.collection,
+        "created collection '{collection}': {} ({}{origin}), {}",
         describe(source.layout()),
         distance.api_name(),
         datatype.unwrap_or(Datatype::Float32).api_name(),

@@ -25,7 +25,7 @@ pub enum Node {
     Floats(Vec<f32>),
     Indices(Vec<u32>),
     /// Elements as they are asked for.
-    List(Box<dyn Iterator<Item = Node> + Send>),
+    List(Box<dyn Iterator<Item = Node> + Send + Sync>),
     Map(Vec<(Key, Node)>),
     /// An encoded `Value`, ...
     Value(Bytes),
@@ -39,7 +39,7 @@ pub type Key = Cow<'static, str>;
 
 impl Node {
     /// A list that is converted when it is read.
-    pub fn list<T: Send + 'static>(items: Vec<T>, convert: fn(T) -> Node) -> Node {
+    pub fn list<T: Send + Sync + 'static>(items: Vec<T>, convert: fn(T) -> Node) -> Node {
         Node::List(Box::new(items.into_iter().map(convert)))
     }
 
@@ -179,11 +179,15 @@ impl<'de> Deserializer<'de> for Node {
             Node::Floats(list) => visitor.visit_seq(Floats(list.into_iter())),
             Node::Indices(list) => visitor.visit_seq(SeqDeserializer::new(list.into_iter())),
             Node::List(items) => visitor.visit_seq(List(items)),
-            Node::Map(fields) => visitor.visit_map(Map { fields: fields.into_iter(), value: None }),
+            Node::Map(fields) => visitor.visit_map(Map {
+                fields: fields.into_iter(),
+                value: None,
+            }),
             Node::Wrong(what) => Err(wrong(what)),
             value @ (Node::Value(_) | Node::Payload(_)) => {
                 let text = value.text()?;
-                let mut json = serde_json::Deserializer::from_str(&text);
+                // A reader, because what is read must not borrow from the text.
+                let mut json = serde_json::Deserializer::from_reader(text.as_bytes());
                 json.deserialize_any(visitor).map_err(wrong)
             }
         }
@@ -214,12 +218,13 @@ impl<'de> Deserializer<'de> for Node {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self {
-            Node::Text(text) => {
-                StringDeserializer::new(text).deserialize_enum(name, variants, visitor)
-            }
+            Node::Text(text) => StringDeserializer::new(text).deserialize_enum(name, variants, visitor),
             Node::Word(word) => StrDeserializer::new(word).deserialize_enum(name, variants, visitor),
-            Node::Map(fields) => MapAccessDeserializer::new(Map { fields: fields.into_iter(), value: None })
-                .deserialize_enum(name, variants, visitor),
+            Node::Map(fields) => MapAccessDeserializer::new(Map {
+                fields: fields.into_iter(),
+                value: None,
+            })
+            .deserialize_enum(name, variants, visitor),
             _ => Err(wrong(format!("{name} is a word or an object with one field"))),
         }
     }
@@ -235,14 +240,17 @@ struct Floats(std::vec::IntoIter<f32>);
 impl<'de> SeqAccess<'de> for Floats {
     type Error = Error;
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        self.0.next().map(|x| seed.deserialize(x.into_deserializer())).transpose()
+        self.0
+            .next()
+            .map(|x| seed.deserialize(x.into_deserializer()))
+            .transpose()
     }
     fn size_hint(&self) -> Option<usize> {
         Some(self.0.len())
     }
 }
 
-struct List(Box<dyn Iterator<Item = Node> + Send>);
+struct List(Box<dyn Iterator<Item = Node> + Send + Sync>);
 
 impl<'de> SeqAccess<'de> for List {
     type Error = Error;

@@ -29,7 +29,10 @@ pub fn setting(value: i32, words: &'static [&'static str]) -> Node {
 /// The number of the word at `name` in `json`.
 pub fn word_of(json: &Value, name: &str, words: &[&str]) -> Option<i32> {
     let word = json.get(name)?.as_str()?;
-    words.iter().position(|w| *w == word).and_then(|at| i32::try_from(at).ok())
+    words
+        .iter()
+        .position(|w| *w == word)
+        .and_then(|at| i32::try_from(at).ok())
 }
 
 /// A plain value in a message.
@@ -72,7 +75,7 @@ pub fn part<'a>(json: &'a Value, name: &str) -> Option<&'a Value> {
 
 /// A message of optional fields whose names are those of the JSON: `plain` ones, then `words` by their tables.
 macro_rules! both_ways {
-    ($(#[$doc:meta])* $ask:ident, $tell:ident: $type:ty { $($plain:ident),* $(; $($word:ident: $words:expr),*)? } $(.. $rest:expr)?) => {
+    ($(#[$doc:meta])* $ask:ident, $tell:ident: $type:ident { $($plain:ident),* $(; $($word:ident: $words:expr),*)? }) => {
         $(#[$doc])*
         #[allow(deprecated)]
         pub fn $ask(of: $type) -> Fields {
@@ -93,9 +96,9 @@ macro_rules! both_ways {
 }
 
 use q::{
-    BoolIndexParams, CollectionParamsDiff, DatetimeIndexParams, FloatIndexParams, GeoIndexParams, HnswConfigDiff,
-    IdTrackerParams, IntegerIndexParams, KeywordIndexParams, OptimizersConfigDiff, PayloadStorageParams,
-    SparseIndexConfig, StrictModeConfig, TextIndexParams, UuidIndexParams, WalConfigDiff,
+    BoolIndexParams, DatetimeIndexParams, FloatIndexParams, GeoIndexParams, HnswConfigDiff, IdTrackerParams,
+    IntegerIndexParams, KeywordIndexParams, OptimizersConfigDiff, PayloadStorageParams, SparseIndexConfig,
+    StrictModeConfig, TextIndexParams, UuidIndexParams, WalConfigDiff,
 };
 
 both_ways!(hnsw, tell_hnsw: HnswConfigDiff {
@@ -117,9 +120,6 @@ both_ways!(strict_plain, tell_strict_plain: StrictModeConfig {
     max_collection_vector_size_bytes, read_rate_limit, write_rate_limit, max_collection_payload_size_bytes,
     filter_max_conditions, condition_max_size, max_points_count, max_payload_index_count, max_resident_memory_percent
 });
-both_ways!(params_plain, tell_params_plain: CollectionParamsDiff {
-    replication_factor, write_consistency_factor, on_disk_payload, read_fan_out_factor, read_fan_out_delay_ms
-});
 both_ways!(keyword, tell_keyword: KeywordIndexParams { is_tenant, on_disk, enable_hnsw, nested; memory: MEMORY });
 both_ways!(integer, tell_integer: IntegerIndexParams {
     lookup, range, is_principal, on_disk, enable_hnsw, nested; memory: MEMORY
@@ -140,7 +140,9 @@ pub fn optimizers(of: OptimizersConfigDiff) -> Node {
         Some(Setting(_)) => Some(Node::Word("auto")),
         None => of.deprecated_max_optimization_threads.map(Node::Uint),
     };
-    optimizers_plain(of).maybe("max_optimization_threads", threads, |t| t).node()
+    optimizers_plain(of)
+        .maybe("max_optimization_threads", threads, |t| t)
+        .node()
 }
 
 pub fn tell_optimizers(json: &Value) -> OptimizersConfigDiff {
@@ -183,10 +185,14 @@ pub fn tell_strict(json: &Value) -> StrictModeConfig {
     let multi = object("multivector_config").map(|map| q::StrictModeMultivectorConfig {
         multivector_config: map
             .iter()
-            .map(|(key, v)| q::strict_mode_multivector_config::MultivectorConfigEntry {
-                key: key.clone(),
-                value: Some(q::StrictModeMultivector { max_vectors: plain_of(v, "max_vectors") }),
-            })
+            .map(
+                |(key, v)| q::strict_mode_multivector_config::MultivectorConfigEntry {
+                    key: key.clone(),
+                    value: Some(q::StrictModeMultivector {
+                        max_vectors: plain_of(v, "max_vectors"),
+                    }),
+                },
+            )
             .collect(),
     });
     let sparse = object("sparse_config").map(|map| q::StrictModeSparseConfig {
@@ -194,11 +200,17 @@ pub fn tell_strict(json: &Value) -> StrictModeConfig {
             .iter()
             .map(|(key, v)| q::strict_mode_sparse_config::SparseConfigEntry {
                 key: key.clone(),
-                value: Some(q::StrictModeSparse { max_length: plain_of(v, "max_length") }),
+                value: Some(q::StrictModeSparse {
+                    max_length: plain_of(v, "max_length"),
+                }),
             })
             .collect(),
     });
-    StrictModeConfig { multivector_config: multi, sparse_config: sparse, ..tell_strict_plain(json) }
+    StrictModeConfig {
+        multivector_config: multi,
+        sparse_config: sparse,
+        ..tell_strict_plain(json)
+    }
 }
 
 #[allow(deprecated)]
@@ -290,7 +302,9 @@ pub fn tell_quantization(json: &Value) -> Option<q::QuantizationConfig> {
         Is::Binary(q::BinaryQuantization {
             always_ram: always_ram(v),
             encoding: word_of(v, "encoding", ENCODING),
-            query_encoding: query.map(|v| q::BinaryQuantizationQueryEncoding { variant: Some(Setting(v)) }),
+            query_encoding: query.map(|v| q::BinaryQuantizationQueryEncoding {
+                variant: Some(Setting(v)),
+            }),
             memory: memory(v),
         })
     } else {
@@ -301,7 +315,9 @@ pub fn tell_quantization(json: &Value) -> Option<q::QuantizationConfig> {
             memory: memory(v),
         })
     };
-    Some(q::QuantizationConfig { quantization: Some(quantization) })
+    Some(q::QuantizationConfig {
+        quantization: Some(quantization),
+    })
 }
 
 /// The entries of a `map<string, Value>`.

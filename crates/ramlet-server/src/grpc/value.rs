@@ -139,7 +139,11 @@ fn text(bytes: &[u8], out: &mut String) -> Result<()> {
 }
 
 /// Appends the entries of the JSON object `json` as fields `number` of a `map<string, Value>`.
-pub fn put_payload(out: &mut Vec<u8>, number: u32, json: &[u8]) -> std::result::Result<(), serde_json::Error> {
+pub fn put_payload(
+    out: &mut Vec<u8>,
+    number: u32,
+    json: &[u8],
+) -> std::result::Result<(), serde_json::Error> {
     let mut parser = serde_json::Deserializer::from_slice(json);
     parser.deserialize_any(EntriesOut { out, number })
 }
@@ -295,7 +299,11 @@ mod tests {
 
     #[test]
     fn payloads_come_back_as_they_were() {
-        let long = format!(r#"{{"long":"{}","l":[{}1]}}"#, "x".repeat(20_000), "[],{},1.5,".repeat(900));
+        let long = format!(
+            r#"{{"long":"{}","l":[{}1]}}"#,
+            "x".repeat(20_000),
+            "[],{},1.5,".repeat(900)
+        );
         for json in [
             "{}",
             r#"{"a":1,"b":-9223372036854775808,"c":1.5,"d":1.0,"e":1e300,"f":null,"g":true,"h":false}"#,
@@ -305,7 +313,10 @@ mod tests {
         ] {
             assert_eq!(there_and_back(json), json);
         }
-        assert_eq!(there_and_back(r#"{"n":18446744073709551615}"#), r#"{"n":1.8446744073709552e19}"#);
+        assert_eq!(
+            there_and_back(r#"{"n":18446744073709551615}"#),
+            r#"{"n":1.8446744073709552e19}"#
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ramlet::{
-    Collection, Explained, PayloadSelector, PointId, Record, ScoredPoint, Scratch, ScrollRequest,
-    SearchRequest, VectorSelector,
+    Collection, Engine, Explained, PayloadSelector, PointId, QueryRequest, Record, ScoredPoint, Scratch,
+    ScrollRequest, SearchRequest, VectorSelector,
 };
 
 use crate::error::ApiResult;
@@ -26,6 +26,12 @@ impl Parts {
         Parts {
             payload: search.with_payload.clone(),
             vectors: search.with_vectors.clone(),
+        }
+    }
+    pub fn of_query(query: &QueryRequest) -> Parts {
+        Parts {
+            payload: query.with_payload.clone(),
+            vectors: query.with_vectors.clone(),
         }
     }
     pub fn of_scroll(scroll: &ScrollRequest) -> Parts {
@@ -92,7 +98,7 @@ pub fn fit(collection: &Collection, limit: usize, offset: usize) -> (usize, usiz
 enum Found {
     Ids(Vec<PointId>),
     Hits(Vec<ScoredPoint>),
-    Records(Vec<Record>, fn(&mut Out, &Record)),
+    Records(Vec<Record>),
 }
 
 /// A list of points on its way out.
@@ -150,12 +156,29 @@ impl Portions {
         Ok((portions, found.explain))
     }
 
-    /// The points of a scroll after the first `skip`, written by `write`; and the id to go on from.
+    /// The points of any other query, likewise.
+    pub fn query(
+        collection: Arc<Collection>,
+        mut query: QueryRequest,
+        engine: &Engine,
+        scratch: &mut Scratch,
+    ) -> ApiResult<(Portions, Vec<Explained>)> {
+        let parts = Parts::of_query(&query);
+        let (limit, offset) = fit(&collection, query.limit, query.offset);
+        let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
+        (query.limit, query.offset) = (limit, offset);
+        if fetch {
+            (query.with_payload, query.with_vectors) = (PayloadSelector::None, VectorSelector::None);
+        }
+        let found = collection.query(query, engine, scratch)?;
+        let portions = Portions::new(collection, parts, Found::Hits(found.hits), fetch);
+        Ok((portions, found.explain))
+    }
+
+    /// The points of a scroll; and the id to go on from.
     pub fn scroll(
         collection: Arc<Collection>,
         mut scroll: ScrollRequest,
-        skip: usize,
-        write: fn(&mut Out, &Record),
         scratch: &mut Scratch,
     ) -> ApiResult<(Portions, Option<PointId>)> {
         let parts = Parts::of_scroll(&scroll);
@@ -165,10 +188,9 @@ impl Portions {
         if fetch {
             (scroll.with_payload, scroll.with_vectors) = (PayloadSelector::None, VectorSelector::None);
         }
-        let mut page = collection.scroll(&scroll, scratch)?;
-        page.points.drain(..skip.min(page.points.len()));
+        let page = collection.scroll(&scroll, scratch)?;
         Ok((
-            Portions::new(collection, parts, Found::Records(page.points, write), fetch),
+            Portions::new(collection, parts, Found::Records(page.points), fetch),
             page.next,
         ))
     }
@@ -177,7 +199,7 @@ impl Portions {
         match &self.found {
             Found::Ids(ids) => ids.len(),
             Found::Hits(hits) => hits.len(),
-            Found::Records(records, _) => records.len(),
+            Found::Records(records) => records.len(),
         }
     }
 
@@ -185,7 +207,7 @@ impl Portions {
         match &self.found {
             Found::Ids(ids) => ids[at],
             Found::Hits(hits) => hits[at].id,
-            Found::Records(records, _) => records[at].id,
+            Found::Records(records) => records[at].id,
         }
     }
 
@@ -248,7 +270,7 @@ impl Portions {
         match &self.found {
             Found::Ids(_) => {}
             Found::Hits(hits) => out.hit(&hits[at]),
-            Found::Records(records, write) => write(out, &records[at]),
+            Found::Records(records) => out.record(&records[at]),
         }
     }
 
@@ -263,9 +285,9 @@ impl Portions {
                     ..hits[at].clone()
                 });
             }
-            Found::Records(records, write) => {
+            Found::Records(records) => {
                 record.order_value = records[at].order_value;
-                write(out, &record);
+                out.record(&record);
             }
         }
     }

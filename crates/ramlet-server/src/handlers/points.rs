@@ -6,7 +6,6 @@ use super::fetch::{Parts, Portions, fit, list_bytes};
 use crate::call::{Call, Expected, List};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
-use crate::out::Out;
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{payload_selector, vector_selector};
 
@@ -85,7 +84,7 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
         portion: Parts::of_scroll(&scroll).portion_bytes(&collection, limit),
     };
     call.list(expected, move |scratch, out| {
-        let (portions, next) = Portions::scroll(collection, scroll, 0, Out::record, scratch)?;
+        let (portions, next) = Portions::scroll(collection, scroll, scratch)?;
         let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
         out.raw("{\"points\":[");
         Ok(List {

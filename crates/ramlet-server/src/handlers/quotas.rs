@@ -1,6 +1,7 @@
 //! `/quotas`: the memory budget and the free disk, as the API's resource quotas.
 
 use axum::http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -30,8 +31,29 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
     }))
 }
 
+/// The API's limits; null is no limit.
+#[derive(Deserialize)]
+struct WireQuotas {
+    #[serde(rename = "enabled")]
+    _enabled: Option<bool>,
+    max_resident_memory_percent: Option<u64>,
+    max_disk_usage_percent: Option<u64>,
+    release_margin_percent: Option<u64>,
+}
+
 /// `PUT /quotas`: the budget is set at the start.
-pub async fn set(_: Call) -> ApiResult<Answer> {
+pub async fn set(mut call: Call) -> ApiResult<Answer> {
+    let wire: WireQuotas = call.parse().await?;
+    for (field, value, least) in [
+        ("max_resident_memory_percent", wire.max_resident_memory_percent, 1),
+        ("max_disk_usage_percent", wire.max_disk_usage_percent, 1),
+        ("release_margin_percent", wire.release_margin_percent, 0),
+    ] {
+        if let Some(n) = value.filter(|n| !(least..=100).contains(n)) {
+            let what = format!("value {n} invalid, must be from {least} to 100");
+            return Err(ApiError::validation(field, what));
+        }
+    }
     Err(ApiError::new(
         StatusCode::BAD_REQUEST,
         "Bad request: quotas can't be changed while the server runs: memory is what --memory gave it, and updates are \

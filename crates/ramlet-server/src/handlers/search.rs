@@ -1,81 +1,119 @@
-//! Searches: the query API, and the older search routes.
+//! Searches: the query API, and the older routes as queries.
 
 use std::sync::Arc;
 
-use ramlet::{Collection, Explained, Scratch, Strict};
+use ramlet::{Collection, Explained, PointGroup, QueryGroupsRequest, Scratch, Strict};
+use serde::de::DeserializeOwned;
 
 use super::fetch::{Parts, Portions, fit, list_bytes};
+use crate::app::App;
 use crate::call::{Call, Expected, List};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::Out;
 use crate::wire::explain::beside_result;
-use crate::wire::query::{Asked, WireQueryBatch, WireQueryRequest, WireSearchBatch, WireSearchRequest};
+use crate::wire::query::{
+    Asked, IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,
+    WireRecommendGroups, WireRecommendRequest, WireSearchGroups, WireSearchRequest,
+};
+
+/// What stands around the list of points in the answer of a route.
+type Around = (&'static str, &'static str);
+
+const POINTS: Around = ("{\"points\":", "}");
+const BARE: Around = ("", "");
 
 /// `POST /collections/{collection}/points/query`.
-pub async fn query(mut call: Call) -> ApiResult<Answer> {
-    let wire: WireQueryRequest = call.parse().await?;
-    let asked = wire.into_asked()?;
-    let collection = call.collection()?;
-    check(&call, &collection, std::slice::from_ref(&asked), false)?;
-    let expected = expected(&collection, &asked);
-    call.list(expected, move |scratch, out| {
-        let (portions, explained) = portions(&collection, asked, scratch)?;
-        out.raw("{\"points\":[");
-        Ok(List {
-            portions,
-            suffix: format!("]}}{}", beside_result(&[explained], false)),
-        })
-    })
-    .await
+pub async fn query(call: Call) -> ApiResult<Answer> {
+    one::<WireQueryRequest>(call, POINTS).await
 }
 
 /// `POST /collections/{collection}/points/query/batch`.
-pub async fn query_batch(mut call: Call) -> ApiResult<Answer> {
-    let wire: WireQueryBatch = call.parse().await?;
-    check_searches(wire.searches.len())?;
-    let all = wire
-        .searches
-        .into_iter()
-        .map(WireQueryRequest::into_asked)
-        .collect::<ApiResult<Vec<_>>>()?;
-    batch(call, all, ("{\"points\":", "}")).await
+pub async fn query_batch(call: Call) -> ApiResult<Answer> {
+    batch::<WireQueryRequest>(call, POINTS).await
+}
+
+/// `POST /collections/{collection}/points/query/groups`.
+pub async fn query_groups(call: Call) -> ApiResult<Answer> {
+    groups::<WireQueryGroups>(call).await
 }
 
 /// `POST /collections/{collection}/points/search`.
-pub async fn search(mut call: Call) -> ApiResult<Answer> {
-    let wire: WireSearchRequest = call.parse().await?;
-    let asked = Asked::Nearest(wire.into_search()?);
+pub async fn search(call: Call) -> ApiResult<Answer> {
+    one::<WireSearchRequest>(call, BARE).await
+}
+
+/// `POST /collections/{collection}/points/search/batch`.
+pub async fn search_batch(call: Call) -> ApiResult<Answer> {
+    batch::<WireSearchRequest>(call, BARE).await
+}
+
+/// `POST /collections/{collection}/points/search/groups`.
+pub async fn search_groups(call: Call) -> ApiResult<Answer> {
+    groups::<WireSearchGroups>(call).await
+}
+
+/// `POST /collections/{collection}/points/recommend`.
+pub async fn recommend(call: Call) -> ApiResult<Answer> {
+    one::<WireRecommendRequest>(call, BARE).await
+}
+
+/// `POST /collections/{collection}/points/recommend/batch`.
+pub async fn recommend_batch(call: Call) -> ApiResult<Answer> {
+    batch::<WireRecommendRequest>(call, BARE).await
+}
+
+/// `POST /collections/{collection}/points/recommend/groups`.
+pub async fn recommend_groups(call: Call) -> ApiResult<Answer> {
+    groups::<WireRecommendGroups>(call).await
+}
+
+/// `POST /collections/{collection}/points/discover`.
+pub async fn discover(call: Call) -> ApiResult<Answer> {
+    one::<WireDiscoverRequest>(call, BARE).await
+}
+
+/// `POST /collections/{collection}/points/discover/batch`.
+pub async fn discover_batch(call: Call) -> ApiResult<Answer> {
+    batch::<WireDiscoverRequest>(call, BARE).await
+}
+
+async fn one<T>(mut call: Call, around: Around) -> ApiResult<Answer>
+where
+    T: IntoQuery + DeserializeOwned + Send + 'static,
+{
+    let asked = Asked::from(call.parse::<T>().await?.into_query()?);
     let collection = call.collection()?;
     check(&call, &collection, std::slice::from_ref(&asked), false)?;
     let expected = expected(&collection, &asked);
+    let app = call.app.clone();
     call.list(expected, move |scratch, out| {
-        let (portions, explained) = portions(&collection, asked, scratch)?;
+        let (portions, explained) = portions(&app, &collection, asked, scratch)?;
+        out.raw(around.0);
         out.raw("[");
         Ok(List {
             portions,
-            suffix: format!("]{}", beside_result(&[explained], false)),
+            suffix: format!("]{}{}", around.1, beside_result(&[explained], false)),
         })
     })
     .await
 }
 
-/// `POST /collections/{collection}/points/search/batch`.
-pub async fn search_batch(mut call: Call) -> ApiResult<Answer> {
-    let wire: WireSearchBatch = call.parse().await?;
-    check_searches(wire.searches.len())?;
-    let searches = wire.searches.into_iter().map(WireSearchRequest::into_search);
-    let all = searches
-        .map(|s| s.map(Asked::Nearest))
-        .collect::<ApiResult<Vec<_>>>()?;
-    batch(call, all, ("", "")).await
-}
-
 /// `[a, b, ...]`, each between `around`; one after the other on one slot: a batch takes its turn like any request.
-async fn batch(call: Call, all: Vec<Asked>, around: (&'static str, &'static str)) -> ApiResult<Answer> {
+async fn batch<T>(mut call: Call, around: Around) -> ApiResult<Answer>
+where
+    T: IntoQuery + DeserializeOwned + Send + 'static,
+{
+    let wire: WireBatch<T> = call.parse().await?;
+    check_searches(wire.searches.len())?;
+    let searches = wire.searches.into_iter();
+    let all = searches
+        .map(|search| search.into_query().map(Asked::from))
+        .collect::<ApiResult<Vec<_>>>()?;
     let collection = call.collection()?;
     check(&call, &collection, &all, true)?;
+    let app = call.app.clone();
     // One search's points are in memory at a time.
     let most = all
         .iter()
@@ -86,7 +124,7 @@ async fn batch(call: Call, all: Vec<Asked>, around: (&'static str, &'static str)
         let mut list = out.open_list();
         let mut explained = Vec::with_capacity(all.len());
         for asked in all {
-            let (mut portions, how) = portions(&collection, asked, scratch)?;
+            let (mut portions, how) = portions(&app, &collection, asked, scratch)?;
             explained.push(how);
             list.item(|out| {
                 out.raw(around.0);
@@ -112,18 +150,13 @@ fn check(call: &Call, collection: &Collection, all: &[Asked], batch: bool) -> Ap
     }
     let mut cost = 0;
     for asked in all {
-        let filter = match asked {
+        cost += match asked {
             Asked::Nearest(search) => {
                 strict.search(search)?;
-                &search.filter
+                Strict::cost_of_filter(search.filter.as_ref())
             }
-            Asked::Scroll { scroll, skip } => {
-                strict.limit(scroll.limit.saturating_sub(*skip))?;
-                strict.filter(scroll.filter.as_ref())?;
-                &scroll.filter
-            }
+            Asked::Query(request) => strict.query(request)?,
         };
-        cost += Strict::cost_of_filter(filter.as_ref());
     }
     strict.read(cost)
 }
@@ -139,7 +172,7 @@ fn check_searches(n: usize) -> ApiResult<()> {
 fn expected(collection: &Collection, asked: &Asked) -> Expected {
     let (parts, limit, offset) = match asked {
         Asked::Nearest(search) => (Parts::of_search(search), search.limit, search.offset),
-        Asked::Scroll { scroll, .. } => (Parts::of_scroll(scroll), scroll.limit, 0),
+        Asked::Query(query) => (Parts::of_query(query), query.limit, query.offset),
     };
     let (limit, offset) = fit(collection, limit, offset);
     Expected {
@@ -149,16 +182,61 @@ fn expected(collection: &Collection, asked: &Asked) -> Expected {
 }
 
 fn portions(
+    app: &App,
     collection: &Arc<Collection>,
     asked: Asked,
     scratch: &mut Scratch,
 ) -> ApiResult<(Portions, Vec<Explained>)> {
     match asked {
         Asked::Nearest(search) => Portions::hits(collection.clone(), search, scratch),
-        Asked::Scroll { scroll, skip } => {
-            let (portions, _) =
-                Portions::scroll(collection.clone(), scroll, skip, Out::record_as_hit, scratch)?;
-            Ok((portions, Vec::new()))
-        }
+        Asked::Query(query) => Portions::query(collection.clone(), *query, &app.engine, scratch),
     }
+}
+
+async fn groups<T>(mut call: Call) -> ApiResult<Answer>
+where
+    T: IntoGroups + DeserializeOwned + Send + 'static,
+{
+    let mut request: QueryGroupsRequest = call.parse::<T>().await?.into_groups()?;
+    let collection = call.collection()?;
+    if let Some(strict) = call.strict(&collection) {
+        strict.group_by(&request.group_by)?;
+        let cost = strict.query(&request.query)?;
+        strict.read(cost)?;
+    }
+    let hits = request.query.limit.saturating_mul(request.group_size);
+    (request.query.limit, _) = fit(&collection, request.query.limit, 0);
+    // All hits are in memory at once, their payloads as they are read.
+    let floats = collection.floats_of(&request.query.with_vectors) as u64;
+    let vectors = floats * 4 * (hits as u64).min(limits::LIMIT_MAX as u64);
+    let most = list_bytes(&collection, hits).saturating_add(vectors);
+    let app = call.app.clone();
+    call.read(most, move |scratch, out| {
+        let groups = collection.query_groups(&request, &app.engine, scratch)?;
+        out.raw("{\"groups\":");
+        let mut list = out.open_list();
+        for group in &groups {
+            list.item(|out| write_group(group, out));
+        }
+        list.close();
+        out.raw("}");
+        Ok(())
+    })
+    .await
+}
+
+fn write_group(group: &PointGroup, out: &mut Out) {
+    out.raw("{\"id\":");
+    out.value(&group.id);
+    out.raw(",\"hits\":");
+    let mut hits = out.open_list();
+    for hit in &group.hits {
+        hits.item(|out| out.hit(hit));
+    }
+    hits.close();
+    if let Some(lookup) = &group.lookup {
+        out.raw(",\"lookup\":");
+        out.record(lookup);
+    }
+    out.raw("}");
 }

@@ -1,6 +1,6 @@
 //! The OpenAPI description: every route of the table, with the types that `types.txt` and `operations.txt` describe.
 //!
-//! Made when it is asked for. A route that isn't described is listed all the same, with an open body and result; the e2e
+//! Made when it is asked for. Routes that aren't built are left out; one that isn't described is listed all the same, with an open body and result; the e2e
 //! suite sends what is described, and what isn't, to every route and looks at the answers.
 
 mod notation;

@@ -164,6 +164,9 @@ impl WireCreate {
         }
         put(&mut config.other, "payload", &self.payload)?;
         put(&mut config.other, "id_tracker", &self.id_tracker)?;
+        if let Some(wal) = &self.wal_config {
+            at_least("wal_config.wal_capacity_mb", wal.wal_capacity_mb, 1)?;
+        }
         put(&mut config.other, "wal_config", &self.wal_config)?;
         put_strict(&mut config.other, self.strict_mode_config.as_ref())?;
         put(&mut config.other, "metadata", &self.metadata)?;
@@ -191,6 +194,13 @@ impl WireUpdate {
             diff.search.put(&mut params.other, &format!("vectors.{name}."))?;
         }
         if let Some(params) = &self.params {
+            let numbers = [
+                ("replication_factor", params.replication_factor),
+                ("write_consistency_factor", params.write_consistency_factor),
+            ];
+            for (field, number) in numbers {
+                at_least(&format!("params.{field}"), number.map(|n| n as usize), 1)?;
+            }
             config.on_disk_payload = params.on_disk_payload.or(config.on_disk_payload);
             for (key, value) in to_object(params)? {
                 merge(&mut config.other, &key, value);
@@ -225,8 +235,8 @@ fn vectors_config(vectors: Option<Value>) -> ApiResult<BTreeMap<String, VectorPa
 
 /// Whether a vector may have this name: the empty one is the default vector's.
 pub fn check_vector_name(name: &str) -> ApiResult<()> {
-    let what = if name.len() > limits::VECTOR_NAME_BYTES {
-        format!("must have at most {} bytes", limits::VECTOR_NAME_BYTES)
+    let what = if name.len() > limits::NAME_BYTES {
+        format!("must have at most {} bytes", limits::NAME_BYTES)
     } else if name == "." || name == ".." {
         "must not be a path".to_owned()
     } else if let Some(c) = forbidden_in(name) {
@@ -354,11 +364,27 @@ fn put_strict(other: &mut BTreeMap<String, Value>, strict: Option<&StrictMode>) 
     Ok(())
 }
 
+fn at_least(path: &str, value: Option<usize>, least: usize) -> ApiResult<()> {
+    match value {
+        Some(n) if n < least => {
+            let what = format!("value {n} invalid, must be {least} or larger");
+            Err(ApiError::validation(path, what))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn put_optimizers(config: &mut CollectionConfig, diff: &Option<OptimizersDiff>) -> ApiResult<()> {
     if let Some(diff) = diff {
         if diff.deleted_threshold.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
             let what = "must be from 0 to 1";
             return Err(ApiError::validation("optimizers_config.deleted_threshold", what));
+        }
+        for (field, value, least) in [
+            ("vacuum_min_vector_number", diff.vacuum_min_vector_number, 100),
+            ("max_segment_size", diff.max_segment_size, 1),
+        ] {
+            at_least(&format!("optimizers_config.{field}"), value, least)?;
         }
         config.indexing_threshold = diff.indexing_threshold.or(config.indexing_threshold);
     }
@@ -372,7 +398,7 @@ pub fn check_name(field: &str, name: &str) -> ApiResult<()> {
     } else if name == "." || name == ".." {
         "must not be a path".to_owned()
     } else if let Some(c) = forbidden_in(name) {
-        format!("cannot contain {c:?} char")
+        format!("collection name cannot contain {c:?} char")
     } else {
         return Ok(());
     };

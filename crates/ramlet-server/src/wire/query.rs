@@ -1,31 +1,48 @@
 //! Searches: the query API and the older search routes.
 
-use std::fmt;
+mod expression;
+mod groups;
+mod input;
+mod kinds;
+mod legacy;
+mod one_or_many;
 
 use ramlet::settings::check_recall;
-use ramlet::{OrderBy, PointId, QuantizationParams, QueryVector, ScrollRequest, SearchParams, SearchRequest};
+use ramlet::{
+    LookupLocation, Prefetch, QuantizationParams, QueryRequest, ScrollRequest, SearchParams, SearchRequest,
+};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::filter::WireFilter;
 use super::given::Given;
 use super::order::WireOrderBy;
 use super::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
-use super::vector::{VectorKeys, WireVector, vector_of_seq};
 use crate::error::{ApiError, ApiResult};
-use crate::inference::{InputVector, Purpose};
+pub use groups::WireQueryGroups;
+use kinds::WireQuery;
+pub use legacy::{
+    IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireRecommendGroups, WireRecommendRequest,
+    WireSearchGroups, WireSearchRequest,
+};
+use one_or_many::OneOrMany;
+use ramlet::PointId;
 
-const LIMIT_DEFAULT: usize = 10;
+const LIMIT_DEFAULT: usize = ramlet::QUERY_LIMIT_DEFAULT;
 
 /// What a request of the query API comes to.
 #[derive(Debug, Clone)]
 pub enum Asked {
     Nearest(SearchRequest),
-    /// Without a query, or by `order_by`: a scroll of `offset + limit` points of which the first `skip` fall away.
-    Scroll {
-        scroll: ScrollRequest,
-        skip: usize,
-    },
+    Query(Box<QueryRequest>),
+}
+
+impl From<QueryRequest> for Asked {
+    fn from(request: QueryRequest) -> Asked {
+        match request.into_search() {
+            Ok(search) => Asked::Nearest(search),
+            Err(query) => Asked::Query(query),
+        }
+    }
 }
 
 /// `POST /points/query`.
@@ -44,87 +61,87 @@ pub struct WireQueryRequest {
     #[serde(alias = "with_vectors")]
     with_vector: Option<WithVector>,
     #[serde(default)]
-    prefetch: Given,
-    #[serde(default)]
-    lookup_from: Given,
+    prefetch: OneOrMany<WirePrefetch>,
+    lookup_from: Option<WireLookupFrom>,
     #[serde(default)]
     shard_key: Given,
 }
 
-#[derive(Debug, Deserialize)]
-pub struct WireQueryBatch {
-    pub searches: Vec<WireQueryRequest>,
-}
-
 impl WireQueryRequest {
-    pub fn into_asked(self) -> ApiResult<Asked> {
-        self.prefetch
-            .refuse("`prefetch` (hybrid and multi-stage queries)")?;
-        self.lookup_from.refuse("`lookup_from`")?;
+    fn into_request(self) -> ApiResult<QueryRequest> {
         self.shard_key.refuse("`shard_key`")?;
-        let limit = check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?;
-        let offset = self.offset.unwrap_or(0);
-        let params = search_params(self.params, self.recall)?;
-        let with_payload = payload_selector(self.with_payload, false);
-        let with_vectors = vector_selector(self.with_vector);
-        let query = match self.query {
-            Some(WireQuery::Vector(vector)) => QueryVector::Vector(vector.resolve("query", Purpose::Query)?),
-            Some(WireQuery::Id(id)) => QueryVector::Id(id),
-            Some(WireQuery::Refused(feature)) => return Err(ApiError::unsupported(feature)),
-            Some(WireQuery::OrderBy(order)) => {
-                let order_by = Some(order.into_order()?);
-                return Ok(scroll(
-                    self.filter,
-                    order_by,
-                    limit,
-                    offset,
-                    with_payload,
-                    with_vectors,
-                ));
-            }
-            None => {
-                return Ok(scroll(
-                    self.filter,
-                    None,
-                    limit,
-                    offset,
-                    with_payload,
-                    with_vectors,
-                ));
-            }
-        };
-        Ok(Asked::Nearest(SearchRequest {
-            query,
+        Ok(QueryRequest {
+            prefetch: prefetches(self.prefetch)?,
+            query: self.query.map(WireQuery::into_kind).transpose()?,
             using: self.using.unwrap_or_default(),
             filter: self.filter,
-            params,
-            limit,
-            offset,
+            params: search_params(self.params, self.recall)?,
             score_threshold: self.score_threshold,
-            with_payload,
-            with_vectors,
-        }))
+            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            offset: self.offset.unwrap_or(0),
+            with_payload: payload_selector(self.with_payload, false),
+            with_vectors: vector_selector(self.with_vector),
+            lookup_from: self.lookup_from.map(WireLookupFrom::into_location).transpose()?,
+        })
     }
 }
 
-fn scroll(
+impl IntoQuery for WireQueryRequest {
+    fn into_query(self) -> ApiResult<QueryRequest> {
+        self.into_request()
+    }
+}
+
+/// A query of which another one goes on.
+#[derive(Debug, Deserialize)]
+pub struct WirePrefetch {
+    #[serde(default)]
+    prefetch: OneOrMany<WirePrefetch>,
+    query: Option<WireQuery>,
+    using: Option<String>,
     filter: Option<WireFilter>,
-    order_by: Option<OrderBy>,
-    limit: usize,
-    offset: usize,
-    with_payload: ramlet::PayloadSelector,
-    with_vectors: ramlet::VectorSelector,
-) -> Asked {
-    let limit = limit.saturating_add(offset);
-    let scroll = ScrollRequest {
-        filter,
-        offset: None,
-        limit,
-        order_by,
-        with_payload,
-        with_vectors,
-    };
-    Asked::Scroll { scroll, skip: offset }
+    params: Option<WireParams>,
+    score_threshold: Option<f32>,
+    limit: Option<usize>,
+    lookup_from: Option<WireLookupFrom>,
+}
+
+impl WirePrefetch {
+    fn into_prefetch(self) -> ApiResult<Prefetch> {
+        Ok(Prefetch {
+            prefetch: prefetches(self.prefetch)?,
+            query: self.query.map(WireQuery::into_kind).transpose()?,
+            using: self.using.unwrap_or_default(),
+            filter: self.filter,
+            params: search_params(self.params, None)?,
+            score_threshold: self.score_threshold,
+            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            lookup_from: self.lookup_from.map(WireLookupFrom::into_location).transpose()?,
+        })
+    }
+}
+
+fn prefetches(wire: OneOrMany<WirePrefetch>) -> ApiResult<Vec<Prefetch>> {
+    wire.0.into_iter().map(WirePrefetch::into_prefetch).collect()
+}
+
+/// Where the vectors of ids come from.
+#[derive(Debug, Deserialize)]
+pub struct WireLookupFrom {
+    collection: String,
+    vector: Option<String>,
+    #[serde(default)]
+    shard_key: Given,
+}
+
+impl WireLookupFrom {
+    fn into_location(self) -> ApiResult<LookupLocation> {
+        self.shard_key.refuse("`shard_key`")?;
+        Ok(LookupLocation {
+            collection: self.collection,
+            vector: self.vector,
+        })
+    }
 }
 
 /// At least 1.
@@ -186,164 +203,6 @@ fn search_params(params: Option<WireParams>, recall: Option<f32>) -> ApiResult<S
         },
         explain: wire.explain.unwrap_or(false),
     })
-}
-
-/// The `query` field.
-#[derive(Debug, Clone)]
-pub enum WireQuery {
-    Vector(WireVector),
-    Id(PointId),
-    OrderBy(WireOrderBy),
-    /// A kind of query that isn't built, named for the client.
-    Refused(&'static str),
-}
-
-/// The kinds of query by the key that shows them.
-const REFUSED: &[(&str, &str)] = &[
-    ("recommend", "the recommend query"),
-    ("discover", "the discover query"),
-    ("context", "the context query"),
-    ("fusion", "the fusion query"),
-    ("rrf", "the rrf query"),
-    ("formula", "the formula query"),
-    ("sample", "the sample query"),
-    ("mmr", "`mmr` of the nearest query"),
-    ("relevance_feedback", "the relevance feedback query"),
-];
-
-impl<'de> Deserialize<'de> for WireQuery {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WireQuery, D::Error> {
-        d.deserialize_any(QueryVisitor)
-    }
-}
-
-struct QueryVisitor;
-
-impl<'de> Visitor<'de> for QueryVisitor {
-    type Value = WireQuery;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a query: a vector, a point id, {\"nearest\": ..} or {\"order_by\": ..}")
-    }
-    fn visit_u64<E: Error>(self, id: u64) -> Result<WireQuery, E> {
-        Ok(WireQuery::Id(PointId::Num(id)))
-    }
-    fn visit_str<E: Error>(self, id: &str) -> Result<WireQuery, E> {
-        PointId::deserialize(serde::de::value::StrDeserializer::new(id)).map(WireQuery::Id)
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireQuery, A::Error> {
-        vector_of_seq(seq).map(|vector| WireQuery::Vector(WireVector(InputVector::Vector(vector))))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireQuery, A::Error> {
-        let mut query = None;
-        let mut refused = None;
-        let mut keys: Option<VectorKeys> = None;
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "nearest" => query = Some(map.next_value::<WireQuery>()?),
-                "order_by" => query = Some(WireQuery::OrderBy(map.next_value()?)),
-                other if VectorKeys::knows(other) => keys.get_or_insert_default().take(other, &mut map)?,
-                other => match REFUSED.iter().find(|(name, _)| *name == other) {
-                    Some((_, feature)) => {
-                        if map.next_value::<Given>()?.0 {
-                            refused = refused.or(Some(WireQuery::Refused(feature)));
-                        }
-                    }
-                    None => {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                },
-            }
-        }
-        if let Some(keys) = keys {
-            query = Some(WireQuery::Vector(WireVector(keys.finish()?)));
-        }
-        refused
-            .or(query)
-            .ok_or_else(|| A::Error::custom("the query has none of the known kinds"))
-    }
-}
-
-/// `POST /points/search`, of clients before 1.16.
-#[derive(Debug, Deserialize)]
-pub struct WireSearchRequest {
-    vector: WireNamedVector,
-    filter: Option<WireFilter>,
-    params: Option<WireParams>,
-    /// Own addition: as `params.recall`, for clients whose `params` take nothing unknown.
-    recall: Option<f32>,
-    score_threshold: Option<f32>,
-    limit: usize,
-    offset: Option<usize>,
-    with_payload: Option<WithPayload>,
-    #[serde(alias = "with_vectors")]
-    with_vector: Option<WithVector>,
-    #[serde(default)]
-    shard_key: Given,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct WireSearchBatch {
-    pub searches: Vec<WireSearchRequest>,
-}
-
-impl WireSearchRequest {
-    pub fn into_search(self) -> ApiResult<SearchRequest> {
-        self.shard_key.refuse("`shard_key`")?;
-        Ok(SearchRequest {
-            query: QueryVector::Vector(self.vector.vector.resolve("vector", Purpose::Query)?),
-            using: self.vector.name,
-            filter: self.filter,
-            params: search_params(self.params, self.recall)?,
-            limit: check_limit(self.limit)?,
-            offset: self.offset.unwrap_or(0),
-            score_threshold: self.score_threshold,
-            with_payload: payload_selector(self.with_payload, false),
-            with_vectors: vector_selector(self.with_vector),
-        })
-    }
-}
-
-/// A vector, or `{"name": .., "vector": [..]}`.
-#[derive(Debug)]
-struct WireNamedVector {
-    name: String,
-    vector: WireVector,
-}
-
-impl<'de> Deserialize<'de> for WireNamedVector {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WireNamedVector, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = WireNamedVector;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a vector or {\"name\": .., \"vector\": [..]}")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireNamedVector, A::Error> {
-                Ok(WireNamedVector {
-                    name: String::new(),
-                    vector: WireVector(InputVector::Vector(vector_of_seq(seq)?)),
-                })
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireNamedVector, A::Error> {
-                let (mut name, mut vector) = (None, None);
-                while let Some(key) = map.next_key::<String>()? {
-                    match key.as_str() {
-                        "name" => name = Some(map.next_value::<String>()?),
-                        "vector" => vector = Some(map.next_value::<WireVector>()?),
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(WireNamedVector {
-                    name: name.ok_or_else(|| A::Error::missing_field("name"))?,
-                    vector: vector.ok_or_else(|| A::Error::missing_field("vector"))?,
-                })
-            }
-        }
-        d.deserialize_any(V)
-    }
 }
 
 /// `POST /points/scroll`.

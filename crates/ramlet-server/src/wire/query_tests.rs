@@ -1,10 +1,20 @@
 use super::*;
-use ramlet::{PayloadSelector, VectorSelector};
+use ramlet::{Fusion, PayloadSelector, QueryKind, QueryVector, RecommendStrategy, Vector, VectorSelector};
 
 fn asked(text: &str) -> ApiResult<Asked> {
     serde_json::from_str::<WireQueryRequest>(text)
         .map_err(ApiError::format)?
-        .into_asked()
+        .into_query()
+        .map(Asked::from)
+}
+fn query(text: &str) -> QueryRequest {
+    match asked(text) {
+        Ok(Asked::Query(query)) => *query,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+fn kind(text: &str) -> QueryKind {
+    query(&format!("{{\"query\":{text}}}")).query.unwrap()
 }
 fn nearest(text: &str) -> SearchRequest {
     match asked(text) {
@@ -87,53 +97,125 @@ fn params_have_bounds() {
 }
 
 #[test]
-fn no_query_and_order_by_scroll() {
-    for (text, ordered) in [
-        (r#"{"limit":5,"offset":2}"#, false),
-        (r#"{"query":{"order_by":"a"},"limit":5,"offset":2}"#, true),
+fn no_query_and_order_by() {
+    assert_eq!(query(r#"{"limit":5,"offset":2}"#).query, None);
+    let ordered = query(r#"{"query":{"order_by":"a"},"limit":5,"offset":2}"#);
+    assert!(matches!(ordered.query, Some(QueryKind::OrderBy(_))));
+    assert_eq!((ordered.limit, ordered.offset), (5, 2));
+}
+
+#[test]
+fn kinds_show_in_their_keys() {
+    let id = |n| QueryVector::Id(PointId::Num(n));
+    let recommend = kind(r#"{"recommend":{"positive":[1],"negative":[[1.5]],"strategy":"best_score"}}"#);
+    let expected = QueryKind::Recommend {
+        positive: vec![id(1)],
+        negative: vec![QueryVector::Vector(vec![1.5].into())],
+        strategy: RecommendStrategy::BestScore,
+    };
+    assert_eq!(recommend, expected);
+    let pair = r#"{"positive":1,"negative":2}"#;
+    for context in [pair.to_string(), format!("[{pair}]")] {
+        let context = kind(&format!(
+            "{{\"discover\":{{\"target\":3,\"context\":{context}}}}}"
+        ));
+        assert!(
+            matches!(context, QueryKind::Discover { target, context } if target == id(3) && context.len() == 1)
+        );
+    }
+    assert!(matches!(kind(&format!("{{\"context\":{pair}}}")), QueryKind::Context(all) if all.len() == 1));
+    let rrf = |k, weights| QueryKind::Fusion(Fusion::Rrf { k, weights });
+    assert_eq!(kind(r#"{"fusion":"rrf"}"#), rrf(None, None));
+    assert_eq!(
+        kind(r#"{"rrf":{"k":7,"weights":[1,0.5]}}"#),
+        rrf(Some(7), Some(vec![1.0, 0.5]))
+    );
+    assert_eq!(kind(r#"{"fusion":"dbsf"}"#), QueryKind::Fusion(Fusion::Dbsf));
+    assert_eq!(kind(r#"{"sample":"random"}"#), QueryKind::SampleRandom);
+    let formula = kind(r#"{"defaults":{"a":[1, 2]},"formula":{"sum":["a"]}}"#);
+    assert!(
+        matches!(formula, QueryKind::Formula(f) if f.defaults == [("a".to_string(), b"[1, 2]".to_vec())])
+    );
+    let mmr = kind(r#"{"mmr":{"diversity":0.25},"nearest":[1]}"#);
+    assert!(matches!(mmr, QueryKind::NearestWithMmr { mmr, .. } if mmr.diversity == Some(0.25)));
+    let feedback = kind(
+        r#"{"relevance_feedback":{"target":1,"feedback":[{"example":2,"score":0.5}],"strategy":{"naive":{"a":1,"b":2,"c":3}}}}"#,
+    );
+    assert!(matches!(feedback, QueryKind::RelevanceFeedback { strategy, .. } if strategy.c == 3.0));
+}
+
+#[test]
+fn vectors_of_every_kind() {
+    let vector = |text: &str| match nearest(&format!("{{\"query\":{text}}}")).query {
+        QueryVector::Vector(vector) => vector,
+        id => panic!("{id:?}"),
+    };
+    for text in [
+        r#"{"indices":[3,1],"values":[0.5,2]}"#,
+        r#"{"nearest":{"values":[0.5,2],"indices":[3,1]}}"#,
     ] {
-        match asked(text) {
-            Ok(Asked::Scroll { scroll, skip }) => {
-                assert_eq!(
-                    (scroll.limit, skip, scroll.order_by.is_some()),
-                    (7, 2, ordered),
-                    "{text}"
-                );
-            }
-            other => panic!("{text}: {other:?}"),
-        }
+        assert!(matches!(vector(text), Vector::Sparse(s) if s.indices == [3, 1] && s.values == [0.5, 2.0]));
+    }
+    assert!(matches!(vector("[[1,2],[3,4]]"), Vector::Multi(m) if m.dim == 2 && m.values.len() == 4));
+    for (text, part) in [
+        (r#"{"indices":[1],"values":[]}"#, "1 indices"),
+        (r#"{"indices":[1,1],"values":[1,1]}"#, "twice"),
+        (r#"{"indices":[1]}"#, "both"),
+        ("[[1],[2,3]]", "one length"),
+        ("[1,[2]]", "numbers or lists"),
+        ("[[]]", "empty"),
+        (r#"{"text":"hello","model":"m"}"#, "InferenceService"),
+        (r#"{"fusion":"best"}"#, "best"),
+        (r#"{"fusion":"rrf","sample":"random"}"#, "several kinds"),
+        (r#"{"sample":"first"}"#, "first"),
+        ("{}", "none of the known kinds"),
+    ] {
+        let e = asked(&format!("{{\"query\":{text}}}")).unwrap_err();
+        assert!(
+            e.status.as_u16() == 400 && e.message.contains(part),
+            "{text}: {e:?}"
+        );
+    }
+    for (text, path) in [
+        (r#"{"rrf":{"k":0}}"#, "query.rrf.k"),
+        (
+            r#"{"nearest":[1],"mmr":{"diversity":1.5}}"#,
+            "query.mmr.diversity",
+        ),
+        (
+            r#"{"nearest":[1],"mmr":{"candidates_limit":99999}}"#,
+            "query.mmr.candidates_limit",
+        ),
+    ] {
+        let e = asked(&format!("{{\"query\":{text}}}")).unwrap_err();
+        assert!(
+            e.status.as_u16() == 422 && e.message.contains(path),
+            "{text}: {e:?}"
+        );
     }
 }
 
 #[test]
-fn unbuilt_kinds_are_refused_by_name() {
-    for (query, part) in [
-        (r#"{"recommend":{"positive":[1]}}"#, "recommend"),
-        (r#"{"discover":{"target":1,"context":[]}}"#, "discover"),
-        (r#"{"context":[{"positive":1,"negative":2}]}"#, "context"),
-        (r#"{"fusion":"rrf"}"#, "fusion"),
-        (r#"{"rrf":{"k":2}}"#, "rrf"),
-        (r#"{"formula":{"sum":[]}}"#, "formula"),
-        (r#"{"sample":"random"}"#, "sample"),
-        (r#"{"nearest":[1],"mmr":{"diversity":0.5}}"#, "mmr"),
-        (r#"{"text":"hello","model":"m"}"#, "nference"),
-    ] {
-        let e = asked(&format!("{{\"query\":{query}}}")).unwrap_err();
-        assert_eq!(e.status.as_u16(), 400, "{query}");
-        assert!(e.message.contains(part), "{query}: {}", e.message);
-    }
-    for (field, part) in [
-        (r#""prefetch":{"query":[1]}"#, "prefetch"),
-        (r#""lookup_from":{"collection":"a"}"#, "lookup_from"),
-        (r#""shard_key":"a""#, "shard_key"),
-    ] {
-        let e = asked(&format!("{{\"query\":[1],{field}}}")).unwrap_err();
-        assert!(
-            e.status.as_u16() == 400 && e.message.contains(part),
-            "{field}: {e:?}"
+fn prefetches_alone_and_in_lists() {
+    let leaf = r#"{"query":[1],"limit":3,"filter":{"must":[]},"using":"a","lookup_from":{"collection":"c","vector":"v"}}"#;
+    for (prefetch, expected) in [(leaf.to_string(), 1), (format!("[{leaf},{leaf}]"), 2)] {
+        let query = query(&format!(
+            r#"{{"prefetch":{{"prefetch":{prefetch},"query":2}},"query":{{"fusion":"rrf"}}}}"#
+        ));
+        assert_eq!(query.prefetch[0].prefetch.len(), expected);
+        assert_eq!(query.prefetch[0].limit, 10);
+        let leaf = &query.prefetch[0].prefetch[0];
+        assert_eq!(
+            (leaf.limit, leaf.using.as_str(), leaf.filter.is_some()),
+            (3, "a", true)
         );
+        assert_eq!(leaf.lookup_from.as_ref().unwrap().vector.as_deref(), Some("v"));
     }
     assert!(asked(r#"{"query":[1],"prefetch":[],"lookup_from":null}"#).is_ok());
+    let shard = asked(r#"{"query":[1],"shard_key":"a"}"#).unwrap_err();
+    assert!(shard.status.as_u16() == 400 && shard.message.contains("shard_key"));
+    let none = asked(r#"{"query":{"fusion":"rrf"},"prefetch":{"query":[1],"limit":0}}"#).unwrap_err();
+    assert_eq!(none.status.as_u16(), 422);
 }
 
 #[test]
@@ -148,35 +230,54 @@ fn limits_are_checked() {
     );
     assert!(matches!(
         asked(r#"{"limit":18446744073709551615,"offset":18446744073709551615}"#),
-        Ok(Asked::Scroll { .. })
+        Ok(Asked::Query(_))
     ));
 }
 
 #[test]
 fn legacy_search_takes_plain_and_named_vectors() {
     let parse =
-        |text: &str| serde_json::from_str::<WireSearchRequest>(text).map(WireSearchRequest::into_search);
-    let plain = parse(r#"{"vector":[1,2],"limit":3}"#).unwrap().unwrap();
+        |text: &str| serde_json::from_str::<WireSearchRequest>(text).map(|wire| wire.into_query().unwrap());
+    let plain = parse(r#"{"vector":[1,2],"limit":3}"#).unwrap();
     assert_eq!((plain.using.as_str(), plain.limit), ("", 3));
-    let named = parse(r#"{"vector":{"name":"a","vector":[1]},"limit":3}"#)
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        (named.using.as_str(), named.query),
-        ("a", QueryVector::Vector(vec![1.0].into()))
-    );
-    let sparse = parse(r#"{"vector":{"name":"a","vector":{"indices":[7],"values":[2]}},"limit":3}"#);
-    let (indices, values) = (vec![7], vec![2.0]);
-    assert_eq!(
-        sparse.unwrap().unwrap().query,
-        QueryVector::Vector(ramlet::SparseVector { indices, values }.into())
-    );
-    assert!(
-        parse(r#"{"vector":[1]}"#)
-            .unwrap_err()
-            .to_string()
-            .contains("limit")
-    );
+    let named = parse(r#"{"vector":{"name":"a","vector":[1]},"limit":3}"#).unwrap();
+    let vector = QueryKind::Nearest(QueryVector::Vector(vec![1.0].into()));
+    assert_eq!((named.using.as_str(), named.query), ("a", Some(vector)));
+    let sparse = parse(r#"{"vector":{"name":"a","vector":{"indices":[7],"values":[1]}},"limit":3}"#).unwrap();
+    assert!(matches!(
+        sparse.query,
+        Some(QueryKind::Nearest(QueryVector::Vector(Vector::Sparse(_))))
+    ));
+    let e = parse(r#"{"vector":[1]}"#).unwrap_err();
+    assert!(e.to_string().contains("limit"), "{e}");
+}
+
+#[test]
+fn older_routes_are_queries() {
+    let recommend: WireRecommendRequest =
+        serde_json::from_str(r#"{"positive":[1],"using":"a","limit":2,"score_threshold":0.5}"#).unwrap();
+    let recommend = recommend.into_query().unwrap();
+    assert_eq!((recommend.using.as_str(), recommend.limit), ("a", 2));
+    assert!(matches!(recommend.query, Some(QueryKind::Recommend { .. })));
+    let discover: WireDiscoverRequest =
+        serde_json::from_str(r#"{"context":[{"positive":1,"negative":2}],"limit":2}"#).unwrap();
+    assert!(matches!(
+        discover.into_query().unwrap().query,
+        Some(QueryKind::Context(_))
+    ));
+    let groups: WireSearchGroups = serde_json::from_str(
+        r#"{"vector":[1],"group_by":"g","group_size":4,"limit":2,"with_lookup":{"collection":"c","with_payload":["a"]}}"#,
+    )
+    .unwrap();
+    let groups = groups.into_groups().unwrap();
+    assert_eq!((groups.group_by.as_str(), groups.group_size), ("g", 4));
+    let lookup = groups.with_lookup.unwrap();
+    assert_eq!(lookup.with_payload, PayloadSelector::Include(vec!["a".into()]));
+    let groups: WireQueryGroups = serde_json::from_str(r#"{"query":[1],"group_by":"g"}"#).unwrap();
+    assert_eq!(groups.into_groups().unwrap().group_size, 3);
+    let none: WireQueryGroups =
+        serde_json::from_str(r#"{"query":[1],"group_by":"g","group_size":0}"#).unwrap();
+    assert_eq!(none.into_groups().unwrap_err().status.as_u16(), 422);
 }
 
 #[test]

@@ -80,6 +80,9 @@ struct WirePointVectors {
 impl WireUpdateVectors {
     pub fn into_op(self) -> ApiResult<UpdateOp> {
         self.shard_key.refuse("shard_key")?;
+        if self.points.is_empty() {
+            return Err(ApiError::validation("points", "must specify points to update"));
+        }
         let resolve =
             |(i, p): (usize, WirePointVectors)| Ok((p.id, p.vector.resolve(&format!("points[{i}].vector"))?));
         let points = self.points.into_iter().enumerate().map(resolve);
@@ -105,7 +108,10 @@ impl WireDeleteVectors {
     pub fn into_op(self) -> ApiResult<UpdateOp> {
         self.shard_key.refuse("shard_key")?;
         if self.vector.is_empty() {
-            return Err(ApiError::validation("vector", "must name at least one vector"));
+            return Err(ApiError::validation(
+                "vector",
+                "must specify vector names to delete",
+            ));
         }
         Ok(UpdateOp::DeleteVectors {
             names: self.vector,

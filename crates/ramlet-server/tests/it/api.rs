@@ -334,7 +334,6 @@ async fn aliases_and_indexes() {
 async fn what_is_not_built_is_named() {
     let server = filled().await;
     for (method, path, code, part) in [
-        ("POST", "/collections/c/snapshots", 501, "snapshots"),
         ("POST", "/collections/c/facet", 501, "facets"),
         ("POST", "/collections/c/points/query/groups", 501, "groups"),
         ("POST", "/collections/c/points/recommend", 501, "recommend"),

@@ -5,4 +5,5 @@ mod auth;
 mod bodies;
 mod harness;
 mod plan;
+mod snapshots;
 mod socket;

@@ -6,11 +6,10 @@ use super::found::{Found, FoundList};
 use crate::error::Result;
 use crate::filter::CompiledFilter;
 use crate::filter::index::order_values_of;
-use crate::lookup::Lookup;
-use crate::matching;
 use crate::request::{Direction, OrderBy};
+use crate::sample::sample;
 use crate::scroll::{Ordered, ordered_field, places_by_id, places_by_value, sort, within};
-use crate::view::{Place, View};
+use crate::view::View;
 
 /// Score of points that nothing scored.
 pub const UNSCORED: f32 = 1.0;
@@ -88,7 +87,7 @@ fn values_among(
 }
 
 /// So many, at random: every set of them is as likely, in every order.
-pub fn sample(
+pub fn at_random(
     view: &View,
     filter: Option<&CompiledFilter>,
     scope: Scope<'_>,
@@ -96,88 +95,26 @@ pub fn sample(
     scratch: &mut Scratch,
 ) -> Result<FoundList> {
     let mut list = FoundList::with_room(k, &scratch.lookup.rare)?;
-    let mut drawn = Reservoir {
-        k,
-        seen: 0,
-        random: seed | 1,
-        places: &mut list.found,
-    };
     match scope {
-        Scope::Among(points) => points.iter().for_each(|found| drawn.offer(found.place)),
-        Scope::All => offer_all(view, filter, &mut drawn, &mut scratch.lookup)?,
+        Scope::Among(points) => list.found.extend_from_slice(points),
+        Scope::All => {
+            let places = sample(view, filter, k, seed, &mut scratch.lookup)?;
+            list.found.extend(places.into_iter().map(|place| Found {
+                place,
+                score: UNSCORED,
+            }));
+        }
     }
-    drawn.shuffle();
+    let mut random = seed | 1;
+    for at in (1..list.found.len()).rev() {
+        // xorshift64.
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        list.found.swap(at, ((random >> 1) % (at as u64 + 1)) as usize);
+    }
+    for found in &mut list.found {
+        found.score = UNSCORED;
+    }
     Ok(list.fit(k))
-}
-
-fn offer_all(
-    view: &View,
-    filter: Option<&CompiledFilter>,
-    drawn: &mut Reservoir<'_>,
-    lookup: &mut Lookup,
-) -> Result<()> {
-    for (index, segment) in view.segments.iter().enumerate() {
-        let index = index as u32;
-        let Some(filter) = filter else {
-            let live = (0..segment.segment.rows()).filter(|row| !segment.deletes.contains(*row));
-            live.for_each(|row| drawn.offer(Place::Segment { index, row }));
-            continue;
-        };
-        let Lookup { io, buf, rare, .. } = &mut *lookup;
-        let (rows, _held) = matching::matching_rows(&view.schema, segment, Some(filter), io, buf, rare)?;
-        rows.iter()
-            .for_each(|row| drawn.offer(Place::Segment { index, row }));
-    }
-    for (index, buffer) in view.buffers.iter().enumerate() {
-        let matching = buffer
-            .live_rows()
-            .filter(|&row| filter.is_none_or(|f| f.matches(&buffer.buffer.row(row))));
-        matching.for_each(|row| {
-            drawn.offer(Place::Buffer {
-                index: index as u32,
-                row,
-            });
-        });
-    }
-    Ok(())
-}
-
-/// The first `k`, each later one in the place of a random one with the chance that it should have (Vitter's algorithm R).
-struct Reservoir<'a> {
-    k: usize,
-    seen: u64,
-    random: u64,
-    places: &'a mut Vec<Found>,
-}
-
-impl Reservoir<'_> {
-    fn offer(&mut self, place: Place) {
-        self.seen += 1;
-        let found = Found {
-            place,
-            score: UNSCORED,
-        };
-        if self.places.len() < self.k {
-            return self.places.push(found);
-        }
-        let at = self.next() % self.seen;
-        if let Some(slot) = self.places.get_mut(at as usize) {
-            *slot = found;
-        }
-    }
-
-    fn shuffle(&mut self) {
-        for at in (1..self.places.len()).rev() {
-            let other = self.next() % (at as u64 + 1);
-            self.places.swap(at, other as usize);
-        }
-    }
-
-    /// xorshift64*.
-    fn next(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 1
-    }
 }

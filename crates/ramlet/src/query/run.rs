@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
             Some(QueryKind::OrderBy(by)) => order::by_value(self.view, by, filter, scope, k, self.scratch),
             Some(QueryKind::SampleRandom) => {
                 self.seed = self.seed.wrapping_add(2);
-                order::sample(self.view, filter, scope, (k, self.seed), self.scratch)
+                order::at_random(self.view, filter, scope, (k, self.seed), self.scratch)
             }
             Some(query) => self.by_vectors(stage, query, filter, scope, k),
         }

@@ -55,6 +55,14 @@ pub struct SnapshotFile {
 }
 
 impl SnapshotFile {
+    /// A file outside the directory of snapshots.
+    pub fn open(storage: &dyn ramlet_io::Storage, name: &str) -> Result<SnapshotFile> {
+        Ok(SnapshotFile {
+            file: storage.open(name)?,
+            name: name.to_string(),
+        })
+    }
+
     pub fn bytes(&self) -> u64 {
         self.file.len()
     }

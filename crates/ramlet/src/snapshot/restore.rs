@@ -82,10 +82,13 @@ fn check_names(manifest: &Manifest) -> Result<()> {
 
 /// No two of a kind share a slot, and slots are what file names can hold.
 fn check_slots(slots: &Slots) -> Result<()> {
-    for slots in [&slots.vectors, &slots.fields] {
+    for (slots, most) in [
+        (&slots.vectors, Component::VECTOR_SLOTS),
+        (&slots.fields, Component::SLOTS),
+    ] {
         let mut seen = std::collections::BTreeSet::new();
         for (name, slot) in slots {
-            if *slot >= Component::SLOTS || !seen.insert(slot) {
+            if *slot >= most || !seen.insert(slot) {
                 return Err(refused(&format!("slot {slot} of {name:?}")));
             }
         }

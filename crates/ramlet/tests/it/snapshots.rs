@@ -1,7 +1,7 @@
 //! Snapshots: what comes back is what was there at one moment, and what can't be restored changes nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ramlet::*;
 use ramlet_format::snapshot::{Frame, FrameKind};
@@ -155,7 +155,7 @@ fn one_moment_while_writes_and_merges_go_on() {
         collection.update(upsert(points.collect())).unwrap();
     };
     write(0);
-    let stop = AtomicBool::new(false);
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let taken = std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut n = 1;
@@ -168,15 +168,19 @@ fn one_moment_while_writes_and_merges_go_on() {
                     collection.wait_idle().unwrap();
                 }
                 n += 1;
+                written.store(n, Ordering::Relaxed);
             }
         });
-        let taken: Vec<_> = (0..25).map(|_| engine.create_snapshot(C, NOW).unwrap()).collect();
+        let mut taken = Vec::new();
+        while written.load(Ordering::Relaxed) < 80 || taken.len() < 20 {
+            taken.push(engine.create_snapshot(C, NOW).unwrap());
+        }
         stop.store(true, Ordering::Relaxed);
         taken
     });
     let other = open(ram());
     let mut seen = std::collections::BTreeSet::new();
-    for snapshot in taken {
+    for snapshot in taken.iter().step_by(taken.len() / 20) {
         let received = upload(&other, &bytes_of(&engine, &snapshot.name));
         other.recover_upload("c", received, None).unwrap();
         let found = all(&other, "c");

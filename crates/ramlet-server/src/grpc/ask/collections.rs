@@ -40,23 +40,33 @@ fn metadata(entries: Vec<bytes::Bytes>) -> Option<Node> {
 }
 
 pub fn update(of: q::UpdateCollection) -> ApiResult<Asked> {
-    let params = of.params.map(|params| {
-        let (payload, tracker) = (params.payload, params.id_tracker);
-        s::params_plain(params)
-            .maybe("payload", payload, |of| s::payload_storage(of).node())
-            .maybe("id_tracker", tracker, |of| s::id_tracker(of).node())
-            .node()
-    });
     let body = Fields::new()
         .maybe("optimizers_config", of.optimizers_config, s::optimizers)
-        .maybe("params", params, |p| p)
+        .maybe("params", of.params, params_diff)
         .maybe("hnsw_config", of.hnsw_config, |of| s::hnsw(of).node())
         .maybe("vectors", of.vectors_config, vectors_diff)
-        .maybe("quantization_config", of.quantization_config, s::quantization_diff)
+        .maybe(
+            "quantization_config",
+            of.quantization_config,
+            s::quantization_diff,
+        )
         .maybe("sparse_vectors", of.sparse_vectors_config, sparse_config)
         .maybe("strict_mode_config", of.strict_mode_config, s::strict)
         .maybe("metadata", metadata(of.metadata), |m| m);
     Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+}
+
+#[allow(deprecated)]
+fn params_diff(of: q::CollectionParamsDiff) -> Node {
+    Fields::new()
+        .uint("replication_factor", of.replication_factor)
+        .uint("write_consistency_factor", of.write_consistency_factor)
+        .flag("on_disk_payload", of.on_disk_payload)
+        .uint("read_fan_out_factor", of.read_fan_out_factor)
+        .uint("read_fan_out_delay_ms", of.read_fan_out_delay_ms)
+        .maybe("payload", of.payload, |of| s::payload_storage(of).node())
+        .maybe("id_tracker", of.id_tracker, |of| s::id_tracker(of).node())
+        .node()
 }
 
 pub fn delete(of: q::DeleteCollection) -> ApiResult<Asked> {
@@ -70,7 +80,12 @@ fn vectors_config(of: q::VectorsConfig) -> Node {
         Some(ParamsMap(map)) => Node::Map(
             map.map
                 .into_iter()
-                .map(|entry| (Key::Owned(entry.key), vector_params(entry.value.unwrap_or_default())))
+                .map(|entry| {
+                    (
+                        Key::Owned(entry.key),
+                        vector_params(entry.value.unwrap_or_default()),
+                    )
+                })
                 .collect(),
         ),
         None => Node::Null,
@@ -92,7 +107,9 @@ fn vector_params(of: q::VectorParams) -> Node {
 }
 
 fn multivector(of: q::MultiVectorConfig) -> Node {
-    Fields::new().put("comparator", setting(of.comparator, s::COMPARATOR)).node()
+    Fields::new()
+        .put("comparator", setting(of.comparator, s::COMPARATOR))
+        .node()
 }
 
 fn vectors_diff(of: q::VectorsConfigDiff) -> Node {
@@ -102,7 +119,12 @@ fn vectors_diff(of: q::VectorsConfigDiff) -> Node {
         Some(ParamsMap(map)) => map
             .map
             .into_iter()
-            .map(|entry| (Key::Owned(entry.key), vector_diff(entry.value.unwrap_or_default())))
+            .map(|entry| {
+                (
+                    Key::Owned(entry.key),
+                    vector_diff(entry.value.unwrap_or_default()),
+                )
+            })
             .collect(),
         None => return Node::Null,
     };
@@ -113,7 +135,11 @@ fn vectors_diff(of: q::VectorsConfigDiff) -> Node {
 fn vector_diff(of: q::VectorParamsDiff) -> Node {
     Fields::new()
         .maybe("hnsw_config", of.hnsw_config, |of| s::hnsw(of).node())
-        .maybe("quantization_config", of.quantization_config, s::quantization_diff)
+        .maybe(
+            "quantization_config",
+            of.quantization_config,
+            s::quantization_diff,
+        )
         .flag("on_disk", of.on_disk)
         .maybe("memory", of.memory, |v| setting(v, MEMORY))
         .node()
@@ -150,9 +176,10 @@ pub fn aliases(of: q::ChangeAliases) -> ApiResult<Asked> {
                     .put("old_alias_name", Node::Text(of.old_alias_name))
                     .put("new_alias_name", Node::Text(of.new_alias_name)),
             ),
-            Some(Is::DeleteAlias(of)) => {
-                ("delete_alias", Fields::new().put("alias_name", Node::Text(of.alias_name)))
-            }
+            Some(Is::DeleteAlias(of)) => (
+                "delete_alias",
+                Fields::new().put("alias_name", Node::Text(of.alias_name)),
+            ),
             None => return Node::Wrong("an action on aliases is empty".to_owned()),
         };
         Fields::new().put(name, fields.node()).node()
@@ -161,7 +188,9 @@ pub fn aliases(of: q::ChangeAliases) -> ApiResult<Asked> {
     Asked::plain(body.node()).timeout(of.timeout)
 }
 
-const FIELD_TYPES: &[&str] = &["keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid"];
+const FIELD_TYPES: &[&str] = &[
+    "keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid",
+];
 
 pub fn create_index(of: q::CreateFieldIndexCollection) -> ApiResult<Asked> {
     let schema = match (of.field_index_params.and_then(|p| p.index_params), of.field_type) {
@@ -169,10 +198,13 @@ pub fn create_index(of: q::CreateFieldIndexCollection) -> ApiResult<Asked> {
         (None, Some(kind)) => Some(word(kind, FIELD_TYPES, "field_type")),
         (None, None) => None,
     };
-    let body = Fields::new()
-        .put("field_name", Node::Text(of.field_name))
-        .maybe("field_schema", schema, |s| s);
-    Asked::of(of.collection_name, body.node()).wait(of.wait).timeout(of.timeout)
+    let body =
+        Fields::new()
+            .put("field_name", Node::Text(of.field_name))
+            .maybe("field_schema", schema, |s| s);
+    Asked::of(of.collection_name, body.node())
+        .wait(of.wait)
+        .timeout(of.timeout)
 }
 
 fn index_params(of: q::payload_index_params::IndexParams) -> Node {
@@ -203,14 +235,20 @@ fn text_index(of: q::TextIndexParams) -> Fields {
             .put("custom", Node::words(of.custom))
             .node()
     });
-    let stemmer = of.stemmer.clone().and_then(|s| s.stemming_params).map(|of| match of {
-        Snowball(of) => Fields::new()
-            .put("type", Node::Word("snowball"))
-            .put("language", Node::Text(of.language))
-            .node(),
-        Disabled(_) => Fields::new().put("type", Node::Word("none")).node(),
-    });
-    let scoring = of.scoring.map(|of| Fields::new().put("type", setting(of.r#type, &["bm25"])).node());
+    let stemmer = of
+        .stemmer
+        .clone()
+        .and_then(|s| s.stemming_params)
+        .map(|of| match of {
+            Snowball(of) => Fields::new()
+                .put("type", Node::Word("snowball"))
+                .put("language", Node::Text(of.language))
+                .node(),
+            Disabled(_) => Fields::new().put("type", Node::Word("none")).node(),
+        });
+    let scoring = of
+        .scoring
+        .map(|of| Fields::new().put("type", setting(of.r#type, &["bm25"])).node());
     let tokenizer = setting(of.tokenizer, TOKENIZERS);
     s::text_plain(of)
         .put("tokenizer", tokenizer)

@@ -11,7 +11,9 @@ pub fn filter(filter: q::Filter) -> Node {
     Fields::new()
         .maybe("should", some(filter.should), |list| Node::list(list, condition))
         .maybe("must", some(filter.must), |list| Node::list(list, condition))
-        .maybe("must_not", some(filter.must_not), |list| Node::list(list, condition))
+        .maybe("must_not", some(filter.must_not), |list| {
+            Node::list(list, condition)
+        })
         .maybe("min_should", filter.min_should, |min| {
             Fields::new()
                 .put("conditions", Node::list(min.conditions, condition))
@@ -27,7 +29,11 @@ fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
 
 pub fn condition(condition: q::Condition) -> Node {
     use q::condition::ConditionOneOf as Is;
-    let keyed = |name, key| Fields::new().put(name, Fields::new().put("key", Node::Text(key)).node()).node();
+    let keyed = |name, key| {
+        Fields::new()
+            .put(name, Fields::new().put("key", Node::Text(key)).node())
+            .node()
+    };
     match condition.condition_one_of {
         Some(Is::Field(of)) => field(of),
         Some(Is::IsEmpty(of)) => keyed("is_empty", of.key),
@@ -56,7 +62,9 @@ fn field(of: q::FieldCondition) -> Node {
         (Some(range), None) => Some(numbers(range)),
         (None, Some(range)) => Some(dates(range)),
         (None, None) => None,
-        (Some(_), Some(_)) => Some(Node::Wrong("a condition has both `range` and `datetime_range`".to_owned())),
+        (Some(_), Some(_)) => Some(Node::Wrong(
+            "a condition has both `range` and `datetime_range`".to_owned(),
+        )),
     };
     Fields::new()
         .put("key", Node::Text(of.key))
@@ -65,7 +73,10 @@ fn field(of: q::FieldCondition) -> Node {
         .maybe("geo_bounding_box", of.geo_bounding_box, |area| {
             Fields::new()
                 .put("top_left", required(area.top_left, "top_left", geo_point))
-                .put("bottom_right", required(area.bottom_right, "bottom_right", geo_point))
+                .put(
+                    "bottom_right",
+                    required(area.bottom_right, "bottom_right", geo_point),
+                )
                 .node()
         })
         .maybe("geo_radius", of.geo_radius, |area| {
@@ -151,5 +162,7 @@ pub fn geo_point(point: q::GeoPoint) -> Node {
 }
 
 fn line(line: q::GeoLineString) -> Node {
-    Fields::new().put("points", Node::list(line.points, geo_point)).node()
+    Fields::new()
+        .put("points", Node::list(line.points, geo_point))
+        .node()
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use ramlet_proto::{Shape, qdrant as q};
 
 use super::node::{Fields, Node};
-use crate::dispatch::QueryParams;
 use crate::error::{ApiError, ApiResult};
+use crate::params::QueryParams;
 
 /// A decoded request: what a route's handler takes.
 pub struct Asked {
@@ -36,7 +36,11 @@ impl Asked {
 
     /// Without a collection.
     pub fn plain(body: Node) -> Asked {
-        Asked { params: Vec::new(), query: QueryParams::default(), body }
+        Asked {
+            params: Vec::new(),
+            query: QueryParams::default(),
+            body,
+        }
     }
 
     pub fn param(mut self, name: &str, value: String) -> Asked {
@@ -53,7 +57,12 @@ impl Asked {
     pub fn timeout(mut self, seconds: Option<u64>) -> ApiResult<Asked> {
         match seconds {
             None => {}
-            Some(0) => return Err(ApiError::validation("timeout", "value 0 invalid, must be 1 or larger")),
+            Some(0) => {
+                return Err(ApiError::validation(
+                    "timeout",
+                    "value 0 invalid, must be 1 or larger",
+                ));
+            }
             Some(n) => self.query.timeout = Some(Duration::from_secs(n)),
         }
         Ok(self)
@@ -79,7 +88,11 @@ pub fn required<T>(value: Option<T>, name: &str, convert: impl FnOnce(T) -> Node
 
 /// The word at the place of an enum's value.
 pub fn word(value: i32, words: &'static [&'static str], name: &str) -> Node {
-    match usize::try_from(value).ok().and_then(|at| words.get(at)).filter(|word| !word.is_empty()) {
+    match usize::try_from(value)
+        .ok()
+        .and_then(|at| words.get(at))
+        .filter(|word| !word.is_empty())
+    {
         Some(word) => Node::Word(word),
         None => Node::Wrong(format!("{value} is no value of `{name}`")),
     }
@@ -109,7 +122,10 @@ pub fn shard_key(selector: q::ShardKeySelector) -> Node {
     match selector.fallback {
         Some(fallback) => {
             let target = required(keys.pop(), "shard_keys", shard_key_one);
-            Fields::new().put("target", target).put("fallback", shard_key_one(fallback)).node()
+            Fields::new()
+                .put("target", target)
+                .put("fallback", shard_key_one(fallback))
+                .node()
         }
         None => Node::list(keys, shard_key_one),
     }

@@ -23,7 +23,9 @@ pub fn upsert(of: q::UpsertPoints) -> ApiResult<Asked> {
         .maybe("shard_key", of.shard_key_selector, shard_key)
         .maybe("update_filter", of.update_filter, filter)
         .maybe("update_mode", of.update_mode, mode);
-    Asked::of(of.collection_name, body.node()).wait(of.wait).timeout(of.timeout)
+    Asked::of(of.collection_name, body.node())
+        .wait(of.wait)
+        .timeout(of.timeout)
 }
 
 pub fn mode(value: i32) -> Node {

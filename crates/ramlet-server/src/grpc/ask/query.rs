@@ -32,7 +32,9 @@ fn one(of: q::QueryPoints) -> Node {
 }
 
 pub fn batch(of: q::QueryBatchPoints) -> ApiResult<Asked> {
-    let body = Fields::new().put("searches", Node::list(of.query_points, one)).node();
+    let body = Fields::new()
+        .put("searches", Node::list(of.query_points, one))
+        .node();
     Asked::of(of.collection_name, body).timeout(of.timeout)
 }
 
@@ -163,7 +165,10 @@ fn recommend(of: q::RecommendInput) -> Node {
 fn discover(of: q::DiscoverInput) -> Node {
     Fields::new()
         .put("target", required(of.target, "target", input))
-        .put("context", required(of.context, "context", |of| Node::list(of.pairs, pair)))
+        .put(
+            "context",
+            required(of.context, "context", |of| Node::list(of.pairs, pair)),
+        )
         .node()
 }
 
@@ -220,7 +225,10 @@ fn text(of: q::TextQuery) -> Node {
         Some(Bm25(params)) => {
             let bm25 = Fields::new().float("k", params.k).float("b", params.b).node();
             let scoring = Fields::new().put("bm25", bm25).node();
-            Fields::new().put("query", Node::Text(of.query)).put("scoring", scoring).node()
+            Fields::new()
+                .put("query", Node::Text(of.query))
+                .put("scoring", scoring)
+                .node()
         }
     }
 }
@@ -236,7 +244,9 @@ pub fn order_by(of: q::OrderBy) -> Node {
     };
     Fields::new()
         .put("key", Node::Text(of.key))
-        .maybe("direction", of.direction, |value| word(value, &["asc", "desc"], "direction"))
+        .maybe("direction", of.direction, |value| {
+            word(value, &["asc", "desc"], "direction")
+        })
         .maybe("start_from", of.start_from, start)
         .node()
 }

@@ -16,7 +16,10 @@ fn target(data: Vec<f32>, indices: Option<q::SparseIndices>, name: Option<String
         None => Node::Floats(data),
     };
     match name {
-        Some(name) => Fields::new().put("name", Node::Text(name)).put("vector", vector).node(),
+        Some(name) => Fields::new()
+            .put("name", Node::Text(name))
+            .put("vector", vector)
+            .node(),
         None => vector,
     }
 }
@@ -41,7 +44,9 @@ fn search_one(of: q::SearchPoints) -> Node {
 }
 
 pub fn search_batch(of: q::SearchBatchPoints) -> ApiResult<Asked> {
-    let body = Fields::new().put("searches", Node::list(of.search_points, search_one)).node();
+    let body = Fields::new()
+        .put("searches", Node::list(of.search_points, search_one))
+        .node();
     Asked::of(of.collection_name, body).timeout(of.timeout)
 }
 
@@ -63,7 +68,9 @@ pub fn search_groups(of: q::SearchPointGroups) -> ApiResult<Asked> {
 
 /// Ids first, then vectors.
 fn examples(ids: Vec<q::PointId>, vectors: Vec<q::Vector>) -> Node {
-    Node::List(Box::new(ids.into_iter().map(id).chain(vectors.into_iter().map(vector))))
+    Node::List(Box::new(
+        ids.into_iter().map(id).chain(vectors.into_iter().map(vector)),
+    ))
 }
 
 pub fn recommend(of: q::RecommendPoints) -> ApiResult<Asked> {
@@ -90,7 +97,9 @@ fn recommend_one(of: q::RecommendPoints) -> Node {
 }
 
 pub fn recommend_batch(of: q::RecommendBatchPoints) -> ApiResult<Asked> {
-    let body = Fields::new().put("searches", Node::list(of.recommend_points, recommend_one)).node();
+    let body = Fields::new()
+        .put("searches", Node::list(of.recommend_points, recommend_one))
+        .node();
     Asked::of(of.collection_name, body).timeout(of.timeout)
 }
 
@@ -144,6 +153,8 @@ fn discover_one(of: q::DiscoverPoints) -> Node {
 }
 
 pub fn discover_batch(of: q::DiscoverBatchPoints) -> ApiResult<Asked> {
-    let body = Fields::new().put("searches", Node::list(of.discover_points, discover_one)).node();
+    let body = Fields::new()
+        .put("searches", Node::list(of.discover_points, discover_one))
+        .node();
     Asked::of(of.collection_name, body).timeout(of.timeout)
 }

@@ -41,12 +41,22 @@ pub fn set_payload(of: q::SetPayloadPoints) -> ApiResult<Asked> {
     let body = in_shard(of.shard_key_selector)
         .put("payload", Node::Payload(of.payload))
         .text("key", of.key);
-    changed(of.collection_name, select(of.points_selector, body), of.wait, of.timeout)
+    changed(
+        of.collection_name,
+        select(of.points_selector, body),
+        of.wait,
+        of.timeout,
+    )
 }
 
 pub fn delete_payload(of: q::DeletePayloadPoints) -> ApiResult<Asked> {
     let body = in_shard(of.shard_key_selector).put("keys", Node::words(of.keys));
-    changed(of.collection_name, select(of.points_selector, body), of.wait, of.timeout)
+    changed(
+        of.collection_name,
+        select(of.points_selector, body),
+        of.wait,
+        of.timeout,
+    )
 }
 
 pub fn update_vectors(of: q::UpdatePointVectors) -> ApiResult<Asked> {
@@ -57,9 +67,14 @@ pub fn update_vectors(of: q::UpdatePointVectors) -> ApiResult<Asked> {
 }
 
 pub fn delete_vectors(of: q::DeletePointVectors) -> ApiResult<Asked> {
-    let body = in_shard(of.shard_key_selector)
-        .put("vector", Node::words(of.vectors.unwrap_or_default().names));
-    changed(of.collection_name, select(of.points_selector, body), of.wait, of.timeout)
+    let body =
+        in_shard(of.shard_key_selector).put("vector", Node::words(of.vectors.unwrap_or_default().names));
+    changed(
+        of.collection_name,
+        select(of.points_selector, body),
+        of.wait,
+        of.timeout,
+    )
 }
 
 pub fn batch(of: q::UpdateBatchPoints) -> ApiResult<Asked> {
@@ -74,7 +89,10 @@ fn operation(of: q::PointsUpdateOperation) -> Node {
         Some(Is::Upsert(of)) => ("upsert", upsert(of)),
         Some(Is::DeletePoints(of)) => ("delete", select(of.points, in_shard(of.shard_key_selector))),
         Some(Is::DeleteDeprecated(of)) => ("delete", select(Some(of), Fields::new())),
-        Some(Is::ClearPayload(of)) => ("clear_payload", select(of.points, in_shard(of.shard_key_selector))),
+        Some(Is::ClearPayload(of)) => (
+            "clear_payload",
+            select(of.points, in_shard(of.shard_key_selector)),
+        ),
         Some(Is::ClearPayloadDeprecated(of)) => ("clear_payload", select(Some(of), Fields::new())),
         Some(Is::SetPayload(of)) => {
             let body = in_shard(of.shard_key_selector)

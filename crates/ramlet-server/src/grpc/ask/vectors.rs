@@ -45,7 +45,10 @@ fn old_vector(of: q::Vector) -> Node {
     };
     let count = count as usize;
     if count == 0 || of.data.len() % count != 0 {
-        return Node::Wrong(format!("{} numbers can't be {count} vectors of one length", of.data.len()));
+        return Node::Wrong(format!(
+            "{} numbers can't be {count} vectors of one length",
+            of.data.len()
+        ));
     }
     let dim = of.data.len() / count;
     let mut rest = of.data;
@@ -83,7 +86,7 @@ fn document(of: q::Document) -> Node {
 
 fn image(of: q::Image) -> Node {
     Fields::new()
-        .put("image", of.image.map_or(Node::Null, Node::Value))
+        .put("image", Node::Value(of.image))
         .put("model", Node::Text(of.model))
         .maybe("options", options(of.options), |o| o)
         .node()
@@ -91,7 +94,7 @@ fn image(of: q::Image) -> Node {
 
 fn object(of: q::InferenceObject) -> Node {
     Fields::new()
-        .put("object", of.object.map_or(Node::Null, Node::Value))
+        .put("object", Node::Value(of.object))
         .put("model", Node::Text(of.model))
         .maybe("options", options(of.options), |o| o)
         .node()

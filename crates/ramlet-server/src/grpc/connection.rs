@@ -1,0 +1,130 @@
+//! Connections of HTTP/2, a bounded number of them.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use ramlet_memory::Reservation;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::dispatch::dispatch;
+use crate::app::App;
+use crate::limits;
+use crate::timed_io::TimedIo;
+
+/// What a connection may be sent before it is read, and what it takes in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http2 {
+    pub window: u32,
+    /// Connections at once.
+    pub places: usize,
+}
+
+impl Http2 {
+    /// Of `elastic` bytes: an eighth for connections at most, a thousandth for one's window.
+    pub fn new(elastic: u64) -> Http2 {
+        let window = (elastic / 1024).clamp(*limits::WINDOW_BYTES.start(), *limits::WINDOW_BYTES.end());
+        let each = limits::CONNECTION_BYTES_HTTP2 + window;
+        let places = usize::try_from(elastic / 8 / each).unwrap_or(usize::MAX);
+        Http2 {
+            window: window as u32,
+            places: places.clamp(limits::CONNECTIONS_HTTP2_MIN, limits::CONNECTIONS_DEFAULT),
+        }
+    }
+
+    /// Bytes that one connection takes at most, its calls apart.
+    pub fn connection_bytes(self) -> u64 {
+        limits::CONNECTION_BYTES_HTTP2 + u64::from(self.window)
+    }
+
+    pub fn all_bytes(self) -> u64 {
+        self.connection_bytes() * self.places as u64
+    }
+}
+
+/// Builder of connections within the limits.
+pub fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(of.window)
+        .initial_connection_window_size(of.window)
+        .max_concurrent_streams(limits::STREAMS_MAX)
+        .max_frame_size(limits::FRAME_BYTES)
+        .max_header_list_size(limits::HEAD_BYTES as u32)
+        .max_send_buf_size(limits::SEND_BUFFER_BYTES)
+        .max_pending_accept_reset_streams(limits::RESETS_PENDING)
+        .max_local_error_reset_streams(limits::RESETS_LOCAL)
+        .keep_alive_interval(limits::PING_PERIOD)
+        .keep_alive_timeout(limits::PING_TIMEOUT);
+    builder
+}
+
+/// Answers calls until `stopped` says so; then those under way are finished.
+pub async fn answer_calls(listener: TcpListener, app: Arc<App>, mut stopped: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(app.http2.places));
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = stopped.changed() => break,
+            Some(_) = tasks.join_next() => {}
+            accepted = accept(&listener, &places) => match accepted {
+                Ok((stream, place)) => match app.calls.reserve(app.http2.connection_bytes()) {
+                    Ok(held) => {
+                        tasks.spawn(connection(stream, app.clone(), stopped.clone(), (place, held)));
+                    }
+                    // Clients try again by themselves.
+                    Err(e) => tracing::debug!("a connection is turned away: {e}"),
+                },
+                Err(e) => {
+                    tracing::warn!("accepting a connection failed: {e}");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+    drop(listener);
+    while tasks.join_next().await.is_some() {}
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+async fn connection(
+    stream: TcpStream,
+    app: Arc<App>,
+    mut stopped: watch::Receiver<bool>,
+    _held: (OwnedSemaphorePermit, Reservation),
+) {
+    let _ = stream.set_nodelay(true);
+    let Ok(io) = TimedIo::after_preface(stream).await else {
+        return;
+    };
+    let builder = http2(app.http2);
+    let service = service_fn(move |request| {
+        let app = app.clone();
+        async move { Ok::<_, Infallible>(dispatch(app, request).await) }
+    });
+    let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        _ = stopped.changed() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(e) = ended {
+        tracing::debug!("a connection ended: {e}");
+    }
+}

@@ -1,0 +1,264 @@
+//! One call through its steps: method, key, memory, message, handler, answer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderValue, Method as HttpMethod, Request, Response, StatusCode, header};
+use bytes::Bytes;
+use hyper::body::Incoming;
+
+use super::ask::Asked;
+use super::frame::{self, Messages, Sent};
+use super::methods::{Bound, Method, Points, find};
+use super::tell::Told;
+use super::{health, reflection, status};
+use crate::admission::{BodyRule, Held};
+use crate::app::App;
+use crate::auth::Access;
+use crate::call::{Call, Given};
+use crate::dispatch::Answer;
+use crate::error::{ApiError, ApiResult};
+use crate::limits;
+use crate::out::{Form, with_held};
+use crate::stats::Endpoint;
+
+const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// Answers one call.
+pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
+    let start = Instant::now();
+    let (mut parts, body) = request.into_parts();
+    if parts.method != HttpMethod::POST || !is_grpc(&parts.headers) {
+        return no_grpc();
+    }
+    // HTTP/2 names the host beside the headers.
+    if let Some(authority) = parts.uri.authority()
+        && !parts.headers.contains_key(header::HOST)
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        parts.headers.insert(header::HOST, host);
+    }
+    let path = parts.uri.path();
+    let result = match find(path) {
+        Some(bound) => {
+            let mut collection = None;
+            let done = call(&app, bound, &parts.headers, (body, &mut collection), start).await;
+            count(&app, bound, done.as_ref().err(), collection, start);
+            done.map(|message| Sent::One(Some(message)))
+        }
+        None => own_service(&app, path, &parts.headers, body).await,
+    };
+    match result {
+        Ok(sent) => answered(sent),
+        Err(e) => refused(&e),
+    }
+}
+
+/// The call as a row of the counts: its method, and the code it ended with.
+fn count(app: &App, bound: &Bound, failed: Option<&ApiError>, collection: Option<String>, start: Instant) {
+    let endpoint = Endpoint {
+        method: "",
+        path: bound.method.path,
+        status: failed.map_or(0, |e| status::code_of(e.status) as u16),
+    };
+    let collection = collection.filter(|_| failed.is_none());
+    app.stats.record(endpoint, collection.as_deref(), start.elapsed());
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"))
+}
+
+fn no_grpc() -> Response<Sent> {
+    let mut response = Response::new(Sent::End(true));
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
+}
+
+fn answered(sent: Sent) -> Response<Sent> {
+    let mut response = Response::new(sent);
+    response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
+    response
+}
+
+fn refused(e: &ApiError) -> Response<Sent> {
+    let mut response = Response::new(Sent::End(true));
+    *response.headers_mut() = status::failed(e);
+    response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
+    response
+}
+
+/// Services that aren't the API's own: health and reflection.
+async fn own_service(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Incoming) -> ApiResult<Sent> {
+    match path {
+        "/grpc.health.v1.Health/Check" => {
+            app.keys.authorise(Access::Public, headers)?;
+            health::check(app, Messages::new(headers, body)?).await
+        }
+        "/grpc.health.v1.Health/Watch" => {
+            app.keys.authorise(Access::Public, headers)?;
+            health::watch(app, Messages::new(headers, body)?).await
+        }
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+        | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
+            app.keys.authorise(Access::Read, headers)?;
+            reflection::info(app, Messages::new(headers, body)?)
+        }
+        _ => Err(ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            format!("there is no method {path}"),
+        )),
+    }
+}
+
+/// What a message of a method may be: REST takes no body where it is in the path.
+fn rule_of(bound: &Bound) -> BodyRule {
+    match bound.route.body {
+        BodyRule { cap: 0, .. } => BodyRule {
+            cap: limits::CONFIG_BODY_BYTES,
+            ..BodyRule::QUERY
+        },
+        rule => rule,
+    }
+}
+
+async fn call(
+    app: &Arc<App>,
+    bound: &'static Bound,
+    headers: &HeaderMap,
+    (body, collection): (Incoming, &mut Option<String>),
+    start: Instant,
+) -> ApiResult<Bytes> {
+    let (method, route) = (bound.method, bound.route);
+    app.keys.authorise(route.access, headers)?;
+    let rule = rule_of(bound);
+    let mut held = Held::default();
+    held.at_least(limits::CALL_BYTES, &app.requests)?;
+    let message = Messages::new(headers, body)?
+        .single(rule, &mut held, &app.requests)
+        .await?;
+    let len = message.len();
+    let mut asked = decode(app, method, rule, message, &mut held).await?;
+    check_collection(&asked)?;
+    if route.path.starts_with("/collections/{collection}/") {
+        *collection = asked.params.first().map(|(_, name)| name.clone());
+    }
+    if route.access == Access::Read
+        && let Some(given) = grpc_timeout(headers)
+    {
+        asked.query.timeout = Some(asked.query.timeout.map_or(given, |t| t.min(given)));
+    }
+    let given = (
+        Given::Message(asked.body, len),
+        Form::Messages(method.points.field()),
+    );
+    let call = Call::new(app.clone(), asked.params, asked.query, given, held, start);
+    let answer = (route.handler)(call).await?;
+    write(app, method, answer, start)
+}
+
+/// Reckons what the message becomes, then decodes it; large ones off the async threads.
+async fn decode(
+    app: &Arc<App>,
+    method: &'static Method,
+    rule: BodyRule,
+    message: Bytes,
+    held: &mut Held,
+) -> ApiResult<Asked> {
+    let len = message.len() as u64;
+    let weight = method
+        .request
+        .shape
+        .weigh(&message)
+        .map_err(ApiError::wrong_input)?;
+    let becomes = weight.bytes + weight.elements * rule.per_open + weight.singles * limits::NODE_BYTES;
+    held.at_least(
+        rule.before(len).max(len + becomes) + limits::CALL_BYTES,
+        &app.requests,
+    )?;
+    let decode = method.request.decode;
+    if message.len() <= limits::PARSE_INLINE_BYTES {
+        return decode(message);
+    }
+    let inside = std::mem::take(held);
+    let decoded = tokio::task::spawn_blocking(move || (decode(message), inside));
+    let (asked, inside) = decoded.await.map_err(ApiError::internal)?;
+    *held = inside;
+    asked
+}
+
+/// The path of REST can't be without a name, a message can.
+fn check_collection(asked: &Asked) -> ApiResult<()> {
+    match asked.params.first() {
+        Some((name, value)) if name == "collection" && value.is_empty() => Err(ApiError::wrong_input(
+            "Validation error in body: [collection_name: value \"\" invalid, must have from 1 to 255 bytes]",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the answer's message, its bytes held until they are sent.
+fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResult<Bytes> {
+    let (json, messages, mut held) = match answer {
+        Answer::Json(out) => {
+            let (mut json, messages, held) = out.into_parts()?;
+            json.push(b'}');
+            (json, messages, held)
+        }
+        Answer::Plain { body, .. } => (body.into_bytes(), Vec::new(), Held::default()),
+        Answer::Stream(_) | Answer::Whole(_) => {
+            return Err(ApiError::internal("the method's answer is no message"));
+        }
+    };
+    let more = match method.points {
+        Points::Inside(_) => messages.len() + json.len(),
+        _ => json.len(),
+    };
+    held.at_least(held.bytes() + more as u64, &app.responses)?;
+    let told = Told {
+        json,
+        messages,
+        time: start.elapsed().as_secs_f64(),
+    };
+    let mut message = (method.tell)(told)?;
+    frame::close(&mut message)?;
+    Ok(with_held(message, held))
+}
+
+/// `grpc-timeout`: up to eight digits and a unit.
+fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let n: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    Some(match unit {
+        "H" => Duration::from_secs(n * 3600),
+        "M" => Duration::from_secs(n * 60),
+        "S" => Duration::from_secs(n),
+        "m" => Duration::from_millis(n),
+        "u" => Duration::from_micros(n),
+        "n" => Duration::from_nanos(n),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_have_units() {
+        let parse = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("grpc-timeout", HeaderValue::from_static(text));
+            grpc_timeout(&headers)
+        };
+        assert_eq!(parse("5S"), Some(Duration::from_secs(5)));
+        assert_eq!(parse("250m"), Some(Duration::from_millis(250)));
+        assert_eq!(parse("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
+        for bad in ["", "S", "5", "5x", "-1S", "123456789S"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The gRPC API: the same routes as REST's under other names.
+//!
+//! `connection (bounded) -> method -> route's key -> memory for the message -> message -> memory for what it becomes ->
+//! handler of the route -> message`. A message takes the shape of the REST API's JSON ([`node`]) and is read by the same types; a
+//! handler writes its result as for REST, but points as messages ([`tell`]). So there is one implementation of everything.
+//! The framing is our own, over hyper's HTTP/2: nothing of a message is read before it has its memory.
+
+pub mod ask;
+mod connection;
+mod dispatch;
+mod frame;
+mod health;
+mod methods;
+pub mod node;
+mod reflection;
+mod settings;
+mod status;
+pub mod tell;
+mod value;
+
+pub use connection::{Http2, answer_calls, http2};
+pub use frame::HEAD as FRAME_HEAD;
+pub use methods::methods;

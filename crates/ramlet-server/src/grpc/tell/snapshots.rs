@@ -1,0 +1,49 @@
+//! Snapshots, as they are told.
+
+use ramlet_proto::qdrant as q;
+use serde::Deserialize;
+
+use super::collections::timestamp;
+use super::{Told, message};
+use crate::error::ApiResult;
+
+#[derive(Deserialize)]
+struct Snapshot {
+    name: String,
+    creation_time: Option<String>,
+    #[serde(default)]
+    size: i64,
+    checksum: Option<String>,
+}
+
+impl Snapshot {
+    fn message(self) -> q::SnapshotDescription {
+        q::SnapshotDescription {
+            name: self.name,
+            creation_time: self.creation_time.as_deref().and_then(timestamp),
+            size: self.size,
+            checksum: self.checksum,
+        }
+    }
+}
+
+pub fn created(told: Told) -> ApiResult<Vec<u8>> {
+    let snapshot: Snapshot = told.result()?;
+    message(&q::CreateSnapshotResponse {
+        snapshot_description: Some(snapshot.message()),
+        time: told.time,
+    })
+}
+
+pub fn list(told: Told) -> ApiResult<Vec<u8>> {
+    let list: Vec<Snapshot> = told.result()?;
+    let snapshot_descriptions = list.into_iter().map(Snapshot::message).collect();
+    message(&q::ListSnapshotsResponse {
+        snapshot_descriptions,
+        time: told.time,
+    })
+}
+
+pub fn deleted(told: Told) -> ApiResult<Vec<u8>> {
+    message(&q::DeleteSnapshotResponse { time: told.time })
+}

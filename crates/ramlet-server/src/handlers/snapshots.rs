@@ -1,0 +1,428 @@
+//! Snapshots: take, list, download, upload, restore, delete; of a collection, of its one shard, of everything.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use ramlet::filter::format_datetime;
+use ramlet::{Engine, SnapshotDescription, SnapshotScope};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::app::now_micros;
+use crate::call::Call;
+use crate::dispatch::{Answer, drain};
+use crate::download::file_answer;
+use crate::error::{ApiError, ApiResult};
+use crate::limits;
+use crate::options::SnapshotFetch;
+use crate::receive::receive;
+use crate::wire::collection::check_name;
+
+/// Query parameters of these routes: `wait` is true unless it is said to be false.
+#[derive(Debug, PartialEq)]
+struct Params {
+    wait: bool,
+    checksum: Option<String>,
+}
+
+impl Params {
+    fn parse(query: &str) -> ApiResult<Params> {
+        let mut params = Params {
+            wait: true,
+            checksum: None,
+        };
+        for pair in query.split('&') {
+            match pair.split_once('=').unwrap_or((pair, "")) {
+                // Anything but true and false is refused where all routes' parameters are read.
+                ("wait", value) => params.wait = value != "false",
+                ("priority", "no_sync" | "snapshot" | "replica") => {}
+                ("priority", other) => {
+                    let what = format!("priority: `{other}` is not no_sync, snapshot or replica");
+                    let message = format!("Deserialize error in query parameters: {what}");
+                    return Err(ApiError::new(StatusCode::BAD_REQUEST, message));
+                }
+                ("checksum", text) => params.checksum = Some(checksum("query parameters", text)?),
+                _ => {}
+            }
+        }
+        Ok(params)
+    }
+}
+
+fn checksum(place: &str, text: &str) -> ApiResult<String> {
+    if text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(text.to_owned());
+    }
+    let message = format!("Validation error in {place}: [checksum: must be a SHA-256 of 64 hex digits]");
+    Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message))
+}
+
+#[derive(Deserialize)]
+struct WireRecover {
+    location: String,
+    #[serde(default)]
+    #[expect(
+        dead_code,
+        reason = "one node: whatever the priority, the snapshot is what counts"
+    )]
+    priority: Option<WirePriority>,
+    checksum: Option<String>,
+    api_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WirePriority {
+    NoSync,
+    Snapshot,
+    Replica,
+}
+
+/// Where a snapshot is to be read from.
+enum Location {
+    Path(String),
+    Url(String, SnapshotFetch),
+}
+
+impl Location {
+    fn parse(text: &str, fetch: Option<&SnapshotFetch>) -> ApiResult<Location> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(ApiError::format(format!(
+                "location: {text:?} is no URL; file:///..., http://... and https://... are"
+            )));
+        };
+        let bad = |what: String| ApiError::new(StatusCode::BAD_REQUEST, format!("Bad request: {what}"));
+        match scheme.to_ascii_lowercase().as_str() {
+            "file" => {
+                let path = rest.strip_prefix("localhost").unwrap_or(rest);
+                match unescape(path).filter(|path| path.starts_with('/')) {
+                    Some(path) => Ok(Location::Path(path)),
+                    None => Err(bad(format!("{text} names no absolute path"))),
+                }
+            }
+            "http" | "https" => match fetch {
+                Some(fetch) => Ok(Location::Url(text.to_owned(), fetch.clone())),
+                None => Err(bad(format!(
+                    "snapshots are not downloaded from {text}: start the server with --snapshots-from-urls to allow it, \
+                     or upload the file"
+                ))),
+            },
+            other => Err(bad(format!("URLs of the scheme {other} are not supported"))),
+        }
+    }
+}
+
+/// Percent-decoding; `None` for what isn't UTF-8 then.
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first == b'%' {
+            let (digits, tail) = rest.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = tail;
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// `SnapshotDescription`.
+#[derive(Serialize)]
+struct Described {
+    name: String,
+    creation_time: Option<String>,
+    size: u64,
+    checksum: Option<String>,
+}
+
+impl From<SnapshotDescription> for Described {
+    fn from(snapshot: SnapshotDescription) -> Described {
+        let micros = snapshot
+            .created
+            .and_then(|s| i64::try_from(s).ok()?.checked_mul(1_000_000));
+        Described {
+            name: snapshot.name,
+            // Without a zone, as the API has it.
+            creation_time: micros.map(|micros| format_datetime(micros).trim_end_matches('Z').to_owned()),
+            size: snapshot.bytes,
+            checksum: snapshot.checksum,
+        }
+    }
+}
+
+/// The collection of the path, or everything; of shards there is one.
+fn scope(call: &Call) -> ApiResult<SnapshotScope<'_>> {
+    match call.param("shard") {
+        "" | "0" => {}
+        other => {
+            return Err(match other.parse::<u32>() {
+                Ok(_) => ApiError::not_found(format!("Shard {other} not found: there is shard 0 alone")),
+                Err(_) => ApiError::new(
+                    StatusCode::BAD_REQUEST,
+                    format!("Deserialize error in path parameters: `{other}` is no number of a shard"),
+                ),
+            });
+        }
+    }
+    Ok(match call.param("collection") {
+        "" => SnapshotScope::Everything,
+        name => SnapshotScope::Collection(name),
+    })
+}
+
+/// A scope that a thread can take along.
+enum Owned {
+    Collection(String),
+    Everything,
+}
+
+impl Owned {
+    fn of(scope: SnapshotScope<'_>) -> Owned {
+        match scope {
+            SnapshotScope::Collection(name) => Owned::Collection(name.to_owned()),
+            SnapshotScope::Everything => Owned::Everything,
+        }
+    }
+    fn scope(&self) -> SnapshotScope<'_> {
+        match self {
+            Owned::Collection(name) => SnapshotScope::Collection(name),
+            Owned::Everything => SnapshotScope::Everything,
+        }
+    }
+}
+
+/// `GET .../snapshots`.
+pub async fn list(call: Call) -> ApiResult<Answer> {
+    let scope = Owned::of(scope(&call)?);
+    let list = call
+        .block(&call.app.managing, move |engine| {
+            Ok(engine.list_snapshots(scope.scope())?)
+        })
+        .await?;
+    let list: Vec<Described> = list.into_iter().map(Described::from).collect();
+    call.answer(&list)
+}
+
+/// `POST .../snapshots`.
+pub async fn create(call: Call) -> ApiResult<Answer> {
+    let params = Params::parse(&call.incoming.query)?;
+    let scope = Owned::of(scope(&call)?);
+    if let SnapshotScope::Collection(name) = scope.scope() {
+        call.app.engine.collection(name)?;
+    }
+    let now = u64::try_from(now_micros() / 1_000_000).unwrap_or(0);
+    let job = move |engine: &Engine| Ok(Described::from(engine.create_snapshot(scope.scope(), now)?));
+    run(&call, params.wait, job).await
+}
+
+/// `GET .../snapshots/{snapshot}`: the file.
+pub async fn download(call: Call) -> ApiResult<Answer> {
+    let scope = Owned::of(scope(&call)?);
+    let name = call.param("snapshot").to_owned();
+    let file = call
+        .block(&call.app.managing, move |engine| {
+            Ok(engine.open_snapshot(scope.scope(), &name)?)
+        })
+        .await?;
+    Ok(Answer::Whole(file_answer(
+        &call.app,
+        file,
+        call.incoming.head_only,
+    )))
+}
+
+/// `GET .../shards/{shard}/snapshot`: what is there now, as a file that is gone once it is sent.
+pub async fn stream(call: Call) -> ApiResult<Answer> {
+    let scope = Owned::of(scope(&call)?);
+    let now = u64::try_from(now_micros() / 1_000_000).unwrap_or(0);
+    let job = move |engine: &Engine| {
+        let taken = engine.create_snapshot(scope.scope(), now)?;
+        let file = engine.open_snapshot(scope.scope(), &taken.name)?;
+        engine.delete_snapshot(scope.scope(), &taken.name)?;
+        Ok(file)
+    };
+    let file = finish(start(&call, job).await?).await?;
+    Ok(Answer::Whole(file_answer(
+        &call.app,
+        file,
+        call.incoming.head_only,
+    )))
+}
+
+/// `DELETE .../snapshots/{snapshot}`.
+pub async fn delete(call: Call) -> ApiResult<Answer> {
+    let params = Params::parse(&call.incoming.query)?;
+    let scope = Owned::of(scope(&call)?);
+    let name = call.param("snapshot").to_owned();
+    let job = move |engine: &Engine| {
+        engine.delete_snapshot(scope.scope(), &name)?;
+        Ok(true)
+    };
+    run(&call, params.wait, job).await
+}
+
+/// `PUT .../snapshots/recover`.
+pub async fn recover(mut call: Call) -> ApiResult<Answer> {
+    let params = Params::parse(&call.incoming.query)?;
+    let collection = target(&call)?;
+    let wire: WireRecover = call.parse().await?;
+    let checksum = wire
+        .checksum
+        .map(|text| checksum("JSON body", &text))
+        .transpose()?;
+    let location = Location::parse(&wire.location, call.app.fetch.as_ref())?;
+    let job = move |engine: &Engine| {
+        match location {
+            Location::Path(path) => {
+                let file = engine.open_snapshot_path(&path)?;
+                engine.recover_collection(&collection, &file, checksum.as_deref())?;
+            }
+            Location::Url(url, fetch) => {
+                let mut upload = engine.begin_snapshot_upload()?;
+                let mut write = |part: &[u8]| upload.append(part).map_err(ApiError::from);
+                fetch(&url, wire.api_key.as_deref(), &mut write)?;
+                engine.recover_upload(&collection, upload, checksum.as_deref())?;
+            }
+        }
+        Ok(true)
+    };
+    run(&call, params.wait, job).await
+}
+
+/// `POST .../snapshots/upload`.
+pub async fn upload(mut call: Call) -> ApiResult<Answer> {
+    let received = receive_checked(&mut call).await;
+    let (params, collection, upload) = match received {
+        Ok(received) => received,
+        Err(e) => {
+            // A client that is still sending would take the closed connection for a failure and not see why.
+            drain(call.incoming.body.into_inner().unwrap_or_default()).await;
+            return Err(e);
+        }
+    };
+    let job = move |engine: &Engine| {
+        engine.recover_upload(&collection, upload, params.checksum.as_deref())?;
+        Ok(true)
+    };
+    run(&call, params.wait, job).await
+}
+
+async fn receive_checked(call: &mut Call) -> ApiResult<(Params, String, ramlet::SnapshotUpload)> {
+    let params = Params::parse(&call.incoming.query)?;
+    let collection = target(call)?;
+    let app = call.app.clone();
+    let _place = app.uploads.acquire().await.map_err(ApiError::internal)?;
+    let upload = receive(&app, &mut call.incoming).await?;
+    Ok((params, collection, upload))
+}
+
+/// The collection to be restored, which need not be there.
+fn target(call: &Call) -> ApiResult<String> {
+    scope(call)?;
+    let name = call.param("collection");
+    check_name("collection_name", name)?;
+    Ok(name.to_owned())
+}
+
+/// A job under way, which holds its place until it ends.
+type Running<T> = oneshot::Receiver<ApiResult<T>>;
+
+/// Runs a job that may take long on a thread of its own, one at a time; it runs to its end even when the client leaves.
+async fn start<T, F>(call: &Call, job: F) -> ApiResult<Running<T>>
+where
+    T: Send + 'static,
+    F: FnOnce(&Engine) -> ApiResult<T> + Send + 'static,
+{
+    let app = call.app.clone();
+    let place = app
+        .snapshotting
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(ApiError::internal)?;
+    let held = app.requests.reserve(limits::JOB_THREAD_BYTES)?;
+    let engine: Arc<Engine> = app.engine.clone();
+    let (tell, told) = oneshot::channel();
+    let run = move || {
+        let result = job(&engine);
+        if let Err(e) = &result {
+            tracing::warn!("snapshots: {}", e.message);
+        }
+        // Given back first: who has the answer may count on them.
+        drop((place, held));
+        let _ = tell.send(result);
+    };
+    std::thread::Builder::new()
+        .name("snapshots".into())
+        .stack_size(limits::THREAD_STACK_BYTES)
+        .spawn(run)
+        .map_err(ApiError::internal)?;
+    Ok(told)
+}
+
+async fn finish<T>(running: Running<T>) -> ApiResult<T> {
+    running
+        .await
+        .map_err(|_| ApiError::internal("the job ended without an answer"))?
+}
+
+/// Answers when the job is done, or, without `wait`, that it is accepted.
+async fn run<T, F>(call: &Call, wait: bool, job: F) -> ApiResult<Answer>
+where
+    T: Serialize + Send + 'static,
+    F: FnOnce(&Engine) -> ApiResult<T> + Send + 'static,
+{
+    let running = start(call, job).await?;
+    if !wait {
+        return Ok(Answer::Plain {
+            status: StatusCode::ACCEPTED,
+            content_type: "application/json",
+            body: json!({ "status": "accepted", "time": call.elapsed().as_secs_f64() }).to_string(),
+        });
+    }
+    call.answer(&finish(running).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters() {
+        let parse = |q: &str| Params::parse(q).map_err(|e| e.status.as_u16());
+        let expect = |wait, checksum| Ok(Params { wait, checksum });
+        assert_eq!(parse(""), expect(true, None));
+        assert_eq!(parse("wait=false&priority=no_sync"), expect(false, None));
+        let sha = "aF".repeat(32);
+        assert_eq!(parse(&format!("checksum={sha}")), expect(true, Some(sha)));
+        assert_eq!(parse("priority=first"), Err(400));
+        assert_eq!(parse("checksum=12"), Err(422));
+    }
+
+    #[test]
+    fn locations() {
+        let path = |text: &str| match Location::parse(text, None) {
+            Ok(Location::Path(path)) => Ok(path),
+            Ok(Location::Url(..)) => Ok("a URL".to_owned()),
+            Err(e) => Err(e.status.as_u16()),
+        };
+        assert_eq!(path("file:///a/b%20c.snapshot"), Ok("/a/b c.snapshot".into()));
+        assert_eq!(path("FILE://localhost/a"), Ok("/a".into()));
+        for bad in [
+            "file://host/a",
+            "file://a",
+            "a.snapshot",
+            "",
+            "ftp://x",
+            "http://x/y",
+            "file:///%zz",
+            "file:///%ff",
+        ] {
+            assert_eq!(path(bad), Err(400), "{bad}");
+        }
+    }
+}

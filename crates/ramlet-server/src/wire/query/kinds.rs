@@ -1,0 +1,329 @@
+//! The `query` field: what kind of query it is shows in its keys.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ramlet::{
+    ContextPair, FeedbackItem, Formula, Fusion, Mmr, NaiveFeedback, PointId, QueryKind, QueryVector,
+    RecommendStrategy,
+};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::expression::WireExpression;
+use super::input::{VectorInput, VectorObject, vector_of_seq};
+use super::one_or_many::OneOrMany;
+use crate::error::{ApiError, ApiResult};
+use crate::limits::MMR_CANDIDATES_MAX;
+use crate::wire::order::WireOrderBy;
+
+/// The `query` field.
+#[derive(Debug)]
+pub enum WireQuery {
+    Vector(QueryVector),
+    Recommend(WireRecommendInput),
+    Discover(WireDiscoverInput),
+    Context(OneOrMany<WirePair>),
+    OrderBy(WireOrderBy),
+    Fusion(WireFusion),
+    Rrf(WireRrf),
+    Formula(Formula),
+    Sample,
+    Feedback(WireFeedback),
+    Mmr(QueryVector, WireMmr),
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub struct WireMmr {
+    diversity: Option<f32>,
+    candidates_limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WireStrategy {
+    AverageVector,
+    BestScore,
+    SumScores,
+}
+
+impl WireStrategy {
+    pub fn into_strategy(strategy: Option<WireStrategy>) -> RecommendStrategy {
+        match strategy {
+            None | Some(WireStrategy::AverageVector) => RecommendStrategy::AverageVector,
+            Some(WireStrategy::BestScore) => RecommendStrategy::BestScore,
+            Some(WireStrategy::SumScores) => RecommendStrategy::SumScores,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WireRecommendInput {
+    positive: Option<Vec<VectorInput>>,
+    negative: Option<Vec<VectorInput>>,
+    strategy: Option<WireStrategy>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WireDiscoverInput {
+    target: VectorInput,
+    context: OneOrMany<WirePair>,
+}
+
+/// Two examples, one to be nearer to than to the other.
+#[derive(Debug, Deserialize)]
+pub struct WirePair {
+    positive: VectorInput,
+    negative: VectorInput,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WireFusion {
+    Rrf,
+    Dbsf,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WireRrf {
+    k: Option<usize>,
+    weights: Option<Vec<f32>>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WireSample {
+    Random,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WireFeedback {
+    target: VectorInput,
+    feedback: Vec<WireFeedbackItem>,
+    strategy: WireFeedbackStrategy,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireFeedbackItem {
+    example: VectorInput,
+    score: f32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WireFeedbackStrategy {
+    Naive { a: f32, b: f32, c: f32 },
+}
+
+impl WirePair {
+    fn into_pair(self) -> ContextPair {
+        ContextPair {
+            positive: self.positive.0,
+            negative: self.negative.0,
+        }
+    }
+}
+
+/// The engine's pairs.
+pub fn pairs(wire: OneOrMany<WirePair>) -> Vec<ContextPair> {
+    wire.0.into_iter().map(WirePair::into_pair).collect()
+}
+
+/// The engine's examples.
+pub fn vectors(wire: Option<Vec<VectorInput>>) -> Vec<QueryVector> {
+    wire.unwrap_or_default()
+        .into_iter()
+        .map(|input| input.0)
+        .collect()
+}
+
+impl WireQuery {
+    pub fn into_kind(self) -> ApiResult<QueryKind> {
+        Ok(match self {
+            WireQuery::Vector(vector) => QueryKind::Nearest(vector),
+            WireQuery::Mmr(nearest, mmr) => QueryKind::NearestWithMmr {
+                nearest,
+                mmr: mmr.into_mmr()?,
+            },
+            WireQuery::Recommend(input) => QueryKind::Recommend {
+                positive: vectors(input.positive),
+                negative: vectors(input.negative),
+                strategy: WireStrategy::into_strategy(input.strategy),
+            },
+            WireQuery::Discover(input) => QueryKind::Discover {
+                target: input.target.0,
+                context: pairs(input.context),
+            },
+            WireQuery::Context(context) => QueryKind::Context(pairs(context)),
+            WireQuery::OrderBy(order) => QueryKind::OrderBy(order.into_order()?),
+            WireQuery::Fusion(WireFusion::Rrf) => QueryKind::Fusion(Fusion::Rrf {
+                k: None,
+                weights: None,
+            }),
+            WireQuery::Fusion(WireFusion::Dbsf) => QueryKind::Fusion(Fusion::Dbsf),
+            WireQuery::Rrf(rrf) => {
+                if rrf.k == Some(0) {
+                    return Err(ApiError::validation(
+                        "query.rrf.k",
+                        "value 0 invalid, must be 1 or larger",
+                    ));
+                }
+                QueryKind::Fusion(Fusion::Rrf {
+                    k: rrf.k,
+                    weights: rrf.weights,
+                })
+            }
+            WireQuery::Formula(formula) => QueryKind::Formula(formula),
+            WireQuery::Sample => QueryKind::SampleRandom,
+            WireQuery::Feedback(wire) => wire.into_kind(),
+        })
+    }
+}
+
+impl WireMmr {
+    fn into_mmr(self) -> ApiResult<Mmr> {
+        if let Some(diversity) = self.diversity.filter(|d| !(0.0..=1.0).contains(d)) {
+            return Err(ApiError::validation(
+                "query.mmr.diversity",
+                format!("value {diversity} invalid, must be from 0.0 to 1.0"),
+            ));
+        }
+        if let Some(many) = self.candidates_limit.filter(|n| *n > MMR_CANDIDATES_MAX) {
+            return Err(ApiError::validation(
+                "query.mmr.candidates_limit",
+                format!("value {many} invalid, must be from 0 to {MMR_CANDIDATES_MAX}"),
+            ));
+        }
+        Ok(Mmr {
+            diversity: self.diversity,
+            candidates_limit: self.candidates_limit,
+        })
+    }
+}
+
+impl WireFeedback {
+    fn into_kind(self) -> QueryKind {
+        let WireFeedbackStrategy::Naive { a, b, c } = self.strategy;
+        let items = self.feedback.into_iter().map(|item| FeedbackItem {
+            example: item.example.0,
+            score: item.score,
+        });
+        QueryKind::RelevanceFeedback {
+            target: self.target.0,
+            feedback: items.collect(),
+            strategy: NaiveFeedback { a, b, c },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for WireQuery {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WireQuery, D::Error> {
+        d.deserialize_any(QueryVisitor)
+    }
+}
+
+/// What the keys of a query have shown so far.
+#[derive(Default)]
+struct Seen {
+    kind: Option<WireQuery>,
+    nearest: Option<QueryVector>,
+    mmr: Option<WireMmr>,
+    formula: Option<WireExpression>,
+    defaults: BTreeMap<String, Box<RawValue>>,
+    vector: VectorObject,
+}
+
+struct QueryVisitor;
+
+impl<'de> Visitor<'de> for QueryVisitor {
+    type Value = WireQuery;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a query: a vector, a point id, or an object such as {\"nearest\": ..}")
+    }
+    fn visit_u64<E: Error>(self, id: u64) -> Result<WireQuery, E> {
+        Ok(WireQuery::Vector(QueryVector::Id(PointId::Num(id))))
+    }
+    fn visit_str<E: Error>(self, id: &str) -> Result<WireQuery, E> {
+        let id = PointId::deserialize(serde::de::value::StrDeserializer::new(id))?;
+        Ok(WireQuery::Vector(QueryVector::Id(id)))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireQuery, A::Error> {
+        vector_of_seq(seq).map(|vector| WireQuery::Vector(QueryVector::Vector(vector)))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireQuery, A::Error> {
+        let mut seen = Seen::default();
+        while let Some(key) = map.next_key::<String>()? {
+            seen.take(&key, &mut map)?;
+        }
+        seen.into_query()
+    }
+}
+
+impl Seen {
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        let kind = match key {
+            "nearest" => {
+                self.nearest = map.next_value::<Option<VectorInput>>()?.map(|input| input.0);
+                None
+            }
+            "mmr" => {
+                self.mmr = map.next_value()?;
+                None
+            }
+            "formula" => {
+                self.formula = map.next_value()?;
+                None
+            }
+            "defaults" => {
+                self.defaults = map.next_value::<Option<_>>()?.unwrap_or_default();
+                None
+            }
+            "recommend" => map.next_value::<Option<_>>()?.map(WireQuery::Recommend),
+            "discover" => map.next_value::<Option<_>>()?.map(WireQuery::Discover),
+            "context" => map.next_value::<Option<_>>()?.map(WireQuery::Context),
+            "order_by" => map.next_value::<Option<_>>()?.map(WireQuery::OrderBy),
+            "fusion" => map.next_value::<Option<_>>()?.map(WireQuery::Fusion),
+            "rrf" => map.next_value::<Option<_>>()?.map(WireQuery::Rrf),
+            "sample" => map
+                .next_value::<Option<WireSample>>()?
+                .map(|WireSample::Random| WireQuery::Sample),
+            "relevance_feedback" => map.next_value::<Option<_>>()?.map(WireQuery::Feedback),
+            _ => {
+                if !self.vector.take(key, map)? {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                None
+            }
+        };
+        if kind.is_some() && self.kind.is_some() {
+            return Err(A::Error::custom("the query has several kinds at once"));
+        }
+        self.kind = self.kind.take().or(kind);
+        Ok(())
+    }
+
+    fn into_query<E: Error>(self) -> Result<WireQuery, E> {
+        if let Some(vector) = self.vector.into_vector()? {
+            return Ok(WireQuery::Vector(QueryVector::Vector(vector)));
+        }
+        if let Some(nearest) = self.nearest {
+            return Ok(match self.mmr {
+                Some(mmr) => WireQuery::Mmr(nearest, mmr),
+                None => WireQuery::Vector(nearest),
+            });
+        }
+        if let Some(formula) = self.formula {
+            let defaults = self.defaults.into_iter();
+            return Ok(WireQuery::Formula(Formula {
+                expression: formula.0,
+                defaults: defaults
+                    .map(|(key, json)| (key, Box::<str>::from(json).into_string().into_bytes()))
+                    .collect(),
+            }));
+        }
+        self.kind
+            .ok_or_else(|| E::custom("the query has none of the known kinds"))
+    }
+}

@@ -1,0 +1,251 @@
+//! The routes of clients before 1.16: search, recommend, discover, each as a query.
+
+use std::fmt;
+
+use ramlet::{QueryGroupsRequest, QueryKind, QueryRequest, QueryVector, Vector};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::groups::{WireGrouping, WithLookupInterface};
+use super::input::{VectorInput, vector_of_seq};
+use super::kinds::{WirePair, WireStrategy, pairs, vectors};
+use super::one_or_many::OneOrMany;
+use super::{WireLookupFrom, WireParams, check_limit, search_params};
+use crate::error::ApiResult;
+use crate::wire::filter::WireFilter;
+use crate::wire::given::Given;
+use crate::wire::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
+
+/// A request's own fields beside those that all have, and both apart. (Flattened structs would be read through a tree.)
+macro_rules! request {
+    ($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Deserialize)]
+        pub struct $name {
+            $($(#[$attribute])* $field: $type,)*
+            filter: Option<WireFilter>,
+            params: Option<WireParams>,
+            /// Own addition: as `params.recall`, for clients whose `params` take nothing unknown.
+            recall: Option<f32>,
+            score_threshold: Option<f32>,
+            limit: usize,
+            offset: Option<usize>,
+            with_payload: Option<WithPayload>,
+            #[serde(alias = "with_vectors")]
+            with_vector: Option<WithVector>,
+            #[serde(default)]
+            shard_key: Given,
+        }
+
+        impl $name {
+            fn split(self) -> ApiResult<(($($type,)*), QueryRequest)> {
+                self.shard_key.refuse("`shard_key`")?;
+                let request = QueryRequest {
+                    filter: self.filter,
+                    params: search_params(self.params, self.recall)?,
+                    score_threshold: self.score_threshold,
+                    limit: check_limit(self.limit)?,
+                    offset: self.offset.unwrap_or(0),
+                    with_payload: payload_selector(self.with_payload, false),
+                    with_vectors: vector_selector(self.with_vector),
+                    ..QueryRequest::default()
+                };
+                Ok((($(self.$field,)*), request))
+            }
+        }
+    };
+}
+
+request! {
+    /// `POST /points/search`.
+    WireSearchRequest {
+        vector: WireNamedVector,
+    }
+}
+
+request! {
+    /// `POST /points/search/groups`.
+    WireSearchGroups {
+        vector: WireNamedVector,
+        group_by: String,
+        group_size: usize,
+        with_lookup: Option<WithLookupInterface>,
+    }
+}
+
+request! {
+    /// `POST /points/recommend`.
+    WireRecommendRequest {
+        positive: Option<Vec<VectorInput>>,
+        negative: Option<Vec<VectorInput>>,
+        strategy: Option<WireStrategy>,
+        using: Option<String>,
+        lookup_from: Option<WireLookupFrom>,
+    }
+}
+
+request! {
+    /// `POST /points/recommend/groups`.
+    WireRecommendGroups {
+        positive: Option<Vec<VectorInput>>,
+        negative: Option<Vec<VectorInput>>,
+        strategy: Option<WireStrategy>,
+        using: Option<String>,
+        lookup_from: Option<WireLookupFrom>,
+        group_by: String,
+        group_size: usize,
+        with_lookup: Option<WithLookupInterface>,
+    }
+}
+
+request! {
+    /// `POST /points/discover`.
+    WireDiscoverRequest {
+        target: Option<VectorInput>,
+        #[serde(default)]
+        context: OneOrMany<WirePair>,
+        using: Option<String>,
+        lookup_from: Option<WireLookupFrom>,
+    }
+}
+
+/// Several of one kind.
+#[derive(Debug, Deserialize)]
+pub struct WireBatch<T> {
+    pub searches: Vec<T>,
+}
+
+/// What is a query in other words.
+pub trait IntoQuery {
+    fn into_query(self) -> ApiResult<QueryRequest>;
+}
+
+/// What is a query with groups in other words.
+pub trait IntoGroups {
+    fn into_groups(self) -> ApiResult<QueryGroupsRequest>;
+}
+
+fn lookup(
+    query: QueryKind,
+    using: Option<String>,
+    lookup_from: Option<WireLookupFrom>,
+    rest: QueryRequest,
+) -> ApiResult<QueryRequest> {
+    Ok(QueryRequest {
+        query: Some(query),
+        using: using.unwrap_or_default(),
+        lookup_from: lookup_from.map(WireLookupFrom::into_location).transpose()?,
+        ..rest
+    })
+}
+
+fn recommend(
+    positive: Option<Vec<VectorInput>>,
+    negative: Option<Vec<VectorInput>>,
+    strategy: Option<WireStrategy>,
+) -> QueryKind {
+    QueryKind::Recommend {
+        positive: vectors(positive),
+        negative: vectors(negative),
+        strategy: WireStrategy::into_strategy(strategy),
+    }
+}
+
+impl WireNamedVector {
+    fn into_query(self, rest: QueryRequest) -> QueryRequest {
+        QueryRequest {
+            query: Some(QueryKind::Nearest(QueryVector::Vector(self.vector))),
+            using: self.name,
+            ..rest
+        }
+    }
+}
+
+impl IntoQuery for WireSearchRequest {
+    fn into_query(self) -> ApiResult<QueryRequest> {
+        let ((vector,), rest) = self.split()?;
+        Ok(vector.into_query(rest))
+    }
+}
+
+impl IntoQuery for WireRecommendRequest {
+    fn into_query(self) -> ApiResult<QueryRequest> {
+        let ((positive, negative, strategy, using, from), rest) = self.split()?;
+        lookup(recommend(positive, negative, strategy), using, from, rest)
+    }
+}
+
+impl IntoQuery for WireDiscoverRequest {
+    fn into_query(self) -> ApiResult<QueryRequest> {
+        let ((target, context, using, from), rest) = self.split()?;
+        let context = pairs(context);
+        let query = match target {
+            Some(target) => QueryKind::Discover {
+                target: target.0,
+                context,
+            },
+            None => QueryKind::Context(context),
+        };
+        lookup(query, using, from, rest)
+    }
+}
+
+impl IntoGroups for WireSearchGroups {
+    fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
+        let ((vector, by, size, with_lookup), rest) = self.split()?;
+        WireGrouping::new(by, size, with_lookup).into_groups(vector.into_query(rest))
+    }
+}
+
+impl IntoGroups for WireRecommendGroups {
+    fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
+        let ((positive, negative, strategy, using, from, by, size, with_lookup), rest) = self.split()?;
+        let query = lookup(recommend(positive, negative, strategy), using, from, rest)?;
+        WireGrouping::new(by, size, with_lookup).into_groups(query)
+    }
+}
+
+/// A vector, or `{"name": .., "vector": ..}`.
+#[derive(Debug, PartialEq)]
+struct WireNamedVector {
+    name: String,
+    vector: Vector,
+}
+
+impl<'de> Deserialize<'de> for WireNamedVector {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WireNamedVector, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = WireNamedVector;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a vector or {\"name\": .., \"vector\": ..}")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireNamedVector, A::Error> {
+                Ok(WireNamedVector {
+                    name: String::new(),
+                    vector: vector_of_seq(seq)?,
+                })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireNamedVector, A::Error> {
+                let (mut name, mut vector) = (None, None);
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.as_str() {
+                        "name" => name = Some(map.next_value::<String>()?),
+                        "vector" => vector = Some(map.next_value::<VectorInput>()?.0),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                let Some(QueryVector::Vector(vector)) = vector else {
+                    return Err(A::Error::missing_field("vector"));
+                };
+                Ok(WireNamedVector {
+                    name: name.ok_or_else(|| A::Error::missing_field("name"))?,
+                    vector,
+                })
+            }
+        }
+        d.deserialize_any(V)
+    }
+}
