@@ -31,6 +31,7 @@ const LIMIT_DEFAULT: usize = ramlet::QUERY_LIMIT_DEFAULT;
 
 /// What a request of the query API comes to.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "nearly every request is the large one")]
 pub enum Asked {
     Nearest(SearchRequest),
     Query(Box<QueryRequest>),
