@@ -8,6 +8,7 @@ use ramlet_io::Storage;
 use super::source::refused;
 use super::{SnapshotReader, Workspace, check_disk};
 use crate::change::{self, Change};
+use crate::encoding::decode_vector;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX, SNAPSHOT_LIST_FACTOR};
@@ -137,17 +138,16 @@ fn check_vector(schema: &Schema, slot: u16, bytes: &[u8]) -> std::result::Result
     let Some(vector) = schema.vectors.iter().find(|v| v.slot == slot) else {
         return Err(format!("a vector in slot {slot}, which the settings don't have"));
     };
-    let fits = match vector.fixed_bytes() {
+    let sound = match vector.fixed_bytes() {
         Some(fixed) => bytes.len() == fixed,
-        None => bytes.len().is_multiple_of(vector.row_bytes().max(1)),
+        None => decode_vector(vector, bytes).is_ok(),
     };
-    match fits {
+    match sound {
         true => Ok(()),
         false => Err(format!(
-            "vector `{}` of {} bytes, {} a row",
+            "vector `{}` of {} bytes that aren't one",
             vector.name,
-            bytes.len(),
-            vector.row_bytes()
+            bytes.len()
         )),
     }
 }
