@@ -3,13 +3,15 @@
 PYTHON ?= python3
 VENV   := .venv
 STAMP  := $(VENV)/installed
+OTHERS := .venv-integrations
 
-.PHONY: demo test e2e build clean help
+.PHONY: demo test e2e integrations build clean help
 
 help:
 	@echo "make demo    build, import real images into a server of 64 MB, search them through the API"
 	@echo "make test    all tests: Rust, then end to end against the client's local mode"
 	@echo "make e2e     the second half of make test"
+	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB)"
 
 demo: build
 	@$(PYTHON) demo/run.py
@@ -22,6 +24,10 @@ test:
 e2e: build $(STAMP)
 	$(VENV)/bin/python -m pytest tests/e2e
 
+# Programs of other people in an environment of their own: what they need is large, and theirs to change.
+integrations: build $(OTHERS)/installed
+	$(OTHERS)/bin/python -m pytest tests/e2e/integrations
+
 build:
 	cargo build --release --bin ramlet
 
@@ -30,5 +36,10 @@ $(STAMP): tests/e2e/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/e2e/requirements.txt
 	@touch $(STAMP)
 
+$(OTHERS)/installed: tests/e2e/integrations/requirements.txt
+	$(PYTHON) -m venv $(OTHERS)
+	$(OTHERS)/bin/pip install --quiet --disable-pip-version-check -r tests/e2e/integrations/requirements.txt
+	@touch $(OTHERS)/installed
+
 clean:
-	rm -rf target $(VENV)
+	rm -rf target $(VENV) $(OTHERS)

@@ -4,7 +4,7 @@
 const STEPS_LOG2: u32 = 6;
 const BUCKETS: usize = (64 - STEPS_LOG2 as usize) << STEPS_LOG2;
 
-/// A histogram of nanoseconds, 30 KB whatever it counts. Values below 64 ns are exact.
+/// A histogram of nanoseconds (or of counts), 30 KB whatever it counts. Values below 64 ns are exact.
 #[derive(Debug, Clone)]
 pub struct Latencies {
     counts: Vec<u64>,

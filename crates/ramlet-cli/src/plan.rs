@@ -260,7 +260,7 @@ fn duration(seconds: f64) -> String {
 fn element_name(element: Datatype) -> &'static str {
     match element {
         Datatype::Float32 => "f32",
-        Datatype::Float16 => "f16",
+        Datatype::Float16 | Datatype::Turbo4 | Datatype::Turbo8 | Datatype::Turbo16 => "f16",
         Datatype::Uint8 => "uint8",
     }
 }

@@ -40,6 +40,14 @@ pub enum Component {
     Versions,
     /// Sorted table: encoded value, then row (u32, big endian).
     FieldIndex { slot: u16 },
+    /// Records: vectors of one vector name that differ in length, by row.
+    VectorRecords { slot: u16 },
+    /// Bitmap of the first parts of rows of several parts, for an index over parts.
+    PartStarts { slot: u16 },
+    /// Posting lists of a sparse vector.
+    Postings { slot: u16 },
+    /// Sorted table: dimension of a sparse vector, then where its posting list is.
+    Terms { slot: u16 },
     /// Bitmap of the deleted rows, in an envelope; the only component that has versions.
     Deletes,
 }
@@ -48,7 +56,8 @@ impl Component {
     /// Slots are below this, so that kind and slot fit the 16 bits that a block's seed has for them.
     pub const SLOTS: u16 = 1 << 12;
 
-    /// Slots of vectors are below this: graphs and some codes share a kind, and have half of its slots each.
+    /// Slots of vectors are below this: graphs, some codes and rows of a length of their own share a
+    /// kind, and have half of its slots each.
     pub const VECTOR_SLOTS: u16 = Self::HALF;
 
     const HALF: u16 = Self::SLOTS / 2;
@@ -56,7 +65,7 @@ impl Component {
     /// 16 bits for [`block::seed`](crate::block::seed): kind << 12 | slot. On disk: never renumber.
     ///
     /// # Panics
-    /// If the slot isn't below [`Component::SLOTS`]; for a graph, half of that.
+    /// If the slot isn't below [`Component::SLOTS`]; for a graph, records and posting lists, half of that.
     pub fn code(self) -> u16 {
         let (kind, slot) = self.kind_and_slot();
         assert!(slot < Self::SLOTS, "slot {slot} isn't below {}", Self::SLOTS);
@@ -77,6 +86,10 @@ impl Component {
             | Self::Rest { slot }
             | Self::Graph { slot }
             | Self::GraphMeta { slot }
+            | Self::VectorRecords { slot }
+            | Self::PartStarts { slot }
+            | Self::Postings { slot }
+            | Self::Terms { slot }
             | Self::FieldIndex { slot } => Some(slot),
             Self::Ids | Self::IdFilter | Self::RowIds | Self::Payload | Self::Versions | Self::Deletes => {
                 None
@@ -106,6 +119,11 @@ impl Component {
             Self::Rest { slot } if slot < Self::HALF => (8, Self::HALF + slot),
             Self::Rest { slot } if slot < Self::SLOTS => (9, slot),
             Self::Rest { .. } => (9, Self::SLOTS),
+            // As kind 8.
+            Self::VectorRecords { slot } => (1, Self::HALF + half(slot)),
+            Self::PartStarts { slot } => (11, Self::HALF + half(slot)),
+            Self::Postings { slot } => (2, Self::HALF + half(slot)),
+            Self::Terms { slot } => (3, Self::HALF + half(slot)),
             // All other kinds are taken: the two share one, and half of its slots each.
             Self::Graph { slot } => (0, half(slot)),
             Self::GraphMeta { slot } => (0, Self::HALF + half(slot)),

@@ -39,7 +39,6 @@ pub use header::{LogHeader, VERSION};
 pub use judge::{Later, Stop, Tail, judge_tail};
 pub use record::{
     Decoded, HEADER_BYTES, RECORD_BYTES_MAX, Record, begin, decode, encode, end, find_possible,
-    find_valid_after,
 };
 
 /// Where the first record begins: after the header page.

@@ -1,5 +1,5 @@
 //! The graph on disk: `cargo bench -p ramlet-index --bench graph -- build DIR PREFIX DIMS [ROWS] [SCRATCH_MB]` on
-//! `PREFIX.base.f32` and `PREFIX.query.f32` (cosine), then `-- search DIR DIMS [THREADS] [WIDTH] [QUERIES] [EDGES_IN_RAM]` in as
+//! `PREFIX.base.f32` and `PREFIX.query.f32` (cosine), then `-- search DIR DIMS [THREADS] [WIDTH] [QUERIES] [EDGES_IN_RAM, and 1000 more with the vectors]` in as
 //! little memory as one likes. Without arguments a small one is made and searched.
 //!
 //! Building prints seconds (wall and CPU) and the peak of the process (with the vectors, which the bench holds);
@@ -12,7 +12,7 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::graph::{GraphFiles, GraphParams, build_graph, degree_for};
+use ramlet_index::graph::{GraphFiles, GraphParams, RamForm, build_graph, degree_for};
 use ramlet_index::{
     Allowed, Element, Graph, IndexScratch, Metric, Query, Result, RowSource, RowsFile, SearchStats, TopK,
     VectorIndex, Want, encode_row,
@@ -197,11 +197,15 @@ fn search(dir: &Path, dims: usize, threads: usize, width: usize, most: usize, in
     let (storage, _) = open_best(dir, Backend::Auto).expect("a directory");
     let mut graph = open_graph(&*storage).with_width(width);
     if in_ram > 0 {
+        let form = RamForm {
+            edges: in_ram % 1000,
+            vectors: in_ram > 1000,
+        };
         let consumer = Ledger::new(u64::MAX).consumer("graph", u64::MAX);
         let mut io = IoContext::for_storage(&*storage, 16).expect("a reader");
         let mut scratch = IndexScratch::new(AnonBuf::new(1 << 20));
         graph = graph
-            .into_ram(in_ram, &consumer, &mut scratch, &mut io)
+            .into_ram(form, &consumer, &mut scratch, &mut io)
             .expect("room");
         println!(
             "{in_ram} edges a node in RAM: {} bytes",

@@ -63,7 +63,7 @@ impl Allowed<'_> {
     }
 
     /// Whether the bitmaps let a row be found; the filter isn't asked.
-    pub(crate) fn admits_by_bitmaps(&self, row: u32) -> bool {
+    pub fn admits_by_bitmaps(&self, row: u32) -> bool {
         !self.deleted.is_some_and(|deleted| deleted.contains(row))
             && self.only.is_none_or(|only| only.contains(row))
     }

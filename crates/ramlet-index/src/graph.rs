@@ -34,8 +34,9 @@ mod temporary;
 mod walk;
 mod write;
 
-pub use build::{GraphBuilt, GraphFiles, GraphParams, build_graph};
+pub use build::{GraphBuilt, GraphFiles, GraphParams, build_graph, scratch_least};
 pub use calibrate::{GraphCalibration, GraphPoint};
 pub use layout::{DEGREE_MAX, GraphBytes, bytes_for, degree_for};
+pub use ram::{GraphInRam, RamForm};
 pub use search::Graph;
 pub(crate) use walk::GraphLists;

@@ -23,6 +23,7 @@ mod flat;
 pub mod graph;
 pub mod ivf;
 mod quant;
+pub mod sparse;
 
 mod error;
 mod report;
@@ -41,6 +42,7 @@ pub use report::{Calibrated, IndexReport, PartUse};
 pub use rows_file::RowsFile;
 pub use scan::{IndexScratch, SearchStats, scan_bytes};
 pub use source::RowSource;
+pub use sparse::{SparseRow, sparse_key};
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
 pub use vector_index::{CodesWanted, EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};

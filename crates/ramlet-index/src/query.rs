@@ -2,8 +2,9 @@
 
 use ramlet_kernels::{Kernels, Measure, kernels};
 
+use crate::sparse::sparse_key;
 use crate::vector::{divide, norm, to_u8};
-use crate::{Element, Metric};
+use crate::{Element, Metric, SparseRow};
 
 /// A query: encoded as its metric and element need it, with the kernels chosen.
 ///
@@ -21,6 +22,10 @@ use crate::{Element, Metric};
 /// One of several parts ([`Query::prepare_multi`]) is compared with rows of several parts by the sum of each query part's
 /// nearest part of the row (max-sim; Khattab and Zaharia 2020, section 3.3): keys are summed before [`Metric::score`] takes
 /// their root or turns their sign.
+///
+/// One of weights by dimension ([`Query::prepare_sparse`]) is compared with [`SparseRow`]s by their dot product, which is
+/// summed in `f64` so that the order of the terms doesn't show. A row with which it shares no dimension is no hit: its key
+/// is infinite.
 #[derive(Debug)]
 pub struct Query {
     metric: Metric,
@@ -37,6 +42,9 @@ pub struct Query {
     bytes_norm: f64,
     /// The same of each part, if there are several.
     norms: Vec<f64>,
+    /// Weights by dimension, ascending, and whether these are the query.
+    entries: Vec<(u32, f32)>,
+    sparse: bool,
 }
 
 /// Parts of a row compared by one call of the kernels; their keys lie on the stack.
@@ -55,6 +63,8 @@ impl Query {
             bytes: Vec::new(),
             bytes_norm: 0.0,
             norms: Vec::new(),
+            entries: Vec::new(),
+            sparse: false,
         };
         query.prepare(metric, element, vector);
         query
@@ -78,6 +88,18 @@ impl Query {
         }
     }
 
+    /// Makes this the query for weights by dimension, which are ascending.
+    pub fn prepare_sparse(&mut self, entries: impl Iterator<Item = (u32, f32)>) {
+        self.begin(Metric::Dot, Element::F32, 0);
+        self.sparse = true;
+        self.entries.extend(entries);
+    }
+
+    /// Its weights by dimension; `None`: it isn't sparse.
+    pub fn sparse(&self) -> Option<&[(u32, f32)]> {
+        self.sparse.then_some(self.entries.as_slice())
+    }
+
     fn begin(&mut self, metric: Metric, element: Element, dims: usize) {
         (self.metric, self.element) = (metric, element);
         (self.dims, self.several) = (dims, false);
@@ -85,6 +107,8 @@ impl Query {
         self.bytes.clear();
         self.norms.clear();
         self.bytes_norm = 0.0;
+        self.entries.clear();
+        self.sparse = false;
     }
 
     /// The part's length if rows are bytes and their norms are divided out, else 0.
@@ -116,11 +140,17 @@ impl Query {
         self.floats.shrink_to(numbers);
         self.bytes.shrink_to(numbers);
         self.norms.shrink_to(numbers);
+        self.entries.shrink_to(numbers);
     }
 
     /// Vectors that it consists of.
     pub fn parts(&self) -> usize {
         self.floats.len() / self.dims.max(1)
+    }
+
+    /// The vectors that it consists of; under cosine of unit length.
+    pub fn each_part(&self) -> impl Iterator<Item = &[f32]> {
+        self.floats.chunks_exact(self.dims.max(1))
     }
 
     /// Whether it is compared with rows of several parts.
@@ -162,6 +192,9 @@ impl Query {
 
     /// The key of a row: smaller is nearer.
     pub fn key_row(&self, row: &[u8]) -> f32 {
+        if self.sparse {
+            return sparse_key(SparseRow::parse(row).and_then(|row| row.dot(&self.entries)));
+        }
         if self.several {
             return self.key_parts(row);
         }
@@ -176,12 +209,14 @@ impl Query {
 
     /// The key of a row of several parts; a row without any is farthest. Costs parts x parts x dimensions.
     fn key_parts(&self, row: &[u8]) -> f32 {
-        let (stride, mut sum) = (self.row_bytes(), 0.0f64);
+        let (stride, mut sum) = (self.row_bytes().max(1), 0.0f64);
+        // Bytes behind the last whole part are none of it.
+        let row = &row[..row.len() - row.len() % stride];
         let mut keys = [0.0f32; PARTS];
         for (part, norm) in self.norms.iter().enumerate() {
             let mut nearest = f32::INFINITY;
-            for parts in row.chunks(PARTS * stride.max(1)) {
-                let keys = &mut keys[..parts.len() / stride.max(1)];
+            for parts in row.chunks(PARTS * stride) {
+                let keys = &mut keys[..parts.len() / stride];
                 self.keys_of_part(part, *norm, parts, keys);
                 nearest = keys.iter().copied().fold(nearest, f32::min);
             }

@@ -98,6 +98,11 @@ impl IndexScratch {
         Picked::bytes_for(rows)
     }
 
+    /// Where blocks are read to, for indexes whose rows are read elsewhere.
+    pub fn buffer(&mut self) -> &mut AnonBuf {
+        &mut self.buf
+    }
+
     /// Scratch that reads into `buf`. 256 KiB to 1 MiB is a good size; it grows only if a single block doesn't fit.
     pub fn new(buf: AnonBuf) -> IndexScratch {
         IndexScratch {

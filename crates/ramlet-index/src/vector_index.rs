@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::ivf::{CalibrationPoint, Centroids, Effort};
 use crate::report::{IndexReport, PartUse};
 use crate::scan::IndexScratch;
-use crate::{Allowed, Query, TopK};
+use crate::{Allowed, Query, SparseRow, TopK};
 
 /// How hard to look. How many rows are wanted is the [`TopK`]'s `k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -84,6 +84,23 @@ pub trait VectorIndex: Send + Sync {
 
     /// Vectors in the index.
     fn rows(&self) -> u32;
+
+    /// Adds to `counts` in how many rows each of these dimensions (ascending) of a sparse vector is. Without lists all rows
+    /// are read.
+    fn document_frequencies(
+        &self,
+        dims: &[u32],
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+        counts: &mut [u64],
+    ) -> Result<()> {
+        self.for_each_row(scratch, io, &mut |_, bytes| {
+            if let Some(row) = SparseRow::parse(bytes) {
+                row.count(dims, counts);
+            }
+            Ok(())
+        })
+    }
 
     /// A copy of the centroids of its clusters, for a merge to begin with; `None` without clusters.
     fn centroids(&self) -> Option<Centroids> {

@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use ramlet::ErrorKind;
 use ramlet_memory::OverBudget;
 
+use crate::inference::InferenceError;
 use crate::limits::RETRY_AFTER_SECONDS;
 
 /// What the client gets instead of a result.
@@ -102,6 +103,12 @@ impl From<ramlet::Error> for ApiError {
             tracing::error!(kind = ?e.kind(), "{message}");
         }
         ApiError::new(status, message)
+    }
+}
+
+impl From<InferenceError> for ApiError {
+    fn from(e: InferenceError) -> ApiError {
+        ApiError::wrong_input(e.0)
     }
 }
 

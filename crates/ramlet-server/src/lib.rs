@@ -14,6 +14,7 @@ mod download;
 mod error;
 pub mod grpc;
 mod handlers;
+pub mod inference;
 pub mod limits;
 mod multipart;
 mod openapi;

@@ -122,6 +122,8 @@ pub const COUNTS_BYTES: u64 = 256 * KIB;
 pub const VECTOR_SIZE_MAX: usize = 65_536;
 /// Bytes of a collection's or alias's name.
 pub const NAME_BYTES: usize = 255;
+/// Bytes of a vector's name.
+pub const VECTOR_NAME_BYTES: usize = 200;
 /// Searches of one batch request.
 pub const SEARCHES_MAX: usize = 4_096;
 /// Operations of one points/batch request.

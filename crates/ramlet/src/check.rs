@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use ramlet_format::FileCrc;
 use ramlet_format::manifest::{self, FileEntry, Manifest};
+use ramlet_index::{IndexError, IndexScratch};
 use ramlet_io::{BlockCache, IoContext, Storage};
 use ramlet_memory::{AnonBuf, Ledger};
 
+use crate::encoding::decode_vector;
 use crate::error::{Error, Result};
 use crate::jobs::Settings;
 use crate::log::Log;
 use crate::pins::Pins;
+use crate::query::index_error;
 use crate::schema::Schema;
 use crate::segment::{Segment, Shelf, read_deletes};
 use crate::store;
@@ -138,7 +141,8 @@ impl Checker<'_> {
                         )));
                     }
                 }
-                agree(&segment, &mut io)
+                agree(&segment, &mut io)?;
+                rows_decode(&segment, schema, &mut io)
             });
             self.report.points += u64::from(entry.live);
             self.say(&format!("{name}/segment {}", entry.id), 0, result);
@@ -206,4 +210,27 @@ fn agree(segment: &Segment, io: &mut IoContext) -> Result<()> {
         crate::payload::validate(payload, usize::MAX)
             .map_err(|e| Error::corrupt(format!("payload of row {row}: {e}")))
     })
+}
+
+/// Every row of a length of its own is a vector.
+fn rows_decode(segment: &Segment, schema: &Schema, io: &mut IoContext) -> Result<()> {
+    let mut scratch = IndexScratch::new(AnonBuf::new(0));
+    for field in schema
+        .vectors
+        .iter()
+        .filter(|field| field.fixed_bytes().is_none())
+    {
+        let Some(column) = segment.vector(field.slot) else {
+            continue;
+        };
+        let read = column.index.for_each_row(&mut scratch, io, &mut |row, bytes| {
+            let decoded = match column.has(row) {
+                true => decode_vector(field, bytes).map(drop),
+                false => Ok(()),
+            };
+            decoded.map_err(|e| IndexError::Filter(Box::new(Error::corrupt(format!("row {row}: {e}")))))
+        });
+        read.map_err(index_error)?;
+    }
+    Ok(())
 }

@@ -3,10 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
-use ramlet_index::encode_row;
-
 use crate::change::{encode_delete, encode_put};
 use crate::core::{Core, Work};
+use crate::encoding::{encode_vector, encode_vectors};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
@@ -17,7 +16,7 @@ use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::payload::{Path, validate};
 use crate::query::request::{PointGroup, QueryGroupsRequest, QueryRequest};
-use crate::query::{self, Scratch, check_vector, selector};
+use crate::query::{self, Scratch, selector};
 use crate::report::SegmentReport;
 use crate::request::*;
 use crate::schema::{PayloadField, Schema};
@@ -73,21 +72,6 @@ pub struct ComponentMemory {
 /// A handle; cheap to clone by `Arc`.
 pub struct Collection {
     core: Arc<Core>,
-}
-
-/// The encoded vectors of a point, by slot, ascending.
-pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<Vec<(u16, Vec<u8>)>> {
-    let mut encoded: Vec<(u16, Vec<u8>)> = Vec::with_capacity(vectors.len());
-    for (name, values) in vectors {
-        let field = schema.vector(name)?;
-        let values = check_vector(field, values)?;
-        let mut row = Vec::with_capacity(field.row_bytes());
-        encode_row(field.metric, field.element, values, &mut row);
-        encoded.retain(|(slot, _)| *slot != field.slot);
-        encoded.push((field.slot, row));
-    }
-    encoded.sort_unstable_by_key(|(slot, _)| *slot);
-    Ok(encoded)
 }
 
 impl Collection {
@@ -466,12 +450,12 @@ fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
             point
                 .vectors
                 .iter()
-                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values).map(|_| ()))
+                .try_for_each(|(name, values)| encode_vector(schema.vector(name)?, values).map(drop))
         }),
         UpdateOp::UpdateVectors { points, .. } => points.iter().try_for_each(|(_, vectors)| {
             vectors
                 .iter()
-                .try_for_each(|(name, values)| check_vector(schema.vector(name)?, values).map(|_| ()))
+                .try_for_each(|(name, values)| encode_vector(schema.vector(name)?, values).map(drop))
         }),
         UpdateOp::SetPayload { payload, key, .. } => {
             check_payload("the request", payload)?;

@@ -157,6 +157,7 @@ impl Engine {
             scratch_bytes: 0,
             threads: build_threads(budget.search_threads),
             scratch,
+            spare: ledger.consumer("job scratch, spare", budget.pinned / 2),
         };
         let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
         let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
@@ -187,9 +188,6 @@ impl Engine {
             _lock: lock,
         };
         engine.recover(&catalog)?;
-        if engine.storage.list_subdirs()?.iter().any(|d| d == SNAPSHOTS) {
-            engine.snapshot_dir()?;
-        }
         drop(slots);
         let engine = Arc::new(engine);
         engine.start()?;

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use ramlet_format::Component;
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
+use ramlet_index::Ivf;
 
 use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
-use crate::drift::Drifted;
+use crate::drift::{Drifted, KEPT};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
     DISK_FREE_MIN, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, MERGE_FANIN,
@@ -458,11 +459,24 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
     if !core.monitor.is_drifted() {
         return Ok(false);
     }
-    // Queries with their neighbours take a small part of the least that a job has.
-    let mut arena = begin(core, 1)?;
-    let Some(Drifted { slot, queries, .. }) = core.monitor.take_drifted() else {
+    let (dims, rows) = {
+        let writer = core.writer();
+        let dims = writer.schema.vectors.iter().map(|field| field.dim).max();
+        let rows = writer.segments.iter().map(|view| view.segment.rows()).max();
+        (dims.unwrap_or(0), rows.unwrap_or(0))
+    };
+    let mut arena = begin(core, Ivf::measure_bytes(KEPT, dims, rows))?;
+    let Some(Drifted {
+        slot, mut queries, ..
+    }) = core.monitor.take_drifted()
+    else {
         return Ok(false);
     };
+    // In a small budget fewer of them.
+    let room = arena.scratch_bytes as u64;
+    while queries.len() > 1 && Ivf::measure_bytes(queries.len(), dims, rows) > room {
+        queries.pop();
+    }
     let (segments, schema) = {
         let writer = core.writer();
         writer.check_writable()?;

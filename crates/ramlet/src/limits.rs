@@ -8,6 +8,12 @@ pub const GROUP_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
 pub const PAYLOAD_BYTES_MAX: usize = 2 << 20;
 /// Largest dimension of a vector.
 pub const DIM_MAX: usize = 65_536;
+/// Stop words of one tokenizer, beside those of languages.
+pub const STOPWORDS_MAX: usize = 4_096;
+/// Weights of one sparse vector.
+pub const SPARSE_ENTRIES_MAX: usize = 65_536;
+/// Numbers of one multivector, all parts together.
+pub const MULTI_NUMBERS_MAX: usize = 1 << 20;
 /// Named vectors of one collection: a row's presence is one 64-bit mask.
 pub const VECTORS_MAX: usize = 64;
 /// Payload indexes of one collection.

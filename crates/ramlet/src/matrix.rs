@@ -7,10 +7,11 @@ use crate::error::{Error, Result};
 use crate::filter::{Condition, Filter};
 use crate::limits::MATRIX_SAMPLE_MAX;
 use crate::lookup::Lookup;
-use crate::query::{Scratch, compile};
+use crate::query::{self, Scratch, compile};
+use crate::request::{QueryVector, SearchParams, SearchRequest};
 use crate::sample::sample;
-use crate::schema::VectorField;
-use crate::types::PointId;
+use crate::schema::{VectorField, VectorKind};
+use crate::types::{PayloadSelector, PointId, VectorSelector};
 use crate::view::{Place, View};
 
 /// For `sample` points picked at random the nearest `limit` of the others.
@@ -37,11 +38,11 @@ impl Collection {
     /// picked. Empty when fewer than two match.
     pub fn search_matrix(&self, request: &MatrixRequest, seed: u64, scratch: &mut Scratch) -> Result<Matrix> {
         scratch.begin();
-        matrix(&self.view(), request, seed, &mut scratch.lookup)
+        matrix(&self.view(), request, seed, scratch)
     }
 }
 
-fn matrix(view: &View, request: &MatrixRequest, seed: u64, lookup: &mut Lookup) -> Result<Matrix> {
+fn matrix(view: &View, request: &MatrixRequest, seed: u64, scratch: &mut Scratch) -> Result<Matrix> {
     if request.sample == 0 || request.limit == 0 {
         return Ok(Matrix::default());
     }
@@ -50,7 +51,7 @@ fn matrix(view: &View, request: &MatrixRequest, seed: u64, lookup: &mut Lookup) 
     filter.must.push(Condition::HasVector(request.using.clone()));
     let filter = compile(Some(&filter))?;
     let wanted = request.sample.min(MATRIX_SAMPLE_MAX + 1);
-    let places = sample(view, filter.as_ref(), wanted, seed, lookup)?;
+    let places = sample(view, filter.as_ref(), wanted, seed, &mut scratch.lookup)?;
     if places.len() > MATRIX_SAMPLE_MAX {
         return Err(Error::bad_input(format!(
             "Wrong input: sample is {}, at most {MATRIX_SAMPLE_MAX} points are compared with each other",
@@ -62,14 +63,62 @@ fn matrix(view: &View, request: &MatrixRequest, seed: u64, lookup: &mut Lookup) 
     }
     let mut points = Vec::with_capacity(places.len());
     for place in places {
-        points.push((view.id_of(place, lookup)?.0, place));
+        points.push((view.id_of(place, &mut scratch.lookup)?.0, place));
     }
     points.sort_unstable_by_key(|(id, _)| *id);
-    let nearest = nearest(view, field, &points, request.limit, lookup)?;
+    let nearest = match field.kind {
+        VectorKind::Dense => nearest(view, field, &points, request.limit, &mut scratch.lookup)?,
+        VectorKind::Multi | VectorKind::Sparse => {
+            let ids: Vec<PointId> = points.iter().map(|(id, _)| *id).collect();
+            nearest_by_search(view, &request.using, &ids, request.limit, scratch)?
+        }
+    };
     Ok(Matrix {
         ids: points.into_iter().map(|(id, _)| id).collect(),
         nearest,
     })
+}
+
+/// The same for vectors whose rows differ in length: a search among the others for each.
+fn nearest_by_search(
+    view: &View,
+    using: &str,
+    ids: &[PointId],
+    limit: usize,
+    scratch: &mut Scratch,
+) -> Result<Vec<Vec<(u32, f32)>>> {
+    let filter = Filter {
+        must: vec![Condition::HasId(ids.to_vec())],
+        ..Filter::default()
+    };
+    let mut request = SearchRequest {
+        query: QueryVector::Id(ids[0]),
+        using: using.to_owned(),
+        filter: Some(filter),
+        params: SearchParams {
+            exact: true,
+            ..SearchParams::default()
+        },
+        limit: limit.min(ids.len() - 1),
+        offset: 0,
+        score_threshold: None,
+        with_payload: PayloadSelector::None,
+        with_vectors: VectorSelector::None,
+    };
+    let mut all = Vec::with_capacity(ids.len());
+    let mut hits = Vec::new();
+    for id in ids {
+        request.query = QueryVector::Id(*id);
+        hits.clear();
+        query::search(view, &request, scratch, &mut hits, None)?;
+        scratch.lookup.hand_out(hits.len() * size_of::<(u32, f32)>())?;
+        let found = hits.iter().filter_map(|hit| {
+            let place = ids.binary_search(&hit.id).ok()?;
+            Some((place as u32, hit.score))
+        });
+        all.push(found.collect());
+    }
+    Ok(all)
 }
 
 /// For each point the nearest of the others.

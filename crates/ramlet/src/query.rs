@@ -14,6 +14,7 @@ mod run;
 mod scan;
 mod scorer;
 mod segment;
+pub(crate) mod sparse;
 mod strict;
 
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
@@ -21,6 +22,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer};
 
 use crate::buffer::BufferView;
+use crate::encoding::{decode_vector, prepare_query};
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::limits::LIMIT_MAX;
@@ -42,7 +44,6 @@ pub struct Scratch {
     pub lookup: Lookup,
     top: TopK,
     query: Query,
-    values: Vec<f32>,
     bytes: Vec<u8>,
     /// For payloads that a filter looks at while `lookup` is busy with vectors.
     check: AnonBuf,
@@ -59,7 +60,6 @@ impl Scratch {
             lookup: Lookup::new(io, consumer, rare, bytes)?,
             top: TopK::new(16),
             query: Query::new(ramlet_index::Metric::Dot, ramlet_index::Element::F32, &[0.0]),
-            values: Vec::new(),
             bytes: Vec::new(),
             check: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
             in_slot: false,
@@ -88,7 +88,7 @@ impl Scratch {
             self.top = TopK::new(16);
         }
         self.bytes.shrink_to(LOOKUP_BYTES);
-        self.values.shrink_to(LOOKUP_BYTES / 4);
+        self.query.shrink_to(LOOKUP_BYTES / 4);
     }
 }
 
@@ -205,12 +205,15 @@ pub(crate) fn compile(filter: Option<&crate::filter::Filter>) -> Result<Option<C
         .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
 }
 
-/// Makes the thread's query of a vector.
+/// Makes the thread's query of a vector that is [ready](sparse::ready).
 fn aim(field: &VectorField, vector: &Vector, scratch: &mut Scratch) -> Result<()> {
-    scratch
-        .query
-        .prepare(field.metric, field.element, check_vector(field, vector)?);
-    Ok(())
+    if field.kind == VectorKind::Multi {
+        // Beside the request's own.
+        let numbers = vector.numbers();
+        let parts = numbers / field.dim.max(1);
+        scratch.lookup.hand_out(Query::bytes_for(numbers, parts))?;
+    }
+    prepare_query(&mut scratch.query, field, vector)
 }
 
 /// Makes the query; returns the id that is left out of the hits, for a search by id.
@@ -220,8 +223,8 @@ fn prepare(
     field: &VectorField,
     scratch: &mut Scratch,
 ) -> Result<Option<PointId>> {
-    let (vector, own): (&[f32], _) = match &request.query {
-        QueryVector::Vector(vector) => (check_vector(field, vector)?, None),
+    let (vector, own) = match &request.query {
+        QueryVector::Vector(vector) => (vector.clone(), None),
         QueryVector::Id(id) => {
             let place = view
                 .find(*id, &mut scratch.lookup)?
@@ -233,38 +236,12 @@ fn prepare(
                     "Not found: point {id} has no vector `{name}`"
                 )));
             }
-            scratch.values.clear();
-            ramlet_index::decode_row(field.element, &scratch.bytes, &mut scratch.values);
-            (&scratch.values, Some(*id))
+            (decode_vector(field, &scratch.bytes)?, Some(*id))
         }
     };
-    check_numbers(field, vector)?;
-    scratch.query.prepare(field.metric, field.element, vector);
+    let vector = sparse::ready(view, field, vector, &mut scratch.lookup)?;
+    aim(field, &vector, scratch)?;
     Ok(own)
-}
-
-/// The numbers of a vector; refuses one of another kind than the field's, of the wrong dimension, or with values that
-/// aren't numbers.
-pub(crate) fn check_vector<'v>(field: &VectorField, vector: &'v Vector) -> Result<&'v [f32]> {
-    let (VectorKind::Dense, Some(values)) = (field.kind, vector.dense()) else {
-        let (name, kind) = (&field.name, vector.kind_name());
-        return Err(Error::bad_input(format!(
-            "Wrong input: vector `{name}` can't take a {kind} vector"
-        )));
-    };
-    check_numbers(field, values)?;
-    Ok(values)
-}
-
-fn check_numbers(field: &VectorField, vector: &[f32]) -> Result<()> {
-    if vector.len() != field.dim {
-        return Err(Error::bad_input(format!(
-            "Wrong input: Vector dimension error: expected dim: {}, got {}",
-            field.dim,
-            vector.len()
-        )));
-    }
-    ramlet_index::validate(vector).map_err(|e| Error::bad_input(format!("Wrong input: vector: {e}")))
 }
 
 /// Scores every live row of a buffer that has the vector. `indexed_only` doesn't pass over it: it is never larger than its
@@ -277,11 +254,15 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
         ..Explained::default()
     };
     let slot = asked.field.slot;
+    let sparse = scratch.query.sparse().is_some();
     for number in view.live_rows() {
         let row = view.buffer.row(number);
         let Some(bytes) = row.vector(slot) else { continue };
         let key = scratch.query.key_row(bytes);
         found.rows_scored += 1;
+        if sparse && key == f32::INFINITY {
+            continue;
+        }
         if scratch.top.would_enter(key, number) && asked.excluded.binary_search(&row.id).is_err() {
             found.rows_checked += 1;
             if asked.filter.is_none_or(|filter| filter.matches(&row)) {

@@ -202,10 +202,11 @@ pub struct SearchResponse {
 pub struct Explained {
     /// Number of the segment; `None`: a write buffer.
     pub segment: Option<u64>,
-    /// Kind of the index: "flat", "ivf", "hnsw"; "buffer".
+    /// Kind of the index: "flat", "ivf", "hnsw", "sparse", "records"; "buffer".
     pub index: &'static str,
     /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
-    /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "none": no
+    /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "lists": the inverted lists of a
+    /// sparse query; "none": no
     /// row matches; "passed over": `indexed_only`.
     pub strategy: &'static str,
     pub rows: u64,

@@ -9,7 +9,7 @@ use ramlet_memory::Reservation;
 use roaring::RoaringBitmap;
 
 use crate::change::{encode_delete, encode_put};
-use crate::collection::encode_vectors;
+use crate::encoding::encode_vectors;
 use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::groups::Turn;

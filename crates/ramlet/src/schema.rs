@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
-use crate::settings::{StrictMode, VectorSettings, key};
-use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, VectorParams};
+use crate::settings::{Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key};
+use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, Modifier, VectorParams};
 
 /// What stands for a point under a vector's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +36,8 @@ pub struct VectorField {
     pub metric: Metric,
     pub element: Element,
     pub settings: VectorSettings,
+    /// Of a sparse vector: what becomes of the weights of a query.
+    pub modifier: Option<Modifier>,
 }
 
 impl VectorField {
@@ -164,9 +166,10 @@ impl Schema {
                     tracing::warn!("settings that say nothing are passed over: {e}");
                     VectorSettings::default()
                 }),
+                modifier: None,
             });
         }
-        for name in config.sparse_vectors.keys() {
+        for (name, params) in &config.sparse_vectors {
             let slot = *slots
                 .vectors
                 .get(name)
@@ -179,6 +182,7 @@ impl Schema {
                 metric: Metric::Dot,
                 element: Element::F32,
                 settings: VectorSettings::default(),
+                modifier: params.modifier,
             });
         }
         schema.vectors.sort_by_key(|v| v.slot);
@@ -233,6 +237,15 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
             "{n} payload indexes; at most {FIELD_INDEXES_MAX} are possible"
         )));
     }
+    if let Some(name) = config
+        .sparse_vectors
+        .keys()
+        .find(|name| config.vectors.contains_key(*name))
+    {
+        return Err(Error::bad_input(format!(
+            "Wrong input: Dense and sparse vector names must be unique - duplicated vector name: {name}"
+        )));
+    }
     for (name, v) in &config.vectors {
         if v.size == 0 || v.size > DIM_MAX {
             return Err(Error::bad_input(format!(
@@ -250,8 +263,21 @@ fn settings(
     params: &VectorParams,
     config: &CollectionConfig,
 ) -> std::result::Result<VectorSettings, String> {
-    VectorSettings::resolve(&params.other, params.on_disk, &config.other)
-        .map_err(|e| format!("vector `{name}`: {e}"))
+    let mut settings = VectorSettings::resolve(&params.other, params.on_disk, &config.other)
+        .map_err(|e| format!("vector `{name}`: {e}"))?;
+    let bits = match params.datatype {
+        Some(Datatype::Turbo4) => Some(TurboBits::Bits4),
+        Some(Datatype::Turbo8) => Some(TurboBits::Bits8),
+        _ => None,
+    };
+    let of_datatype = bits.map(|bits| {
+        Quantization::Turbo(TurboQuantization {
+            bits: Some(bits),
+            ..TurboQuantization::default()
+        })
+    });
+    settings.quantization = settings.quantization.or(of_datatype);
+    Ok(settings)
 }
 
 fn strict(config: &CollectionConfig) -> Option<StrictMode> {
@@ -278,10 +304,10 @@ fn metric(distance: Distance) -> Metric {
     }
 }
 
-fn element(datatype: Datatype) -> Element {
+pub(crate) fn element(datatype: Datatype) -> Element {
     match datatype {
         Datatype::Float32 => Element::F32,
-        Datatype::Float16 => Element::F16,
+        Datatype::Float16 | Datatype::Turbo4 | Datatype::Turbo8 | Datatype::Turbo16 => Element::F16,
         Datatype::Uint8 => Element::U8,
     }
 }

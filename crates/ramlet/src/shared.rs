@@ -22,12 +22,14 @@ pub struct JobArena {
     pub threads: usize,
     /// What is set aside for jobs.
     pub scratch: Consumer,
+    /// What a large job may take beside that while nobody has it: of the row of pinned data, which lives on loans anyway.
+    pub spare: Consumer,
 }
 
 /// A job under way: its memory is reserved, no other runs.
 pub struct RunningJob<'a> {
     // Before the arena, so that the next job finds the memory free.
-    _held: Reservation,
+    _held: (Reservation, Option<Reservation>),
     arena: MutexGuard<'a, JobArena>,
 }
 
@@ -181,7 +183,11 @@ impl Shared {
     }
 
     /// Waits until no other job runs, then reserves what this one works with: `wanted` bytes, as far as so many are set
-    /// aside for jobs. They may be lent at the moment; then it waits a little for searches to let go of them.
+    /// aside for jobs, and some more if it wants more than that. They may be lent at the moment; then it waits a little for
+    /// searches to let go of them.
+    ///
+    /// (1M x 100 in 32 MB: what is set aside does for 4,700 clusters, the spare makes 7,500 of it; with so many a search reads
+    /// a third fewer rows for the same recall.)
     pub fn begin_job(&self, wanted: u64) -> Result<RunningJob<'_>, OverBudget> {
         let mut arena = self.job();
         let scratch = arena.scratch.patient();
@@ -199,9 +205,18 @@ impl Shared {
         let index = index & !(ramlet_io::PAGE as u64 - 1);
         held.shrink_to(bytes - index);
         arena.lookup.index = IndexScratch::new(AnonBuf::reserved(&scratch, index as usize)?);
+        let more = wanted.saturating_sub(bytes).min(arena.spare.available() / 2);
+        let spare = match bytes == scratch.cap() && more > 0 {
+            true => arena.spare.patient().reserve(more).ok(),
+            false => None,
+        };
+        let bytes = bytes + spare.as_ref().map_or(0, Reservation::bytes);
         // The other half: files being written, blocks being read.
         arena.scratch_bytes = (bytes / 2) as usize;
-        Ok(RunningJob { _held: held, arena })
+        Ok(RunningJob {
+            _held: (held, spare),
+            arena,
+        })
     }
 
     pub fn live_collections(&self) -> Vec<Arc<Core>> {

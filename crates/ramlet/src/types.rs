@@ -129,13 +129,19 @@ pub enum Datatype {
     Float32,
     Float16,
     Uint8,
+    /// Kept as halves, and searched by codes of 4 bits a dimension unless the settings ask for others.
+    Turbo4,
+    /// The same with 8 bits.
+    Turbo8,
+    /// Kept as halves.
+    Turbo16,
 }
 
 impl Datatype {
     pub fn bytes(self) -> usize {
         match self {
             Datatype::Float32 => 4,
-            Datatype::Float16 => 2,
+            Datatype::Float16 | Datatype::Turbo4 | Datatype::Turbo8 | Datatype::Turbo16 => 2,
             Datatype::Uint8 => 1,
         }
     }

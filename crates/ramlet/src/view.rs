@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use ramlet_index::decode_row;
-
 use crate::buffer::{BufferRow, BufferView};
+use crate::encoding::decode_vector;
 use crate::error::Result;
 use crate::filter::PointAccess;
 use crate::lookup::Lookup;
@@ -121,9 +120,11 @@ impl View {
             }
             bytes.clear();
             if self.encoded_vector_of(place, vector.slot, lookup, &mut bytes)? {
-                let mut values = Vec::with_capacity(vector.dim);
-                decode_row(vector.element, &bytes, &mut values);
-                out.push((vector.name.clone(), values.into()));
+                if vector.fixed_bytes().is_none() {
+                    // Of a length that nobody could expect.
+                    lookup.hand_out(bytes.len() / vector.element.bytes() * size_of::<f32>())?;
+                }
+                out.push((vector.name.clone(), decode_vector(vector, &bytes)?));
             }
         }
         Ok(out)

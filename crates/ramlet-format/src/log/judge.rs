@@ -35,7 +35,7 @@ pub enum Tail {
 ///
 /// - `last_valid_lsn`: of the last record before the stop (the file's `first_lsn - 1` if there is none)
 /// - `durable_seen`: the greatest durable lsn known from anywhere: this log's valid records, later log files, the manifest
-/// - `later`: from [`find_valid_after`](super::find_valid_after) on everything after the stop, and from later log files
+/// - `later`: the first valid record that [`find_possible`](super::find_possible) leads to behind the stop, and from later log files
 ///
 /// Corrupt if the record missing at the stop, `last_valid_lsn + 1`, is at or below a durable lsn, or if a valid record
 /// with a higher lsn follows. Otherwise clean if nothing follows, else torn.

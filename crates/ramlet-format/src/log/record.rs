@@ -129,18 +129,3 @@ pub fn find_possible(bytes: &[u8], salt: u64, from: usize) -> Option<usize> {
     }
     None
 }
-
-/// The first valid record anywhere in `bytes`: (offset, lsn, durable_lsn). Finds the salt, then checks the record around it.
-///
-/// `bytes` is the rest of the log from the invalid record on. If it is only a window, overlap windows by the largest
-/// record: one that is cut off doesn't count.
-pub fn find_valid_after(bytes: &[u8], salt: u64) -> Option<(u64, u64, u64)> {
-    let mut from = 0;
-    while let Some(at) = find_possible(bytes, salt, from) {
-        if let Decoded::Record(record) = decode(&bytes[at..], salt) {
-            return Some((at as u64, record.lsn, record.durable_lsn));
-        }
-        from = at + 1;
-    }
-    None
-}

@@ -1,12 +1,13 @@
 //! Bytes from a disk that lies: mutations and truncations, sealed again or not, through every decoder. Nothing may panic,
 //! and what wasn't sealed again must be seen.
 
+use crate::log::find_later;
 use crate::support::{Random, open};
 use crate::whole::{sample_catalog, sample_manifest};
 use ramlet_format::bloom::{Bloom, BloomBuilder, hash64};
 use ramlet_format::catalog::Catalog;
 use ramlet_format::envelope::{self, EnvelopeKind};
-use ramlet_format::log::{Decoded, LogHeader, decode, encode, find_valid_after};
+use ramlet_format::log::{Decoded, LogHeader, decode, encode};
 use ramlet_format::manifest::Manifest;
 use ramlet_format::records::{RecordsBlock, RecordsIndex, RecordsWriter};
 use ramlet_format::rows::{RowsMeta, RowsWriter};
@@ -345,7 +346,7 @@ fn logs() {
             );
             at += record.size;
         }
-        if let Some((offset, lsn, _)) = find_valid_after(&bytes[at..], salt) {
+        if let Some((offset, lsn, _)) = find_later(&bytes[at..], salt) {
             assert!((1..20).contains(&lsn) && offset < bytes.len() as u64);
         }
     }

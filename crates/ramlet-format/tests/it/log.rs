@@ -2,7 +2,7 @@ use crate::support::Random;
 use ramlet_format::PAGE;
 use ramlet_format::log::{
     Decoded, HEADER_BYTES, Later, LogHeader, RECORD_BYTES_MAX, Record, Stop, Tail, begin, decode, encode,
-    end, find_valid_after, judge_tail,
+    end, find_possible, judge_tail,
 };
 
 const SALT: u64 = 0x1122_3344_5566_7788;
@@ -22,6 +22,24 @@ fn log(first: u64, last: u64) -> (Vec<u8>, Vec<usize>) {
     (bytes, offsets)
 }
 
+/// Bytes looked through at once: records are longer.
+const WINDOW: usize = 48;
+
+/// The first valid record anywhere: (offset, lsn, durable_lsn). As the engine does it: in windows that overlap by a header.
+pub fn find_later(bytes: &[u8], salt: u64) -> Option<(u64, u64, u64)> {
+    for start in (0..bytes.len()).step_by(WINDOW) {
+        let window = &bytes[start..bytes.len().min(start + WINDOW + HEADER_BYTES)];
+        let mut from = 0;
+        while let Some(at) = find_possible(window, salt, from).filter(|_| from < WINDOW) {
+            if let Decoded::Record(record) = decode(&bytes[start + at..], salt) {
+                return Some(((start + at) as u64, record.lsn, record.durable_lsn));
+            }
+            from = at + 1;
+        }
+    }
+    None
+}
+
 /// What opening a log file does: the last valid lsn, and the verdict on its end.
 fn replay(bytes: &[u8], first_lsn: u64, durable_elsewhere: u64) -> (u64, Tail) {
     let (mut at, mut lsn, mut durable) = (0, first_lsn - 1, durable_elsewhere);
@@ -34,7 +52,7 @@ fn replay(bytes: &[u8], first_lsn: u64, durable_elsewhere: u64) -> (u64, Tail) {
         at += record.size;
     }
     let rest = &bytes[at..];
-    let later = find_valid_after(rest, SALT).map(|(offset, lsn, durable_lsn)| Later {
+    let later = find_later(rest, SALT).map(|(offset, lsn, durable_lsn)| Later {
         offset: at as u64 + offset,
         lsn,
         durable_lsn,
@@ -237,11 +255,11 @@ fn valid_records_are_found_wherever_they_are() {
             let at = random.below(before - 8);
             bytes[at..at + 8].copy_from_slice(&SALT.to_le_bytes());
         }
-        assert_eq!(find_valid_after(&bytes, SALT), None);
+        assert_eq!(find_later(&bytes, SALT), None);
         let start = bytes.len() as u64;
         encode(&mut bytes, SALT, 77, 70, 1, b"found").unwrap();
-        assert_eq!(find_valid_after(&bytes[..bytes.len() - 1], SALT), None);
+        assert_eq!(find_later(&bytes[..bytes.len() - 1], SALT), None);
         bytes.extend_from_slice(b"after");
-        assert_eq!(find_valid_after(&bytes, SALT), Some((start, 77, 70)));
+        assert_eq!(find_later(&bytes, SALT), Some((start, 77, 70)));
     }
 }

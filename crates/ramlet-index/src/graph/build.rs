@@ -1,9 +1,10 @@
-//! Building a graph within a bounded scratch: memory doesn't grow with the number of rows, but for a bit per row and
-//! the means of the clusters.
+//! Building a graph within a bounded scratch: memory doesn't grow with the number of rows, but for about two bytes a row
+//! (places of what lies in temporary files, entry points).
 //!
-//! Partition and merge: rows are put in the order of clusters; each row is compared with those of the clusters around
-//! its own, and chooses neighbours among the nearest; the edges' other ends choose again among the edges that came and
-//! their own; what can't be reached becomes an entry point. Vectors have 8 bits a dimension in all this.
+//! Partition and merge: rows are put in the order of clusters (the nodes' numbers); several times anew they are divided into
+//! clusters that overlap, in which all are compared with each other; what the clusters tell of a row is put together and its
+//! neighbours chosen; what can't be reached becomes an entry point; codes are joined to the neighbours. No search of a graph
+//! that grows is needed, and no row is read at random. Vectors have 8 bits a dimension in all this.
 
 use std::sync::Arc;
 
@@ -73,21 +74,26 @@ pub struct GraphBuilt {
 }
 
 /// Fewest bytes of scratch, and so many rows more: a build holds some hundreds of them in several forms.
-const SCRATCH_MIN: usize = 1 << 20;
+const SCRATCH_MIN: usize = 512 << 10;
 const SCRATCH_ROWS: usize = 64;
+
+/// Bytes of scratch below which no graph is built. With more its clusters are larger, and what it misses is less.
+pub const fn scratch_least(element: Element, dims: usize) -> usize {
+    SCRATCH_MIN + SCRATCH_ROWS * element.row_bytes(dims)
+}
 
 /// Reads of the build in flight.
 const DEPTH: usize = 16;
 
 /// Builds the graph of the source's rows. Temporary files named `tmp-graph-*` and `tmp-ivf-*` are created in `spill`
-/// and removed; they take about `rows * (2 * row bytes + dims * 1.5 + 1100)` bytes. One build at a time per `spill`.
+/// and removed; they take about as many bytes as the nodes. One build at a time per `spill`.
 pub fn build_graph(
     params: &GraphParams,
     source: &mut dyn RowSource,
     spill: &dyn Storage,
     files: &mut GraphFiles<'_>,
 ) -> Result<GraphBuilt> {
-    let needed = SCRATCH_MIN + SCRATCH_ROWS * params.element.row_bytes(params.dims);
+    let needed = scratch_least(params.element, params.dims);
     if params.scratch_bytes < needed {
         return Err(IndexError::Scratch {
             needed_bytes: needed as u64,
@@ -101,7 +107,6 @@ pub fn build_graph(
         spill,
         io: IoContext::for_storage(spill, DEPTH)?,
         buf: AnonBuf::new((params.scratch_bytes / 16).clamp(64 << 10, 1 << 20)),
-        start: std::time::Instant::now(),
     };
     build.run(files)
 }
@@ -112,7 +117,6 @@ struct Build<'b> {
     spill: &'b dyn Storage,
     io: IoContext,
     buf: AnonBuf,
-    start: std::time::Instant,
 }
 
 impl<'b> Build<'b> {
@@ -120,9 +124,7 @@ impl<'b> Build<'b> {
         let params = self.params;
         let survey = self.clustered.survey(params, &mut self.io, &mut self.buf)?;
         let bytes8 = Bytes8::new(&survey.frame, survey.longest);
-        self.lap("clusters");
         let (points, codes) = self.encode(&survey, &bytes8)?;
-        self.lap("encode");
         let rows = self.clustered.rows.rows();
         let degree = params.degree.clamp(4, DEGREE_MAX);
         let layout = NodeLayout::choose(params.element, params.dims, rows, degree);
@@ -131,19 +133,17 @@ impl<'b> Build<'b> {
             rows,
             stride: bytes8.stride(),
             degree: layout.degree,
-            nearest: self.params.candidates.clamp(16, 512),
+            nearest: (self.params.candidates / 2).clamp(16, 256),
             threads: params.threads,
             seed: params.seed,
             scratch_bytes: params.scratch_bytes,
             spill: self.spill,
         };
         let links = find.link(&mut self.io, &mut self.buf)?;
-        self.lap("links");
         drop(points);
         let first = entries(rows);
         let count = first.len();
         let entries = reach::complete(&links, rows, layout.degree, first)?;
-        self.lap("reach");
         let join = Join {
             links: &links,
             degree: layout.degree,
@@ -153,7 +153,6 @@ impl<'b> Build<'b> {
             scratch_bytes: params.scratch_bytes,
         };
         let mut inlined = join.join(self.spill, &mut self.io, &mut self.buf)?;
-        self.lap("join");
         let nodes = Nodes {
             rows: &self.clustered.rows,
             links: &links,
@@ -164,7 +163,6 @@ impl<'b> Build<'b> {
             spill: self.spill,
         };
         nodes.write(&mut inlined, files.nodes, &mut self.io, &mut self.buf)?;
-        self.lap("nodes");
         drop((inlined, links));
         let (mut coded, mut read) = (Vec::new(), Vec::new());
         codes.gather(&entries, layout.coded_bytes(), &mut read, &mut coded)?;
@@ -225,17 +223,6 @@ impl<'b> Build<'b> {
         let graph = Graph::open(nodes, positions, held, 0.5)?;
         let (rows, threads) = (&self.clustered.rows, self.params.threads);
         measure(&graph, rows, self.spill, threads, self.params.scratch_bytes / 16)
-    }
-
-    fn lap(&self, what: &str) {
-        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        let f: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-        let t = |i: usize| f[i].parse::<f64>().unwrap_or(0.0);
-        eprintln!(
-            "{what}: {:.1} CPU s, {:?}",
-            (t(11) + t(12)) / 100.0,
-            self.start.elapsed()
-        );
     }
 
     /// Buffer of one file being written or read.

@@ -3,10 +3,9 @@
 use ramlet_io::{IoContext, Storage};
 use ramlet_memory::AnonBuf;
 
-use super::braided::Braided;
 use super::leaders::Leaders;
 use super::links::NONE;
-use super::pairs::{CANDIDATE_BYTES, Candidate, Pairs};
+use super::pairs::{CANDIDATES, Candidate, Cluster, Pairs, Rank, TOLD_BYTES};
 use super::spread::Sorter;
 use super::temporary::{Appender, Stored};
 use crate::error::Result;
@@ -22,8 +21,11 @@ const ROWS_USUAL: usize = 2000;
 /// Rows that are compared with each other, whatever the scratch.
 const LEAST: usize = 64;
 
-/// Candidates that each cluster tells of a row.
-const TOLD: usize = 32;
+/// Records of candidates that each cluster tells of a row.
+const TOLD: usize = 2;
+
+/// One in so many neighbours is an edge back, as long as there are any.
+const BACK_ONE_IN: usize = 4;
 
 /// Rows looked at for each leader.
 const SAMPLED: usize = 12;
@@ -65,25 +67,20 @@ fn word(record: &[u8]) -> u32 {
     record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-fn knob(name: &str, otherwise: usize) -> usize {
-    std::env::var(name)
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(otherwise)
-}
-
 impl<'s> Candidates<'_, 's> {
     /// A file of `degree` words for each node: its neighbours in the order of their choice, then [`NONE`].
     pub(super) fn link(&self, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Stored<'s>> {
         let together = Pairs {
             stride: self.stride,
             nearest: (2 * self.degree).max(self.nearest),
-            told: self.degree,
+            told: self.degree.div_ceil(CANDIDATES),
             threads: self.threads,
         };
         let buffer = (self.scratch_bytes / 32).clamp(4096, 1 << 20);
         let mut out = Appender::create(self.spill, "tmp-graph-links", buffer)?;
-        match self.rows as usize <= self.rows_max(&together) {
+        let lists = (together.told + 1) * CANDIDATES * size_of::<Candidate>();
+        let room = self.scratch_bytes / 2 / (together.row_bytes() + lists);
+        match self.rows as usize <= room.max(LEAST) {
             true => self.all_together(&together, &mut out)?,
             false => self.divided(&mut out, io, buf)?,
         }
@@ -92,36 +89,41 @@ impl<'s> Candidates<'_, 's> {
 
     /// Rows that are compared with each other at most.
     fn rows_max(&self, pairs: &Pairs) -> usize {
-        let row_bytes = 4 + 2 * self.stride + pairs.told_bytes();
-        (self.scratch_bytes / 3 / row_bytes).max(LEAST)
+        (self.scratch_bytes / 2 / pairs.row_bytes()).max(LEAST)
     }
 
     fn all_together(&self, pairs: &Pairs, out: &mut Appender<'_>) -> Result<()> {
-        let nodes: Vec<u32> = (0..self.rows).collect();
-        let mut records = vec![0; nodes.len() * self.stride];
-        self.points.read(&mut records, 0)?;
-        let (mut braided, mut lists) = (Braided::default(), Vec::new());
-        pairs.compare(&nodes, &records, &mut braided, &mut lists);
-        let lists: Vec<&[u8]> = lists.chunks_exact(pairs.told_bytes()).collect();
-        let mut links = vec![NONE; nodes.len() * self.degree];
-        self.choose(0, &lists, &mut links);
-        out.push_words(&links)
+        let mut cluster = Cluster::default();
+        cluster.nodes.extend(0..self.rows);
+        cluster.records.resize(self.rows as usize * self.stride, 0);
+        self.points.read(&mut cluster.records, 0)?;
+        let mut lists: Vec<Vec<Candidate>> = vec![Vec::new(); cluster.nodes.len()];
+        pairs.compare(&mut cluster, &mut |node, told| {
+            lists[node as usize].extend(Candidate::read(told));
+            Ok(())
+        })?;
+        let mut links = vec![NONE; self.degree];
+        lists.iter_mut().try_for_each(|candidates| {
+            links.fill(NONE);
+            choose_one(candidates, &mut links);
+            out.push_words(&links)
+        })
     }
 
     fn divided(&self, out: &mut Appender<'_>, io: &mut IoContext, buf: &mut AnonBuf) -> Result<()> {
         let pairs = Pairs {
             stride: self.stride,
-            nearest: knob("G_NEAR", self.nearest),
-            told: knob("G_TOLD", TOLD),
+            nearest: self.nearest,
+            told: TOLD,
             threads: self.threads,
         };
         let division = self.divide(&pairs);
-        let (told_bytes, window) = (pairs.told_bytes(), division.window);
+        let window = division.window;
         let mut told = Sorter::create(
             self.spill,
             ["tmp-graph-told", "tmp-graph-told-2"],
             self.rows.div_ceil(window) as usize,
-            told_bytes,
+            TOLD_BYTES,
             self.scratch_bytes / 5,
         )?;
         let mut random = Random::new(self.seed);
@@ -130,10 +132,10 @@ impl<'s> Candidates<'_, 's> {
         }
         let mut links = Vec::new();
         let part_of = |record: &[u8]| (word(record) / window) as usize;
-        told.for_each(io, buf, &part_of, &mut |part, bytes| {
+        told.for_each(usize::MAX, io, buf, &part_of, &mut |part, bytes| {
             let first = part as u32 * window;
             let nodes = first..first.saturating_add(window).min(self.rows);
-            let mut lists: Vec<&[u8]> = bytes.chunks_exact(told_bytes).collect();
+            let mut lists: Vec<&[u8]> = bytes.chunks_exact(TOLD_BYTES).collect();
             lists.sort_unstable_by_key(|list| word(list));
             links.clear();
             links.resize(nodes.len() * self.degree, NONE);
@@ -144,10 +146,10 @@ impl<'s> Candidates<'_, 's> {
 
     fn divide(&self, pairs: &Pairs) -> Division {
         let rows_max = self.rows_max(pairs);
-        let (times, each) = (knob("G_TIMES", TIMES), knob("G_EACH", EACH));
-        let usual = knob("G_LEAF", ROWS_USUAL).min(rows_max / 2).max(1);
+        let (times, each) = (TIMES, EACH);
+        let usual = ROWS_USUAL.min(rows_max / 2).max(1);
         let most = (self.scratch_bytes / 8 / self.stride).max(each);
-        let told = times * each * pairs.told_bytes();
+        let told = times * each * (pairs.told + 1) * TOLD_BYTES;
         Division {
             times,
             each,
@@ -178,25 +180,18 @@ impl<'s> Candidates<'_, 's> {
         )?;
         self.assign(&leaders, division.each, &mut clusters)?;
         drop(leaders);
-        let (mut nodes, mut lists, mut braided) = (Vec::new(), Vec::new(), Braided::default());
+        let mut cluster = Cluster::default();
         let leader_of = |member: &[u8]| word(member) as usize;
-        clusters.for_each(io, buf, &leader_of, &mut |_, bytes| {
-            nodes.clear();
-            for at in (0..bytes.len()).step_by(MEMBER_HEAD + stride) {
-                let to = nodes.len() * stride;
-                nodes.push(word(&bytes[at + 4..]));
-                bytes.copy_within(at + MEMBER_HEAD..at + MEMBER_HEAD + stride, to);
+        clusters.for_each(division.rows_max, io, buf, &leader_of, &mut |_, members| {
+            cluster.nodes.clear();
+            cluster.records.clear();
+            for member in members.chunks_exact(MEMBER_HEAD + stride) {
+                cluster.nodes.push(word(&member[4..]));
+                cluster.records.extend_from_slice(&member[MEMBER_HEAD..]);
             }
-            bytes.truncate(nodes.len() * stride);
-            let cuts = nodes.len().div_ceil(division.rows_max).max(1);
-            let size = nodes.len().div_ceil(cuts).max(1);
-            for (nodes, records) in nodes.chunks(size).zip(bytes.chunks(size * stride)) {
-                pairs.compare(nodes, records, &mut braided, &mut lists);
-                for (node, list) in nodes.iter().zip(lists.chunks_exact(pairs.told_bytes())) {
-                    told.push((node / division.window) as usize, list)?;
-                }
-            }
-            Ok(())
+            pairs.compare(&mut cluster, &mut |node, record| {
+                told.push((node / division.window) as usize, record)
+            })
         })
     }
 
@@ -252,8 +247,7 @@ impl<'s> Candidates<'_, 's> {
                         let end = lists.partition_point(|list| word(list) <= node);
                         candidates.clear();
                         for list in &lists[from..end] {
-                            let told = list[4..].as_chunks::<CANDIDATE_BYTES>().0;
-                            candidates.extend(told.iter().map_while(Candidate::read));
+                            candidates.extend(Candidate::read(list));
                         }
                         choose_one(&mut candidates, links);
                     }
@@ -263,13 +257,23 @@ impl<'s> Candidates<'_, 's> {
     }
 }
 
-/// The nearest that lie behind no other, then the nearest others.
+/// The nearest that the row chose, edges back, then the nearest others.
 fn choose_one(candidates: &mut Vec<Candidate>, links: &mut [u32]) {
     // One that lies behind another in any of its clusters does so.
-    candidates.sort_unstable_by_key(|one| (one.node, !one.behind));
+    candidates.sort_unstable_by_key(|one| (one.node, one.rank != Rank::Behind, one.rank));
     candidates.dedup_by_key(|one| one.node);
     candidates.sort_unstable();
-    for (link, one) in links.iter_mut().zip(&*candidates) {
+    let chosen = candidates.partition_point(|one| one.rank == Rank::Chosen);
+    let behind = candidates.partition_point(|one| one.rank <= Rank::Back);
+    let (own, rest) = candidates.split_at(chosen);
+    let (back, rest) = rest.split_at(behind - chosen);
+    let (mut own, mut back) = (own.iter(), back.iter());
+    // So mixed that a prefix of the list is a sparser graph.
+    let mixed = (1..).map_while(|i| match i % BACK_ONE_IN {
+        0 => back.next().or_else(|| own.next()),
+        _ => own.next().or_else(|| back.next()),
+    });
+    for (link, one) in links.iter_mut().zip(mixed.chain(rest)) {
         *link = one.node;
     }
 }

@@ -156,3 +156,56 @@ impl Stored<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ramlet_io::RamStorage;
+
+    use super::super::links::NONE;
+    use super::*;
+    use crate::ivf::Random;
+
+    /// Codes of 5 bytes that say whose they are.
+    fn code(node: u32) -> Vec<u8> {
+        [&node.to_le_bytes()[..], &[node as u8 ^ 0x5a]].concat()
+    }
+
+    #[test]
+    fn every_link_gets_its_code() {
+        const DEGREE: usize = 9;
+        for (rows, scratch_bytes) in [(1, 1000), (700, 300), (5000, 1000), (5000, 1 << 20)] {
+            let storage = RamStorage::new(None);
+            let mut random = Random::new(11);
+            let links: Vec<Vec<u32>> = (0..rows)
+                .map(|node| (0..node % 10).map(|_| random.below(rows.into()) as u32).collect())
+                .collect();
+            let mut stored = Appender::create(&storage, "links", 4096).expect("a file");
+            for list in &links {
+                let mut words = list.clone();
+                words.resize(DEGREE, NONE);
+                stored.push_words(&words).expect("room");
+            }
+            let lists = stored.finish().expect("a file");
+            let mut stored = Appender::create(&storage, "codes", 4096).expect("a file");
+            (0..rows).for_each(|node| stored.push(&code(node)).expect("room"));
+            let codes = stored.finish().expect("a file");
+            let join = Join {
+                links: &lists,
+                degree: DEGREE,
+                codes: &codes,
+                code_bytes: 5,
+                rows,
+                scratch_bytes,
+            };
+            let mut io = IoContext::for_storage(&storage, 8).expect("a reader");
+            let mut inlined = join
+                .join(&storage, &mut io, &mut AnonBuf::new(PAGE))
+                .expect("a join");
+            for lists in links.chunks(13) {
+                let links = lists.concat();
+                let expected: Vec<u8> = links.iter().flat_map(|id| code(*id)).collect();
+                assert_eq!(inlined.next(&links, &mut io).expect("codes"), expected);
+            }
+        }
+    }
+}

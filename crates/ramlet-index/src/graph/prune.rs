@@ -134,8 +134,14 @@ pub(super) struct Pruning {
 
 /// Half of a distance, which any processor can convert.
 #[inline]
-fn half(distance: u32) -> f32 {
+pub(super) fn half(distance: u32) -> f32 {
     (distance >> 1) as i32 as f32
+}
+
+/// Up to which distance (halved) from another a candidate at distance `own` lies behind that.
+#[inline]
+pub(super) fn reach(own: u32) -> f32 {
+    half(own) / ALPHA
 }
 
 impl Pruning {
@@ -154,7 +160,7 @@ impl Pruning {
         } = self;
         braided.fill(records, stride);
         reach.clear();
-        reach.extend(candidates.iter().map(|(distance, _)| half(*distance) / ALPHA));
+        reach.extend(candidates.iter().map(|(distance, _)| self::reach(*distance)));
         dropped.clear();
         dropped.resize(candidates.len(), 0);
         order.clear();

@@ -3,15 +3,17 @@
 //!
 //! Taken from the nodes at open: the first edges of each node (they stand in the order of their choice, so a prefix is
 //! a sparser graph), sorted and written as gaps of 7 bits a byte, 2 to 3 bytes each; and every node's code, which
-//! stands in the lists of those that lead to it. Per node about `2.2 * edges + ceil(d/2) + 8` bytes: 130 at 100
+//! stands in the lists of those that lead to it. The vectors may be there too, and then nothing is read. Per node about `2.2 * edges + ceil(d/2) + 8` bytes: 130 at 100
 //! dimensions and 32 edges.
+
+use std::sync::Arc;
 
 use ramlet_io::IoContext;
 use ramlet_kernels::Kernels;
 use ramlet_memory::{AnonBuf, Consumer};
 
 use super::code::{AT_ONCE, CodedQuery};
-use super::layout::{DEGREE_MAX, Node};
+use super::layout::{DEGREE_MAX, Node, NodeLayout};
 use super::pool::Pool;
 use super::search::Graph;
 use crate::error::{IndexError, Result};
@@ -32,7 +34,7 @@ const SEEN: usize = 1 << 13;
 
 /// A graph's edges and codes.
 #[derive(Debug)]
-pub(super) struct Ram {
+pub struct Ram {
     codes: AnonBuf,
     coded_bytes: usize,
     edges: AnonBuf,
@@ -41,6 +43,55 @@ pub(super) struct Ram {
     places: AnonBuf,
     /// Edges of a node at most.
     per_node: usize,
+    /// Each node's vector and number as they stand in its block, if they are here too.
+    vectors: Option<AnonBuf>,
+    vector_bytes: usize,
+}
+
+/// Bytes of RAM for a graph's edges and codes, about (edges take 2 to 3 bytes); and its vectors, if they are to be there.
+pub(super) fn bytes_for(rows: u64, layout: &NodeLayout, form: RamForm) -> u64 {
+    let edges = form.edges.min(layout.degree) as u64;
+    let vector = if form.vectors {
+        layout.vector_bytes as u64 + 4
+    } else {
+        0
+    };
+    rows * (layout.coded_bytes() as u64 + edges * 5 / 2 + 4 + vector) + (GROWTH + SEEN) as u64
+}
+
+/// What of a graph is to be in RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RamForm {
+    /// Edges of each node, the first ones.
+    pub edges: usize,
+    /// The vectors too: then a search reads nothing.
+    pub vectors: bool,
+}
+
+/// A graph's part in RAM, which views of the same files share.
+#[derive(Clone, Debug)]
+pub struct GraphInRam(Arc<Ram>);
+
+impl GraphInRam {
+    pub(super) fn new(ram: Ram) -> GraphInRam {
+        GraphInRam(Arc::new(ram))
+    }
+
+    /// What of it there is.
+    pub fn form(&self) -> RamForm {
+        RamForm {
+            edges: self.0.per_node,
+            vectors: self.0.vectors.is_some(),
+        }
+    }
+}
+
+impl std::ops::Deref for GraphInRam {
+    type Target = Ram;
+
+    fn deref(&self) -> &Ram {
+        &self.0
+    }
 }
 
 /// One thread's memory for walks in RAM.
@@ -58,7 +109,7 @@ impl Ram {
     /// Reads all nodes once. Fails if the consumer hasn't the bytes.
     pub(super) fn load(
         graph: &Graph,
-        per_node: usize,
+        form: RamForm,
         consumer: &Consumer,
         io: &mut IoContext,
         buf: &mut AnonBuf,
@@ -71,7 +122,12 @@ impl Ram {
             edges: AnonBuf::reserved(consumer, GROWTH)?,
             groups: AnonBuf::reserved(consumer, rows.div_ceil(GROUP) * 8)?,
             places: AnonBuf::reserved(consumer, rows * 2)?,
-            per_node: per_node.clamp(1, DEGREE_MAX),
+            per_node: form.edges.clamp(1, DEGREE_MAX),
+            vector_bytes: layout.vector_bytes + 4,
+            vectors: match form.vectors {
+                true => Some(AnonBuf::reserved(consumer, rows * (layout.vector_bytes + 4))?),
+                false => None,
+            },
         };
         let mut known = AnonBuf::reserved(consumer, rows.div_ceil(8))?;
         for i in 0..graph.meta.entries {
@@ -82,6 +138,12 @@ impl Ram {
         let mut ids = Vec::with_capacity(DEGREE_MAX);
         stream(&graph.nodes, buf, io, &mut |id, row| {
             let node = Node::check(layout, row)?;
+            if let Some(vectors) = &mut ram.vectors {
+                let out = &mut vectors[id as usize * ram.vector_bytes..][..ram.vector_bytes];
+                let (vector, number) = out.split_at_mut(layout.vector_bytes);
+                vector.copy_from_slice(node.vector());
+                number.copy_from_slice(&node.number().to_le_bytes());
+            }
             let [codes, adds, scales] = node.codes(node.count());
             let coded = codes
                 .chunks_exact(layout.code_bytes)
@@ -129,7 +191,22 @@ impl Ram {
 
     pub(super) fn bytes(&self) -> u64 {
         let all = [&self.codes, &self.edges, &self.groups, &self.places];
-        all.iter().map(|buf| buf.capacity() as u64).sum()
+        all.into_iter()
+            .chain(&self.vectors)
+            .map(|buf| buf.capacity() as u64)
+            .sum()
+    }
+
+    pub(super) fn has_vectors(&self) -> bool {
+        self.vectors.is_some()
+    }
+
+    /// A node's vector and the segment row's number, if they are here.
+    pub(super) fn vector(&self, node: u32) -> Option<(&[u8], u32)> {
+        let vectors = self.vectors.as_ref()?;
+        let own = &vectors[node as usize * self.vector_bytes..][..self.vector_bytes];
+        let (vector, number) = own.split_last_chunk()?;
+        Some((vector, u32::from_le_bytes(*number)))
     }
 
     /// Share of a full node's edges that is here.

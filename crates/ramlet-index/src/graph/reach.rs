@@ -5,7 +5,7 @@ use super::temporary::Stored;
 use crate::error::Result;
 
 /// Nodes looked at with one read.
-const BATCH: usize = 1024;
+const BATCH: usize = 128;
 
 /// A bit per node.
 struct Reached(Vec<u64>);

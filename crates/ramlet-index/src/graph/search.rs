@@ -7,7 +7,7 @@ use roaring::RoaringBitmap;
 use super::calibrate::{Expected, GraphCalibration};
 use super::layout::Node;
 use super::meta::Meta;
-use super::ram::Ram;
+use super::ram::{self, GraphInRam, Ram, RamForm};
 use super::walk::{GraphLists, WIDTH_MAX, Walk};
 use crate::error::{IndexError, Result};
 use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, stream};
@@ -29,7 +29,7 @@ pub struct Graph {
     pub(super) meta: Meta,
     recall: f32,
     width: usize,
-    ram: Option<Ram>,
+    pub(super) ram: Option<GraphInRam>,
 }
 
 /// Nodes known, per node that is read in the end.
@@ -90,18 +90,46 @@ impl Graph {
         self
     }
 
-    /// Takes codes and the first `edges` edges of each node into RAM, by one pass over the nodes: from now on walks
-    /// read nothing, and only the nodes found nearest are read. About `2.2 * edges + dims / 2 + 8` bytes per vector;
-    /// fails if the consumer hasn't them.
+    /// Takes codes and the first edges of each node into RAM, by one pass over the nodes: from now on walks read nothing, and
+    /// only the nodes found nearest are read; not even these if the vectors are in RAM too. About
+    /// `2.2 * edges + dims / 2 + 8` bytes per vector, and itself; fails if the consumer hasn't them.
     pub fn into_ram(
         mut self,
-        edges: usize,
+        form: RamForm,
         consumer: &Consumer,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
     ) -> Result<Graph> {
-        self.ram = Some(Ram::load(&self, edges, consumer, io, &mut scratch.buf)?);
+        self.ram = Some(self.in_ram_of(form, consumer, scratch, io)?);
         Ok(self)
+    }
+
+    /// What [`Graph::into_ram`] takes, for [`Graph::with_ram`].
+    pub fn in_ram_of(
+        &self,
+        form: RamForm,
+        consumer: &Consumer,
+        scratch: &mut IndexScratch,
+        io: &mut IoContext,
+    ) -> Result<GraphInRam> {
+        let ram = Ram::load(self, form, consumer, io, &mut scratch.buf)?;
+        Ok(GraphInRam::new(ram))
+    }
+
+    /// What is in RAM; another view of the same graph may take it.
+    pub fn in_ram(&self) -> Option<&GraphInRam> {
+        self.ram.as_ref()
+    }
+
+    /// Takes what another view of the same graph has in RAM.
+    pub fn with_ram(mut self, ram: GraphInRam) -> Graph {
+        self.ram = Some(ram);
+        self
+    }
+
+    /// Bytes that [`Graph::into_ram`] takes, about.
+    pub fn ram_bytes(&self, form: RamForm) -> u64 {
+        ram::bytes_for(self.meta.shape.rows.into(), &self.meta.layout, form)
     }
 
     pub fn metric(&self) -> Metric {
@@ -317,8 +345,8 @@ fn rescore(
     let (mut at, mut end) = (0, k * RESCORED + RESCORED_MORE);
     let mut admitted = 0;
     loop {
-        let read = walk.read_ranks(at..end, io, stats, &mut |node, io, stats| {
-            search.offer(node.vector(), node.number(), io, stats)
+        let read = walk.read_ranks(at..end, io, stats, &mut |vector, number, io, stats| {
+            search.offer(vector, number, io, stats)
         })?;
         at += read;
         if read == 0 {
@@ -446,7 +474,7 @@ impl VectorIndex for Graph {
     fn memory(&self) -> MemoryUse {
         let files = || [&self.nodes, &self.positions].into_iter().map(|rows| rows.file());
         let meta = self.meta.memory_bytes();
-        let ram = self.ram.as_ref().map_or(0, Ram::bytes);
+        let ram = self.ram.as_ref().map_or(0, |ram| ram.bytes());
         MemoryUse {
             heap_bytes: meta,
             pinned_bytes: files().map(|file| file.pinned_bytes()).sum::<u64>() + ram,

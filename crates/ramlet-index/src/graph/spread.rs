@@ -101,10 +101,6 @@ impl Part {
 }
 
 impl Parts<'_> {
-    pub(super) fn bytes(&self, part: usize) -> u64 {
-        self.parts[part].bytes
-    }
-
     /// Shows the bytes of a part in order, as many pieces at once as `buf` holds.
     pub(super) fn stream(
         &self,
@@ -138,20 +134,35 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Replaces `out` by a part's bytes.
-    pub(super) fn collect(
+    /// Shows a part whole, or in pieces alike of at most `most` records if it has more.
+    fn pieces(
         &self,
         part: usize,
+        (record_bytes, most): (usize, usize),
         io: &mut IoContext,
         buf: &mut AnonBuf,
-        out: &mut Vec<u8>,
+        each: &mut dyn FnMut(&mut Vec<u8>) -> Result<()>,
     ) -> Result<()> {
-        out.clear();
-        out.reserve_exact(self.bytes(part) as usize);
-        self.stream(part, io, buf, &mut |bytes| {
-            out.extend_from_slice(bytes);
+        let records = self.parts[part].bytes as usize / record_bytes;
+        let pieces = records.div_ceil(most).max(1);
+        let bytes = records.div_ceil(pieces) * record_bytes;
+        let mut out: Vec<u8> = Vec::with_capacity(bytes);
+        self.stream(part, io, buf, &mut |mut rest| {
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at((bytes - out.len()).min(rest.len()));
+                out.extend_from_slice(now);
+                rest = later;
+                if out.len() == bytes {
+                    each(&mut out)?;
+                    out.clear();
+                }
+            }
             Ok(())
-        })
+        })?;
+        match out.is_empty() {
+            true => Ok(()),
+            false => each(&mut out),
+        }
     }
 }
 
@@ -196,20 +207,21 @@ impl<'a> Sorter<'a> {
         self.spread.push(part / self.group, record)
     }
 
-    /// Shows part after part, whole; `part_of` tells a record's part again. The file is gone afterwards.
+    /// Shows part after part, those with more than `most` records in pieces; `part_of` tells a record's part again. The
+    /// file is gone afterwards.
     pub(super) fn for_each(
         self,
+        most: usize,
         io: &mut IoContext,
         buf: &mut AnonBuf,
         part_of: &dyn Fn(&[u8]) -> usize,
         each: &mut dyn FnMut(usize, &mut Vec<u8>) -> Result<()>,
     ) -> Result<()> {
-        let mut bytes = Vec::new();
+        let size = (self.record_bytes, most);
         let first = self.spread.finish()?;
         for step in 0..self.parts.div_ceil(self.group) {
             if self.group == 1 {
-                first.collect(step, io, buf, &mut bytes)?;
-                each(step, &mut bytes)?;
+                first.pieces(step, size, io, buf, &mut |bytes| each(step, bytes))?;
                 continue;
             }
             let own = step * self.group..self.parts.min((step + 1) * self.group);
@@ -233,10 +245,63 @@ impl<'a> Sorter<'a> {
             })?;
             let second = second.finish()?;
             for part in own.clone() {
-                second.collect(part - own.start, io, buf, &mut bytes)?;
-                each(part, &mut bytes)?;
+                second.pieces(part - own.start, size, io, buf, &mut |bytes| each(part, bytes))?;
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ramlet_io::RamStorage;
+
+    use super::*;
+    use crate::ivf::Random;
+
+    /// Records of 10 bytes, the first of which says the part.
+    fn check(parts: usize, count: usize, most: usize, buffer_bytes: usize) {
+        let storage = RamStorage::new(None);
+        let mut sorter = Sorter::create(&storage, ["one", "two"], parts, 10, buffer_bytes).expect("a file");
+        let mut random = Random::new(7);
+        let mut expected: Vec<Vec<u8>> = vec![Vec::new(); parts];
+        for i in 0..count as u64 {
+            // Most are in a few parts.
+            let among = 1 + random.below(parts as u64);
+            let part = random.below(among);
+            let mut record = [0; 10];
+            record[..2].copy_from_slice(&(part as u16).to_le_bytes());
+            record[2..].copy_from_slice(&i.to_le_bytes());
+            expected[part as usize].extend_from_slice(&record);
+            sorter.push(part as usize, &record).expect("room");
+        }
+        let mut io = IoContext::for_storage(&storage, 4).expect("a reader");
+        let mut got: Vec<Vec<u8>> = vec![Vec::new(); parts];
+        let part_of = |record: &[u8]| usize::from(u16::from_le_bytes([record[0], record[1]]));
+        sorter
+            .for_each(
+                most,
+                &mut io,
+                &mut AnonBuf::new(PAGE),
+                &part_of,
+                &mut |part, bytes| {
+                    assert!(bytes.len() <= most.saturating_mul(10) && bytes.len().is_multiple_of(10));
+                    got[part].extend_from_slice(bytes);
+                    Ok(())
+                },
+            )
+            .expect("parts");
+        assert!(got == expected, "{parts} parts of {count} records");
+        assert!(storage.list().expect("names").is_empty());
+    }
+
+    #[test]
+    fn parts_have_what_was_put_in_and_in_that_order() {
+        for (parts, count) in [(1, 0), (1, 3000), (5, 20_000), (33, 20_000), (1000, 30_000)] {
+            for buffer_bytes in [1, 100_000] {
+                check(parts, count, usize::MAX, buffer_bytes);
+                check(parts, count, 100, buffer_bytes);
+            }
+        }
     }
 }

@@ -138,7 +138,7 @@ impl Walk<'_> {
         ranks: std::ops::Range<usize>,
         io: &mut IoContext,
         stats: &mut SearchStats,
-        each: &mut dyn FnMut(&Node<'_>, &mut IoContext, &mut SearchStats) -> Result<()>,
+        each: &mut dyn FnMut(&[u8], u32, &mut IoContext, &mut SearchStats) -> Result<()>,
     ) -> Result<usize> {
         let GraphLists {
             pool, picked, reads, ..
@@ -146,12 +146,20 @@ impl Walk<'_> {
         picked.clear();
         reads.clear();
         picked.extend(pool.ranks(ranks.start..ranks.end.min(ranks.start + WIDTH_MAX)));
+        if let Some(ram) = self.graph.ram.as_ref().filter(|ram| ram.has_vectors()) {
+            for (vector, number) in picked.iter().filter_map(|node| ram.vector(*node)) {
+                stats.rows_scored += 1;
+                each(vector, number, io, stats)?;
+            }
+            return Ok(picked.len());
+        }
         plan(self.graph, picked, reads, stats);
         let nodes = &self.graph.nodes;
         let bytes = nodes.read_many(io, reads, self.buf)?;
         for (_, row) in nodes.rows_in_reads(picked, reads, bytes) {
+            let node = Node::check(self.graph.meta.layout, row)?;
             stats.rows_scored += 1;
-            each(&Node::check(self.graph.meta.layout, row)?, io, stats)?;
+            each(node.vector(), node.number(), io, stats)?;
         }
         Ok(picked.len())
     }

@@ -14,6 +14,7 @@ use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
 use super::calibrate::{Calibration, HeldOut, measure};
 use super::centroids::Centroids;
 use super::encode::{Coded, CodesWriter};
+use super::gap::Gaps;
 use super::meta::{self, Shape};
 use super::misses::Asked;
 use super::points::{POINT_TAIL, Pointer};
@@ -150,7 +151,9 @@ impl<'p> Build<'p> {
         // Centroids, while they are trained and encoded, exist twice; each has a price, and what it is compared with.
         let clusters = wanted.min(scratch_bytes / 6 / (dims + 20)).max(1);
         let sampled = (clusters * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
-        let held_out = (scratch_bytes / 8 / HeldOut::bytes(dims))
+        // What is measured of them takes another eighth, when the buffers of distribution are gone.
+        let held_out_bytes = HeldOut::bytes(dims).max(Gaps::bytes(clusters));
+        let held_out = (scratch_bytes / 8 / held_out_bytes)
             .clamp(HELD_OUT_MIN, HELD_OUT_MAX)
             .min(rows);
         Build {
@@ -405,6 +408,8 @@ impl<'p> Build<'p> {
         if sample.is_empty() {
             sample.resize(shape.dims, 0.0);
         }
+        let most = self.params.scratch_bytes / 4 / (shape.dims * size_of::<f32>());
+        shift_more(&mut sample, shape.dims, most.min(TRAINED_WITH));
         ProductModel::train(shape, &sample, self.params.seed, self.params.threads).map(Some)
     }
 
@@ -682,6 +687,35 @@ impl<'s> Sample<'s> {
             self.write_first()?;
         }
         Ok((self.writer.finish()?, self.pointer))
+    }
+}
+
+/// Vectors that product codes are trained with, if there are none more and they fit a quarter of the scratch.
+const TRAINED_WITH: usize = 4096;
+
+/// Adds to rotated residuals as many more, up to `most` in all. All directions are equal to a random rotation: what is found in
+/// some dimensions may as well be found in others, but for their variances. So copies are shifted by an even number of
+/// dimensions and scaled to those they then stand for.
+///
+/// (Two hundred rows are held out in 32 MB: a word of a book of 16 would be the mean of a dozen points.)
+fn shift_more(sample: &mut Vec<f32>, dims: usize, most: usize) {
+    let own = sample.len() / dims;
+    let mut deviations = vec![0.0f32; dims];
+    for vector in sample.chunks_exact(dims) {
+        let values = deviations.iter_mut().zip(vector);
+        values.for_each(|(sum, value)| *sum += value * value);
+    }
+    deviations.iter_mut().for_each(|sum| *sum = sum.sqrt());
+    sample.reserve_exact(most.saturating_sub(own) * dims);
+    for shift in (2..dims).step_by(2) {
+        for row in 0..own.min(most.saturating_sub(sample.len() / dims)) {
+            for dim in 0..dims {
+                let from = (dim + shift) % dims;
+                let ratio = deviations[dim] / deviations[from];
+                let value = sample[row * dims + from] * if ratio.is_finite() { ratio } else { 0.0 };
+                sample.push(value);
+            }
+        }
     }
 }
 

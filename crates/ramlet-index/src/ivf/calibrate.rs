@@ -147,7 +147,7 @@ pub(super) fn measure_by(
     key_all: &mut dyn FnMut(&Query, &mut [f32]),
 ) -> Calibration {
     let mut keys = vec![0.0f32; clusters];
-    let mut gaps = Gaps::new(clusters);
+    let mut gaps = Gaps::new(clusters, held_out.len());
     for held_out in held_out {
         key_all(&held_out.query, &mut keys);
         let row = held_out.row;

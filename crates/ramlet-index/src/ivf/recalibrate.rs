@@ -6,6 +6,7 @@
 use ramlet_io::IoContext;
 
 use super::calibrate::{CalibrationPoint, HeldOut, measure_by};
+use super::gap::Gaps;
 use super::search::Ivf;
 use crate::Query;
 use crate::error::{IndexError, Result};
@@ -19,8 +20,17 @@ const NO_ROW: u32 = u32::MAX;
 const ROWS_AT_ONCE: usize = 64;
 
 impl Ivf {
-    /// Recall by clusters visited, for these queries; where less was measured at build, that. Takes about 2 KiB for each
-    /// query, and reads all rows once, in sequence.
+    /// What [`crate::VectorIndex::measure_again`] takes for so many queries of so many dimensions over so many rows, at most.
+    pub fn measure_bytes(queries: usize, dims: usize, rows: u32) -> u64 {
+        // No index has more: see `build`.
+        let clusters = 8 * rows.isqrt() as usize;
+        let rows_at_once = ROWS_AT_ONCE * (dims * size_of::<f32>() + 8);
+        let each = HeldOut::bytes(dims) + Gaps::bytes(clusters) + dims * size_of::<f32>();
+        (queries * each + clusters * 2 * size_of::<f32>() + rows_at_once) as u64
+    }
+
+    /// Recall by clusters visited, for these queries; where less was measured at build, that. Takes [`Ivf::measure_bytes`],
+    /// and reads all rows once, in sequence.
     pub(super) fn measured_for(
         &self,
         queries: &[Vec<f32>],

@@ -36,7 +36,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
             disks.iter().cycle().zip(
                 TIERS
                     .iter()
-                    .zip([(1, 1), (8, 32), (40, 160), (400, 3200), (300, 1200)]),
+                    .zip([(1, 1), (8, 32), (40, 160), (400, 1600), (300, 1200)]),
             )
         {
             let name = format!("{metric:?}-{element:?}-{tier:?}");

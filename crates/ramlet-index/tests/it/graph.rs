@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use ramlet_format::envelope::{EnvelopeKind, HEADER_BYTES, decode, encode};
-use ramlet_index::graph::{GraphBuilt, GraphFiles, GraphParams, build_graph, bytes_for, degree_for};
+use ramlet_index::graph::{GraphBuilt, GraphFiles, GraphParams, RamForm, build_graph, bytes_for, degree_for};
 use ramlet_index::{
     Allowed, Element, Graph, IndexError, Metric, Query, Result, TopK, VectorIndex, Want, decode_row,
     encode_row,
@@ -207,10 +207,10 @@ fn a_block_holds_as_many_neighbours_as_pay() {
     }
 }
 
-fn into_ram(graph: Graph, disk: &Disk, edges: usize) -> Graph {
+fn into_ram(graph: Graph, disk: &Disk, form: RamForm) -> Graph {
     let consumer = Ledger::new(1 << 30).consumer("graph", 1 << 30);
     let graph = graph
-        .into_ram(edges, &consumer, &mut scratch(), &mut disk.io())
+        .into_ram(form, &consumer, &mut scratch(), &mut disk.io())
         .expect("room");
     assert!(graph.memory().pinned_bytes >= consumer.used());
     graph
@@ -225,7 +225,13 @@ fn in_ram_only_the_nearest_are_read() {
         let name = format!("{metric:?}");
         build(&mut rows, &disk, &name);
         for edges in [64, 24] {
-            let graph = into_ram(open(&disk, &name), &disk, edges);
+            let form = RamForm {
+                edges,
+                vectors: false,
+            };
+            let graph = into_ram(open(&disk, &name), &disk, form);
+            let (said, held) = (graph.ram_bytes(form), graph.memory().pinned_bytes);
+            assert!(said >= held && said < 2 * held + (2 << 20), "{said} for {held}");
             let per_vector = graph.memory().pinned_bytes / 5000;
             assert!(
                 per_vector < edges as u64 * 2 + 32,
@@ -248,9 +254,51 @@ fn in_ram_only_the_nearest_are_read() {
             assert!(found >= 0.9, "{name}, {edges} edges, filtered: {found}");
         }
         let little = Ledger::new(1 << 30).consumer("little", 100_000);
-        let refused = open(&disk, &name).into_ram(24, &little, &mut scratch(), &mut disk.io());
+        let refused = open(&disk, &name).into_ram(
+            RamForm {
+                edges: 24,
+                vectors: false,
+            },
+            &little,
+            &mut scratch(),
+            &mut disk.io(),
+        );
         assert!(matches!(refused, Err(IndexError::OverBudget(_))));
         assert_eq!(little.used(), 0);
+    }
+}
+
+#[test]
+fn with_vectors_in_ram_nothing_is_read() {
+    let mut random = Random::new(16);
+    let disk = Disk::files();
+    for element in [Element::F32, Element::U8] {
+        let mut rows = Rows::clustered(Metric::Cosine, element, 3000, &mut random);
+        let name = format!("{element:?}");
+        build(&mut rows, &disk, &name);
+        let form = |vectors| RamForm { edges: 32, vectors };
+        let [less, all] = [false, true].map(|vectors| into_ram(open(&disk, &name), &disk, form(vectors)));
+        let (mut io, mut scratch) = (disk.io(), scratch());
+        for _ in 0..20 {
+            let query = rows.query(&mut random);
+            let mut hits = |graph: &Graph| {
+                let (mut top, mut allowed) = (TopK::new(10), Allowed::default());
+                graph
+                    .search(
+                        &query,
+                        &Want::default(),
+                        &mut allowed,
+                        &mut scratch,
+                        &mut io,
+                        &mut top,
+                    )
+                    .expect("a search");
+                (top.sorted().to_vec(), scratch.stats.reads)
+            };
+            let (expected, reads) = hits(&less);
+            assert_eq!(hits(&all), (expected, 0));
+            assert!(reads > 0);
+        }
     }
 }
 
@@ -579,7 +627,14 @@ fn a_warm_search_allocates_nothing() {
         build(&mut rows, &disk, "graph");
         warm(&open(&disk, "graph"), &rows, &disk, &mut random);
         warm(
-            &into_ram(open(&disk, "graph"), &disk, 32),
+            &into_ram(
+                open(&disk, "graph"),
+                &disk,
+                RamForm {
+                    edges: 32,
+                    vectors: false,
+                },
+            ),
             &rows,
             &disk,
             &mut random,

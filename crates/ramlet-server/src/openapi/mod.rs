@@ -37,7 +37,7 @@ struct Described {
     /// Query parameters, as an object.
     query: &'static str,
     body: &'static str,
-    /// Of the envelope's `result`; with `=` in front of the whole answer, with `text` plain text.
+    /// Of the envelope's `result`; with `=` in front of the whole answer, with `text` plain text, with `file` bytes.
     result: &'static str,
 }
 
@@ -112,6 +112,11 @@ fn operation(route: &Route, described: Option<&Described>) -> Result<Value, Stri
     if route.access == Access::Public {
         out["security"] = json!([]);
     }
+    if described.is_some_and(|d| d.body == "form") {
+        let file = json!({ "type": "string", "format": "binary" });
+        let form = json!({ "type": "object", "required": ["snapshot"], "properties": { "snapshot": file } });
+        out["requestBody"] = json!({ "content": { "multipart/form-data": { "schema": form } } });
+    }
     if route.body != BodyRule::NONE {
         let body = match described.map(|d| d.body) {
             None | Some("") => json!({}),
@@ -128,6 +133,10 @@ fn json_content(schema: Value) -> Value {
 
 fn content(described: Option<&Described>) -> Result<Value, String> {
     let result = match described.map(|d| d.result) {
+        Some("file") => {
+            let file = json!({ "type": "string", "format": "binary" });
+            return Ok(json!({ "application/octet-stream": { "schema": file } }));
+        }
         Some("text") => return Ok(json!({ "text/plain": { "schema": { "type": "string" } } })),
         Some(whole) if whole.starts_with('=') => return schema(&whole[1..]).map(json_content),
         None | Some("") => json!({}),

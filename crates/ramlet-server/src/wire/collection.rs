@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::given::Given;
 use super::settings::SearchSettings;
+use super::sparse::{WireSparseVectors, change_sparse, sparse_config};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 
@@ -18,8 +19,7 @@ use crate::limits;
 #[derive(Debug, Default, Deserialize)]
 pub struct WireCreate {
     vectors: Option<Value>,
-    #[serde(default)]
-    sparse_vectors: Given,
+    sparse_vectors: Option<WireSparseVectors>,
     shard_number: Option<u32>,
     sharding_method: Option<String>,
     replication_factor: Option<u32>,
@@ -45,8 +45,7 @@ pub struct WireUpdate {
     params: Option<ParamsDiff>,
     #[serde(flatten)]
     search: SearchSettings,
-    #[serde(default)]
-    sparse_vectors: Given,
+    sparse_vectors: Option<WireSparseVectors>,
     strict_mode_config: Option<StrictMode>,
     metadata: Option<Map<String, Value>>,
 }
@@ -144,7 +143,6 @@ struct WireVectorDiff {
 
 impl WireCreate {
     pub fn into_config(self) -> ApiResult<CollectionConfig> {
-        self.sparse_vectors.refuse("`sparse_vectors`")?;
         self.init_from.refuse("`init_from`")?;
         match self.sharding_method.as_deref() {
             None | Some("auto") => {}
@@ -153,6 +151,7 @@ impl WireCreate {
         }
         let mut config = CollectionConfig {
             vectors: vectors_config(self.vectors)?,
+            sparse_vectors: sparse_config(self.sparse_vectors)?,
             on_disk_payload: self.on_disk_payload,
             ..CollectionConfig::default()
         };
@@ -180,7 +179,9 @@ impl WireCreate {
 impl WireUpdate {
     /// Lays the changes over `config`.
     pub fn apply(&self, config: &mut CollectionConfig) -> ApiResult<()> {
-        self.sparse_vectors.refuse("`sparse_vectors`")?;
+        if let Some(sparse) = &self.sparse_vectors {
+            change_sparse(sparse, config)?;
+        }
         for (name, diff) in self.vectors.iter().flatten() {
             let params = config
                 .vectors
@@ -285,7 +286,9 @@ pub(super) fn datatype(path: &str, name: &str) -> ApiResult<Datatype> {
         "float32" => Ok(Datatype::Float32),
         "float16" => Ok(Datatype::Float16),
         "uint8" => Ok(Datatype::Uint8),
-        "turbo4" | "turbo8" | "turbo16" => Err(ApiError::unsupported(format!("datatype `{name}`"))),
+        "turbo4" => Ok(Datatype::Turbo4),
+        "turbo8" => Ok(Datatype::Turbo8),
+        "turbo16" => Ok(Datatype::Turbo16),
         other => Err(ApiError::format(format!(
             "{path}.datatype: unknown datatype `{other}`"
         ))),

@@ -162,6 +162,9 @@ pub fn params_json(config: &CollectionConfig) -> Value {
         }
     };
     out.insert("vectors".to_owned(), vectors);
+    if !config.sparse_vectors.is_empty() {
+        out.insert("sparse_vectors".to_owned(), json!(config.sparse_vectors));
+    }
     for key in ["shard_number", "replication_factor", "write_consistency_factor"] {
         out.insert(
             key.to_owned(),

@@ -6,8 +6,9 @@ use serde_json::value::RawValue;
 
 use super::filter::WireFilter;
 use super::given::Given;
-use super::vector::{BatchVectors, VectorStruct};
+use super::vector::{BatchVectors, VectorStruct, WireVector};
 use crate::error::{ApiError, ApiResult};
+use crate::inference::Purpose;
 
 /// `PUT /points`: one of `points` and `batch`.
 #[derive(Debug, Deserialize)]
@@ -46,7 +47,12 @@ impl WireUpsert {
     pub fn into_op(self) -> ApiResult<UpdateOp> {
         self.shard_key.refuse("shard_key")?;
         let points = match (self.points, self.batch) {
-            (Some(points), None) => points.into_iter().map(WirePoint::into_point).collect(),
+            (Some(points), None) => {
+                let points = points.into_iter().zip(0..);
+                points
+                    .map(|(point, i)| point.into_point(i))
+                    .collect::<ApiResult<_>>()?
+            }
             (None, Some(batch)) => batch.into_points()?,
             (None, None) => return Err(ApiError::format("either `points` or `batch` must be given")),
             (Some(_), Some(_)) => {
@@ -69,12 +75,12 @@ impl WireUpsert {
 }
 
 impl WirePoint {
-    fn into_point(self) -> Point {
-        Point {
+    fn into_point(self, index: usize) -> ApiResult<Point> {
+        Ok(Point {
             id: self.id,
-            vectors: self.vector.0,
+            vectors: self.vector.resolve(&format!("points[{index}].vector"))?,
             payload: json_bytes(self.payload),
-        }
+        })
     }
 }
 
@@ -108,15 +114,16 @@ impl WireBatch {
     }
 }
 
-fn put_vectors(points: &mut [Point], name: &str, list: Vec<Vec<f32>>) -> ApiResult<()> {
+fn put_vectors(points: &mut [Point], name: &str, list: Vec<WireVector>) -> ApiResult<()> {
     let field = if name.is_empty() {
         "vectors".to_owned()
     } else {
         format!("vectors.{name}")
     };
     check_length(&field, list.len(), points.len())?;
-    for (point, vector) in points.iter_mut().zip(list) {
-        point.vectors.push((name.to_owned(), vector.into()));
+    for ((point, vector), i) in points.iter_mut().zip(list).zip(0..) {
+        let vector = vector.resolve(&format!("batch.{field}[{i}]"), Purpose::Document)?;
+        point.vectors.push((name.to_owned(), vector));
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ fn vectors_of_every_kind() {
         ("[[1],[2,3]]", "one length"),
         ("[1,[2]]", "numbers or lists"),
         ("[[]]", "empty"),
-        (r#"{"text":"hello","model":"m"}"#, "inference"),
+        (r#"{"text":"hello","model":"m"}"#, "InferenceService"),
         (r#"{"fusion":"best"}"#, "best"),
         (r#"{"fusion":"rrf","sample":"random"}"#, "several kinds"),
         (r#"{"sample":"first"}"#, "first"),

@@ -83,7 +83,10 @@ impl WireUpdateVectors {
         if self.points.is_empty() {
             return Err(ApiError::validation("points", "must specify points to update"));
         }
-        let points = self.points.into_iter().map(|p| (p.id, p.vector.0)).collect();
+        let resolve =
+            |(i, p): (usize, WirePointVectors)| Ok((p.id, p.vector.resolve(&format!("points[{i}].vector"))?));
+        let points = self.points.into_iter().enumerate().map(resolve);
+        let points = points.collect::<ApiResult<_>>()?;
         Ok(UpdateOp::UpdateVectors {
             points,
             filter: self.update_filter,

@@ -1,17 +1,23 @@
-//! Vectors of the wire, parsed straight into `Vec<f32>`.
+//! Vectors of the wire in all their forms, parsed straight into numbers.
+//!
+//! | JSON | is |
+//! |---|---|
+//! | `[1, 2]` | a dense vector |
+//! | `[[1, 2], [3, 4]]` | a multivector |
+//! | `{"indices": [7], "values": [0.5]}` | a sparse vector |
+//! | `{"text": .., "model": .., "options": ..}`, the same with `image` or `object` | what a model makes a vector of |
 
 use std::cell::Cell;
 use std::fmt;
 
-use ramlet::NamedVectors;
+use ramlet::limits::{MULTI_NUMBERS_MAX, SPARSE_ENTRIES_MAX};
+use ramlet::{DEFAULT_VECTOR, MultiVector, NamedVectors, SparseVector, Vector};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
+use crate::error::{ApiError, ApiResult};
+use crate::inference::{Inference, InferenceKind, InputVector, Purpose};
 use crate::limits::VECTOR_SIZE_MAX;
-
-pub const NO_MULTI: &str = "multivectors (lists of lists) are not supported by this version of Ramlet";
-pub const NO_SPARSE: &str = "sparse vectors are not supported by this version of Ramlet";
-pub const NO_INFERENCE: &str =
-    "inference (text, image or object as a vector) is not supported by this version of Ramlet";
 
 thread_local! {
     /// Elements of the last vector parsed on this thread: the next one is nearly always as long, and so takes one
@@ -19,99 +25,316 @@ thread_local! {
     static LAST_LEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// One number of a dense vector.
+/// One number of a vector.
 struct Component(f32);
 
 impl<'de> Deserialize<'de> for Component {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Component, D::Error> {
-        d.deserialize_any(ComponentVisitor)
+        d.deserialize_any(ElementVisitor)
+            .and_then(|element| match element {
+                Element::Number(n) => Ok(Component(n)),
+                Element::Part(_) => Err(D::Error::custom("a list where a number of a vector is expected")),
+            })
     }
 }
 
-struct ComponentVisitor;
+/// One element of a list: a number, or a list of them.
+enum Element {
+    Number(f32),
+    Part(Vec<f32>),
+}
 
-impl<'de> Visitor<'de> for ComponentVisitor {
-    type Value = Component;
+impl<'de> Deserialize<'de> for Element {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Element, D::Error> {
+        d.deserialize_any(ElementVisitor)
+    }
+}
+
+struct ElementVisitor;
+
+impl<'de> Visitor<'de> for ElementVisitor {
+    type Value = Element;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a number of a vector")
     }
-    fn visit_f64<E: Error>(self, v: f64) -> Result<Component, E> {
+    fn visit_f64<E: Error>(self, v: f64) -> Result<Element, E> {
         let component = v as f32;
         if component.is_finite() {
-            Ok(Component(component))
+            Ok(Element::Number(component))
         } else {
             Err(E::custom(format!(
                 "vector component {v} is out of the range of 32-bit floats"
             )))
         }
     }
-    fn visit_u64<E: Error>(self, v: u64) -> Result<Component, E> {
-        Ok(Component(v as f32))
+    fn visit_u64<E: Error>(self, v: u64) -> Result<Element, E> {
+        Ok(Element::Number(v as f32))
     }
-    fn visit_i64<E: Error>(self, v: i64) -> Result<Component, E> {
-        Ok(Component(v as f32))
+    fn visit_i64<E: Error>(self, v: i64) -> Result<Element, E> {
+        Ok(Element::Number(v as f32))
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Component, A::Error> {
-        Err(A::Error::custom(NO_MULTI))
-    }
-}
-
-/// A dense vector. Sparse, multi and inference forms are refused by name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Dense(pub Vec<f32>);
-
-impl<'de> Deserialize<'de> for Dense {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Dense, D::Error> {
-        d.deserialize_any(DenseVisitor)
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Element, A::Error> {
+        numbers(seq, LAST_LEN.get(), VECTOR_SIZE_MAX).map(Element::Part)
     }
 }
 
-/// The numbers of a list whose bracket is open already.
-pub fn dense_of_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Vec<f32>, A::Error> {
-    let mut out = Vec::with_capacity(LAST_LEN.get());
+/// A list of at most `most` numbers whose bracket is open already.
+fn numbers<'de, A: SeqAccess<'de>>(mut seq: A, likely: usize, most: usize) -> Result<Vec<f32>, A::Error> {
+    let mut out = Vec::with_capacity(likely);
     while let Some(Component(v)) = seq.next_element()? {
-        if out.len() == VECTOR_SIZE_MAX {
-            return Err(A::Error::custom(format!(
-                "a vector has more than {VECTOR_SIZE_MAX} components"
-            )));
-        }
-        out.push(v);
+        push(&mut out, v, most)?;
     }
-    LAST_LEN.set(out.len());
+    LAST_LEN.set(out.len().min(VECTOR_SIZE_MAX));
     // A queue of points must not hold what the guess was too large by.
     out.shrink_to_fit();
     Ok(out)
 }
 
-struct DenseVisitor;
-
-impl<'de> Visitor<'de> for DenseVisitor {
-    type Value = Dense;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a vector: a list of numbers")
+fn push<E: Error>(out: &mut Vec<f32>, v: f32, most: usize) -> Result<(), E> {
+    if out.len() == most {
+        return Err(E::custom(format!("a vector has more than {most} components")));
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Dense, A::Error> {
-        dense_of_seq(seq).map(Dense)
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Dense, A::Error> {
-        Err(refused_map(&mut map)?)
+    out.push(v);
+    Ok(())
+}
+
+/// A dense vector or a multivector whose bracket is open already.
+pub fn vector_of_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Vector, A::Error> {
+    match seq.next_element()? {
+        None => Ok(Vec::new().into()),
+        Some(Element::Part(first)) => multi_of_seq(first, seq).map(Vector::Multi),
+        Some(Element::Number(first)) => {
+            let mut out = Vec::with_capacity(LAST_LEN.get());
+            out.push(first);
+            while let Some(Component(v)) = seq.next_element()? {
+                push(&mut out, v, VECTOR_SIZE_MAX)?;
+            }
+            LAST_LEN.set(out.len());
+            out.shrink_to_fit();
+            Ok(out.into())
+        }
     }
 }
 
-/// Which feature a JSON object in the place of a vector asks for.
-fn refused_map<'de, A: MapAccess<'de>>(map: &mut A) -> Result<A::Error, A::Error> {
-    let mut sparse = false;
-    while let Some((key, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
-        sparse |= key == "indices" || key == "values";
+fn multi_of_seq<'de, A: SeqAccess<'de>>(first: Vec<f32>, mut seq: A) -> Result<MultiVector, A::Error> {
+    let dim = first.len();
+    let mut values = first;
+    if dim == 0 {
+        return Err(A::Error::custom("a part of a multivector is empty"));
     }
-    Ok(A::Error::custom(if sparse { NO_SPARSE } else { NO_INFERENCE }))
+    while let Some(part) = seq.next_element()? {
+        let Element::Part(part) = part else {
+            return Err(A::Error::custom(
+                "a number where a part of a multivector is expected",
+            ));
+        };
+        if part.len() != dim {
+            let got = part.len();
+            return Err(A::Error::custom(format!(
+                "parts of a multivector have {dim} and {got} numbers: all must have the same size"
+            )));
+        }
+        if values.len() + dim > MULTI_NUMBERS_MAX {
+            return Err(A::Error::custom(format!(
+                "a multivector has more than {MULTI_NUMBERS_MAX} numbers"
+            )));
+        }
+        values.extend_from_slice(&part);
+    }
+    values.shrink_to_fit();
+    Ok(MultiVector { dim, values })
 }
 
-/// The `vector` of a point: a list (the default vector) or a map by name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct VectorStruct(pub NamedVectors);
+/// The weights of a sparse vector: as many as there may be indices.
+struct Weights(Vec<f32>);
+
+impl<'de> Deserialize<'de> for Weights {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Weights, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = Weights;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of numbers")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Weights, A::Error> {
+                numbers(seq, 0, SPARSE_ENTRIES_MAX).map(Weights)
+            }
+        }
+        d.deserialize_seq(V)
+    }
+}
+
+/// The dimensions of a sparse vector.
+struct Indices(Vec<u32>);
+
+impl<'de> Deserialize<'de> for Indices {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Indices, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = Indices;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of indices")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Indices, A::Error> {
+                let mut out = Vec::new();
+                while let Some(index) = seq.next_element::<u32>()? {
+                    if out.len() == SPARSE_ENTRIES_MAX {
+                        return Err(A::Error::custom(format!(
+                            "a sparse vector has more than {SPARSE_ENTRIES_MAX} indices"
+                        )));
+                    }
+                    out.push(index);
+                }
+                Ok(Indices(out))
+            }
+        }
+        d.deserialize_seq(V)
+    }
+}
+
+/// What the keys of an object in the place of a vector have said so far.
+#[derive(Default)]
+pub struct VectorKeys {
+    indices: Option<Vec<u32>>,
+    values: Option<Vec<f32>>,
+    text: Option<String>,
+    image: bool,
+    object: bool,
+    model: Option<String>,
+    options: Option<Box<RawValue>>,
+}
+
+impl VectorKeys {
+    /// Whether [`VectorKeys::take`] knows a key.
+    pub fn knows(key: &str) -> bool {
+        matches!(
+            key,
+            "indices" | "values" | "text" | "image" | "object" | "model" | "options"
+        )
+    }
+
+    /// Reads the value of a key; one that is unknown is passed over.
+    pub fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "indices" => self.indices = Some(map.next_value::<Indices>()?.0),
+            "values" => self.values = Some(map.next_value::<Weights>()?.0),
+            "text" => self.text = Some(map.next_value()?),
+            "image" => {
+                map.next_value::<IgnoredAny>()?;
+                self.image = true;
+            }
+            "object" => {
+                map.next_value::<IgnoredAny>()?;
+                self.object = true;
+            }
+            "model" => self.model = Some(map.next_value()?),
+            "options" => self.options = map.next_value()?,
+            _ => {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What all of them mean.
+    pub fn finish<E: Error>(self) -> Result<InputVector, E> {
+        let kind = match (self.text.is_some(), self.image, self.object) {
+            (true, false, false) => InferenceKind::Text,
+            (false, true, false) => InferenceKind::Image,
+            (false, false, true) => InferenceKind::Object,
+            (false, false, false) => {
+                let indices = self.indices.ok_or_else(|| E::missing_field("indices"))?;
+                let values = self.values.ok_or_else(|| E::missing_field("values"))?;
+                return Ok(SparseVector { indices, values }.into());
+            }
+            _ => return Err(E::custom("one of `text`, `image` and `object` may be given")),
+        };
+        Ok(InputVector::Inference(Box::new(Inference {
+            kind,
+            text: self.text.unwrap_or_default(),
+            model: self.model.ok_or_else(|| E::missing_field("model"))?,
+            options: self.options,
+        })))
+    }
+}
+
+/// An object in the place of a vector whose brace is open already: a sparse vector, or what one is made of.
+pub fn vector_of_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<InputVector, A::Error> {
+    let mut keys = VectorKeys::default();
+    while let Some(key) = map.next_key::<String>()? {
+        keys.take(&key, &mut map)?;
+    }
+    keys.finish()
+}
+
+/// A vector of any form.
+#[derive(Debug, Clone)]
+pub struct WireVector(pub InputVector);
+
+impl<'de> Deserialize<'de> for WireVector {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WireVector, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = WireVector;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a vector: a list of numbers, a list of such lists, `indices` and `values`, or an object for a model")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireVector, A::Error> {
+                vector_of_seq(seq).map(|vector| WireVector(InputVector::Vector(vector)))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WireVector, A::Error> {
+                vector_of_map(map).map(WireVector)
+            }
+        }
+        d.deserialize_any(V)
+    }
+}
+
+impl WireVector {
+    /// The vector, for its place in the body: 422 where its parts don't agree.
+    pub fn resolve(self, path: &str, purpose: Purpose) -> ApiResult<Vector> {
+        let vector = self.0.resolve(purpose)?;
+        if let Vector::Sparse(sparse) = &vector {
+            check_sparse(path, sparse)?;
+        }
+        Ok(vector)
+    }
+}
+
+/// What the API asks of a sparse vector: as many values as indices, each index once.
+pub fn check_sparse(path: &str, sparse: &SparseVector) -> ApiResult<()> {
+    if sparse.indices.len() != sparse.values.len() {
+        return Err(ApiError::validation(
+            format!("{path}.values"),
+            "must be the same length as indices",
+        ));
+    }
+    let mut sorted = sparse.indices.clone();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(ApiError::validation(format!("{path}.indices"), "must be unique"));
+    }
+    Ok(())
+}
+
+/// The `vector` of a point: one of any form (the default vector) or a map by name.
+#[derive(Debug, Clone)]
+pub struct VectorStruct(pub Vec<(String, WireVector)>);
+
+impl VectorStruct {
+    /// Its vectors, for storing.
+    pub fn resolve(self, path: &str) -> ApiResult<NamedVectors> {
+        let resolve = |(name, vector): (String, WireVector)| {
+            let path = match name.as_str() {
+                "" => path.to_owned(),
+                name => format!("{path}.{name}"),
+            };
+            Ok((name, vector.resolve(&path, Purpose::Document)?))
+        };
+        self.0.into_iter().map(resolve).collect()
+    }
+}
 
 impl<'de> Deserialize<'de> for VectorStruct {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<VectorStruct, D::Error> {
@@ -128,65 +351,68 @@ impl<'de> Visitor<'de> for StructVisitor {
         f.write_str("a vector (a list of numbers) or a map of vectors by name")
     }
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<VectorStruct, A::Error> {
-        let vector = dense_of_seq(seq)?;
-        Ok(VectorStruct(vec![(
-            ramlet::DEFAULT_VECTOR.to_owned(),
-            vector.into(),
-        )]))
+        let vector = WireVector(InputVector::Vector(vector_of_seq(seq)?));
+        Ok(VectorStruct(vec![(DEFAULT_VECTOR.to_owned(), vector)]))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<VectorStruct, A::Error> {
-        let mut out = NamedVectors::new();
+        let (mut out, mut doubtful) = (Vec::new(), Vec::new());
         while let Some(name) = map.next_key::<String>()? {
-            match map.next_value::<NamedValue>()? {
-                NamedValue::Dense(vector) => put(&mut out, name, vector)?,
-                NamedValue::Text => return Err(A::Error::custom(NO_INFERENCE)),
+            // A vector may be called `text` as well: what it is shows when all is read.
+            match name.as_str() {
+                "text" | "image" | "object" | "model" | "options" => {
+                    doubtful.push((name, map.next_value::<Box<RawValue>>()?))
+                }
+                _ => {
+                    let vector = map.next_value::<WireVector>()?;
+                    put(&mut out, name, vector)?;
+                }
+            }
+        }
+        let is_object =
+            |(name, value): &(String, Box<RawValue>)| name == "model" && value.get().starts_with('"');
+        if doubtful.iter().any(is_object) {
+            let vector = object(&doubtful)?;
+            put(&mut out, DEFAULT_VECTOR.to_owned(), vector)?;
+        } else {
+            for (name, value) in doubtful {
+                let vector = serde_json::from_str(value.get())
+                    .map_err(|e| A::Error::custom(format!("vector `{name}`: {e}")))?;
+                put(&mut out, name, vector)?;
             }
         }
         Ok(VectorStruct(out))
     }
 }
 
-fn put<E: Error>(out: &mut NamedVectors, name: String, vector: Vec<f32>) -> Result<(), E> {
+/// An object for a model, by its fields.
+fn object<E: Error>(fields: &[(String, Box<RawValue>)]) -> Result<WireVector, E> {
+    let string = |value: &RawValue| serde_json::from_str::<String>(value.get()).map_err(E::custom);
+    let mut keys = VectorKeys::default();
+    for (name, value) in fields {
+        match name.as_str() {
+            "text" => keys.text = Some(string(value)?),
+            "image" => keys.image = true,
+            "object" => keys.object = true,
+            "model" => keys.model = Some(string(value)?),
+            _ => keys.options = Some(value.clone()).filter(|value| value.get() != "null"),
+        }
+    }
+    keys.finish().map(WireVector)
+}
+
+fn put<E: Error>(out: &mut Vec<(String, WireVector)>, name: String, vector: WireVector) -> Result<(), E> {
     if out.iter().any(|(other, _)| *other == name) {
         return Err(E::custom(format!("vector `{name}` is given twice")));
     }
-    out.push((name, vector.into()));
+    out.push((name, vector));
     Ok(())
 }
 
-/// A value of the map form; `{"text": "...", "model": "..."}` shows itself by its strings.
-enum NamedValue {
-    Dense(Vec<f32>),
-    Text,
-}
-
-impl<'de> Deserialize<'de> for NamedValue {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<NamedValue, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = NamedValue;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a vector: a list of numbers")
-            }
-            fn visit_str<E: Error>(self, _: &str) -> Result<NamedValue, E> {
-                Ok(NamedValue::Text)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<NamedValue, A::Error> {
-                dense_of_seq(seq).map(NamedValue::Dense)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NamedValue, A::Error> {
-                Err(refused_map(&mut map)?)
-            }
-        }
-        d.deserialize_any(V)
-    }
-}
-
 /// The `vectors` of the batch form: a list of vectors, or a map of such lists by name.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum BatchVectors {
-    Default(Vec<Vec<f32>>),
-    Named(Vec<(String, Vec<Vec<f32>>)>),
+    Default(Vec<WireVector>),
+    Named(Vec<(String, Vec<WireVector>)>),
 }
 
 impl<'de> Deserialize<'de> for BatchVectors {
@@ -199,18 +425,18 @@ impl<'de> Deserialize<'de> for BatchVectors {
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<BatchVectors, A::Error> {
                 let mut out = Vec::new();
-                while let Some(Dense(vector)) = seq.next_element()? {
+                while let Some(vector) = seq.next_element()? {
                     out.push(vector);
                 }
                 Ok(BatchVectors::Default(out))
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<BatchVectors, A::Error> {
-                let mut out: Vec<(String, Vec<Vec<f32>>)> = Vec::new();
-                while let Some((name, list)) = map.next_entry::<String, Vec<Dense>>()? {
+                let mut out: Vec<(String, Vec<WireVector>)> = Vec::new();
+                while let Some((name, list)) = map.next_entry::<String, Vec<WireVector>>()? {
                     if out.iter().any(|(other, _)| *other == name) {
                         return Err(A::Error::custom(format!("vector `{name}` is given twice")));
                     }
-                    out.push((name, list.into_iter().map(|d| d.0).collect()));
+                    out.push((name, list));
                 }
                 Ok(BatchVectors::Named(out))
             }
@@ -223,20 +449,30 @@ impl<'de> Deserialize<'de> for BatchVectors {
 mod tests {
     use super::*;
 
+    fn named(input: &str) -> Result<NamedVectors, String> {
+        let parsed: VectorStruct = serde_json::from_str(input).map_err(|e| e.to_string())?;
+        parsed
+            .resolve("vector")
+            .map_err(|e| format!("{} {}", e.status.as_u16(), e.message))
+    }
+
     fn check(input: &str, expected: Result<&[(&str, &[f32])], &str>) {
-        let got: Result<VectorStruct, _> = serde_json::from_str(input);
-        match (got, expected) {
+        match (named(input), expected) {
             (Ok(got), Ok(expected)) => {
                 let got: Vec<(&str, &[f32])> = got
-                    .0
                     .iter()
                     .map(|(n, v)| (n.as_str(), v.dense().unwrap()))
                     .collect();
                 assert_eq!(got, expected, "{input}");
             }
-            (Err(e), Err(part)) => assert!(e.to_string().contains(part), "{input}: {e}"),
+            (Err(e), Err(part)) => assert!(e.contains(part), "{input}: {e}"),
             (got, _) => panic!("{input}: {got:?}"),
         }
+    }
+
+    fn sparse(indices: &[u32], values: &[f32]) -> Vector {
+        let (indices, values) = (indices.to_vec(), values.to_vec());
+        SparseVector { indices, values }.into()
     }
 
     #[test]
@@ -248,18 +484,84 @@ mod tests {
             r#"{"": [1], "b": [2, 3]}"#,
             Ok(&[("", &[1.0]), ("b", &[2.0, 3.0])]),
         );
+        check(
+            r#"{"image": [1], "text": [2, 3]}"#,
+            Ok(&[("image", &[1.0]), ("text", &[2.0, 3.0])]),
+        );
     }
 
     #[test]
-    fn forms_that_are_not_built_are_named() {
-        check("[[1, 2], [3, 4]]", Err("multivectors"));
-        check(r#"{"a": [[1, 2]]}"#, Err("multivectors"));
-        check(
-            r#"{"a": {"indices": [1], "values": [0.5]}}"#,
-            Err("sparse vectors"),
+    fn sparse_and_several() {
+        let multi = MultiVector {
+            dim: 2,
+            values: vec![1.0, 2.0, 3.0, 4.0],
+        };
+        assert_eq!(named("[[1, 2], [3, 4]]").unwrap()[0].1, multi.clone().into());
+        assert_eq!(named(r#"{"text": [[1, 2], [3, 4]]}"#).unwrap()[0].1, multi.into());
+        assert_eq!(
+            named(r#"{"s": {"values": [0.5, 1], "indices": [9, 1]}}"#).unwrap(),
+            vec![("s".to_owned(), sparse(&[9, 1], &[0.5, 1.0]))]
         );
-        check(r#"{"text": "hello", "model": "m"}"#, Err("inference"));
-        check(r#"{"a": {"text": "hello", "model": "m"}}"#, Err("inference"));
+        assert_eq!(
+            named(r#"{"s": {"values": [], "indices": []}}"#).unwrap(),
+            vec![("s".to_owned(), sparse(&[], &[]))]
+        );
+        for (input, part) in [
+            ("[[1, 2], [3]]", "same size"),
+            ("[[1, 2], 3]", "a part of a multivector"),
+            ("[1, [2]]", "a number of a vector"),
+            ("[[]]", "empty"),
+            (
+                r#"{"s": {"indices": [1], "values": []}}"#,
+                "422 Validation error in JSON body: [vector.s.values: must be the same length",
+            ),
+            (
+                r#"{"s": {"indices": [1, 1], "values": [1, 2]}}"#,
+                "422 Validation error in JSON body: [vector.s.indices: must be unique",
+            ),
+            (r#"{"s": {"indices": [-1], "values": [1]}}"#, "invalid value"),
+            (
+                r#"{"s": {"indices": [4294967296], "values": [1]}}"#,
+                "invalid value",
+            ),
+            (r#"{"s": {"indices": [1]}}"#, "missing field `values`"),
+            (r#"{"s": {"indices": [1], "values": [1e39]}}"#, "out of the range"),
+            (r#"{"s": {}}"#, "missing field `indices`"),
+        ] {
+            check(input, Err(part));
+        }
+    }
+
+    #[test]
+    fn objects_for_models() {
+        let of = |input: &str| match serde_json::from_str::<VectorStruct>(input)
+            .unwrap()
+            .0
+            .remove(0)
+            .1
+            .0
+        {
+            InputVector::Inference(inference) => inference,
+            other => panic!("{input}: {other:?}"),
+        };
+        let text = of(r#"{"a": {"text": "hello", "model": "m", "options": {"k": 2}}}"#);
+        assert_eq!(
+            (text.kind, text.text.as_str(), text.model.as_str()),
+            (InferenceKind::Text, "hello", "m")
+        );
+        assert_eq!(text.options.unwrap().get(), r#"{"k": 2}"#);
+        let whole = of(r#"{"model": "m", "text": "hello", "options": null}"#);
+        assert_eq!((whole.kind, whole.options.is_none()), (InferenceKind::Text, true));
+        assert_eq!(
+            of(r#"{"image": {"a": 1}, "model": "m"}"#).kind,
+            InferenceKind::Image
+        );
+        assert_eq!(
+            of(r#"{"a": {"object": [1], "model": "m"}}"#).kind,
+            InferenceKind::Object
+        );
+        check(r#"{"a": {"text": "hello"}}"#, Err("missing field `model`"));
+        check(r#"{"a": "hello"}"#, Err("a vector"));
     }
 
     #[test]
@@ -278,22 +580,32 @@ mod tests {
     #[test]
     fn the_length_guess_never_shows() {
         let long = format!("[{}1]", "1,".repeat(1000));
-        let long: VectorStruct = serde_json::from_str(&long).unwrap();
-        let Dense(short) = serde_json::from_str("[1,2]").unwrap();
-        assert_eq!((long.0[0].1.numbers(), short.len()), (1001, 2));
+        let long = named(&long).unwrap();
+        let short = named("[1,2]").unwrap().remove(0).1.into_dense().unwrap();
+        assert_eq!((long[0].1.numbers(), short.len()), (1001, 2));
         assert!(short.capacity() < 100);
     }
 
     #[test]
     fn batch_vectors_by_list_or_name() {
-        let list: BatchVectors = serde_json::from_str("[[1],[2]]").unwrap();
-        assert_eq!(list, BatchVectors::Default(vec![vec![1.0], vec![2.0]]));
-        let map: BatchVectors = serde_json::from_str(r#"{"a":[[1],[2]]}"#).unwrap();
-        assert_eq!(
-            map,
-            BatchVectors::Named(vec![("a".into(), vec![vec![1.0], vec![2.0]])])
-        );
-        let multi = serde_json::from_str::<BatchVectors>("[[[1]]]").unwrap_err();
-        assert!(multi.to_string().contains("multivectors"), "{multi}");
+        let dense = |list: Vec<WireVector>| -> Vec<Vec<f32>> {
+            let resolve = |v: WireVector| v.resolve("v", Purpose::Document).unwrap().into_dense().unwrap();
+            list.into_iter().map(resolve).collect()
+        };
+        match serde_json::from_str("[[1],[2]]").unwrap() {
+            BatchVectors::Default(list) => assert_eq!(dense(list), [[1.0], [2.0]]),
+            other => panic!("{other:?}"),
+        }
+        match serde_json::from_str(r#"{"a":[[1],[2]]}"#).unwrap() {
+            BatchVectors::Named(mut named) => assert_eq!(dense(named.remove(0).1), [[1.0], [2.0]]),
+            other => panic!("{other:?}"),
+        }
+        for text in [
+            "[[[1]],[[2],[3]]]",
+            r#"[{"text": "a", "model": "m"}]"#,
+            r#"{"s": [{"indices": [], "values": []}]}"#,
+        ] {
+            serde_json::from_str::<BatchVectors>(text).unwrap();
+        }
     }
 }

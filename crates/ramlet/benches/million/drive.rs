@@ -33,6 +33,9 @@ pub struct Tally {
     /// Of the first time that each query was asked.
     pub recall: Recall,
     cost: SearchCost,
+    /// How searches differ: codes compared and rows read by each.
+    codes: Latencies,
+    rows_read: Latencies,
     cpu_ns: u64,
     seconds: f64,
     refused: u64,
@@ -117,6 +120,8 @@ impl Run {
             };
             tally.latencies.note(took.as_nanos() as u64);
             add_cost(&mut tally.cost, &cost);
+            tally.codes.note(cost.codes_scanned);
+            tally.rows_read.note(cost.rows_read);
             if turn < queries {
                 found.clear();
                 found.extend(hits.iter().map(|hit| Found(hit.id)));
@@ -139,6 +144,8 @@ impl Tally {
     fn add(&mut self, other: &Tally) {
         self.latencies.add(&other.latencies);
         self.recall.add(other.recall);
+        self.codes.add(&other.codes);
+        self.rows_read.add(&other.rows_read);
         add_cost(&mut self.cost, &other.cost);
         self.cpu_ns += other.cpu_ns;
         self.refused += other.refused;
@@ -156,6 +163,7 @@ impl Tally {
             "latency_us_mean": (self.latencies.mean() / 1e2).round() / 10.0,
             "latency_us_p50": us(0.5), "latency_us_p99": us(0.99), "latency_us_max": us(1.0),
             "cpu_us_per_query": each(self.cpu_ns / 1000),
+            "codes_p99_of_queries": self.codes.percentile(0.99), "rows_read_p99_of_queries": self.rows_read.percentile(0.99),
             "probes_per_query": each(self.cost.probes), "codes_per_query": each(self.cost.codes_scanned),
             "survivors_per_query": each(self.cost.survivors), "fine_per_query": each(self.cost.fine_scored),
             "rows_per_query": each(self.cost.rows_scanned), "rows_read_per_query": each(self.cost.rows_read),

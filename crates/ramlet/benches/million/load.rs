@@ -9,7 +9,7 @@ use ramlet_bench::args::Args;
 use ramlet_bench::{Filters, Set, process, rank};
 use serde_json::{Value, json};
 
-use crate::{Outcome, open};
+use crate::{Outcome, open, search};
 
 /// Points of one update.
 const BATCH: usize = 256;
@@ -21,6 +21,8 @@ pub fn run(set: &Set, directory: &Path, args: &Args) -> Outcome {
         true => Filters::of(set, 1)?.near,
         false => Vec::new(),
     };
+    // What this program will hold while it searches, so that what is built suits the budget that is left then.
+    let _asked = search::asked(set, args)?;
     let engine = open::engine(directory, args)?;
     engine.create_collection(open::NAME, open::config(set, args)?)?;
     let collection = engine.collection(open::NAME)?;

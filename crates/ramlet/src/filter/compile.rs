@@ -69,11 +69,27 @@ impl CompiledFilter {
         })
     }
 
-    /// A filter that holds where all of these do, and the id is none of `excluded`; each is checked by itself.
-    pub fn all_of(filters: &[&Filter], excluded: &[PointId]) -> Result<CompiledFilter, String> {
+    /// The filters of a query and of those above it as one, clause by clause as the API has it: alternatives of one are
+    /// alternatives of the other. The id is none of `excluded`.
+    pub fn merged(filters: &[&Filter], excluded: &[PointId]) -> Result<CompiledFilter, String> {
         let mut root = Group::default();
         for filter in filters {
-            root.must.push(Node::Group(CompiledFilter::new(filter)?.root));
+            let Group {
+                must,
+                should,
+                must_not,
+                min_should,
+            } = CompiledFilter::new(filter)?.root;
+            root.must.extend(must);
+            root.should.extend(should);
+            root.must_not.extend(must_not);
+            root.min_should = match (root.min_should, min_should) {
+                (Some((one, mut nodes)), Some((other, more))) => {
+                    nodes.extend(more);
+                    Some((one.max(other), nodes))
+                }
+                (one, other) => one.or(other),
+            };
         }
         if !excluded.is_empty() {
             root.must_not

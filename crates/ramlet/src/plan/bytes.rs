@@ -2,11 +2,10 @@
 //! here, and only here.
 
 use ramlet_format::rows::RowsLayout;
-use ramlet_index::Element;
 use ramlet_index::graph;
 
 use super::spec::Spec;
-use crate::types::Datatype;
+use crate::schema::element;
 
 const PAGE: u64 = 4096;
 /// Rows of a group of codes.
@@ -28,8 +27,8 @@ const RECORD_BYTES: u64 = 6;
 pub enum Codes {
     /// 1 bit, and `bits` in all where there are finer ones.
     Signs { bits: u64 },
-    /// 4 bits for every two dimensions.
-    Product,
+    /// Digits of 4 bits: one for every two dimensions, or as many as there is room for.
+    Product { digits: u64 },
 }
 
 /// Clusters of so many rows.
@@ -61,9 +60,9 @@ pub fn rest(spec: &Spec) -> Option<u64> {
     (spec.row_bytes() > 2 * row).then_some(spec.points * row)
 }
 
-/// Product codes of 4 bits for every two dimensions, in groups of 32 rows.
-pub fn product(rows: u64, dims: u64) -> u64 {
-    rows.div_ceil(GROUP) * GROUP / 2 * dims.div_ceil(2) + dims * 16 * 4
+/// Product codes of so many digits of 4 bits, in groups of 32 rows.
+pub fn product(rows: u64, dims: u64, digits: u64) -> u64 {
+    rows.div_ceil(GROUP) * GROUP / 2 * digits + dims * 16 * 4
 }
 
 /// Bits of the fine codes for so many dimensions.
@@ -114,13 +113,14 @@ pub fn payload(rows: u64, bytes: u64) -> u64 {
     }
 }
 
+/// Scratch that building a graph takes at least.
+pub fn graph_scratch(spec: &Spec) -> u64 {
+    graph::scratch_least(element(spec.element), spec.dims as usize) as u64
+}
+
 /// The graph's own figures; `width` nodes are read at once.
 pub fn graph_of(spec: &Spec, width: usize) -> graph::GraphBytes {
-    let element = match spec.element {
-        Datatype::Float32 => Element::F32,
-        Datatype::Float16 => Element::F16,
-        Datatype::Uint8 => Element::U8,
-    };
+    let element = element(spec.element);
     let (rows, dims) = (spec.points.min(SEGMENT_ROWS_MAX), spec.dims as usize);
     let degree = graph::degree_for(rows, dims, element);
     graph::bytes_for(rows, dims, element, degree, width)

@@ -6,9 +6,8 @@ use super::spec::Spec;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
-/// Source: chosen by hand to lie near DESIGN.md's prototype (section 6). Against records/2026-11-20-epyc-2core/million-hard.txt
-/// at recall .95 they say 8,100 queries/s at 135 MB where 7,150 were measured, and 4,700 at 64 MB where 3,732 were.
-/// docs/plan.md says how to fit them anew. They scale with the machine's own figures.
+/// Source: fitted by hand to records/2026-11-20-epyc-2core/million-hard.json; the test `the_record_is_predicted` of `tests/it/plan.rs`
+/// holds them against it. docs/plan.md says how to fit them anew. They scale with the machine's own figures.
 struct Coefficients {
     /// A search: the query rotated, lists cleared, results written.
     search: f64,
@@ -29,11 +28,11 @@ struct Coefficients {
 }
 
 const COST: Coefficients = Coefficients {
-    search: 12_000.0,
-    probe_signs: 120.0,
+    search: 18_000.0,
+    probe_signs: 160.0,
     probe_product: 500.0,
-    sieve: 0.5,
-    refine: 40.0,
+    sieve: 1.0,
+    refine: 55.0,
     node: 4_000.0,
     rescore: 300.0,
     dimension: 0.06,
@@ -43,6 +42,9 @@ const COST: Coefficients = Coefficients {
 const FURTHER_PAGE: f64 = 0.15;
 /// Under load a read waits for others.
 const LOADED: f64 = 1.5;
+/// Where two limits are near each other, one waits for the other: 5,600 searches by the processor and 5,700 by the disk were
+/// 4,450 (64 MB, recall .95). The power of the mean that says so.
+const TOGETHER: f64 = 4.0;
 /// Processor time of a slow search against the mean.
 const SLOW: f64 = 1.6;
 /// A scan reads in parts of 256 KiB: so many times the bytes of random pages.
@@ -106,12 +108,12 @@ pub fn speed(
     let by_cpu = machine.cores.min(threads) as f64 * 1e6 / cpu_us;
     let by_disk = disk.iops_depth64 / load.max(1e-9);
     let by_threads = threads as f64 * 1e6 / (cpu_us + LOADED * reading.rounds * disk.latency_us_p50);
-    let (mut qps, mut limited_by) = (by_cpu, "cpu");
-    for (limit, name) in [(by_disk, "disk"), (by_threads, "threads")] {
-        if limit < qps {
-            (qps, limited_by) = (limit, name);
-        }
-    }
+    let limits = [(by_cpu, "cpu"), (by_disk, "disk"), (by_threads, "threads")];
+    let (_, limited_by) = limits.into_iter().fold((f64::INFINITY, "cpu"), |least, limit| {
+        if limit.0 < least.0 { limit } else { least }
+    });
+    let slowness: f64 = limits.iter().map(|(limit, _)| limit.powf(-TOGETHER)).sum();
+    let qps = slowness.powf(-1.0 / TOGETHER);
     Speed {
         cpu_us,
         qps,

@@ -3,29 +3,27 @@
 use super::bytes::{self, Codes};
 use super::spec::{Hardness, Spec};
 
-/// How many of the nearest clusters, and rows in them, hold all but a share of the true ten nearest:
-/// (missed, probes, rows), for 1,000,000 x 100, hard, 8,000 balanced clusters.
+/// Clusters visited on average, and rows in them, that hold all but a share of the true ten nearest: (missed, probes, rows),
+/// for 1,000,000 x 100, hard, 8,000 balanced clusters, visited within a gap (docs/adr/0018).
 ///
-/// Source: `cargo bench -p ramlet-index --bench build`, coverage; below 0.02, the same set in clusters by plain k-means,
-/// joined to it (docs/plan.md, "Where the figures come from").
-const COVERAGE: [(f64, f64, f64); 8] = [
-    (0.005, 1730.0, 202_000.0),
-    (0.010, 1310.0, 153_000.0),
-    (0.0242, 800.0, 93_495.0),
-    (0.0450, 500.0, 58_521.0),
-    (0.0841, 300.0, 35_228.0),
-    (0.1173, 200.0, 23_564.0),
-    (0.1915, 100.0, 11_875.0),
-    (0.2773, 50.0, 6_019.0),
+/// Source: records/2026-11-20-epyc-2core/million-hard.json, 135 MB, less what codes lose there; the last two by the share of
+/// neighbours in the nearest clusters, `cargo bench -p ramlet-index --bench build`.
+const COVERAGE: [(f64, f64, f64); 7] = [
+    (0.0034, 1_120.0, 137_000.0),
+    (0.0137, 560.0, 68_900.0),
+    (0.0400, 285.0, 35_200.0),
+    (0.0850, 142.0, 17_900.0),
+    (0.1100, 110.0, 13_700.0),
+    (0.1800, 62.0, 7_800.0),
+    (0.2700, 36.0, 4_500.0),
 ];
 const COVERAGE_ROWS: f64 = 1e6;
 /// Rows that must be looked at grow so with all rows: 23,529 of 250,000 where 65,117 of 1,000,000 are, at 0.05 missed.
 const GROWTH: f64 = 0.73;
-/// What codes miss where the clusters miss nothing, when their error bounds are as tight as pays.
-///
-/// Source: `--bench ivf`, 600 clusters that hold .963: 6 bits find .955, 3 bits .933. Product codes: as 3 bits.
-const MISSED_BY_FINE: f64 = 0.008;
-const MISSED_BY_LOW: f64 = 0.045;
+/// Of what may be missed, the share that clusters miss: the rest is left to codes (`Losses` in `ivf/search.rs`).
+const CLUSTERS_OF_FINE: f64 = 0.88;
+const CLUSTERS_OF_LOW: f64 = 0.35;
+const CLUSTERS_OF_PRODUCTS: f64 = 0.1;
 /// Bits that all dimensions of a code have together, from which on it counts as fine.
 const FINE_BITS: f64 = 500.0;
 /// Easy data against hard at equal recall: rows looked at, rows read (DESIGN.md, section 6: 15,100 against 8,600
@@ -33,23 +31,30 @@ const FINE_BITS: f64 = 500.0;
 const EASY_ROWS: f64 = 0.45;
 const EASY_READS: f64 = 0.75;
 
-/// Rows that must be read per search at recall 0.95 of 10, by the codes' relative error `2^-bits / sqrt(dims)`.
+/// Reads per search at recall 0.95 of 10, by the codes' relative error `2^-bits / sqrt(dims)`.
 ///
-/// Source: at 100 dimensions, 6 and 3 bits: `cargo bench -p ramlet-index --bench ivf`; product codes, 1 bit: DESIGN.md,
-/// section 6.
-const AMBIGUOUS: [(f64, f64); 4] = [(0.00156, 1.8), (0.0125, 13.5), (0.0235, 51.0), (0.05, 350.0)];
-/// They grow so as less may be missed: 11.2, 14.7, 20.3, 24.3 at .914, .954, .981, .990 (3 bits), 1.05, 1.9, 2.8, 3.2 at
-/// .905, .957, .984, .992 (6 bits).
-const AMBIGUOUS_GROWTH: f64 = 0.36;
+/// Source: records/2026-11-20-epyc-2core/million-hard.json: 6 bits, 3 bits (of which a sixth is spared since), product codes
+/// of 46 digits; of 50 digits as measured on the same set; 1 bit: DESIGN.md, section 6.
+const AMBIGUOUS: [(f64, f64); 5] = [
+    (0.001_56, 1.76),
+    (0.0125, 11.3),
+    (0.0235, 38.0),
+    (0.0264, 57.0),
+    (0.05, 350.0),
+];
+/// They grow so as less may be missed (the same record, 3 bits and product codes).
+const AMBIGUOUS_GROWTH: [(f64, f64); 5] =
+    [(0.004, 1.75), (0.01, 1.5), (0.02, 1.28), (0.05, 1.0), (0.1, 0.68)];
+const AMBIGUOUS_GROWTH_OF_PRODUCTS: [(f64, f64); 4] = [(0.01, 2.03), (0.02, 1.5), (0.05, 1.0), (0.1, 0.68)];
 /// And so with the number of results.
 const AMBIGUOUS_RESULTS: f64 = 0.8;
 /// Product codes of 4 bits for two dimensions are as exact as scalar ones of so many bits.
 const PRODUCT_BITS: f64 = 2.09;
-/// Rows that are looked at again with all bits, and how their number grows with the rows looked at: 916 of 23,451,
-/// 1,092 of 35,076, 1,455 of 69,849 (`--bench ivf`, 100 dimensions).
-const REFINED: f64 = 1_092.0;
-const REFINED_ROWS: f64 = 35_076.0;
-const REFINED_GROWTH: f64 = 0.42;
+/// Rows that are looked at again with all bits, and how their number grows with the rows looked at: 587 of 18,462, 1,095 of
+/// 36,085, 2,022 of 70,965 (the same record, 135 MB).
+const REFINED: f64 = 1_095.0;
+const REFINED_ROWS: f64 = 36_085.0;
+const REFINED_GROWTH: f64 = 0.92;
 
 /// Nodes of the graph that are read at a recall of 10, for 1.18 million x 100, hard (DESIGN.md, section 6; early stop).
 const NODES: [(f64, f64); 3] = [(0.01, 200.0), (0.05, 84.0), (0.10, 45.0)];
@@ -81,13 +86,13 @@ impl Counts {
 /// Probing clusters until they hold what these codes may lose a part of; `None`: all rows are scored exactly.
 pub fn probing(spec: &Spec, codes: Option<Codes>) -> Counts {
     let rows = spec.points as f64;
-    let by_codes = codes.map_or(0.0, |codes| match bits(codes) * spec.dims as f64 >= FINE_BITS {
-        true => MISSED_BY_FINE,
-        false => MISSED_BY_LOW,
-    });
-    // The less may be missed in all, the less the codes are let miss: with wider bounds, never with none.
-    let may_miss = 1.0 - spec.recall;
-    let missed = may_miss * may_miss / (may_miss + by_codes);
+    let share = match codes {
+        None => 1.0,
+        Some(Codes::Product { .. }) => CLUSTERS_OF_PRODUCTS,
+        Some(codes) if bits(codes, spec.dims) * spec.dims as f64 >= FINE_BITS => CLUSTERS_OF_FINE,
+        Some(_) => CLUSTERS_OF_LOW,
+    };
+    let missed = (1.0 - spec.recall) * share;
     let clusters = bytes::clusters(spec.points) as f64;
     let probes_of = |(missed, probes, _)| (missed, probes);
     let rows_of = |(missed, _, rows)| (missed, rows);
@@ -114,12 +119,16 @@ pub fn probing(spec: &Spec, codes: Option<Codes>) -> Counts {
 
 /// Of the rows scanned with these codes, those read to decide about them.
 pub fn ambiguous(spec: &Spec, codes: Codes) -> f64 {
-    let error = (-bits(codes)).exp2() / (spec.dims as f64).sqrt();
+    let error = (-bits(codes, spec.dims)).exp2() / (spec.dims as f64).sqrt();
     let easy = match spec.hardness {
         Hardness::Hard => 1.0,
         Hardness::Easy => EASY_READS,
     };
-    let stricter = (0.05 / (1.0 - spec.recall)).powf(AMBIGUOUS_GROWTH);
+    let growth: &[(f64, f64)] = match codes {
+        Codes::Product { .. } => &AMBIGUOUS_GROWTH_OF_PRODUCTS,
+        Codes::Signs { .. } => &AMBIGUOUS_GROWTH,
+    };
+    let stricter = on_line(growth, 1.0 - spec.recall);
     let results = (f64::from(spec.k) / 10.0).powf(AMBIGUOUS_RESULTS);
     (on_line(&AMBIGUOUS, error) * stricter * results * easy).min(probing(spec, Some(codes)).rows_scanned)
 }
@@ -131,10 +140,11 @@ pub fn survivors(scanned: f64, dims: u64) -> f64 {
     (REFINED * (scanned / REFINED_ROWS).powf(REFINED_GROWTH) * blur).min(scanned)
 }
 
-fn bits(codes: Codes) -> f64 {
+/// Bits a dimension of scalar codes that are as exact.
+fn bits(codes: Codes, dims: u64) -> f64 {
     match codes {
         Codes::Signs { bits } => bits as f64,
-        Codes::Product => PRODUCT_BITS,
+        Codes::Product { digits } => PRODUCT_BITS * (2 * digits) as f64 / dims.max(1) as f64,
     }
 }
 
@@ -199,19 +209,16 @@ mod tests {
                 );
             }
         };
-        // (`--bench ivf`, 6 bits.)
-        check(0.8711, 200.0, 23_451.0, 916.0, 1.25);
-        check(0.9101, 300.0, 35_076.0, 1_092.0, 1.4);
-        check(0.9549, 600.0, 69_849.0, 1_455.0, 1.9);
+        // (The record's points at 135 MB.)
+        check(0.9028, 147.0, 18_462.0, 587.0, 1.18);
+        check(0.9544, 291.0, 36_085.0, 1_095.0, 1.76);
+        check(0.984_35, 578.0, 70_965.0, 2_022.0, 2.44);
+        check(0.9961, 1_155.0, 140_864.0, 3_658.0, 2.96);
         let mut spec = Spec::new(1_000_000, 100);
         spec.recall = 0.95;
-        let reads = |bits| ambiguous(&spec, Codes::Signs { bits });
-        assert!(
-            (reads(6) - 1.8).abs() < 0.05 && (reads(3) - 13.5).abs() < 0.1,
-            "{} {}",
-            reads(6),
-            reads(3)
-        );
-        assert!((ambiguous(&spec, Codes::Product) - 51.0).abs() < 1.0);
+        let reads = |codes| ambiguous(&spec, codes);
+        near(reads(Codes::Signs { bits: 3 }), 11.3);
+        assert!((reads(Codes::Product { digits: 50 }) - 38.0).abs() < 1.0);
+        assert!((reads(Codes::Product { digits: 46 }) - 57.0).abs() < 3.0);
     }
 }

@@ -27,9 +27,12 @@ struct Shape {
 /// Every layout that the wishes allow, whether it fits or not. An error when they contradict each other.
 pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcome>, PlanError> {
     let mut outcomes = Vec::new();
-    for shape in shapes(spec) {
+    let room = memory.room(machine.cores).ok();
+    for shape in shapes(spec, room) {
         let unasked = shape.index == IndexKind::Hnsw && spec.index == IndexWish::Auto;
-        if !allowed(spec, &shape) || unasked && !memory.builds_graph(spec.points, machine.cores) {
+        if !allowed(spec, &shape)
+            || unasked && !memory.builds_graph(bytes::graph_scratch(spec), machine.cores)
+        {
             continue;
         }
         let id_places: &[bool] = match spec.ids {
@@ -52,7 +55,9 @@ pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcom
     }
 }
 
-fn shapes(spec: &Spec) -> Vec<Shape> {
+/// With product codes of all digits, and of as many as an index gets that is built where `room` bytes may be pinned, if that is
+/// known: the staircase speaks of whole ones.
+fn shapes(spec: &Spec, room: Option<u64>) -> Vec<Shape> {
     let flat = spec.points * spec.row_bytes() < FLAT_BYTES;
     if flat && spec.index == IndexWish::Auto {
         return vec![flat_shape(spec, Place::Disk), flat_shape(spec, Place::Ram)];
@@ -60,10 +65,18 @@ fn shapes(spec: &Spec) -> Vec<Shape> {
     let mut shapes = Vec::new();
     let coded = spec.metric != Distance::Manhattan;
     if spec.index != IndexWish::Hnsw || !coded {
+        let all = spec.dims.div_ceil(2);
+        let ivf = |spec, layout| ivf(spec, layout, all);
         shapes.push(ivf(spec, Layout::OnDisk));
         shapes.push(ivf(spec, Layout::VectorsInRam));
         if coded {
             shapes.extend([Layout::Signs, Layout::Product].map(|layout| ivf(spec, layout)));
+            let digits = room.map_or(all, |room| {
+                crate::segment::digits_for(spec.dims, spec.points, room)
+            });
+            if digits < all {
+                shapes.push(self::ivf(spec, Layout::Product, digits));
+            }
             if bytes::fine_low_bits(spec.dims).is_some() {
                 shapes.push(ivf(spec, Layout::FineLow));
             }
@@ -137,7 +150,7 @@ fn flat_shape(spec: &Spec, place: Place) -> Shape {
     }
 }
 
-fn ivf(spec: &Spec, layout: Layout) -> Shape {
+fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
     let (rows, dims) = (spec.points, spec.dims);
     let (bits, low_bits) = (bytes::fine_bits(dims), bytes::fine_low_bits(dims));
     let in_ram = |held: bool| if held { Place::Ram } else { Place::Disk };
@@ -167,7 +180,7 @@ fn ivf(spec: &Spec, layout: Layout) -> Shape {
         add(
             "product codes",
             layout == Layout::Product,
-            bytes::product(rows, dims),
+            bytes::product(rows, dims, digits),
         );
         if let Some(bytes) = bytes::rest(spec) {
             add("rest codes", layout == Layout::AllCodes, bytes);
@@ -185,7 +198,7 @@ fn ivf(spec: &Spec, layout: Layout) -> Shape {
     let (work, codes) = match layout {
         Layout::OnDisk | Layout::VectorsInRam => (Work::Rows, None),
         Layout::Signs => (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 })),
-        Layout::Product => (Work::Product, Some(Codes::Product)),
+        Layout::Product => (Work::Product, Some(Codes::Product { digits })),
         Layout::FineLow => {
             let bits = low_bits.unwrap_or(bits);
             (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))

@@ -67,10 +67,10 @@ impl Memory {
         Ok(self.table(cores)?.pinned_max())
     }
 
-    /// Whether a graph of so many points would be built where nobody asks for one: see `segment/indexes.rs`.
-    pub fn builds_graph(&self, points: u64, cores: usize) -> bool {
-        let needed = points.saturating_mul(crate::segment::GRAPH_SCRATCH);
-        self.table(cores).is_ok_and(|table| table.job_scratch >= needed)
+    /// Whether the scratch of a job is enough for building a graph: an index gets seven sixteenths of it.
+    pub fn builds_graph(&self, scratch_least: u64, cores: usize) -> bool {
+        self.table(cores)
+            .is_ok_and(|table| table.job_scratch / 16 * 7 >= scratch_least)
     }
 
     /// What the process holds beside data: the table's rows that aren't lent, as a whole.

@@ -10,6 +10,7 @@ use super::segment::Asked;
 use super::{Scratch, aim, place_of, search_all};
 use crate::error::Result;
 use crate::request::SearchCost;
+use crate::schema::VectorKind;
 use crate::vector::Vector;
 
 /// Bytes of vectors under approximate indexes that are rather read whole than searched.
@@ -62,7 +63,10 @@ fn collector(k: usize, scratch: &Scratch) -> Result<(TopK, Reservation)> {
 }
 
 fn taken(asked: &Asked<'_>, scorer: &Scorer, top: &mut TopK, mut list: FoundList) -> FoundList {
+    let sparse = asked.field.kind == VectorKind::Sparse;
     let hits = top.sorted().iter();
+    // Where nothing is shared there is no hit.
+    let hits = hits.filter(|hit| !sparse || hit.key < f32::INFINITY);
     list.found.extend(hits.map(|hit| Found {
         place: place_of(asked.view, hit),
         score: scorer.score(asked.field.metric, hit.key),

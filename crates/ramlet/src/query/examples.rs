@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::request::{ContextPair, LookupLocation, Prefetch, QueryKind};
-use super::{Scratch, check_vector};
+use super::{Scratch, sparse};
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -16,6 +16,8 @@ use crate::view::View;
 
 /// Where the vectors of ids come from.
 pub struct Source {
+    /// What is searched.
+    own: Arc<View>,
     view: Arc<View>,
     vector: String,
 }
@@ -29,11 +31,13 @@ impl Source {
     ) -> Result<Source> {
         let Some(from) = lookup_from else {
             return Ok(Source {
+                own: view.clone(),
                 view: view.clone(),
                 vector: using.to_owned(),
             });
         };
         let source = Source {
+            own: view.clone(),
             view: engine.collection(&from.collection)?.core().view.load_full(),
             vector: from.vector.clone().unwrap_or_else(|| using.to_owned()),
         };
@@ -47,8 +51,7 @@ impl Source {
             QueryVector::Vector(vector) => vector.clone(),
             QueryVector::Id(id) => self.stored(*id, scratch)?,
         };
-        check_vector(field, &vector)?;
-        Ok(vector)
+        sparse::ready(&self.own, field, vector, &mut scratch.lookup)
     }
 
     pub fn resolve_all(

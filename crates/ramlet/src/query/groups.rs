@@ -213,8 +213,13 @@ fn any_of(key: &str, ids: &[GroupId]) -> Filter {
     if !strs.is_empty() {
         should.push(field(AnyOf::Strs(strs)));
     }
-    Filter {
+    let any = Filter {
         should,
+        ..Filter::default()
+    };
+    // Merged with other filters, alternatives would join theirs.
+    Filter {
+        must: vec![Condition::Filter(any)],
         ..Filter::default()
     }
 }

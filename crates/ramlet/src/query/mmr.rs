@@ -1,15 +1,13 @@
 //! Maximal marginal relevance (Carbonell and Goldstein, 1998): each next point is near the query and unlike those before it.
 
-use ramlet_index::decode_row;
-
 use super::Scratch;
 use super::found::{Found, FoundList};
 use super::scan::each_vector;
 use super::scorer::Probe;
 use super::segment::Asked;
+use crate::encoding::decode_vector;
 use crate::error::{Error, Result};
 use crate::limits::MMR_WORK_MAX;
-use crate::vector::Vector;
 
 /// Share of diversity where none is given.
 pub const DIVERSITY_DEFAULT: f32 = 0.5;
@@ -52,9 +50,7 @@ pub fn rerank(
         let next = pending.swap_remove(next);
         chosen.found.push(candidates.found[next.at]);
         let Some(row) = rows.get(next.at) else { continue };
-        let mut values = Vec::with_capacity(asked.field.dim);
-        decode_row(asked.field.element, row, &mut values);
-        let probe = Probe::new(asked.field, &Vector::Dense(values))?;
+        let probe = Probe::new(asked.field, &decode_vector(asked.field, row)?)?;
         for other in &mut pending {
             let Some(row) = rows.get(other.at) else { continue };
             other.nearest_chosen = other.nearest_chosen.max(probe.similarity(row));
@@ -103,18 +99,27 @@ struct Rows {
 impl Rows {
     fn read(asked: &Asked<'_>, found: &[Found], scratch: &mut Scratch) -> Result<Rows> {
         let each = asked.field.row_bytes() + 64;
-        let held = scratch.lookup.rare.reserve((found.len() * each) as u64)?;
+        let mut held = scratch.lookup.rare.reserve((found.len() * each) as u64)?;
         let mut places: Vec<(u64, usize)> = found.iter().map(Found::key).zip(0..).collect();
         places.sort_unstable();
         let mut bytes = Vec::with_capacity(found.len() * asked.field.row_bytes());
-        let mut spans = vec![None; found.len()];
+        let (mut spans, mut room) = (vec![None; found.len()], Ok(()));
         each_vector(asked, found, scratch, &mut |place, row| {
             let key = Found { place, score: 0.0 }.key();
+            // Rows of a length of their own may be longer than thought.
+            let more = (bytes.len() + row.len()) as u64;
+            if room.is_ok() && more > held.bytes() {
+                room = held.grow(more.max(1 << 16));
+            }
+            if room.is_err() {
+                return;
+            }
             if let Ok(at) = places.binary_search_by_key(&key, |(key, _)| *key) {
                 spans[places[at].1] = Some((bytes.len(), bytes.len() + row.len()));
                 bytes.extend_from_slice(row);
             }
         })?;
+        room?;
         Ok(Rows {
             bytes,
             spans,

@@ -8,14 +8,18 @@ use super::found::{Found, FoundList, union};
 use super::request::*;
 use super::scorer::{Probe, Scorer};
 use super::segment::Asked;
-use super::{Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, want};
+use super::{
+    Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want,
+};
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::limits::{LIMIT_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
+use crate::lookup::Lookup;
+use crate::matching::place_matches;
 use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
-use crate::schema::VectorField;
+use crate::schema::{VectorField, VectorKind};
 use crate::types::PointId;
 use crate::vector::Vector;
 use crate::view::View;
@@ -224,8 +228,9 @@ impl<'a> Run<'a> {
             Some(QueryKind::Fusion(fusion)) => fusion::fuse(fusion, &lists, &rare)?,
             Some(QueryKind::Formula(formula)) => formula::rescore(formula, &lists, self.view, self.scratch)?,
             _ => {
-                let points = union(&lists, &rare)?;
+                let mut points = union(&lists, &rare)?;
                 drop(lists);
+                self.admit(&mut points.found, filters)?;
                 return self.scored(stage, None, Scope::Among(&points.found));
             }
         };
@@ -235,20 +240,37 @@ impl<'a> Run<'a> {
         Ok(merged.fit(stage.k))
     }
 
+    /// Keeps the points that match here. What must hold and what mustn't was asked of them below; alternatives are more below
+    /// than here.
+    fn admit(&mut self, points: &mut Vec<Found>, filters: &[&Filter]) -> Result<()> {
+        if filters
+            .iter()
+            .all(|f| f.should.is_empty() && f.min_should.is_none())
+        {
+            return Ok(());
+        }
+        let Some(filter) = merged(filters, &[])? else {
+            return Ok(());
+        };
+        let Lookup { io, buf, .. } = &mut self.scratch.lookup;
+        let mut kept = 0;
+        for at in 0..points.len() {
+            if place_matches(self.view, points[at].place, &filter, io, buf)? {
+                points[kept] = points[at];
+                kept += 1;
+            }
+        }
+        points.truncate(kept);
+        Ok(())
+    }
+
     fn leaf(&mut self, stage: &Stage<'_>, filters: &[&Filter]) -> Result<FoundList> {
         // Vectors' indexes pass over the points named without a filter, which is quicker.
         let by_filter: &[PointId] = match stage.query {
             None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom) => &self.excluded,
             _ => &[],
         };
-        let filter = match (filters, by_filter) {
-            ([], []) => None,
-            ([one], []) => super::compile(Some(one))?,
-            _ => Some(
-                CompiledFilter::all_of(filters, by_filter)
-                    .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?,
-            ),
-        };
+        let filter = merged(filters, by_filter)?;
         self.scored(stage, filter.as_ref(), Scope::All)
     }
 
@@ -393,6 +415,15 @@ impl<'a> Run<'a> {
     }
 }
 
+fn merged(filters: &[&Filter], excluded: &[PointId]) -> Result<Option<CompiledFilter>> {
+    if filters.is_empty() && excluded.is_empty() {
+        return Ok(None);
+    }
+    CompiledFilter::merged(filters, excluded)
+        .map(Some)
+        .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
+}
+
 enum Goal {
     Near(Vector),
     Diverse(Vector, Mmr),
@@ -465,6 +496,9 @@ fn recommended(
 
 /// The mean of the positive ones, as far again from the mean of the negative ones.
 fn average(positive: &[Vector], negative: &[Vector], field: &VectorField) -> Result<Vector> {
+    if field.kind == VectorKind::Sparse {
+        return Ok(sparse::average(positive, negative));
+    }
     let mean = |vectors: &[Vector]| -> Vec<f32> {
         let mut sum = vec![0f32; field.dim];
         for values in vectors.iter().filter_map(Vector::dense) {

@@ -2,7 +2,7 @@
 
 use ramlet_index::{Element, Metric, Query};
 
-use super::check_vector;
+use crate::encoding::prepare_query;
 use crate::error::Result;
 use crate::schema::VectorField;
 use crate::vector::Vector;
@@ -16,11 +16,10 @@ pub struct Probe {
 
 impl Probe {
     pub fn new(field: &VectorField, vector: &Vector) -> Result<Probe> {
-        let values = check_vector(field, vector)?.to_vec();
-        Ok(Probe {
-            query: Query::new(field.metric, field.element, &values),
-            values,
-        })
+        let mut query = Query::new(field.metric, field.element, &[]);
+        prepare_query(&mut query, field, vector)?;
+        let values = vector.dense().unwrap_or_default().to_vec();
+        Ok(Probe { query, values })
     }
 
     /// Smaller is nearer.
@@ -30,7 +29,15 @@ impl Probe {
 
     /// Larger is nearer, for every distance: the product, the negative squared distance, the negative sum of differences.
     pub fn similarity(&self, row: &[u8]) -> f32 {
-        0.0 - self.key(row)
+        match self.key(row) {
+            // A sparse vector that shares nothing with it.
+            f32::INFINITY if self.query.sparse().is_some() => 0.0,
+            key => 0.0 - key,
+        }
+    }
+
+    fn is_dense(&self) -> bool {
+        !self.values.is_empty()
     }
 }
 
@@ -82,6 +89,9 @@ impl Scorer {
     /// Vectors near which the best rows lie, if that can be told; and how many times the rows wanted are to be looked at.
     pub fn seeds(&self, field: &VectorField) -> Option<(Vec<Vec<f32>>, usize)> {
         match self {
+            Scorer::Nearest(probe) if !probe.is_dense() => None,
+            Scorer::Best { positive, .. } if positive.iter().any(|probe| !probe.is_dense()) => None,
+            Scorer::Linear(parts) if parts.iter().any(|(_, probe)| !probe.is_dense()) => None,
             Scorer::Nearest(probe) => Some((vec![probe.values.clone()], 1)),
             Scorer::Best { positive, negative } if !positive.is_empty() => {
                 let times = if negative.is_empty() { 1 } else { 4 };

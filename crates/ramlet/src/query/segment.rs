@@ -13,7 +13,7 @@ use crate::lookup::Lookup;
 use crate::matching::{self, Candidates};
 use crate::request::Explained;
 use crate::schema::{Schema, VectorField};
-use crate::segment::SegmentView;
+use crate::segment::{SegmentView, SparseColumn};
 use crate::types::PointId;
 use crate::view::View;
 
@@ -117,7 +117,10 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         return Ok(found);
     }
     let picked = match &rows {
-        Some(_) if found.index == "ivf" => IndexScratch::bytes_for_listed(segment.segment.rows()),
+        _ if found.index == "sparse" => SparseColumn::SEARCH_BYTES,
+        Some(_) if matches!(found.index, "ivf" | "parts") => {
+            IndexScratch::bytes_for_listed(segment.segment.rows())
+        }
         _ => 0,
     };
     let _picked = rare.reserve(picked)?;
@@ -210,6 +213,7 @@ fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &Sea
         _ if stats.listed > 0 => "listed probe",
         _ if stats.probes > 0 && stats.codes_scored > 0 => "codes",
         _ if stats.probes > 0 => "probe",
+        ("sparse", _) if stats.codes_scored > 0 => "lists",
         ("hnsw", _) if !want.exact => "graph",
         (_, Some(candidates)) if stats.rows_scored <= candidates => "listed",
         _ => "all",

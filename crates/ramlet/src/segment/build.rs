@@ -15,13 +15,16 @@ use roaring::RoaringBitmap;
 use super::files::Shelf;
 use super::indexes::build_index;
 use super::names::{seed, segment_file};
+use super::parts::PartsSource;
 use super::sink::Sink;
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource};
+use super::sparse::ListsBuilder;
 use crate::error::{Error, Result};
 use crate::filter::index::{emit_keys, is_presence};
 use crate::payload::Path;
-use crate::schema::{PayloadField, Schema, VectorField};
+use crate::schema::{PayloadField, Schema, VectorField, VectorKind};
+use crate::settings::IndexKind;
 use crate::types::PointId;
 
 /// Row of the `row` file: id (u128), then version with the top bit telling a UUID.
@@ -152,7 +155,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     Ok(())
 }
 
-fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
+pub(super) fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
     table
         .push(key, &mut sink.out)
         .map_err(|e| Error::corrupt(e.to_string()))?;
@@ -176,27 +179,147 @@ fn build_vectors(
     if rows == 0 {
         return Ok(true);
     }
+    if vector.fixed_bytes().is_none() {
+        let starts = build_records(id, vector, source, job, files)?;
+        build_presence(id, vector.slot, present, job, files)?;
+        return match vector.kind {
+            VectorKind::Multi => build_parts(id, vector, source, starts, job, files),
+            _ => Ok(true),
+        };
+    }
     let kb = rows * vector.row_bytes() as u64 / 1024;
     let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
-    // Its centroids stay in RAM: a segment that couldn't be opened would be no use. With little room there are fewer.
-    let centroid = vector.dim as u64 + 16;
-    let usual = (8 * rows.isqrt()).min(rows / 128).max(1);
-    let clusters = usual.min(job.shelf.spare_bytes() / 2 / centroid);
-    let index = wanted
-        && clusters >= rows.div_ceil(ROWS_PER_CLUSTER_MAX)
-        && job.shelf.spare(2 * clusters * centroid).is_some();
-    job.clusters = (clusters < usual).then_some(clusters as u32);
+    let index = wanted && has_room_for_clusters(vector, rows, job);
     let built = index && build_index(id, vector, source, rows as u32, job, files)?;
     if !built {
         build_flat(id, vector, source, job, files)?;
     }
-    if let Some(present) = present {
-        let component = Component::Presence { slot: vector.slot };
+    build_presence(id, vector.slot, present, job, files)?;
+    Ok(built || !wanted)
+}
+
+/// Which rows have the vector, unless all do.
+fn build_presence(
+    id: u64,
+    slot: u16,
+    present: Option<RoaringBitmap>,
+    job: &Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<()> {
+    let Some(present) = present else { return Ok(()) };
+    let component = Component::Presence { slot };
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    sink.out = bitmap::encode(EnvelopeKind::Presence, &present);
+    files.push(sink.finish()?);
+    Ok(())
+}
+
+/// Rows of a length of their own by number; rows without the vector are empty.
+fn build_records(
+    id: u64,
+    vector: &VectorField,
+    source: &dyn RowSource,
+    job: &mut Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<Starts> {
+    let component = Component::VectorRecords { slot: vector.slot };
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    let mut writer = RecordsWriter::new(seed(id, component));
+    let mut lists = (vector.kind == VectorKind::Sparse).then(|| ListsBuilder::new(id, vector.slot, job));
+    let (mut next, mut starts) = (0, Starts::default());
+    let part_bytes = vector.row_bytes().max(1);
+    let mut push = |row: u32, bytes: &[u8]| {
+        if vector.kind == VectorKind::Multi && starts.parts <= u64::from(u32::MAX) {
+            starts.first.insert(starts.parts as u32);
+            starts.parts += (bytes.len() / part_bytes) as u64;
+        }
+        if let Some(lists) = &mut lists {
+            lists.push(row, bytes)?;
+        }
+        // Those before it have none.
+        while next <= row {
+            let record = if next == row { bytes } else { &[] };
+            let pushed = writer.push(record, &mut sink.out);
+            pushed.map_err(|e| Error::corrupt(e.to_string()))?;
+            next += 1;
+            sink.drain()?;
+        }
+        Ok(())
+    };
+    let Job {
+        io,
+        scratch,
+        scratch_bytes,
+        ..
+    } = job;
+    source.vectors_in_order(
+        vector.slot,
+        *scratch_bytes / 4,
+        &mut Reads { io, scratch },
+        &mut push,
+    )?;
+    while next < source.rows() {
+        let pushed = writer.push(&[], &mut sink.out);
+        pushed.map_err(|e| Error::corrupt(e.to_string()))?;
+        next += 1;
+        sink.drain()?;
+    }
+    writer.finish(&mut sink.out);
+    files.push(sink.finish()?);
+    lists.map_or(Ok(()), |lists| lists.finish(job, files))?;
+    Ok(starts)
+}
+
+/// Whether the centroids of an index find room: they stay in RAM, and a segment that couldn't be opened would be no use. With
+/// little room there are fewer.
+fn has_room_for_clusters(vector: &VectorField, rows: u64, job: &mut Job<'_>) -> bool {
+    let centroid = vector.dim as u64 + 16;
+    let usual = (8 * rows.isqrt()).min(rows / 128).max(1);
+    let clusters = usual.min(job.shelf.spare_bytes() / 2 / centroid);
+    job.clusters = (clusters < usual).then_some(clusters as u32);
+    clusters >= rows.div_ceil(ROWS_PER_CLUSTER_MAX) && job.shelf.spare(2 * clusters * centroid).is_some()
+}
+
+/// First parts of the rows of a multivector, and how many parts there are.
+#[derive(Default)]
+struct Starts {
+    first: RoaringBitmap,
+    parts: u64,
+}
+
+/// Writes an index over the parts of a multivector, where there are enough of them. False: there were, but not the memory.
+fn build_parts(
+    id: u64,
+    vector: &VectorField,
+    source: &dyn RowSource,
+    starts: Starts,
+    job: &mut Job<'_>,
+    files: &mut Vec<FileEntry>,
+) -> Result<bool> {
+    let threshold = job.indexing_threshold_kb;
+    let Ok(parts) = u32::try_from(starts.parts) else {
+        return Ok(true);
+    };
+    if threshold == 0 || vector.kb(starts.parts) < threshold {
+        return Ok(true);
+    }
+    // A graph has its vectors in its nodes, and these have a limit; parts are found by clusters.
+    let mut clustered = vector.clone();
+    clustered.settings.index = IndexKind::Ivf;
+    let source = PartsSource {
+        rows: source,
+        parts,
+        part_bytes: vector.row_bytes(),
+    };
+    let built = has_room_for_clusters(vector, starts.parts, job)
+        && build_index(id, &clustered, &source, parts, job, files)?;
+    if built {
+        let component = Component::PartStarts { slot: vector.slot };
         let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
-        sink.out = bitmap::encode(EnvelopeKind::Presence, &present);
+        sink.out = bitmap::encode(EnvelopeKind::Presence, &starts.first);
         files.push(sink.finish()?);
     }
-    Ok(built || !wanted)
+    Ok(built)
 }
 
 /// Rows by number; rows without the vector are zeros.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ramlet_format::footer::{Footer, index_payload};
 use ramlet_format::manifest::FileEntry;
-use ramlet_format::records::{RecordsBlock, RecordsIndex};
+use ramlet_format::records::{BlockAt, RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
 use ramlet_format::{FormatError, block};
@@ -190,6 +190,9 @@ pub fn open_index_rows(
     ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(index_error)
 }
 
+/// What is shown a record: it may read elsewhere meanwhile.
+pub type EachRecord<'a> = dyn FnMut(&mut IoContext, u32, &[u8]) -> Result<()> + 'a;
+
 /// Byte strings by row.
 pub struct RecordsFile {
     file: BlockFile,
@@ -231,6 +234,91 @@ impl RecordsFile {
         block
             .get((row - at.first_row) as usize)
             .map_err(|e| bad(&self.name, e))
+    }
+
+    /// The records of some rows, ascending. Their blocks are read at once, as far as they are short.
+    pub fn for_rows(
+        &self,
+        rows: &[u32],
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut EachRecord<'_>,
+    ) -> Result<()> {
+        let no_row = |row: u32| Error::corrupt(format!("{}: no row {row}", self.name));
+        let mut rest = rows;
+        let mut blocks: Vec<BlockAt> = Vec::with_capacity(rows.len());
+        while let Some(&row) = rest.first() {
+            let first = self.index.locate(row).ok_or_else(|| no_row(row))?;
+            blocks.clear();
+            let (mut taken, mut pages) = (0, 0);
+            while let Some(&row) = rest.get(taken) {
+                let at = self.index.locate(row).ok_or_else(|| no_row(row))?;
+                if blocks.last() != Some(&at) {
+                    if taken > 0 && pages + at.pages > RUN_PAGES.max(first.pages) {
+                        break;
+                    }
+                    pages += at.pages;
+                    blocks.push(at);
+                }
+                taken += 1;
+            }
+            let wanted: Vec<(u64, u32)> = blocks.iter().map(|at| (at.page, at.pages)).collect();
+            self.file.read_many(io, &wanted, buf)?;
+            let (mut at, mut start) = (0, 0);
+            for &row in &rest[..taken] {
+                while row >= blocks[at].first_row + blocks[at].rows {
+                    start += blocks[at].pages as usize * PAGE;
+                    at += 1;
+                }
+                let bytes = &buf[start..start + blocks[at].pages as usize * PAGE];
+                let block = RecordsBlock::parse(bytes).map_err(|e| bad(&self.name, e))?;
+                let record = block.get((row - blocks[at].first_row) as usize);
+                each(io, row, record.map_err(|e| bad(&self.name, e))?)?;
+            }
+            rest = &rest[taken..];
+        }
+        Ok(())
+    }
+
+    /// Every record in order, many blocks at once, through the cache.
+    pub fn scan(&self, io: &mut IoContext, buf: &mut AnonBuf, each: &mut EachRecord<'_>) -> Result<()> {
+        let mut blocks = self.index.blocks().peekable();
+        let mut wave: Vec<BlockAt> = Vec::with_capacity(RUN_PAGES as usize);
+        let mut reads = Vec::with_capacity(RUN_PAGES as usize);
+        while blocks.peek().is_some() {
+            wave.clear();
+            let mut pages = 0;
+            while let Some(at) = blocks.next_if(|at| wave.is_empty() || pages + at.pages <= RUN_PAGES) {
+                pages += at.pages;
+                wave.push(at);
+            }
+            reads.clear();
+            reads.extend(wave.iter().map(|at| (at.page, at.pages)));
+            self.file.read_many(io, &reads, buf)?;
+            let mut start = 0;
+            for at in &wave {
+                let bytes = &buf[start..start + at.pages as usize * PAGE];
+                self.each_of_block(at.first_row, bytes, &mut |row, record| each(io, row, record))?;
+                start += bytes.len();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the whole file into RAM, if the account has the bytes.
+    pub fn pin(&mut self, from: &Consumer, io: &mut IoContext) -> Result<()> {
+        let mut blocks = self.index.blocks().peekable();
+        let mut pages_of = |page| {
+            while blocks.next_if(|at| at.page < page).is_some() {}
+            blocks.next_if(|at| at.page == page).map_or(1, |at| at.pages)
+        };
+        // Refused: it stays on disk.
+        let _ = self.file.pin(from, io, &mut pages_of)?;
+        Ok(())
+    }
+
+    pub fn pinned_bytes(&self) -> u64 {
+        self.file.pinned_bytes()
     }
 
     /// The record of `row` and those behind it in its block; one read unless cached.

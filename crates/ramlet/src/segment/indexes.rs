@@ -2,7 +2,7 @@
 
 use ramlet_format::component::Component;
 use ramlet_format::manifest::FileEntry;
-use ramlet_index::graph::{DEGREE_MAX, GraphFiles, GraphParams, build_graph, degree_for};
+use ramlet_index::graph::{DEGREE_MAX, GraphFiles, GraphParams, build_graph, bytes_for, degree_for};
 use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{CodeKind, IndexError};
 
@@ -34,7 +34,7 @@ const DIGITS_MAX: usize = 16_384;
 
 /// Writes the vectors with an index. False: the job's scratch is too small for one, and nothing is left of it.
 ///
-/// A graph takes far more scratch than clusters: where it has too little, clusters serve better than nothing.
+/// Where a graph has too little, clusters serve better than nothing.
 pub fn build_index(
     id: u64,
     vector: &VectorField,
@@ -56,15 +56,7 @@ pub fn build_index(
         matches!(built, Built::Whole)
     };
     if kind == Kind::Graph {
-        let needed_bytes = u64::from(rows) * GRAPH_SCRATCH_ASKED;
-        let given_bytes = job.scratch_bytes as u64;
-        let built = match needed_bytes <= given_bytes {
-            true => build_as(kind, id, vector, source, rows, job, files)?,
-            false => Built::TooLittleScratch {
-                needed_bytes,
-                given_bytes,
-            },
-        };
+        let built = build_as(kind, id, vector, source, rows, job, files)?;
         if told(&built, "clusters instead of a graph") {
             return Ok(true);
         }
@@ -83,7 +75,7 @@ fn build_as(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<Built> {
-    let room = room_for_codes(vector, rows, job.shelf.pins.consumer.cap());
+    let room = room_for_codes(vector.dim as u64, u64::from(rows), job.shelf.pins.consumer.cap());
     let codes = fitted(codes_of(vector), vector, rows, room);
     let components = components_of(&kind, vector, &codes);
     let storage = job.shelf.storage.as_ref();
@@ -106,12 +98,11 @@ fn build_as(
     Ok(built)
 }
 
-/// Scratch for each row with which a graph is built in minutes: with less it reads its rows again and again, for hours, and
-/// no other job runs meanwhile. The second is for those who ask for a graph.
-pub(crate) const GRAPH_SCRATCH: u64 = 256;
-const GRAPH_SCRATCH_ASKED: u64 = 64;
+/// Bytes of disk that must be free for each byte of a graph that nobody asked for: temporary files take as much as it does.
+const GRAPH_DISK_FREE: u64 = 3;
 
-/// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there.
+/// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there. It takes
+/// much disk (two pages a row), so there must be plenty.
 fn kind_of(vector: &VectorField, rows: u32, job: &Job<'_>) -> Kind {
     match vector.settings.index {
         _ if !vector.metric.has_codes() => Kind::Clusters,
@@ -119,13 +110,19 @@ fn kind_of(vector: &VectorField, rows: u32, job: &Job<'_>) -> Kind {
         IndexKind::Hnsw => Kind::Graph,
         IndexKind::Auto => {
             let codes_fit = least_bytes(vector, rows) <= job.shelf.pins.consumer.cap();
-            let scratch = u64::from(rows) * GRAPH_SCRATCH;
-            match codes_fit || scratch > job.scratch_bytes as u64 {
+            match codes_fit || !disk_allows_graph(vector, rows, job) {
                 true => Kind::Clusters,
                 false => Kind::Graph,
             }
         }
     }
+}
+
+fn disk_allows_graph(vector: &VectorField, rows: u32, job: &Job<'_>) -> bool {
+    let (rows, dim, element) = (u64::from(rows), vector.dim, vector.element);
+    let degree = degree_for(rows, dim, element);
+    let needed = GRAPH_DISK_FREE * bytes_for(rows, dim, element, degree, 1).disk;
+    job.shelf.storage.free_bytes().is_ok_and(|free| free >= needed)
 }
 
 /// Bytes of RAM for the least codes of a vector with which a search reads fewer rows than it would read nodes of a graph.
@@ -154,10 +151,17 @@ const ROWS_PER_CENTROID: u64 = 100;
 const BESIDE_BYTES: u64 = 128 << 10;
 
 /// Bytes that a segment's codes may take, of `most` that may be pinned.
-fn room_for_codes(vector: &VectorField, rows: u32, most: u64) -> u64 {
-    let rows = u64::from(rows);
-    let centroids = (8 * rows.isqrt()).min(rows / ROWS_PER_CENTROID) * (vector.dim as u64 + 12);
+fn room_for_codes(dims: u64, rows: u64, most: u64) -> u64 {
+    let centroids = (8 * rows.isqrt()).min(rows / ROWS_PER_CENTROID) * (dims + 12);
     most.saturating_sub(centroids + rows / 4 + BESIDE_BYTES)
+}
+
+/// Digits of the product codes that an index of a segment gets where `most` bytes may be pinned and nobody asks for others.
+pub(crate) fn digits_for(dims: u64, rows: u64, most: u64) -> u64 {
+    let digit = rows.div_ceil(32) * 16;
+    let all = dims.div_ceil(2);
+    let least = dims.div_ceil(DIMS_PER_DIGIT_MAX as u64).min(all);
+    (room_for_codes(dims, rows, most) / digit.max(1)).clamp(least, all)
 }
 
 /// Whether the product codes of a vector are as large as there is room for, since nobody asked for others.
@@ -532,7 +536,7 @@ mod tests {
             let field = field(dim, settings);
             let budget = BudgetTable::plan(BudgetRequest::in_process(memory, threads)).expect("a budget");
             let most = budget.pinned_max();
-            let room = room_for_codes(&field, ROWS, most);
+            let room = room_for_codes(dim as u64, u64::from(ROWS), most);
             let codes = fitted(codes_of(&field), &field, ROWS, room);
             let bytes = |kind: CodeKind| kind.bytes_for(ROWS, dim, ROWS);
             let (_, kind) = codes
@@ -540,6 +544,13 @@ mod tests {
                 .find(|(c, _)| matches!(c, Component::Product { .. }))?;
             match kind {
                 CodeKind::Product { m } => {
+                    if settings == "null" {
+                        assert_eq!(
+                            u64::from(m),
+                            digits_for(dim as u64, u64::from(ROWS), most),
+                            "as planned"
+                        );
+                    }
                     assert!(bytes(kind) <= room || usize::from(m) == dim.div_ceil(8) || settings != "null");
                     Some(m)
                 }

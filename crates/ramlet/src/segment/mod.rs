@@ -9,9 +9,12 @@ mod files;
 mod indexes;
 mod names;
 mod numbers;
+mod parts;
+mod records;
 mod sink;
 mod sorter;
 mod source;
+mod sparse;
 mod vectors;
 
 use std::sync::Arc;
@@ -32,9 +35,10 @@ pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refus
 use calibration::forget_calibration;
 pub use calibration::note_calibration;
 pub use files::{Shelf, TableFile};
-pub(crate) use indexes::GRAPH_SCRATCH;
+pub(crate) use indexes::digits_for;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
+pub use sparse::SparseColumn;
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
 
 use crate::deletes::DeleteSet;
@@ -104,7 +108,11 @@ impl Segment {
         let (mut vectors, mut fields) = (Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
-                Component::Vector { slot } | Component::Graph { slot } => {
+                // Parts of multivectors: of the column of their records.
+                Component::Vector { slot } if entry.file(Component::VectorRecords { slot }).is_some() => {}
+                Component::Vector { slot }
+                | Component::Graph { slot }
+                | Component::VectorRecords { slot } => {
                     let column = VectorColumn::open(shelf, &entry, schema, slot, None, io)?;
                     vectors.push(Arc::new(column));
                 }
@@ -375,7 +383,7 @@ impl Segment {
     /// Vectors that an approximate index holds.
     pub fn indexed_vectors(&self) -> u64 {
         self.columns()
-            .filter(|c| c.index.kind() != "flat")
+            .filter(|c| !matches!(c.index.kind(), "flat" | "records"))
             .map(|c| u64::from(c.index.rows()))
             .sum()
     }

@@ -39,6 +39,10 @@ fn suffix(component: Component) -> String {
         Component::Rest { slot } => format!("rst{slot}"),
         Component::Graph { slot } => format!("gra{slot}"),
         Component::GraphMeta { slot } => format!("gme{slot}"),
+        Component::VectorRecords { slot } => format!("rec{slot}"),
+        Component::PartStarts { slot } => format!("par{slot}"),
+        Component::Postings { slot } => format!("pst{slot}"),
+        Component::Terms { slot } => format!("trm{slot}"),
         Component::Deletes => "del".into(),
     }
 }
@@ -53,7 +57,8 @@ pub fn is_ours(name: &str) -> bool {
     };
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
         || [
-            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "x", "del-",
+            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "rec", "par", "pst",
+            "trm", "x", "del-",
         ]
         .iter()
         .any(|p| {

@@ -214,9 +214,9 @@ fn in_order(
     let mut rows = (0..view.segment.rows())
         .filter(|&row| !view.deletes.contains(row) && column.has(row))
         .peekable();
-    let mut fetched: Vec<(u32, usize)> = Vec::new();
+    let mut fetched: Vec<(u32, std::ops::Range<usize>)> = Vec::new();
     let (mut vectors, mut wanted) = (Vec::new(), Vec::new());
-    let mut batch = 1;
+    let (mut batch, mut widest) = (1, 0);
     while rows.peek().is_some() {
         wanted.clear();
         wanted.extend(rows.by_ref().take(batch));
@@ -225,17 +225,18 @@ fn in_order(
         column
             .index
             .read_rows(&wanted, job.scratch, job.io, &mut |row, vector| {
-                fetched.push((row, vectors.len()));
+                fetched.push((row, vectors.len()..vectors.len() + vector.len()));
                 vectors.extend_from_slice(vector);
                 Ok(())
             })
             .map_err(index_error)?;
-        let width = vectors.len() / fetched.len().max(1);
-        fetched.sort_unstable();
-        for &(row, at) in &fetched {
-            each(base + row - view.deletes.rank(row), &vectors[at..at + width])?;
+        // Rows of a length of their own: the longest of those seen is what the next ones are expected to take.
+        widest = fetched.iter().map(|(_, at)| at.len()).fold(widest, usize::max);
+        fetched.sort_unstable_by_key(|(row, _)| *row);
+        for (row, at) in fetched.drain(..) {
+            each(base + row - view.deletes.rank(row), &vectors[at])?;
         }
-        batch = (bytes / width.max(1)).clamp(1, BATCH_ROWS_MAX);
+        batch = (bytes / widest.max(1)).clamp(1, BATCH_ROWS_MAX);
     }
     Ok(())
 }

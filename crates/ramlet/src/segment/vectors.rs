@@ -17,20 +17,25 @@ use ramlet_format::bitmap;
 use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
+use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{CodeKind, Flat, Graph, IndexError, Ivf, PinnedRows, RowsFile, VectorIndex};
+use ramlet_index::{CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, PinnedRows, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
-use super::files::{Shelf, bad, open_index_rows};
+use super::files::{RecordsFile, Shelf, bad, open_index_rows};
 use super::indexes::{codes_bytes, wants_other_codes};
+use super::parts::{PartMap, PartsColumn};
+use super::records::RecordsColumn;
+use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
+use crate::lookup::Lookup;
 use crate::pins::PinRank;
 use crate::query::index_error;
-use crate::schema::{Schema, VectorField};
+use crate::schema::{Schema, VectorField, VectorKind};
 use crate::settings::Placement;
 
 /// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
@@ -60,6 +65,8 @@ pub struct VectorColumn {
     files: Files,
     /// Codes that were built, in RAM or not.
     kinds: Vec<CodeKind>,
+    /// What of a graph is in RAM.
+    graph: Option<GraphInRam>,
 }
 
 /// A file that has gone to RAM.
@@ -321,21 +328,58 @@ impl VectorColumn {
         };
         let field = schema.vectors.iter().find(|field| field.slot == slot);
         let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
-        let (mut has_flat_rows, mut kinds) = (false, Vec::new());
-        let index: Box<dyn VectorIndex> = if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
-            let nodes = rows_of(Component::Graph { slot }, false, io)?;
-            let positions = rows_of(Component::Position { slot }, false, io)?;
-            let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
-            Box::new(graph.with_width(GRAPH_WIDTH))
-        } else if let Some(centroids) = entry.file(Component::Centroids { slot }) {
+        let is_multi = field.is_some_and(|field| field.kind == VectorKind::Multi);
+        let (present, heap) = open_presence(shelf, entry, slot)?;
+        let clusters = |io: &mut IoContext| -> Result<Option<Ivf>> {
+            let Some(centroids) = entry.file(Component::Centroids { slot }) else {
+                return Ok(None);
+            };
             let rows = rows_of(Component::Vector { slot }, false, io)?;
             let positions = rows_of(Component::Position { slot }, false, io)?;
             let dims = field.map_or(0, |field| field.dim);
-            let (rows, codes) = in_ram(rows, &pins, dims, entry.rows)?;
+            // Of multivectors it is parts that are numbered.
+            let numbered = if is_multi { rows.rows() } else { entry.rows };
+            let (rows, codes) = in_ram(rows, &pins, dims, numbered)?;
             let bytes = metadata(centroids)?;
             let ivf = Ivf::new(rows, positions, bytes, codes, recall)
                 .and_then(|ivf| ivf.with_calibration(calibration_of(entry, slot)))
                 .map_err(index_error)?;
+            Ok(Some(ivf))
+        };
+        let (mut has_flat_rows, mut kinds, mut graph_ram) = (false, Vec::new(), None);
+        let index: Box<dyn VectorIndex> = if let Some(records) = entry.file(Component::VectorRecords { slot })
+        {
+            let rows = present
+                .as_ref()
+                .map_or(entry.rows, |present| present.len() as u32);
+            let mut file = RecordsFile::open(shelf, id, records, io)?;
+            let starts = entry.file(Component::PartStarts { slot });
+            let fits = is_multi && schema.may_pin(slot) && records.bytes <= shelf.pinned.available_now();
+            // Beside an index few of them are read.
+            if fits && starts.is_none() {
+                file.pin(&shelf.pinned, io)?;
+            }
+            let records = RecordsColumn::new(file, rows);
+            match (starts, clusters(io)?) {
+                (Some(starts), Some(parts)) => {
+                    kinds.extend(parts.kinds());
+                    let map = open_parts(shelf, starts, present.clone(), parts.rows())?;
+                    Box::new(PartsColumn::new(records, Box::new(parts), map))
+                }
+                _ => match SparseColumn::open(shelf, entry, slot, records, io)? {
+                    Ok(column) => Box::new(column),
+                    Err(rows) => Box::new(rows),
+                },
+            }
+        } else if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
+            let nodes = rows_of(Component::Graph { slot }, false, io)?;
+            let positions = rows_of(Component::Position { slot }, false, io)?;
+            let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
+            let known = known.and_then(|known| known.graph.clone());
+            let graph = graph_in_ram(graph.with_width(GRAPH_WIDTH), field, known, shelf, io)?;
+            graph_ram = graph.in_ram().cloned();
+            Box::new(graph)
+        } else if let Some(ivf) = clusters(io)? {
             kinds.extend(ivf.kinds());
             Box::new(ivf)
         } else {
@@ -343,7 +387,6 @@ impl VectorColumn {
             has_flat_rows = rows.file().pinned_bytes() > 0;
             Box::new(Flat::new(rows))
         };
-        let (present, heap) = open_presence(shelf, entry, slot)?;
         Ok(VectorColumn {
             slot,
             index,
@@ -353,11 +396,19 @@ impl VectorColumn {
             has_flat_rows,
             files,
             kinds,
+            graph: graph_ram,
         })
     }
 
     pub fn has(&self, row: u32) -> bool {
         self.present.as_ref().is_none_or(|present| present.contains(row))
+    }
+
+    /// Adds to `counts` in how many rows each of these dimensions of a sparse vector is.
+    pub fn document_frequencies(&self, dims: &[u32], lookup: &mut Lookup, counts: &mut [u64]) -> Result<()> {
+        let Lookup { io, index, .. } = lookup;
+        let counted = self.index.document_frequencies(dims, index, io, counts);
+        counted.map_err(index_error)
     }
 
     /// What is, or may come back to be, in RAM.
@@ -367,7 +418,7 @@ impl VectorColumn {
 
     /// Whether it has clusters, with other codes than `field`'s settings ask for now.
     pub fn has_other_codes(&self, field: &VectorField) -> bool {
-        self.index.kind() == "ivf" && wants_other_codes(field, &self.kinds)
+        matches!(self.index.kind(), "ivf" | "parts") && wants_other_codes(field, &self.kinds)
     }
 
     /// Whether a better level than this one would fit in `room`.
@@ -492,6 +543,52 @@ pub fn check_pinned(shelf: &Shelf, schema: &Schema, points: u64) -> Result<()> {
     }
 }
 
+/// Edges of a node in RAM, unless the settings say otherwise (the API's `m`, twice).
+const GRAPH_EDGES: usize = 32;
+
+/// Takes edges and codes of a graph into RAM where the settings let them and there is room that nobody else was promised, and
+/// its vectors on the same terms: the three placements of a graph. What is there already stays.
+fn graph_in_ram(
+    graph: Graph,
+    field: Option<&VectorField>,
+    known: Option<GraphInRam>,
+    shelf: &Shelf,
+    io: &mut IoContext,
+) -> Result<Graph> {
+    let Some(field) = field.filter(|field| field.settings.graph != Some(Placement::Cold)) else {
+        return Ok(graph);
+    };
+    let edges = field.settings.hnsw.m.map_or(GRAPH_EDGES, |m| 2 * m);
+    let edges = edges.clamp(4, graph.degree().max(4));
+    let vectors: &[bool] = match field.settings.may_pin_rows() {
+        true => &[true, false],
+        false => &[false],
+    };
+    let mut forms = vectors.iter().map(|vectors| RamForm {
+        edges,
+        vectors: *vectors,
+    });
+    if let Some(known) = known.filter(|known| forms.clone().any(|form| form == known.form())) {
+        return Ok(graph.with_ram(known));
+    }
+    let room = shelf.pinned.available_now();
+    let Some(form) = forms.find(|form| graph.ram_bytes(*form) <= room) else {
+        return Ok(graph);
+    };
+    let loaded = AnonBuf::reserved(&shelf.pinned, BUFFER_BYTES)
+        .map_err(IndexError::from)
+        .and_then(|buf| {
+            let mut scratch = IndexScratch::new(buf);
+            graph.in_ram_of(form, &shelf.pinned, &mut scratch, io)
+        });
+    match loaded {
+        Ok(ram) => Ok(graph.with_ram(ram)),
+        // Others were faster.
+        Err(IndexError::OverBudget(_)) => Ok(graph),
+        Err(error) => Err(index_error(error)),
+    }
+}
+
 /// The files of a level in RAM. Where memory has run short meanwhile, what is needed less stays behind.
 fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<Pin>> {
     let mut pins = Vec::new();
@@ -560,6 +657,20 @@ fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
             pin.component
         ))
     })
+}
+
+/// From parts to rows. A copy of the rows that have the vector is as large as the bitmap of first parts at most.
+fn open_parts(
+    shelf: &Shelf,
+    starts: &FileEntry,
+    present: Option<RoaringBitmap>,
+    parts: u32,
+) -> Result<PartMap> {
+    let copy = present.as_ref().map_or(0, RoaringBitmap::serialized_size) as u64;
+    let heap = shelf.metadata.patient().reserve(starts.bytes + copy)?;
+    let bytes = read_whole(shelf.storage.as_ref(), starts)?;
+    let first = bitmap::decode(EnvelopeKind::Presence, parts, &bytes).map_err(|e| bad(&starts.name, e))?;
+    Ok(PartMap::new(first, present, parts, heap))
 }
 
 fn open_presence(

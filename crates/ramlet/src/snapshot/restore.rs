@@ -137,10 +137,14 @@ fn check_vector(schema: &Schema, slot: u16, bytes: &[u8]) -> std::result::Result
     let Some(vector) = schema.vectors.iter().find(|v| v.slot == slot) else {
         return Err(format!("a vector in slot {slot}, which the settings don't have"));
     };
-    match bytes.len() == vector.row_bytes() {
+    let fits = match vector.fixed_bytes() {
+        Some(fixed) => bytes.len() == fixed,
+        None => bytes.len().is_multiple_of(vector.row_bytes().max(1)),
+    };
+    match fits {
         true => Ok(()),
         false => Err(format!(
-            "vector `{}` of {} bytes instead of {}",
+            "vector `{}` of {} bytes, {} a row",
             vector.name,
             bytes.len(),
             vector.row_bytes()
@@ -169,10 +173,15 @@ fn copy(
 /// Refuses what a collection of other vectors can't become: its clients would send the wrong ones.
 pub fn check_same_vectors(there: &CollectionConfig, snapshot: &CollectionConfig) -> Result<()> {
     let vectors = |config: &CollectionConfig| {
-        let all = config.vectors.iter();
-        all.map(|(name, v)| format!("`{name}`: {} of {:?}", v.size, v.distance))
-            .collect::<Vec<_>>()
-            .join(", ")
+        let dense = config.vectors.iter().map(|(name, v)| {
+            let several = v.multivector_config.map_or("", |_| ", several");
+            format!("`{name}`: {} of {:?}{several}", v.size, v.distance)
+        });
+        let sparse = config
+            .sparse_vectors
+            .keys()
+            .map(|name| format!("`{name}`: sparse"));
+        dense.chain(sparse).collect::<Vec<_>>().join(", ")
     };
     let (there, snapshot) = (vectors(there), vectors(snapshot));
     match there == snapshot {

@@ -110,6 +110,48 @@ fn a_graph() {
 }
 
 #[test]
+fn a_graph_in_three_placements() {
+    let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
+    let built = |settings: Value, rows_on_disk: bool| {
+        let engine = open(
+            storage
+                .subdir(&format!("{rows_on_disk}-{}", settings["hnsw_config"]["m"]))
+                .expect("a directory"),
+        );
+        let mut config = config(DIM, Distance::Cosine);
+        config.indexing_threshold = Some(50);
+        config.other = serde_json::from_value(settings).expect("an object");
+        config.vectors.get_mut(DEFAULT_VECTOR).expect("is there").on_disk = Some(rows_on_disk);
+        engine.create_collection("c", config).expect("creates");
+        let collection = engine.collection("c").expect("is there");
+        let mut rng = Rng(3);
+        let points = (0..POINTS).map(|id| point(id, vector(&mut rng, id), "{}"));
+        collection.update(upsert(points.collect())).expect("upserts");
+        collection.flush().expect("flushes");
+        collection.wait_idle().expect("nothing fails");
+        assert!(recall(&engine) >= 0.9, "{}", recall(&engine));
+        let memory = collection.info().memory.into_iter();
+        memory
+            .filter(|part| part.kind == "hnsw")
+            .map(|part| part.pinned_bytes)
+            .sum::<u64>()
+            / POINTS
+    };
+    let on_disk = built(
+        json!({"index": "hnsw", "hnsw_config": {"on_disk": true, "m": 15}}),
+        true,
+    );
+    let graph = built(json!({"index": "hnsw"}), true);
+    let all = built(json!({"index": "hnsw", "hnsw_config": {"on_disk": false}}), false);
+    let fewer = built(json!({"index": "hnsw", "hnsw_config": {"m": 8}}), true);
+    assert_eq!(on_disk, 0);
+    // Codes of 16 bytes, and edges; the vectors and their numbers.
+    assert!((45..80).contains(&graph), "{graph} bytes a row");
+    assert!((90..115).contains(&(all - graph)), "{all} bytes a row");
+    assert!(fewer + 10 < graph, "{fewer} bytes a row");
+}
+
+#[test]
 fn what_must_be_in_ram_and_does_not_fit_is_refused() {
     let engine = open(Arc::new(RamStorage::new(None)));
     let mut config = config(2048, Distance::Cosine);

@@ -521,6 +521,8 @@ fn power_loss_while_restoring() {
             let is_new = found == taken;
             assert!(is_new || found == changed, "at {at}: {} points", found.len());
             assert!(is_new || at < acknowledged, "at {at}: it was acknowledged");
+            // The directory is tidied when it is first used.
+            engine.list_snapshots(C).unwrap();
             let files = survivor.list_files();
             let dirs = survivor.list_subdirs().unwrap();
             assert_eq!(dirs.iter().filter(|d| d.starts_with('c')).count(), 1, "{dirs:?}");

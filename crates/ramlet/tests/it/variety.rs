@@ -13,11 +13,25 @@ use crate::support::*;
 
 const DIM: usize = 8;
 /// Name, distance, element; values are such that each element type holds them exactly.
-const VECTORS: [(&str, Distance, Datatype); 3] = [
+const VECTORS: [(&str, Distance, Datatype); 5] = [
     ("a", Distance::Cosine, Datatype::Float32),
     ("h", Distance::Euclid, Datatype::Float16),
     ("u", Distance::Dot, Datatype::Uint8),
+    ("several", Distance::Euclid, Datatype::Float16),
+    ("several bytes", Distance::Dot, Datatype::Uint8),
 ];
+
+/// Whether points have several vectors of a name.
+fn is_multi(name: &str) -> bool {
+    name.starts_with("several")
+}
+
+fn vector_of(name: &str, values: Vec<f32>) -> Vector {
+    match is_multi(name) {
+        true => MultiVector { dim: DIM, values }.into(),
+        false => values.into(),
+    }
+}
 
 struct Known {
     vectors: BTreeMap<String, Vec<f32>>,
@@ -37,20 +51,24 @@ struct Run {
     rng: Rng,
 }
 
-/// Vectors of this test as numbers.
-fn dense(vectors: NamedVectors) -> impl Iterator<Item = (String, Vec<f32>)> {
-    vectors
-        .into_iter()
-        .map(|(name, vector)| (name, vector.into_dense().expect("all are dense")))
+/// Vectors of this test as numbers, of several one after another.
+fn numbers(vectors: NamedVectors) -> impl Iterator<Item = (String, Vec<f32>)> {
+    vectors.into_iter().map(|(name, vector)| match vector {
+        Vector::Dense(values) => (name, values),
+        Vector::Multi(multi) => (name, multi.values),
+        Vector::Sparse(_) => panic!("`{name}` is sparse"),
+    })
 }
 
-fn params(distance: Distance, datatype: Datatype) -> VectorParams {
+fn params(name: &str, distance: Distance, datatype: Datatype) -> VectorParams {
     VectorParams {
         size: DIM,
         distance,
         datatype: Some(datatype),
         on_disk: None,
-        multivector_config: None,
+        multivector_config: is_multi(name).then_some(MultiVectorConfig {
+            comparator: MultiVectorComparator::MaxSim,
+        }),
         other: BTreeMap::new(),
     }
 }
@@ -61,7 +79,7 @@ impl Run {
         let engine = open(storage.clone());
         let vectors = VECTORS
             .iter()
-            .map(|(name, distance, datatype)| (name.to_string(), params(*distance, *datatype)));
+            .map(|(name, distance, datatype)| (name.to_string(), params(name, *distance, *datatype)));
         let settings = CollectionConfig {
             vectors: vectors.collect(),
             // Segments of a few dozen rows get an approximate index.
@@ -97,13 +115,17 @@ impl Run {
 
     fn vector(&mut self, name: &str) -> Vec<f32> {
         let zero = self.rng.below(25) == 0;
+        let parts = match is_multi(name) {
+            true => 1 + self.rng.below(4) as usize,
+            false => 1,
+        };
         let mut value = || match (zero, name) {
             (true, _) => 0.0,
-            (_, "u") => self.rng.below(256) as f32,
-            (_, "h") => self.rng.below(64) as f32 / 16.0 - 2.0,
+            (_, "u" | "several bytes") => self.rng.below(256) as f32,
+            (_, "h" | "several") => self.rng.below(64) as f32 / 16.0 - 2.0,
             _ => self.rng.float(),
         };
-        (0..DIM).map(|_| value()).collect()
+        (0..DIM * parts).map(|_| value()).collect()
     }
 
     /// Some of the vectors, sometimes none.
@@ -111,7 +133,7 @@ impl Run {
         let mut chosen = Vec::new();
         for (name, ..) in VECTORS {
             if self.rng.below(3) > 0 && !self.dropped.contains(name) {
-                chosen.push((name.to_string(), self.vector(name).into()));
+                chosen.push((name.to_string(), vector_of(name, self.vector(name))));
             }
         }
         chosen
@@ -173,7 +195,7 @@ impl Run {
                 self.model.insert(
                     id,
                     Known {
-                        vectors: dense(vectors).collect(),
+                        vectors: numbers(vectors).collect(),
                         payload,
                     },
                 );
@@ -233,7 +255,7 @@ impl Run {
                 .get_mut(id)
                 .unwrap()
                 .vectors
-                .extend(dense(vectors.clone()));
+                .extend(numbers(vectors.clone()));
         }
         self.collection()
             .update(UpdateOp::UpdateVectors { points, filter: None })
@@ -241,7 +263,7 @@ impl Run {
     }
 
     fn delete_vectors(&mut self) {
-        let name = VECTORS[self.rng.below(3) as usize].0;
+        let name = VECTORS[self.rng.below(5) as usize].0;
         let k = format!("w{}", self.rng.below(4));
         if self.dropped.contains(name) {
             return;
@@ -277,10 +299,10 @@ impl Run {
 
     /// A name that comes back: with nothing of what it had before.
     fn toggle_vector(&mut self) {
-        let (name, distance, datatype) = VECTORS[self.rng.below(3) as usize];
+        let (name, distance, datatype) = VECTORS[self.rng.below(5) as usize];
         let collection = self.collection();
         if self.dropped.remove(name) {
-            let new = NewVector::Dense(Box::new(params(distance, datatype)));
+            let new = NewVector::Dense(Box::new(params(name, distance, datatype)));
             collection.create_vector_name(name, &new).unwrap();
             collection.create_vector_name(name, &new).unwrap();
             return;
@@ -293,7 +315,8 @@ impl Run {
         }
         let request = SearchRequest {
             using: name.into(),
-            ..search_request(vec![0.5; DIM], 3)
+            query: QueryVector::Vector(vector_of(name, vec![0.5; DIM])),
+            ..search_request(Vec::new(), 3)
         };
         let error = collection.search(&request, &mut self.engine().scratch().unwrap());
         assert_eq!(error.unwrap_err().kind(), ErrorKind::BadInput);
@@ -335,7 +358,7 @@ impl Run {
         for (record, known) in found.iter().zip(self.model.values()) {
             let payload: Value = serde_json::from_slice(record.payload.as_ref().unwrap()).unwrap();
             assert_eq!(payload, known.payload, "{}", record.id);
-            let vectors: BTreeMap<_, _> = dense(record.vectors.clone().unwrap()).collect();
+            let vectors: BTreeMap<_, _> = numbers(record.vectors.clone().unwrap()).collect();
             assert_eq!(
                 vectors.keys().collect::<Vec<_>>(),
                 known.vectors.keys().collect::<Vec<_>>(),
@@ -354,7 +377,7 @@ impl Run {
     fn filter(&mut self) -> (Filter, BTreeSet<PointId>) {
         let (n, k) = (self.rng.below(12), format!("w{}", self.rng.below(4)));
         let some: BTreeSet<PointId> = (0..20).map(|_| self.id()).collect();
-        let name = VECTORS[self.rng.below(3) as usize].0;
+        let name = VECTORS[self.rng.below(5) as usize].0;
         let (text, admits): (Value, Box<Admits>) = match self.rng.below(7) {
             0 => (
                 json!({"must": {"key": "n", "match": {"value": n}}}),
@@ -475,7 +498,7 @@ impl Run {
         ids: &BTreeSet<PointId>,
         scratch: &mut Scratch,
     ) {
-        let (name, distance, _) = VECTORS[self.rng.below(3) as usize];
+        let (name, distance, _) = VECTORS[self.rng.below(5) as usize];
         if self.dropped.contains(name) {
             return;
         }
@@ -483,7 +506,7 @@ impl Run {
         let (limit, offset) = (1 + self.rng.below(50) as usize, self.rng.below(30) as usize);
         let mut want: Vec<f32> = ids
             .iter()
-            .filter_map(|id| Some(score(distance, self.model[id].vectors.get(name)?, &query)))
+            .filter_map(|id| Some(max_sim(distance, self.model[id].vectors.get(name)?, &query)))
             .collect();
         want.sort_by(f32::total_cmp);
         if distance.larger_is_nearer() {
@@ -491,7 +514,8 @@ impl Run {
         }
         let all = want.len();
         let want: Vec<f32> = want.into_iter().skip(offset).take(limit).collect();
-        let mut request = search_request(query, limit);
+        let mut request = search_request(Vec::new(), limit);
+        request.query = QueryVector::Vector(vector_of(name, query));
         (request.using, request.offset, request.filter) = (name.into(), offset, Some(filter.clone()));
         request.params.exact = true;
         let hits = collection.search(&request, scratch).unwrap().hits;
@@ -566,6 +590,25 @@ fn unit(v: &[f32]) -> Vec<f32> {
     v.iter()
         .map(|x| if norm > 0.0 { x / norm } else { 0.0 })
         .collect()
+}
+
+/// The score of one vector, or the sum of each query part's best match; distances are summed squared.
+fn max_sim(distance: Distance, row: &[f32], query: &[f32]) -> f32 {
+    if query.len() == DIM && row.len() == DIM {
+        return score(distance, row, query);
+    }
+    let best = |part: &[f32]| {
+        let scores = row.chunks(DIM).map(|other| score(distance, other, part));
+        match distance.larger_is_nearer() {
+            true => scores.fold(f32::NEG_INFINITY, f32::max),
+            false => scores.map(|s| s * s).fold(f32::INFINITY, f32::min),
+        }
+    };
+    let sum: f32 = query.chunks(DIM).map(best).sum();
+    match distance {
+        Distance::Euclid => sum.sqrt(),
+        _ => sum,
+    }
 }
 
 fn score(distance: Distance, a: &[f32], b: &[f32]) -> f32 {

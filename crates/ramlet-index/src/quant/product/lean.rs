@@ -22,6 +22,7 @@
 //!
 //! With other queries 20 and 60 lay between none and 6.
 
+use super::train::least;
 use super::{ProductBits, ProductModel};
 
 /// How much worse it is to miss along the row than across.
@@ -51,11 +52,10 @@ impl LeaningEncoder {
         towards: &[f32],
         digits: &mut [u8],
     ) {
-        model.encode(vector, digits);
         let length: f32 = towards.iter().map(|value| value * value).sum();
         let weight = LEAN / length;
         if model.shape.bits != ProductBits::Four || !weight.is_normal() {
-            return;
+            return model.encode(vector, digits);
         }
         let mut total = self.fill(model, vector, towards, digits);
         for _ in 0..ROUNDS {
@@ -74,8 +74,8 @@ impl LeaningEncoder {
         }
     }
 
-    /// What each word leaves out; what all digits leave out along the direction.
-    fn fill(&mut self, model: &ProductModel, vector: &[f32], towards: &[f32], digits: &[u8]) -> f32 {
+    /// What each word leaves out, and the nearest words; what these leave out along the direction.
+    fn fill(&mut self, model: &ProductModel, vector: &[f32], towards: &[f32], digits: &mut [u8]) -> f32 {
         let parts = model.shape.parts;
         self.squares.clear();
         self.squares.resize(parts, [0.0; WORDS]);
@@ -93,6 +93,7 @@ impl LeaningEncoder {
                     along[word] += off * towards;
                 }
             }
+            digits[part] = least(squares).0;
             total += along[usize::from(digits[part])];
         }
         total
@@ -106,11 +107,7 @@ fn best(squares: &[f32; WORDS], along: &[f32; WORDS], others: f32, weight: f32) 
         let along = others + along[word];
         costs[word] = squares[word] + weight * along * along;
     }
-    let mut least = (costs[0], 0);
-    for (word, cost) in (0u8..).zip(costs).skip(1) {
-        least = if cost < least.0 { (cost, word) } else { least };
-    }
-    least.1
+    least(&costs).0
 }
 
 #[cfg(test)]

@@ -147,8 +147,6 @@ fn set(book: &mut [f32], words: usize, word: usize, values: impl Iterator<Item =
 
 /// The word nearest to some values, the first of equals, and its squared distance.
 pub(super) fn nearest<const K: usize>(book: &[f32], values: &[f32]) -> (u8, f32) {
-    // The compiler makes a vector of these.
-    const LANES: usize = 8;
     let mut distances = [0.0f32; K];
     for (value, column) in values.iter().zip(book.as_chunks::<K>().0) {
         for (distance, word) in distances.iter_mut().zip(column) {
@@ -156,8 +154,16 @@ pub(super) fn nearest<const K: usize>(book: &[f32], values: &[f32]) -> (u8, f32)
             *distance += off * off;
         }
     }
+    least(&distances)
+}
+
+/// Where the least of some numbers stands, the first of equals, and that number.
+#[inline]
+pub(super) fn least<const K: usize>(numbers: &[f32; K]) -> (u8, f32) {
+    // The compiler makes a vector of these.
+    const LANES: usize = 8;
     let (mut least, mut words) = ([f32::INFINITY; LANES], [0u32; LANES]);
-    for (block, lanes) in (0u32..).zip(distances.as_chunks::<LANES>().0) {
+    for (block, lanes) in (0u32..).zip(numbers.as_chunks::<LANES>().0) {
         for i in 0..LANES {
             let nearer = lanes[i] < least[i];
             least[i] = if nearer { lanes[i] } else { least[i] };
@@ -165,10 +171,10 @@ pub(super) fn nearest<const K: usize>(book: &[f32], values: &[f32]) -> (u8, f32)
         }
     }
     let mut best = (f32::INFINITY, 0);
-    for (lane, (distance, block)) in (0u32..).zip(least.into_iter().zip(words)) {
+    for (lane, (number, block)) in (0u32..).zip(least.into_iter().zip(words)) {
         let word = block * LANES as u32 + lane;
-        if distance < best.0 || (distance == best.0 && word < best.1) {
-            best = (distance, word);
+        if number < best.0 || (number == best.0 && word < best.1) {
+            best = (number, word);
         }
     }
     (best.1 as u8, best.0)

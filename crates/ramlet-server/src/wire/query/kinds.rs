@@ -12,16 +12,17 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::expression::WireExpression;
-use super::input::{VectorInput, VectorObject, vector_of_seq};
+use super::input::VectorInput;
 use super::one_or_many::OneOrMany;
 use crate::error::{ApiError, ApiResult};
 use crate::limits::MMR_CANDIDATES_MAX;
 use crate::wire::order::WireOrderBy;
+use crate::wire::vector::{VectorKeys, WireVector, vector_of_seq};
 
 /// The `query` field.
 #[derive(Debug)]
 pub enum WireQuery {
-    Vector(QueryVector),
+    Vector(VectorInput),
     Recommend(WireRecommendInput),
     Discover(WireDiscoverInput),
     Context(OneOrMany<WirePair>),
@@ -31,7 +32,7 @@ pub enum WireQuery {
     Formula(Formula),
     Sample,
     Feedback(WireFeedback),
-    Mmr(QueryVector, WireMmr),
+    Mmr(VectorInput, WireMmr),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -117,45 +118,44 @@ enum WireFeedbackStrategy {
 }
 
 impl WirePair {
-    fn into_pair(self) -> ContextPair {
-        ContextPair {
-            positive: self.positive.0,
-            negative: self.negative.0,
-        }
+    fn into_pair(self) -> ApiResult<ContextPair> {
+        Ok(ContextPair {
+            positive: self.positive.resolve("query.context.positive")?,
+            negative: self.negative.resolve("query.context.negative")?,
+        })
     }
 }
 
 /// The engine's pairs.
-pub fn pairs(wire: OneOrMany<WirePair>) -> Vec<ContextPair> {
+pub fn pairs(wire: OneOrMany<WirePair>) -> ApiResult<Vec<ContextPair>> {
     wire.0.into_iter().map(WirePair::into_pair).collect()
 }
 
 /// The engine's examples.
-pub fn vectors(wire: Option<Vec<VectorInput>>) -> Vec<QueryVector> {
-    wire.unwrap_or_default()
-        .into_iter()
-        .map(|input| input.0)
+pub fn vectors(path: &str, wire: Option<Vec<VectorInput>>) -> ApiResult<Vec<QueryVector>> {
+    let each = wire.unwrap_or_default().into_iter().enumerate();
+    each.map(|(i, input)| input.resolve(&format!("{path}[{i}]")))
         .collect()
 }
 
 impl WireQuery {
     pub fn into_kind(self) -> ApiResult<QueryKind> {
         Ok(match self {
-            WireQuery::Vector(vector) => QueryKind::Nearest(vector),
+            WireQuery::Vector(vector) => QueryKind::Nearest(vector.resolve("query")?),
             WireQuery::Mmr(nearest, mmr) => QueryKind::NearestWithMmr {
-                nearest,
+                nearest: nearest.resolve("query.nearest")?,
                 mmr: mmr.into_mmr()?,
             },
             WireQuery::Recommend(input) => QueryKind::Recommend {
-                positive: vectors(input.positive),
-                negative: vectors(input.negative),
+                positive: vectors("query.recommend.positive", input.positive)?,
+                negative: vectors("query.recommend.negative", input.negative)?,
                 strategy: WireStrategy::into_strategy(input.strategy),
             },
             WireQuery::Discover(input) => QueryKind::Discover {
-                target: input.target.0,
-                context: pairs(input.context),
+                target: input.target.resolve("query.discover.target")?,
+                context: pairs(input.context)?,
             },
-            WireQuery::Context(context) => QueryKind::Context(pairs(context)),
+            WireQuery::Context(context) => QueryKind::Context(pairs(context)?),
             WireQuery::OrderBy(order) => QueryKind::OrderBy(order.into_order()?),
             WireQuery::Fusion(WireFusion::Rrf) => QueryKind::Fusion(Fusion::Rrf {
                 k: None,
@@ -176,7 +176,7 @@ impl WireQuery {
             }
             WireQuery::Formula(formula) => QueryKind::Formula(formula),
             WireQuery::Sample => QueryKind::SampleRandom,
-            WireQuery::Feedback(wire) => wire.into_kind(),
+            WireQuery::Feedback(wire) => wire.into_kind()?,
         })
     }
 }
@@ -203,17 +203,21 @@ impl WireMmr {
 }
 
 impl WireFeedback {
-    fn into_kind(self) -> QueryKind {
+    fn into_kind(self) -> ApiResult<QueryKind> {
         let WireFeedbackStrategy::Naive { a, b, c } = self.strategy;
-        let items = self.feedback.into_iter().map(|item| FeedbackItem {
-            example: item.example.0,
-            score: item.score,
-        });
-        QueryKind::RelevanceFeedback {
-            target: self.target.0,
-            feedback: items.collect(),
+        let item = |item: WireFeedbackItem| {
+            Ok(FeedbackItem {
+                example: item
+                    .example
+                    .resolve("query.relevance_feedback.feedback.example")?,
+                score: item.score,
+            })
+        };
+        Ok(QueryKind::RelevanceFeedback {
+            target: self.target.resolve("query.relevance_feedback.target")?,
+            feedback: self.feedback.into_iter().map(item).collect::<ApiResult<_>>()?,
             strategy: NaiveFeedback { a, b, c },
-        }
+        })
     }
 }
 
@@ -227,11 +231,11 @@ impl<'de> Deserialize<'de> for WireQuery {
 #[derive(Default)]
 struct Seen {
     kind: Option<WireQuery>,
-    nearest: Option<QueryVector>,
+    nearest: Option<VectorInput>,
     mmr: Option<WireMmr>,
     formula: Option<WireExpression>,
     defaults: BTreeMap<String, Box<RawValue>>,
-    vector: VectorObject,
+    vector: Option<VectorKeys>,
 }
 
 struct QueryVisitor;
@@ -243,14 +247,14 @@ impl<'de> Visitor<'de> for QueryVisitor {
         f.write_str("a query: a vector, a point id, or an object such as {\"nearest\": ..}")
     }
     fn visit_u64<E: Error>(self, id: u64) -> Result<WireQuery, E> {
-        Ok(WireQuery::Vector(QueryVector::Id(PointId::Num(id))))
+        Ok(WireQuery::Vector(VectorInput::Id(PointId::Num(id))))
     }
     fn visit_str<E: Error>(self, id: &str) -> Result<WireQuery, E> {
         let id = PointId::deserialize(serde::de::value::StrDeserializer::new(id))?;
-        Ok(WireQuery::Vector(QueryVector::Id(id)))
+        Ok(WireQuery::Vector(VectorInput::Id(id)))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireQuery, A::Error> {
-        vector_of_seq(seq).map(|vector| WireQuery::Vector(QueryVector::Vector(vector)))
+        vector_of_seq(seq).map(|vector| WireQuery::Vector(VectorInput::of(vector)))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireQuery, A::Error> {
         let mut seen = Seen::default();
@@ -265,7 +269,7 @@ impl Seen {
     fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         let kind = match key {
             "nearest" => {
-                self.nearest = map.next_value::<Option<VectorInput>>()?.map(|input| input.0);
+                self.nearest = map.next_value()?;
                 None
             }
             "mmr" => {
@@ -291,8 +295,11 @@ impl Seen {
                 .map(|WireSample::Random| WireQuery::Sample),
             "relevance_feedback" => map.next_value::<Option<_>>()?.map(WireQuery::Feedback),
             _ => {
-                if !self.vector.take(key, map)? {
-                    map.next_value::<IgnoredAny>()?;
+                match VectorKeys::knows(key) {
+                    true => self.vector.get_or_insert_default().take(key, map)?,
+                    false => {
+                        map.next_value::<IgnoredAny>()?;
+                    }
                 }
                 None
             }
@@ -305,8 +312,8 @@ impl Seen {
     }
 
     fn into_query<E: Error>(self) -> Result<WireQuery, E> {
-        if let Some(vector) = self.vector.into_vector()? {
-            return Ok(WireQuery::Vector(QueryVector::Vector(vector)));
+        if let Some(keys) = self.vector {
+            return Ok(WireQuery::Vector(VectorInput::Vector(WireVector(keys.finish()?))));
         }
         if let Some(nearest) = self.nearest {
             return Ok(match self.mmr {

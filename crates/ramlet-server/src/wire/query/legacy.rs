@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use ramlet::{QueryGroupsRequest, QueryKind, QueryRequest, QueryVector, Vector};
+use ramlet::{QueryGroupsRequest, QueryKind, QueryRequest};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::groups::{WireGrouping, WithLookupInterface};
-use super::input::{VectorInput, vector_of_seq};
+use super::input::VectorInput;
 use super::kinds::{WirePair, WireStrategy, pairs, vectors};
 use super::one_or_many::OneOrMany;
 use super::{WireLookupFrom, WireParams, check_limit, search_params};
@@ -15,6 +15,7 @@ use crate::error::ApiResult;
 use crate::wire::filter::WireFilter;
 use crate::wire::given::Given;
 use crate::wire::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
+use crate::wire::vector::vector_of_seq;
 
 /// A request's own fields beside those that all have, and both apart. (Flattened structs would be read through a tree.)
 macro_rules! request {
@@ -143,45 +144,45 @@ fn recommend(
     positive: Option<Vec<VectorInput>>,
     negative: Option<Vec<VectorInput>>,
     strategy: Option<WireStrategy>,
-) -> QueryKind {
-    QueryKind::Recommend {
-        positive: vectors(positive),
-        negative: vectors(negative),
+) -> ApiResult<QueryKind> {
+    Ok(QueryKind::Recommend {
+        positive: vectors("positive", positive)?,
+        negative: vectors("negative", negative)?,
         strategy: WireStrategy::into_strategy(strategy),
-    }
+    })
 }
 
 impl WireNamedVector {
-    fn into_query(self, rest: QueryRequest) -> QueryRequest {
-        QueryRequest {
-            query: Some(QueryKind::Nearest(QueryVector::Vector(self.vector))),
+    fn into_query(self, rest: QueryRequest) -> ApiResult<QueryRequest> {
+        Ok(QueryRequest {
+            query: Some(QueryKind::Nearest(self.vector.resolve("vector")?)),
             using: self.name,
             ..rest
-        }
+        })
     }
 }
 
 impl IntoQuery for WireSearchRequest {
     fn into_query(self) -> ApiResult<QueryRequest> {
         let ((vector,), rest) = self.split()?;
-        Ok(vector.into_query(rest))
+        vector.into_query(rest)
     }
 }
 
 impl IntoQuery for WireRecommendRequest {
     fn into_query(self) -> ApiResult<QueryRequest> {
         let ((positive, negative, strategy, using, from), rest) = self.split()?;
-        lookup(recommend(positive, negative, strategy), using, from, rest)
+        lookup(recommend(positive, negative, strategy)?, using, from, rest)
     }
 }
 
 impl IntoQuery for WireDiscoverRequest {
     fn into_query(self) -> ApiResult<QueryRequest> {
         let ((target, context, using, from), rest) = self.split()?;
-        let context = pairs(context);
+        let context = pairs(context)?;
         let query = match target {
             Some(target) => QueryKind::Discover {
-                target: target.0,
+                target: target.resolve("target")?,
                 context,
             },
             None => QueryKind::Context(context),
@@ -193,23 +194,23 @@ impl IntoQuery for WireDiscoverRequest {
 impl IntoGroups for WireSearchGroups {
     fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
         let ((vector, by, size, with_lookup), rest) = self.split()?;
-        WireGrouping::new(by, size, with_lookup).into_groups(vector.into_query(rest))
+        WireGrouping::new(by, size, with_lookup).into_groups(vector.into_query(rest)?)
     }
 }
 
 impl IntoGroups for WireRecommendGroups {
     fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
         let ((positive, negative, strategy, using, from, by, size, with_lookup), rest) = self.split()?;
-        let query = lookup(recommend(positive, negative, strategy), using, from, rest)?;
+        let query = lookup(recommend(positive, negative, strategy)?, using, from, rest)?;
         WireGrouping::new(by, size, with_lookup).into_groups(query)
     }
 }
 
 /// A vector, or `{"name": .., "vector": ..}`.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct WireNamedVector {
     name: String,
-    vector: Vector,
+    vector: VectorInput,
 }
 
 impl<'de> Deserialize<'de> for WireNamedVector {
@@ -223,7 +224,7 @@ impl<'de> Deserialize<'de> for WireNamedVector {
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireNamedVector, A::Error> {
                 Ok(WireNamedVector {
                     name: String::new(),
-                    vector: vector_of_seq(seq)?,
+                    vector: VectorInput::of(vector_of_seq(seq)?),
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireNamedVector, A::Error> {
@@ -231,13 +232,13 @@ impl<'de> Deserialize<'de> for WireNamedVector {
                 while let Some(key) = map.next_key::<String>()? {
                     match key.as_str() {
                         "name" => name = Some(map.next_value::<String>()?),
-                        "vector" => vector = Some(map.next_value::<VectorInput>()?.0),
+                        "vector" => vector = Some(map.next_value::<VectorInput>()?),
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                         }
                     }
                 }
-                let Some(QueryVector::Vector(vector)) = vector else {
+                let Some(vector @ VectorInput::Vector(_)) = vector else {
                     return Err(A::Error::missing_field("vector"));
                 };
                 Ok(WireNamedVector {

@@ -1,0 +1,15 @@
+//! Text into tokens, and tokens into sparse vectors.
+//!
+//! In reading order: [`TextOptions`] says how a text is cut and what becomes of its words, [`Tokenizer`] does it, [`Bm25`]
+//! weighs the tokens.
+
+mod bm25;
+mod fold;
+mod language;
+mod murmur;
+mod options;
+mod tokenizer;
+
+pub use bm25::{Bm25, Bm25Options};
+pub use options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
+pub use tokenizer::Tokenizer;

@@ -1,0 +1,71 @@
+//! How a text is cut into tokens, in the API's words.
+
+use serde::Deserialize;
+
+/// What separates tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenizerKind {
+    /// Runs of letters and digits; of a word of a document each of its beginnings.
+    Prefix,
+    /// Runs without white space.
+    Whitespace,
+    /// Runs of letters and digits.
+    #[default]
+    Word,
+    /// Runs of letters and digits; of scripts that write without spaces each character.
+    Multilingual,
+}
+
+/// What becomes of the words.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct TextOptions {
+    #[serde(default)]
+    pub tokenizer: Option<TokenizerKind>,
+    /// Of the stop words and the stemmer, where these aren't given: English unless set. One that is unknown has neither.
+    #[serde(default)]
+    pub language: Option<String>,
+    /// True unless set.
+    #[serde(default)]
+    pub lowercase: Option<bool>,
+    /// Letters with marks become those without. False unless set.
+    #[serde(default)]
+    pub ascii_folding: Option<bool>,
+    #[serde(default)]
+    pub stopwords: Option<Stopwords>,
+    #[serde(default)]
+    pub stemmer: Option<Stemming>,
+    /// In characters, of what is left after stemming.
+    #[serde(default)]
+    pub min_token_len: Option<usize>,
+    #[serde(default)]
+    pub max_token_len: Option<usize>,
+}
+
+/// Words that are left out.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "stopwords: a language, or an object with `languages` and `custom`"
+)]
+pub enum Stopwords {
+    Language(String),
+    Set(StopwordsSet),
+}
+
+/// Those of some languages and others besides.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct StopwordsSet {
+    #[serde(default)]
+    pub languages: Option<Vec<String>>,
+    #[serde(default)]
+    pub custom: Option<Vec<String>>,
+}
+
+/// What reduces words to their stems.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Stemming {
+    Snowball { language: String },
+    None,
+}

@@ -1,0 +1,266 @@
+//! Cuts a text into tokens: the same for documents and queries, but for prefixes.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use rust_stemmers::Stemmer;
+
+use super::fold::fold;
+use super::language;
+use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
+use crate::error::{Error, Result};
+use crate::limits::STOPWORDS_MAX;
+
+const LANGUAGE_DEFAULT: &str = "english";
+
+/// [`TextOptions`], ready.
+pub struct Tokenizer {
+    kind: TokenizerKind,
+    lowercase: bool,
+    ascii_folding: bool,
+    /// Of languages, lower case, and the user's own.
+    listed: Vec<&'static [&'static str]>,
+    custom: BTreeSet<String>,
+    stemmer: Option<Stemmer>,
+    min_len: usize,
+    max_len: usize,
+}
+
+impl Tokenizer {
+    pub fn new(options: &TextOptions) -> Result<Tokenizer> {
+        let language = options.language.as_deref().unwrap_or(LANGUAGE_DEFAULT);
+        let lowercase = options.lowercase.unwrap_or(true);
+        let (mut listed, mut custom) = (Vec::new(), BTreeSet::new());
+        match &options.stopwords {
+            None => listed.extend(language::stopwords(language)),
+            Some(Stopwords::Language(language)) => listed.push(known(language)?),
+            Some(Stopwords::Set(set)) => {
+                for language in set.languages.iter().flatten() {
+                    listed.push(known(language)?);
+                }
+                let words = set.custom.iter().flatten();
+                custom.extend(words.map(|word| match lowercase {
+                    true => word.to_lowercase(),
+                    false => word.clone(),
+                }));
+            }
+        }
+        if listed.len() + custom.len() > STOPWORDS_MAX {
+            let n = listed.len() + custom.len();
+            return Err(bad(format!(
+                "{n} stop words; at most {STOPWORDS_MAX} are possible"
+            )));
+        }
+        let algorithm = match &options.stemmer {
+            None => language::stemmer(language),
+            Some(Stemming::None) => None,
+            Some(Stemming::Snowball { language }) => {
+                let found = language::stemmer(language);
+                Some(found.ok_or_else(|| bad(format!("no stemmer for language `{language}`")))?)
+            }
+        };
+        Ok(Tokenizer {
+            kind: options.tokenizer.unwrap_or_default(),
+            lowercase,
+            ascii_folding: options.ascii_folding.unwrap_or(false),
+            listed,
+            custom,
+            stemmer: algorithm.map(Stemmer::create),
+            min_len: options.min_token_len.unwrap_or(0),
+            max_len: options.max_token_len.unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Shows `each` the tokens of a stored text.
+    pub fn document(&self, text: &str, each: &mut dyn FnMut(&str)) {
+        match self.kind {
+            TokenizerKind::Prefix => words(text).for_each(|word| {
+                if let Some(token) = self.token(word, true).filter(|token| self.is_long(token)) {
+                    self.beginnings(&token, each);
+                }
+            }),
+            _ => self.whole(text, each),
+        }
+    }
+
+    /// Shows `each` the tokens of a text that is searched with: of prefixes the longest alone.
+    pub fn query(&self, text: &str, each: &mut dyn FnMut(&str)) {
+        match self.kind {
+            TokenizerKind::Prefix => words(text).for_each(|word| {
+                if let Some(token) = self.token(word, false).filter(|token| self.is_long(token)) {
+                    each(cut(&token, self.max_len));
+                }
+            }),
+            _ => self.whole(text, each),
+        }
+    }
+
+    fn whole(&self, text: &str, each: &mut dyn FnMut(&str)) {
+        let mut offer = |word: &str| {
+            if let Some(token) = self.token(word, true)
+                && self.is_long(&token)
+                && token.chars().count() <= self.max_len
+            {
+                each(&token);
+            }
+        };
+        match self.kind {
+            TokenizerKind::Whitespace => text.split_whitespace().for_each(offer),
+            TokenizerKind::Multilingual => words(text).for_each(|word| by_script(word, &mut offer)),
+            TokenizerKind::Word | TokenizerKind::Prefix => words(text).for_each(offer),
+        }
+    }
+
+    /// What becomes of a word; `None`: it is a stop word.
+    fn token<'t>(&self, word: &'t str, stopwords: bool) -> Option<Cow<'t, str>> {
+        let mut token = Cow::Borrowed(word);
+        if self.ascii_folding {
+            token = fold(token);
+        }
+        if self.lowercase {
+            token = lower(token);
+        }
+        if token.is_empty() || stopwords && self.is_stopword(&token) {
+            return None;
+        }
+        Some(match &self.stemmer {
+            Some(stemmer) => Cow::Owned(stemmer.stem(&token).into_owned()),
+            None => token,
+        })
+    }
+
+    fn is_stopword(&self, token: &str) -> bool {
+        self.listed.iter().any(|list| list.contains(&token)) || self.custom.contains(token)
+    }
+
+    fn is_long(&self, token: &str) -> bool {
+        self.min_len <= token.len() && self.min_len <= token.chars().count()
+    }
+
+    fn beginnings(&self, token: &str, each: &mut dyn FnMut(&str)) {
+        let ends = token.char_indices().map(|(at, c)| at + c.len_utf8());
+        let (least, most) = (self.min_len.max(1), self.max_len);
+        for (end, n) in ends.zip(1..) {
+            if n > most {
+                return;
+            }
+            if n >= least {
+                each(&token[..end]);
+            }
+        }
+    }
+}
+
+fn bad(what: String) -> Error {
+    Error::bad_input(format!("Wrong input: {what}"))
+}
+
+fn known(language: &str) -> Result<&'static [&'static str]> {
+    language::stopwords(language).ok_or_else(|| bad(format!("no stop words for language `{language}`")))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+}
+
+fn lower(word: Cow<'_, str>) -> Cow<'_, str> {
+    match word.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) {
+        true => word,
+        false => Cow::Owned(word.to_lowercase()),
+    }
+}
+
+fn cut(token: &str, chars: usize) -> &str {
+    let end = token.char_indices().nth(chars);
+    end.map_or(token, |(at, _)| &token[..at])
+}
+
+/// Characters of scripts that write without spaces stand alone.
+fn by_script(word: &str, each: &mut dyn FnMut(&str)) {
+    let mut start = 0;
+    for (at, c) in word.char_indices() {
+        if is_alone(c) {
+            if start < at {
+                each(&word[start..at]);
+            }
+            start = at + c.len_utf8();
+            each(&word[at..start]);
+        }
+    }
+    if start < word.len() {
+        each(&word[start..]);
+    }
+}
+
+/// Han, Hiragana, Katakana.
+fn is_alone(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(options: &str, text: &str, documents: &[&str], queries: &[&str]) {
+        let options: TextOptions = serde_json::from_str(options).unwrap();
+        let tokenizer = Tokenizer::new(&options).unwrap();
+        let (mut stored, mut asked) = (Vec::new(), Vec::new());
+        tokenizer.document(text, &mut |token| stored.push(token.to_owned()));
+        tokenizer.query(text, &mut |token| asked.push(token.to_owned()));
+        assert_eq!((stored, asked), (owned(documents), owned(queries)), "{text}");
+    }
+
+    fn owned(tokens: &[&str]) -> Vec<String> {
+        tokens.iter().map(|t| (*t).to_owned()).collect()
+    }
+
+    #[test]
+    fn each_tokenizer() {
+        let same = |options: &str, text: &str, tokens: &[&str]| check(options, text, tokens, tokens);
+        same("{}", "The Running dogs, don't!", &["run", "dog"]);
+        same(
+            r#"{"tokenizer":"whitespace","stemmer":{"type":"none"}}"#,
+            "a-b the C",
+            &["a-b", "c"],
+        );
+        same(r#"{"language":"none"}"#, "The dogs", &["the", "dogs"]);
+        same(r#"{"language":"german"}"#, "Die Häuser", &["haus"]);
+        same(r#"{"stopwords":{"custom":["Dogs"]}}"#, "the dogs", &["the"]);
+        same(
+            r#"{"lowercase":false,"stemmer":{"type":"none"}}"#,
+            "The dogs",
+            &["The", "dogs"],
+        );
+        same(r#"{"ascii_folding":true,"language":"none"}"#, "Ação", &["acao"]);
+        same(
+            r#"{"min_token_len":4,"max_token_len":5,"language":"none"}"#,
+            "abc abcd abcde abcdef",
+            &["abcd", "abcde"],
+        );
+        same(
+            r#"{"tokenizer":"multilingual"}"#,
+            "今天 hello",
+            &["今", "天", "hello"],
+        );
+        check(
+            r#"{"tokenizer":"prefix","min_token_len":2,"max_token_len":4,"language":"none"}"#,
+            "hello мир a",
+            &["he", "hel", "hell", "ми", "мир"],
+            &["hell", "мир"],
+        );
+    }
+
+    #[test]
+    fn unknown_languages_are_refused_where_they_are_asked_for() {
+        for options in [
+            r#"{"stopwords":"klingon"}"#,
+            r#"{"stopwords":{"languages":["klingon"]}}"#,
+            r#"{"stemmer":{"type":"snowball","language":"klingon"}}"#,
+        ] {
+            let options: TextOptions = serde_json::from_str(options).unwrap();
+            assert!(Tokenizer::new(&options).is_err());
+        }
+        assert!(serde_json::from_str::<TextOptions>(r#"{"tokenizer":"runes"}"#).is_err());
+    }
+}

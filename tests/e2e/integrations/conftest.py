@@ -1,0 +1,108 @@
+"""Fixtures of the integrations: a server, clients by every transport, embeddings that need no model."""
+
+import importlib.util
+import os
+import re
+import uuid
+import zlib
+
+import numpy as np
+import pytest
+from qdrant_client import AsyncQdrantClient, QdrantClient, models
+
+from conftest import SELF
+
+# `make e2e` has none of these packages; `make integrations` fails when nothing is collected.
+PACKAGES = ["langchain_qdrant", "llama_index", "haystack_integrations", "mem0"]
+if not all(importlib.util.find_spec(name) for name in PACKAGES):
+    collect_ignore_glob = ["test_*.py"]
+
+# Nobody is to be told that these tests run.
+os.environ.update(MEM0_TELEMETRY="False", HAYSTACK_TELEMETRY_ENABLED="False", ANONYMIZED_TELEMETRY="False")
+
+DIM = 64
+TEXTS = [
+    "the cat sat on the warm mat",
+    "a dog barked at the cat",
+    "ships sail over the cold sea",
+    "the sea is deep and cold in winter",
+    "bread is baked from flour and water",
+    "winter bread with cold butter",
+    "a mat woven from straw",
+    "straw and flour and water",
+]
+
+
+def tokens(text):
+    return re.findall(r"\w+", text.lower())
+
+
+def dense(text):
+    """A bag of words: texts with words in common are near."""
+    vector = np.zeros(DIM)
+    for token in tokens(text):
+        vector[zlib.crc32(token.encode()) % DIM] += 1.0
+    norm = np.linalg.norm(vector)
+    return (vector / norm if norm else vector + DIM**-0.5).tolist()
+
+
+def sparse(text):
+    """(indices, values): how often each word occurs."""
+    counts = {}
+    for token in tokens(text):
+        index = zlib.crc32(token.encode()) % (1 << 20)
+        counts[index] = counts.get(index, 0.0) + 1.0
+    return list(counts), list(counts.values())
+
+
+def cosine(a, b):
+    return float(np.dot(dense(a), dense(b)))
+
+
+def nearest(query, texts=TEXTS):
+    """The texts, nearest first: what an exact search by `dense` finds."""
+    return sorted(texts, key=lambda text: -cosine(query, text))
+
+
+def transports():
+    return ["memory"] if SELF else ["rest", "grpc"]
+
+
+@pytest.fixture(params=transports())
+def transport(request):
+    return request.param
+
+
+@pytest.fixture
+def connect(server, transport):
+    """What a program is given to reach the server."""
+    if SELF:
+        return {"location": ":memory:"}
+    if transport == "rest":
+        return {"url": server.url, "prefer_grpc": False, "timeout": 60}
+    return {"url": server.url, "grpc_port": server.grpc_port, "prefer_grpc": True, "timeout": 60}
+
+
+@pytest.fixture
+def client(connect):
+    client = QdrantClient(**connect)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def name(client):
+    name = f"integration-{uuid.uuid4().hex[:12]}"
+    yield name
+    client.delete_collection(name)
+
+
+@pytest.fixture
+def aclient(connect, client):
+    """The asynchronous client; in memory it shares nothing with the other."""
+    return AsyncQdrantClient(**connect)
+
+
+@pytest.fixture
+def dense_params():
+    return models.VectorParams(size=DIM, distance=models.Distance.COSINE)
