@@ -126,7 +126,7 @@ impl Out {
     }
 
     /// The capacity that makes room for `more` bytes, if the answer may have so many.
-    fn grown(&self, bytes: &Vec<u8>, more: usize, others: &[u8]) -> Option<u64> {
+    fn grown(&self, bytes: &[u8], more: usize, others: &[u8]) -> Option<u64> {
         let len = (bytes.len() + more) as u64;
         if len + others.len() as u64 > limits::RESPONSE_BYTES {
             return None;

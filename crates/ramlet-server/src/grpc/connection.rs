@@ -1,20 +1,14 @@
 //! Connections of HTTP/2, a bounded number of them.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::sync::Arc;
 
 use axum::http::{Request, Response};
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use hyper::body::{Body, Incoming};
-use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use ramlet_memory::Reservation;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -56,8 +50,8 @@ impl Http2 {
 }
 
 /// Builder of connections within the limits.
-fn http2(of: Http2, calls: &OwnTask) -> http2::Builder<OwnTask> {
-    let mut builder = http2::Builder::new(calls.clone());
+fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
         .initial_stream_window_size(of.window)
@@ -139,60 +133,15 @@ where
     let Ok(io) = TimedIo::after_preface(stream).await else {
         return;
     };
-    let calls = OwnTask::default();
-    let mut running = FuturesUnordered::new();
-    let mut serving = std::pin::pin!(http2(of, &calls).serve_connection(TokioIo::new(io), service));
+    let mut serving = std::pin::pin!(http2(of).serve_connection(TokioIo::new(io), service));
     let ended = tokio::select! {
-        ended = drive(serving.as_mut(), &calls, &mut running) => ended,
+        ended = serving.as_mut() => ended,
         _ = stopped.changed() => {
             serving.as_mut().graceful_shutdown();
-            drive(serving, &calls, &mut running).await
+            serving.await
         }
     };
     if let Err(e) = ended {
         tracing::debug!("a connection ended: {e}");
     }
-}
-
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Calls run on their connection's task: what they send goes out without a switch to another one, and what was woken for
-/// an answer writes it too.
-#[derive(Clone, Default)]
-struct OwnTask {
-    /// Begun since the connection was looked at.
-    begun: Arc<Mutex<Vec<Running>>>,
-}
-
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for OwnTask {
-    fn execute(&self, call: F) {
-        self.begun
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::pin(call));
-    }
-}
-
-/// The connection and its calls, until it ends.
-async fn drive<C: Future>(
-    mut connection: Pin<&mut C>,
-    calls: &OwnTask,
-    running: &mut FuturesUnordered<Running>,
-) -> C::Output {
-    poll_fn(|cx| {
-        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-            return Poll::Ready(ended);
-        }
-        running.extend(
-            calls
-                .begun
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .drain(..),
-        );
-        // A call that has something to send wakes the connection, and so this.
-        while let Poll::Ready(Some(())) = running.poll_next_unpin(cx) {}
-        Poll::Pending
-    })
-    .await
 }

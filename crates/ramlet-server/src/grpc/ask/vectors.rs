@@ -44,7 +44,7 @@ fn old_vector(of: q::Vector) -> Node {
         return Node::Floats(of.data);
     };
     let count = count as usize;
-    if count == 0 || of.data.len() % count != 0 {
+    if count == 0 || !of.data.len().is_multiple_of(count) {
         return Node::Wrong(format!(
             "{} numbers can't be {count} vectors of one length",
             of.data.len()
