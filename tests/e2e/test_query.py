@@ -183,7 +183,8 @@ def test_fusion(world):
 
 
 def test_stages(world):
-    """A query by vectors over what prefetches found."""
+    """A query by vectors over what prefetches found. The local mode leaves examples of feedback out of the last stage only."""
+    world.in_prefetch = 1
     for _ in range(40):
         prefetch = [world.prefetch() for _ in range(world.rng.randint(1, 2))]
         name = world.rng.choice(list(DIMS))
