@@ -2,6 +2,7 @@
 
 import json
 
+import grpc
 import pytest
 from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
@@ -75,9 +76,9 @@ def test_the_same_again_is_nothing_and_another_is_refused(pair):
 
 
 def test_without_a_collection(remote):
-    with pytest.raises(UnexpectedResponse, match="404|Not found"):
+    with pytest.raises((UnexpectedResponse, grpc.RpcError), match="404|NOT_FOUND"):
         remote.create_vector_name("nowhere-at-all", "a", dense())
-    with pytest.raises(UnexpectedResponse, match="404|Not found"):
+    with pytest.raises((UnexpectedResponse, grpc.RpcError), match="404|NOT_FOUND"):
         remote.delete_vector_name("nowhere-at-all", "a")
 
 

@@ -60,11 +60,14 @@ pub struct Weight {
     pub singles: u64,
 }
 
+/// What is held of the error when a message turns out to be none: its sentence, and a place for each level above it.
+const ERROR_BYTES: u64 = 1024;
+
 impl Shape {
     /// What `message` becomes.
     pub fn weigh(&'static self, message: &[u8]) -> Result<Weight, Malformed> {
         let mut weight = Weight {
-            bytes: self.bytes as u64,
+            bytes: self.bytes as u64 + ERROR_BYTES,
             ..Weight::default()
         };
         self.add(message, DEPTH_MAX, &mut weight)?;

@@ -17,12 +17,14 @@ mod segment;
 pub(crate) mod sparse;
 mod strict;
 
+use std::borrow::Cow;
+
 use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer};
 
 use crate::buffer::BufferView;
-use crate::encoding::{decode_vector, prepare_query};
+use crate::encoding::{check_query, decode_vector, prepare_query};
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::limits::LIMIT_MAX;
@@ -224,7 +226,7 @@ fn prepare(
     scratch: &mut Scratch,
 ) -> Result<Option<PointId>> {
     let (vector, own) = match &request.query {
-        QueryVector::Vector(vector) => (vector.clone(), None),
+        QueryVector::Vector(vector) => (Cow::Borrowed(vector), None),
         QueryVector::Id(id) => {
             let place = view
                 .find(*id, &mut scratch.lookup)?
@@ -236,11 +238,19 @@ fn prepare(
                     "Not found: point {id} has no vector `{name}`"
                 )));
             }
-            (decode_vector(field, &scratch.bytes)?, Some(*id))
+            (Cow::Owned(decode_vector(field, &scratch.bytes)?), Some(*id))
         }
     };
-    let vector = sparse::ready(view, field, vector, &mut scratch.lookup)?;
-    aim(field, &vector, scratch)?;
+    match field.kind {
+        VectorKind::Sparse => {
+            let vector = sparse::ready(view, field, vector.into_owned(), &mut scratch.lookup)?;
+            aim(field, &vector, scratch)?;
+        }
+        _ => {
+            check_query(field, &vector)?;
+            aim(field, &vector, scratch)?;
+        }
+    }
     Ok(own)
 }
 

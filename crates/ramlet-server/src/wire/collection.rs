@@ -235,8 +235,8 @@ fn vectors_config(vectors: Option<Value>) -> ApiResult<BTreeMap<String, VectorPa
 
 /// Whether a vector may have this name: the empty one is the default vector's.
 pub fn check_vector_name(name: &str) -> ApiResult<()> {
-    let what = if name.len() > limits::NAME_BYTES {
-        format!("must have at most {} bytes", limits::NAME_BYTES)
+    let what = if name.len() > limits::VECTOR_NAME_BYTES {
+        format!("must have at most {} bytes", limits::VECTOR_NAME_BYTES)
     } else if name == "." || name == ".." {
         "must not be a path".to_owned()
     } else if let Some(c) = forbidden_in(name) {

@@ -158,11 +158,9 @@ fn vectors_of_every_kind() {
     }
     assert!(matches!(vector("[[1,2],[3,4]]"), Vector::Multi(m) if m.dim == 2 && m.values.len() == 4));
     for (text, part) in [
-        (r#"{"indices":[1],"values":[]}"#, "1 indices"),
-        (r#"{"indices":[1,1],"values":[1,1]}"#, "twice"),
-        (r#"{"indices":[1]}"#, "both"),
-        ("[[1],[2,3]]", "one length"),
-        ("[1,[2]]", "numbers or lists"),
+        (r#"{"indices":[1]}"#, "values"),
+        ("[[1],[2,3]]", "same size"),
+        ("[1,[2]]", "a list where a number"),
         ("[[]]", "empty"),
         (r#"{"text":"hello","model":"m"}"#, "InferenceService"),
         (r#"{"fusion":"best"}"#, "best"),
@@ -177,6 +175,8 @@ fn vectors_of_every_kind() {
         );
     }
     for (text, path) in [
+        (r#"{"indices":[1],"values":[]}"#, "query.values"),
+        (r#"{"indices":[1,1],"values":[1,1]}"#, "query.indices"),
         (r#"{"rrf":{"k":0}}"#, "query.rrf.k"),
         (
             r#"{"nearest":[1],"mmr":{"diversity":1.5}}"#,

@@ -331,20 +331,6 @@ async fn aliases_and_indexes() {
 }
 
 #[tokio::test]
-async fn what_is_not_built_is_named() {
-    let server = filled().await;
-    for (method, path, code, part) in [
-        ("POST", "/collections/c/facet", 501, "facets"),
-        ("POST", "/collections/c/points/query/groups", 501, "groups"),
-        ("POST", "/collections/c/points/recommend", 501, "recommend"),
-    ] {
-        let reply = server.call(method, path, "{}").await;
-        assert_eq!(reply.status.as_u16(), code, "{path}");
-        assert!(reply.error().contains(part), "{}", reply.error());
-    }
-}
-
-#[tokio::test]
 async fn long_lists_are_streamed_within_a_small_account() {
     let mut options = crate::harness::options();
     options.response_bytes = 1 << 20;

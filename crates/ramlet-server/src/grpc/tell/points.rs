@@ -12,7 +12,7 @@ const HEAD: usize = 128;
 /// ... and around a vector.
 const VECTOR_HEAD: usize = 48;
 
-/// Bytes that [`record`] and [`record_as_hit`] write at most.
+/// Bytes that [`record`] writes at most.
 pub fn record_bytes(record: &Record) -> usize {
     bytes(record.payload.as_deref(), record.vectors.as_ref())
 }
@@ -37,16 +37,8 @@ pub fn hit(out: &mut Vec<u8>, hit: &ScoredPoint) -> Written {
     put_payload_of(out, 2, hit.payload.as_deref())?;
     put_float(out, 3, hit.score);
     put_uint(out, 5, hit.version);
-    put_vectors(out, 6, hit.vectors.as_ref())
-}
-
-/// A record in the place of a hit.
-pub fn record_as_hit(out: &mut Vec<u8>, record: &Record) -> Written {
-    put_id(out, 1, record.id)?;
-    put_payload_of(out, 2, record.payload.as_deref())?;
-    put_float(out, 3, 1.0);
-    put_vectors(out, 6, record.vectors.as_ref())?;
-    put_order(out, 8, record.order_value)
+    put_vectors(out, 6, hit.vectors.as_ref())?;
+    put_order(out, 8, hit.order_value)
 }
 
 /// The fields of a `RetrievedPoint`.
