@@ -30,6 +30,10 @@ use ramlet::PointId;
 const LIMIT_DEFAULT: usize = ramlet::QUERY_LIMIT_DEFAULT;
 
 /// What a request of the query API comes to.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one a request; the plain search is the usual one and needs no box"
+)]
 #[derive(Debug, Clone)]
 pub enum Asked {
     Nearest(SearchRequest),
