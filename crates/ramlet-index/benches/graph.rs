@@ -2,10 +2,12 @@
 //! `PREFIX.base.f32` and `PREFIX.query.f32` (cosine), then `-- search DIR DIMS [THREADS] [WIDTH] [QUERIES] [EDGES_IN_RAM, and 1000 more with the vectors]` in as
 //! little memory as one likes. Without arguments a small one is made and searched.
 //!
-//! Building prints seconds (wall and CPU) and the peak of the process (with the vectors, which the bench holds);
+//! Building prints seconds (wall and CPU) and the peak of the process;
 //! searching prints per effort: recall@10, reads, codes, CPU microseconds and searches per second.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,31 +27,55 @@ const METRIC: Metric = Metric::Cosine;
 const RECALL: f32 = 0.95;
 const DEPTH: usize = 10;
 
+/// Vectors in a file, read anew each time: they take no memory.
 struct Base {
     dims: usize,
-    vectors: Vec<f32>,
+    rows: usize,
+    path: PathBuf,
+}
+
+impl Base {
+    fn new(path: PathBuf, dims: usize, most: usize) -> Base {
+        let bytes = std::fs::metadata(&path).expect("a file of vectors").len() as usize;
+        Base {
+            dims,
+            rows: most.min(bytes / 4 / dims),
+            path,
+        }
+    }
 }
 
 impl RowSource for Base {
     fn rows(&self) -> u32 {
-        (self.vectors.len() / self.dims) as u32
+        self.rows as u32
     }
 
     fn replay(&mut self, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
-        let mut row = Vec::new();
-        let mut number = 0;
-        self.vectors.chunks_exact(self.dims).try_for_each(|vector| {
+        let mut file = BufReader::new(File::open(&self.path).expect("a file of vectors"));
+        let (mut bytes, mut vector, mut row) = (vec![0; self.dims * 4], Vec::new(), Vec::new());
+        (0..self.rows as u32).try_for_each(|number| {
+            file.read_exact(&mut bytes).expect("a whole vector");
+            vector.clear();
+            vector.extend(
+                bytes
+                    .as_chunks::<4>()
+                    .0
+                    .iter()
+                    .map(|bytes| f32::from_le_bytes(*bytes)),
+            );
             row.clear();
-            encode_row(METRIC, Element::F32, vector, &mut row);
-            number += 1;
-            each(number - 1, &row)
+            encode_row(METRIC, Element::F32, &vector, &mut row);
+            each(number, &row)
         })
     }
 }
 
 fn floats(path: &Path, most: usize) -> Vec<f32> {
-    let bytes = std::fs::read(path).expect("a file of vectors");
-    let words = bytes.as_chunks::<4>().0.iter().take(most);
+    let mut bytes = Vec::new();
+    let file = File::open(path).expect("a file of vectors");
+    let most = most.saturating_mul(4) as u64;
+    file.take(most).read_to_end(&mut bytes).expect("reading");
+    let words = bytes.as_chunks::<4>().0.iter();
     words.map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
@@ -263,9 +289,10 @@ fn small() {
             sum + (state >> 40) as f32 / (1u32 << 24) as f32
         })
     };
-    let vectors = (0..3000 * 32).map(|_| normal()).collect();
+    let base = dir.join("base");
+    save(&base, (0..3000 * 32).map(|_| normal().to_bits()));
     let queries: Vec<f32> = (0..50 * 32).map(|_| normal()).collect();
-    build(&dir, &mut Base { dims: 32, vectors }, &queries, 8 << 20);
+    build(&dir, &mut Base::new(base, 32, 3000), &queries, 8 << 20);
     search(&dir, 32, 1, 1, 50, 0);
     search(&dir, 32, 1, 1, 50, 32);
     let _ = std::fs::remove_dir_all(&dir);
@@ -286,10 +313,10 @@ fn main() {
         Some("build") => {
             let (dir, prefix, dims) = (Path::new(&arguments[1]), &arguments[2], number(3, 100));
             std::fs::create_dir_all(dir).expect("a directory");
-            let rows = number(4, usize::MAX / dims);
-            let vectors = floats(Path::new(&format!("{prefix}.base.f32")), rows * dims);
+            let base = PathBuf::from(format!("{prefix}.base.f32"));
+            let mut base = Base::new(base, dims, number(4, usize::MAX));
             let queries = floats(Path::new(&format!("{prefix}.query.f32")), 1000 * dims);
-            build(dir, &mut Base { dims, vectors }, &queries, number(5, 64) << 20);
+            build(dir, &mut base, &queries, number(5, 64) << 20);
         }
         Some("search") => search(
             Path::new(&arguments[1]),

@@ -1,8 +1,9 @@
 //! Distances among points picked at random: for maps and graphs of a collection.
 
-use ramlet_index::{Query, decode_row};
+use ramlet_index::Query;
 
 use crate::collection::Collection;
+use crate::encoding::{decode_vector, prepare_query};
 use crate::error::{Error, Result};
 use crate::filter::{Condition, Filter};
 use crate::limits::MATRIX_SAMPLE_MAX;
@@ -129,34 +130,42 @@ fn nearest(
     limit: usize,
     lookup: &mut Lookup,
 ) -> Result<Vec<Vec<(u32, f32)>>> {
-    let (n, len) = (points.len(), field.row_bytes());
+    let n = points.len();
     let limit = limit.min(n - 1);
-    // Rows, keys of one point, and what is handed out.
-    let _held = lookup.rare.reserve((n * len + n * 16) as u64)?;
+    // Keys of one point, and what is handed out; rows as they come.
+    let mut held = lookup.rare.reserve((n * (field.row_bytes() + 32)) as u64)?;
     lookup.hand_out(n * limit * size_of::<(u32, f32)>())?;
-    let mut rows = Vec::with_capacity(n * len);
+    let mut bytes = Vec::with_capacity(n * field.row_bytes());
+    let mut spans = Vec::with_capacity(n);
     for (id, place) in points {
-        if !view.encoded_vector_of(*place, field.slot, lookup, &mut rows)? {
+        let start = bytes.len();
+        if !view.encoded_vector_of(*place, field.slot, lookup, &mut bytes)? {
             return Err(Error::corrupt(format!(
                 "point {id} has lost its vector `{}`",
                 field.name
             )));
         }
+        // Rows of a length of their own were not foreseen.
+        let taken = (n * 32 + bytes.len()) as u64;
+        if taken > held.bytes() {
+            held.grow((taken - held.bytes()).next_multiple_of(1 << 16))?;
+        }
+        spans.push(start..bytes.len());
     }
-    let mut values = Vec::with_capacity(field.dim);
     let mut keys: Vec<(f32, u32)> = Vec::with_capacity(n);
     let mut query = Query::new(field.metric, field.element, &vec![0.0; field.dim]);
     let mut all = Vec::with_capacity(n);
-    for (own, row) in rows.chunks_exact(len).enumerate() {
-        values.clear();
-        decode_row(field.element, row, &mut values);
-        query.prepare(field.metric, field.element, &values);
+    for (own, span) in spans.iter().enumerate() {
+        let vector = decode_vector(field, &bytes[span.clone()])?;
+        prepare_query(&mut query, field, &vector)?;
         keys.clear();
-        let others = rows
-            .chunks_exact(len)
+        let others = spans
+            .iter()
             .zip(0u32..)
             .filter(|(_, other)| *other as usize != own);
-        keys.extend(others.map(|(row, other)| (query.key_row(row), other)));
+        keys.extend(others.map(|(span, other)| (query.key_row(&bytes[span.clone()]), other)));
+        // Sparse vectors that share nothing are not near at all.
+        keys.retain(|(key, _)| query.sparse().is_none() || *key < f32::INFINITY);
         let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         if limit < keys.len() {
             keys.select_nth_unstable_by(limit, order);

@@ -104,7 +104,7 @@ impl Resume {
         let tmp = self.path.with_extension("tmp");
         let write = || {
             fs::write(&tmp, serde_json::to_vec(&self.state)?)?;
-            Ok::<_, std::io::Error>(fs::rename(&tmp, &self.path)?)
+            fs::rename(&tmp, &self.path)
         };
         write().with_context(|| self.path.display().to_string())
     }

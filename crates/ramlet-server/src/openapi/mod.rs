@@ -98,13 +98,19 @@ fn operation(route: &Route, described: Option<&Described>) -> Result<Value, Stri
     if let Some(d) = described.filter(|d| !d.query.is_empty()) {
         parameters.extend(query_parameters(d.query).map_err(at)?);
     }
+    let is_file =
+        route.method == "GET" && (route.path.ends_with("/{snapshot}") || route.path.ends_with("/snapshot"));
+    let content = match is_file {
+        true => json!({ "application/octet-stream": { "schema": { "type": "string", "format": "binary" } } }),
+        false => content(described).map_err(at)?,
+    };
     let mut out = json!({
         "operationId": operation_id(route),
         "tags": [tag(route.path)],
         "summary": described.map_or("", |d| d.summary),
         "parameters": parameters,
         "responses": {
-            "200": { "description": "Done", "content": content(described).map_err(at)? },
+            "200": { "description": "Done", "content": content },
             "4XX": { "description": "Refused", "content": json_content(json!({ "$ref": "#/components/schemas/ErrorResponse" })) },
             "5XX": { "description": "Failed", "content": json_content(json!({ "$ref": "#/components/schemas/ErrorResponse" })) },
         },

@@ -35,6 +35,7 @@ const LIMIT_DEFAULT: usize = ramlet::QUERY_LIMIT_DEFAULT;
     reason = "one a request; the plain search is the usual one and needs no box"
 )]
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "nearly every request is the large one")]
 pub enum Asked {
     Nearest(SearchRequest),
     Query(Box<QueryRequest>),

@@ -8,6 +8,7 @@ use ramlet_io::Storage;
 use super::source::refused;
 use super::{SnapshotReader, Workspace, check_disk};
 use crate::change::{self, Change};
+use crate::encoding::{check_query, decode_vector};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX, SNAPSHOT_LIST_FACTOR};
@@ -110,8 +111,8 @@ fn group(
         );
         return Err(refused(&what));
     }
-    // And the record that the log makes of it.
-    let held = work.memory.reserve(2 * frame.bytes)?;
+    // The record that the log makes of it too, and a vector of it in floats.
+    let held = work.memory.reserve(6 * frame.bytes)?;
     let group = reader.body(frame)?;
     change::for_each(&group, |_, change| {
         let Change::Put(id, row) = change else {
@@ -137,19 +138,13 @@ fn check_vector(schema: &Schema, slot: u16, bytes: &[u8]) -> std::result::Result
     let Some(vector) = schema.vectors.iter().find(|v| v.slot == slot) else {
         return Err(format!("a vector in slot {slot}, which the settings don't have"));
     };
-    let fits = match vector.fixed_bytes() {
-        Some(fixed) => bytes.len() == fixed,
-        None => bytes.len().is_multiple_of(vector.row_bytes().max(1)),
-    };
-    match fits {
-        true => Ok(()),
-        false => Err(format!(
-            "vector `{}` of {} bytes, {} a row",
-            vector.name,
-            bytes.len(),
-            vector.row_bytes()
-        )),
+    let found = bytes.len();
+    if let Some(fixed) = vector.fixed_bytes().filter(|fixed| *fixed != found) {
+        let name = &vector.name;
+        return Err(format!("vector `{name}` of {found} bytes instead of {fixed}"));
     }
+    let decoded = decode_vector(vector, bytes).and_then(|v| check_query(vector, &v));
+    decoded.map_err(|e| e.to_string())
 }
 
 fn copy(

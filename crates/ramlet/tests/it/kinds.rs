@@ -243,7 +243,9 @@ fn rare_dimensions_count_more_with_idf() {
     let mut scratch = engine.scratch().unwrap();
     // Dimension 1 in all points, 2 in one in ten.
     let with = |id: u64| {
-        let entries = [(1, 1.0)].into_iter().chain((id % 10 == 0).then_some((2, 1.0)));
+        let entries = [(1, 1.0)]
+            .into_iter()
+            .chain(id.is_multiple_of(10).then_some((2, 1.0)));
         let (indices, values) = entries.unzip();
         let vectors = vec![("s".to_owned(), SparseVector { indices, values }.into())];
         Point {
