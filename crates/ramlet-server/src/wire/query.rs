@@ -30,10 +30,6 @@ use ramlet::PointId;
 const LIMIT_DEFAULT: usize = ramlet::QUERY_LIMIT_DEFAULT;
 
 /// What a request of the query API comes to.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one a request; the plain search is the usual one and needs no box"
-)]
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "nearly every request is the large one")]
 pub enum Asked {
