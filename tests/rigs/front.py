@@ -39,6 +39,28 @@ def cpu_by_thread(pid):
     return spent
 
 
+def settle(pid):
+    """Waits until the measurement of the disk that follows a start is over: it is no query's, and its thread's time is gone with it."""
+    for _ in range(600):
+        names = {(task / "comm").read_text().strip() for task in Path(f"/proc/{pid}/task").iterdir()}
+        if "probe" not in names:
+            return
+        time.sleep(0.1)
+    sys.exit("the server's probe doesn't end")
+
+
+def switches(pid):
+    """Times that a thread of the server went to sleep of itself."""
+    count = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            lines = (task / "status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        count += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+    return count
+
+
 def fill(server, dim):
     http = server.http()
     http.call("PUT", f"/collections/{COLLECTION}", {"vectors": {"size": dim, "distance": "Dot"}})
@@ -84,7 +106,7 @@ def grpc_asker(server, vector):
 
 
 def measure(server, asker, vector, connections, seconds):
-    """(queries, nanoseconds by thread) of a closed loop."""
+    """(queries, nanoseconds by thread, sleeps) of a closed loop."""
     asks = [asker(server, vector) for _ in range(connections)]
     for ask in asks:
         for _ in range(200):
@@ -97,7 +119,7 @@ def measure(server, asker, vector, connections, seconds):
             counts[at] += 1
 
     threads = [threading.Thread(target=loop, args=(n,)) for n in range(connections)]
-    before = cpu_by_thread(server.process.pid)
+    before, slept = cpu_by_thread(server.process.pid), switches(server.process.pid)
     for thread in threads:
         thread.start()
     time.sleep(seconds)
@@ -106,24 +128,35 @@ def measure(server, asker, vector, connections, seconds):
         thread.join()
     spent = cpu_by_thread(server.process.pid)
     spent.subtract(before)
-    return sum(counts), spent
+    return sum(counts), spent, switches(server.process.pid) - slept
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--dim", type=int, default=100)
+    parser.add_argument("--json", type=Path, help="a file that the figures are appended to, a line each")
     args = parser.parse_args()
     vector = [i / args.dim for i in range(args.dim)]
     with tempfile.TemporaryDirectory() as scratch, Server(Path(scratch) / "data") as server:
         fill(server, args.dim)
+        time.sleep(1)
+        settle(server.process.pid)
         for name, asker in [("REST", rest_asker), ("gRPC", grpc_asker)]:
             for connections in [1, 8]:
-                queries, spent = measure(server, asker, vector, connections, args.seconds)
-                parts = {thread: ns / queries / 1000 for thread, ns in spent.items() if ns / queries > 300}
-                shown = ", ".join(f"{thread} {us:.1f}" for thread, us in sorted(parts.items()))
+                queries, spent, sleeps = measure(server, asker, vector, connections, args.seconds)
+                parts = {thread: round(ns / queries / 1000, 1) for thread, ns in sorted(spent.items()) if ns / queries > 300}
                 total = sum(spent.values()) / queries / 1000
-                print(f"{name}, {connections} connections: {queries:,} queries, {total:.1f} us of CPU each ({shown})", flush=True)
+                shown = ", ".join(f"{thread} {us}" for thread, us in parts.items())
+                print(
+                    f"{name}, {connections} connections: {queries:,} queries, {total:.1f} us of CPU each ({shown}), {sleeps / queries:.2f} sleeps",
+                    flush=True,
+                )
+                if args.json:
+                    row = {"api": name, "connections": connections, "queries": queries, "cpu_us": round(total, 1)}
+                    row |= {"by_thread": parts, "sleeps": round(sleeps / queries, 2)}
+                    with args.json.open("a") as out:
+                        out.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":
