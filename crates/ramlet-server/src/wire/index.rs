@@ -122,7 +122,9 @@ mod tests {
 
     #[test]
     fn kinds_by_name_and_by_params() {
-        for name in ["keyword", "integer", "float", "bool", "geo", "datetime", "uuid", "text"] {
+        for name in [
+            "keyword", "integer", "float", "bool", "geo", "datetime", "uuid", "text",
+        ] {
             let (field, plain) =
                 parse(&format!(r#"{{"field_name":"a.b","field_schema":"{name}"}}"#)).unwrap();
             assert_eq!(
