@@ -59,7 +59,7 @@ fn facet(view: &View, request: &FacetRequest, lookup: &mut Lookup) -> Result<Vec
         .map_err(|e| Error::bad_input(format!("Wrong input: key `{}`: {e}", request.key)))?;
     let field = view.schema.field(&request.key).ok_or_else(none)?;
     let range = facet_range(field.kind).ok_or_else(none)?;
-    let filter = compile(request.filter.as_ref())?;
+    let filter = compile(view, request.filter.as_ref())?;
     let mut sources = Vec::with_capacity(view.segments.len() + view.buffers.len());
     for index in 0..view.segments.len() {
         if let Some(table) = view.segments[index].segment.field(field.slot) {

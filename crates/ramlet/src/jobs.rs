@@ -28,7 +28,8 @@ use crate::segment::{
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
-use crate::types::{CollectionConfig, FieldIndex};
+use crate::text::TextField;
+use crate::types::{CollectionConfig, FieldIndex, FieldKind};
 use crate::writer::Writer;
 
 /// What the manifest keeps of a collection beside its segments.
@@ -582,9 +583,10 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
     let (segments, schema, config, slots, new) = {
         let writer = core.writer();
         writer.check_writable()?;
+        crate::schema::check_index(&index)?;
         let mut config = writer.config.clone();
         let old = config.payload_schema.get(field);
-        if old.is_some_and(|old| old.kind == index.kind) {
+        if old.is_some_and(|old| has_same_keys(old, &index)) {
             // Same tables; the parameters may be said anew.
             config.payload_schema.insert(field.to_string(), index);
             drop(writer);
@@ -607,6 +609,12 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
             store::remove_field_files(core.shelf.storage.as_ref(), new.slot);
         }
     })
+}
+
+/// Whether two indexes of a field have the same tables.
+fn has_same_keys(old: &FieldIndex, new: &FieldIndex) -> bool {
+    let text = |index: &FieldIndex| TextField::new(index.params.as_ref()).ok();
+    old.kind == new.kind && (new.kind != FieldKind::Text || text(old) == text(new))
 }
 
 /// A segment's table of a new payload index.

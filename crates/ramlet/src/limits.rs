@@ -10,6 +10,14 @@ pub const PAYLOAD_BYTES_MAX: usize = 2 << 20;
 pub const DIM_MAX: usize = 65_536;
 /// Stop words of one tokenizer, beside those of languages.
 pub const STOPWORDS_MAX: usize = 4_096;
+/// Parameters of one text index, JSON text.
+pub const TEXT_PARAMS_BYTES_MAX: usize = 64 << 10;
+/// Tokens of the text of one condition.
+pub const TEXT_TOKENS_MAX: usize = 4_096;
+/// Distinct tokens of one payload in a text index, and their bytes: half of these at least are kept, and a payload with more
+/// is looked at by every text condition.
+pub const TEXT_KEYS_MAX: usize = 32_768;
+pub const TEXT_KEY_BYTES_MAX: usize = 512 << 10;
 /// Weights of one sparse vector.
 pub const SPARSE_ENTRIES_MAX: usize = 65_536;
 /// Numbers of one multivector, all parts together.

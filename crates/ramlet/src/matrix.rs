@@ -50,7 +50,7 @@ fn matrix(view: &View, request: &MatrixRequest, seed: u64, scratch: &mut Scratch
     let field = view.schema.vector(&request.using)?;
     let mut filter = request.filter.clone().unwrap_or_default();
     filter.must.push(Condition::HasVector(request.using.clone()));
-    let filter = compile(Some(&filter))?;
+    let filter = compile(view, Some(&filter))?;
     let wanted = request.sample.min(MATRIX_SAMPLE_MAX + 1);
     let places = sample(view, filter.as_ref(), wanted, seed, &mut scratch.lookup)?;
     if places.len() > MATRIX_SAMPLE_MAX {

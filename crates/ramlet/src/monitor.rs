@@ -298,7 +298,7 @@ fn missed_far(
     scratch: &mut Scratch,
 ) -> Result<f64> {
     let field = view.schema.vector(&request.using)?;
-    let filter = query::compile(request.filter.as_ref())?;
+    let filter = query::compile(view, request.filter.as_ref())?;
     let all: u64 = view.segments.iter().map(|s| u64::from(s.segment.rows())).sum();
     let mut random = seed | 1;
     let mut missed = 0.0;

@@ -127,7 +127,7 @@ pub fn search(
     }
     let most = usize::try_from(view.points()).unwrap_or(usize::MAX);
     scratch.top.clear(wanted.min(most));
-    let filter = compile(request.filter.as_ref())?;
+    let filter = compile(view, request.filter.as_ref())?;
     let asked = Asked {
         view,
         field,
@@ -200,9 +200,9 @@ fn want(params: &SearchParams, field: &VectorField) -> Result<Want> {
     })
 }
 
-pub(crate) fn compile(filter: Option<&crate::filter::Filter>) -> Result<Option<CompiledFilter>> {
+pub(crate) fn compile(view: &View, filter: Option<&crate::filter::Filter>) -> Result<Option<CompiledFilter>> {
     filter
-        .map(CompiledFilter::new)
+        .map(|filter| CompiledFilter::on(&view.schema.fields, filter))
         .transpose()
         .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
 }

@@ -162,8 +162,8 @@ enum Source {
 }
 
 fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>> {
-    let filter = CompiledFilter::new(filter).map_err(bad)?;
     let view = turn.core.view.load_full();
+    let filter = CompiledFilter::on(&view.schema.fields, filter).map_err(bad)?;
     let mut sources = Vec::new();
     for buffer in &view.buffers {
         let matching = || {
@@ -245,11 +245,7 @@ fn upsert(
     mode: UpdateMode,
 ) -> Result<()> {
     turn.check_disk()?;
-    let filter = filter
-        .as_ref()
-        .map(CompiledFilter::new)
-        .transpose()
-        .map_err(bad)?;
+    let filter = compiled(turn, filter.as_ref())?;
     let (mut out, mut pending) = (Vec::new(), BTreeSet::new());
     for point in points {
         let view = view_for(turn, point.id, &mut pending)?;
@@ -269,6 +265,13 @@ fn upsert(
     Ok(())
 }
 
+/// As the payload indexes are now. Only payloads are asked, so that others may come meanwhile.
+fn compiled(turn: &Turn<'_>, filter: Option<&Filter>) -> Result<Option<CompiledFilter>> {
+    let schema = turn.core.view.load().schema.clone();
+    let compile = |filter| CompiledFilter::on(&schema.fields, filter);
+    filter.map(compile).transpose().map_err(bad)
+}
+
 fn matches(view: &View, place: Place, filter: Option<&CompiledFilter>, turn: &mut Turn<'_>) -> Result<bool> {
     let Some(filter) = filter else { return Ok(true) };
     matching::place_matches(view, place, filter, &mut turn.lookup.io, &mut turn.lookup.buf)
@@ -281,11 +284,7 @@ fn update_vectors(
     filter: Option<Filter>,
 ) -> Result<()> {
     turn.check_disk()?;
-    let filter = filter
-        .as_ref()
-        .map(CompiledFilter::new)
-        .transpose()
-        .map_err(bad)?;
+    let filter = compiled(turn, filter.as_ref())?;
     let (mut out, mut pending, mut missing) = (Vec::new(), BTreeSet::new(), None);
     for (id, vectors) in points {
         let view = view_for(turn, id, &mut pending)?;

@@ -8,9 +8,12 @@ use ramlet_index::{Element, Metric};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::filter::index::{emit_keys, emit_text_keys};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
+use crate::payload::Path;
 use crate::settings::{Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key};
-use crate::types::{CollectionConfig, Datatype, Distance, FieldKind, Modifier, VectorParams};
+use crate::text::TextField;
+use crate::types::{CollectionConfig, Datatype, Distance, FieldIndex, FieldKind, Modifier, VectorParams};
 
 /// What stands for a point under a vector's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +66,18 @@ pub struct PayloadField {
     pub path: String,
     pub slot: u16,
     pub kind: FieldKind,
+    /// Of a text index.
+    pub text: Option<Arc<TextField>>,
+}
+
+impl PayloadField {
+    /// Calls `emit` once for each key of the index that a payload has.
+    pub fn emit_keys(&self, path: &Path, payload: &[u8], emit: &mut dyn FnMut(&[u8])) {
+        match &self.text {
+            Some(text) => emit_text_keys(text, path, payload, emit),
+            None => emit_keys(self.kind, path, payload, emit),
+        }
+    }
 }
 
 /// The settings of a collection, resolved.
@@ -195,6 +210,7 @@ impl Schema {
                 path: path.clone(),
                 slot,
                 kind: index.kind,
+                text: text_of(path, index),
             });
         }
         Ok(schema)
@@ -223,6 +239,26 @@ impl Schema {
     }
 }
 
+fn text_of(path: &str, index: &FieldIndex) -> Option<Arc<TextField>> {
+    if index.kind != FieldKind::Text {
+        return None;
+    }
+    let text = TextField::new(index.params.as_ref()).or_else(|e| {
+        // Written by a version that knew more.
+        tracing::warn!("payload index `{path}`: parameters that say nothing are passed over: {e}");
+        TextField::new(None)
+    });
+    text.ok().map(Arc::new)
+}
+
+/// Refuses parameters that no payload index can have.
+pub fn check_index(index: &FieldIndex) -> Result<()> {
+    match index.kind {
+        FieldKind::Text => TextField::new(index.params.as_ref()).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses settings that no collection can have.
 pub fn check_config(config: &CollectionConfig) -> Result<()> {
     let n = config.vectors.len() + config.sparse_vectors.len();
@@ -237,6 +273,7 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
             "{n} payload indexes; at most {FIELD_INDEXES_MAX} are possible"
         )));
     }
+    config.payload_schema.values().try_for_each(check_index)?;
     if let Some(name) = config
         .sparse_vectors
         .keys()

@@ -27,7 +27,7 @@ pub fn scroll(view: &View, request: &ScrollRequest, lookup: &mut Lookup) -> Resu
             "limit is {limit}, it must be in 1..={LIMIT_MAX}"
         )));
     }
-    let filter = compile(request.filter.as_ref())?;
+    let filter = compile(view, request.filter.as_ref())?;
     match &request.order_by {
         None => by_id(view, request, filter.as_ref(), lookup),
         Some(_) if request.offset.is_some() => Err(Error::bad_input(
@@ -402,7 +402,7 @@ fn pages_of(
 
 /// How many points match. Not exact: from what the indexes say, without looking at payloads.
 pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Lookup) -> Result<u64> {
-    let Some(filter) = compile(filter)? else {
+    let Some(filter) = compile(view, filter)? else {
         return Ok(view.points());
     };
     let mut total = 0;

@@ -388,6 +388,7 @@ fn name_of(kind: FieldKind) -> &'static str {
         FieldKind::Geo => "geo",
         FieldKind::Datetime => "datetime",
         FieldKind::Uuid => "uuid",
+        FieldKind::Text => "text",
     }
 }
 

@@ -233,6 +233,7 @@ pub enum FieldKind {
     Geo,
     Datetime,
     Uuid,
+    Text,
 }
 
 /// A payload index of a collection.

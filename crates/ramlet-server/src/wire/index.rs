@@ -1,5 +1,6 @@
 //! Payload indexes coming in.
 
+use ramlet::text::TextField;
 use ramlet::{FieldIndex, FieldKind};
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,9 +37,13 @@ impl WireCreateIndex {
                     ));
                 };
                 let kind = kind(name)?;
+                let params = Value::Object(params);
+                if kind == FieldKind::Text {
+                    check_text(&params)?;
+                }
                 FieldIndex {
                     kind,
-                    params: Some(Value::Object(params)),
+                    params: Some(params),
                 }
             }
             Some(_) => {
@@ -51,6 +56,28 @@ impl WireCreateIndex {
     }
 }
 
+/// What the API knows of a text index beside what makes its tokens.
+#[derive(Deserialize)]
+struct TextParams {
+    #[serde(default, rename = "on_disk")]
+    _on_disk: Option<bool>,
+    #[serde(default, rename = "phrase_matching")]
+    _phrase_matching: Option<bool>,
+    #[serde(default, rename = "enable_hnsw")]
+    _enable_hnsw: Option<bool>,
+    #[serde(default)]
+    scoring: Option<Value>,
+}
+
+fn check_text(params: &Value) -> ApiResult<()> {
+    let known = TextParams::deserialize(params).map_err(ApiError::format)?;
+    if known.scoring.is_some_and(|scoring| scoring != Value::Bool(false)) {
+        return Err(ApiError::unsupported("`scoring` of a text index"));
+    }
+    TextField::new(Some(params))?;
+    Ok(())
+}
+
 fn kind(name: &str) -> ApiResult<FieldKind> {
     Ok(match name {
         "keyword" => FieldKind::Keyword,
@@ -60,10 +87,10 @@ fn kind(name: &str) -> ApiResult<FieldKind> {
         "geo" => FieldKind::Geo,
         "datetime" => FieldKind::Datetime,
         "uuid" => FieldKind::Uuid,
-        "text" => return Err(ApiError::unsupported("the text index")),
+        "text" => FieldKind::Text,
         other => {
             return Err(ApiError::format(format!(
-                "unknown kind of payload index `{other}`; known are keyword, integer, float, bool, geo, datetime, uuid"
+                "unknown kind of payload index `{other}`; known are keyword, integer, float, bool, geo, datetime, uuid, text"
             )));
         }
     })
@@ -79,6 +106,7 @@ pub fn kind_name(kind: FieldKind) -> &'static str {
         FieldKind::Geo => "geo",
         FieldKind::Datetime => "datetime",
         FieldKind::Uuid => "uuid",
+        FieldKind::Text => "text",
     }
 }
 
@@ -94,7 +122,9 @@ mod tests {
 
     #[test]
     fn kinds_by_name_and_by_params() {
-        for name in ["keyword", "integer", "float", "bool", "geo", "datetime", "uuid"] {
+        for name in [
+            "keyword", "integer", "float", "bool", "geo", "datetime", "uuid", "text",
+        ] {
             let (field, plain) =
                 parse(&format!(r#"{{"field_name":"a.b","field_schema":"{name}"}}"#)).unwrap();
             assert_eq!(
@@ -115,12 +145,41 @@ mod tests {
         for (body, code) in [
             (r#"{"field_name":"","field_schema":"keyword"}"#, 422),
             (r#"{"field_name":"a"}"#, 400),
-            (r#"{"field_name":"a","field_schema":"text"}"#, 400),
             (r#"{"field_name":"a","field_schema":"colour"}"#, 400),
             (r#"{"field_name":"a","field_schema":{"on_disk":true}}"#, 400),
             (r#"{"field_name":"a","field_schema":3}"#, 400),
         ] {
             assert_eq!(parse(body).unwrap_err().status.as_u16(), code, "{body}");
+        }
+    }
+
+    #[test]
+    fn params_of_a_text_index() {
+        let with = |more: &str| {
+            parse(&format!(
+                r#"{{"field_name":"a","field_schema":{{"type":"text",{more}}}}}"#
+            ))
+        };
+        for more in [
+            r#""tokenizer":"prefix","min_token_len":2,"max_token_len":10,"lowercase":false"#,
+            r#""stopwords":"english","stemmer":{"type":"snowball","language":"german"}"#,
+            r#""stopwords":{"languages":["english"],"custom":["x"]},"ascii_folding":true,"phrase_matching":true"#,
+            r#""on_disk":true,"stemmer":null,"scoring":false"#,
+        ] {
+            assert!(with(more).is_ok(), "{more}");
+        }
+        let words: Vec<String> = (0..5_000).map(|n| format!("\"{n}\"")).collect();
+        for more in [
+            r#""tokenizer":"runes""#,
+            r#""min_token_len":-1"#,
+            r#""lowercase":"yes""#,
+            r#""stopwords":"klingon""#,
+            r#""stemmer":{"type":"snowball","language":"klingon"}"#,
+            r#""on_disk":3"#,
+            r#""scoring":{"type":"bm25"}"#,
+            &format!(r#""stopwords":{{"custom":[{}]}}"#, words.join(",")),
+        ] {
+            assert_eq!(with(more).unwrap_err().status.as_u16(), 400, "{more}");
         }
     }
 }

@@ -6,12 +6,15 @@ use super::ast::{
 };
 use super::datetime::parse_datetime;
 use super::text::{has_all, has_any, has_phrase, words};
+use super::tokens::TokenCheck;
 use crate::payload::{Json, JsonRef, Number, Path};
 
 /// A check with its lists sorted and its texts split.
 #[derive(Debug, Clone)]
 pub(super) enum Check {
     Value(Scalar),
+    /// Of a field with a text index.
+    Tokens(TokenCheck),
     AllWords(Vec<String>),
     AnyWord(Vec<String>),
     Phrase(Vec<String>),
@@ -64,6 +67,7 @@ impl Check {
                 let null = root.is_some_and(|root| path.any_value(root, &mut JsonRef::is_null));
                 null == *flag
             }
+            Check::Tokens(tokens) => root.is_some_and(|root| tokens.holds(path, root)),
             _ => root.is_some_and(|root| path.any_value(root, &mut |value| self.value_holds(value))),
         }
     }

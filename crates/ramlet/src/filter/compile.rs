@@ -2,9 +2,12 @@
 
 use super::ast::{Condition, FieldCheck, FieldCondition, Filter};
 use super::check::Check;
+use super::index::{elements_of, names_of};
 use super::limits::FilterLimits;
 use super::slice::slice_of;
+use super::tokens::TokenCheck;
 use crate::payload::{JsonRef, Path};
+use crate::schema::PayloadField;
 use crate::types::PointId;
 
 /// What a filter asks of a point. Asked only for what the filter's conditions need, and only until it is decided.
@@ -60,18 +63,52 @@ struct Subject<'a> {
     element: Option<JsonRef<'a>>,
 }
 
+/// Where a condition stands: what the points' payload indexes are, and within `nested` the path of the elements.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    fields: &'a [PayloadField],
+    outer: Option<&'a str>,
+}
+
+impl Scope<'_> {
+    /// A text condition on a field with a text index.
+    fn tokens(self, condition: &FieldCondition, path: &Path) -> Result<Option<TokenCheck>, String> {
+        let FieldCheck::Match(asked) = &condition.check else {
+            return Ok(None);
+        };
+        let names = names_of(condition, path, self.outer);
+        let field = names
+            .iter()
+            .find_map(|name| self.fields.iter().find(|field| field.path == *name));
+        match field.and_then(|field| field.text.as_ref()) {
+            Some(text) => TokenCheck::new(asked, text),
+            None => Ok(None),
+        }
+    }
+}
+
 impl CompiledFilter {
     /// Checks the filter against [`FilterLimits::default`] and compiles it; the error says what is wrong and where.
     pub fn new(filter: &Filter) -> Result<CompiledFilter, String> {
+        CompiledFilter::on(&[], filter)
+    }
+
+    /// The same for points with these payload indexes: their options decide what a text condition means.
+    pub(crate) fn on(fields: &[PayloadField], filter: &Filter) -> Result<CompiledFilter, String> {
         filter.check(&FilterLimits::default())?;
+        let scope = Scope { fields, outer: None };
         Ok(CompiledFilter {
-            root: Group::new(filter)?,
+            root: Group::new(filter, scope)?,
         })
     }
 
     /// The filters of a query and of those above it as one, clause by clause as the API has it: alternatives of one are
     /// alternatives of the other. The id is none of `excluded`.
-    pub fn merged(filters: &[&Filter], excluded: &[PointId]) -> Result<CompiledFilter, String> {
+    pub(crate) fn merged(
+        fields: &[PayloadField],
+        filters: &[&Filter],
+        excluded: &[PointId],
+    ) -> Result<CompiledFilter, String> {
         let mut root = Group::default();
         for filter in filters {
             let Group {
@@ -79,7 +116,7 @@ impl CompiledFilter {
                 should,
                 must_not,
                 min_should,
-            } = CompiledFilter::new(filter)?.root;
+            } = CompiledFilter::on(fields, filter)?.root;
             root.must.extend(must);
             root.should.extend(should);
             root.must_not.extend(must_not);
@@ -92,8 +129,7 @@ impl CompiledFilter {
             };
         }
         if !excluded.is_empty() {
-            root.must_not
-                .push(Node::new(&Condition::HasId(excluded.to_vec()))?);
+            root.must_not.push(Node::has_id(excluded.to_vec()));
         }
         Ok(CompiledFilter { root })
     }
@@ -137,9 +173,11 @@ impl Filter {
 }
 
 impl Group {
-    fn new(filter: &Filter) -> Result<Group, String> {
-        let compile =
-            |conditions: &[Condition]| conditions.iter().map(Node::new).collect::<Result<Vec<_>, _>>();
+    fn new(filter: &Filter, scope: Scope<'_>) -> Result<Group, String> {
+        let compile = |conditions: &[Condition]| {
+            let nodes = conditions.iter().map(|condition| Node::new(condition, scope));
+            nodes.collect::<Result<Vec<_>, _>>()
+        };
         Ok(Group {
             must: compile(&filter.must)?,
             should: compile(&filter.should)?,
@@ -179,39 +217,49 @@ impl Group {
 }
 
 impl Node {
-    fn new(condition: &Condition) -> Result<Node, String> {
+    fn new(condition: &Condition, scope: Scope<'_>) -> Result<Node, String> {
         Ok(match condition {
-            Condition::Field(field) => Node::field(field.clone())?,
-            Condition::IsEmpty(key) => Node::field(FieldCondition {
-                key: key.clone(),
-                check: FieldCheck::IsEmpty(true),
-            })?,
-            Condition::IsNull(key) => Node::field(FieldCondition {
-                key: key.clone(),
-                check: FieldCheck::IsNull(true),
-            })?,
-            Condition::HasId(ids) => {
-                let mut ids = ids.clone();
-                ids.sort_unstable();
-                ids.dedup();
-                Node::HasId(ids)
+            Condition::Field(field) => Node::field(field.clone(), scope)?,
+            Condition::IsEmpty(key) => {
+                let (key, check) = (key.clone(), FieldCheck::IsEmpty(true));
+                Node::field(FieldCondition { key, check }, scope)?
             }
+            Condition::IsNull(key) => {
+                let (key, check) = (key.clone(), FieldCheck::IsNull(true));
+                Node::field(FieldCondition { key, check }, scope)?
+            }
+            Condition::HasId(ids) => Node::has_id(ids.clone()),
             Condition::HasVector(name) => Node::HasVector(name.clone()),
-            Condition::Nested { key, filter } => Node::Nested {
-                path: parse(key)?.without_last_each(),
-                group: Group::new(filter)?,
-            },
+            Condition::Nested { key, filter } => {
+                let path = parse(key)?.without_last_each();
+                let elements = elements_of(scope.outer, &path);
+                let scope = Scope {
+                    outer: Some(&elements),
+                    ..scope
+                };
+                let group = Group::new(filter, scope)?;
+                Node::Nested { path, group }
+            }
             Condition::Slice { total, index } => Node::Slice {
                 total: *total,
                 index: *index,
             },
-            Condition::Filter(filter) => Node::Group(Group::new(filter)?),
+            Condition::Filter(filter) => Node::Group(Group::new(filter, scope)?),
         })
     }
 
-    fn field(condition: FieldCondition) -> Result<Node, String> {
+    fn has_id(mut ids: Vec<PointId>) -> Node {
+        ids.sort_unstable();
+        ids.dedup();
+        Node::HasId(ids)
+    }
+
+    fn field(condition: FieldCondition, scope: Scope<'_>) -> Result<Node, String> {
         let path = parse(&condition.key)?;
-        let check = Check::new(&condition.check);
+        let check = match scope.tokens(&condition, &path)? {
+            Some(tokens) => Check::Tokens(tokens),
+            None => Check::new(&condition.check),
+        };
         Ok(Node::Field(Box::new(FieldNode {
             condition,
             path,

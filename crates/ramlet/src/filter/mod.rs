@@ -2,8 +2,9 @@
 //! payload indexes that narrow the rows to ask ([`index`]).
 //!
 //! [`CompiledFilter::matches`] is the meaning of a filter; whatever an index answers is either the same or a superset
-//! that is checked again. The meaning is that of the API's server on fields without an index; a type mismatch never
-//! matches, an array matches when one of its elements does.
+//! that is checked again. The meaning is that of the API's server on fields without an index, but that the tokens
+//! of a text index decide on its field's texts; a type mismatch never matches, an array matches when one of its elements
+//! does.
 
 mod ast;
 mod check;
@@ -16,6 +17,7 @@ mod parse;
 mod parse_check;
 mod slice;
 mod text;
+mod tokens;
 mod write;
 
 pub use ast::{

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter, GeoPoint, PointAccess, geo_distance_m, parse_datetime};
 use crate::limits::{FORMULA_DEPTH_MAX, FORMULA_NODES_MAX};
 use crate::payload::{Json, JsonRef, Path};
+use crate::schema::PayloadField;
 use crate::types::PointId;
 use crate::view::{Place, SegmentRow, View};
 
@@ -32,7 +33,7 @@ fn check_node(node: &Expression, depth: usize, nodes: &mut usize) -> Result<()> 
             path(key)?;
         }
         Expression::Condition(condition) => {
-            compile(condition)?;
+            compile(condition, &[])?;
         }
         Expression::Max(all) | Expression::Min(all) if all.is_empty() => {
             let name = if matches!(node, Expression::Max(_)) {
@@ -79,12 +80,12 @@ fn path(key: &str) -> Result<Path> {
     Path::parse(key).map_err(|e| wrong(format!("formula: {e}")))
 }
 
-fn compile(condition: &crate::filter::Condition) -> Result<CompiledFilter> {
+fn compile(condition: &crate::filter::Condition, fields: &[PayloadField]) -> Result<CompiledFilter> {
     let filter = Filter {
         must: vec![condition.clone()],
         ..Filter::default()
     };
-    CompiledFilter::new(&filter).map_err(wrong)
+    CompiledFilter::on(fields, &filter).map_err(wrong)
 }
 
 /// An expression with its paths parsed and its conditions compiled.
@@ -177,7 +178,7 @@ impl<'a> Scored<'a> {
                 score_defaults.push((number, value));
             }
         }
-        let node = build(&formula.expression, &formula.defaults)?;
+        let node = build(&formula.expression, &formula.defaults, &view.schema.fields)?;
         Ok(Scored {
             needs_id: needs_id(&formula.expression)?,
             node,
@@ -294,7 +295,7 @@ impl<'a> Scored<'a> {
 
 fn needs_id(expression: &Expression) -> Result<bool> {
     if let Expression::Condition(condition) = expression {
-        return Ok(compile(condition)?.needs_id());
+        return Ok(compile(condition, &[])?.needs_id());
     }
     for operand in expression.operands() {
         if needs_id(operand)? {
@@ -304,18 +305,18 @@ fn needs_id(expression: &Expression) -> Result<bool> {
     Ok(false)
 }
 
-fn build(expression: &Expression, defaults: &[(String, Vec<u8>)]) -> Result<Node> {
+fn build(expression: &Expression, defaults: &[(String, Vec<u8>)], fields: &[PayloadField]) -> Result<Node> {
     let all = |expressions: &[Expression]| -> Result<Vec<Node>> {
-        expressions.iter().map(|e| build(e, defaults)).collect()
+        expressions.iter().map(|e| build(e, defaults, fields)).collect()
     };
-    let boxed = |expression: &Expression| build(expression, defaults).map(Box::new);
+    let boxed = |expression: &Expression| build(expression, defaults, fields).map(Box::new);
     let unary = |operation, of: &Expression| -> Result<Node> { Ok(Node::Unary(operation, boxed(of)?)) };
     let variable = |key: &str| Variable::new(key, defaults);
     Ok(match expression {
         Expression::Constant(number) => Node::Constant(*number),
         Expression::Score(list) => Node::Score(*list),
         Expression::Payload(key) => Node::Number(variable(key)?),
-        Expression::Condition(condition) => Node::Condition(compile(condition)?),
+        Expression::Condition(condition) => Node::Condition(compile(condition, fields)?),
         Expression::GeoDistance { origin, to } => Node::Distance(*origin, variable(to)?),
         Expression::Datetime(micros) => Node::Constant(*micros as f64 / MICROS_PER_SECOND),
         Expression::DatetimeKey(key) => Node::Datetime(variable(key)?),

@@ -249,7 +249,7 @@ impl<'a> Run<'a> {
         {
             return Ok(());
         }
-        let Some(filter) = merged(filters, &[])? else {
+        let Some(filter) = merged(self.view, filters, &[])? else {
             return Ok(());
         };
         let Lookup { io, buf, .. } = &mut self.scratch.lookup;
@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
             None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom) => &self.excluded,
             _ => &[],
         };
-        let filter = merged(filters, by_filter)?;
+        let filter = merged(self.view, filters, by_filter)?;
         self.scored(stage, filter.as_ref(), Scope::All)
     }
 
@@ -415,11 +415,11 @@ impl<'a> Run<'a> {
     }
 }
 
-fn merged(filters: &[&Filter], excluded: &[PointId]) -> Result<Option<CompiledFilter>> {
+fn merged(view: &View, filters: &[&Filter], excluded: &[PointId]) -> Result<Option<CompiledFilter>> {
     if filters.is_empty() && excluded.is_empty() {
         return Ok(None);
     }
-    CompiledFilter::merged(filters, excluded)
+    CompiledFilter::merged(&view.schema.fields, filters, excluded)
         .map(Some)
         .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
 }

@@ -21,7 +21,7 @@ use super::sorter::Sorter;
 use super::source::{Reads, RowSource};
 use super::sparse::ListsBuilder;
 use crate::error::{Error, Result};
-use crate::filter::index::{emit_keys, is_presence};
+use crate::filter::index::is_presence;
 use crate::payload::Path;
 use crate::schema::{PayloadField, Schema, VectorField, VectorKind};
 use crate::settings::IndexKind;
@@ -452,7 +452,7 @@ impl FieldSorters {
         } in &mut self.fields
         {
             let (key, mut result) = (&mut self.key, Ok(()));
-            emit_keys(field.kind, path, payload, &mut |value| {
+            field.emit_keys(path, payload, &mut |value| {
                 *rows += u32::from(is_presence(value));
                 key.clear();
                 key.extend_from_slice(value);

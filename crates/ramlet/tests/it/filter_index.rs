@@ -13,7 +13,7 @@ use roaring::RoaringBitmap;
 
 use crate::filter_cases::{FilterCase, filter_cases};
 
-const KINDS: [FieldKind; 7] = [
+const KINDS: [FieldKind; 8] = [
     FieldKind::Keyword,
     FieldKind::Integer,
     FieldKind::Float,
@@ -21,6 +21,7 @@ const KINDS: [FieldKind; 7] = [
     FieldKind::Geo,
     FieldKind::Datetime,
     FieldKind::Uuid,
+    FieldKind::Text,
 ];
 
 /// xorshift64*.

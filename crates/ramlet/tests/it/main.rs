@@ -20,5 +20,6 @@ mod plan;
 mod quantization;
 mod snapshots;
 mod support;
+mod texts;
 mod upkeep;
 mod variety;

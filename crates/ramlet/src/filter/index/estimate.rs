@@ -3,6 +3,7 @@
 use super::resolve::{
     FieldIndexes, VALUES_AT_ONCE, elements_of, field_plan, filter_cardinality, list_len, long_list, part_of,
 };
+use super::tokens::{estimate_tokens, tokens_of};
 use crate::error::Error;
 use crate::filter::compile::{CompiledFilter, FieldNode, Group, Node};
 
@@ -158,6 +159,18 @@ fn field_cardinality(
             min: 0,
             expected: times(part.expected).min(rows),
             max: rows,
+        });
+    }
+    if let Some((name, tokens)) = tokens_of(field, outer, indexes) {
+        let max = estimate_tokens(tokens, &name, indexes)?.min(rows);
+        return Ok(Cardinality {
+            min: 0,
+            expected: if tokens.is_decided_by_tokens() {
+                max
+            } else {
+                max.div_ceil(2)
+            },
+            max,
         });
     }
     let Some((name, plan)) = field_plan(field, outer, indexes) else {

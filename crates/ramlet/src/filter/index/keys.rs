@@ -4,7 +4,9 @@ use super::cover::z_order;
 use crate::filter::ast::GeoPoint;
 use crate::filter::check::{geo_point, is_filled};
 use crate::filter::parse_datetime;
+use crate::limits::{TEXT_KEY_BYTES_MAX, TEXT_KEYS_MAX};
 use crate::payload::{Json, JsonRef, Number, Path};
+use crate::text::TextField;
 use crate::types::FieldKind;
 
 pub(super) const VALUE: u8 = 1;
@@ -19,21 +21,37 @@ pub(super) const KEYWORD_BYTES: usize = 512;
 /// Longest key: a cut keyword of zero bytes only, its tag, end and hash.
 pub const KEY_BYTES_MAX: usize = 1 + 2 * KEYWORD_BYTES + 2 + 8;
 
-/// Calls `emit` once for each key that the payload has at `path`, in key order. Keys carry no row number yet.
+/// Calls `emit` once for each key that the payload has at `path`, in key order. Keys carry no row number yet. Of a text index,
+/// the keys but those of tokens.
 pub fn emit_keys(kind: FieldKind, path: &Path, payload: &[u8], emit: &mut dyn FnMut(&[u8])) {
-    let Some(root) = JsonRef::new(payload) else { return };
+    collect(path, payload, &mut |keys, value| keys.add_value(kind, value)).emit(emit);
+}
+
+/// The keys of a text index.
+pub fn emit_text_keys(text: &TextField, path: &Path, payload: &[u8], emit: &mut dyn FnMut(&[u8])) {
+    let add = &mut |keys: &mut Keys, value: JsonRef<'_>| match value.read() {
+        Some(Json::Str(string)) => keys.add_text(text, &string),
+        _ => keys.add_value(FieldKind::Text, value),
+    };
+    collect(path, payload, add).emit(emit);
+}
+
+fn collect(path: &Path, payload: &[u8], add: &mut dyn FnMut(&mut Keys, JsonRef<'_>)) -> Keys {
     let mut keys = Keys::default();
+    let Some(root) = JsonRef::new(payload) else {
+        return keys;
+    };
     path.any_node(root, &mut |node| {
         if is_filled(node) {
             keys.add(&[PRESENT]);
         }
         match node.array() {
-            Some(elements) => elements.for_each(|element| keys.add_value(kind, element)),
-            None => keys.add_value(kind, node),
+            Some(elements) => elements.for_each(|element| add(&mut keys, element)),
+            None => add(&mut keys, node),
         }
         false
     });
-    keys.emit(emit);
+    keys
 }
 
 /// Whether a key tells that the payload has the field, and not empty: one for each payload that has.
@@ -46,6 +64,8 @@ pub fn is_presence(key: &[u8]) -> bool {
 struct Keys {
     bytes: Vec<u8>,
     spans: Vec<std::ops::Range<usize>>,
+    /// There are more tokens than are kept.
+    is_full: bool,
 }
 
 impl Keys {
@@ -63,11 +83,57 @@ impl Keys {
         }
     }
 
-    fn emit(mut self, emit: &mut dyn FnMut(&[u8])) {
+    fn add_text(&mut self, text: &TextField, value: &str) {
+        let mut has_tokens = false;
+        text.document(value, &mut |token| {
+            has_tokens = true;
+            self.add_token(token);
+        });
+        if !has_tokens {
+            self.add(&[OTHER]);
+        }
+    }
+
+    fn add_token(&mut self, token: &str) {
+        if self.is_full {
+            return;
+        }
+        let start = self.bytes.len();
+        keyword_key(token, &mut self.bytes);
+        self.spans.push(start..self.bytes.len());
+        if self.spans.len() < TEXT_KEYS_MAX && self.bytes.len() < TEXT_KEY_BYTES_MAX {
+            return;
+        }
+        // Most are doubles, as a rule.
+        self.compact();
+        if self.spans.len() > TEXT_KEYS_MAX / 2 || self.bytes.len() > TEXT_KEY_BYTES_MAX / 2 {
+            self.is_full = true;
+            self.add(&[NUMBER]);
+        }
+    }
+
+    fn sort(&mut self) {
         let bytes = &self.bytes;
         self.spans
             .sort_unstable_by(|a, b| bytes[a.clone()].cmp(&bytes[b.clone()]));
         self.spans.dedup_by(|a, b| bytes[a.clone()] == bytes[b.clone()]);
+    }
+
+    /// Each key once.
+    fn compact(&mut self) {
+        self.sort();
+        let mut kept = Keys {
+            is_full: self.is_full,
+            ..Keys::default()
+        };
+        for span in &self.spans {
+            kept.add(&self.bytes[span.clone()]);
+        }
+        *self = kept;
+    }
+
+    fn emit(mut self, emit: &mut dyn FnMut(&[u8])) {
+        self.sort();
         for span in self.spans {
             emit(&self.bytes[span]);
         }

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | 1 | a value of the index's kind, in its order | have that value |
 //! | 2 | f64 in its order (integer indexes only) | have a number that isn't an `i64` |
+//! | 2 | - (text indexes only) | have more tokens than are kept |
 //! | 3 | - | have a value that isn't null and has no key under 1 or 2 |
 //! | 4 | - | have a null |
 //! | 5 | - | have something other than null and empty arrays |
@@ -14,7 +15,7 @@
 //! Values under 1: keyword, UTF-8 with 0 written as `00 FF` and ended by `00 01` (cut after 512 bytes, then ended by
 //! `00 02` and a hash of the whole); integer and datetime (microseconds), i64 with its sign flipped; float, in IEEE
 //! total order with one zero; bool, one byte; uuid, 16 bytes; geo, the Z-order of latitude and longitude in 32 bits
-//! each. All big endian.
+//! each; text, each of its tokens as a keyword. All big endian.
 //!
 //! The tags make an index complete: whatever could match a condition has some key, so a plan is never wrong, however
 //! the payloads' types are mixed.
@@ -27,11 +28,13 @@ mod order;
 mod plan;
 mod range;
 mod resolve;
+mod tokens;
 
 pub use estimate::{Cardinality, estimate};
 pub use facet::{FacetValue, facet_range, facet_value, keyword_with_key};
-pub use keys::{KEY_BYTES_MAX, emit_keys, is_presence};
+pub use keys::{KEY_BYTES_MAX, emit_keys, emit_text_keys, is_presence};
 pub use order::{order_range, order_value, order_values_of};
 pub use plan::{IndexPlan, plan};
 pub use range::KeyRange;
 pub use resolve::{FieldIndexes, Resolved, resolve};
+pub(super) use resolve::{elements_of, names_of};

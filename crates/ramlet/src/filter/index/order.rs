@@ -20,7 +20,7 @@ pub fn order_value(kind: FieldKind, key: &[u8]) -> Option<OrderValue> {
             let float = f64::from_bits(if bits >> 63 == 1 { bits ^ 1 << 63 } else { !bits });
             Some(OrderValue::Float(float))
         }
-        FieldKind::Keyword | FieldKind::Bool | FieldKind::Geo | FieldKind::Uuid => None,
+        FieldKind::Keyword | FieldKind::Bool | FieldKind::Geo | FieldKind::Uuid | FieldKind::Text => None,
     }
 }
 

@@ -65,6 +65,12 @@ fn inexact(ranges: Vec<KeyRange>) -> IndexPlan {
 
 fn match_plan(kind: FieldKind, m: &Match) -> IndexPlan {
     match m {
+        // Texts are kept in pieces.
+        Match::Value(Scalar::Str(_)) | Match::Any(AnyOf::Strs(_)) | Match::Except(_)
+            if kind == FieldKind::Text =>
+        {
+            inexact(vec![strings(kind)])
+        }
         Match::Value(value) => points_plan(kind, std::iter::once(value.clone())),
         Match::Any(AnyOf::Ints(ints)) => points_plan(kind, ints.iter().map(|i| Scalar::Int(*i))),
         Match::Any(AnyOf::Strs(strs)) => points_plan(kind, strs.iter().map(|s| Scalar::Str(s.clone()))),
@@ -80,7 +86,7 @@ fn match_plan(kind: FieldKind, m: &Match) -> IndexPlan {
 fn strings(kind: FieldKind) -> KeyRange {
     match kind {
         // One key per row instead of one per value.
-        FieldKind::Keyword | FieldKind::Datetime | FieldKind::Uuid => tag(PRESENT),
+        FieldKind::Keyword | FieldKind::Datetime | FieldKind::Uuid | FieldKind::Text => tag(PRESENT),
         FieldKind::Integer | FieldKind::Float | FieldKind::Bool | FieldKind::Geo => tag(OTHER),
     }
 }

@@ -5,6 +5,7 @@ use roaring::RoaringBitmap;
 use super::estimate::{Cardinality, group_cardinality, node_cardinality};
 use super::plan::{IndexPlan, plan};
 use super::range::KeyRange;
+use super::tokens::{resolve_tokens, tokens_of};
 use crate::error::Error;
 use crate::filter::ast::{AnyOf, FieldCheck, FieldCondition, Match};
 use crate::filter::check::Check;
@@ -41,7 +42,7 @@ pub struct Resolved {
 
 /// A scan of more keys than this per row that is left already is not worth it: a payload is read in one or two blocks,
 /// and a block of an index holds a few hundred keys.
-const KEYS_PER_CANDIDATE: u64 = 256;
+pub(super) const KEYS_PER_CANDIDATE: u64 = 256;
 
 /// Most children of a `min_should` times its count that are resolved; beyond, every row is looked at.
 const MIN_SHOULD_STEPS: u64 = 4_096;
@@ -61,7 +62,7 @@ impl Resolved {
         exact: false,
     };
 
-    fn some(bitmap: RoaringBitmap, exact: bool) -> Resolved {
+    pub(super) fn some(bitmap: RoaringBitmap, exact: bool) -> Resolved {
         // There is nothing to check in no rows.
         let exact = exact || bitmap.is_empty();
         Resolved {
@@ -70,7 +71,7 @@ impl Resolved {
         }
     }
 
-    fn none() -> Resolved {
+    pub(super) fn none() -> Resolved {
         Resolved::some(RoaringBitmap::new(), true)
     }
 
@@ -245,7 +246,7 @@ fn resolve_node(node: &Node, outer: Option<&str>, indexes: &mut dyn FieldIndexes
 }
 
 /// The path of all elements of the array at `path`.
-pub(super) fn elements_of(outer: Option<&str>, path: &Path) -> String {
+pub(in crate::filter) fn elements_of(outer: Option<&str>, path: &Path) -> String {
     match outer {
         Some(outer) => format!("{outer}.{path}[]"),
         None => format!("{path}[]"),
@@ -259,6 +260,9 @@ fn resolve_field(
 ) -> Result<Resolved, Error> {
     if let Some(list) = long_list(field) {
         return resolve_long(field, list, outer, indexes);
+    }
+    if let Some((name, tokens)) = tokens_of(field, outer, indexes) {
+        return resolve_tokens(tokens, &name, outer.is_none(), indexes);
     }
     let Some((name, plan)) = field_plan(field, outer, indexes) else {
         return Ok(Resolved::UNKNOWN);
@@ -327,6 +331,30 @@ fn resolve_long(
     Ok(any)
 }
 
+/// The names that an index of a condition's field may have.
+pub(in crate::filter) fn names_of(
+    condition: &FieldCondition,
+    path: &Path,
+    outer: Option<&str>,
+) -> [String; 2] {
+    match outer {
+        Some(outer) => [format!("{outer}.{path}"), format!("{outer}.{}", condition.key)],
+        None => [path.to_string(), condition.key.clone()],
+    }
+}
+
+/// The name and the kind of the index that serves a condition.
+pub(super) fn index_of(
+    field: &FieldNode,
+    outer: Option<&str>,
+    indexes: &dyn FieldIndexes,
+) -> Option<(String, FieldKind)> {
+    let names = names_of(&field.condition, &field.path, outer).into_iter();
+    names
+        .filter_map(|name| indexes.kind(&name).map(|kind| (name, kind)))
+        .next()
+}
+
 /// The plan of a condition with the name of the index that serves it. Within `nested` only plans that mean "some value
 /// is in the ranges" hold, as a superset: the element's values are among the values of the path over all elements.
 pub(super) fn field_plan(
@@ -334,16 +362,7 @@ pub(super) fn field_plan(
     outer: Option<&str>,
     indexes: &dyn FieldIndexes,
 ) -> Option<(String, IndexPlan)> {
-    let names = match outer {
-        Some(outer) => [
-            format!("{outer}.{}", field.path),
-            format!("{outer}.{}", field.condition.key),
-        ],
-        None => [field.path.to_string(), field.condition.key.clone()],
-    };
-    let (name, kind) = names
-        .into_iter()
-        .find_map(|name| indexes.kind(&name).map(|kind| (name, kind)))?;
+    let (name, kind) = index_of(field, outer, indexes)?;
     if let FieldCheck::Match(Match::Except(list)) = &field.condition.check
         && list_len(list) > VALUES_AT_ONCE
     {

@@ -1,0 +1,69 @@
+//! The texts of a payload index: its options as the API has them, and the tokenizer that follows from them.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::options::TextOptions;
+use super::tokenizer::Tokenizer;
+use crate::error::{Error, Result};
+use crate::limits::TEXT_PARAMS_BYTES_MAX;
+
+/// No language: an index has the stop words and the stemmer that it is given, and no others.
+const NO_LANGUAGE: &str = "none";
+
+/// How a text index cuts its texts, and those it is asked for.
+pub struct TextField {
+    options: TextOptions,
+    tokenizer: Tokenizer,
+}
+
+impl TextField {
+    /// Of an index's parameters, as the API got them.
+    pub fn new(params: Option<&Value>) -> Result<TextField> {
+        let mut options = match params {
+            Some(params) => {
+                let bytes = params.to_string().len();
+                if bytes > TEXT_PARAMS_BYTES_MAX {
+                    return Err(bad(format!(
+                        "{bytes} bytes of parameters; at most {TEXT_PARAMS_BYTES_MAX} are possible"
+                    )));
+                }
+                TextOptions::deserialize(params).map_err(bad)?
+            }
+            None => TextOptions::default(),
+        };
+        options.language = Some(NO_LANGUAGE.to_owned());
+        Ok(TextField {
+            tokenizer: Tokenizer::new(&options)?,
+            options,
+        })
+    }
+
+    /// Shows `each` the tokens of a stored text.
+    pub fn document(&self, text: &str, each: &mut dyn FnMut(&str)) {
+        self.tokenizer.document(text, each);
+    }
+
+    /// Shows `each` the tokens of a text that is searched with.
+    pub fn query(&self, text: &str, each: &mut dyn FnMut(&str)) {
+        self.tokenizer.query(text, each);
+    }
+}
+
+impl PartialEq for TextField {
+    fn eq(&self, other: &TextField) -> bool {
+        self.options == other.options
+    }
+}
+
+impl fmt::Debug for TextField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TextField").field(&self.options).finish()
+    }
+}
+
+fn bad(what: impl fmt::Display) -> Error {
+    Error::bad_input(format!("Wrong input: text index: {what}"))
+}
