@@ -2,6 +2,7 @@
 
 mod expression;
 mod groups;
+mod idf;
 mod input;
 mod kinds;
 mod legacy;
@@ -19,6 +20,7 @@ use super::order::WireOrderBy;
 use super::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
 use crate::error::{ApiError, ApiResult};
 pub use groups::WireQueryGroups;
+use idf::WireIdf;
 use kinds::WireQuery;
 pub use legacy::{
     IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireRecommendGroups, WireRecommendRequest,
@@ -167,6 +169,8 @@ pub struct WireParams {
     recall: Option<f32>,
     /// Own addition: tell how each segment was searched.
     explain: Option<bool>,
+    #[serde(default)]
+    idf: WireIdf,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -179,6 +183,7 @@ struct WireQuantization {
 /// `recall` is the one beside `params`; the one within goes before it.
 fn search_params(params: Option<WireParams>, recall: Option<f32>) -> ApiResult<SearchParams> {
     let wire = params.unwrap_or_default();
+    wire.idf.check()?;
     if let Some(outer) = recall {
         check_recall(outer).map_err(|e| ApiError::validation("recall", e))?;
     }
