@@ -57,6 +57,8 @@ def bodies(document):
             body = operation.get("requestBody")
             if not body:
                 continue
+            if "application/json" not in body["content"]:
+                continue  # A file.
             schema = resolve(document, body["content"]["application/json"]["schema"])
             if schema.get("properties"):
                 yield method.upper(), path.replace("{collection_name}", NAME), schema

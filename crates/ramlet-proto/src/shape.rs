@@ -132,6 +132,8 @@ fn grown(bytes: usize, nth: u64) -> u64 {
     let places = match nth {
         1 => 4,
         2..=4 => 0,
+        // Eight new ones beside the four.
+        5 => 8,
         _ => 3,
     };
     bytes as u64 * places
