@@ -3,7 +3,8 @@
 //! `PREFIX.gt.i32`, 100 ids a query). What was built stays in the directory, and is searched again the next time.
 //!
 //! `RAMLET_TIERS` chooses among `rest`, `fine`, `low`, `coarse`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
-//! (`coarse/fine`) what is tried, or `RAMLET_RECALL` the recall that is aimed at, separated by commas, `RAMLET_THREADS` how many threads. Prints recall@10, time of CPU
+//! (`coarse/fine`) what is tried, or `RAMLET_RECALL` the recall that is aimed at, separated by commas, `RAMLET_THREADS` how many
+//! threads, `RAMLET_SCRATCH_MIB` what a build may hold. Prints recall@10, time of CPU
 //! per search and what was done in it.
 
 use std::sync::Arc;
@@ -162,7 +163,10 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         element: set.element,
         dims: set.dims,
         segment_rows: set.rows,
-        scratch_bytes: 64 << 20,
+        scratch_bytes: setting("RAMLET_SCRATCH_MIB", "64", |mib| {
+            mib.parse::<usize>().expect("a number")
+        })[0]
+            << 20,
         threads: 2,
         seed: 1,
         clusters,
@@ -184,14 +188,15 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
             })
             .collect(),
     };
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), process_cpu_seconds());
     let built = build_ivf(&params, set, storage, &mut out).expect("a build");
     let files = files.iter_mut().chain(codes.iter_mut().map(|(_, file)| file));
     files.for_each(|file| file.sync().expect("syncing"));
     let (clusters, largest) = (built.clusters, built.largest_cluster);
     println!(
-        "built {clusters} clusters, largest {largest}: {:.1} s",
-        start.elapsed().as_secs_f32()
+        "built {clusters} clusters, largest {largest}: {:.1} s, {:.1} s of CPU",
+        start.elapsed().as_secs_f32(),
+        process_cpu_seconds() - cpu
     );
 }
 
@@ -220,6 +225,7 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
         },
         fine: fine.map(|kind| (kind, load(storage, if tier == "rest" { "fine" } else { tier }))),
         rest: (tier == "rest").then(|| (rest(dims), load(storage, tier))),
+        coarse_file: (tier == "product").then(|| open(storage, tier)),
         ..CodesInRam::default()
     };
     Some(Ivf::new(rows, positions, centroids, codes, RECALL).expect("an index"))
@@ -264,7 +270,20 @@ fn fastest_us(ivf: &Ivf, storage: &dyn Storage, want: &Want, queries: &[Query], 
     fastest.iter().sum::<f64>() / fastest.len().max(1) as f64
 }
 
-/// Seconds of CPU that this process has taken.
+/// Seconds of CPU that all threads of this process have taken.
+fn process_cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name: hundredths of a second in user and in system mode are the 12th and 13th.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    fields
+        .skip(11)
+        .take(2)
+        .filter_map(|ticks| ticks.parse::<f64>().ok())
+        .sum::<f64>()
+        / 100.0
+}
+
+/// Seconds of CPU that this thread has taken.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok());

@@ -33,6 +33,7 @@ mod reach;
 mod rebalance;
 mod recalibrate;
 mod report;
+mod rough;
 mod sample;
 mod spill;
 mod train;

@@ -93,6 +93,16 @@ impl RowsFile {
         u64::from(block) * u64::from(self.block_pages())
     }
 
+    /// The block that begins with a page.
+    pub(crate) fn block_of_page(&self, page: u64) -> u32 {
+        (page / u64::from(self.block_pages())) as u32
+    }
+
+    /// The block of a position.
+    pub(crate) fn block_of(&self, position: u32) -> u32 {
+        position / self.rows_per_block()
+    }
+
     /// Consecutive blocks in one sequence; past the cache.
     pub(crate) fn read_run<'a>(
         &'a self,

@@ -178,6 +178,35 @@ impl Search<'_, '_> {
         Ok(())
     }
 
+    /// The same, and all other rows of the blocks that are read: to compare them costs next to nothing, and neighbours share
+    /// blocks. Rows that are in memory are visited alone. Appends the blocks to `blocks`: none may be read twice.
+    pub(crate) fn scan_blocks_of(
+        &mut self,
+        file: &RowsFile,
+        positions: &[u32],
+        (reads, blocks): (&mut Vec<(u64, u32)>, &mut Vec<u32>),
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let view = file.in_ram();
+        let (here, mut rest) = in_ram(view.as_ref(), positions);
+        for (position, row) in here {
+            self.stats.rows_scored += 1;
+            let key = self.query.key_row(&row[..self.query.row_bytes()]);
+            self.offer(key, position, row)?;
+        }
+        let held = view.as_ref().map_or(0, PinnedView::held);
+        while !rest.is_empty() {
+            let (_, later, bytes) = self.read_some(file, rest, reads, buf)?;
+            for ((page, _), block) in reads.iter().zip(bytes.chunks_exact(file.block_bytes())) {
+                let number = file.block_of_page(*page);
+                self.score_blocks(file, block, number, held..file.rows())?;
+                blocks.push(number);
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
     /// Shows `each` the keys of the rows at single positions, ascending, and the rows.
     pub(crate) fn read_keys(
         &mut self,

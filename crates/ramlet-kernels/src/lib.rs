@@ -20,6 +20,7 @@ mod nearness;
 mod scan;
 mod sift;
 mod table;
+mod trellis;
 
 pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use entry::Extent;
@@ -27,3 +28,4 @@ pub use nearness::{Nearness, packed, unpacked};
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use sift::{Bounds, FACTOR_BYTES, Kept, SIFT_GROUPS, Sift, Sifted};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};
+pub use trellis::{TRELLIS_STATES, TrellisCosts};

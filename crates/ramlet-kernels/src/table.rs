@@ -8,6 +8,7 @@ use crate::entry::EntryKernels;
 use crate::nearness::NearnessKernel;
 use crate::scan::{FastscanKernel, PlanesKernel};
 use crate::sift::SiftKernel;
+use crate::trellis::TrellisKernel;
 
 /// Most dimensions a `u8` kernel accepts: above it, a dot product may not fit `u32`.
 pub const MAX_U8_DIMS: usize = 65_536;
@@ -84,6 +85,7 @@ pub struct Kernels {
     pub(crate) sift: SiftKernel,
     pub(crate) nearness: NearnessKernel,
     pub(crate) braided: BraidedKernel,
+    pub(crate) trellis: TrellisKernel,
     /// Safety: the processor has the table's features; both slices have the same length.
     pub(crate) to_f16: unsafe fn(&[f32], &mut [u16]),
     pub(crate) from_f16: unsafe fn(&[u16], &mut [f32]),

@@ -1,7 +1,10 @@
 //! Batches of rows out of a source, worked on by several threads.
 
 use super::calibrate::HeldOut;
+use super::centroids::AT_ONCE;
 use super::points::Pointer;
+use super::rough::Rough;
+use super::sample::Decoder;
 use super::tree::{AssignScratch, Tree};
 use crate::RowSource;
 use crate::error::{IndexError, Result};
@@ -15,6 +18,8 @@ pub(super) struct Batch {
     pub(super) clusters: Vec<u32>,
     /// And their squared distances to the centroids.
     pub(super) distances: Vec<f32>,
+    /// The rows' codes, when they are compared with held-out ones.
+    rough: Rough,
 }
 
 impl Batch {
@@ -46,15 +51,25 @@ impl Batch {
         });
     }
 
-    /// Shows all rows to the held-out ones.
-    pub(super) fn compare(&self, held_out: &mut [HeldOut], threads: usize) {
+    /// Shows all rows to the held-out ones, block by block.
+    pub(super) fn compare(&mut self, decoder: &Decoder, held_out: &mut [HeldOut], threads: usize) {
+        let serves = Rough::serves(decoder);
+        if serves {
+            self.rough.take(decoder, &self.rows, threads);
+        }
+        let batch = &*self;
         let share = held_out.len().div_ceil(threads.max(1)).max(1);
         std::thread::scope(|scope| {
             for held_out in held_out.chunks_mut(share) {
-                scope.spawn(|| {
-                    held_out
-                        .iter_mut()
-                        .for_each(|one| one.compare(&self.rows, &self.numbers, &self.clusters));
+                scope.spawn(move || {
+                    let rows = batch.rows.chunks(AT_ONCE * decoder.row_bytes());
+                    let numbers = batch.numbers.chunks(AT_ONCE).zip(batch.clusters.chunks(AT_ONCE));
+                    for (block, (rows, (numbers, clusters))) in rows.zip(numbers).enumerate() {
+                        let rough = serves.then(|| batch.rough.block(block));
+                        for one in &mut *held_out {
+                            one.compare_block(rows, numbers, clusters, rough.as_ref());
+                        }
+                    }
                 });
             }
         });
@@ -75,6 +90,7 @@ impl Batches<'_> {
             numbers: Vec::with_capacity(self.rows),
             clusters: Vec::with_capacity(self.rows),
             distances: Vec::with_capacity(self.rows),
+            rough: Rough::default(),
         };
         self.source.replay(&mut |number, row| {
             if row.len() != self.row_bytes {

@@ -360,7 +360,7 @@ impl<'p> Build<'p> {
                 let cluster = clusters.next()?.ok_or_else(|| changed("more rows than before"))?;
                 batch.clusters.push(renumbered[cluster as usize]);
             }
-            batch.compare(held_out, self.params.threads);
+            batch.compare(&self.decoder, held_out, self.params.threads);
             self.advance(Phase::Distribute, seen - batch.numbers.len(), seen);
             let rows = batch.rows.chunks_exact(self.decoder.row_bytes());
             for ((row, number), cluster) in rows.zip(&batch.numbers).zip(&batch.clusters) {
@@ -410,7 +410,11 @@ impl<'p> Build<'p> {
         }
         let most = self.params.scratch_bytes / 4 / (shape.dims * size_of::<f32>());
         shift_more(&mut sample, shape.dims, most.min(TRAINED_WITH));
-        ProductModel::train(shape, &sample, self.params.seed, self.params.threads).map(Some)
+        let train = match self.decoder.metric {
+            Metric::Euclid => ProductModel::train,
+            _ => ProductModel::train_reaching,
+        };
+        train(shape, &sample, self.params.seed, self.params.threads).map(Some)
     }
 
     /// The rotation of codes and centroids, where there is one.

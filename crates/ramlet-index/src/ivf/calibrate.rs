@@ -10,6 +10,7 @@ use super::centroids::AT_ONCE;
 use super::centroids::{Centroids, handicap};
 use super::gap::Gaps;
 use super::misses::Deviations;
+use super::rough::{Block, RoughQuery};
 use crate::{Metric, Query, TopK};
 
 /// Neighbours whose clusters are looked at.
@@ -81,18 +82,21 @@ impl Calibration {
 pub(super) struct HeldOut {
     row: u32,
     query: Query,
+    rough: RoughQuery,
     top: TopK,
 }
 
 impl HeldOut {
-    /// Bytes of one, all included.
+    /// Bytes of one, but for its codes, which are few beside the rest and have the room that buffers leave: how many rows are held
+    /// out, and so what is measured, doesn't depend on them.
     pub(super) fn bytes(dims: usize) -> usize {
-        TopK::bytes_for(DEPTHS[1] + 1) + dims * 5 + size_of::<HeldOut>()
+        TopK::bytes_for(DEPTHS[1] + 1) + dims * 5 + size_of::<HeldOut>() - size_of::<RoughQuery>()
     }
 
     pub(super) fn new(row: u32, query: Query) -> HeldOut {
         HeldOut {
             row,
+            rough: RoughQuery::new(query.floats()),
             query,
             top: TopK::new(DEPTHS[1] + 1),
         }
@@ -110,6 +114,13 @@ impl HeldOut {
         let row = self.row;
         let hits = self.top.sorted().iter();
         hits.into_iter().find(|hit| hit.row == row).map(|hit| hit.segment)
+    }
+
+    /// Adds what was found of it, with every cluster's key.
+    fn add_to(&mut self, gaps: &mut Gaps, keys: &[f32]) {
+        let row = self.row;
+        let neighbours = self.top.sorted().iter().filter(|hit| hit.row != row);
+        gaps.add(&self.query, keys, neighbours.map(|hit| hit.segment));
     }
 
     pub(super) fn floats(&self) -> &[f32] {
@@ -131,13 +142,49 @@ impl HeldOut {
             }
         }
     }
+
+    /// The same with [`AT_ONCE`] rows at most, of which a look at their codes may rule out most.
+    pub(super) fn compare_block(
+        &mut self,
+        rows: &[u8],
+        numbers: &[u32],
+        clusters: &[u32],
+        rough: Option<&Block<'_>>,
+    ) {
+        let Some(rough) = rough else {
+            return self.compare(rows, numbers, clusters);
+        };
+        let (stride, metric) = (self.query.row_bytes(), self.query.metric());
+        let mut products = [0.0f32; AT_ONCE];
+        for (i, product) in self.rough.products(rough, &mut products).iter().enumerate() {
+            // What isn't a number rules nothing out.
+            if metric.key(*product) > self.top.threshold() {
+                continue;
+            }
+            let key = self.query.key_row(&rows[i * stride..][..stride]);
+            if key <= self.top.threshold() {
+                self.top.begin_segment(clusters[i]);
+                self.top.push(key, numbers[i]);
+            }
+        }
+    }
 }
+
+/// Held-out rows that are compared with centroids at once: what a centroid decodes to serves all of them.
+const TOGETHER: usize = 16;
 
 /// Recall by clusters visited, from the neighbours that were found.
 pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibration {
-    measure_by(held_out, centroids.count(), &mut |query, keys| {
-        key_all(query, centroids, keys);
-    })
+    let clusters = centroids.count();
+    let mut gaps = Gaps::new(clusters, held_out.len());
+    let mut keys = vec![0.0f32; clusters * TOGETHER.min(held_out.len())];
+    for held_out in held_out.chunks_mut(TOGETHER) {
+        key_all(held_out, centroids, &mut keys);
+        for (held_out, keys) in held_out.iter_mut().zip(keys.chunks_exact(clusters)) {
+            held_out.add_to(&mut gaps, keys);
+        }
+    }
+    measured(gaps)
 }
 
 /// The same where `key_all` tells every cluster's key, as clusters are ranked.
@@ -150,35 +197,40 @@ pub(super) fn measure_by(
     let mut gaps = Gaps::new(clusters, held_out.len());
     for held_out in held_out {
         key_all(&held_out.query, &mut keys);
-        let row = held_out.row;
-        let neighbours = held_out.top.sorted().iter().filter(|hit| hit.row != row);
-        gaps.add(&held_out.query, &keys, neighbours.map(|hit| hit.segment));
+        held_out.add_to(&mut gaps, &keys);
     }
+    measured(gaps)
+}
+
+fn measured(gaps: Gaps) -> Calibration {
     Calibration {
         points: gaps.points(),
         deviations: Vec::new(),
     }
 }
 
-/// Every cluster's key, as clusters are ranked.
-fn key_all(query: &Query, centroids: &Centroids, keys: &mut [f32]) {
-    let mut floats = Vec::new();
+/// Every cluster's key, as clusters are ranked, for one query after another.
+fn key_all(held_out: &[HeldOut], centroids: &Centroids, keys: &mut [f32]) {
+    let (clusters, mut floats) = (centroids.count(), Vec::new());
     let vector = &mut vec![0.0; centroids.dims()];
-    for (first, keys) in (0..).step_by(AT_ONCE).zip(keys.chunks_mut(AT_ONCE)) {
+    for first in (0..clusters).step_by(AT_ONCE) {
         floats.clear();
-        let rows = first..first + keys.len();
-        for i in rows {
+        let numbers = first..clusters.min(first + AT_ONCE);
+        for i in numbers.clone() {
             centroids.decode(i, vector);
             vector
                 .iter()
                 .for_each(|value| floats.extend_from_slice(&value.to_le_bytes()));
         }
-        query.key_centroids(&floats, keys);
-        if matches!(query.metric(), Metric::Cosine | Metric::Euclid) {
-            let spreads = (first..).map(|i| handicap(centroids.spread(i)));
-            keys.iter_mut()
-                .zip(spreads)
-                .for_each(|(key, handicap)| *key += handicap);
+        for (held_out, keys) in held_out.iter().zip(keys.chunks_exact_mut(clusters)) {
+            let (query, keys) = (&held_out.query, &mut keys[numbers.clone()]);
+            query.key_centroids(&floats, keys);
+            if matches!(query.metric(), Metric::Cosine | Metric::Euclid) {
+                let spreads = (first..).map(|i| handicap(centroids.spread(i)));
+                keys.iter_mut()
+                    .zip(spreads)
+                    .for_each(|(key, handicap)| *key += handicap);
+            }
         }
     }
 }

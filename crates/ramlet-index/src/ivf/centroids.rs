@@ -234,7 +234,7 @@ fn least(scores: &[f32]) -> f32 {
 }
 
 /// Where dimension `dim` of a code lies from its first.
-fn offset(dim: usize) -> usize {
+pub(super) fn offset(dim: usize) -> usize {
     dim / BRAID_QUAD * BRAID_COLUMN_BYTES + dim % BRAID_QUAD
 }
 

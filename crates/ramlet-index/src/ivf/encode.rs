@@ -241,7 +241,7 @@ impl<'w> CodesWriter<'w> {
             let threads: Vec<_> = shares
                 .map(|(records, codes)| {
                     scope.spawn(move || {
-                        let mut scratch = Scratch::default();
+                        let mut scratch = coder.scratch();
                         records
                             .chunks_exact(record_bytes)
                             .zip(codes.chunks_exact_mut(loose_bytes))
@@ -285,6 +285,17 @@ impl Coder<'_> {
             .iter()
             .map(|form| form.loose_bytes(self.decoder.dims))
             .sum()
+    }
+
+    fn scratch(&self) -> Scratch {
+        let model = self.forms.iter().find_map(|form| match form {
+            Form::Product(model) => Some(*model),
+            _ => None,
+        });
+        Scratch {
+            leaning: model.map_or_else(LeaningEncoder::default, LeaningEncoder::new),
+            ..Scratch::default()
+        }
     }
 
     /// Goes by the first batch.

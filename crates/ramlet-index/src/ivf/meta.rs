@@ -186,15 +186,18 @@ impl Meta {
         };
         let points = word(24) as usize;
         let codes = shape.codes.iter().flatten().count();
-        let model_bytes = model_shape(&shape).map_or(0, |shape| ProductModel::bytes_for(&shape));
         // In 128 bits nothing overflows.
-        let wanted = HEADER_BYTES as u128
+        let without_model = HEADER_BYTES as u128
             + points as u128 * point_bytes as u128
-            + (codes * DEVIATIONS_BYTES + model_bytes) as u128
+            + (codes * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
             + shape.clusters as u128 * (shape.dims as u128 + HEAD_BYTES as u128);
-        if wanted != bytes.len() as u128
+        // Words of product codes may reach or not.
+        let models = model_shape(&shape).map_or([0; 2], |shape| ProductModel::bytes_for(&shape));
+        let fits = |model: &usize| without_model + *model as u128 == bytes.len() as u128;
+        let model_bytes = models.into_iter().find(fits);
+        if model_bytes.is_none()
             || shape.clusters == 0
             || !(1..=MAX_U8_DIMS).contains(&shape.dims)
             || !shape.unit.is_normal()
@@ -213,7 +216,7 @@ impl Meta {
             &bytes[deviations..starts],
         )?;
         check_starts(&bytes[starts..centroids], shape.rows)?;
-        let centroids_end = bytes.len() - model_bytes;
+        let centroids_end = bytes.len() - model_bytes.unwrap_or(0);
         let model = match model_shape(&shape) {
             Some(wanted) => {
                 let model = ProductModel::from_bytes(&bytes[centroids_end..])?;

@@ -70,6 +70,10 @@ pub(crate) struct ProductLists {
     missing: Vec<u32>,
     groups: Vec<u32>,
     bound: Bound,
+    /// Blocks of rows that were read, ascending: all of their rows were compared.
+    blocks: Vec<u32>,
+    /// Whether they are.
+    whole_blocks: bool,
 }
 
 /// A row that may be among the nearest.
@@ -198,9 +202,11 @@ fn pieces(positions: Range<u32>) -> impl Iterator<Item = Range<u32>> {
 }
 
 impl ProductLists {
-    fn start(&mut self, pool: usize, narrows: bool) {
+    fn start(&mut self, pool: usize, narrows: bool, whole_blocks: bool) {
         let per_scan = GROUPS as usize * GROUP;
         self.query.start();
+        self.blocks.clear();
+        self.whole_blocks = whole_blocks;
         self.sums.reserve(per_scan);
         self.candidates.clear();
         self.uppers.clear(if narrows { pool } else { 0 });
@@ -210,6 +216,7 @@ impl ProductLists {
             .clamp(CANDIDATES_MIN, CANDIDATES_MAX)
             .max(pool);
         self.candidates.reserve_exact(self.room + per_scan);
+        self.blocks.reserve(self.room);
         self.missing.clear();
     }
 
@@ -289,7 +296,9 @@ impl Ivf {
         let allowed = &search.allowed;
         let all_allowed = allowed.only.is_none() && allowed.deleted.is_none();
         let narrows = allowed.filter.is_none() && (all_allowed || picked);
-        lists.products.start(pool, narrows);
+        // What isn't found by codes is read elsewhere, and would be met twice; and what a payload filter is asked about costs a read.
+        let whole_blocks = !picked && allowed.filter.is_none() && products.file.is_some();
+        lists.products.start(pool, narrows, whole_blocks);
         let epsilon = effort.epsilon.coarse;
         let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
@@ -438,7 +447,8 @@ impl Ivf {
         Ok(())
     }
 
-    /// Reads the candidates, the likeliest first, until the next one can't enter the result; then there are none.
+    /// Reads the candidates, the likeliest first, until the next one can't enter the result; then there are none. All rows of a
+    /// block that was read are compared.
     pub(super) fn read_products(
         &self,
         search: &mut Search<'_, '_>,
@@ -458,7 +468,13 @@ impl Ivf {
         reads.reserve(most);
         positions.clear();
         positions.reserve(most);
-        let mut rest = &mut products.candidates[..];
+        let ProductLists {
+            candidates,
+            blocks,
+            whole_blocks,
+            ..
+        } = products;
+        let mut rest = &mut candidates[..];
         let mut is_pool = true;
         while !rest.is_empty() {
             let (now, later) = nearest(rest, if is_pool { pool } else { BATCH });
@@ -466,14 +482,26 @@ impl Ivf {
             positions.clear();
             // The pool is read whole.
             let likely = now.iter().filter(|row| is_pool || row.key - row.error <= limit);
-            positions.extend(likely.map(|row| row.position));
+            let mut any = false;
+            for row in likely {
+                any = true;
+                let was_read = || blocks.binary_search(&self.rows.block_of(row.position)).is_ok();
+                if !(*whole_blocks && was_read()) {
+                    positions.push(row.position);
+                }
+            }
             (rest, is_pool) = (later, false);
-            if positions.is_empty() {
+            if !any {
                 break;
             }
             search.stats.rows_read += positions.len() as u64;
             positions.sort_unstable();
-            search.scan_positions(&self.rows, positions, reads, buf)?;
+            if *whole_blocks {
+                search.scan_blocks_of(&self.rows, positions, (reads, blocks), buf)?;
+                blocks.sort_unstable();
+            } else {
+                search.scan_positions(&self.rows, positions, reads, buf)?;
+            }
             if want.codes.rescore == Some(false) && search.top.len() >= search.top.k() {
                 break;
             }

@@ -213,34 +213,50 @@ fn quantise(r: &[f32], planes: u32, digits: &mut Vec<u8>) -> f64 {
         digits.resize(r.len(), 0);
         return 0.0;
     };
-    digits.extend(r.iter().map(|value| level(*value, per_unit, most) as u8));
-    let along = improve(r, digits, most as u8, start);
-    // Digits grow away from zero; in the code they grow upwards.
+    // The lowest bits are the whole number.
+    digits.extend(
+        r.iter()
+            .map(|value| (level(*value, per_unit, most) + ROUNDER).to_bits() as u8),
+    );
+    let most = most as u8;
+    let along = improve(r, digits, most, start);
+    // Digits grow away from zero; in the code they grow upwards. (All of their bits are flipped, without a branch that nothing
+    // foretells.)
     for (digit, value) in digits.iter_mut().zip(r) {
-        if *value < 0.0 {
-            *digit = most as u8 - *digit;
-        }
+        *digit ^= if *value < 0.0 { most } else { 0 };
     }
     along
 }
 
-/// Steps from zero to the grid value of a number, less the half step.
+/// Added and taken away again, it leaves the nearest whole number.
+const ROUNDER: f32 = 12_582_912.0;
+
+/// Steps from zero to the grid value of a number, less the half step. (Converting to an integer and back would take several times
+/// as long, since what isn't a number is asked for.)
 #[inline]
-fn level(value: f32, per_unit: f32, most: f32) -> i32 {
-    (value.abs() * per_unit).min(most) as i32
+fn level(value: f32, per_unit: f32, most: f32) -> f32 {
+    let steps = value.abs() * per_unit;
+    let most = most + 0.5;
+    let steps = if steps < most { steps } else { most };
+    (steps - 0.5 + ROUNDER) - ROUNDER
 }
 
 /// `<u, r>` and `|u|^2` of the code with steps of `1 / per_unit`.
 fn measure(r: &[f32], per_unit: f32, most: f32) -> (f64, f64) {
     // In eight lanes, which the compiler makes one vector.
     let (mut along, mut squares) = ([0.0f32; 8], [0.0f32; 8]);
-    for chunk in r.chunks(8) {
-        for ((value, along), squares) in chunk.iter().zip(&mut along).zip(&mut squares) {
-            let u = level(*value, per_unit, most) as f32 + 0.5;
-            *along += u * value.abs();
-            *squares += u * u;
-        }
+    let mut add = |lane: usize, value: f32| {
+        let u = level(value, per_unit, most) + 0.5;
+        along[lane] += u * value.abs();
+        squares[lane] += u * u;
+    };
+    let (chunks, last) = r.as_chunks::<8>();
+    for chunk in chunks {
+        (0..8).for_each(|lane| add(lane, chunk[lane]));
     }
+    last.iter()
+        .enumerate()
+        .for_each(|(lane, value)| add(lane, *value));
     let sum = |lanes: [f32; 8]| lanes.iter().map(|lane| f64::from(*lane)).sum();
     (sum(along), sum(squares))
 }

@@ -45,6 +45,7 @@
 //! known when coding, `<c, e>`, would bring .697 instead of .672 for two bytes more.
 
 mod lean;
+mod reaching;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -55,8 +56,9 @@ pub(crate) use tables::{ProductKey, ProductTables};
 
 use crate::error::{IndexError, Result};
 
-/// Version of the bytes; others are refused.
+/// Version of the bytes, and that of models whose words reach; others are refused.
 const VERSION: u32 = 1;
+const VERSION_REACHING: u32 = 2;
 const HEADER_BYTES: usize = 32;
 /// Most dimensions of a model: those of a kernel for bytes.
 const DIMS_MAX: usize = ramlet_kernels::MAX_U8_DIMS;
@@ -145,6 +147,9 @@ pub(crate) struct ProductModel {
     edges: Vec<usize>,
     /// For each part, for each of its dimensions, that dimension of all words.
     books: Vec<f32>,
+    /// In the same order what the words of the digit before say of each dimension, nothing in the first part; or empty. See
+    /// [`reaching`].
+    reach: Vec<f32>,
     /// For each part, the squared lengths of its words.
     squares: Vec<f32>,
     /// For each part, the mean square of `e` in one of its dimensions.
@@ -184,15 +189,36 @@ impl ProductModel {
                 sample.len()
             )));
         }
-        Ok(train::train(shape, sample, seed, threads.max(1)))
+        Ok(train::train(shape, sample, (seed, false), threads.max(1)))
+    }
+
+    /// The same with words that reach into the next part, of codes of 4 bits: better, but products alone can be estimated.
+    pub(crate) fn train_reaching(
+        shape: ProductShape,
+        sample: &[f32],
+        seed: u64,
+        threads: usize,
+    ) -> Result<ProductModel> {
+        if !shape.is_valid() || shape.bits != ProductBits::Four || sample.len() < shape.dims {
+            return Err(broken(format!(
+                "{shape:?} from a sample of {} numbers",
+                sample.len()
+            )));
+        }
+        Ok(train::train(shape, sample, (seed, true), threads.max(1)))
+    }
+
+    fn reaches(&self) -> bool {
+        !self.reach.is_empty()
     }
 
     pub(crate) fn shape(&self) -> &ProductShape {
         &self.shape
     }
 
-    /// Writes the digits of a vector, one to a byte: `parts` of them.
+    /// Writes the digits of a vector, one to a byte: `parts` of them. Words don't reach.
     pub(crate) fn encode(&self, vector: &[f32], digits: &mut [u8]) {
+        debug_assert!(!self.reaches(), "digits that depend on each other");
         assert_eq!(vector.len(), self.shape.dims, "the vector's dimensions");
         assert_eq!(digits.len(), self.shape.parts, "the code's digits");
         for (part, digit) in digits.iter_mut().enumerate() {
@@ -212,6 +238,15 @@ impl ProductModel {
             let columns = self.book(part).chunks_exact(words);
             for (value, column) in vector[self.part(part)].iter_mut().zip(columns) {
                 *value = column[word];
+            }
+        }
+        if self.reaches() {
+            for (part, digit) in (1..).zip(&digits[..digits.len().saturating_sub(1)]) {
+                let (dims, word) = (self.part(part), usize::from(*digit) % words);
+                let columns = self.reach[dims.start * words..].chunks_exact(words);
+                for (value, column) in vector[dims].iter_mut().zip(columns) {
+                    *value += column[word];
+                }
             }
         }
     }
@@ -235,9 +270,11 @@ impl ProductModel {
         &self.books[dims.start * words..dims.end * words]
     }
 
-    /// Bytes of [`ProductModel::to_bytes`].
-    pub(crate) fn bytes_for(shape: &ProductShape) -> usize {
-        HEADER_BYTES + 4 * (shape.parts + shape.bits.words() * (shape.parts + shape.dims))
+    /// Bytes of [`ProductModel::to_bytes`], of words that don't reach and of such that do.
+    pub(crate) fn bytes_for(shape: &ProductShape) -> [usize; 2] {
+        let words = shape.bits.words();
+        let plain = HEADER_BYTES + 4 * (shape.parts + words * (shape.parts + shape.dims));
+        [plain, plain + 4 * words * shape.dims]
     }
 
     /// Little endian:
@@ -252,10 +289,16 @@ impl ProductModel {
     /// | then | per part the mean square of `e` in a dimension, f32 |
     /// | then | per part and word its squared length, f32 |
     /// | then | per dimension and word of its part, f32 |
+    /// | then | in version 2, per dimension and word of the part before, f32 |
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(ProductModel::bytes_for(&self.shape));
+        let (version, which) = if self.reaches() {
+            (VERSION_REACHING, 1)
+        } else {
+            (VERSION, 0)
+        };
+        let mut out = Vec::with_capacity(ProductModel::bytes_for(&self.shape)[which]);
         let ProductShape { dims, parts, bits } = self.shape;
-        for number in [VERSION, dims as u32, parts as u32, bits.words() as u32] {
+        for number in [version, dims as u32, parts as u32, bits.words() as u32] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         let spread = &self.spread;
@@ -265,7 +308,7 @@ impl ProductModel {
             spread.distance_factor,
             spread.product_factor,
         ];
-        for list in [&spread[..], &self.errors, &self.squares, &self.books] {
+        for list in [&spread[..], &self.errors, &self.squares, &self.books, &self.reach] {
             list.iter()
                 .for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
         }
@@ -276,12 +319,15 @@ impl ProductModel {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<ProductModel> {
         let (words, _) = bytes.as_chunks::<4>();
         let word = |at: usize| words.get(at).map_or(0, |word| u32::from_le_bytes(*word));
-        if word(0) != VERSION {
-            return Err(broken(format!(
-                "version {}, this program reads {VERSION}",
-                word(0)
-            )));
-        }
+        let which = match word(0) {
+            VERSION => 0,
+            VERSION_REACHING => 1,
+            other => {
+                return Err(broken(format!(
+                    "version {other}, this program reads {VERSION} and {VERSION_REACHING}"
+                )));
+            }
+        };
         let bits = match word(3) {
             16 => ProductBits::Four,
             256 => ProductBits::Eight,
@@ -292,7 +338,8 @@ impl ProductModel {
             parts: word(2) as usize,
             bits,
         };
-        if !shape.is_valid() || bytes.len() != ProductModel::bytes_for(&shape) {
+        let possible = which == 0 || bits == ProductBits::Four;
+        if !shape.is_valid() || !possible || bytes.len() != ProductModel::bytes_for(&shape)[which] {
             return Err(broken(format!("{shape:?} in {} bytes", bytes.len())));
         }
         let floats = |from: usize, count: usize| -> Vec<f32> {
@@ -309,6 +356,10 @@ impl ProductModel {
             errors: floats(header, shape.parts),
             squares: floats(squares_at, shape.parts * bits.words()),
             books: floats(books_at, shape.dims * bits.words()),
+            reach: floats(
+                books_at + shape.dims * bits.words(),
+                which * shape.dims * bits.words(),
+            ),
             spread: Spread {
                 error: spread[0],
                 error_variance: spread[1],
@@ -316,7 +367,7 @@ impl ProductModel {
                 product_factor: spread[3],
             },
         };
-        let all = [&spread, &model.errors, &model.squares, &model.books];
+        let all = [&spread, &model.errors, &model.squares, &model.books, &model.reach];
         if !all.into_iter().flatten().all(|value| value.is_finite()) {
             return Err(broken("a number that isn't finite"));
         }

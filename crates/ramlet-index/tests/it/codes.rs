@@ -345,6 +345,15 @@ fn product_codes_that_are_not_in_memory_are_read() {
             for (pages, (_, stats)) in pages.iter_mut().zip(&found) {
                 *pages += stats.pages_read;
             }
+            for (hits, stats) in &found {
+                let rows: std::collections::BTreeSet<u32> = hits.iter().map(|hit| hit.row).collect();
+                assert_eq!(
+                    rows.len(),
+                    10,
+                    "no row is found twice, though all rows of a block are compared"
+                );
+                assert!(stats.rows_scored >= stats.rows_read, "{stats:?}");
+            }
             let [(all, stats), (away, away_stats), _] = found;
             // What was dropped on account of others depends on the order of the visit, what is found hardly does.
             let found_by_both = away

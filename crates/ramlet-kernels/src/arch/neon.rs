@@ -22,6 +22,7 @@ pub(super) static TABLE: Kernels = Kernels {
     entry: super::scalar::entry::KERNELS,
     sift: sift::sift,
     nearness: crate::nearness::of_each,
+    trellis: crate::trellis::chain,
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,
 };

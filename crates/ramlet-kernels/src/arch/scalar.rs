@@ -48,6 +48,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     entry: entry::KERNELS,
     sift: sift::sift,
     nearness: crate::nearness::of_each,
+    trellis: crate::trellis::chain,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

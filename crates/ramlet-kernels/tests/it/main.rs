@@ -10,3 +10,4 @@ mod random;
 mod scan;
 mod sift;
 mod table;
+mod trellis;

@@ -22,27 +22,38 @@
 //!
 //! With other queries 20 and 60 lay between none and 6.
 
+use super::reaching::Chains;
 use super::train::least;
 use super::{ProductBits, ProductModel};
 
 /// How much worse it is to miss along the row than across.
-const LEAN: f32 = 5.0;
+pub(super) const LEAN: f32 = 5.0;
 
 /// Rounds over all digits at most; the third changes about one in a hundred.
 const ROUNDS: usize = 3;
 
 const WORDS: usize = 16;
 
-/// One thread's memory for coding: 128 bytes a digit.
+/// One thread's memory for coding: 128 bytes a digit, 1.2 KB where words reach.
 #[derive(Debug, Default)]
 pub(crate) struct LeaningEncoder {
     /// For each part and word, what it leaves out, squared.
     squares: Vec<[f32; WORDS]>,
     /// The same along the direction.
     along: Vec<[f32; WORDS]>,
+    /// Where words reach.
+    chains: Option<Chains>,
 }
 
 impl LeaningEncoder {
+    /// For codes of this model only.
+    pub(crate) fn new(model: &ProductModel) -> LeaningEncoder {
+        LeaningEncoder {
+            chains: model.reaches().then(|| Chains::new(model)),
+            ..LeaningEncoder::default()
+        }
+    }
+
     /// Writes the digits of a vector, one to a byte, so that what they leave out lies across `towards` rather than along it.
     /// Codes of 8 bits, and vectors that have no direction, get the nearest words.
     pub(crate) fn encode(
@@ -54,6 +65,10 @@ impl LeaningEncoder {
     ) {
         let length: f32 = towards.iter().map(|value| value * value).sum();
         let weight = LEAN / length;
+        if let Some(chains) = &mut self.chains {
+            let weight = if weight.is_normal() { weight } else { 0.0 };
+            return chains.encode(model, vector, (towards, weight), digits);
+        }
         if model.shape.bits != ProductBits::Four || !weight.is_normal() {
             return model.encode(vector, digits);
         }

@@ -49,6 +49,8 @@ impl ProductTables {
     /// products only the codes may be residuals.
     pub(crate) fn enter(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
         assert_eq!(y.len(), model.shape.dims, "the query's dimensions");
+        let possible = kind == ProductKey::Product || !model.reaches();
+        assert!(possible, "words that reach don't tell distances");
         match model.shape.bits {
             ProductBits::Four => {
                 self.fill::<16>(model, kind, y);
@@ -85,6 +87,22 @@ impl ProductTables {
                     }
                 }
                 *entries = sums;
+            }
+        }
+        if model.reaches() {
+            self.reach(model, y);
+        }
+    }
+
+    /// Adds what words say of the next part.
+    fn reach(&mut self, model: &ProductModel, y: &[f32]) {
+        let columns = model.reach.as_chunks::<16>().0;
+        for (part, entries) in (1..model.shape.parts).zip(self.entries.as_chunks_mut::<16>().0) {
+            let dims = model.part(part);
+            for (value, column) in y[dims.clone()].iter().zip(&columns[dims]) {
+                for i in 0..16 {
+                    entries[i] -= value * column[i];
+                }
             }
         }
     }

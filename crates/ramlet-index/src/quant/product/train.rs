@@ -1,8 +1,8 @@
 //! Making the books: k-means of each part, and what it leaves over.
 
-use super::{ProductBits, ProductModel, ProductShape, Spread};
+use super::{ProductBits, ProductModel, ProductShape, Spread, reaching};
 use crate::ivf::Random;
-use crate::quant::product::{ProductKey, ProductTables};
+use crate::quant::product::{LeaningEncoder, ProductKey, ProductTables};
 
 /// Rounds of Lloyd's algorithm: a fixed number, so that the time of a build can be told beforehand. Eight more lower
 /// the error by less than half a percent.
@@ -12,7 +12,12 @@ const HELD_OUT: std::ops::RangeInclusive<usize> = 64..=2048;
 /// Vectors that each of them is compared with.
 const PAIRS: usize = 4;
 
-pub(super) fn train(shape: ProductShape, sample: &[f32], seed: u64, threads: usize) -> ProductModel {
+pub(super) fn train(
+    shape: ProductShape,
+    sample: &[f32],
+    (seed, reaches): (u64, bool),
+    threads: usize,
+) -> ProductModel {
     let count = sample.len() / shape.dims;
     let held_out = (count / 8).min(*HELD_OUT.end());
     // Too few to spare any: then those that were trained with have to do.
@@ -25,6 +30,7 @@ pub(super) fn train(shape: ProductShape, sample: &[f32], seed: u64, threads: usi
         shape,
         edges: shape.edges(),
         books: Vec::with_capacity(shape.dims * shape.bits.words()),
+        reach: Vec::new(),
         squares: Vec::with_capacity(shape.parts * shape.bits.words()),
         errors: vec![0.0; shape.parts],
         spread: Spread {
@@ -36,6 +42,9 @@ pub(super) fn train(shape: ProductShape, sample: &[f32], seed: u64, threads: usi
     };
     for book in books(&shape, &sample[..trained * shape.dims], seed, threads) {
         model.books.extend(book);
+    }
+    if reaches {
+        reaching::train(&mut model, &sample[..trained * shape.dims], seed, threads);
     }
     let words = shape.bits.words();
     for part in 0..shape.parts {
@@ -187,8 +196,9 @@ fn measure(model: &mut ProductModel, vectors: &[f32]) {
     let (mut digits, mut word) = (vec![0; shape.parts], vec![0.0; shape.dims]);
     let (mut by_part, mut sum, mut squares) = (vec![0.0f64; shape.parts], 0.0, 0.0);
     let mut codes = Vec::with_capacity(count * shape.parts);
+    let (mut encoder, none) = (LeaningEncoder::new(model), vec![0.0; shape.dims]);
     for vector in vectors.chunks_exact(shape.dims) {
-        model.encode(vector, &mut digits);
+        encoder.encode(model, vector, &none, &mut digits);
         model.decode(&digits, &mut word);
         codes.extend_from_slice(&digits);
         let mut error = 0.0;
@@ -208,7 +218,10 @@ fn measure(model: &mut ProductModel, vectors: &[f32]) {
     }
     model.spread.error = (sum / of) as f32;
     model.spread.error_variance = (squares / of - (sum / of).powi(2)).max(0.0) as f32;
-    let distance = factor(model, ProductKey::Distance, vectors, &codes);
+    let distance = match model.reaches() {
+        true => 1.0,
+        false => factor(model, ProductKey::Distance, vectors, &codes),
+    };
     let product = factor(model, ProductKey::Product, vectors, &codes);
     (model.spread.distance_factor, model.spread.product_factor) = (distance, product);
 }

@@ -1,0 +1,209 @@
+//! Rows of a batch in one byte a dimension, sixteen side by side: most are ruled out as neighbours without a look at themselves.
+//!
+//! A row `x` and a query `q`, each `scale * code` but for what rounding left out, have a product of at most that of the codes plus
+//! `|q - q'| |x| + |q'| |x - x'|`. So what passes is compared exactly, and what is found is the same.
+
+use ramlet_kernels::{BRAID, BRAID_QUAD, braid_bytes, kernels};
+
+use super::centroids::{AT_ONCE, offset};
+use super::points::{PointQuery, encode_point};
+use super::sample::Decoder;
+use crate::quant::squares;
+use crate::{Element, Metric};
+
+/// Of lengths, more than what sums of floats are off by.
+const ROUNDING: f32 = 1e-4;
+
+/// The codes of a batch; its memory is used again: `dims + 4` bytes a row.
+#[derive(Debug, Default)]
+pub(super) struct Rough {
+    dims: usize,
+    rows: usize,
+    /// Blocks of [`AT_ONCE`] rows.
+    codes: Vec<u8>,
+    scales: Vec<f32>,
+    bounds: Vec<Bounds>,
+}
+
+/// The greatest of a block's lengths, and of what rounding left out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    length: f32,
+    left: f32,
+}
+
+/// Some rows' codes.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'r> {
+    codes: &'r [u8],
+    scales: &'r [f32],
+    bounds: Bounds,
+}
+
+/// A query as these codes are compared with it.
+#[derive(Debug, Default)]
+pub(super) struct RoughQuery {
+    point: PointQuery,
+    /// `|q'|`, and `|q - q'|`.
+    length: f32,
+    left: f32,
+}
+
+impl Rough {
+    /// Whether products decide, of rows of numbers that aren't bytes already.
+    pub(super) fn serves(decoder: &Decoder) -> bool {
+        matches!(decoder.metric, Metric::Cosine | Metric::Dot) && decoder.element != Element::U8
+    }
+
+    /// Takes rows without gaps in place of the last ones, by all threads.
+    pub(super) fn take(&mut self, decoder: &Decoder, rows: &[u8], threads: usize) {
+        let row_bytes = decoder.row_bytes();
+        let (dims, count) = (decoder.dims, rows.len() / row_bytes);
+        let (blocks, block_bytes) = (count.div_ceil(AT_ONCE), AT_ONCE / BRAID * braid_bytes(dims));
+        (self.dims, self.rows) = (dims, count);
+        self.codes.clear();
+        self.codes.resize(blocks * block_bytes, 0);
+        self.scales.clear();
+        self.scales.resize(blocks * AT_ONCE, 0.0);
+        self.bounds.clear();
+        self.bounds.resize(blocks, Bounds::default());
+        let share = blocks.div_ceil(threads.max(1)).max(1);
+        std::thread::scope(|scope| {
+            let rows = rows.chunks(share * AT_ONCE * row_bytes);
+            let codes = self.codes.chunks_mut(share * block_bytes);
+            let scales = self.scales.chunks_mut(share * AT_ONCE);
+            let bounds = self.bounds.chunks_mut(share);
+            for (((rows, codes), scales), bounds) in rows.zip(codes).zip(scales).zip(bounds) {
+                scope.spawn(move || {
+                    let blocks = codes
+                        .chunks_mut(block_bytes)
+                        .zip(scales.chunks_mut(AT_ONCE))
+                        .zip(bounds);
+                    for (rows, ((codes, scales), bounds)) in rows.chunks(AT_ONCE * row_bytes).zip(blocks) {
+                        *bounds = fill(decoder, rows, codes, scales);
+                    }
+                });
+            }
+        });
+    }
+
+    /// The block of rows that begins with row `AT_ONCE * block`.
+    pub(super) fn block(&self, block: usize) -> Block<'_> {
+        let count = (self.rows - block * AT_ONCE).min(AT_ONCE);
+        let (braid, bytes) = (braid_bytes(self.dims), AT_ONCE / BRAID * braid_bytes(self.dims));
+        Block {
+            codes: &self.codes[block * bytes..][..count.div_ceil(BRAID) * braid],
+            scales: &self.scales[block * AT_ONCE..][..count],
+            bounds: self.bounds[block],
+        }
+    }
+}
+
+/// Codes a block's rows.
+fn fill(decoder: &Decoder, rows: &[u8], codes: &mut [u8], scales: &mut [f32]) -> Bounds {
+    let (mut vector, mut own) = (Vec::with_capacity(decoder.dims), vec![0; decoder.dims]);
+    let mut bounds = Bounds::default();
+    for (at, (row, scale)) in rows.chunks_exact(decoder.row_bytes()).zip(scales).enumerate() {
+        decoder.decode(row, &mut vector);
+        *scale = encode_point(&vector, &mut own);
+        let first = at / BRAID * braid_bytes(decoder.dims) + at % BRAID * BRAID_QUAD;
+        for (dim, code) in own.iter().enumerate() {
+            codes[first + offset(dim)] = *code;
+        }
+        bounds.length = bounds.length.max(squares(&vector).sqrt() as f32);
+        bounds.left = bounds.left.max(left_out(&vector, &own, *scale));
+    }
+    bounds
+}
+
+/// `|x - x'|`
+fn left_out(vector: &[f32], codes: &[u8], scale: f32) -> f32 {
+    let each = vector.iter().zip(codes);
+    let squares = each.map(|(value, code)| (value - scale * (f32::from(*code) - 128.0)).powi(2));
+    squares.sum::<f32>().sqrt()
+}
+
+impl RoughQuery {
+    pub(super) fn new(query: &[f32]) -> RoughQuery {
+        let mut codes = vec![0; query.len()];
+        let scale = encode_point(query, &mut codes);
+        let mut point = PointQuery::default();
+        point.set(&codes, scale);
+        RoughQuery {
+            length: point.square().sqrt(),
+            left: left_out(query, &codes, scale),
+            point,
+        }
+    }
+
+    /// The most that the products with a block's rows may be, in order.
+    pub(super) fn products<'o>(&self, block: &Block<'_>, out: &'o mut [f32; AT_ONCE]) -> &'o [f32] {
+        let mut products = [0i32; AT_ONCE];
+        let count = block.scales.len();
+        let whole = &mut products[..count.next_multiple_of(BRAID)];
+        kernels().dot_braided(&self.point.codes, block.codes, whole);
+        let Bounds { length, left } = block.bounds;
+        let slack = self.left * length + self.length * left + ROUNDING * (self.length + self.left) * length;
+        let shift = self.point.sum * 128; // codes are 128 too large each
+        for ((out, product), scale) in out.iter_mut().zip(products).zip(block.scales) {
+            *out = self.point.scale * scale * (product - shift) as f32 + slack;
+        }
+        &out[..count]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode_row;
+    use crate::ivf::Random;
+
+    #[test]
+    fn products_are_never_more_than_was_told() {
+        let mut random = Random::new(9);
+        for (dims, rows, metric) in [
+            (3usize, 1usize, Metric::Dot),
+            (100, 97, Metric::Cosine),
+            (65, 200, Metric::Dot),
+        ] {
+            let element = Element::F32;
+            let decoder = Decoder {
+                metric,
+                element,
+                dims,
+            };
+            let mut vector = || -> Vec<f32> {
+                (0..dims)
+                    .map(|_| random.below(2001) as f32 * 1e-3 - 1.0)
+                    .collect()
+            };
+            let vectors: Vec<Vec<f32>> = (0..rows).map(|_| vector()).collect();
+            let mut bytes = Vec::new();
+            vectors
+                .iter()
+                .for_each(|vector| encode_row(metric, element, vector, &mut bytes));
+            let mut rough = Rough::default();
+            for threads in [1, 2] {
+                rough.take(&decoder, &bytes, threads);
+                let query = vector();
+                let rough_query = RoughQuery::new(&query);
+                let mut told = Vec::new();
+                for block in 0..rows.div_ceil(AT_ONCE) {
+                    let mut out = [0.0; AT_ONCE];
+                    told.extend_from_slice(rough_query.products(&rough.block(block), &mut out));
+                }
+                assert_eq!(told.len(), rows);
+                let mut row = Vec::new();
+                for (told, bytes) in told.iter().zip(bytes.chunks_exact(dims * 4)) {
+                    decoder.decode(bytes, &mut row);
+                    let product: f32 = row.iter().zip(&query).map(|(x, q)| x * q).sum();
+                    let lengths = (squares(&row) * squares(&query)).sqrt() as f32;
+                    assert!(
+                        product <= *told && *told < product + 0.05 * lengths,
+                        "{product}, {told}"
+                    );
+                }
+            }
+        }
+    }
+}
