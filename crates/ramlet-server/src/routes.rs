@@ -17,7 +17,7 @@ use crate::call::Call;
 use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
-    aliases, cluster, collections, facet, indexes, issues, metrics, optimizations, plan, points, quotas,
+    aliases, cluster, collections, dashboard, facet, indexes, issues, metrics, optimizations, plan, points, quotas,
     search, service, snapshots, telemetry, updates, vector_names,
 };
 use crate::openapi;
@@ -65,6 +65,9 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/livez" Public NONE => service::livez),
         route!("GET" "/readyz" Public NONE => service::readyz),
         route!("GET" "/openapi.json" Public NONE => openapi::serve),
+        route!("GET" "/dashboard" Public NONE => dashboard::page),
+        route!("GET" "/dashboard/dashboard.js" Public NONE => dashboard::script),
+        route!("GET" "/dashboard/dashboard.css" Public NONE => dashboard::style),
         route!("GET" "/metrics" Read NONE => metrics::metrics),
         route!("GET" "/telemetry" Read NONE => telemetry::telemetry),
         route!("GET" "/memory" Read NONE => service::memory),

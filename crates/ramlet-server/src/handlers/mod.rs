@@ -3,6 +3,7 @@
 pub mod aliases;
 pub mod cluster;
 pub mod collections;
+pub mod dashboard;
 pub mod facet;
 pub mod fetch;
 pub mod indexes;

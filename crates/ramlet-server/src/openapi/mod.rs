@@ -37,7 +37,7 @@ struct Described {
     /// Query parameters, as an object.
     query: &'static str,
     body: &'static str,
-    /// Of the envelope's `result`; with `=` in front of the whole answer, with `text` plain text, with `file` bytes.
+    /// Of the envelope's `result`; with `=` in front of the whole answer, with `text` plain text, with `media` text of that type, with `file` bytes.
     result: &'static str,
 }
 
@@ -142,6 +142,9 @@ fn content(described: Option<&Described>) -> Result<Value, String> {
         Some("file") => {
             let file = json!({ "type": "string", "format": "binary" });
             return Ok(json!({ "application/octet-stream": { "schema": file } }));
+        }
+        Some(media) if media.starts_with("media ") => {
+            return Ok(json!({ &media["media ".len()..]: { "schema": { "type": "string" } } }));
         }
         Some("text") => return Ok(json!({ "text/plain": { "schema": { "type": "string" } } })),
         Some(whole) if whole.starts_with('=') => return schema(&whole[1..]).map(json_content),

@@ -1,0 +1,371 @@
+// The dashboard: what the server says of itself at /memory, /metrics and /collections, drawn anew every two seconds.
+// Everything shown is set as text, never as markup: names and payloads come from users.
+
+const POLL_MS = 2000;
+const HISTORY = 60;
+// The endpoints that are searches, as /metrics names them.
+const SEARCHES = /\/points\/(query|search|recommend|discover)|\/(Query|Search|Recommend|Discover)/;
+
+const el = (id) => document.getElementById(id);
+let key = sessionStorage.getItem("ramlet-key") ?? "";
+let chosen = null;
+let before = null;
+const histories = new Map();
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") node.className = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+function bytes(n) {
+  if (n == null) return "–";
+  for (const [unit, scale] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
+    if (n >= scale) return `${(n / scale).toFixed(n / scale < 10 ? 2 : 1)} ${unit}`;
+  }
+  return `${n} B`;
+}
+
+const count = (n) => Number(n).toLocaleString("en");
+
+class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function ask(path, body, as = "json") {
+  const headers = key ? { "api-key": key } : {};
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const answer = await fetch(path, {
+    headers,
+    method: body === undefined ? "GET" : "POST",
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  if (!answer.ok) {
+    let said = text;
+    try { said = JSON.parse(text).status.error; } catch { /* not in the envelope: shown as it is */ }
+    throw new Refused(answer.status, said || `${path}: ${answer.status}`);
+  }
+  return as === "text" ? text : JSON.parse(text);
+}
+
+// ---- metrics
+
+// Lines of the Prometheus text format, as { name, labels, value }.
+function parseMetrics(text) {
+  const samples = [];
+  for (const line of text.split("\n")) {
+    const found = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line);
+    if (!found) continue;
+    const labels = {};
+    for (const [, name, value] of (found[2] ?? "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
+      labels[name] = value.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
+    }
+    samples.push({ name: found[1], labels, value: Number(found[3]) });
+  }
+  return samples;
+}
+
+function sum(samples, name, admits = () => true) {
+  return samples.filter((s) => s.name === name && admits(s.labels)).reduce((all, s) => all + s.value, 0);
+}
+
+function totals(samples) {
+  const search = (labels) => SEARCHES.test(labels.endpoint ?? "");
+  const write = (labels) => /\/points($|\/(payload|vectors|delete|batch))|\/(Upsert|Delete|Set|Update|Overwrite|Clear)/.test(labels.endpoint ?? "") && labels.method !== "GET";
+  const of = (suffix, admits) => sum(samples, `rest_responses_${suffix}`, admits) + sum(samples, `grpc_responses_${suffix}`, admits);
+  return {
+    at: performance.now(),
+    searches: of("total", search),
+    searchSeconds: of("duration_seconds_sum", search),
+    writes: of("total", write),
+    read: sum(samples, "ramlet_disk_read_bytes_total"),
+    written: sum(samples, "ramlet_disk_written_bytes_total"),
+    hits: sum(samples, "ramlet_block_cache_hits_total"),
+    misses: sum(samples, "ramlet_block_cache_misses_total"),
+  };
+}
+
+function figure(name, value, shown, unit) {
+  const past = histories.get(name) ?? [];
+  past.push(Number.isFinite(value) ? value : 0);
+  if (past.length > HISTORY) past.shift();
+  histories.set(name, past);
+  const most = Math.max(...past, 1e-9);
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", `0 0 ${HISTORY - 1} 20`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+  line.setAttribute("points", past.map((v, i) => `${HISTORY - past.length + i},${19 - (v / most) * 18}`).join(" "));
+  svg.append(line);
+  return make("div", { class: "figure" }, make("small", {}, name), make("b", {}, shown), make("small", {}, unit), svg);
+}
+
+function showLive(samples) {
+  const now = totals(samples);
+  const was = before ?? now;
+  before = now;
+  const seconds = Math.max((now.at - was.at) / 1000, 1e-3);
+  const rate = (field) => (now[field] - was[field]) / seconds;
+  const searches = now.searches - was.searches;
+  const latency = searches > 0 ? ((now.searchSeconds - was.searchSeconds) / searches) * 1000 : NaN;
+  const perSearch = searches > 0 ? (now.read - was.read) / searches : NaN;
+  el("live").replaceChildren(
+    figure("searches", rate("searches"), rate("searches").toFixed(rate("searches") < 10 ? 1 : 0), "a second"),
+    figure("mean time", latency, Number.isFinite(latency) ? latency.toFixed(2) : "–", "ms a search"),
+    figure("read for a search", perSearch, Number.isFinite(perSearch) ? bytes(Math.round(perSearch)) : "–", "all disk reads / searches"),
+    figure("writes", rate("writes"), rate("writes").toFixed(1), "requests a second"),
+    figure("disk reads", rate("read"), bytes(Math.round(rate("read"))), "a second"),
+    figure("disk writes", rate("written"), bytes(Math.round(rate("written"))), "a second"),
+  );
+}
+
+// ---- RAM
+
+const colours = new Map();
+function colour(name) {
+  if (!colours.has(name)) colours.set(name, `c${colours.size % 16}`);
+  return colours.get(name);
+}
+
+function drawBar(bar, parts, whole) {
+  const shown = parts.filter((p) => p.bytes > 0).map((p) => {
+    const span = make("span", { class: colour(p.name), title: `${p.name}: ${bytes(p.bytes)}` }, p.bytes / whole > 0.08 ? p.name : "");
+    span.style.flex = `0 0 ${(100 * p.bytes) / whole}%`;
+    return span;
+  });
+  bar.replaceChildren(...shown);
+  bar.setAttribute("aria-label", parts.map((p) => `${p.name} ${bytes(p.bytes)}`).join(", "));
+}
+
+function showMemory({ budget, ledger, process, storage }) {
+  const whole = budget.memory_bytes;
+  const reserves = budget.rows.filter((r) => r.kind === "reserve");
+  drawBar(el("divided"), budget.rows, whole);
+  const held = [...reserves, ...ledger.consumers.map((c) => ({ name: c.name, bytes: c.used_bytes }))];
+  drawBar(el("held"), held, whole);
+  const limit = process.cgroup_limit_bytes ? `; the cgroup has ${bytes(process.cgroup_used_bytes)} of ${bytes(process.cgroup_limit_bytes)}` : "";
+  el("ram-sum").textContent =
+    `${bytes(whole)} were given. The process has ${bytes(process.rss_bytes)} resident (most so far ${bytes(process.rss_peak_bytes)})${limit}. Disk: ${storage}.`;
+  const seen = new Map([...budget.rows.map((r) => [r.name, r.bytes]), ...held.filter((h) => h.bytes > 0).map((h) => [h.name, h.bytes])]);
+  el("legend").replaceChildren(...[...seen].map(([name, n]) => make("li", {}, make("i", { class: colour(name) }), `${name} ${bytes(n)}`)));
+  el("consumers").replaceChildren(...ledger.consumers.map((c) => make("tr", {},
+    make("td", {}, c.name),
+    make("td", { class: "n" }, bytes(c.used_bytes)),
+    make("td", { class: "n" }, bytes(c.peak_bytes)),
+    make("td", { class: "n" }, bytes(c.cap_bytes)),
+    make("td", { class: c.refused ? "n alarm" : "n" }, count(c.refused)),
+  )));
+}
+
+// ---- collections
+
+async function showCollections(samples) {
+  const names = (await ask("/collections")).result.collections.map((c) => c.name).sort();
+  const of = (name, metric, label) => samples.find((s) => s.name === metric && s.labels[label] === name)?.value;
+  const status = new Map();
+  await Promise.all(names.slice(0, 50).map(async (name) => {
+    const info = await ask(`/collections/${encodeURIComponent(name)}`).catch(() => null);
+    status.set(name, info?.result);
+  }));
+  const rows = names.map((name) => {
+    const info = status.get(name);
+    const recall = of(name, "ramlet_recall_measured", "collection");
+    return make("tr", {},
+      make("td", {}, make("button", { type: "button", onclick: () => choose(name) }, name)),
+      make("td", { class: info?.status === "red" ? "alarm" : "" }, info?.status ?? "–"),
+      make("td", { class: "n" }, count(of(name, "collection_points", "id") ?? info?.points_count ?? 0)),
+      make("td", { class: "n" }, bytes(of(name, "ramlet_collection_memory_bytes", "id"))),
+      make("td", { class: "n" }, bytes(of(name, "ramlet_collection_disk_bytes", "id"))),
+      make("td", { class: "n" }, recall === undefined ? "–" : recall.toFixed(3)),
+    );
+  });
+  if (rows.length === 0) rows.push(make("tr", {}, make("td", { colspan: 6, class: "quiet" }, "none yet")));
+  document.querySelector("#collections tbody").replaceChildren(...rows);
+  offer(document.forms.search.elements.collection, names);
+  if (chosen && names.includes(chosen)) await showCollection(chosen);
+}
+
+async function choose(name) {
+  chosen = chosen === name ? null : name;
+  if (chosen) await showCollection(chosen).catch(trouble);
+  else el("collection").replaceChildren();
+}
+
+async function showCollection(name) {
+  const { result } = await ask(`/collections/${encodeURIComponent(name)}/memory`);
+  const rows = new Map();
+  for (const c of result.components) {
+    const label = `${c.component} · ${c.kind}`;
+    const row = rows.get(label) ?? { ram: 0, disk: 0 };
+    row.ram += c.heap_bytes + c.pinned_bytes;
+    row.disk += c.disk_bytes;
+    rows.set(label, row);
+  }
+  const components = [...rows].map(([label, row]) => make("tr", {},
+    make("td", {}, label), make("td", { class: "n" }, bytes(row.ram)), make("td", { class: "n" }, bytes(row.disk)), make("td", {}, where(row))));
+  const indexes = result.segments.flatMap((s) => s.vectors.map((v) => make("tr", {},
+    make("td", {}, `${s.segment}`), make("td", { class: "n" }, count(s.rows)), make("td", { class: "n" }, count(s.deleted)),
+    make("td", {}, v.index), make("td", {}, v.parts.map((p) => `${p.part}: ${p.placement}`).join(", ")))));
+  el("collection").replaceChildren(
+    make("h3", {}, `${name}: what is in RAM, what is on disk`),
+    make("table", {}, head("part", "n:in RAM", "n:on disk", ""), make("tbody", {}, ...components)),
+    make("h3", {}, "Segments"),
+    make("table", {}, head("segment", "n:rows", "n:deleted", "index", "parts"), make("tbody", {}, ...indexes)),
+  );
+}
+
+function head(...names) {
+  const cells = names.map((n) => (n.startsWith("n:") ? make("th", { class: "n" }, n.slice(2)) : make("th", {}, n)));
+  return make("thead", {}, make("tr", {}, ...cells));
+}
+
+function where({ ram, disk }) {
+  if (ram === 0) return "on disk: read as needed";
+  if (disk === 0) return "in RAM only";
+  return ram >= disk * 0.9 ? "in RAM, a copy on disk" : "partly in RAM, by the room there is";
+}
+
+// ---- search
+
+function offer(select, names) {
+  const had = select.value;
+  const same = names.length === select.options.length && names.every((n, i) => select.options[i].value === n);
+  if (same) return;
+  select.replaceChildren(...names.map((n) => make("option", { value: n }, n === "" ? "(default)" : n)));
+  if (names.includes(had)) select.value = had;
+  select.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+let touched = false;
+
+async function offerUsing() {
+  const form = document.forms.search.elements;
+  const by = form.by.value;
+  el("what-label").textContent = { text: "Words", id: "Id", vector: "Numbers", scroll: "" }[by];
+  form.what.disabled = by === "scroll";
+  el("using-label").hidden = by === "scroll";
+  el("using-label").firstChild.textContent = by === "text" ? "Field " : "Vector ";
+  if (!form.collection.value || by === "scroll") return;
+  const { result } = await ask(`/collections/${encodeURIComponent(form.collection.value)}`);
+  if (by === "text") {
+    const ranked = Object.entries(result.payload_schema).filter(([, s]) => s.data_type === "text" && s.params?.scoring);
+    // Without words to rank there is nothing to type: ids are what every collection has.
+    if (ranked.length === 0 && !touched) {
+      form.by.value = "id";
+      return offerUsing();
+    }
+    offer(form.using, ranked.map(([field]) => field));
+  } else {
+    const vectors = result.config.params.vectors ?? {};
+    offer(form.using, "size" in vectors ? [""] : Object.keys(vectors));
+  }
+}
+
+function requestOf(form) {
+  const { by, what, using, limit, filter } = form;
+  const request = { limit: Number(limit.value), with_payload: true };
+  if (filter.value.trim()) request.filter = JSON.parse(filter.value);
+  if (by.value === "text") request.query = { text: what.value };
+  if (by.value === "id") request.query = /^\d+$/.test(what.value.trim()) ? Number(what.value) : what.value.trim();
+  if (by.value === "vector") request.query = JSON.parse(what.value.trim().startsWith("[") ? what.value : `[${what.value}]`);
+  if (by.value !== "scroll" && using.value) request.using = using.value;
+  if (by.value === "text") {
+    if (!using.value) throw new Error("this collection has no text index with `scoring`: words can't be ranked");
+  }
+  return request;
+}
+
+async function search(event) {
+  event?.preventDefault();
+  const form = document.forms.search.elements;
+  el("hits").replaceChildren();
+  try {
+    const request = requestOf(form);
+    const path = `/collections/${encodeURIComponent(form.collection.value)}/points/query`;
+    el("asked").hidden = false;
+    document.querySelector("#asked pre").textContent = `POST ${path}\n${JSON.stringify(request, null, 2)}`;
+    const { result, time } = await ask(path, request);
+    el("search-said").textContent = `${result.points.length} points in ${(time * 1000).toFixed(2)} ms`;
+    el("search-said").className = "";
+    el("hits").replaceChildren(...result.points.map(showHit));
+  } catch (e) {
+    el("search-said").textContent = e.message;
+    el("search-said").className = "alarm";
+  }
+}
+
+// `/dashboard#collection=books&by=text&using=body&what=words` is a search that can be kept or sent to somebody.
+async function searchAsLinked() {
+  const linked = new URLSearchParams(location.hash.slice(1));
+  if (!linked.has("collection")) return;
+  const form = document.forms.search.elements;
+  touched = true;
+  const names = (await ask("/collections")).result.collections.map((c) => c.name).sort();
+  offer(form.collection, names);
+  for (const field of ["collection", "by"]) if (linked.has(field)) form[field].value = linked.get(field);
+  await offerUsing();
+  for (const field of ["using", "what", "limit", "filter"]) if (linked.has(field)) form[field].value = linked.get(field);
+  await search();
+}
+
+function showHit(hit) {
+  const title = hit.payload?.title ?? hit.payload?.name;
+  return make("li", {},
+    make("b", {}, title === undefined ? `${hit.id}` : `${title}`), " ",
+    make("span", { class: "quiet" }, `id ${hit.id}, score ${hit.score.toFixed(4)}`),
+    make("code", {}, JSON.stringify(hit.payload ?? {}).slice(0, 600)));
+}
+
+// ---- the loop
+
+function trouble(e) {
+  el("trouble").hidden = false;
+  el("trouble").textContent = e instanceof Refused ? `${e.message} (${e.status})` : `The server doesn't answer: ${e.message}`;
+  if (e instanceof Refused && (e.status === 401 || e.status === 403)) el("key-form").hidden = false;
+}
+
+async function poll() {
+  try {
+    const [about, memory, metrics] = await Promise.all([ask("/"), ask("/memory"), ask("/metrics", undefined, "text")]);
+    const samples = parseMetrics(metrics);
+    const uptime = samples.find((s) => s.name === "ramlet_uptime_seconds")?.value ?? 0;
+    el("about").textContent = `version ${about.ramlet}, API ${about.version}, up ${since(uptime)}`;
+    showMemory(memory.result);
+    showLive(samples);
+    await showCollections(samples);
+    el("trouble").hidden = true;
+  } catch (e) {
+    trouble(e);
+  }
+  setTimeout(poll, document.hidden ? 5 * POLL_MS : POLL_MS);
+}
+
+function since(seconds) {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+el("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  key = el("key").value;
+  sessionStorage.setItem("ramlet-key", key);
+  el("key-form").hidden = true;
+});
+document.forms.search.addEventListener("submit", search);
+document.forms.search.elements.collection.addEventListener("change", () => offerUsing().catch(trouble));
+document.forms.search.elements.by.addEventListener("change", () => {
+  touched = true;
+  offerUsing().catch(trouble);
+});
+searchAsLinked().catch(trouble);
+poll();
