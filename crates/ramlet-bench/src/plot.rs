@@ -4,8 +4,10 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
+
+use crate::ticks::{label, ticks};
 
 /// A picture of a few curves.
 #[derive(Debug, Clone, Default)]
@@ -71,14 +73,9 @@ impl Plot {
 
     fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), String> {
         area.fill(&WHITE).map_err(told)?;
-        let (x0, x1) = self.x.bounds(self.points().map(|p| p.0));
-        let (y0, y1) = self.y.bounds(self.points().map(|p| p.1));
-        match (self.x.log, self.y.log) {
-            (false, false) => self.draw_on(area, x0..x1, y0..y1),
-            (true, false) => self.draw_on(area, (x0..x1).log_scale(), y0..y1),
-            (false, true) => self.draw_on(area, x0..x1, (y0..y1).log_scale()),
-            (true, true) => self.draw_on(area, (x0..x1).log_scale(), (y0..y1).log_scale()),
-        }
+        let x = Scale::of(&self.x, self.points().map(|p| p.0));
+        let y = Scale::of(&self.y, self.points().map(|p| p.1));
+        self.draw_on(area, x, y)
     }
 
     fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
@@ -92,17 +89,13 @@ impl Plot {
 
     /// The quarter of the picture with the fewest points: the legend goes there.
     fn empty_corner(&self) -> SeriesLabelPosition {
-        let place = |axis: &Axis, value: f64, (low, high): (f64, f64)| match axis.log {
-            true => (value / low).ln() / (high / low).ln(),
-            false => (value - low) / (high - low),
-        };
         let (xs, ys) = (
-            self.x.bounds(self.points().map(|p| p.0)),
-            self.y.bounds(self.points().map(|p| p.1)),
+            Scale::of(&self.x, self.points().map(|p| p.0)),
+            Scale::of(&self.y, self.points().map(|p| p.1)),
         );
         let mut points = [0usize; 4];
         for (x, y) in self.points() {
-            let (right, upper) = (place(&self.x, x, xs) > 0.5, place(&self.y, y, ys) > 0.5);
+            let (right, upper) = (xs.place(x) > 0.5, ys.place(y) > 0.5);
             points[usize::from(right) + 2 * usize::from(!upper)] += 1;
         }
         let corners = [
@@ -115,13 +108,7 @@ impl Plot {
         fewest.map_or(SeriesLabelPosition::UpperLeft, |(corner, _)| corner)
     }
 
-    fn draw_on<X, Y>(&self, area: &DrawingArea<SVGBackend<'_>, Shift>, x: X, y: Y) -> Result<(), String>
-    where
-        X: AsRangedCoord<Value = f64>,
-        Y: AsRangedCoord<Value = f64>,
-        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
-        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    {
+    fn draw_on(&self, area: &DrawingArea<SVGBackend<'_>, Shift>, x: Scale, y: Scale) -> Result<(), String> {
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 20))
             .margin(14)
@@ -133,9 +120,8 @@ impl Plot {
             .configure_mesh()
             .x_desc(&self.x.label)
             .y_desc(&self.y.label)
-            .x_label_formatter(&|value| crate::table::figure(*value))
-            .y_label_formatter(&|value| crate::table::figure(*value))
-            .light_line_style(RGBColor(238, 238, 238))
+            .x_label_formatter(&|value| label(*value))
+            .y_label_formatter(&|value| label(*value))
             .bold_line_style(RGBColor(210, 210, 210))
             .label_style(("sans-serif", 13))
             .axis_desc_style(("sans-serif", 15))
@@ -160,6 +146,9 @@ impl Plot {
                 .label(&curve.name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }
+        if self.curves.is_empty() {
+            return Ok(());
+        }
         chart
             .configure_series_labels()
             .position(self.empty_corner())
@@ -168,6 +157,61 @@ impl Plot {
             .label_font(("sans-serif", 14))
             .draw()
             .map_err(told)
+    }
+}
+
+/// An axis with its ends, and the values that it names.
+struct Scale {
+    low: f64,
+    high: f64,
+    log: bool,
+    ticks: Vec<f64>,
+}
+
+impl Scale {
+    fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Scale {
+        let (low, high) = axis.bounds(values);
+        Scale {
+            low,
+            high,
+            log: axis.log,
+            ticks: ticks(low, high, axis.log),
+        }
+    }
+
+    /// 0 at the low end, 1 at the high one.
+    fn place(&self, value: f64) -> f64 {
+        match self.log {
+            true => (value / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        }
+    }
+}
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        from + (f64::from(to - from) * self.place(*value)).round() as i32
+    }
+
+    fn key_points<H: KeyPointHint>(&self, hint: H) -> Vec<f64> {
+        // No lines between those that are named.
+        match hint.weight().allow_light_points() {
+            true => Vec::new(),
+            false => self.ticks.clone(),
+        }
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.low..self.high
+    }
+}
+
+impl From<Scale> for std::ops::Range<f64> {
+    fn from(scale: Scale) -> std::ops::Range<f64> {
+        scale.range()
     }
 }
 

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::api::collection_path;
+use crate::grpc;
 use crate::http::Target;
 use crate::json::write_vector;
+use crate::wire::Wire;
 
 /// What is asked, beside the vector.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,9 +26,12 @@ pub struct Setting {
     pub old_route: bool,
 }
 
-/// Whole HTTP requests, one a query.
+/// Whole HTTP requests or messages of gRPC, one a query.
 #[derive(Debug, Clone, Default)]
 pub struct Requests {
+    wire: Wire,
+    /// gRPC: the header fields of all calls.
+    header: Vec<u8>,
     text: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -41,7 +46,8 @@ impl Setting {
         }
     }
 
-    fn params(&self) -> Value {
+    /// The API's search `params` with all of it.
+    pub(crate) fn params(&self) -> Value {
         let mut params = self.params.clone().unwrap_or_else(|| json!({}));
         if let Some(ef) = self.ef {
             params["hnsw_ef"] = json!(ef);
@@ -54,7 +60,28 @@ impl Setting {
 }
 
 impl Requests {
-    /// Renders all `queries`; holds about ten bytes a dimension of each. Fails on a value that JSON hasn't (NaN).
+    /// Renders all `queries` for a wire; holds about ten bytes a dimension of each over REST, four over gRPC. Fails on a value that is no
+    /// number (NaN).
+    pub fn render_for<'a>(
+        wire: Wire,
+        target: &Target,
+        setting: &Setting,
+        queries: impl Iterator<Item = &'a [f32]>,
+    ) -> anyhow::Result<Requests> {
+        if wire == Wire::Rest {
+            return Requests::render(target, setting, queries);
+        }
+        let (mut text, mut ends) = (Vec::new(), Vec::new());
+        let header = grpc::render_all(target, setting, queries, (&mut text, &mut ends))?;
+        Ok(Requests {
+            wire,
+            header,
+            text,
+            ends,
+        })
+    }
+
+    /// For REST.
     pub fn render<'a>(
         target: &Target,
         setting: &Setting,
@@ -86,6 +113,15 @@ impl Requests {
             requests.ends.push(requests.text.len());
         }
         Ok(requests)
+    }
+
+    pub fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    /// gRPC: the header fields that stand before each message.
+    pub fn header(&self) -> &[u8] {
+        &self.header
     }
 
     pub fn len(&self) -> usize {
