@@ -51,6 +51,12 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(160, 110, 40),
 ];
 const SIZE: (u32, u32) = (900, 520);
+/// Pixels of the names under a picture: of a line, below the last, before the first, of a mark with its margins, of a letter at most.
+const LEGEND_LINE: u32 = 22;
+const LEGEND_END: u32 = 8;
+const LEGEND_LEFT: u32 = 90;
+const LEGEND_MARK: u32 = 34;
+const LETTER: u32 = 8;
 
 impl Plot {
     /// Writes the picture; points that are no numbers, or not above zero on a logarithmic axis, are left out.
@@ -75,7 +81,18 @@ impl Plot {
         area.fill(&WHITE).map_err(told)?;
         let x = Scale::of(&self.x, self.points().map(|p| p.0));
         let y = Scale::of(&self.y, self.points().map(|p| p.1));
-        self.draw_on(area, x, y)
+        let (width, height) = area.dim_in_pixel();
+        let legend = self.legend(width);
+        let lines = legend.last().map_or(0, |(line, _)| line + 1);
+        let (upper, lower) = area.split_vertically(height.saturating_sub(lines * LEGEND_LINE + LEGEND_END));
+        for (at, ((line, left), curve)) in legend.into_iter().zip(&self.curves).enumerate() {
+            let (left, top) = (left as i32, (line * LEGEND_LINE) as i32);
+            let mark = Circle::new((left, top + 8), 4, COLOURS[at % COLOURS.len()].filled());
+            lower.draw(&mark).map_err(told)?;
+            let name = Text::new(curve.name.clone(), (left + 10, top + 1), ("sans-serif", 14));
+            lower.draw(&name).map_err(told)?;
+        }
+        self.draw_on(&upper, x, y)
     }
 
     fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
@@ -87,25 +104,19 @@ impl Plot {
         self.x.can_show(x) && self.y.can_show(y)
     }
 
-    /// The quarter of the picture with the fewest points: the legend goes there.
-    fn empty_corner(&self) -> SeriesLabelPosition {
-        let (xs, ys) = (
-            Scale::of(&self.x, self.points().map(|p| p.0)),
-            Scale::of(&self.y, self.points().map(|p| p.1)),
-        );
-        let mut points = [0usize; 4];
-        for (x, y) in self.points() {
-            let (right, upper) = (xs.place(x) > 0.5, ys.place(y) > 0.5);
-            points[usize::from(right) + 2 * usize::from(!upper)] += 1;
-        }
-        let corners = [
-            SeriesLabelPosition::UpperLeft,
-            SeriesLabelPosition::UpperRight,
-            SeriesLabelPosition::LowerLeft,
-            SeriesLabelPosition::LowerRight,
-        ];
-        let fewest = corners.into_iter().zip(points).min_by_key(|(_, count)| *count);
-        fewest.map_or(SeriesLabelPosition::UpperLeft, |(corner, _)| corner)
+    /// Where each curve's name stands under the picture: line and pixels from the left. As many lines as are needed.
+    fn legend(&self, width: u32) -> Vec<(u32, u32)> {
+        let (mut line, mut left) = (0, LEGEND_LEFT);
+        let place = |curve: &Curve| {
+            let wide = LEGEND_MARK + LETTER * curve.name.chars().count() as u32;
+            if left > LEGEND_LEFT && left + wide > width {
+                (line, left) = (line + 1, LEGEND_LEFT);
+            }
+            let at = (line, left);
+            left += wide;
+            at
+        };
+        self.curves.iter().map(place).collect()
     }
 
     fn draw_on(&self, area: &DrawingArea<SVGBackend<'_>, Shift>, x: Scale, y: Scale) -> Result<(), String> {
@@ -142,21 +153,9 @@ impl Plot {
             }
             chart
                 .draw_series(points.iter().map(|&p| Circle::new(p, 4, colour.filled())))
-                .map_err(told)?
-                .label(&curve.name)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+                .map_err(told)?;
         }
-        if self.curves.is_empty() {
-            return Ok(());
-        }
-        chart
-            .configure_series_labels()
-            .position(self.empty_corner())
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(180, 180, 180))
-            .label_font(("sans-serif", 14))
-            .draw()
-            .map_err(told)
+        Ok(())
     }
 }
 

@@ -205,7 +205,6 @@ fn what_is_no_answer_is_an_error() {
         let (target, _server) = serve(vec![answer.clone()]);
         let mut channel = open(&target);
         assert!(channel.ask(b"\x83", &message(b"q")).is_err(), "{answer:?}");
-        assert!(!channel.is_open());
     }
 }
 
