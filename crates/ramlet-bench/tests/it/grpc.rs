@@ -59,9 +59,11 @@ fn trailers(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
 }
 
-/// Takes one connection. For each answer: waits until a call has come whole, then writes it. Returns what came, in frames of (kind,
-/// flags, stream, payload).
-fn serve(answers: Vec<Vec<u8>>) -> (Target, JoinHandle<Vec<(u8, u8, u32, Vec<u8>)>>) {
+/// Kind, flags, stream, payload.
+type Frame = (u8, u8, u32, Vec<u8>);
+
+/// Takes one connection. For each answer: waits until a call has come whole, then writes it. Returns what came.
+fn serve(answers: Vec<Vec<u8>>) -> (Target, JoinHandle<Vec<Frame>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let target = Target::local(listener.local_addr().expect("bound").port());
     let server = std::thread::spawn(move || {
