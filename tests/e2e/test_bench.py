@@ -149,6 +149,34 @@ def test_search_with_data(server, tmp_path, cache):
     )
 
 
+def test_search_over_grpc(server, http, tmp_path, cache):
+    out, exported = tmp_path / "out.json", tmp_path / "export"
+    done = bench(
+        "search", *SHAPE, *QUICK, "--cache", cache, "--url", server.url, "--grpc", f"http://127.0.0.1:{server.grpc_port}", "--ef", "16,exact",
+        "--json", out, "--export", exported,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = json.loads(out.read_text())["results"]
+    runs = {run["setting"]: run for run in results["runs"]}
+    assert results["wire"] == "gRPC" and "gRPC, 8 connections" in done.stdout
+    assert runs["exact"]["recall"] > 0.999 and runs["ef 16"]["recall"] > 0
+    assert all(run["answered"] >= QUERIES and "errors" not in run for run in runs.values())
+    times = (exported / "exact.times.npy").read_bytes()
+    assert times.startswith(b"\x93NUMPY") and f"({QUERIES},)".encode() in times and len(times) % 64 == QUERIES * 4 % 64
+
+    # Over both protocols the same points are found, named vectors included.
+    path = "/collections/bench-grpc"
+    http.call("PUT", path, {"vectors": {"a": {"size": 4, "distance": "Euclid"}}})
+    points = [{"id": i, "vector": {"a": [i, (i * i) % 11, i % 13, 1]}} for i in range(500)]
+    http.call("PUT", f"{path}/points?wait=true", {"points": points})
+    of_all = ["search", "--url", server.url, "--collection", "bench-grpc", "--using", "a", "--queries", 40, "--ef", "exact", *QUICK]
+    for route in ([], ["--old-route"]):
+        done = bench(*of_all, "--grpc", f"http://127.0.0.1:{server.grpc_port}", "--json", out, *route)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(out.read_text())["results"]["runs"][0]["recall"] > 0.999
+    http.call("DELETE", path)
+
+
 def test_search_of_a_running_collection_at_a_rate(server, http, tmp_path):
     path, out = "/collections/bench-running", tmp_path / "out.json"
     http.call("PUT", path, {"vectors": {"size": 4, "distance": "Dot"}})
@@ -171,6 +199,13 @@ def test_search_of_a_running_collection_at_a_rate(server, http, tmp_path):
     [
         (["search", "--url", "http://127.0.0.1:1"], "no server answers at http://127.0.0.1:1"),
         (["search", "--url", "https://x"], "must be like http://localhost:6333"),
+        (["search", "--json", "/nowhere/x.json"], "/nowhere is no directory"),
+        (["ram", "--server", "localhost:6333"], "must be like http://localhost:6333"),
+        (["ram", "--memory", "0"], "no process starts"),
+        (["ram", "--dir", "/nowhere"], "/nowhere: No such file"),
+        (["io", "--rows", "0"], "are numbers from 1"),
+        (["io", "--dir", "/nowhere"], "/nowhere is no directory"),
+        (["ingest", "--delete", "101"], "101 percent can't be deleted"),
         (["ram", "--server", "http://127.0.0.1:1", "--points", "10", "--dims", "4"], "connecting to http://127.0.0.1:1"),
         (["ram", "--dir", "/dev/shm", "--points", "10", "--dims", "4"], "which is RAM"),
         (["ram", "--memory", "lots"], "is not a size"),

@@ -135,13 +135,16 @@ impl Tree {
         let leaf = own.join(format!("{PREFIX}self"));
         let moved = fs::create_dir_all(&leaf)
             .and_then(|()| fs::write(leaf.join("cgroup.procs"), std::process::id().to_string()));
-        match moved {
-            Ok(()) if hands_down(&own) => Ok(own),
-            _ => Err(CannotMake(format!(
-                "{} hands no memory controller down to groups of ours",
-                own.display()
-            ))),
+        if moved.is_ok() && hands_down(&own) {
+            return Ok(own);
         }
+        // Back to where it was.
+        let _ = fs::write(own.join("cgroup.procs"), std::process::id().to_string());
+        let _ = fs::remove_dir(&leaf);
+        Err(CannotMake(format!(
+            "{} hands no memory controller down to groups of ours",
+            own.display()
+        )))
     }
 
     /// Where a group's memory would be limited, where its reads are counted, and the version.

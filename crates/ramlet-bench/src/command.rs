@@ -1,9 +1,9 @@
 //! `ramlet bench`: the commands, and what they share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -61,6 +61,30 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// Fails when the results couldn't be written in the end: to be asked first.
+    pub fn check(&self) -> Result<()> {
+        let parent = |path: &Path| match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+            _ => PathBuf::from("."),
+        };
+        if let Some(path) = &self.json {
+            let directory = parent(path);
+            if !directory.is_dir() {
+                bail!(
+                    "--json {}: {} is no directory",
+                    path.display(),
+                    directory.display()
+                );
+            }
+        }
+        for (flag, path) in [("--plots", &self.plots), ("--records", &self.records)] {
+            if let Some(path) = path {
+                std::fs::create_dir_all(path).with_context(|| format!("{flag} {}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes `results` wherever they were asked for; `name` is that of the record. Says where on standard error.
     pub fn keep(&self, name: &str, results: &Value) -> Result<()> {
         if let Some(path) = &self.json {

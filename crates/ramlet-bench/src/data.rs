@@ -19,7 +19,7 @@ pub struct DataArgs {
     /// Queries that belong to --data, a file of the same kinds
     #[arg(long, value_name = "FILE", requires = "data")]
     pub queries_file: Option<PathBuf>,
-    /// True neighbours (.ibin .ivecs .npy) of the queries [default: found by comparing everything]
+    /// True neighbours of the queries: .ivecs .npy .hdf5, else big-ann's form (.ibin .bin) [default: found by comparing everything]
     #[arg(long, value_name = "FILE", requires = "queries_file")]
     pub truth: Option<PathBuf>,
     /// Distance of the vectors [default: what the file says, else Cosine]
@@ -261,6 +261,12 @@ fn of_file(path: &Path, args: &DataArgs, progress: &Progress) -> Result<Data> {
             base.dim()
         );
     }
+    if let (None, Some(name)) = (args.distance, base.unknown_distance()) {
+        bail!(
+            "{}: its distance is '{name}', which the API doesn't have; --distance says which to take",
+            path.display()
+        );
+    }
     let mut data = Data {
         name: name_of(path),
         dims: base.dim(),
@@ -296,6 +302,9 @@ fn read_vectors(rows: &mut dyn Rows, most: usize) -> Result<Vec<Vec<f32>>> {
 
 /// The first `k` numbers of each query's row.
 fn read_truth(path: &Path, queries: usize, k: usize) -> Result<Vec<Vec<u64>>> {
+    if files::is_bigann_truth(path) {
+        return files::read_bigann_truth(path, queries, k);
+    }
     let mut rows = open_rows(path, HDF5_TRUTH)?;
     if rows.dim() < k || rows.rows() < queries as u64 {
         bail!(

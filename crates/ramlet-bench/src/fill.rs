@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::api::{ANSWER_TIMEOUT, collection_path, sentence};
+use crate::api::{collection_path, sentence};
 use crate::files::Rows;
 use crate::http::Target;
 use crate::json::write_vector;
@@ -20,6 +20,8 @@ const BODY_BYTES: usize = 256 << 10;
 const BATCH_POINTS_MAX: usize = 1_000;
 /// How long a server may answer nothing but 429 to one request.
 const BUSY_FOR: Duration = Duration::from_secs(600);
+/// For an answer: a server that builds a graph of all it has before it takes more needs long for one, on cores that others use too.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What a load took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
@@ -153,7 +155,7 @@ impl Shared<'_> {
             self.target.render("PUT", &self.path, &body, &mut request);
             let open = match connection.take().filter(|c| c.is_open()) {
                 Some(open) => connection.insert(open),
-                None => connection.insert(self.target.connect(ANSWER_TIMEOUT)?),
+                None => connection.insert(self.target.connect(WRITE_TIMEOUT)?),
             };
             let answer = open.ask(&request)?;
             match answer.status {

@@ -67,8 +67,33 @@ impl Target {
         out.extend_from_slice(body);
     }
 
+    /// The host and port that stand in a request.
+    pub fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// The same host and key at the next port, where servers of this API have gRPC; None when there is no next one.
+    pub fn next_port(&self) -> Option<Target> {
+        let port = self.port.checked_add(1)?;
+        Some(Target { port, ..self.clone() })
+    }
+
     /// `timeout` is for each wait for bytes.
     pub fn connect(&self, timeout: Duration) -> Result<Connection> {
+        Ok(Connection {
+            stream: self.dial(timeout)?,
+            buf: Vec::with_capacity(READ_BYTES),
+            body: Vec::new(),
+            is_open: true,
+        })
+    }
+
+    /// A bare connection.
+    pub(crate) fn dial(&self, timeout: Duration) -> Result<TcpStream> {
         let mut last = Error::new(ErrorKind::NotFound, "the host has no address");
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
@@ -77,12 +102,7 @@ impl Target {
                     stream.set_nodelay(true)?;
                     stream.set_read_timeout(Some(timeout))?;
                     stream.set_write_timeout(Some(timeout))?;
-                    return Ok(Connection {
-                        stream,
-                        buf: Vec::with_capacity(READ_BYTES),
-                        body: Vec::new(),
-                        is_open: true,
-                    });
+                    return Ok(stream);
                 }
             }
         }
@@ -177,7 +197,7 @@ impl Connection {
         self.buf.resize(at + READ_BYTES, 0);
         let got = self.stream.read(&mut self.buf[at..]);
         self.buf.truncate(at + *got.as_ref().unwrap_or(&0));
-        match got? {
+        match got.map_err(in_words)? {
             0 => Err(Error::new(
                 ErrorKind::UnexpectedEof,
                 "the server closed the connection",
@@ -230,6 +250,17 @@ impl Connection {
             }
             self.more()?;
         }
+    }
+}
+
+/// The kernel calls a timeout "Resource temporarily unavailable".
+pub(crate) fn in_words(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::new(
+            ErrorKind::TimedOut,
+            "the server doesn't answer: the time for it is over",
+        ),
+        _ => error,
     }
 }
 

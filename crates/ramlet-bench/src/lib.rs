@@ -38,10 +38,12 @@ pub mod server;
 
 pub mod api;
 pub mod fill;
+pub mod grpc;
 pub mod http;
 pub mod json;
 pub mod load;
 pub mod requests;
+pub mod wire;
 
 pub mod data;
 pub mod measure;
@@ -52,6 +54,7 @@ mod command;
 mod plot;
 mod progress;
 pub mod table;
+mod ticks;
 
 pub mod ingest;
 pub mod io;

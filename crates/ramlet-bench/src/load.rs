@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::http::{Connection, Target};
+use crate::http::Target;
 use crate::process::thread_cpu_ns;
-use crate::requests::{Requests, read_ids};
+use crate::requests::Requests;
+use crate::wire::{Line, Wire};
 use crate::{Latencies, api};
 
 /// How to ask.
@@ -40,6 +41,8 @@ pub struct Outcome {
     pub errors: BTreeMap<String, u64>,
     /// Ids of the first answer to each query; None where there was none.
     pub found: Vec<Option<Vec<u64>>>,
+    /// How long that answer took.
+    pub first_ns: Vec<Option<u64>>,
     /// Of this side, all threads.
     pub client_cpu_s: f64,
     /// Open loop: the longest that a request was sent after it was due.
@@ -52,7 +55,7 @@ struct Seen {
     answered: u64,
     latencies: Latencies,
     errors: BTreeMap<String, u64>,
-    found: Vec<(usize, Vec<u64>)>,
+    found: Vec<(usize, Vec<u64>, u64)>,
     cpu_ns: u64,
     behind: Duration,
 }
@@ -107,6 +110,7 @@ pub fn run(target: &Target, requests: &Requests, load: &Load) -> Outcome {
     let mut outcome = Outcome {
         seconds: clock.start.elapsed().as_secs_f64(),
         found: vec![None; requests.len()],
+        first_ns: vec![None; requests.len()],
         ..Outcome::default()
     };
     for one in seen {
@@ -117,8 +121,9 @@ pub fn run(target: &Target, requests: &Requests, load: &Load) -> Outcome {
         for (error, count) in one.errors {
             *outcome.errors.entry(error).or_default() += count;
         }
-        for (at, ids) in one.found {
+        for (at, ids, ns) in one.found {
             outcome.found[at].get_or_insert(ids);
+            outcome.first_ns[at].get_or_insert(ns);
         }
     }
     outcome
@@ -152,19 +157,25 @@ impl Clock {
             }
             let at = (number % requests.len() as u64) as usize;
             seen.behind = seen.behind.max(due.elapsed());
-            match ask(target, load, &mut connection, requests.get(at)) {
+            match ask(target, load, &mut connection, requests, at) {
                 Ok((200..=299, body)) => {
                     failures = 0;
                     seen.answered += 1;
-                    seen.latencies.note(due.elapsed().as_nanos() as u64);
+                    let ns = due.elapsed().as_nanos() as u64;
+                    seen.latencies.note(ns);
                     // Later answers to the same query say the same.
                     if number < requests.len() as u64 {
-                        read_ids(body, &mut ids);
-                        seen.found.push((at, ids.clone()));
+                        requests.wire().read_ids(body, &mut ids);
+                        seen.found.push((at, ids.clone(), ns));
                     }
                 }
                 Ok((status, body)) => {
-                    let told = format!("{status}: {}", api::sentence(body));
+                    let of = if requests.wire() == Wire::Grpc {
+                        "gRPC status "
+                    } else {
+                        ""
+                    };
+                    let told = format!("{of}{status}: {}", api::sentence(body));
                     *seen.errors.entry(told).or_default() += 1;
                     std::thread::sleep(AFTER_FAILURE);
                 }
@@ -186,13 +197,14 @@ impl Clock {
 fn ask<'c>(
     target: &Target,
     load: &Load,
-    connection: &'c mut Option<Connection>,
-    request: &[u8],
+    connection: &'c mut Option<Line>,
+    requests: &Requests,
+    at: usize,
 ) -> std::io::Result<(u16, &'c [u8])> {
-    let open = match connection.take().filter(Connection::is_open) {
+    let open = match connection.take().filter(Line::is_open) {
         Some(open) => connection.insert(open),
-        None => connection.insert(target.connect(load.timeout)?),
+        None => connection.insert(requests.wire().connect(target, load.timeout)?),
     };
-    let answer = open.ask(request)?;
+    let answer = open.ask(requests, at)?;
     Ok((answer.status, answer.body))
 }

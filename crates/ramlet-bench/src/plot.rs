@@ -4,8 +4,10 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
+
+use crate::ticks::{label, ticks};
 
 /// A picture of a few curves.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +51,12 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(160, 110, 40),
 ];
 const SIZE: (u32, u32) = (900, 520);
+/// Pixels of the names under a picture: of a line, below the last, before the first, of a mark with its margins, of a letter at most.
+const LEGEND_LINE: u32 = 22;
+const LEGEND_END: u32 = 8;
+const LEGEND_LEFT: u32 = 90;
+const LEGEND_MARK: u32 = 34;
+const LETTER: u32 = 8;
 
 impl Plot {
     /// Writes the picture; points that are no numbers, or not above zero on a logarithmic axis, are left out.
@@ -71,14 +79,20 @@ impl Plot {
 
     fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), String> {
         area.fill(&WHITE).map_err(told)?;
-        let (x0, x1) = self.x.bounds(self.points().map(|p| p.0));
-        let (y0, y1) = self.y.bounds(self.points().map(|p| p.1));
-        match (self.x.log, self.y.log) {
-            (false, false) => self.draw_on(area, x0..x1, y0..y1),
-            (true, false) => self.draw_on(area, (x0..x1).log_scale(), y0..y1),
-            (false, true) => self.draw_on(area, x0..x1, (y0..y1).log_scale()),
-            (true, true) => self.draw_on(area, (x0..x1).log_scale(), (y0..y1).log_scale()),
+        let x = Scale::of(&self.x, self.points().map(|p| p.0));
+        let y = Scale::of(&self.y, self.points().map(|p| p.1));
+        let (width, height) = area.dim_in_pixel();
+        let legend = self.legend(width);
+        let lines = legend.last().map_or(0, |(line, _)| line + 1);
+        let (upper, lower) = area.split_vertically(height.saturating_sub(lines * LEGEND_LINE + LEGEND_END));
+        for (at, ((line, left), curve)) in legend.into_iter().zip(&self.curves).enumerate() {
+            let (left, top) = (left as i32, (line * LEGEND_LINE) as i32);
+            let mark = Circle::new((left, top + 8), 4, COLOURS[at % COLOURS.len()].filled());
+            lower.draw(&mark).map_err(told)?;
+            let name = Text::new(curve.name.clone(), (left + 10, top + 1), ("sans-serif", 14));
+            lower.draw(&name).map_err(told)?;
         }
+        self.draw_on(&upper, x, y)
     }
 
     fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
@@ -90,38 +104,22 @@ impl Plot {
         self.x.can_show(x) && self.y.can_show(y)
     }
 
-    /// The quarter of the picture with the fewest points: the legend goes there.
-    fn empty_corner(&self) -> SeriesLabelPosition {
-        let place = |axis: &Axis, value: f64, (low, high): (f64, f64)| match axis.log {
-            true => (value / low).ln() / (high / low).ln(),
-            false => (value - low) / (high - low),
+    /// Where each curve's name stands under the picture: line and pixels from the left. As many lines as are needed.
+    fn legend(&self, width: u32) -> Vec<(u32, u32)> {
+        let (mut line, mut left) = (0, LEGEND_LEFT);
+        let place = |curve: &Curve| {
+            let wide = LEGEND_MARK + LETTER * curve.name.chars().count() as u32;
+            if left > LEGEND_LEFT && left + wide > width {
+                (line, left) = (line + 1, LEGEND_LEFT);
+            }
+            let at = (line, left);
+            left += wide;
+            at
         };
-        let (xs, ys) = (
-            self.x.bounds(self.points().map(|p| p.0)),
-            self.y.bounds(self.points().map(|p| p.1)),
-        );
-        let mut points = [0usize; 4];
-        for (x, y) in self.points() {
-            let (right, upper) = (place(&self.x, x, xs) > 0.5, place(&self.y, y, ys) > 0.5);
-            points[usize::from(right) + 2 * usize::from(!upper)] += 1;
-        }
-        let corners = [
-            SeriesLabelPosition::UpperLeft,
-            SeriesLabelPosition::UpperRight,
-            SeriesLabelPosition::LowerLeft,
-            SeriesLabelPosition::LowerRight,
-        ];
-        let fewest = corners.into_iter().zip(points).min_by_key(|(_, count)| *count);
-        fewest.map_or(SeriesLabelPosition::UpperLeft, |(corner, _)| corner)
+        self.curves.iter().map(place).collect()
     }
 
-    fn draw_on<X, Y>(&self, area: &DrawingArea<SVGBackend<'_>, Shift>, x: X, y: Y) -> Result<(), String>
-    where
-        X: AsRangedCoord<Value = f64>,
-        Y: AsRangedCoord<Value = f64>,
-        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
-        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    {
+    fn draw_on(&self, area: &DrawingArea<SVGBackend<'_>, Shift>, x: Scale, y: Scale) -> Result<(), String> {
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 20))
             .margin(14)
@@ -133,9 +131,8 @@ impl Plot {
             .configure_mesh()
             .x_desc(&self.x.label)
             .y_desc(&self.y.label)
-            .x_label_formatter(&|value| crate::table::figure(*value))
-            .y_label_formatter(&|value| crate::table::figure(*value))
-            .light_line_style(RGBColor(238, 238, 238))
+            .x_label_formatter(&|value| label(*value))
+            .y_label_formatter(&|value| label(*value))
             .bold_line_style(RGBColor(210, 210, 210))
             .label_style(("sans-serif", 13))
             .axis_desc_style(("sans-serif", 15))
@@ -156,18 +153,64 @@ impl Plot {
             }
             chart
                 .draw_series(points.iter().map(|&p| Circle::new(p, 4, colour.filled())))
-                .map_err(told)?
-                .label(&curve.name)
-                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+                .map_err(told)?;
         }
-        chart
-            .configure_series_labels()
-            .position(self.empty_corner())
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(180, 180, 180))
-            .label_font(("sans-serif", 14))
-            .draw()
-            .map_err(told)
+        Ok(())
+    }
+}
+
+/// An axis with its ends, and the values that it names.
+struct Scale {
+    low: f64,
+    high: f64,
+    log: bool,
+    ticks: Vec<f64>,
+}
+
+impl Scale {
+    fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Scale {
+        let (low, high) = axis.bounds(values);
+        Scale {
+            low,
+            high,
+            log: axis.log,
+            ticks: ticks(low, high, axis.log),
+        }
+    }
+
+    /// 0 at the low end, 1 at the high one.
+    fn place(&self, value: f64) -> f64 {
+        match self.log {
+            true => (value / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        }
+    }
+}
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        from + (f64::from(to - from) * self.place(*value)).round() as i32
+    }
+
+    fn key_points<H: KeyPointHint>(&self, hint: H) -> Vec<f64> {
+        // No lines between those that are named.
+        match hint.weight().allow_light_points() {
+            true => Vec::new(),
+            false => self.ticks.clone(),
+        }
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.low..self.high
+    }
+}
+
+impl From<Scale> for std::ops::Range<f64> {
+    fn from(scale: Scale) -> std::ops::Range<f64> {
+        scale.range()
     }
 }
 

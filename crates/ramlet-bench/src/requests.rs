@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::api::collection_path;
+use crate::grpc;
 use crate::http::Target;
 use crate::json::write_vector;
+use crate::wire::Wire;
 
 /// What is asked, beside the vector.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,9 +26,12 @@ pub struct Setting {
     pub old_route: bool,
 }
 
-/// Whole HTTP requests, one a query.
+/// Whole HTTP requests or messages of gRPC, one a query.
 #[derive(Debug, Clone, Default)]
 pub struct Requests {
+    wire: Wire,
+    /// gRPC: the header fields of all calls.
+    header: Vec<u8>,
     text: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -41,7 +46,8 @@ impl Setting {
         }
     }
 
-    fn params(&self) -> Value {
+    /// The API's search `params` with all of it.
+    pub(crate) fn params(&self) -> Value {
         let mut params = self.params.clone().unwrap_or_else(|| json!({}));
         if let Some(ef) = self.ef {
             params["hnsw_ef"] = json!(ef);
@@ -54,24 +60,53 @@ impl Setting {
 }
 
 impl Requests {
-    /// Renders all `queries`; holds about ten bytes a dimension of each. Fails on a value that JSON hasn't (NaN).
+    /// Renders all `queries` for a wire; holds about ten bytes a dimension of each over REST, four over gRPC. Fails on a value that is no
+    /// number (NaN).
+    pub fn render_for<'a>(
+        wire: Wire,
+        target: &Target,
+        setting: &Setting,
+        queries: impl Iterator<Item = &'a [f32]>,
+    ) -> anyhow::Result<Requests> {
+        if wire == Wire::Rest {
+            return Requests::render(target, setting, queries);
+        }
+        let (mut text, mut ends) = (Vec::new(), Vec::new());
+        let header = grpc::render_all(target, setting, queries, (&mut text, &mut ends))?;
+        Ok(Requests {
+            wire,
+            header,
+            text,
+            ends,
+        })
+    }
+
+    /// For REST.
     pub fn render<'a>(
         target: &Target,
         setting: &Setting,
         queries: impl Iterator<Item = &'a [f32]>,
     ) -> anyhow::Result<Requests> {
-        let (route, vector) = if setting.old_route {
-            ("search", "vector")
-        } else {
-            ("query", "query")
+        // The older route has the vector's name beside its numbers.
+        let (route, before) = match (&setting.using, setting.old_route) {
+            (_, false) => ("query", "{\"query\":".to_string()),
+            (None, true) => ("search", "{\"vector\":".to_string()),
+            (Some(using), true) => (
+                "search",
+                format!("{{\"vector\":{{\"name\":{},\"vector\":", json!(using)),
+            ),
         };
         let path = format!("{}/points/{route}", collection_path(&setting.collection));
-        let mut rest = format!(",\"limit\":{},\"with_payload\":false", setting.k);
+        let mut rest = String::new();
+        if setting.using.is_some() && setting.old_route {
+            rest.push('}');
+        }
+        rest.push_str(&format!(",\"limit\":{},\"with_payload\":false", setting.k));
         let params = setting.params();
         if params.as_object().is_some_and(|o| !o.is_empty()) {
             rest.push_str(&format!(",\"params\":{params}"));
         }
-        if let Some(using) = &setting.using {
+        if let Some(using) = setting.using.as_ref().filter(|_| !setting.old_route) {
             rest.push_str(&format!(",\"using\":{}", json!(using)));
         }
         rest.push('}');
@@ -79,13 +114,22 @@ impl Requests {
         let mut body = Vec::new();
         for query in queries {
             body.clear();
-            body.extend_from_slice(format!("{{\"{vector}\":").as_bytes());
+            body.extend_from_slice(before.as_bytes());
             write_vector(query, &mut body)?;
             body.extend_from_slice(rest.as_bytes());
             target.render("POST", &path, &body, &mut requests.text);
             requests.ends.push(requests.text.len());
         }
         Ok(requests)
+    }
+
+    pub fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    /// gRPC: the header fields that stand before each message.
+    pub fn header(&self) -> &[u8] {
+        &self.header
     }
 
     pub fn len(&self) -> usize {
@@ -160,6 +204,18 @@ mod tests {
         let body: Value = serde_json::from_str(body).expect("JSON");
         let expected =
             json!({"query":[2,-1],"limit":10,"with_payload":false,"params":{"hnsw_ef":64},"using":"a\"b"});
+        assert_eq!(body, expected);
+        let old = Setting {
+            old_route: true,
+            ..setting.clone()
+        };
+        let rendered = Requests::render(&Target::local(1), &old, queries.iter().map(|q| q.as_slice()));
+        let requests = rendered.expect("numbers");
+        let text = std::str::from_utf8(requests.get(0)).expect("text");
+        let (_, body) = text.split_once("\r\n\r\n").expect("a head");
+        let body: Value = serde_json::from_str(body).expect("JSON");
+        let named = json!({"name": "a\"b", "vector": [1, 0.5]});
+        let expected = json!({"vector":named,"limit":10,"with_payload":false,"params":{"hnsw_ef":64}});
         assert_eq!(body, expected);
         let bad = [[f32::NAN, 0.0]];
         assert!(Requests::render(&Target::local(1), &setting, bad.iter().map(|q| q.as_slice())).is_err());

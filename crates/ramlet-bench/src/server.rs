@@ -88,6 +88,8 @@ impl Program {
             Program::Ramlet { binary, more } => {
                 let mut line = vec![binary.display().to_string(), "serve".into(), "--no-probe".into()];
                 line.extend(["--data".into(), dir, "--port".into(), port.to_string()]);
+                // Its usual port may be somebody else's, now or in a moment.
+                line.extend(["--grpc-port".into(), "disabled".into()]);
                 // In a group it finds the limit by itself.
                 if tell_memory {
                     line.extend(["--memory".into(), memory_bytes.to_string()]);
@@ -282,7 +284,10 @@ fn last_line(path: &Path) -> String {
     let mut bytes = Vec::new();
     let _ = File::open(path).and_then(|file| file.take(1 << 20).read_to_end(&mut bytes));
     let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    // What follows an error is how to get help.
+    let mut lines = text.lines().rev();
+    let error = lines.clone().find(|line| line.starts_with("error:"));
+    let line = error.or_else(|| lines.find(|line| !line.trim().is_empty()));
     let line = line.unwrap_or("it said nothing").trim();
     line.chars().take(WORDS_BYTES).collect()
 }

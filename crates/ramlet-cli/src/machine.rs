@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use ramlet::plan::Machine;
 use ramlet_bench::machine::{Options, Scratch, groups, measure};
+use ramlet_bench::server::check_is_disk;
 use ramlet_io::{Backend, open_best};
 
 use crate::args::MachineArgs;
@@ -17,7 +18,14 @@ const PROFILE: &str = "profile";
 /// Measures, prints the table, writes the profile and the JSON.
 pub fn run(args: &MachineArgs) -> Result<()> {
     check_groups(&args.only)?;
+    check_plot(args)?;
     let places = Places::of(args)?;
+    if check_is_disk(&places.disk).is_err() {
+        eprintln!(
+            "{} lies in RAM: what is told of the disk is told of RAM; --dir names a directory on a disk",
+            places.disk.display()
+        );
+    }
     for (option, file) in [("--json", &args.json), ("--plot", &args.plot)] {
         if let Some(file) = file {
             check_place(option, file)?;
@@ -71,6 +79,21 @@ fn check_groups(only: &[String]) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// What is drawn is the disk's figures over what is in flight, as SVG.
+fn check_plot(args: &MachineArgs) -> Result<()> {
+    let Some(file) = &args.plot else { return Ok(()) };
+    if file.extension().is_none_or(|extension| extension != "svg") {
+        bail!(
+            "--plot {}: it is drawn as SVG; the name must end in .svg",
+            file.display()
+        );
+    }
+    if !args.only.is_empty() && !args.only.iter().any(|group| group == "disk") {
+        bail!("--plot draws the figures of the group disk, which --only leaves out");
+    }
+    Ok(())
 }
 
 /// Said before a run of ten minutes, not after it.

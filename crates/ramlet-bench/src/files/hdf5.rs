@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use hdf5_reader::{Dataset, Datatype, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem, storage};
+use hdf5_reader::{Dataset, Datatype, H5Type, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem, storage};
 
 use super::distance::Distance;
 use super::rows::{DIM_MAX, Rows};
@@ -20,7 +20,7 @@ pub struct Hdf5Rows {
     _file: Hdf5File,
     dataset: Dataset,
     kind: Kind,
-    distance: Option<Distance>,
+    distance: Named,
     rows: u64,
     dim: usize,
     row: u64,
@@ -36,6 +36,40 @@ enum Kind {
     U8,
     I8,
     I32,
+    U32,
+    I64,
+    Bool,
+}
+
+/// The distance that a file names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Named {
+    Nothing,
+    Known(Distance),
+    /// None of the API's.
+    Other(String),
+}
+
+/// An element of an array of truth values, which h5py writes as an enumeration of one byte.
+#[derive(Debug, Clone, Copy)]
+struct Truth(f32);
+
+impl H5Type for Truth {
+    fn hdf5_type() -> Datatype {
+        u8::hdf5_type()
+    }
+
+    fn from_bytes(bytes: &[u8], _: &Datatype) -> Result<Truth, hdf5_reader::error::Error> {
+        Ok(Truth(if bytes.first().is_some_and(|byte| *byte != 0) {
+            1.0
+        } else {
+            0.0
+        }))
+    }
+
+    fn element_size(_: &Datatype) -> usize {
+        1
+    }
 }
 
 /// Opens `key` of an HDF5 file.
@@ -93,19 +127,34 @@ fn kind(datatype: &Datatype) -> Result<Kind> {
             signed: true,
             ..
         } => Kind::I32,
-        other => bail!("its elements are {other:?}; f32, f64, u8, i8 and i32 are read"),
+        Datatype::FixedPoint {
+            size: 4,
+            signed: false,
+            ..
+        } => Kind::U32,
+        Datatype::FixedPoint {
+            size: 8,
+            signed: true,
+            ..
+        } => Kind::I64,
+        Datatype::Enum { base, .. } if matches!(**base, Datatype::FixedPoint { size: 1, .. }) => Kind::Bool,
+        other => bail!("its elements are {other:?}; f32, f64, u8, i8, i32, u32, i64 and bool are read"),
     })
 }
 
 /// The attribute `distance` that ann-benchmarks writes.
-fn distance(file: &Hdf5File) -> Option<Distance> {
-    let attribute = file.root_group().ok()?.attribute("distance").ok()?;
-    match attribute.read_string().ok()?.as_str() {
-        "angular" => Some(Distance::Cosine),
-        "euclidean" => Some(Distance::Euclid),
-        "dot" | "ip" => Some(Distance::Dot),
-        "manhattan" => Some(Distance::Manhattan),
-        _ => None,
+fn distance(file: &Hdf5File) -> Named {
+    let attribute = file.root_group().and_then(|root| root.attribute("distance"));
+    let Ok(name) = attribute.and_then(|attribute| attribute.read_string()) else {
+        return Named::Nothing;
+    };
+    match name.as_str() {
+        "angular" | "cosine" => Named::Known(Distance::Cosine),
+        "euclidean" | "l2" => Named::Known(Distance::Euclid),
+        "dot" | "ip" => Named::Known(Distance::Dot),
+        // Of zeros and ones it is the number of places in which they differ.
+        "manhattan" | "l1" | "hamming" => Named::Known(Distance::Manhattan),
+        _ => Named::Other(name),
     }
 }
 
@@ -155,6 +204,9 @@ impl Hdf5Rows {
             Kind::U8 => read!(u8, f32::from),
             Kind::I8 => read!(i8, f32::from),
             Kind::I32 => read!(i32, |v| v as f32),
+            Kind::U32 => read!(u32, |v| v as f32),
+            Kind::I64 => read!(i64, |v| v as f32),
+            Kind::Bool => read!(Truth, |v| v.0),
         }
         if self.slab.len() as u64 != (end - start) * self.dim as u64 {
             bail!("rows {start} to {end} came back short");
@@ -175,7 +227,16 @@ impl Rows for Hdf5Rows {
         self.kind == Kind::U8
     }
     fn distance(&self) -> Option<Distance> {
-        self.distance
+        match self.distance {
+            Named::Known(distance) => Some(distance),
+            _ => None,
+        }
+    }
+    fn unknown_distance(&self) -> Option<&str> {
+        match &self.distance {
+            Named::Other(name) => Some(name),
+            _ => None,
+        }
     }
 
     fn seek(&mut self, row: u64) -> Result<()> {

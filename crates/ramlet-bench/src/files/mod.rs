@@ -27,10 +27,10 @@ pub const EXTENSIONS: [&str; 10] = [
 ///
 /// Holds 256 KiB and one row; 5 MiB for HDF5. Fails where the file is cut short or its head makes no sense; the error names the file.
 pub fn open_rows(path: &Path, key: &str) -> Result<Box<dyn Rows>> {
-    let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let extension = extension(path);
     let file = || File::open(path);
     let opened = || -> Result<Box<dyn Rows>> {
-        Ok(match extension.to_ascii_lowercase().as_str() {
+        Ok(match extension.as_str() {
             "npy" => Box::new(npy::open(file()?)?),
             "fvecs" => Box::new(vecs::open(file()?, Element::F32)?),
             "bvecs" => Box::new(vecs::open(file()?, Element::U8)?),
@@ -47,6 +47,32 @@ pub fn open_rows(path: &Path, key: &str) -> Result<Box<dyn Rows>> {
         })
     };
     opened().with_context(|| path.display().to_string())
+}
+
+/// In lower case; big-ann's `base.fbin.crop_nb_10000000` is an `fbin`.
+fn extension(path: &Path) -> String {
+    let of = |path: &Path| {
+        path.extension()
+            .and_then(OsStr::to_str)
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    };
+    match of(path) {
+        crop if crop.starts_with("crop_nb_") => of(&path.with_extension("")),
+        other => other,
+    }
+}
+
+/// Whether a file of neighbours is big-ann's: `.ibin`, or a name without any of the other extensions (`.bin`, none).
+pub fn is_bigann_truth(path: &Path) -> bool {
+    let extension = extension(path);
+    extension == "ibin" || !EXTENSIONS.contains(&extension.as_str())
+}
+
+/// The first `k` row numbers of each of the first `queries` lists of a big-ann truth file: numbers of 32 bits, distances behind them or not.
+pub fn read_bigann_truth(path: &Path, queries: usize, k: usize) -> Result<Vec<Vec<u64>>> {
+    let read = || bigann::read_truth(File::open(path)?, queries, k);
+    read().with_context(|| path.display().to_string())
 }
 
 /// Opens a file of bare numbers, one row after another.

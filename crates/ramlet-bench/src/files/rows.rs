@@ -23,6 +23,10 @@ pub trait Rows {
     fn distance(&self) -> Option<Distance> {
         None
     }
+    /// The name that the file has for a distance that the API hasn't.
+    fn unknown_distance(&self) -> Option<&str> {
+        None
+    }
     /// Goes on from `row`.
     fn seek(&mut self, row: u64) -> Result<()>;
     /// Replaces `out` with the next row; false at the end.

@@ -80,6 +80,7 @@ const SECONDS_MAX: f64 = 3_600.0;
 impl IngestArgs {
     /// Runs all phases; prints the tables.
     pub fn run(&self) -> Result<()> {
+        self.output.check()?;
         let options = self.options()?;
         let progress = Progress::new(7);
         let mut said = 0;

@@ -63,6 +63,7 @@ pub struct IoArgs {
 impl IoArgs {
     /// Runs the grid; prints its tables.
     pub fn run(&self) -> Result<()> {
+        self.output.check()?;
         let options = self.options()?;
         let steps =
             options.disks.len() * options.oversampling.len() * options.parallel.len() * options.ways.len();

@@ -175,7 +175,7 @@ pub fn plots(grid: &Grid) -> Vec<(String, Plot)> {
                     "rescoring from a {} disk, oversampling {oversampling}",
                     disk.name()
                 ),
-                x: Axis::linear("queries in parallel"),
+                x: Axis::log("queries in parallel"),
                 y: Axis::log("queries/s"),
                 curves: options
                     .ways

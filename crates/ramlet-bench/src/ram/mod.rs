@@ -15,17 +15,24 @@ pub use args::RamArgs;
 pub(crate) use args::{object, seconds};
 pub use placement::Placement;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use indicatif::HumanCount;
 
+use crate::cgroup::Tree;
 use crate::data::Data;
+use crate::http::Target;
+use crate::server::check_is_disk;
 use crate::{ByteSize, Machine, Progress};
 use minimum::Minimum;
 use report::Report;
 use rig::{Rig, Row, Verdict};
 
+/// The least limit: not even a shell lives in less.
+const LIMIT_MIN: u64 = 1_000_000;
+
 /// Runs all of it; prints the tables.
 pub fn run(args: &RamArgs) -> Result<()> {
+    check(args)?;
     let progress = Progress::new(0);
     let data = Data::open(&args.data, &progress)?;
     let rig = Rig::new(args, &data, &progress)?;
@@ -42,7 +49,32 @@ pub fn run(args: &RamArgs) -> Result<()> {
     report.caches_kept = rig.caches.borrow().clone();
     drop(rig);
     drop(progress);
-    report.finish()
+    report.finish()?;
+    match report.rows.iter().any(|row| row.verdict == Verdict::Served) {
+        true => Ok(()),
+        false => bail!("the server served in none of the limits"),
+    }
+}
+
+/// What can be known to fail before vectors are made or read.
+fn check(args: &RamArgs) -> Result<()> {
+    args.output.check()?;
+    if let Some(url) = &args.server {
+        Target::parse(url, None).map_err(anyhow::Error::msg)?;
+        return Ok(());
+    }
+    check_is_disk(&args.dir)?;
+    if let Some(small) = args.memory.iter().find(|size| size.0 < LIMIT_MIN) {
+        bail!(
+            "--memory {small}: below {} no process starts",
+            ByteSize(LIMIT_MIN)
+        );
+    }
+    if !args.no_cgroup {
+        // Removed at once.
+        Tree::here().group("check", 64_000_000)?;
+    }
+    Ok(())
 }
 
 /// The limits that were asked for, the largest first, down to the first that doesn't serve. The first that serves tells the noise.

@@ -22,6 +22,9 @@ pub struct SearchArgs {
         default_value = "http://localhost:6333"
     )]
     pub url: String,
+    /// Search over gRPC, at this URL or at the port after that of --url; all else goes over REST
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
+    pub grpc: Option<String>,
     #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
     pub api_key: Option<String>,
     /// A collection that is there: queries are points of it, their truth comes from exact searches. With --data it must hold that data, ids
@@ -65,7 +68,8 @@ pub struct SearchArgs {
     /// Ask /points/search, as older servers know it, instead of /points/query
     #[arg(long)]
     pub old_route: bool,
-    /// Write results.csv in the columns of ann-benchmarks' data_export, and what was found as big-ann's .ibin, into this directory
+    /// Write results.csv in the columns of ann-benchmarks' data_export, and of each run what was found as big-ann's .ibin and each query's
+    /// time as .npy, into this directory
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
     #[command(flatten)]

@@ -70,6 +70,24 @@ pub fn write_ibin(path: &Path, found: &[Option<Vec<u64>>], k: usize) -> Result<(
     write().with_context(|| path.display().to_string())
 }
 
+/// Seconds of the first answer to each query as `.npy`: ann-benchmarks' `times`. Infinite where there was none.
+pub fn write_times(path: &Path, first_ns: &[Option<u64>]) -> Result<()> {
+    // The head ends on a multiple of 64 bytes.
+    let shape = format!(
+        "{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}",
+        first_ns.len()
+    );
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    let length = (10 + shape.len() + 1).next_multiple_of(64) - 10;
+    bytes.extend_from_slice(&(length as u16).to_le_bytes());
+    bytes.extend_from_slice(format!("{shape:<width$}\n", width = length - 1).as_bytes());
+    for ns in first_ns {
+        let seconds = ns.map_or(f32::INFINITY, |ns| (ns as f64 / 1e9) as f32);
+        bytes.extend_from_slice(&seconds.to_le_bytes());
+    }
+    fs::write(path, bytes).with_context(|| path.display().to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

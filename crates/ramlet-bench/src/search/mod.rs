@@ -1,6 +1,6 @@
 //! `ramlet bench search`: recall against speed, effort by effort, of any server with the API.
 //!
-//! Over REST. What asks is `load::run` with rendered requests; a second wire (gRPC) would stand beside `http` and `requests` there.
+//! What asks is `load::run` with requests rendered ahead, over REST or gRPC; everything around it goes over REST.
 
 mod args;
 mod export;
@@ -23,6 +23,7 @@ use crate::measure::measure;
 use crate::ram::Placement;
 use crate::requests::{Requests, Setting};
 use crate::server::used_by;
+use crate::wire::Wire;
 use report::Report;
 use running::Running;
 
@@ -41,14 +42,16 @@ struct Task {
 
 /// Runs all of it; prints the table.
 pub fn run(args: &SearchArgs) -> Result<()> {
+    args.output.check()?;
     let target = Target::parse(&args.url, args.api_key.as_deref()).map_err(anyhow::Error::msg)?;
     let mut api = Api::new(target.clone());
     if !api.is_ready() {
         bail!("no server answers at {}; --url names another", target.url());
     }
     let progress = Progress::new((args.repeats * args.ef.len() * args.rate.len().max(1)) as u64);
+    let (wire, asked) = wire_of(args, &target)?;
     let task = prepare(args, &mut api, &progress)?;
-    let measured = sweep(args, &target, &task, &progress);
+    let measured = sweep(args, (wire, &asked), &task, &progress);
     if task.is_temporary {
         api.drop_collection(&task.collection)?;
     }
@@ -56,6 +59,24 @@ pub fn run(args: &SearchArgs) -> Result<()> {
     report.server = api.about();
     drop(progress);
     report.finish()
+}
+
+/// How searches are asked, and where. Fails when nothing listens there: before data is loaded.
+fn wire_of(args: &SearchArgs, target: &Target) -> Result<(Wire, Target)> {
+    let asked = match args.grpc.as_deref() {
+        None => return Ok((Wire::Rest, target.clone())),
+        Some("") => target
+            .next_port()
+            .context("there is no port after that of --url")?,
+        Some(url) => Target::parse(url, args.api_key.as_deref()).map_err(anyhow::Error::msg)?,
+    };
+    match Wire::Grpc.connect(&asked, ANSWER_TIMEOUT) {
+        Ok(_) => Ok((Wire::Grpc, asked)),
+        Err(error) => bail!(
+            "no server answers at {} ({error}); --grpc URL names another",
+            asked.url()
+        ),
+    }
 }
 
 fn prepare(args: &SearchArgs, api: &mut Api, progress: &Progress) -> Result<Task> {
@@ -143,8 +164,13 @@ fn load_temporary(args: &SearchArgs, api: &mut Api, data: &Data, progress: &Prog
 }
 
 /// Every effort at every rate, in rounds.
-fn sweep<'a>(args: &'a SearchArgs, target: &Target, task: &Task, progress: &Progress) -> Result<Report<'a>> {
-    let mut report = Report::new(args, task.name.clone(), task.about.clone());
+fn sweep<'a>(
+    args: &'a SearchArgs,
+    (wire, target): (Wire, &Target),
+    task: &Task,
+    progress: &Progress,
+) -> Result<Report<'a>> {
+    let mut report = Report::new(args, wire, task.name.clone(), task.about.clone());
     // A point that is a query finds itself, and is left out of the truth.
     let itself = usize::from(args.collection.is_some() && args.data.data.is_none());
     let rates: Vec<Option<f64>> = match args.rate.as_slice() {
@@ -165,7 +191,8 @@ fn sweep<'a>(args: &'a SearchArgs, target: &Target, task: &Task, progress: &Prog
                 params: args.params.clone(),
                 old_route: args.old_route,
             };
-            let requests = Requests::render(target, &setting, task.queries.iter().map(Vec::as_slice))?;
+            let queries = task.queries.iter().map(Vec::as_slice);
+            let requests = Requests::render_for(wire, target, &setting, queries)?;
             for &rate in &rates {
                 progress.say(format!(
                     "{}, round {} of {}",
@@ -216,8 +243,16 @@ fn one(
     figures.setting = setting.name();
     if let Some(directory) = &args.export {
         std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-        let path = directory.join(format!("{}.ibin", setting.name().replace(' ', "-")));
-        export::write_ibin(&path, &outcome.found, args.data.k)?;
+        let mut name = setting.name().replace(' ', "-");
+        if let Some(rate) = rate {
+            name.push_str(&format!("-at-{rate}"));
+        }
+        export::write_ibin(
+            &directory.join(format!("{name}.ibin")),
+            &outcome.found,
+            args.data.k,
+        )?;
+        export::write_times(&directory.join(format!("{name}.times.npy")), &outcome.first_ns)?;
     }
     report.runs.push(figures);
     Ok(())

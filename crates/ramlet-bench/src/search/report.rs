@@ -7,11 +7,13 @@ use super::args::SearchArgs;
 use super::export;
 use crate::measure::Figures;
 use crate::table::{figure, figure_or_dash};
+use crate::wire::Wire;
 use crate::{Axis, Curve, Machine, Plot, Summary, Table};
 
 /// All runs, in order.
 pub struct Report<'a> {
     args: &'a SearchArgs,
+    wire: Wire,
     name: String,
     data: Value,
     pub server: String,
@@ -19,9 +21,10 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(args: &'a SearchArgs, name: String, data: Value) -> Report<'a> {
+    pub fn new(args: &'a SearchArgs, wire: Wire, name: String, data: Value) -> Report<'a> {
         Report {
             args,
+            wire,
             name,
             data,
             server: String::new(),
@@ -37,7 +40,8 @@ impl<'a> Report<'a> {
         };
         println!("{}: {}", self.name, self.server);
         println!(
-            "{} connections, {load}; the load generator ran on {} cores of this machine\n",
+            "{}, {} connections, {load}; the load generator ran on {} cores of this machine\n",
+            self.wire.name(),
             self.args.connections,
             Machine::here().cores
         );
@@ -121,7 +125,7 @@ impl<'a> Report<'a> {
     fn json(&self) -> Value {
         let args = self.args;
         json!({
-            "experiment": "bench search", "data": self.data, "server": self.server, "wire": "REST",
+            "experiment": "bench search", "data": self.data, "server": self.server, "wire": self.wire,
             "arguments": {
                 "connections": args.connections, "rate": args.rate, "seconds": args.seconds, "warm_up": args.warm_up,
                 "repeats": args.repeats, "params": args.params, "config": args.config,

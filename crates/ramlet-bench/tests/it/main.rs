@@ -2,6 +2,7 @@
 
 mod fake_server;
 mod files;
+mod grpc;
 mod io;
 mod load;
 mod sets;

@@ -1,4 +1,5 @@
-//! Steps by io_uring: what was begun since the last wait is handed over with it.
+//! Steps by io_uring, handed over and taken back one by one, as fio does it. Taking all that have ended and beginning as many at once
+//! spares calls, but fewer are in flight meanwhile: random reads of 4 KB, 16 in flight, were a tenth slower than fio's.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -48,11 +49,20 @@ impl RingEngine<'_> {
     }
 
     fn submit_and_wait(&mut self) -> io::Result<()> {
-        match self.ring.submit_and_wait(1) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(()),
-            other => other.map(|_| ()),
-        }
+        handed_over(self.ring.submit_and_wait(1))
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        handed_over(self.ring.submit())
+    }
+}
+
+/// What the kernel didn't take now it takes with the next call.
+fn handed_over(result: io::Result<usize>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(()),
+        other => other.map(|_| ()),
     }
 }
 
@@ -86,8 +96,13 @@ impl Engine for RingEngine<'_> {
     }
 
     fn wait(&mut self, ended: &mut Vec<(usize, i32)>) -> Result<()> {
-        self.submit_and_wait().at("io_uring", self.file.name())?;
-        for entry in self.ring.completion() {
+        let has_ended = !self.ring.completion().is_empty();
+        let handed_over = match has_ended {
+            true => self.submit(),
+            false => self.submit_and_wait(),
+        };
+        handed_over.at("io_uring", self.file.name())?;
+        if let Some(entry) = self.ring.completion().next() {
             ended.push((entry.user_data() as usize, entry.result()));
             self.in_flight -= 1;
         }
