@@ -22,8 +22,8 @@ use crate::lookup::Lookup;
 use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{
-    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, build, note_calibration,
-    note_field_rows, of_field, was_refused_an_index,
+    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, build,
+    note_calibration, note_field_rows, of_field, was_refused_an_index,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -710,7 +710,10 @@ fn replace_field_files(
     let applied_lsn = writer.manifest.applied_lsn;
     let scored = |writer: &Writer| -> Vec<u16> {
         let fields = writer.schema.fields.iter();
-        fields.filter(|field| field.scored().is_some()).map(|field| field.slot).collect()
+        fields
+            .filter(|field| field.scored().is_some())
+            .map(|field| field.slot)
+            .collect()
     };
     let before = scored(&writer);
     commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
@@ -741,7 +744,6 @@ fn renew_buffers(core: &Core, writer: &mut Writer) -> Result<()> {
         None => writer.freeze(core.shared.salt()),
     }
 }
-
 
 /// Commits changed settings that touch no file.
 pub fn change_settings(

@@ -24,9 +24,13 @@ impl<'a> TextAsked<'a> {
     /// Refuses what can't be ranked: `using` must name a field whose text index has `scoring`.
     pub fn new(schema: &'a Schema, using: &str, query: &'a TextQuery) -> Result<TextAsked<'a>> {
         if using.is_empty() {
-            return Err(bad("A text query needs `using` to name the payload field to search"));
+            return Err(bad(
+                "A text query needs `using` to name the payload field to search",
+            ));
         }
-        let scored = schema.field(using).and_then(|field| Some((field, field.scored()?)));
+        let scored = schema
+            .field(using)
+            .and_then(|field| Some((field, field.scored()?)));
         let Some((field, text)) = scored else {
             return Err(bad(format!(
                 "A text query needs a text index with `scoring` on `{using}`"

@@ -91,7 +91,14 @@ mod tests {
 
     #[test]
     fn long_lengths_lose_their_last_bits() {
-        for (length, folded) in [(0, 0), (1, 1), (8191, 8191), (8193, 8192), (16387, 16384), (1 << 18, 1 << 18)] {
+        for (length, folded) in [
+            (0, 0),
+            (1, 1),
+            (8191, 8191),
+            (8193, 8192),
+            (16387, 16384),
+            (1 << 18, 1 << 18),
+        ] {
             assert_eq!(folded_length(length), folded);
         }
     }
@@ -99,9 +106,8 @@ mod tests {
     #[test]
     fn the_formula() {
         let weights = Weights::new(Bm25Params::default(), 2.5, [idf(4, 1), idf(4, 3)].into_iter());
-        let part = |idf: f64, tf: f64, length: f64| {
-            idf * tf * 2.2 / (tf + 1.2 * (1.0 - 0.75 + 0.75 * length / 2.5))
-        };
+        let part =
+            |idf: f64, tf: f64, length: f64| idf * tf * 2.2 / (tf + 1.2 * (1.0 - 0.75 + 0.75 * length / 2.5));
         let rare = (1.0f64 + 3.5 / 1.5).ln();
         let common = (1.0f64 + 1.5 / 3.5).ln();
         let expected = (part(rare, 2.0, 3.0) + part(common, 1.0, 3.0)) as f32;

@@ -181,7 +181,9 @@ impl Search<'_> {
     fn within(&self, term: usize, first: u32) -> &[ListPart] {
         let parts = &self.lists.parts[term];
         let end = first.saturating_add(WINDOW);
-        let from = parts.partition_point(|part| part.first_row <= first).saturating_sub(1);
+        let from = parts
+            .partition_point(|part| part.first_row <= first)
+            .saturating_sub(1);
         let to = parts.partition_point(|part| part.first_row < end);
         &parts[from.min(to)..to]
     }
@@ -200,7 +202,10 @@ impl Search<'_> {
         for &term in self.weights.order() {
             let weight = self.weights.terms()[term];
             let known = !top.would_enter(bound(0.0, left), first);
-            let any = |sums: &Sums| sums.iter().any(|(row, sum)| top.would_enter(bound(sum, left), row));
+            let any = |sums: &Sums| {
+                sums.iter()
+                    .any(|(row, sum)| top.would_enter(bound(sum, left), row))
+            };
             if known && !any(sums) {
                 return Ok(false);
             }
@@ -218,17 +223,18 @@ impl Search<'_> {
                 met,
                 ..
             } = sums;
-            self.column.postings(&wanted, self.rows, io, buf, &mut |row, frequency| {
-                found.codes_scanned += 1;
-                let Some(at) = row.checked_sub(first).map(|at| at as usize) else {
-                    return;
-                };
-                let (word, bit) = (at / 64, 1u64 << (at % 64));
-                if at < totals.len() && (!known || met[word] & bit != 0) {
-                    totals[at] += self.weights.part(weight, frequency, u64::from(lengths[at]));
-                    met[word] |= bit;
-                }
-            })?;
+            self.column
+                .postings(&wanted, self.rows, io, buf, &mut |row, frequency| {
+                    found.codes_scanned += 1;
+                    let Some(at) = row.checked_sub(first).map(|at| at as usize) else {
+                        return;
+                    };
+                    let (word, bit) = (at / 64, 1u64 << (at % 64));
+                    if at < totals.len() && (!known || met[word] & bit != 0) {
+                        totals[at] += self.weights.part(weight, frequency, u64::from(lengths[at]));
+                        met[word] |= bit;
+                    }
+                })?;
             left = (left - self.most[term]).max(0.0);
         }
         Ok(true)
@@ -276,7 +282,9 @@ pub fn rank_lists(
     let before = io.reads();
     let schema = &asked.view.schema;
     let named = candidates(schema, segment, asked.filter, io, buf, rare)?;
-    let Candidates { mut rows, recheck, .. } = named;
+    let Candidates {
+        mut rows, recheck, ..
+    } = named;
     if let Some((only, _)) = &only {
         rows = Some(rows.map_or_else(|| only.clone(), |rows| rows & only));
     }
@@ -287,10 +295,12 @@ pub fn rank_lists(
         Some(filter) => row_matches(schema, segment, row, filter, io, buf),
         None => Ok(true),
     };
-    let is_there = |row: u32| {
-        !segment.deletes.contains(row) && rows.as_ref().is_none_or(|rows| rows.contains(row))
-    };
-    if let Some(named) = rows.as_ref().filter(|rows| rows.len() * POSTINGS_PER_ROW < postings) {
+    let is_there =
+        |row: u32| !segment.deletes.contains(row) && rows.as_ref().is_none_or(|rows| rows.contains(row));
+    if let Some(named) = rows
+        .as_ref()
+        .filter(|rows| rows.len() * POSTINGS_PER_ROW < postings)
+    {
         found.strategy = "listed";
         let mut counts = vec![0; counted.terms.len()];
         let mut payload = AnonBuf::reserved(rare, ramlet_io::PAGE)?;
@@ -321,7 +331,10 @@ pub fn rank_lists(
     let mut sums = Sums::new(search.rows);
     for first in (0..search.rows).step_by(WINDOW as usize) {
         let end = first.saturating_add(WINDOW).min(search.rows);
-        if rows.as_ref().is_some_and(|rows| rows.range_cardinality(first..end) == 0) {
+        if rows
+            .as_ref()
+            .is_some_and(|rows| rows.range_cardinality(first..end) == 0)
+        {
             continue;
         }
         sums.first = first;

@@ -82,7 +82,7 @@ pub fn rank(
             Place::Segment { index: at, row } => (at as usize == index).then_some(row),
             Place::Buffer { .. } => None,
         })?;
-                tell(match (segment.segment.text(asked.field.slot), lists) {
+        tell(match (segment.segment.text(asked.field.slot), lists) {
             (Some(column), Some(lists)) => {
                 let with = (&counted, &weights, &lists);
                 rank_lists(asked, with, (segment, column), only, lookup, top)?
@@ -96,7 +96,14 @@ pub fn rank(
             Place::Buffer { index: at, row } => (at as usize == index).then_some(row),
             Place::Segment { .. } => None,
         })?;
-        tell(rank_buffer(asked, &counted, &weights, (buffer, &met.rows), only, top));
+        tell(rank_buffer(
+            asked,
+            &counted,
+            &weights,
+            (buffer, &met.rows),
+            only,
+            top,
+        ));
     }
     Ok(cost)
 }
@@ -147,7 +154,9 @@ fn count_buffer(
     lookup: &Lookup,
     all: &mut Statistics,
 ) -> Result<Met> {
-    let held = lookup.rare.reserve(u64::from(buffer.live()) * size_of::<u32>() as u64)?;
+    let held = lookup
+        .rare
+        .reserve(u64::from(buffer.live()) * size_of::<u32>() as u64)?;
     let mut counts = vec![0; counted.terms.len()];
     let mut rows = Vec::new();
     for row in buffer.live_rows() {
@@ -228,7 +237,10 @@ fn rank_buffer(
         };
         if top.would_enter(-score, row) {
             found.rows_checked += 1;
-            if asked.filter.is_none_or(|filter| filter.matches(&buffer.buffer.row(row))) {
+            if asked
+                .filter
+                .is_none_or(|filter| filter.matches(&buffer.buffer.row(row)))
+            {
                 top.push(-score, row);
             }
         }

@@ -37,7 +37,10 @@ impl Statistics {
 
     pub fn weights(&self, params: Bm25Params) -> Weights {
         let average = self.tokens as f64 / self.documents.max(1) as f64;
-        let idfs = self.frequencies.iter().map(|&frequency| idf(self.documents, frequency));
+        let idfs = self
+            .frequencies
+            .iter()
+            .map(|&frequency| idf(self.documents, frequency));
         Weights::new(params, average, idfs)
     }
 }

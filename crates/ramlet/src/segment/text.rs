@@ -103,7 +103,10 @@ impl TextColumn {
         let head = lists.borrow(0, io, &mut buf)?;
         let (words, _) = head.as_chunks::<8>();
         let &[documents, tokens] = words else {
-            return Err(Error::corrupt(format!("segment {}: a text index without counts", entry.id)));
+            return Err(Error::corrupt(format!(
+                "segment {}: a text index without counts",
+                entry.id
+            )));
         };
         let held = match shelf.spare(2 * u64::from(entry.rows)) {
             None => None,
@@ -178,11 +181,12 @@ impl TextColumn {
             }
             return Ok(());
         }
-        self.lengths.for_range(u64::from(first), out.len(), io, buf, &mut |at, bytes| {
-            if let (Some(out), Some(code)) = (out.get_mut(at), bytes.first_chunk::<2>()) {
-                *out = decoded(*code);
-            }
-        })
+        self.lengths
+            .for_range(u64::from(first), out.len(), io, buf, &mut |at, bytes| {
+                if let (Some(out), Some(code)) = (out.get_mut(at), bytes.first_chunk::<2>()) {
+                    *out = decoded(*code);
+                }
+            })
     }
 
     pub fn heap_bytes(&self) -> u64 {
@@ -211,8 +215,12 @@ fn push_word(word: &str, key: &mut Vec<u8>) {
 
 fn parse_part(value: &[u8], word_bytes: usize, record: u32) -> Option<ListPart> {
     let (row, rest) = value.get(word_bytes..)?.split_first_chunk::<4>()?;
-    let (numbers, []) = rest.as_chunks::<2>() else { return None };
-    let &[rows, most, least_length] = numbers else { return None };
+    let (numbers, []) = rest.as_chunks::<2>() else {
+        return None;
+    };
+    let &[rows, most, least_length] = numbers else {
+        return None;
+    };
     Some(ListPart {
         first_row: u32::from_be_bytes(*row),
         rows: u16::from_be_bytes(rows),
@@ -424,13 +432,21 @@ impl ListsOut<'_> {
         let split = |key: &[u8]| {
             let (key, frequency) = key.split_last_chunk::<4>()?;
             let (word, row) = key.split_last_chunk::<4>()?;
-            Some((word.len(), u32::from_be_bytes(*row), u32::from_be_bytes(*frequency)))
+            Some((
+                word.len(),
+                u32::from_be_bytes(*row),
+                u32::from_be_bytes(*frequency),
+            ))
         };
         let (word_bytes, row, frequency) =
             split(key).ok_or_else(|| Error::corrupt("a sorted word without its row"))?;
         let word = &key[..word_bytes];
         let full = |head: &ListPart| usize::from(head.rows) >= PART_ROWS || self.part.len() >= PART_BYTES;
-        if self.head.as_ref().is_none_or(|head| full(head) || self.word != word) {
+        if self
+            .head
+            .as_ref()
+            .is_none_or(|head| full(head) || self.word != word)
+        {
             self.end_part()?;
             self.word.clear();
             self.word.extend_from_slice(word);
