@@ -290,11 +290,19 @@ impl TextBuilders {
     ) -> Result<TextBuilders> {
         let scored: Vec<&PayloadField> = fields.iter().filter(|field| field.scored().is_some()).collect();
         let share = scratch_bytes / scored.len().max(1);
-        let building = scored.into_iter().map(|field| {
+        let mut building = Vec::with_capacity(scored.len());
+        for field in scored {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
             let tag = format!("{segment}-w{}", field.slot);
-            let held = job.shelf.metadata.patient().reserve(2 * u64::from(rows))?;
-            Ok(Building {
+            let held = match job.shelf.metadata.patient().reserve(2 * u64::from(rows)) {
+                Ok(held) => held,
+                // Rather a slow search than a flush that fails.
+                Err(e) => {
+                    tracing::warn!(segment, field = %field.path, "no lists of words, searches read payloads: {e}");
+                    continue;
+                }
+            };
+            building.push(Building {
                 path,
                 field: field.clone(),
                 sorter: Sorter::new(job.shelf.storage.clone(), tag, share, share),
@@ -303,11 +311,11 @@ impl TextBuilders {
                 words: Vec::new(),
                 spans: Vec::new(),
                 key: Vec::new(),
-            })
-        });
+            });
+        }
         Ok(TextBuilders {
             segment,
-            fields: building.collect::<Result<_>>()?,
+            fields: building,
             row: 0,
         })
     }
