@@ -258,6 +258,29 @@ fn most_of(weights: &Weights, lists: &Lists) -> Vec<f64> {
     most.collect()
 }
 
+/// The rows of a segment that may be hits.
+struct Eligible<'a> {
+    asked: &'a Ranked<'a>,
+    segment: &'a SegmentView,
+    /// That indexes of the filter name, and that are asked for; `None`: all.
+    rows: Option<RoaringBitmap>,
+    recheck: bool,
+}
+
+impl Eligible<'_> {
+    fn is_there(&self, row: u32) -> bool {
+        !self.segment.deletes.contains(row) && self.rows.as_ref().is_none_or(|rows| rows.contains(row))
+    }
+
+    /// Asks the payload where the indexes don't know.
+    fn matches(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<bool> {
+        match self.asked.filter.filter(|_| self.recheck) {
+            Some(filter) => row_matches(&self.asked.view.schema, self.segment, row, filter, io, buf),
+            None => Ok(true),
+        }
+    }
+}
+
 /// Ranks a segment by its lists.
 pub fn rank_lists(
     asked: &Ranked<'_>,
@@ -278,46 +301,78 @@ pub fn rank_lists(
     if postings == 0 {
         return Ok(found);
     }
+    let before = lookup.io.reads();
     let Lookup { io, buf, rare, .. } = lookup;
-    let before = io.reads();
-    let schema = &asked.view.schema;
-    let named = candidates(schema, segment, asked.filter, io, buf, rare)?;
+    let named = candidates(&asked.view.schema, segment, asked.filter, io, buf, rare)?;
     let Candidates {
-        mut rows, recheck, ..
+        mut rows,
+        recheck,
+        held: _held,
     } = named;
     if let Some((only, _)) = &only {
         rows = Some(rows.map_or_else(|| only.clone(), |rows| rows & only));
     }
     found.candidates = rows.as_ref().map(RoaringBitmap::len);
     found.rechecked = recheck;
-    let filter = asked.filter.filter(|_| recheck);
-    let mut admit = |row: u32, io: &mut IoContext| match filter {
-        Some(filter) => row_matches(schema, segment, row, filter, io, buf),
-        None => Ok(true),
+    let few = found
+        .candidates
+        .is_some_and(|named| named * POSTINGS_PER_ROW < postings);
+    let eligible = Eligible {
+        asked,
+        segment,
+        rows,
+        recheck,
     };
-    let is_there =
-        |row: u32| !segment.deletes.contains(row) && rows.as_ref().is_none_or(|rows| rows.contains(row));
-    if let Some(named) = rows
-        .as_ref()
-        .filter(|rows| rows.len() * POSTINGS_PER_ROW < postings)
+    match few {
+        true => rank_named(&eligible, (counted, weights), &mut found, lookup, top)?,
+        false => rank_windows(&eligible, (column, lists, weights), &mut found, lookup, top)?,
+    }
+    found.reads = lookup.io.reads() - before;
+    Ok(found)
+}
+
+/// Ranks few rows by their payloads.
+fn rank_named(
+    eligible: &Eligible<'_>,
+    (counted, weights): (&Counted<'_>, &Weights),
+    found: &mut Explained,
+    lookup: &mut Lookup,
+    top: &mut TopK,
+) -> Result<()> {
+    let Lookup { io, buf, rare, .. } = lookup;
+    found.strategy = "listed";
+    let mut counts = vec![0; counted.terms.len()];
+    let mut payload = AnonBuf::reserved(rare, ramlet_io::PAGE)?;
+    for row in eligible
+        .rows
+        .iter()
+        .flatten()
+        .filter(|&row| eligible.is_there(row))
     {
-        found.strategy = "listed";
-        let mut counts = vec![0; counted.terms.len()];
-        let mut payload = AnonBuf::reserved(rare, ramlet_io::PAGE)?;
-        for row in named.iter().filter(|&row| is_there(row)) {
-            let bytes = segment.segment.payload(row, io, &mut payload)?;
-            let length = folded_length(counted.count(bytes, &mut counts).into());
-            found.rows_scored += 1;
-            if let Some(score) = weights.score(&counts, length)
-                && top.would_enter(-score, row)
-                && admit(row, io)?
-            {
+        let bytes = eligible.segment.segment.payload(row, io, &mut payload)?;
+        let length = folded_length(counted.count(bytes, &mut counts).into());
+        found.rows_scored += 1;
+        if let Some(score) = weights.score(&counts, length)
+            && top.would_enter(-score, row)
+        {
+            found.rows_checked += 1;
+            if eligible.matches(row, io, buf)? {
                 top.push(-score, row);
             }
         }
-        found.reads = io.reads() - before;
-        return Ok(found);
     }
+    Ok(())
+}
+
+/// Ranks rows by the lists, window after window.
+fn rank_windows(
+    eligible: &Eligible<'_>,
+    (column, lists, weights): (&TextColumn, &Lists, &Weights),
+    found: &mut Explained,
+    lookup: &mut Lookup,
+    top: &mut TopK,
+) -> Result<()> {
+    let Lookup { io, buf, rare, .. } = lookup;
     found.strategy = "lists";
     let _window = rare.reserve(WINDOW_BYTES)?;
     let mut read = AnonBuf::reserved(rare, ramlet_io::PAGE)?;
@@ -325,16 +380,14 @@ pub fn rank_lists(
         column,
         lists,
         weights,
-        rows: segment.segment.rows(),
+        rows: eligible.segment.segment.rows(),
         most: most_of(weights, lists),
     };
     let mut sums = Sums::new(search.rows);
     for first in (0..search.rows).step_by(WINDOW as usize) {
         let end = first.saturating_add(WINDOW).min(search.rows);
-        if rows
-            .as_ref()
-            .is_some_and(|rows| rows.range_cardinality(first..end) == 0)
-        {
+        let has_none = |rows: &RoaringBitmap| rows.range_cardinality(first..end) == 0;
+        if eligible.rows.as_ref().is_some_and(has_none) {
             continue;
         }
         sums.first = first;
@@ -342,20 +395,19 @@ pub fn rank_lists(
         sums.met.fill(0);
         let count = (end - first) as usize;
         column.lengths(first, &mut sums.lengths[..count], io, &mut read)?;
-        if !search.add_up(top, &mut sums, &mut found, (io, &mut read))? {
+        if !search.add_up(top, &mut sums, found, (io, &mut read))? {
             continue;
         }
         for (row, sum) in sums.iter() {
             found.rows_scored += 1;
             let key = -(sum as f32);
-            if top.would_enter(key, row) && is_there(row) {
+            if top.would_enter(key, row) && eligible.is_there(row) {
                 found.rows_checked += 1;
-                if admit(row, io)? {
+                if eligible.matches(row, io, buf)? {
                     top.push(key, row);
                 }
             }
         }
     }
-    found.reads = io.reads() - before;
-    Ok(found)
+    Ok(())
 }
