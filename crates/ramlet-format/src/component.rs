@@ -48,6 +48,12 @@ pub enum Component {
     Postings { slot: u16 },
     /// Sorted table: dimension of a sparse vector, then where its posting list is.
     Terms { slot: u16 },
+    /// Sorted table: a word of a payload index that ranks, and a part of its list.
+    TextTerms { slot: u16 },
+    /// Records: the parts of the words' lists.
+    TextLists { slot: u16 },
+    /// Rows: lengths of the texts by row.
+    TextLengths { slot: u16 },
     /// Bitmap of the deleted rows, in an envelope; the only component that has versions.
     Deletes,
 }
@@ -61,6 +67,18 @@ impl Component {
     pub const VECTOR_SLOTS: u16 = Self::HALF;
 
     const HALF: u16 = Self::SLOTS / 2;
+
+    /// Slots of payload indexes that rank are below this.
+    pub const TEXT_SLOTS: u16 = Self::HALF;
+
+    /// Slots below the half, in what two kinds without slots of their own leave there.
+    fn quarter(kinds: [u16; 2], slot: u16) -> (u16, u16) {
+        const QUARTER: u16 = Component::SLOTS / 4;
+        match kinds.get(usize::from(slot / QUARTER)) {
+            Some(&kind) => (kind, 1 + slot % QUARTER),
+            None => (kinds[0], Self::SLOTS),
+        }
+    }
 
     /// 16 bits for [`block::seed`](crate::block::seed): kind << 12 | slot. On disk: never renumber.
     ///
@@ -90,6 +108,9 @@ impl Component {
             | Self::PartStarts { slot }
             | Self::Postings { slot }
             | Self::Terms { slot }
+            | Self::TextTerms { slot }
+            | Self::TextLists { slot }
+            | Self::TextLengths { slot }
             | Self::FieldIndex { slot } => Some(slot),
             Self::Ids | Self::IdFilter | Self::RowIds | Self::Payload | Self::Versions | Self::Deletes => {
                 None
@@ -124,6 +145,9 @@ impl Component {
             Self::PartStarts { slot } => (11, Self::HALF + half(slot)),
             Self::Postings { slot } => (2, Self::HALF + half(slot)),
             Self::Terms { slot } => (3, Self::HALF + half(slot)),
+            Self::TextTerms { slot } => Self::quarter([1, 2], slot),
+            Self::TextLists { slot } => Self::quarter([3, 11], slot),
+            Self::TextLengths { slot } => Self::quarter([8, 9], slot),
             // All other kinds are taken: the two share one, and half of its slots each.
             Self::Graph { slot } => (0, half(slot)),
             Self::GraphMeta { slot } => (0, Self::HALF + half(slot)),

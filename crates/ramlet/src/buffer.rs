@@ -9,8 +9,9 @@
 //! | id, encoded, zero padded | 24 |
 //! | presence mask of vectors, by index in the schema | u64 |
 //! | payload length | u32 |
-//! | zero | u32 |
+//! | length of the texts' tokens | u32 |
 //! | vectors that are there, each padded to 4; before those without a fixed length, it (u32) | |
+//! | tokens of the scored texts ([`FreshTexts`]) | |
 //! | payload | |
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, S
 use crate::change::Row;
 use crate::deletes::DeleteSet;
 use crate::limits::{BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX, BUFFER_ROW_OVERHEAD};
+use crate::ranking::{FreshTexts, Terms};
 use crate::schema::Schema;
 use crate::types::PointId;
 
@@ -36,6 +38,7 @@ const ENTRIES_PER_CHUNK: u32 = (BUFFER_CHUNK_BYTES / ENTRY) as u32;
 /// What readers and the writer share.
 pub struct Buffer {
     schema: Arc<Schema>,
+    texts: FreshTexts,
     rows: AppendRegion,
     directory: AppendRegion,
     /// Newest row of each id that ever was here, deleted or not. An older row of the id is found through the directory, so
@@ -54,6 +57,7 @@ pub struct BufferWriter {
     len: u32,
     pub deletes: DeleteSet,
     header: Vec<u8>,
+    tokens: Vec<u8>,
 }
 
 /// A buffer at one moment.
@@ -75,6 +79,8 @@ pub struct BufferRow<'a> {
     /// Vectors that were dropped: they are there, and aren't told of.
     gone: u64,
     vectors: &'a [u8],
+    texts: &'a FreshTexts,
+    tokens: &'a [u8],
 }
 
 impl<'a> BufferRow<'a> {
@@ -99,6 +105,12 @@ impl<'a> BufferRow<'a> {
             at = start + padded(len);
         }
         None
+    }
+
+    /// Counts the terms in the text of a scored field: its tokens, and by term how often it comes. `None`: the payload has to
+    /// be asked.
+    pub fn count_terms(&self, slot: u16, terms: &Terms, counts: &mut [u32]) -> Option<u32> {
+        self.texts.count(slot, self.tokens, terms, counts)
     }
 
     fn length_at(&self, at: usize) -> Option<usize> {
@@ -137,6 +149,7 @@ impl BufferWriter {
             AppendRegion::create(consumer, BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX)?;
         Ok(BufferWriter {
             buffer: Arc::new(Buffer {
+                texts: FreshTexts::of(&schema),
                 schema,
                 rows,
                 directory,
@@ -149,6 +162,7 @@ impl BufferWriter {
             len: 0,
             deletes: DeleteSet::default(),
             header: Vec::with_capacity(1024),
+            tokens: Vec::new(),
         })
     }
 
@@ -180,7 +194,7 @@ impl BufferWriter {
         self.header[8..8 + encoded.len()].copy_from_slice(&encoded);
         self.header[32..40].copy_from_slice(&presence.to_le_bytes());
         self.header[40..44].copy_from_slice(&(row.payload.len() as u32).to_le_bytes());
-        let span = self.rows.push_parts(&[&self.header, row.payload], 8)?;
+        let span = self.push_row(row.payload)?;
         let mut entry = [0u8; ENTRY];
         entry[..4].copy_from_slice(&span.chunk.to_le_bytes());
         entry[4..8].copy_from_slice(&span.offset.to_le_bytes());
@@ -195,6 +209,21 @@ impl BufferWriter {
             self.deletes.insert(old);
         }
         Ok(())
+    }
+
+    /// The row whose header is ready, with the tokens of its texts.
+    fn push_row(&mut self, payload: &[u8]) -> Result<Span, OverBudget> {
+        self.tokens.clear();
+        self.buffer.texts.encode(payload, &mut self.tokens);
+        self.header[44..48].copy_from_slice(&(self.tokens.len() as u32).to_le_bytes());
+        match self.rows.push_parts(&[&self.header, &self.tokens, payload], 8) {
+            // A point fits an empty buffer, but not always with its tokens: they can be had from the payload.
+            Err(_) if self.len == 0 && !self.tokens.is_empty() => {
+                self.header[44..48].fill(0);
+                self.rows.push_parts(&[&self.header, payload], 8)
+            }
+            pushed => pushed,
+        }
     }
 
     /// Returns whether the id was here. Views that were taken before still find it.
@@ -249,7 +278,9 @@ impl Buffer {
         let bytes = self.rows.get(Span { chunk, offset, len });
         let word = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
         let payload_len = u32::from_le_bytes(bytes[40..44].try_into().expect("4 bytes")) as usize;
+        let tokens_len = u32::from_le_bytes(bytes[44..48].try_into().expect("4 bytes")) as usize;
         let (vectors, payload) = bytes[HEADER..].split_at(bytes.len() - HEADER - payload_len);
+        let (vectors, tokens) = vectors.split_at(vectors.len() - tokens_len);
         let (id, _) = PointId::decode(&bytes[8..32]).expect("the writer encoded it");
         BufferRow {
             id,
@@ -259,6 +290,8 @@ impl Buffer {
             presence: word(32),
             gone: self.gone.load(Ordering::Relaxed),
             vectors,
+            texts: &self.texts,
+            tokens,
         }
     }
 

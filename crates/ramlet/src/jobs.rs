@@ -6,7 +6,6 @@ pub use vector_names::NewVector;
 
 use std::sync::Arc;
 
-use ramlet_format::Component;
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 use ramlet_index::Ivf;
 
@@ -23,8 +22,8 @@ use crate::lookup::Lookup;
 use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{
-    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, VectorColumn, build, note_calibration,
-    note_field_rows, was_refused_an_index,
+    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, build,
+    note_calibration, note_field_rows, of_field, was_refused_an_index,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -617,11 +616,13 @@ fn has_same_keys(old: &FieldIndex, new: &FieldIndex) -> bool {
     old.kind == new.kind && (new.kind != FieldKind::Text || text(old) == text(new))
 }
 
-/// A segment's table of a new payload index.
+/// A segment's files of a new payload index.
 struct BuiltIndex {
     segment: u64,
-    file: FileEntry,
+    table: FileEntry,
+    /// Rows that have the field.
     rows: u32,
+    texts: Vec<FileEntry>,
 }
 
 /// The tables of a new payload index, by segment.
@@ -635,12 +636,24 @@ fn build_field_files(
     let mut files = Vec::with_capacity(segments.len());
     for view in segments {
         let mut job = job_of(core, arena, schema, 0);
-        let mut sorters = FieldSorters::new(view.segment.id(), std::slice::from_ref(new), &job)?;
-        view.segment
-            .for_each_payload(job.io, &mut |_, payload| sorters.push(payload))?;
-        let segment = view.segment.id();
+        let (segment, rows) = (view.segment.id(), view.segment.rows());
+        let new = std::slice::from_ref(new);
+        let for_texts = TextBuilders::scratch_of(new, &job);
+        let mut texts = TextBuilders::new((segment, rows), new, for_texts, &job)?;
+        job.scratch_bytes -= for_texts;
+        let mut sorters = FieldSorters::new(segment, new, &job)?;
+        view.segment.for_each_payload(job.io, &mut |_, payload| {
+            texts.push(payload)?;
+            sorters.push(payload)
+        })?;
+        let texts = texts.finish(&mut job)?;
         let built = sorters.finish(&mut job)?.into_iter();
-        files.extend(built.map(|(file, rows)| BuiltIndex { segment, file, rows }));
+        files.extend(built.map(|(table, rows)| BuiltIndex {
+            segment,
+            table,
+            rows,
+            texts: texts.clone(),
+        }));
     }
     Ok(files)
 }
@@ -673,13 +686,13 @@ fn replace_field_files(
     let mut changed = Vec::with_capacity(old.len());
     for view in &old {
         let mut entry = view.segment.entry.clone();
-        entry.files.retain(|f| match f.component {
-            Component::FieldIndex { slot } => live.contains(&slot),
-            _ => true,
-        });
+        entry
+            .files
+            .retain(|f| of_field(f.component).is_none_or(|slot| live.contains(&slot)));
         for new in new_files.iter().filter(|new| new.segment == entry.id) {
-            note_field_rows(&mut entry.extra, &new.file, new.rows);
-            entry.files.push(new.file.clone());
+            note_field_rows(&mut entry.extra, &new.table, new.rows);
+            entry.files.push(new.table.clone());
+            entry.files.extend(new.texts.iter().cloned());
         }
         let segment = view
             .segment
@@ -695,9 +708,41 @@ fn replace_field_files(
         })
         .collect();
     let applied_lsn = writer.manifest.applied_lsn;
+    let scored = |writer: &Writer| -> Vec<u16> {
+        let fields = writer.schema.fields.iter();
+        fields
+            .filter(|field| field.scored().is_some())
+            .map(|field| field.slot)
+            .collect()
+    };
+    let before = scored(&writer);
     commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
+    let renewed = match scored(&writer).iter().all(|slot| before.contains(slot)) {
+        true => Ok(()),
+        false => renew_buffers(core, &mut writer),
+    };
     core.publish(&writer);
-    Ok(())
+    drop(writer);
+    core.shared.wake_maintenance();
+    renewed
+}
+
+/// Rows from here on go into a buffer that keeps the tokens of all scored texts; those before it become a segment. Without the
+/// room for it the texts of the present buffer are read instead.
+fn renew_buffers(core: &Core, writer: &mut Writer) -> Result<()> {
+    let Ok(fresh) = BufferWriter::new(writer.schema.clone(), &writer.buffers) else {
+        return Ok(());
+    };
+    if writer.active.is_empty() {
+        writer.active = fresh;
+        writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
+        return Ok(());
+    }
+    writer.spare = Some(fresh);
+    match writer.frozen {
+        Some(_) => Ok(()),
+        None => writer.freeze(core.shared.salt()),
+    }
 }
 
 /// Commits changed settings that touch no file.

@@ -26,6 +26,7 @@ pub mod payload;
 mod pins;
 pub mod plan;
 mod query;
+mod ranking;
 mod recover;
 mod report;
 mod request;

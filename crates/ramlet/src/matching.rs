@@ -66,7 +66,7 @@ impl BitmapHold {
     }
 
     /// A bitmap of at most `rows` is made at once.
-    fn whole(&mut self, rows: u64) -> Result<()> {
+    pub fn whole(&mut self, rows: u64) -> Result<()> {
         self.begin();
         self.grow_to(rows)
     }

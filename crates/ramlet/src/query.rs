@@ -16,6 +16,7 @@ mod scorer;
 mod segment;
 pub(crate) mod sparse;
 mod strict;
+mod text;
 
 use std::borrow::Cow;
 

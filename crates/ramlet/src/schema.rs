@@ -71,6 +71,11 @@ pub struct PayloadField {
 }
 
 impl PayloadField {
+    /// How its texts are cut, if points are ranked by them.
+    pub fn scored(&self) -> Option<&Arc<TextField>> {
+        self.text.as_ref().filter(|text| text.is_scored())
+    }
+
     /// Calls `emit` once for each key of the index that a payload has.
     pub fn emit_keys(&self, path: &Path, payload: &[u8], emit: &mut dyn FnMut(&[u8])) {
         match &self.text {
@@ -134,8 +139,8 @@ impl Slots {
 
     /// A slot for a new field: the next in turn that no field has. Its files of long ago are gone from every segment.
     pub fn take_field(&mut self, path: &str) -> Result<u16> {
-        let slot = next_free(self.next_field, Component::SLOTS, &self.fields)
-            .ok_or_else(|| no_slot("payload index", path, Component::SLOTS))?;
+        let slot = next_free(self.next_field, Component::TEXT_SLOTS, &self.fields)
+            .ok_or_else(|| no_slot("payload index", path, Component::TEXT_SLOTS))?;
         self.next_field = slot + 1;
         self.fields.insert(path.to_string(), slot);
         Ok(slot)

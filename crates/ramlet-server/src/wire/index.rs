@@ -65,14 +65,15 @@ struct TextParams {
     _phrase_matching: Option<bool>,
     #[serde(default, rename = "enable_hnsw")]
     _enable_hnsw: Option<bool>,
+    /// Of an array's elements, each of which would be a text of its own.
     #[serde(default)]
-    scoring: Option<Value>,
+    nested: Option<Value>,
 }
 
 fn check_text(params: &Value) -> ApiResult<()> {
     let known = TextParams::deserialize(params).map_err(ApiError::format)?;
-    if known.scoring.is_some_and(|scoring| scoring != Value::Bool(false)) {
-        return Err(ApiError::unsupported("`scoring` of a text index"));
+    if known.nested.is_some() {
+        return Err(ApiError::unsupported("`nested` of a text index"));
     }
     TextField::new(Some(params))?;
     Ok(())
@@ -165,6 +166,9 @@ mod tests {
             r#""stopwords":"english","stemmer":{"type":"snowball","language":"german"}"#,
             r#""stopwords":{"languages":["english"],"custom":["x"]},"ascii_folding":true,"phrase_matching":true"#,
             r#""on_disk":true,"stemmer":null,"scoring":false"#,
+            r#""scoring":true"#,
+            r#""scoring":{"type":"bm25"}"#,
+            r#""scoring":null,"nested":null"#,
         ] {
             assert!(with(more).is_ok(), "{more}");
         }
@@ -176,7 +180,10 @@ mod tests {
             r#""stopwords":"klingon""#,
             r#""stemmer":{"type":"snowball","language":"klingon"}"#,
             r#""on_disk":3"#,
-            r#""scoring":{"type":"bm25"}"#,
+            r#""scoring":{"type":"tfidf"}"#,
+            r#""scoring":{}"#,
+            r#""scoring":"bm25""#,
+            r#""nested":"a""#,
             &format!(r#""stopwords":{{"custom":[{}]}}"#, words.join(",")),
         ] {
             assert_eq!(with(more).unwrap_err().status.as_u16(), 400, "{more}");

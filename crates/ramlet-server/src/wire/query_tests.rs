@@ -138,6 +138,19 @@ fn kinds_show_in_their_keys() {
     );
     let mmr = kind(r#"{"mmr":{"diversity":0.25},"nearest":[1]}"#);
     assert!(matches!(mmr, QueryKind::NearestWithMmr { mmr, .. } if mmr.diversity == Some(0.25)));
+    let text = |json: &str| match kind(json) {
+        QueryKind::Text(text) => (text.text, text.k, text.b),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        text(r#"{"text":"some words"}"#),
+        ("some words".into(), None, None)
+    );
+    assert_eq!(text(r#"{"text":{"query":"a"}}"#), ("a".into(), None, None));
+    assert_eq!(
+        text(r#"{"text":{"query":"a","scoring":{"bm25":{"k":0.5,"b":null}}}}"#),
+        ("a".into(), Some(0.5), None)
+    );
     let feedback = kind(
         r#"{"relevance_feedback":{"target":1,"feedback":[{"example":2,"score":0.5}],"strategy":{"naive":{"a":1,"b":2,"c":3}}}}"#,
     );
@@ -163,6 +176,9 @@ fn vectors_of_every_kind() {
         ("[1,[2]]", "a list where a number"),
         ("[[]]", "empty"),
         (r#"{"text":"hello","model":"m"}"#, "InferenceService"),
+        (r#"{"text":{"scoring":null}}"#, "an object with `query`"),
+        (r#"{"text":"a","fusion":"rrf"}"#, "several kinds"),
+        (r#"{"text":{"query":"a"},"model":"m"}"#, "several kinds"),
         (r#"{"fusion":"best"}"#, "best"),
         (r#"{"fusion":"rrf","sample":"random"}"#, "several kinds"),
         (r#"{"sample":"first"}"#, "first"),

@@ -214,6 +214,11 @@ impl VectorKeys {
         )
     }
 
+    /// The value of the key `text`, read elsewhere.
+    pub fn set_text(&mut self, text: String) {
+        self.text = Some(text);
+    }
+
     /// Reads the value of a key; one that is unknown is passed over.
     pub fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         match key {

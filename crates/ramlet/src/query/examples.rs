@@ -94,9 +94,11 @@ pub fn inputs(query: &QueryKind) -> Vec<&QueryVector> {
             let examples = feedback.iter().map(|item| &item.example);
             std::iter::once(target).chain(examples).collect()
         }
-        QueryKind::OrderBy(_) | QueryKind::Fusion(_) | QueryKind::Formula(_) | QueryKind::SampleRandom => {
-            Vec::new()
-        }
+        QueryKind::OrderBy(_)
+        | QueryKind::Fusion(_)
+        | QueryKind::Formula(_)
+        | QueryKind::Text(_)
+        | QueryKind::SampleRandom => Vec::new(),
     }
 }
 

@@ -128,6 +128,8 @@ pub enum QueryKind {
     OrderBy(OrderBy),
     Fusion(Fusion),
     Formula(Formula),
+    /// By how well the texts of the payload field that `using` names fit the words (BM25).
+    Text(TextQuery),
     /// So many of the points, at random.
     SampleRandom,
     RelevanceFeedback {
@@ -135,6 +137,17 @@ pub enum QueryKind {
         feedback: Vec<FeedbackItem>,
         strategy: NaiveFeedback,
     },
+}
+
+/// Words to rank by. A point scores when its text has any of them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TextQuery {
+    /// Cut as the field's texts are; a repeated word counts once.
+    pub text: String,
+    /// How soon more of the same word counts less, at least 0; 1.2 unless set.
+    pub k: Option<f64>,
+    /// How much long texts are held against, 0 to 1; 0.75 unless set.
+    pub b: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

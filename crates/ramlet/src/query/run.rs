@@ -8,6 +8,7 @@ use super::found::{Found, FoundList, union};
 use super::request::*;
 use super::scorer::{Probe, Scorer};
 use super::segment::Asked;
+use super::text::TextAsked;
 use super::{
     Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want,
 };
@@ -19,7 +20,7 @@ use crate::limits::{LIMIT_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
 use crate::lookup::Lookup;
 use crate::matching::place_matches;
 use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
-use crate::schema::{VectorField, VectorKind};
+use crate::schema::{Schema, VectorField, VectorKind};
 use crate::types::PointId;
 use crate::vector::Vector;
 use crate::view::View;
@@ -112,7 +113,7 @@ impl<'s> Stage<'s> {
     }
 
     /// What can be told without looking at points.
-    fn check(&self, depth: usize, stages: &mut usize) -> Result<()> {
+    fn check(&self, schema: &Schema, depth: usize, stages: &mut usize) -> Result<()> {
         *stages += self.prefetch.len();
         if depth > PREFETCH_DEPTH_MAX || *stages > PREFETCHES_MAX {
             return Err(bad(format!(
@@ -120,9 +121,12 @@ impl<'s> Stage<'s> {
             )));
         }
         self.check_query()?;
+        if let Some(QueryKind::Text(query)) = self.query {
+            TextAsked::new(schema, self.using, query)?;
+        }
         self.prefetch
             .iter()
-            .try_for_each(|p| Stage::of_prefetch(p).check(depth + 1, stages))
+            .try_for_each(|p| Stage::of_prefetch(p).check(schema, depth + 1, stages))
     }
 
     fn check_query(&self) -> Result<()> {
@@ -179,7 +183,7 @@ impl<'a> Run<'a> {
         scratch: &'a mut Scratch,
     ) -> Result<(Run<'a>, FoundList)> {
         let stage = Stage::of_request(request);
-        stage.check(0, &mut 0)?;
+        stage.check(&view.schema, 0, &mut 0)?;
         if stage.k > LIMIT_MAX {
             return Err(Error::bad_input(format!(
                 "limit + offset is {}, at most {LIMIT_MAX} is possible",
@@ -267,7 +271,9 @@ impl<'a> Run<'a> {
     fn leaf(&mut self, stage: &Stage<'_>, filters: &[&Filter]) -> Result<FoundList> {
         // Vectors' indexes pass over the points named without a filter, which is quicker.
         let by_filter: &[PointId] = match stage.query {
-            None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom) => &self.excluded,
+            None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom | QueryKind::Text(_)) => {
+                &self.excluded
+            }
             _ => &[],
         };
         let filter = merged(self.view, filters, by_filter)?;
@@ -290,6 +296,13 @@ impl<'a> Run<'a> {
                 self.seed = self.seed.wrapping_add(2);
                 order::at_random(self.view, filter, scope, (k, self.seed), self.scratch)
             }
+            Some(QueryKind::Text(query)) => TextAsked::new(&self.view.schema, stage.using, query)?.best(
+                self.view,
+                filter,
+                (scope, k, stage.score_threshold),
+                self.scratch,
+                (&mut self.cost, self.explained.as_mut()),
+            ),
             Some(query) => self.by_vectors(stage, query, filter, scope, k),
         }
     }
@@ -368,6 +381,7 @@ impl<'a> Run<'a> {
             QueryKind::OrderBy(_)
             | QueryKind::Fusion(_)
             | QueryKind::Formula(_)
+            | QueryKind::Text(_)
             | QueryKind::SampleRandom => return Err(bad("this kind of query looks at no vectors")),
         })
     }

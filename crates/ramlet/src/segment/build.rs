@@ -20,6 +20,7 @@ use super::sink::Sink;
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource};
 use super::sparse::ListsBuilder;
+use super::text::TextBuilders;
 use crate::error::{Error, Result};
 use crate::filter::index::is_presence;
 use crate::payload::Path;
@@ -377,6 +378,10 @@ fn build_payload(
     )?;
     let mut writer = RecordsWriter::new(seed(id, Component::Payload));
     let schema = job.schema;
+    let whole = job.scratch_bytes;
+    let for_texts = TextBuilders::scratch_of(&schema.fields, job);
+    let mut texts = TextBuilders::new((id, source.rows()), &schema.fields, for_texts, job)?;
+    job.scratch_bytes -= for_texts;
     let mut passes = schema.fields.chunks(FieldSorters::at_once(job));
     let mut indexes = FieldSorters::new(id, passes.next().unwrap_or_default(), job)?;
     source.payloads(job.io, &mut |payload| {
@@ -384,11 +389,14 @@ fn build_payload(
             .push(payload, &mut sink.out)
             .map_err(|e| Error::corrupt(e.to_string()))?;
         indexes.push(payload)?;
+        texts.push(payload)?;
         sink.drain()
     })?;
     writer.finish(&mut sink.out);
     files.push(sink.finish()?);
+    files.extend(texts.finish(job)?);
     let mut built = indexes.finish(job)?;
+    job.scratch_bytes = whole;
     for fields in passes {
         let mut indexes = FieldSorters::new(id, fields, job)?;
         source.payloads(job.io, &mut |payload| indexes.push(payload))?;

@@ -148,6 +148,40 @@ impl RowsFile {
         Ok(&block[offset..offset + self.row_bytes()])
     }
 
+    /// `count` rows from `first` on, each with its place among them, read in large pieces past the cache.
+    pub fn for_range(
+        &self,
+        first: u64,
+        count: usize,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        let layout = &self.meta.layout;
+        let (mut row, end) = (first, (first + count as u64).min(self.meta.rows));
+        let block_pages = layout.block_pages();
+        while row < end {
+            let (page, mut offset) = layout.locate(row);
+            let blocks = u64::from((RUN_PAGES / block_pages).max(1));
+            let left = (self.meta.data_pages - page) / u64::from(block_pages);
+            let needed = (end - row).div_ceil(u64::from(layout.rows_per_block())) + 1;
+            let pages = blocks.min(left).min(needed) as u32 * block_pages;
+            let run = self.file.read_run(io, page, pages, block_pages, buf)?;
+            for block in run.chunks_exact(block_pages as usize * PAGE) {
+                let in_block = u64::from(layout.rows_per_block()) - row % u64::from(layout.rows_per_block());
+                for bytes in block[offset..]
+                    .chunks_exact(self.row_bytes())
+                    .take(in_block.min(end - row) as usize)
+                {
+                    each((row - first) as usize, bytes);
+                    row += 1;
+                }
+                offset = 0;
+            }
+        }
+        Ok(())
+    }
+
     /// Every row in order, read in large pieces past the cache.
     pub fn for_each(&self, io: &mut IoContext, each: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let layout = &self.meta.layout;

@@ -15,6 +15,7 @@ mod sink;
 mod sorter;
 mod source;
 mod sparse;
+mod text;
 mod vectors;
 
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub(crate) use indexes::digits_for;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
 pub use sparse::SparseColumn;
+pub use text::{ListPart, TextBuilders, TextColumn, decoded_length, encoded_length};
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
 
 use crate::deletes::DeleteSet;
@@ -57,6 +59,7 @@ pub struct Segment {
     body: Arc<Body>,
     vectors: Vec<Arc<VectorColumn>>,
     fields: Vec<(u16, Arc<TableFile>)>,
+    texts: Vec<Arc<TextColumn>>,
 }
 
 /// What never changes of a segment.
@@ -105,7 +108,7 @@ impl Segment {
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
         let numbers = pack_numbers(&row_ids, shelf, io);
-        let (mut vectors, mut fields) = (Vec::new(), Vec::new());
+        let (mut vectors, mut fields, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
                 // Parts of multivectors: of the column of their records.
@@ -118,6 +121,9 @@ impl Segment {
                 }
                 Component::FieldIndex { slot } => {
                     fields.push((slot, Arc::new(TableFile::open(shelf, id, file, io)?)))
+                }
+                Component::TextTerms { slot } => {
+                    texts.push(Arc::new(TextColumn::open(shelf, &entry, slot, io)?));
                 }
                 _ => {}
             }
@@ -145,13 +151,21 @@ impl Segment {
             body: Arc::new(body),
             vectors,
             fields,
+            texts,
         })
     }
 
     /// The same rows under `entry`, which differs in its payload indexes only: opens those that are new.
     pub fn with_fields(&self, entry: SegmentEntry, shelf: &Shelf, io: &mut IoContext) -> Result<Segment> {
-        let mut fields = Vec::new();
+        let (mut fields, mut texts) = (Vec::new(), Vec::new());
         for file in &entry.files {
+            if let Component::TextTerms { slot } = file.component {
+                let known = self.texts.iter().find(|column| column.slot == slot).cloned();
+                texts.push(match known {
+                    Some(column) => column,
+                    None => Arc::new(TextColumn::open(shelf, &entry, slot, io)?),
+                });
+            }
             let Component::FieldIndex { slot } = file.component else {
                 continue;
             };
@@ -171,12 +185,13 @@ impl Segment {
             body: self.body.clone(),
             vectors: self.vectors.clone(),
             fields,
+            texts,
         })
     }
 
     /// The same rows without a vector: its files are named no more.
     pub fn without_vector(&self, slot: u16) -> Segment {
-        let is_field = |c: Component| matches!(c, Component::FieldIndex { .. });
+        let is_field = |c: Component| of_field(c).is_some();
         let mut entry = self.entry.clone();
         entry
             .files
@@ -188,6 +203,7 @@ impl Segment {
             body: self.body.clone(),
             vectors: self.vectors.iter().filter(|v| v.slot != slot).cloned().collect(),
             fields: self.fields.clone(),
+            texts: self.texts.clone(),
         }
     }
 
@@ -214,6 +230,7 @@ impl Segment {
             body: self.body.clone(),
             vectors: vectors.collect(),
             fields: self.fields.clone(),
+            texts: self.texts.clone(),
         }))
     }
 
@@ -235,6 +252,7 @@ impl Segment {
             body: self.body.clone(),
             vectors,
             fields: self.fields.clone(),
+            texts: self.texts.clone(),
         })
     }
 
@@ -263,7 +281,7 @@ impl Segment {
     /// Bytes of all files of a vector: its index may not have opened those that found no room in RAM.
     pub fn vector_disk_bytes(&self, slot: u16) -> u64 {
         let of_vector = |component: Component| match component {
-            Component::FieldIndex { .. } => false,
+            _ if of_field(component).is_some() => false,
             _ => component.slot() == Some(slot),
         };
         let files = self.entry.files.iter();
@@ -279,6 +297,14 @@ impl Segment {
             .iter()
             .find(|(s, _)| *s == slot)
             .map(|(_, table)| table.as_ref())
+    }
+
+    /// The ranked texts of a payload index.
+    pub fn text(&self, slot: u16) -> Option<&TextColumn> {
+        self.texts
+            .iter()
+            .find(|column| column.slot == slot)
+            .map(Arc::as_ref)
     }
 
     /// The row of an id, deleted or not. No read when the filter or the range of ids says no; else one, unless cached.
@@ -408,12 +434,16 @@ impl Segment {
                 self.body.payload.disk_bytes(),
             ),
         ];
+        let name_of = |slot: u16| {
+            let field = schema.fields.iter().find(|f| f.slot == slot);
+            field.map_or("", |f| f.path.as_str())
+        };
+        for column in &self.texts {
+            let name = format!("payload index `{}`", name_of(column.slot));
+            out.push((name, "text", column.heap_bytes(), column.disk_bytes()));
+        }
         for (slot, table) in &self.fields {
-            let name = schema
-                .fields
-                .iter()
-                .find(|f| f.slot == *slot)
-                .map_or("", |f| f.path.as_str());
+            let name = name_of(*slot);
             out.push((
                 format!("payload index `{name}`"),
                 "sorted",
@@ -446,6 +476,17 @@ impl Segment {
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
         self.body.payload.for_each(io, each)
+    }
+}
+
+/// The slot of the payload index that a file belongs to.
+pub fn of_field(component: Component) -> Option<u16> {
+    match component {
+        Component::FieldIndex { slot }
+        | Component::TextTerms { slot }
+        | Component::TextLists { slot }
+        | Component::TextLengths { slot } => Some(slot),
+        _ => None,
     }
 }
 

@@ -43,6 +43,9 @@ fn suffix(component: Component) -> String {
         Component::PartStarts { slot } => format!("par{slot}"),
         Component::Postings { slot } => format!("pst{slot}"),
         Component::Terms { slot } => format!("trm{slot}"),
+        Component::TextTerms { slot } => format!("twd{slot}"),
+        Component::TextLists { slot } => format!("tls{slot}"),
+        Component::TextLengths { slot } => format!("tln{slot}"),
         Component::Deletes => "del".into(),
     }
 }
@@ -58,7 +61,7 @@ pub fn is_ours(name: &str) -> bool {
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
         || [
             "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "rec", "par", "pst",
-            "trm", "x", "del-",
+            "trm", "twd", "tls", "tln", "x", "del-",
         ]
         .iter()
         .any(|p| {

@@ -17,11 +17,39 @@ const NO_LANGUAGE: &str = "none";
 pub struct TextField {
     options: TextOptions,
     tokenizer: Tokenizer,
+    is_scored: bool,
+}
+
+/// Whether and how texts are ranked.
+#[derive(Deserialize)]
+struct Ranking {
+    #[serde(default)]
+    scoring: Option<Scoring>,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "scoring: true, false, or an object with `type`: `bm25`"
+)]
+enum Scoring {
+    Enabled(bool),
+    Params {
+        #[serde(rename = "type")]
+        _kind: ScoringKind,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ScoringKind {
+    Bm25,
 }
 
 impl TextField {
     /// Of an index's parameters, as the API got them.
     pub fn new(params: Option<&Value>) -> Result<TextField> {
+        let mut is_scored = false;
         let mut options = match params {
             Some(params) => {
                 let bytes = params.to_string().len();
@@ -30,6 +58,11 @@ impl TextField {
                         "{bytes} bytes of parameters; at most {TEXT_PARAMS_BYTES_MAX} are possible"
                     )));
                 }
+                let ranking = Ranking::deserialize(params).map_err(bad)?;
+                is_scored = matches!(
+                    ranking.scoring,
+                    Some(Scoring::Enabled(true) | Scoring::Params { .. })
+                );
                 TextOptions::deserialize(params).map_err(bad)?
             }
             None => TextOptions::default(),
@@ -38,7 +71,13 @@ impl TextField {
         Ok(TextField {
             tokenizer: Tokenizer::new(&options)?,
             options,
+            is_scored,
         })
+    }
+
+    /// Whether points can be ranked by the texts (`scoring`).
+    pub fn is_scored(&self) -> bool {
+        self.is_scored
     }
 
     /// Shows `each` the tokens of a stored text.
@@ -54,7 +93,7 @@ impl TextField {
 
 impl PartialEq for TextField {
     fn eq(&self, other: &TextField) -> bool {
-        self.options == other.options
+        self.options == other.options && self.is_scored == other.is_scored
     }
 }
 

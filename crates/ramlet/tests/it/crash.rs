@@ -55,6 +55,11 @@ impl History {
         });
         let mut settings = config(WIDE, Distance::Dot);
         settings.indexing_threshold = Some(1);
+        let ranked = FieldIndex {
+            kind: FieldKind::Text,
+            params: Some(serde_json::json!({"type": "text", "scoring": true})),
+        };
+        settings.payload_schema.insert("t".into(), ranked);
         history.engine.create_collection("c", settings).expect("creates");
         history.acknowledge();
         history
@@ -118,7 +123,11 @@ impl History {
                 point(
                     id,
                     self.rng.vector(WIDE),
-                    &format!("{{\"n\":{},\"t\":\"{text}\"}}", self.rng.below(9)),
+                    &format!(
+                        "{{\"n\":{},\"t\":\"w{} {text}\"}}",
+                        self.rng.below(9),
+                        self.rng.below(3)
+                    ),
                 )
             })
             .collect();
@@ -225,6 +234,20 @@ fn state(engine: &Engine) -> State {
             matching as u64,
             "n = {n}"
         );
+    }
+    for word in ["w0", "w2"] {
+        let ranked = QueryRequest {
+            query: Some(QueryKind::Text(TextQuery {
+                text: word.into(),
+                ..TextQuery::default()
+            })),
+            using: "t".into(),
+            limit: 100,
+            ..QueryRequest::default()
+        };
+        let hits = collection.query(ranked, engine, &mut scratch).unwrap().hits;
+        let with = found.values().filter(|(_, payload)| payload.contains(word));
+        assert_eq!(hits.len(), with.count(), "points with {word}");
     }
     let exact = SearchRequest {
         params: SearchParams {

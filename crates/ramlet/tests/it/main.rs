@@ -18,6 +18,7 @@ mod model;
 mod multivectors;
 mod plan;
 mod quantization;
+mod ranking;
 mod snapshots;
 mod support;
 mod texts;

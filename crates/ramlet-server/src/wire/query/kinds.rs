@@ -5,7 +5,7 @@ use std::fmt;
 
 use ramlet::{
     ContextPair, FeedbackItem, Formula, Fusion, Mmr, NaiveFeedback, PointId, QueryKind, QueryVector,
-    RecommendStrategy,
+    RecommendStrategy, TextQuery,
 };
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -33,6 +33,48 @@ pub enum WireQuery {
     Sample,
     Feedback(WireFeedback),
     Mmr(VectorInput, WireMmr),
+    Text(WireText),
+}
+
+/// Words to rank by, alone or with the parameters of the score.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "text: a string, or an object with `query`")]
+pub enum WireText {
+    Plain(String),
+    Full {
+        query: String,
+        scoring: Option<WireTextScoring>,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WireTextScoring {
+    bm25: WireBm25,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireBm25 {
+    k: Option<f64>,
+    b: Option<f64>,
+}
+
+impl WireText {
+    fn into_query(self) -> TextQuery {
+        match self {
+            WireText::Plain(text) => TextQuery {
+                text,
+                ..TextQuery::default()
+            },
+            WireText::Full { query, scoring } => {
+                let bm25 = scoring.map(|scoring| scoring.bm25);
+                TextQuery {
+                    text: query,
+                    k: bm25.as_ref().and_then(|bm25| bm25.k),
+                    b: bm25.as_ref().and_then(|bm25| bm25.b),
+                }
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -176,6 +218,7 @@ impl WireQuery {
             }
             WireQuery::Formula(formula) => QueryKind::Formula(formula),
             WireQuery::Sample => QueryKind::SampleRandom,
+            WireQuery::Text(text) => QueryKind::Text(text.into_query()),
             WireQuery::Feedback(wire) => wire.into_kind()?,
         })
     }
@@ -236,6 +279,8 @@ struct Seen {
     formula: Option<WireExpression>,
     defaults: BTreeMap<String, Box<RawValue>>,
     vector: Option<VectorKeys>,
+    /// Of a text query, or of what a model makes a vector of.
+    text: Option<WireText>,
 }
 
 struct QueryVisitor;
@@ -270,6 +315,10 @@ impl Seen {
         let kind = match key {
             "nearest" => {
                 self.nearest = map.next_value()?;
+                None
+            }
+            "text" => {
+                self.text = map.next_value()?;
                 None
             }
             "mmr" => {
@@ -311,8 +360,13 @@ impl Seen {
         Ok(())
     }
 
-    fn into_query<E: Error>(self) -> Result<WireQuery, E> {
-        if let Some(keys) = self.vector {
+    fn into_query<E: Error>(mut self) -> Result<WireQuery, E> {
+        if let Some(mut keys) = self.vector {
+            match self.text {
+                Some(WireText::Plain(text)) => keys.set_text(text),
+                Some(WireText::Full { .. }) => return Err(E::custom("the query has several kinds at once")),
+                None => {}
+            }
             return Ok(WireQuery::Vector(VectorInput::Vector(WireVector(keys.finish()?))));
         }
         if let Some(nearest) = self.nearest {
@@ -329,6 +383,12 @@ impl Seen {
                     .map(|(key, json)| (key, Box::<str>::from(json).into_string().into_bytes()))
                     .collect(),
             }));
+        }
+        if let Some(text) = self.text.take() {
+            return match self.kind {
+                Some(_) => Err(E::custom("the query has several kinds at once")),
+                None => Ok(WireQuery::Text(text)),
+            };
         }
         self.kind
             .ok_or_else(|| E::custom("the query has none of the known kinds"))

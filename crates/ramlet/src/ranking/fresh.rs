@@ -1,0 +1,124 @@
+//! What a row of a write buffer keeps of its texts, so that a search counts words without reading texts.
+//!
+//! | of each scored field, in the order of the schema | bytes |
+//! |---|---|
+//! | tokens | u32 |
+//! | distinct tokens | u32; `0xFFFFFFFF`: too many, they aren't here |
+//! | of each, ascending | u64: 48 bits of the token's XXH64, then how often it comes, 65,535 at most |
+//!
+//! Two of a million distinct words share their 48 bits with a chance of 1 in 500, and then only count for each other until the
+//! buffer is flushed.
+
+use std::sync::Arc;
+
+use ramlet_format::bloom::hash64;
+
+use super::terms::Terms;
+use super::tokens_of;
+use crate::payload::Path;
+use crate::schema::Schema;
+use crate::text::TextField;
+
+/// Bytes that the tokens of a row take at most; of a longer one they are counted in its payload when they are asked for.
+const ROW_BYTES_MAX: usize = 64 << 10;
+const HEAD: usize = 8;
+const NOT_HERE: u32 = u32::MAX;
+const COUNT_BITS: u32 = 16;
+const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+
+/// A token's hash at the place where an entry has it.
+pub fn hash_of(token: &str) -> u64 {
+    hash64(token.as_bytes()) >> COUNT_BITS << COUNT_BITS
+}
+
+/// The scored fields that a buffer keeps tokens of.
+#[derive(Debug)]
+pub struct FreshTexts {
+    fields: Vec<FreshField>,
+}
+
+#[derive(Debug)]
+struct FreshField {
+    slot: u16,
+    path: Path,
+    text: Arc<TextField>,
+}
+
+impl FreshTexts {
+    pub fn of(schema: &Schema) -> FreshTexts {
+        let fields = schema.fields.iter().filter_map(|field| {
+            let text = field.scored()?.clone();
+            let path = Path::parse(&field.path).ok()?;
+            let slot = field.slot;
+            Some(FreshField { slot, path, text })
+        });
+        FreshTexts {
+            fields: fields.collect(),
+        }
+    }
+
+    /// Appends what is kept of a payload's texts.
+    pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
+        let begin = out.len();
+        for field in &self.fields {
+            let (mut tokens, mut entries) = (0u32, Vec::new());
+            tokens_of(&field.text, &field.path, payload, &mut |token| {
+                tokens = tokens.saturating_add(1);
+                entries.push(hash_of(token));
+            });
+            entries.sort_unstable();
+            let distinct = entries.chunk_by(|a, b| a == b).count();
+            let is_short = out.len() - begin + HEAD + 8 * distinct <= ROW_BYTES_MAX;
+            out.extend_from_slice(&tokens.to_le_bytes());
+            let kept = if is_short { distinct as u32 } else { NOT_HERE };
+            out.extend_from_slice(&kept.to_le_bytes());
+            if !is_short {
+                continue;
+            }
+            for same in entries.chunk_by(|a, b| a == b) {
+                let entry = same[0] | (same.len() as u64).min(COUNT_MAX);
+                out.extend_from_slice(&entry.to_le_bytes());
+            }
+        }
+    }
+
+    /// Counts the terms of a field in what was encoded: the text's tokens, and by term how often it comes. `None`: the payload
+    /// has to be asked.
+    pub fn count(&self, slot: u16, encoded: &[u8], terms: &Terms, counts: &mut [u32]) -> Option<u32> {
+        let (tokens, entries) = self.find(slot, encoded)?;
+        for (hash, count) in terms.hashes().iter().zip(counts) {
+            *count = count_of(entries, *hash)?;
+        }
+        Some(tokens)
+    }
+
+    fn find<'a>(&self, slot: u16, encoded: &'a [u8]) -> Option<(u32, &'a [[u8; 8]])> {
+        let mut rest = encoded;
+        for field in &self.fields {
+            let (tokens, after) = rest.split_first_chunk::<4>()?;
+            let (kept, after) = after.split_first_chunk::<4>()?;
+            let kept = u32::from_le_bytes(*kept);
+            let bytes = if kept == NOT_HERE { 0 } else { kept as usize * 8 };
+            let (entries, after) = after.split_at_checked(bytes)?;
+            if field.slot == slot {
+                let tokens = u32::from_le_bytes(*tokens);
+                return (kept != NOT_HERE).then(|| (tokens, entries.as_chunks().0));
+            }
+            rest = after;
+        }
+        None
+    }
+}
+
+/// How often a token comes; `None`: more often than is kept.
+fn count_of(entries: &[[u8; 8]], hash: u64) -> Option<u32> {
+    let at = entries.partition_point(|entry| u64::from_le_bytes(*entry) < hash);
+    let Some(entry) = entries.get(at).map(|entry| u64::from_le_bytes(*entry)) else {
+        return Some(0);
+    };
+    let count = entry & COUNT_MAX;
+    match entry - count == hash {
+        true => (count < COUNT_MAX).then_some(count as u32),
+        false => Some(0),
+    }
+}

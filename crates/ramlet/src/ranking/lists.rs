@@ -1,0 +1,413 @@
+//! Segments that have lists of words.
+//!
+//! A search goes through windows of rows; within one it adds up word after word, the rarest first (MaxScore: Turtle and Flood
+//! 1995). Once the hits so far are beyond what the words that are left can give, their lists are read only where a row that was
+//! met might still enter, so the result is exact.
+
+use ramlet_index::TopK;
+use ramlet_io::IoContext;
+use ramlet_memory::{AnonBuf, Reservation};
+use roaring::RoaringBitmap;
+
+use super::bm25::{Weights, folded_length};
+use super::payloads::Counted;
+use super::search::{Named, Ranked};
+use super::statistics::Statistics;
+use crate::error::Result;
+use crate::lookup::Lookup;
+use crate::matching::{Candidates, candidates, row_matches};
+use crate::request::Explained;
+use crate::segment::{ListPart, SegmentView, TextColumn, decoded_length};
+
+/// Rows of a window: their sums, lengths and marks take 0.8 MB.
+const WINDOW: u32 = 1 << 16;
+const WINDOW_BYTES: u64 = WINDOW as u64 * (8 + 4) + WINDOW as u64 / 8;
+/// Postings about as dear as reading one row's payload.
+const POSTINGS_PER_ROW: u64 = 256;
+/// Rows of lists, and deleted rows, up to which deleted rows are counted out.
+const COUNTED_ROWS: u64 = 1 << 18;
+/// What a bound is raised by, so that rounding never hides a row.
+const SLACK: f64 = 1.0 + 1e-6;
+
+/// The lists of a query's words in one segment, by term.
+pub struct Lists {
+    parts: Vec<Vec<ListPart>>,
+    _held: Reservation,
+}
+
+impl Lists {
+    /// Rows of all lists together.
+    fn postings(&self) -> u64 {
+        let parts = self.parts.iter().flatten();
+        parts.map(|part| u64::from(part.rows)).sum()
+    }
+
+    fn read(counted: &Counted<'_>, column: &TextColumn, lookup: &mut Lookup) -> Result<Lists> {
+        let Lookup { io, buf, rare, .. } = lookup;
+        let mut held = rare.reserve(0)?;
+        let mut parts = Vec::with_capacity(counted.terms.len());
+        for word in counted.terms.tokens() {
+            let mut list = Vec::new();
+            column.parts(word, io, buf, &mut |part| {
+                if list.len() == list.capacity() {
+                    let more = list.capacity().max(4);
+                    held.grow(more as u64 * ListPart::BYTES)?;
+                    list.reserve_exact(more);
+                }
+                list.push(part);
+                Ok(())
+            })?;
+            parts.push(list);
+        }
+        Ok(Lists { parts, _held: held })
+    }
+}
+
+/// Adds the texts of a segment, and finds the lists of the words. Rows that were deleted since the segment was written are
+/// counted out where that is little work; else they count until it is written anew.
+pub fn count_lists(
+    counted: &Counted<'_>,
+    (segment, column): (&SegmentView, &TextColumn),
+    lookup: &mut Lookup,
+    all: &mut Statistics,
+) -> Result<Lists> {
+    let lists = Lists::read(counted, column, lookup)?;
+    let mut own = Statistics::new(counted.terms.len());
+    (own.documents, own.tokens) = (column.documents, column.tokens);
+    for (sum, parts) in own.frequencies.iter_mut().zip(&lists.parts) {
+        *sum = parts.iter().map(|part| u64::from(part.rows)).sum();
+    }
+    let gone = u64::from(segment.deletes.len());
+    if gone > 0 && gone.max(lists.postings()) <= COUNTED_ROWS {
+        count_out(segment, column, &lists, lookup, &mut own)?;
+    }
+    all.documents += own.documents;
+    all.tokens += own.tokens;
+    for (sum, frequency) in all.frequencies.iter_mut().zip(own.frequencies) {
+        *sum += frequency;
+    }
+    Ok(lists)
+}
+
+fn count_out(
+    segment: &SegmentView,
+    column: &TextColumn,
+    lists: &Lists,
+    lookup: &mut Lookup,
+    own: &mut Statistics,
+) -> Result<()> {
+    let Lookup { io, buf, rare, .. } = lookup;
+    let _held = rare.reserve(WINDOW_BYTES)?;
+    let rows = segment.segment.rows();
+    let mut lengths = vec![0; WINDOW.min(rows) as usize];
+    let mut window = None;
+    for row in segment.deletes.iter() {
+        let first = row / WINDOW * WINDOW;
+        if window.replace(first) != Some(first) {
+            let count = (rows - first).min(WINDOW) as usize;
+            column.lengths(first, &mut lengths[..count], io, buf)?;
+        }
+        let length = u64::from(lengths[(row - first) as usize]);
+        own.documents -= u64::from(length > 0).min(own.documents);
+        own.tokens -= length.min(own.tokens);
+    }
+    for (sum, parts) in own.frequencies.iter_mut().zip(&lists.parts) {
+        column.postings(parts, rows, io, buf, &mut |row, _| {
+            *sum -= u64::from(segment.deletes.contains(row)).min(*sum);
+        })?;
+    }
+    Ok(())
+}
+
+/// Sums of a window's rows.
+struct Sums {
+    first: u32,
+    sums: Vec<f64>,
+    lengths: Vec<u32>,
+    /// A bit for each row that some list has.
+    met: Vec<u64>,
+}
+
+impl Sums {
+    fn new(rows: u32) -> Sums {
+        let rows = WINDOW.min(rows) as usize;
+        Sums {
+            first: 0,
+            sums: vec![0.0; rows],
+            lengths: vec![0; rows],
+            met: vec![0; rows.div_ceil(64)],
+        }
+    }
+
+    /// Whether a row of `from..to` was met.
+    fn has_any(&self, from: u32, to: u32) -> bool {
+        let at = |row: u32| (row.max(self.first) - self.first) as usize;
+        let words = at(from) / 64..at(to).div_ceil(64).min(self.met.len());
+        self.met[words].iter().any(|word| *word != 0)
+    }
+
+    /// Rows that were met, with their sums.
+    fn iter(&self) -> impl Iterator<Item = (u32, f64)> {
+        let words = self.met.iter().zip(0..);
+        words.flat_map(move |(word, block): (&u64, usize)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+                rest &= rest - 1;
+                let at = block * 64 + bit;
+                Some((self.first + at as u32, self.sums[at]))
+            })
+        })
+    }
+}
+
+/// The key of the best that a sum may become.
+fn bound(sum: f64, more: f64) -> f32 {
+    -(((sum + more) * SLACK) as f32)
+}
+
+/// A segment's search under way.
+struct Search<'a> {
+    column: &'a TextColumn,
+    lists: &'a Lists,
+    weights: &'a Weights,
+    rows: u32,
+    /// By term: what it adds to a row at most.
+    most: Vec<f64>,
+}
+
+impl Search<'_> {
+    /// The parts of a list that may have rows of the window.
+    fn within(&self, term: usize, first: u32) -> &[ListPart] {
+        let parts = &self.lists.parts[term];
+        let end = first.saturating_add(WINDOW);
+        let from = parts
+            .partition_point(|part| part.first_row <= first)
+            .saturating_sub(1);
+        let to = parts.partition_point(|part| part.first_row < end);
+        &parts[from.min(to)..to]
+    }
+
+    /// The rows of a window, list after list; false: none of them can enter.
+    fn add_up(
+        &self,
+        top: &TopK,
+        sums: &mut Sums,
+        found: &mut Explained,
+        (io, buf): (&mut IoContext, &mut AnonBuf),
+    ) -> Result<bool> {
+        let mut left: f64 = self.most.iter().sum();
+        let mut wanted: Vec<ListPart> = Vec::new();
+        let (first, end) = (sums.first, sums.first.saturating_add(WINDOW).min(self.rows));
+        for &term in self.weights.order() {
+            let weight = self.weights.terms()[term];
+            let known = !top.would_enter(bound(0.0, left), first);
+            let any = |sums: &Sums| {
+                sums.iter()
+                    .any(|(row, sum)| top.would_enter(bound(sum, left), row))
+            };
+            if known && !any(sums) {
+                return Ok(false);
+            }
+            let parts = self.within(term, first);
+            wanted.clear();
+            for (at, part) in parts.iter().enumerate() {
+                let to = parts.get(at + 1).map_or(end, |next| next.first_row.min(end));
+                if !known || sums.has_any(part.first_row, to) {
+                    wanted.push(*part);
+                }
+            }
+            let Sums {
+                sums: totals,
+                lengths,
+                met,
+                ..
+            } = sums;
+            self.column
+                .postings(&wanted, self.rows, io, buf, &mut |row, frequency| {
+                    found.codes_scanned += 1;
+                    let Some(at) = row.checked_sub(first).map(|at| at as usize) else {
+                        return;
+                    };
+                    let (word, bit) = (at / 64, 1u64 << (at % 64));
+                    if at < totals.len() && (!known || met[word] & bit != 0) {
+                        totals[at] += self.weights.part(weight, frequency, u64::from(lengths[at]));
+                        met[word] |= bit;
+                    }
+                })?;
+            left = (left - self.most[term]).max(0.0);
+        }
+        Ok(true)
+    }
+}
+
+/// By term: what it adds to a row at most.
+fn most_of(weights: &Weights, lists: &Lists) -> Vec<f64> {
+    let terms = weights.terms().iter().zip(&lists.parts);
+    let most = terms.map(|(weight, parts)| {
+        let of_parts = parts.iter().map(|part| {
+            let length = decoded_length(part.least_length);
+            match part.most {
+                // More than is kept: as if without end.
+                u16::MAX => *weight,
+                most => weights.part(*weight, u32::from(most), length),
+            }
+        });
+        of_parts.fold(0.0, f64::max)
+    });
+    most.collect()
+}
+
+/// The rows of a segment that may be hits.
+struct Eligible<'a> {
+    asked: &'a Ranked<'a>,
+    segment: &'a SegmentView,
+    /// That indexes of the filter name, and that are asked for; `None`: all.
+    rows: Option<RoaringBitmap>,
+    recheck: bool,
+}
+
+impl Eligible<'_> {
+    fn is_there(&self, row: u32) -> bool {
+        !self.segment.deletes.contains(row) && self.rows.as_ref().is_none_or(|rows| rows.contains(row))
+    }
+
+    /// Asks the payload where the indexes don't know.
+    fn matches(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<bool> {
+        match self.asked.filter.filter(|_| self.recheck) {
+            Some(filter) => row_matches(&self.asked.view.schema, self.segment, row, filter, io, buf),
+            None => Ok(true),
+        }
+    }
+}
+
+/// Ranks a segment by its lists.
+pub fn rank_lists(
+    asked: &Ranked<'_>,
+    (counted, weights, lists): (&Counted<'_>, &Weights, &Lists),
+    (segment, column): (&SegmentView, &TextColumn),
+    only: Named,
+    lookup: &mut Lookup,
+    top: &mut TopK,
+) -> Result<Explained> {
+    let mut found = Explained {
+        segment: Some(segment.segment.id()),
+        index: "text",
+        strategy: "none",
+        rows: u64::from(segment.segment.rows()),
+        ..Explained::default()
+    };
+    let postings = lists.postings();
+    if postings == 0 {
+        return Ok(found);
+    }
+    let before = lookup.io.reads();
+    let Lookup { io, buf, rare, .. } = lookup;
+    let named = candidates(&asked.view.schema, segment, asked.filter, io, buf, rare)?;
+    let Candidates {
+        mut rows,
+        recheck,
+        held: _held,
+    } = named;
+    if let Some((only, _)) = &only {
+        rows = Some(rows.map_or_else(|| only.clone(), |rows| rows & only));
+    }
+    found.candidates = rows.as_ref().map(RoaringBitmap::len);
+    found.rechecked = recheck;
+    let few = found
+        .candidates
+        .is_some_and(|named| named * POSTINGS_PER_ROW < postings);
+    let eligible = Eligible {
+        asked,
+        segment,
+        rows,
+        recheck,
+    };
+    match few {
+        true => rank_named(&eligible, (counted, weights), &mut found, lookup, top)?,
+        false => rank_windows(&eligible, (column, lists, weights), &mut found, lookup, top)?,
+    }
+    found.reads = lookup.io.reads() - before;
+    Ok(found)
+}
+
+/// Ranks few rows by their payloads.
+fn rank_named(
+    eligible: &Eligible<'_>,
+    (counted, weights): (&Counted<'_>, &Weights),
+    found: &mut Explained,
+    lookup: &mut Lookup,
+    top: &mut TopK,
+) -> Result<()> {
+    let Lookup { io, buf, rare, .. } = lookup;
+    found.strategy = "listed";
+    let mut counts = vec![0; counted.terms.len()];
+    let mut payload = AnonBuf::reserved(rare, ramlet_io::PAGE)?;
+    for row in eligible
+        .rows
+        .iter()
+        .flatten()
+        .filter(|&row| eligible.is_there(row))
+    {
+        let bytes = eligible.segment.segment.payload(row, io, &mut payload)?;
+        let length = folded_length(counted.count(bytes, &mut counts).into());
+        found.rows_scored += 1;
+        if let Some(score) = weights.score(&counts, length)
+            && top.would_enter(-score, row)
+        {
+            found.rows_checked += 1;
+            if eligible.matches(row, io, buf)? {
+                top.push(-score, row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ranks rows by the lists, window after window.
+fn rank_windows(
+    eligible: &Eligible<'_>,
+    (column, lists, weights): (&TextColumn, &Lists, &Weights),
+    found: &mut Explained,
+    lookup: &mut Lookup,
+    top: &mut TopK,
+) -> Result<()> {
+    let Lookup { io, buf, rare, .. } = lookup;
+    found.strategy = "lists";
+    let _window = rare.reserve(WINDOW_BYTES)?;
+    let mut read = AnonBuf::reserved(rare, ramlet_io::PAGE)?;
+    let search = Search {
+        column,
+        lists,
+        weights,
+        rows: eligible.segment.segment.rows(),
+        most: most_of(weights, lists),
+    };
+    let mut sums = Sums::new(search.rows);
+    for first in (0..search.rows).step_by(WINDOW as usize) {
+        let end = first.saturating_add(WINDOW).min(search.rows);
+        let has_none = |rows: &RoaringBitmap| rows.range_cardinality(first..end) == 0;
+        if eligible.rows.as_ref().is_some_and(has_none) {
+            continue;
+        }
+        sums.first = first;
+        sums.sums.fill(0.0);
+        sums.met.fill(0);
+        let count = (end - first) as usize;
+        column.lengths(first, &mut sums.lengths[..count], io, &mut read)?;
+        if !search.add_up(top, &mut sums, found, (io, &mut read))? {
+            continue;
+        }
+        for (row, sum) in sums.iter() {
+            found.rows_scored += 1;
+            let key = -(sum as f32);
+            if top.would_enter(key, row) && eligible.is_there(row) {
+                found.rows_checked += 1;
+                if eligible.matches(row, io, buf)? {
+                    top.push(key, row);
+                }
+            }
+        }
+    }
+    Ok(())
+}

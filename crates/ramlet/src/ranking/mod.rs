@@ -1,0 +1,34 @@
+//! Points in the order of how well a payload's texts fit some words: BM25 (Robertson and Zaragoza 2009, section 3.2).
+//!
+//! In reading order: [`terms`] are the words of a query, [`bm25`] weighs them, [`fresh`] is what a write buffer keeps of a row's
+//! texts, [`statistics`] counts over all of a view, and [`search`] ranks segments and buffers with these counts.
+//!
+//! All strings at a field's path are one text, as they are for text conditions. Segments and buffers compute the same score to
+//! the bit, so a flush changes no order.
+
+mod bm25;
+mod fresh;
+mod lists;
+mod payloads;
+mod search;
+mod statistics;
+mod terms;
+
+pub use bm25::Bm25Params;
+pub use fresh::FreshTexts;
+pub use search::{Ranked, rank};
+pub use terms::Terms;
+
+use crate::payload::{Json, JsonRef, Path};
+use crate::text::TextField;
+
+/// Shows `each` the tokens of all texts at `path`, in their order.
+pub fn tokens_of(field: &TextField, path: &Path, payload: &[u8], each: &mut dyn FnMut(&str)) {
+    let Some(root) = JsonRef::new(payload) else { return };
+    path.any_value(root, &mut |value| {
+        if let Some(Json::Str(text)) = value.read() {
+            field.document(&text, each);
+        }
+        false
+    });
+}

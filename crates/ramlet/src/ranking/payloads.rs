@@ -1,0 +1,29 @@
+//! Counting words in payloads: of rows whose tokens nobody kept.
+
+use super::terms::Terms;
+use super::tokens_of;
+use crate::payload::Path;
+use crate::text::TextField;
+
+/// A text field of which words are counted.
+pub struct Counted<'a> {
+    pub slot: u16,
+    pub field: &'a TextField,
+    pub path: &'a Path,
+    pub terms: &'a Terms,
+}
+
+impl Counted<'_> {
+    /// The text's tokens, and by term how often it comes.
+    pub fn count(&self, payload: &[u8], counts: &mut [u32]) -> u32 {
+        counts.fill(0);
+        let mut tokens = 0u32;
+        tokens_of(self.field, self.path, payload, &mut |token| {
+            tokens = tokens.saturating_add(1);
+            if let Some(place) = self.terms.place(token) {
+                counts[place] = counts[place].saturating_add(1);
+            }
+        });
+        tokens
+    }
+}

@@ -1,0 +1,249 @@
+//! A view's points by their score: first all parts are counted, then ranked with the same weights.
+
+use ramlet_index::TopK;
+use ramlet_memory::Reservation;
+use roaring::RoaringBitmap;
+
+use super::bm25::{Bm25Params, Weights, folded_length};
+use super::lists::{Lists, count_lists, rank_lists};
+use super::payloads::Counted;
+use super::statistics::Statistics;
+use super::terms::Terms;
+use crate::buffer::BufferView;
+use crate::error::Result;
+use crate::filter::CompiledFilter;
+use crate::lookup::Lookup;
+use crate::matching::{BitmapHold, matching_rows};
+use crate::payload::Path;
+use crate::request::{Explained, SearchCost};
+use crate::schema::PayloadField;
+use crate::segment::SegmentView;
+use crate::text::TextField;
+use crate::view::{Place, View};
+
+/// A ranking, the same for all parts of a view.
+pub struct Ranked<'a> {
+    pub view: &'a View,
+    pub field: &'a PayloadField,
+    pub text: &'a TextField,
+    pub terms: &'a Terms,
+    pub params: Bm25Params,
+    pub filter: Option<&'a CompiledFilter>,
+    /// The only points that are asked for; `None`: all.
+    pub among: Option<&'a [Place]>,
+}
+
+/// Rows of a buffer that have some of the words, each once.
+struct Met {
+    rows: Vec<u32>,
+    _held: Reservation,
+}
+
+/// Offers `top` all points that have some of the words, in the keys of [`TopK`]: the less, the better.
+pub fn rank(
+    asked: &Ranked<'_>,
+    lookup: &mut Lookup,
+    top: &mut TopK,
+    mut explained: Option<&mut Vec<Explained>>,
+) -> Result<SearchCost> {
+    let mut cost = SearchCost::default();
+    if asked.terms.is_empty() || top.k() == 0 {
+        return Ok(cost);
+    }
+    // The field's path was parsed when its index was made.
+    let Ok(path) = Path::parse(&asked.field.path) else {
+        return Ok(cost);
+    };
+    let counted = Counted {
+        slot: asked.field.slot,
+        field: asked.text,
+        path: &path,
+        terms: asked.terms,
+    };
+    let mut all = Statistics::new(asked.terms.len());
+    let mut lists = Vec::with_capacity(asked.view.segments.len());
+    for segment in &asked.view.segments {
+        lists.push(count_segment(&counted, segment, lookup, &mut all)?);
+    }
+    let mut met = Vec::with_capacity(asked.view.buffers.len());
+    for buffer in &asked.view.buffers {
+        met.push(count_buffer(&counted, buffer, lookup, &mut all)?);
+    }
+    let weights = all.weights(asked.params);
+    let mut tell = |part: Explained| {
+        cost.add(&part);
+        if let Some(explained) = explained.as_deref_mut() {
+            explained.push(part);
+        }
+    };
+    for (index, (segment, lists)) in asked.view.segments.iter().zip(lists).enumerate() {
+        top.begin_segment(index as u32);
+        let only = asked.named(lookup, segment.segment.rows(), &|place| match place {
+            Place::Segment { index: at, row } => (at as usize == index).then_some(row),
+            Place::Buffer { .. } => None,
+        })?;
+        tell(match (segment.segment.text(asked.field.slot), lists) {
+            (Some(column), Some(lists)) => {
+                let with = (&counted, &weights, &lists);
+                rank_lists(asked, with, (segment, column), only, lookup, top)?
+            }
+            _ => rank_payloads(asked, &counted, &weights, segment, only, lookup, top)?,
+        });
+    }
+    for (index, (buffer, met)) in asked.view.buffers.iter().zip(met).enumerate() {
+        top.begin_segment((asked.view.segments.len() + index) as u32);
+        let only = asked.named(lookup, buffer.len, &|place| match place {
+            Place::Buffer { index: at, row } => (at as usize == index).then_some(row),
+            Place::Segment { .. } => None,
+        })?;
+        tell(rank_buffer(
+            asked,
+            &counted,
+            &weights,
+            (buffer, &met.rows),
+            only,
+            top,
+        ));
+    }
+    Ok(cost)
+}
+
+/// Rows of a part, and what is held for them.
+pub(super) type Named = Option<(RoaringBitmap, BitmapHold)>;
+
+impl Ranked<'_> {
+    /// Of the points that are asked for, the rows of one part, which has so many; `None`: all of them.
+    fn named(&self, lookup: &Lookup, rows: u32, row_of: &dyn Fn(Place) -> Option<u32>) -> Result<Named> {
+        let Some(among) = self.among else {
+            return Ok(None);
+        };
+        let mut held = BitmapHold::new(&lookup.rare, rows)?;
+        held.whole(among.len() as u64)?;
+        let rows = among.iter().filter_map(|&place| row_of(place)).collect();
+        Ok(Some((rows, held)))
+    }
+}
+
+/// Adds a segment's texts; finds the lists of its words, if it has any.
+fn count_segment(
+    counted: &Counted<'_>,
+    segment: &SegmentView,
+    lookup: &mut Lookup,
+    all: &mut Statistics,
+) -> Result<Option<Lists>> {
+    if let Some(column) = segment.segment.text(counted.slot) {
+        return count_lists(counted, (segment, column), lookup, all).map(Some);
+    }
+    let mut counts = vec![0; counted.terms.len()];
+    segment
+        .segment
+        .for_each_payload(&mut lookup.io, &mut |row, payload| {
+            if !segment.deletes.contains(row) {
+                let tokens = counted.count(payload, &mut counts);
+                all.add(tokens, &counts);
+            }
+            Ok(())
+        })?;
+    Ok(None)
+}
+
+/// Adds a buffer's live texts; says which have some of the words.
+fn count_buffer(
+    counted: &Counted<'_>,
+    buffer: &BufferView,
+    lookup: &Lookup,
+    all: &mut Statistics,
+) -> Result<Met> {
+    let held = lookup
+        .rare
+        .reserve(u64::from(buffer.live()) * size_of::<u32>() as u64)?;
+    let mut counts = vec![0; counted.terms.len()];
+    let mut rows = Vec::new();
+    for row in buffer.live_rows() {
+        let tokens = count_row(counted, buffer, row, &mut counts);
+        all.add(tokens, &counts);
+        if counts.iter().any(|&count| count > 0) {
+            rows.push(row);
+        }
+    }
+    rows.shrink_to_fit();
+    Ok(Met { rows, _held: held })
+}
+
+fn count_row(counted: &Counted<'_>, buffer: &BufferView, row: u32, counts: &mut [u32]) -> u32 {
+    let row = buffer.buffer.row(row);
+    row.count_terms(counted.slot, counted.terms, counts)
+        .unwrap_or_else(|| counted.count(row.payload, counts))
+}
+
+/// Ranks a segment that has no lists by its payloads.
+fn rank_payloads(
+    asked: &Ranked<'_>,
+    counted: &Counted<'_>,
+    weights: &Weights,
+    segment: &SegmentView,
+    only: Named,
+    lookup: &mut Lookup,
+    top: &mut TopK,
+) -> Result<Explained> {
+    let mut found = Explained {
+        segment: Some(segment.segment.id()),
+        index: "payloads",
+        strategy: "all",
+        rows: u64::from(segment.segment.rows()),
+        ..Explained::default()
+    };
+    let Lookup { io, buf, rare, .. } = lookup;
+    let (rows, _held) = matching_rows(&asked.view.schema, segment, asked.filter, io, buf, rare)?;
+    let mut counts = vec![0; counted.terms.len()];
+    segment.segment.for_each_payload(io, &mut |row, payload| {
+        let wanted = rows.contains(row) && only.as_ref().is_none_or(|(only, _)| only.contains(row));
+        if wanted {
+            let tokens = counted.count(payload, &mut counts);
+            found.rows_scored += 1;
+            if let Some(score) = weights.score(&counts, folded_length(tokens.into())) {
+                top.push(-score, row);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Ranks the rows of a buffer that have some of the words.
+fn rank_buffer(
+    asked: &Ranked<'_>,
+    counted: &Counted<'_>,
+    weights: &Weights,
+    (buffer, met): (&BufferView, &[u32]),
+    only: Named,
+    top: &mut TopK,
+) -> Explained {
+    let mut found = Explained {
+        index: "buffer",
+        strategy: "lists",
+        rows: u64::from(buffer.live()),
+        ..Explained::default()
+    };
+    let mut counts = vec![0; counted.terms.len()];
+    for &row in met {
+        if only.as_ref().is_some_and(|(only, _)| !only.contains(row)) {
+            continue;
+        }
+        let tokens = count_row(counted, buffer, row, &mut counts);
+        found.rows_scored += 1;
+        let Some(score) = weights.score(&counts, folded_length(tokens.into())) else {
+            continue;
+        };
+        if top.would_enter(-score, row) {
+            found.rows_checked += 1;
+            if asked
+                .filter
+                .is_none_or(|filter| filter.matches(&buffer.buffer.row(row)))
+            {
+                top.push(-score, row);
+            }
+        }
+    }
+    found
+}

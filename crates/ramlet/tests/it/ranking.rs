@@ -1,0 +1,353 @@
+//! Ranking by words against BM25 worked out over all points, one by one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ramlet::filter::Filter;
+use ramlet::*;
+use ramlet_io::RamStorage;
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// Fields, what their indexes are made of, and how the oracle cuts their texts.
+fn fields() -> Vec<(&'static str, Value)> {
+    vec![
+        ("word", json!({"type": "text", "scoring": true})),
+        (
+            "prefix",
+            json!({"type": "text", "tokenizer": "prefix", "min_token_len": 2, "scoring": {"type": "bm25"}}),
+        ),
+        (
+            "nest[].t",
+            json!({"type": "text", "stopwords": {"custom": ["w0"]}, "scoring": true}),
+        ),
+    ]
+}
+
+fn tokens(field: &str, texts: &[&str], is_query: bool) -> Vec<String> {
+    let words = texts
+        .iter()
+        .flat_map(|text| text.split(' ').filter(|word| !word.is_empty()));
+    match field {
+        "prefix" if !is_query => words
+            .flat_map(|word| (2..=word.len()).map(|n| word[..n].to_owned()))
+            .collect(),
+        "nest[].t" => words.filter(|word| *word != "w0").map(str::to_owned).collect(),
+        _ => words.map(str::to_owned).collect(),
+    }
+}
+
+fn texts<'a>(field: &str, payload: &'a Value) -> Vec<&'a str> {
+    match field {
+        "nest[].t" => payload["nest"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|e| e["t"].as_str())
+            .collect(),
+        _ => match &payload[field] {
+            Value::String(text) => vec![text],
+            Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+struct Data {
+    engine: Arc<Engine>,
+    collection: Arc<Collection>,
+    scratch: Scratch,
+    points: BTreeMap<u64, Value>,
+    rng: Rng,
+}
+
+impl Data {
+    fn new(engine: Arc<Engine>, seed: u64) -> Data {
+        Data {
+            collection: engine.collection("c").unwrap(),
+            scratch: engine.scratch().unwrap(),
+            engine,
+            points: BTreeMap::new(),
+            rng: Rng(seed),
+        }
+    }
+
+    /// Common words are common.
+    fn text(&mut self, most: u64) -> String {
+        let count = self.rng.below(most + 1);
+        let words = (0..count).map(|_| {
+            let n = self.rng.below(40).min(self.rng.below(40)).min(self.rng.below(40));
+            format!("w{n}")
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn payload(&mut self) -> Value {
+        let mut payload = json!({"g": self.rng.below(5), "h": self.rng.below(5)});
+        if self.rng.below(10) > 0 {
+            payload["word"] = json!(self.text(90));
+        }
+        payload["prefix"] = match self.rng.below(5) {
+            0 => json!([self.text(9), 7, self.text(9)]),
+            _ => json!(self.text(12)),
+        };
+        payload["nest"] = (0..self.rng.below(3))
+            .map(|_| json!({"t": self.text(8)}))
+            .collect();
+        payload
+    }
+
+    fn fill(&mut self, count: u64) {
+        let mut batch = Vec::new();
+        for _ in 0..count {
+            let (id, payload) = (self.rng.below(1200), self.payload());
+            batch.push(point(id, self.rng.vector(4), &payload.to_string()));
+            self.points.insert(id, payload);
+        }
+        self.collection.update(upsert(batch)).unwrap();
+        let gone: Vec<u64> = (0..count / 6).map(|_| self.rng.below(1200)).collect();
+        gone.iter().for_each(|id| drop(self.points.remove(id)));
+        self.collection.update(delete(&gone)).unwrap();
+    }
+
+    /// Scores of all points that have some of the words.
+    fn scores(&self, field: &str, query: &TextQuery) -> BTreeMap<u64, f64> {
+        let all = self.points.iter();
+        let all: Vec<(u64, Vec<String>)> = all
+            .map(|(id, payload)| (*id, tokens(field, &texts(field, payload), false)))
+            .filter(|(_, tokens)| !tokens.is_empty())
+            .collect();
+        let n = all.len() as f64;
+        let average = all.iter().map(|(_, tokens)| tokens.len()).sum::<usize>() as f64 / n;
+        let mut asked = tokens(field, &[query.text.as_str()], true);
+        asked.sort();
+        asked.dedup();
+        let (k, b) = (query.k.unwrap_or(1.2), query.b.unwrap_or(0.75));
+        let mut scores = BTreeMap::new();
+        for word in &asked {
+            let df = all.iter().filter(|(_, tokens)| tokens.contains(word)).count() as f64;
+            for (id, tokens) in &all {
+                let tf = tokens.iter().filter(|token| *token == word).count() as f64;
+                if tf > 0.0 {
+                    let long = 1.0 - b + b * tokens.len() as f64 / average;
+                    let idf = ((n - df + 0.5) / (df + 0.5) + 1.0).ln();
+                    *scores.entry(*id).or_insert(0.0) += idf * tf * (k + 1.0) / (tf + k * long);
+                }
+            }
+        }
+        scores
+    }
+
+    fn ask(&mut self, request: QueryRequest) -> Vec<(u64, f32)> {
+        let found = self.collection.query(request, &self.engine, &mut self.scratch);
+        let hits = found.expect("ranks").hits.into_iter();
+        hits.map(|hit| match hit.id {
+            PointId::Num(id) => (id, hit.score),
+            PointId::Uuid(_) => panic!("no point has such an id"),
+        })
+        .collect()
+    }
+
+    fn check(&mut self) {
+        let filters = [
+            json!(null),
+            json!({"must": [{"key": "g", "match": {"value": 1}}]}),
+            json!({"must": [{"key": "h", "match": {"value": 1}}]}),
+            json!({"must": [{"has_id": [3, 7, 11, 15]}]}),
+        ];
+        for (field, _) in fields() {
+            for round in 0..12 {
+                let query = TextQuery {
+                    text: self.text(5),
+                    k: [None, Some(0.0), Some(2.5)][round % 3],
+                    b: [None, Some(0.0), Some(1.0)][round / 3 % 3],
+                };
+                let wanted = &filters[round % 4];
+                let (limit, offset) = ([3, 10, 5000][round % 3], [0, 4][round % 2]);
+                let found = self.ask(QueryRequest {
+                    query: Some(QueryKind::Text(query.clone())),
+                    using: field.into(),
+                    filter: (!wanted.is_null())
+                        .then(|| serde_json::from_value::<Filter>(wanted.clone()).unwrap()),
+                    limit,
+                    offset,
+                    ..QueryRequest::default()
+                });
+                let mut scores = self.scores(field, &query);
+                scores.retain(|id, _| match round % 4 {
+                    1 => self.points[id]["g"] == 1,
+                    2 => self.points[id]["h"] == 1,
+                    3 => [3, 7, 11, 15].contains(id),
+                    _ => true,
+                });
+                same(
+                    &found,
+                    &scores,
+                    (offset, limit),
+                    &format!("{field} {query:?} {wanted}"),
+                );
+            }
+        }
+    }
+}
+
+/// The best scores in their order, each that of its point.
+fn same(found: &[(u64, f32)], scores: &BTreeMap<u64, f64>, (offset, limit): (usize, usize), what: &str) {
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-5 * b.abs().max(1e-3);
+    let mut best: Vec<f64> = scores.values().copied().collect();
+    best.sort_by(|a, b| b.total_cmp(a));
+    let expected: Vec<f64> = best.into_iter().skip(offset).take(limit).collect();
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for ((id, score), expected) in found.iter().zip(expected) {
+        assert!(
+            close(f64::from(*score), expected),
+            "{what}: {score}, not {expected}"
+        );
+        assert!(
+            close(f64::from(*score), scores[id]),
+            "{what}: {id} has {}, not {score}",
+            scores[id]
+        );
+    }
+}
+
+fn index(params: &Value) -> FieldIndex {
+    FieldIndex {
+        kind: FieldKind::Text,
+        params: Some(params.clone()),
+    }
+}
+
+#[test]
+fn ranks_are_those_of_all_points_one_by_one() {
+    let storage = Arc::new(RamStorage::new(None));
+    let engine = open(storage.clone());
+    engine
+        .create_collection("c", config(4, Distance::Euclid))
+        .unwrap();
+    let mut data = Data::new(engine, 41);
+    // Some rows are in a segment and some in a buffer that knows nothing of the fields.
+    data.fill(300);
+    data.collection.flush().unwrap();
+    data.fill(60);
+    for (field, params) in fields() {
+        let plain = json!({"type": "text"});
+        data.collection
+            .create_payload_index(field, index(&plain))
+            .unwrap();
+        data.collection
+            .create_payload_index(field, index(&params))
+            .unwrap();
+    }
+    let number = FieldIndex {
+        kind: FieldKind::Integer,
+        params: None,
+    };
+    data.collection.create_payload_index("g", number).unwrap();
+    data.check();
+    data.fill(200);
+    data.check();
+    data.collection.flush().unwrap();
+    data.check();
+    data.fill(150);
+    data.collection.flush().unwrap();
+    data.fill(100);
+    data.check();
+    data.collection.wait_idle().unwrap();
+    data.check();
+
+    let Data { points, rng, .. } = data;
+    drop((data.collection, data.scratch, data.engine));
+    let mut data = Data {
+        points,
+        rng,
+        ..Data::new(open(storage.clone()), 0)
+    };
+    data.check();
+    for (field, _) in fields() {
+        data.collection.delete_payload_index(field).unwrap();
+        let refused = data.collection.query(
+            QueryRequest {
+                query: Some(QueryKind::Text(TextQuery::default())),
+                using: field.into(),
+                ..QueryRequest::default()
+            },
+            &data.engine,
+            &mut data.scratch,
+        );
+        assert!(refused.is_err());
+    }
+    let left = storage_files(&*storage);
+    assert!(
+        !left
+            .iter()
+            .any(|name| [".twd", ".tls", ".tln"].iter().any(|s| name.contains(s))),
+        "{left:?}"
+    );
+}
+
+fn storage_files(storage: &dyn ramlet_io::Storage) -> Vec<String> {
+    let collections = (0..4).map(|n| storage.subdir(&format!("c{n:08}")).unwrap());
+    let all: Vec<String> = collections.flat_map(|inner| inner.list().unwrap()).collect();
+    assert!(!all.is_empty());
+    all
+}
+
+#[test]
+fn long_lists_and_words_are_found() {
+    let engine = open(Arc::new(RamStorage::new(None)));
+    engine
+        .create_collection("c", config(4, Distance::Euclid))
+        .unwrap();
+    let mut data = Data::new(engine, 5);
+    let (_, params) = fields().swap_remove(0);
+    data.collection
+        .create_payload_index("word", index(&params))
+        .unwrap();
+    let long = [
+        "a".repeat(240),
+        "a".repeat(241),
+        "a".repeat(3000),
+        format!("{}b", "a".repeat(2999)),
+    ];
+    let mut batch = Vec::new();
+    // More rows than a window has, a word in all of them, and one that few have at the far end.
+    for id in 0..70_000u64 {
+        let mut text = "all".to_string();
+        match id {
+            0..4 => text = format!("{text} {}", long[id as usize]),
+            _ if id % 3 == 0 => text += " third third",
+            69_990.. => text += " late",
+            _ => {}
+        }
+        batch.push(point(id, vec![0.0; 4], &json!({ "word": text }).to_string()));
+        data.points.insert(id, json!({ "word": text }));
+        if batch.len() == 5_000 {
+            data.collection
+                .update(upsert(std::mem::take(&mut batch)))
+                .unwrap();
+        }
+    }
+    data.collection.flush().unwrap();
+    data.collection.wait_idle().unwrap();
+    let queries = long.iter().cloned().chain([
+        "all late".to_string(),
+        "all third".into(),
+        "late third all".into(),
+    ]);
+    for text in queries {
+        let query = TextQuery {
+            text,
+            ..TextQuery::default()
+        };
+        let found = data.ask(QueryRequest {
+            query: Some(QueryKind::Text(query.clone())),
+            using: "word".into(),
+            limit: 20,
+            ..QueryRequest::default()
+        });
+        let scores = data.scores("word", &query);
+        same(&found, &scores, (0, 20), &query.text[..query.text.len().min(20)]);
+    }
+}
