@@ -6,8 +6,9 @@ use super::spec::Spec;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
-/// Source: fitted by hand to records/2026-11-21-epyc-2core/million-hard.json (the graph: graph-1m-100-16mb-quiet.txt beside it); the test `the_record_is_predicted` of `tests/it/plan.rs`
-/// holds them against it. docs/plan.md says how to fit them anew. They scale with the machine's own figures.
+/// Source: fitted by hand to records/2026-11-21-epyc-2core/million-hard.json (the graph: graph-1m-100-16mb-quiet.txt beside
+/// it); the test `the_record_is_predicted` of `tests/it/plan.rs` holds them against it. docs/plan.md says how to fit them
+/// anew. They scale with the machine's own figures.
 struct Coefficients {
     /// A search: the query rotated, lists cleared, results written.
     search: f64,
