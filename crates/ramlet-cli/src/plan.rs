@@ -281,6 +281,7 @@ fn layout_name(layout: Layout) -> &'static str {
         Layout::FineLow => "low codes",
         Layout::Fine => "fine codes",
         Layout::AllCodes => "all codes",
+        Layout::Edges => "edges and codes",
         Layout::AllInRam => "all in RAM",
         Layout::VectorsInRam => "vectors in RAM",
     }

@@ -106,8 +106,12 @@ struct Share {
 // requests don't use at the moment holds data as well: only slots, log and cache are lost to it for good.
 // A million vectors of 100 dimensions: 6-bit codes are 87 MB and want 135 MB; 3-bit codes 48 MB, in-process 64 MB;
 // product codes 25 MB, in-process 32 MB.
-/// A search keeps 64 blocks of 4 KiB in flight, and lists of clusters and candidates.
+/// A search keeps 64 blocks of 4 KiB in flight, and lists of clusters and candidates; see [`slot_least`].
 const SLOT: Share = share(256 * KIB, 40, 144 * KIB, 1, 2 * MIB).after(CODES_FIRST);
+/// So much does for 16 of them, or 8 nodes of a graph.
+const SLOT_SMALL: u64 = 128 * KIB;
+/// All slots together, a share of the memory: with more threads each has less, as long as it works.
+const SLOTS_SHARE: u64 = 30;
 const LOG: Share = share(128 * KIB, 12, 768 * KIB, 4, 4 * MIB).after(CODES_FIRST);
 const WRITE: Share = share(512 * KIB, 200, 6656 * KIB, 20, 1024 * MIB);
 const JOB: Share = share(1280 * KIB, 250, 12 * MIB, 100, 2048 * MIB);
@@ -126,6 +130,9 @@ const LOANS_LEAVE: std::ops::RangeInclusive<u64> = 128 * KIB..=4 * MIB;
 
 /// Memory below which a further search thread doesn't pay.
 const MEMORY_PER_SEARCHER: u64 = 8_000_000;
+/// Memory below which a large collection is a graph on disk: it needs little in RAM but many reads in flight. A thread there.
+const MEMORY_OF_GRAPHS: u64 = 32_000_000;
+const MEMORY_PER_WALKER: u64 = 2_000_000;
 /// Search threads a core: while one waits for the disk another computes.
 const SEARCHERS_PER_CORE: usize = 4;
 
@@ -168,17 +175,26 @@ impl BudgetRequest {
         }
     }
 
-    /// Search threads for this much memory when nobody says how many: several a core, because they wait for the disk
-    /// most of the time; fewer where memory is scarce, since each takes a slot.
+    /// Search threads of a server with this much memory when nobody says how many: several a core, because they wait for the
+    /// disk most of the time; fewer where memory is scarce, since each takes a slot.
     pub fn search_threads_for(memory_bytes: u64, cores: usize) -> usize {
-        let most = usize::try_from(memory_bytes / MEMORY_PER_SEARCHER).unwrap_or(usize::MAX);
-        let most = if memory_bytes < 4 * MEMORY_PER_SEARCHER {
-            most / 2
-        } else {
-            most
-        };
-        (cores * SEARCHERS_PER_CORE).min(most).max(cores.clamp(1, 2))
+        threads_for(memory_bytes, cores, MEMORY_PER_SEARCHER)
     }
+
+    /// The same for an engine inside another program, where a thread is smaller: below 32 MB it is not codes that want the
+    /// memory, but a graph that wants reads in flight.
+    pub fn search_threads_in_process(memory_bytes: u64, cores: usize) -> usize {
+        let each = match memory_bytes < MEMORY_OF_GRAPHS {
+            true => MEMORY_PER_WALKER,
+            false => MEMORY_PER_SEARCHER,
+        };
+        threads_for(memory_bytes, cores, each)
+    }
+}
+
+fn threads_for(memory_bytes: u64, cores: usize, each: u64) -> usize {
+    let most = usize::try_from(memory_bytes / each).unwrap_or(usize::MAX);
+    (cores * SEARCHERS_PER_CORE).min(most).max(cores.clamp(1, 2))
 }
 
 impl BudgetTable {
@@ -245,7 +261,8 @@ fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
         .checked_sub(runtime)?;
 
     let least = |share: &Share, wish: Option<u64>| wish.unwrap_or(share.least);
-    let mut spare = ours.checked_sub(slots * SLOT.least)?.checked_sub(PINNED_LEAST)?;
+    let slot_least = slot_least(memory, slots);
+    let mut spare = ours.checked_sub(slots * slot_least)?.checked_sub(PINNED_LEAST)?;
     let wishes = [
         (&LOG, request.log_buffers),
         (&WRITE, request.write_buffers),
@@ -261,7 +278,7 @@ fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
     // The slots divide one share while memory is scarce, so that more threads don't starve the rest.
     let beyond = spare.saturating_sub(SLOT.after);
     let slot_more = (SLOT.of(spare) - SLOT.least).min(beyond / 1000 * SLOT.permille / slots.max(1));
-    let search_slots = slots * page_down(SLOT.least + slot_more);
+    let search_slots = slots * page_down(slot_least + slot_more);
     let arenas = search_slots + log_buffers + write_buffers + job_scratch + block_cache + elastic;
     Some(BudgetTable {
         memory_bytes: memory,
@@ -277,6 +294,11 @@ fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
         pinned: ours.checked_sub(arenas)?,
         headroom,
     })
+}
+
+/// Bytes of a slot that everything else leaves to it: fewer where many threads share little memory.
+fn slot_least(memory: u64, slots: u64) -> u64 {
+    page_down((memory / SLOTS_SHARE / slots.max(1)).clamp(SLOT_SMALL, SLOT.least))
 }
 
 /// Page tables are 1/512 of what they map; a thread costs 27 KiB; the rest is sockets, rings and inodes: measured 0.6 MB

@@ -129,6 +129,7 @@ impl Checker<'_> {
             metadata: ledger.consumer("segment metadata", u64::MAX),
             pinned: ledger.consumer("pinned files", 0),
             pins: Pins::new(&ledger, 0),
+            graph_width: 1,
         };
         for entry in &manifest.segments {
             let result = Segment::open(entry.clone(), &shelf, schema, &mut io).and_then(|segment| {

@@ -92,8 +92,8 @@ impl Collection {
         let (config, busy, stopped) = {
             let writer = self.core.writer();
             let busy = writer.frozen.is_some()
-                || !jobs::merge_candidates(&writer).is_empty()
-                || !jobs::idle_candidates(&writer).is_empty();
+                || !jobs::merge_candidates(&self.core, &writer).is_empty()
+                || !jobs::idle_candidates(&self.core, &writer).is_empty();
             (writer.config.clone(), busy, writer.stopped.clone())
         };
         let error = stopped.or_else(|| self.core.job_error.lock().expect("never poisoned").clone());
@@ -328,9 +328,9 @@ impl Collection {
     pub fn planned_jobs(&self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
         let (segments, candidates) = {
             let writer = self.core.writer();
-            let mut candidates = jobs::merge_candidates(&writer);
+            let mut candidates = jobs::merge_candidates(&self.core, &writer);
             if candidates.is_empty() {
-                candidates = jobs::idle_candidates(&writer);
+                candidates = jobs::idle_candidates(&self.core, &writer);
             }
             (writer.segments.clone(), candidates)
         };

@@ -19,7 +19,7 @@ use crate::lookup::{LOOKUP_BYTES, Lookup};
 use crate::pins::Pins;
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
-use crate::segment::Shelf;
+use crate::segment::{Shelf, graph_width};
 use crate::shared::{JobArena, Shared};
 use crate::snapshot::SnapshotDir;
 use crate::store::{self, CommitError};
@@ -240,6 +240,7 @@ impl Engine {
                 metadata: self.consumers.metadata.clone(),
                 pinned: self.consumers.pinned.clone(),
                 pins: self.consumers.pins.clone(),
+                graph_width: graph_width(self.options.budget.search_threads),
             },
             shared: self.shared.clone(),
             updates: self.consumers.updates.clone(),

@@ -22,8 +22,8 @@ use crate::lookup::Lookup;
 use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{
-    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, build,
-    note_calibration, note_field_rows, of_field, was_refused_an_index,
+    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn,
+    becomes_graph_unasked, build, note_calibration, note_field_rows, of_field, was_refused_an_index,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -251,7 +251,7 @@ fn entry_of(
 }
 
 /// Segments that are worth merging now: one with many deletes, or some of about the same size.
-pub fn merge_candidates(writer: &Writer) -> Vec<SegmentView> {
+pub fn merge_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
     let segments = &writer.segments;
     let wasteful = segments.iter().find(|s| {
         let rows = s.segment.rows();
@@ -273,15 +273,26 @@ pub fn merge_candidates(writer: &Writer) -> Vec<SegmentView> {
     tiers.sort_unstable();
     let crowded = tiers
         .chunk_by(|a, b| a == b)
-        .find(|same| same.len() >= MERGE_FANIN)
-        .map(|same| same[0]);
-    let Some(crowded) = crowded else { return Vec::new() };
-    segments
-        .iter()
-        .filter(|view| tier(view) == crowded)
-        .take(2 * MERGE_FANIN)
-        .cloned()
-        .collect()
+        .filter(|same| same.len() >= MERGE_FANIN);
+    let members = |same: &[u32]| -> Vec<SegmentView> {
+        let views = segments.iter().filter(|view| tier(view) == same[0]);
+        views.take(2 * MERGE_FANIN).cloned().collect()
+    };
+    let mut merges = crowded.map(members);
+    merges
+        .find(|views| !becomes_graph(core, writer, views))
+        .unwrap_or_default()
+}
+
+/// Whether the merged rows would get a graph that nobody asked for. Building one takes ten times as long as clusters, and
+/// whoever writes waits for it once the write buffers are full: it is built once, when nothing else is to do.
+fn becomes_graph(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
+    let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
+    let vectors = &writer.schema.vectors;
+    threshold_kb(&writer.config) > 0
+        && vectors
+            .iter()
+            .any(|vector| becomes_graph_unasked(vector, rows, &core.shelf))
 }
 
 /// Whether a segment is searched flat though the settings, which may have changed since it was built, want an index for it.
@@ -316,7 +327,7 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
 /// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
 /// where one holds nearly everything. The last small one joins the large once searches have spent on it what that costs;
 /// if it has no index, it gets one of its own before, once they have spent what this costs.
-pub fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
+pub fn idle_candidates(_: &Core, writer: &Writer) -> Vec<SegmentView> {
     let segments = &writer.segments;
     let rows = |view: &SegmentView| u64::from(view.live());
     let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else {
@@ -371,9 +382,12 @@ fn has_index(segments: &[SegmentView]) -> bool {
     largest.is_some_and(|view| view.segment.indexed_vectors() > 0)
 }
 
+/// Names segments to merge into one.
+type Choose = fn(&Core, &Writer) -> Vec<SegmentView>;
+
 /// Merges what `choose` names; false when nothing is worth it.
-pub fn merge(core: &Core, choose: fn(&Writer) -> Vec<SegmentView>) -> Result<bool> {
-    let sources = choose(&core.writer());
+pub fn merge(core: &Core, choose: Choose) -> Result<bool> {
+    let sources = choose(core, &core.writer());
     if sources.is_empty() {
         return Ok(false);
     }
@@ -399,11 +413,11 @@ fn check_disk(core: &Core, sources: &[SegmentView]) -> Result<()> {
     Ok(())
 }
 
-fn merge_with(core: &Core, arena: &mut JobArena, choose: fn(&Writer) -> Vec<SegmentView>) -> Result<bool> {
+fn merge_with(core: &Core, arena: &mut JobArena, choose: Choose) -> Result<bool> {
     let (sources, id, schema, threshold) = {
         let mut writer = core.writer();
         writer.check_writable()?;
-        let sources = choose(&writer);
+        let sources = choose(core, &writer);
         if sources.is_empty() {
             return Ok(false);
         }

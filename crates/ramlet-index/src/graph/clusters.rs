@@ -20,6 +20,10 @@ use crate::ivf::{IvfFiles, IvfParams, Progress, build_ivf};
 use crate::scan::trailing_number;
 use crate::{Metric, RowSource, RowsFile};
 
+/// Bytes that are written and read of a bucket of rows at once: with little scratch there are fewer clusters, each a bucket, and
+/// their order is coarser. Neighbours must not lie near each other for anything but the size of edges in RAM.
+const PIECE_BYTES: usize = 8 << 10;
+
 /// Seed of the blocks of temporary rows.
 const SEED: u64 = 0x7261_7068;
 
@@ -53,7 +57,7 @@ impl<'a> Clustered<'a> {
             scratch_bytes: params.scratch_bytes,
             threads: params.threads,
             seed: params.seed,
-            clusters: None,
+            clusters: clusters(params, source.rows()),
             progress: Progress::default(),
             seed_centroids: None,
         };
@@ -117,6 +121,17 @@ impl<'a> Clustered<'a> {
         })
     }
 }
+
+/// Fewer clusters than an inverted file has, where the scratch hasn't room for pieces of so many buckets.
+fn clusters(params: &GraphParams, rows: u32) -> Option<u32> {
+    let buckets = (params.scratch_bytes / 2 / PIECE_BYTES).max(1) as u32;
+    let rows_each = rows / buckets;
+    let usual = (rows / (8 * rows.isqrt()).max(1)).max(ROWS_PER_CLUSTER);
+    (rows_each > usual).then_some(buckets)
+}
+
+/// Rows of a cluster of an inverted file, at least.
+const ROWS_PER_CLUSTER: u32 = 128;
 
 /// The encoded vector of a row with its number behind it.
 pub(super) fn vector_of(row: &[u8]) -> &[u8] {

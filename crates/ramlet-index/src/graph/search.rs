@@ -235,20 +235,24 @@ impl Graph {
         let room = (wanted * ROOM) as usize;
         walk.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
         let patience = (expected.patience.ceil() as u64).max(1);
-        let (mut stale, mut found) = (0, 0);
+        let mut stale = 0;
         while stale < patience || search.top.len() < search.top.k() {
-            let visited = walk.round(self.width, io, stats, &mut |node, io, stats| {
-                search.offer(node.vector(), node.number(), io, stats)
+            // The last round reads no more than it takes to lose patience.
+            let left = patience.saturating_sub(stale);
+            let width = if left > 0 {
+                self.width.min(left as usize)
+            } else {
+                self.width
+            };
+            let visited = walk.round(width, io, stats, &mut |node, io, stats| {
+                let found = search.found;
+                search.offer(node.vector(), node.number(), io, stats)?;
+                stale = if search.found > found { 0 } else { stale + 1 };
+                Ok(())
             })?;
             if visited == 0 {
                 break;
             }
-            stale = if search.found > found {
-                0
-            } else {
-                stale + visited as u64
-            };
-            found = search.found;
         }
         Ok(())
     }

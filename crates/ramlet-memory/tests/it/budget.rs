@@ -101,25 +101,33 @@ fn a_million_vectors_get_the_codes_they_want() {
 
 #[test]
 fn search_threads_follow_the_cores_until_memory_is_scarce() {
-    for (memory, cores, threads) in [
-        (16, 1, 1),
-        (16, 2, 2),
-        (16, 64, 2),
-        (24, 2, 2),
-        (32, 2, 4),
-        (48, 2, 6),
-        (64, 2, 8),
-        (135, 2, 8),
-        (135, 16, 16),
-        (4096, 16, 64),
-        (0, 0, 1),
+    for (memory, cores, threads, in_process) in [
+        // In process a graph's: reads in flight, in small slots.
+        (16, 1, 2, 4),
+        (16, 2, 2, 8),
+        (16, 64, 2, 8),
+        (24, 2, 3, 8),
+        // Codes want the memory.
+        (32, 2, 4, 4),
+        (48, 2, 6, 6),
+        (64, 2, 8, 8),
+        (135, 2, 8, 8),
+        (135, 16, 16, 16),
+        (4096, 16, 64, 64),
+        (0, 0, 1, 1),
     ] {
-        assert_eq!(
+        let found = [
             BudgetRequest::search_threads_for(memory * MB, cores),
-            threads,
-            "{memory} MB, {cores} cores"
-        );
+            BudgetRequest::search_threads_in_process(memory * MB, cores),
+        ];
+        assert_eq!(found, [threads, in_process], "{memory} MB, {cores} cores");
     }
+    // Each reads eight nodes of 8 KiB at once through half its slot.
+    let threads = BudgetRequest::search_threads_in_process(16 * MB, 2);
+    let table =
+        BudgetTable::plan(BudgetRequest::in_process(16 * MB, threads)).expect("room for eight threads");
+    assert!(table.search_slot() >= 128 << 10, "{table}");
+    assert!(table.pinned_max() >= 10 * MB, "{table}");
     // What is taken when nobody says how many always fits where as many threads as cores do.
     let threads = BudgetRequest::search_threads_for(64 * MB, 64);
     let table = plan(64 * MB, threads).expect("room for their slots");

@@ -29,7 +29,7 @@ fn memory(args: &Args) -> Outcome<u64> {
 /// Search threads: as told, else as many as the engine takes for this much memory.
 pub fn threads(args: &Args) -> Outcome<usize> {
     match args.value("threads", 0)? {
-        0 => Ok(BudgetRequest::search_threads_for(
+        0 => Ok(BudgetRequest::search_threads_in_process(
             memory(args)?,
             system::machine().cores,
         )),

@@ -118,10 +118,20 @@ pub fn graph_scratch(spec: &Spec) -> u64 {
     graph::scratch_least(element(spec.element), spec.dims as usize) as u64
 }
 
-/// The graph's own figures; `width` nodes are read at once.
-pub fn graph_of(spec: &Spec, width: usize) -> graph::GraphBytes {
+/// Edges of a node in RAM, unless the settings say otherwise, and the bytes of each: gaps of 7 bits a byte.
+pub const GRAPH_EDGES: u64 = 32;
+const EDGE_BYTES: f64 = 2.2;
+
+/// Edges, codes with their factors, and places of a graph in RAM.
+pub fn graph_edges(spec: &Spec) -> u64 {
+    let edges = GRAPH_EDGES.min(u64::from(graph_of(spec).degree)) as f64 * EDGE_BYTES;
+    (spec.points as f64 * (edges + spec.dims.div_ceil(2) as f64 + 4.0 + 2.125)) as u64
+}
+
+/// The graph's own figures.
+pub fn graph_of(spec: &Spec) -> graph::GraphBytes {
     let element = element(spec.element);
     let (rows, dims) = (spec.points.min(SEGMENT_ROWS_MAX), spec.dims as usize);
     let degree = graph::degree_for(rows, dims, element);
-    graph::bytes_for(rows, dims, element, degree, width)
+    graph::bytes_for(rows, dims, element, degree, 1)
 }

@@ -6,8 +6,9 @@ use super::spec::Spec;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
-/// Source: fitted by hand to records/2026-11-20-epyc-2core/million-hard.json; the test `the_record_is_predicted` of `tests/it/plan.rs`
-/// holds them against it. docs/plan.md says how to fit them anew. They scale with the machine's own figures.
+/// Source: fitted by hand to records/2026-11-21-epyc-2core/million-hard.json (the graph: graph-1m-100-16mb-quiet.txt beside
+/// it); the test `the_record_is_predicted` of `tests/it/plan.rs` holds them against it. docs/plan.md says how to fit them
+/// anew. They scale with the machine's own figures.
 struct Coefficients {
     /// A search: the query rotated, lists cleared, results written.
     search: f64,
@@ -19,8 +20,12 @@ struct Coefficients {
     sieve: f64,
     /// A row looked at with all bits, beside its planes: fetched from afar, bounds, lists.
     refine: f64,
-    /// A node of the graph: its neighbours' codes scored, sorted in.
+    /// A node of the graph that was read: checked, its neighbours sorted in.
     node: f64,
+    /// A code of the graph: an entry point's or a neighbour's.
+    neighbour: f64,
+    /// A neighbour's code in RAM, fetched from afar.
+    neighbour_in_ram: f64,
     /// A row read and scored.
     rescore: f64,
     /// One dimension of an f32 scored exactly.
@@ -28,12 +33,14 @@ struct Coefficients {
 }
 
 const COST: Coefficients = Coefficients {
-    search: 18_000.0,
-    probe_signs: 160.0,
-    probe_product: 500.0,
-    sieve: 1.0,
-    refine: 55.0,
-    node: 4_000.0,
+    search: 20_000.0,
+    probe_signs: 200.0,
+    probe_product: 380.0,
+    sieve: 1.3,
+    refine: 70.0,
+    node: 5_500.0,
+    neighbour: 3.0,
+    neighbour_in_ram: 20.0,
     rescore: 300.0,
     dimension: 0.06,
 };
@@ -42,6 +49,8 @@ const COST: Coefficients = Coefficients {
 const FURTHER_PAGE: f64 = 0.15;
 /// Under load a read waits for others.
 const LOADED: f64 = 1.5;
+/// What waking up costs a walk, of what it costs a thread that had a core alone: others have kept it awake.
+const WAKE_OF_MANY: f64 = 0.25;
 /// Where two limits are near each other, one waits for the other: 5,600 searches by the processor and 5,700 by the disk were
 /// 4,450 (64 MB, recall .95). The power of the mean that says so.
 const TOGETHER: f64 = 4.0;
@@ -61,7 +70,9 @@ pub enum Work {
         planes: u64,
     },
     Product,
+    /// Nodes read one after another, some at once.
     Graph,
+    GraphInRam,
 }
 
 /// What a search costs on a machine.
@@ -102,7 +113,8 @@ pub fn speed(
     let scan_reads = reading.scan_bytes / (4096.0 * SEQUENTIAL);
     let load = counts.reads() * page_cost + scan_reads;
     // Waking up for a batch costs, then each read of it.
-    let wake = (disk.cpu_us_depth1 - disk.cpu_us_depth64).max(0.0) * reading.rounds;
+    let woken = if work == Work::Graph { WAKE_OF_MANY } else { 1.0 };
+    let wake = (disk.cpu_us_depth1 - disk.cpu_us_depth64).max(0.0) * reading.rounds * woken;
     let cpu_us = compute_us(spec, machine, work, counts) + wake + disk.cpu_us_depth64 * load;
     let wait_us = reading.rounds * disk.latency_us_p50 + load * 1e6 / disk.iops_depth64;
     let by_cpu = machine.cores.min(threads) as f64 * 1e6 / cpu_us;
@@ -137,7 +149,7 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
     let wide = spec.dims as f64 / 100.0;
     let exact = COST.dimension * slower * spec.dims as f64 * spec.element.bytes() as f64 / 4.0;
     let ranked = match work {
-        Work::Flat | Work::Graph => 0.0,
+        Work::Flat | Work::Graph | Work::GraphInRam => 0.0,
         _ => counts.clusters_ranked * cpu.ns_per_centroid * wide,
     };
     let scanned = counts.rows_scanned;
@@ -156,7 +168,8 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
             counts.clusters_probed * COST.probe_product * slower * wide
                 + scanned * (2.0 * cpu.ns_per_code * wide + COST.sieve * slower)
         }
-        Work::Graph => counts.reads_vectors * COST.node * slower * wide,
+        Work::Graph => (counts.reads_vectors * COST.node + scanned * COST.neighbour) * slower * wide,
+        Work::GraphInRam => scanned * COST.neighbour_in_ram * slower * wide,
     };
     let rescored = counts.reads_vectors * (COST.rescore * slower + exact);
     (COST.search * slower * wide + ranked + looked + rescored) / 1000.0
@@ -165,8 +178,8 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
 /// Microseconds of one core to put a vector of 100 dimensions into an index of 8,000 clusters: assignment and codes.
 /// Source: 1,000,000 in 22 s on two cores (DESIGN.md, section 6).
 const BUILD_US: f64 = 40.0;
-/// And into the graph.
-const BUILD_GRAPH_US: f64 = 250.0;
+/// And into the graph: 312 s of CPU for 1,000,000 (records/2026-11-20-epyc-2core/graph-1m-100-16mb-partitions.txt).
+const BUILD_GRAPH_US: f64 = 300.0;
 
 /// Seconds to build, from stored vectors.
 pub fn build_seconds(spec: &Spec, machine: &Machine, work: Work, clusters: u64, disk_bytes: u64) -> f64 {
@@ -174,7 +187,7 @@ pub fn build_seconds(spec: &Spec, machine: &Machine, work: Work, clusters: u64, 
     let slower = machine.cpu.ns_per_centroid / reference.ns_per_centroid;
     let each_us = match work {
         Work::Flat => 0.0,
-        Work::Graph => BUILD_GRAPH_US,
+        Work::Graph | Work::GraphInRam => BUILD_GRAPH_US,
         _ => BUILD_US * (clusters as f64 / 8000.0).sqrt(),
     };
     let cpu = spec.points as f64 * each_us * slower * (spec.dims as f64 / 100.0) / 1e6 / machine.cores as f64;

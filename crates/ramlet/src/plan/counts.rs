@@ -20,10 +20,29 @@ const COVERAGE: [(f64, f64, f64); 7] = [
 const COVERAGE_ROWS: f64 = 1e6;
 /// Rows that must be looked at grow so with all rows: 23,529 of 250,000 where 65,117 of 1,000,000 are, at 0.05 missed.
 const GROWTH: f64 = 0.73;
-/// Of what may be missed, the share that clusters miss: the rest is left to codes (`Losses` in `ivf/search.rs`).
-const CLUSTERS_OF_FINE: f64 = 0.88;
-const CLUSTERS_OF_LOW: f64 = 0.35;
-const CLUSTERS_OF_PRODUCTS: f64 = 0.1;
+/// What clusters miss of what may be missed: nothing of a part that codes lose whatever is looked at, a share of the rest, and so
+/// little at least (`Losses` in `ivf/search.rs`). Source: records/2026-11-21-epyc-2core/million-hard.json.
+struct Missing {
+    by_codes: f64,
+    share: f64,
+}
+const OF_FINE: Missing = Missing {
+    by_codes: 0.0,
+    share: 0.88,
+};
+const OF_LOW: Missing = Missing {
+    by_codes: 0.017,
+    share: 0.46,
+};
+const OF_PRODUCTS: Missing = Missing {
+    by_codes: 0.0235,
+    share: 0.24,
+};
+const OF_ROWS: Missing = Missing {
+    by_codes: 0.0,
+    share: 1.0,
+};
+const MISSING_LEAST: f64 = 0.05;
 /// Bits that all dimensions of a code have together, from which on it counts as fine.
 const FINE_BITS: f64 = 500.0;
 /// Easy data against hard at equal recall: rows looked at, rows read (DESIGN.md, section 6: 15,100 against 8,600
@@ -56,10 +75,30 @@ const REFINED: f64 = 1_095.0;
 const REFINED_ROWS: f64 = 36_085.0;
 const REFINED_GROWTH: f64 = 0.92;
 
-/// Nodes of the graph that are read at a recall of 10, for 1.18 million x 100, hard (DESIGN.md, section 6; early stop).
-const NODES: [(f64, f64); 3] = [(0.01, 200.0), (0.05, 84.0), (0.10, 45.0)];
-const NODES_ROWS: f64 = 1.18e6;
+/// Nodes of the graph that are read one after another at a recall of 10, for 1,000,000 x 100, hard.
+///
+/// Source: records/2026-11-20-epyc-2core/graph-1m-100-16mb-partitions.txt, queries of the set at width 1, the first by its
+/// calibration.
+const NODES: [(f64, f64); 5] = [
+    (0.0117, 228.0),
+    (0.0227, 150.0),
+    (0.0537, 86.5),
+    (0.073, 67.5),
+    (0.0975, 52.3),
+];
+const NODES_ROWS: f64 = 1e6;
 const EASY_NODES: f64 = 0.6;
+/// For each further node read at once, so many more are read for the same recall (the same record).
+pub const WIDER: f64 = 0.035;
+/// Of a node's neighbours, those whose codes are looked at (the same record).
+const NEIGHBOURS: f64 = 0.975;
+/// One in so many nodes is an entry point, but so many at least and at most (`graph/meta.rs` of the index).
+const ENTRY_SHARE: f64 = 100.0;
+const ENTRIES: (f64, f64) = (256.0, 131_072.0);
+/// With fewer edges, as in RAM, nodes visited grow with this power of how many times fewer (`graph/search.rs`); of a node's
+/// neighbours so many weren't seen before.
+const FEWER_EDGES: f64 = 0.8;
+const UNSEEN: f64 = 0.6;
 
 /// Counts of one search.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
@@ -86,13 +125,14 @@ impl Counts {
 /// Probing clusters until they hold what these codes may lose a part of; `None`: all rows are scored exactly.
 pub fn probing(spec: &Spec, codes: Option<Codes>) -> Counts {
     let rows = spec.points as f64;
-    let share = match codes {
-        None => 1.0,
-        Some(Codes::Product { .. }) => CLUSTERS_OF_PRODUCTS,
-        Some(codes) if bits(codes, spec.dims) * spec.dims as f64 >= FINE_BITS => CLUSTERS_OF_FINE,
-        Some(_) => CLUSTERS_OF_LOW,
+    let missing = match codes {
+        None => OF_ROWS,
+        Some(Codes::Product { .. }) => OF_PRODUCTS,
+        Some(codes) if bits(codes, spec.dims) * spec.dims as f64 >= FINE_BITS => OF_FINE,
+        Some(_) => OF_LOW,
     };
-    let missed = (1.0 - spec.recall) * share;
+    let all = 1.0 - spec.recall;
+    let missed = (missing.share * (all - missing.by_codes)).max(MISSING_LEAST * all);
     let clusters = bytes::clusters(spec.points) as f64;
     let probes_of = |(missed, probes, _)| (missed, probes);
     let rows_of = |(missed, _, rows)| (missed, rows);
@@ -157,6 +197,28 @@ pub fn nodes(spec: &Spec) -> f64 {
     };
     let results = (f64::from(spec.k) / 10.0).max(1.0).sqrt();
     (on_line(&NODES, 1.0 - spec.recall) * (rows.ln() / NODES_ROWS.ln()) * easy * results).min(rows)
+}
+
+/// Codes looked at by a walk that reads so many nodes.
+pub fn codes_of_nodes(spec: &Spec, nodes: f64, degree: u32) -> f64 {
+    entries(spec) + nodes * f64::from(degree) * NEIGHBOURS
+}
+
+/// Codes looked at by a walk over edges in RAM.
+pub fn codes_in_ram(spec: &Spec, degree: u32) -> f64 {
+    let edges = (bytes::GRAPH_EDGES as f64).min(f64::from(degree));
+    let visited = nodes(spec) * (f64::from(degree) / edges).powf(FEWER_EDGES);
+    entries(spec) + visited * edges * UNSEEN
+}
+
+fn entries(spec: &Spec) -> f64 {
+    let rows = spec.points as f64;
+    (rows / ENTRY_SHARE).clamp(ENTRIES.0, ENTRIES.1).min(rows)
+}
+
+/// Nodes read after a walk in RAM: two for each result, and ten.
+pub fn rescored(spec: &Spec) -> f64 {
+    (2.0 * f64::from(spec.k) + 10.0).min(spec.points as f64)
 }
 
 /// The value at `x` between points in ascending order of x, straight in logarithms, continued beyond the ends.

@@ -11,9 +11,6 @@ use crate::types::Distance;
 
 /// Vectors of fewer bytes are searched without an index.
 const FLAT_BYTES: u64 = 10_000_000;
-/// Nodes of the graph read at once.
-const WIDTH: usize = 4;
-
 /// The index's part of a layout.
 struct Shape {
     index: IndexKind,
@@ -86,8 +83,15 @@ fn shapes(spec: &Spec, room: Option<u64>) -> Vec<Shape> {
             shapes.extend([Layout::Fine, Layout::AllInRam].map(|layout| ivf(spec, layout)));
         }
     }
-    if spec.index != IndexWish::Ivf && coded {
-        shapes.push(graph(spec));
+    let codes_fit = room.is_some_and(|room| crate::segment::codes_fit(spec.dims, spec.points, room));
+    match spec.index {
+        _ if !coded => {}
+        IndexWish::Hnsw => {
+            shapes.extend([Layout::OnDisk, Layout::Edges, Layout::AllInRam].map(|layout| graph(spec, layout)))
+        }
+        // Nobody asked for it: the engine builds one where codes don't fit.
+        IndexWish::Auto if !codes_fit => shapes.push(graph(spec, Layout::OnDisk)),
+        IndexWish::Auto | IndexWish::Ivf => {}
     }
     shapes
 }
@@ -196,7 +200,7 @@ fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
         scan_bytes: 0.0,
     };
     let (work, codes) = match layout {
-        Layout::OnDisk | Layout::VectorsInRam => (Work::Rows, None),
+        Layout::OnDisk | Layout::VectorsInRam | Layout::Edges => (Work::Rows, None),
         Layout::Signs => (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 })),
         Layout::Product => (Work::Product, Some(Codes::Product { digits })),
         Layout::FineLow => {
@@ -232,24 +236,44 @@ fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
     }
 }
 
-fn graph(spec: &Spec) -> Shape {
-    let figures = bytes::graph_of(spec, WIDTH);
-    let reads = counts::nodes(spec);
+/// On disk alone, with edges and codes in RAM, or with the vectors as well.
+fn graph(spec: &Spec, layout: Layout) -> Shape {
+    let figures = bytes::graph_of(spec);
+    let nodes = counts::nodes(spec);
+    let (work, reads) = match layout {
+        Layout::Edges => (Work::GraphInRam, counts::rescored(spec)),
+        Layout::AllInRam => (Work::GraphInRam, 0.0),
+        _ => (Work::Graph, nodes),
+    };
+    let held = |held: bool| if held { Place::Ram } else { Place::Disk };
+    let edges = bytes::graph_edges(spec);
+    let vectors = spec.points * (spec.row_bytes() + 4);
     Shape {
         index: IndexKind::Hnsw,
-        layout: Layout::OnDisk,
-        work: Work::Graph,
+        layout,
+        work,
         components: vec![
             component("entry points", Place::Ram, figures.ram, figures.ram),
             component("nodes", Place::Disk, 0, figures.disk.saturating_sub(figures.ram)),
+            // Taken from the nodes when the segment is opened.
+            component("edges and codes", held(layout != Layout::OnDisk), edges, 0),
+            component("vectors", held(layout == Layout::AllInRam), vectors, 0),
         ],
         counts: Counts {
+            rows_scanned: match work {
+                Work::GraphInRam => counts::codes_in_ram(spec, figures.degree),
+                _ => counts::codes_of_nodes(spec, nodes, figures.degree),
+            },
             reads_vectors: reads,
             ..Counts::default()
         },
         reading: Reading {
             pages: (figures.read / 4096) as f64,
-            rounds: reads / WIDTH as f64,
+            rounds: match work {
+                // How many a thread reads at once is known when the number of threads is.
+                Work::Graph => reads,
+                _ => reads.min(1.0),
+            },
             scan_bytes: 0.0,
         },
     }
@@ -291,6 +315,12 @@ impl Shape {
         let threads = memory
             .with(memory.bytes.max(memory_bytes_min))
             .threads(machine.cores);
+        if self.work == Work::Graph {
+            let width = crate::segment::graph_width(threads) as f64;
+            let more = counts::WIDER * (width - 1.0) * counts.reads_vectors;
+            counts.reads_vectors += more;
+            reading.rounds = (reading.rounds - self.reading.rounds) + counts.reads_vectors / width;
+        }
         let clusters = bytes::clusters(spec.points);
         Outcome {
             index: self.index,

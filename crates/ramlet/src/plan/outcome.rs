@@ -82,7 +82,9 @@ pub enum Layout {
     Fine,
     /// Codes of many bits and what they leave over: nothing is read.
     AllCodes,
-    /// Codes of many bits and the vectors.
+    /// A graph's edges and codes.
+    Edges,
+    /// Codes of many bits, or a graph's edges, and the vectors.
     AllInRam,
     /// The vectors, without codes.
     VectorsInRam,

@@ -44,7 +44,10 @@ impl Memory {
     }
 
     pub fn threads(&self, cores: usize) -> usize {
-        let chosen = || BudgetRequest::search_threads_for(self.bytes, cores);
+        let chosen = || match self.in_process {
+            true => BudgetRequest::search_threads_in_process(self.bytes, cores),
+            false => BudgetRequest::search_threads_for(self.bytes, cores),
+        };
         self.search_threads.unwrap_or_else(chosen).max(1)
     }
 

@@ -30,6 +30,18 @@ pub struct Shelf {
     pub pinned: Consumer,
     /// What is kept in RAM as long as nobody else needs the memory.
     pub pins: Arc<Pins>,
+    /// Nodes of a graph that a search reads at once: [`graph_width`].
+    pub graph_width: usize,
+}
+
+/// Reads that keep a disk busy, of all searches together.
+const READS_AT_ONCE: usize = 64;
+/// A walk that reads more nodes at once reads many in vain; one that reads fewer waits for each.
+const GRAPH_WIDTHS: std::ops::RangeInclusive<usize> = 2..=8;
+
+/// Nodes of a graph that each of so many search threads reads at once, so that together they keep the disk busy.
+pub fn graph_width(search_threads: usize) -> usize {
+    (READS_AT_ONCE / search_threads.max(1)).clamp(*GRAPH_WIDTHS.start(), *GRAPH_WIDTHS.end())
 }
 
 impl Shelf {

@@ -7,6 +7,7 @@ use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
 use ramlet_index::{CodeKind, IndexError};
 
 use super::build::Job;
+use super::files::Shelf;
 use super::names::{seed, segment_file};
 use super::sink::FileSink;
 use super::source::{Reads, RowSource, keep};
@@ -43,7 +44,7 @@ pub fn build_index(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<bool> {
-    let kind = kind_of(vector, rows, job);
+    let kind = kind_of(vector, rows, job.shelf);
     let told = |built: &Built, instead: &str| {
         if let Built::TooLittleScratch {
             needed_bytes,
@@ -103,14 +104,14 @@ const GRAPH_DISK_FREE: u64 = 3;
 
 /// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there. It takes
 /// much disk (two pages a row), so there must be plenty.
-fn kind_of(vector: &VectorField, rows: u32, job: &Job<'_>) -> Kind {
+fn kind_of(vector: &VectorField, rows: u32, shelf: &Shelf) -> Kind {
     match vector.settings.index {
         _ if !vector.metric.has_codes() => Kind::Clusters,
         IndexKind::Ivf => Kind::Clusters,
         IndexKind::Hnsw => Kind::Graph,
         IndexKind::Auto => {
-            let codes_fit = least_bytes(vector, rows) <= job.shelf.pins.consumer.cap();
-            match codes_fit || !disk_allows_graph(vector, rows, job) {
+            let codes_fit = least_bytes(vector, rows) <= shelf.pins.consumer.cap();
+            match codes_fit || !disk_allows_graph(vector, rows, shelf) {
                 true => Kind::Clusters,
                 false => Kind::Graph,
             }
@@ -118,11 +119,17 @@ fn kind_of(vector: &VectorField, rows: u32, job: &Job<'_>) -> Kind {
     }
 }
 
-fn disk_allows_graph(vector: &VectorField, rows: u32, job: &Job<'_>) -> bool {
+/// Whether so many rows of a vector get a graph though nobody asked for one.
+pub fn becomes_graph_unasked(vector: &VectorField, rows: u32, shelf: &Shelf) -> bool {
+    let unasked = matches!(vector.settings.index, IndexKind::Auto) && vector.fixed_bytes().is_some();
+    unasked && kind_of(vector, rows, shelf) == Kind::Graph
+}
+
+fn disk_allows_graph(vector: &VectorField, rows: u32, shelf: &Shelf) -> bool {
     let (rows, dim, element) = (u64::from(rows), vector.dim, vector.element);
     let degree = degree_for(rows, dim, element);
     let needed = GRAPH_DISK_FREE * bytes_for(rows, dim, element, degree, 1).disk;
-    job.shelf.storage.free_bytes().is_ok_and(|free| free >= needed)
+    shelf.storage.free_bytes().is_ok_and(|free| free >= needed)
 }
 
 /// Bytes of RAM for the least codes of a vector with which a search reads fewer rows than it would read nodes of a graph.
@@ -130,13 +137,24 @@ fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
     let kinds = || kinds_of(vector).into_iter().map(|(_, kind)| kind);
     let mut products = kinds().filter(|kind| matches!(kind, CodeKind::Product { .. }));
     let least = products.next().or(kinds().next());
-    let bytes = |kind: CodeKind| match kind {
-        CodeKind::Product { m } if fits_room(vector) => CodeKind::Product {
+    let kind = |kind: CodeKind| {
+        if fits_room(vector) {
+            least_digits(kind)
+        } else {
+            kind
+        }
+    };
+    least.map_or(0, |least| kind(least).bytes_for(rows, vector.dim, rows))
+}
+
+/// Product codes with the fewest digits that are worth it; other codes as they are.
+fn least_digits(kind: CodeKind) -> CodeKind {
+    match kind {
+        CodeKind::Product { m } => CodeKind::Product {
             m: (f64::from(m) * DIGITS_LEAST).ceil() as u16,
         },
         kind => kind,
-    };
-    least.map_or(0, |kind| bytes(kind).bytes_for(rows, vector.dim, rows))
+    }
 }
 
 /// Share of a product code's digits down to which it does better than a graph: every tenth that is missing costs about a
@@ -162,6 +180,17 @@ pub(crate) fn digits_for(dims: u64, rows: u64, most: u64) -> u64 {
     let all = dims.div_ceil(2);
     let least = dims.div_ceil(DIMS_PER_DIGIT_MAX as u64).min(all);
     (room_for_codes(dims, rows, most) / digit.max(1)).clamp(least, all)
+}
+
+/// Whether a segment gets codes, not a graph, where `most` bytes may be pinned and nobody asks for anything: the smallest that
+/// do better fit.
+pub(crate) fn codes_fit(dims: u64, rows: u64, most: u64) -> bool {
+    let (dims, rows) = (dims as usize, u32::try_from(rows).unwrap_or(u32::MAX));
+    let kind = match dims < SIGNS_DIMS {
+        true => least_digits(CodeKind::product(dims)),
+        false => CodeKind::Coarse,
+    };
+    kind.bytes_for(rows, dims, rows) <= most
 }
 
 /// Whether the product codes of a vector are as large as there is room for, since nobody asked for others.

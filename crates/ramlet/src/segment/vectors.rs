@@ -41,10 +41,6 @@ use crate::settings::Placement;
 /// Recall that an approximate index aims at when nobody says otherwise (DESIGN section 1).
 pub const RECALL: f32 = 0.95;
 
-/// Nodes of a graph that a search reads at once: the few threads of a small budget keep the disk busy so. One after another a
-/// search reads a seventh less.
-pub const GRAPH_WIDTH: usize = 4;
-
 /// What files are read into RAM through.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -376,7 +372,7 @@ impl VectorColumn {
             let positions = rows_of(Component::Position { slot }, false, io)?;
             let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
             let known = known.and_then(|known| known.graph.clone());
-            let graph = graph_in_ram(graph.with_width(GRAPH_WIDTH), field, known, shelf, io)?;
+            let graph = graph_in_ram(graph.with_width(shelf.graph_width), field, known, shelf, io)?;
             graph_ram = graph.in_ram().cloned();
             Box::new(graph)
         } else if let Some(ivf) = clusters(io)? {

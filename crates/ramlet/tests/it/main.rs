@@ -11,6 +11,7 @@ mod filter_index;
 mod filter_limits;
 mod filter_payload;
 mod filtered;
+mod graphs;
 mod indexed;
 mod kinds;
 mod loans;

@@ -105,7 +105,7 @@ fn at_recall(points: &[(f64, f64)], recall: f64) -> Option<f64> {
 /// What was measured on the reference machine in each budget, over its turns: queries a second within 30 %, RAM within 5 %.
 #[test]
 fn the_record_is_predicted() {
-    const RECORD: &str = include_str!("../../../../records/2026-11-20-epyc-2core/million-hard.json");
+    const RECORD: &str = include_str!("../../../../records/2026-11-21-epyc-2core/million-hard.json");
     let record: serde_json::Value = serde_json::from_str(RECORD).expect("a record");
     let rounds = record["results"]["curve"].as_array().expect("turns");
     let mut machine = Machine::default();
@@ -134,7 +134,7 @@ fn the_record_is_predicted() {
             })
             .map(|part| number(&part["heap_bytes"]) + number(&part["pinned_bytes"]))
             .sum();
-        for recall in [0.90, 0.95, 0.98] {
+        for recall in [0.91, 0.95, 0.97] {
             let measured = turns.iter().map(|turn| {
                 let points = turn["ours"]["points"].as_array().expect("points").iter();
                 let of = |point: &serde_json::Value| {
@@ -167,6 +167,48 @@ fn the_record_is_predicted() {
         }
     }
     assert_eq!(compared, 12);
+}
+
+/// records/2026-11-21-epyc-2core/graph-1m-100-16mb-quiet.txt: 16 threads in 16 MB, 810 searches a second of 55.9 reads with recall
+/// .9056, and 581,632 bytes in RAM.
+#[test]
+fn the_graph_of_the_record_is_predicted() {
+    let mut spec = million();
+    (spec.recall, spec.index) = (0.9056, IndexWish::Hnsw);
+    let mut machine = Machine::default();
+    machine.disk.iops_depth64 = 64_000.0;
+    let memory = Memory {
+        search_threads: Some(16),
+        ..Memory::in_process(16 * MB)
+    };
+    let plan = plan(&spec, &machine, &memory).expect("a plan");
+    let (speed, counts) = (&plan.chosen.speed, &plan.chosen.counts);
+    assert!((810.0 / 1.3..810.0 * 1.3).contains(&speed.qps), "{speed:?}");
+    assert!(
+        (55.9 / 1.15..55.9 * 1.15).contains(&counts.reads_vectors),
+        "{counts:?}"
+    );
+    let (place, ram, _) = bytes_of(&plan, "entry points");
+    assert_eq!(place, Place::Ram);
+    assert!((ram as f64 / 581_632.0 - 1.0).abs() < 0.05, "{ram}");
+    // By itself the engine builds one where codes don't fit, and only there.
+    let kind = |memory| made(&million(), memory * MB).chosen.index;
+    assert_eq!(
+        [16, 24, 32, 64].map(kind),
+        [IndexKind::Hnsw, IndexKind::Hnsw, IndexKind::Ivf, IndexKind::Ivf]
+    );
+    // Asked for, it goes to RAM where there is room: edges and codes, then the vectors.
+    let asked = |memory| {
+        let spec = Spec {
+            index: IndexWish::Hnsw,
+            ..million()
+        };
+        let chosen = made(&spec, memory * MB).chosen;
+        (chosen.layout, chosen.reads_per_query < 50.0)
+    };
+    assert_eq!(asked(64), (Layout::OnDisk, false));
+    assert_eq!(asked(200), (Layout::Edges, true));
+    assert_eq!(asked(700), (Layout::AllInRam, true));
 }
 
 fn any_spec(rng: &mut Rng) -> Spec {
