@@ -372,7 +372,9 @@ mod tests {
     #[test]
     fn search_takes_words_or_a_point() {
         let ok = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
-        assert!(ok("ramlet search red wheelbarrow --collection c --mode phrase --limit 3"));
+        assert!(ok(
+            "ramlet search red wheelbarrow --collection c --mode phrase --limit 3"
+        ));
         assert!(ok("ramlet search --like 7 --collection c --using image"));
         assert!(!ok("ramlet search --collection c") && !ok("ramlet search red --like 7 --collection c"));
         assert!(!ok("ramlet search red") && !ok("ramlet search red --collection c --limit 0"));
@@ -392,7 +394,9 @@ mod tests {
         assert!(
             ok("ramlet import --from http://a:6333") && ok("ramlet import --from http://a --collection c")
         );
-        assert!(ok("ramlet import a --collection c --text body,title --ids hash --resume"));
+        assert!(ok(
+            "ramlet import a --collection c --text body,title --ids hash --resume"
+        ));
         assert!(!ok("ramlet import a --collection c --resume --offset 5"));
         assert!(!ok("ramlet import --from http://a:6333 --text body"));
         assert!(!ok("ramlet import a") && !ok("ramlet import a --collection c --from http://a"));

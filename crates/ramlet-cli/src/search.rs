@@ -60,7 +60,10 @@ fn text_field(args: &SearchArgs, schema: &Value) -> Result<String> {
         (None, []) => bail!("no field of '{}' has a text index", args.collection),
         (None, several) => {
             let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
-            bail!("--field names one of the fields with a text index: {}", names.join(", "))
+            bail!(
+                "--field names one of the fields with a text index: {}",
+                names.join(", ")
+            )
         }
     }
 }
@@ -104,7 +107,9 @@ fn query(args: &SearchArgs, field: Option<&str>) -> Result<Value> {
 /// A hit: its place, score and id, a title if it has one, and the text around the first of the words.
 fn told(place: usize, point: &Value, field: Option<&str>, words: &[String], marks: bool) -> String {
     let payload = &point["payload"];
-    let id = point["id"].as_str().map_or_else(|| point["id"].to_string(), str::to_string);
+    let id = point["id"]
+        .as_str()
+        .map_or_else(|| point["id"].to_string(), str::to_string);
     let score = point["score"].as_f64().unwrap_or_default();
     let mut out = format!("{place:>3}. {score:<9.4} {id}");
     if let Some(title) = payload["title"].as_str().filter(|_| field != Some("title")) {
@@ -112,7 +117,10 @@ fn told(place: usize, point: &Value, field: Option<&str>, words: &[String], mark
     }
     let text = match field {
         Some(field) => value_at(payload, field).as_str().map(str::to_string),
-        None => payload.as_object().filter(|o| !o.is_empty()).map(|_| payload.to_string()),
+        None => payload
+            .as_object()
+            .filter(|o| !o.is_empty())
+            .map(|_| payload.to_string()),
     };
     if let Some(text) = text {
         out.push_str(&format!("\n     {}", snippet(&text, words, marks)));
@@ -142,13 +150,25 @@ fn snippet(text: &str, words: &[String], marks: bool) -> String {
             word.starts_with(stem) && more <= 2 * ENDING_CHARS
         })
     };
-    let chars: Vec<char> = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
+    let chars: Vec<char> = text
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .collect();
     let words = spans(&chars);
     let word = |span: &(usize, usize)| chars[span.0..span.1].iter().collect::<String>();
-    let first = words.iter().find(|span| is_asked(&word(span))).map_or(0, |span| span.0);
+    let first = words
+        .iter()
+        .find(|span| is_asked(&word(span)))
+        .map_or(0, |span| span.0);
     let wanted = first.saturating_sub(BEFORE_CHARS);
     // Not from the middle of a word.
-    let from = words.iter().map(|span| span.0).find(|at| *at >= wanted).unwrap_or(0);
+    let from = words
+        .iter()
+        .map(|span| span.0)
+        .find(|at| *at >= wanted)
+        .unwrap_or(0);
     let from = if wanted == 0 { 0 } else { from };
     let to = (from + SNIPPET_CHARS).min(chars.len());
     let mut out = String::from(if from > 0 { "…" } else { "" });
@@ -171,7 +191,9 @@ fn snippet(text: &str, words: &[String], marks: bool) -> String {
 fn beginning(word: &str) -> String {
     let word = word.to_lowercase();
     let count = word.chars().count();
-    word.chars().take(count.saturating_sub(ENDING_CHARS).max(STEM_CHARS_MIN)).collect()
+    word.chars()
+        .take(count.saturating_sub(ENDING_CHARS).max(STEM_CHARS_MIN))
+        .collect()
 }
 
 /// Where the words are.
@@ -200,7 +222,11 @@ mod tests {
 
     #[test]
     fn snippets_show_the_words() {
-        let long = format!("{} the running man {}", "far away ".repeat(30), "and on ".repeat(60));
+        let long = format!(
+            "{} the running man {}",
+            "far away ".repeat(30),
+            "and on ".repeat(60)
+        );
         let shown = snippet(&long, &words("runs"), true);
         assert!(shown.contains("\x1b[1mrunning\x1b[0m"), "{shown}");
         assert!(shown.starts_with('…') && shown.ends_with('…'));
@@ -213,7 +239,10 @@ mod tests {
     #[test]
     fn marks_are_for_whole_words() {
         let shown = snippet("cat catalogue cats", &words("cat"), true);
-        assert_eq!(shown, "\x1b[1mcat\x1b[0m \x1b[1mcatalogue\x1b[0m \x1b[1mcats\x1b[0m");
+        assert_eq!(
+            shown,
+            "\x1b[1mcat\x1b[0m \x1b[1mcatalogue\x1b[0m \x1b[1mcats\x1b[0m"
+        );
         assert_eq!(snippet("concatenation", &words("cat"), true), "concatenation");
     }
 

@@ -115,10 +115,15 @@ mod tests {
     #[test]
     fn its_conclusions_follow_from_its_lines() {
         let best = |memory_gb: u64| {
-            let of = LINES.iter().filter(|line| !line.in_ram && line.memory_gb == memory_gb);
+            let of = LINES
+                .iter()
+                .filter(|line| !line.in_ram && line.memory_gb == memory_gb);
             of.map(|line| line.queries_per_s).fold(0.0, f64::max) / best_in_ram()
         };
-        assert_eq!([3, 8, 12].map(|gb| (best(gb) * 100.0).round()), [81.0, 83.0, 84.0]);
+        assert_eq!(
+            [3, 8, 12].map(|gb| (best(gb) * 100.0).round()),
+            [81.0, 83.0, 84.0]
+        );
         let cut = |at: usize| (BETWEEN_CUTS[at].1 / BETWEEN_CUTS[0].1 * 100.0).round();
         assert_eq!([1, 2, 3].map(cut), [76.0, 75.0, 75.0]);
     }
@@ -126,7 +131,11 @@ mod tests {
     #[test]
     fn each_of_its_lines_is_one_of_ours() {
         for line in LINES {
-            let storage = if line.in_ram { Storage::Ram } else { Storage::IoUring };
+            let storage = if line.in_ram {
+                Storage::Ram
+            } else {
+                Storage::IoUring
+            };
             let of_grid = [0.21, 0.57, 0.86, 1.71]
                 .into_iter()
                 .filter(|f| line.is_like(storage, *f, line.threads, line.searchers));

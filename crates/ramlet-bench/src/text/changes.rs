@@ -70,7 +70,9 @@ fn step(count: u64) -> u64 {
         }
         a
     };
-    (wanted.max(1)..=count).find(|n| divides(*n, count) == 1).unwrap_or(1)
+    (wanted.max(1)..=count)
+        .find(|n| divides(*n, count) == 1)
+        .unwrap_or(1)
 }
 
 /// Sends documents at `per_s` until the replay ends; a server that can't take them so fast gets them later.
@@ -118,7 +120,9 @@ fn send(target: &Target, connection: &mut Option<crate::http::Connection>, reque
     match answer.status {
         200..=299 => Ok(true),
         429 => {
-            std::thread::sleep(Duration::from_secs(answer.retry_after_s.unwrap_or(1).clamp(1, 10)));
+            std::thread::sleep(Duration::from_secs(
+                answer.retry_after_s.unwrap_or(1).clamp(1, 10),
+            ));
             Ok(false)
         }
         status => bail!("documents aren't taken: {status}: {}", sentence(answer.body)),
@@ -143,7 +147,13 @@ pub fn replace(
             continue;
         }
         let began = watch.start.elapsed();
-        fill_points(target, COLLECTION, documents, &mut |_, out| changes.write(out), &mut |_| {})?;
+        fill_points(
+            target,
+            COLLECTION,
+            documents,
+            &mut |_, out| changes.write(out),
+            &mut |_| {},
+        )?;
         api.wait_until_green(COLLECTION, patience, &mut |_| {})?;
         spans.push((began, watch.start.elapsed()));
         due = watch.answered.load(Ordering::Relaxed) + every;

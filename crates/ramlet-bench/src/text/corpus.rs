@@ -87,7 +87,11 @@ impl Corpus {
             }
             corpus.documents += 1;
         }
-        ensure!(corpus.documents > 0, "{}: there is no document in it", corpus.name);
+        ensure!(
+            corpus.documents > 0,
+            "{}: there is no document in it",
+            corpus.name
+        );
         corpus.phrases.truncate(PHRASES);
         corpus.log = match &args.queries {
             Some(path) => read_log(path, args.log)?,
@@ -151,7 +155,12 @@ fn as_payload(line: &str, name: &str, number: u64) -> Result<String> {
 }
 
 /// Reads the next line that isn't blank; false at the end.
-fn next_line(lines: &mut (dyn BufRead + Send), line: &mut String, number: &mut u64, name: &str) -> Result<bool> {
+fn next_line(
+    lines: &mut (dyn BufRead + Send),
+    line: &mut String,
+    number: &mut u64,
+    name: &str,
+) -> Result<bool> {
     loop {
         line.clear();
         *number += 1;
@@ -226,7 +235,10 @@ mod tests {
             assert_eq!(serde_json::from_str::<Value>(&stored).expect("JSON"), expected);
         };
         check(r#"{"id":"x","body":"t"}"#, json!({"id":"x","body":"t"}));
-        check(r#"{"id":1,"vector":[1],"payload":{"body":"t"}}"#, json!({"body":"t"}));
+        check(
+            r#"{"id":1,"vector":[1],"payload":{"body":"t"}}"#,
+            json!({"body":"t"}),
+        );
         check(r#"{"payload":"t","body":"b"}"#, json!({"payload":"t","body":"b"}));
         let error = as_payload("[1]", "f", 7).expect_err("no object");
         assert_eq!(error.to_string(), "f: line 7 is no JSON object");

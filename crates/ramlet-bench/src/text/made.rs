@@ -46,8 +46,8 @@ const PHRASES_SEED: u64 = 0x7068_7261;
 
 /// The commonest words are English function words, so that lists of stop words have something to do.
 const COMMON: [&str; 30] = [
-    "the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "was", "on", "as", "with", "be", "by", "at",
-    "this", "are", "from", "or", "an", "not", "but", "they", "their", "which", "no", "there", "into",
+    "the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "was", "on", "as", "with", "be", "by",
+    "at", "this", "are", "from", "or", "an", "not", "but", "they", "their", "which", "no", "there", "into",
 ];
 
 impl Made {
@@ -231,7 +231,11 @@ mod tests {
         let share = counts["the"] as f64 / words as f64;
         assert!((0.01..0.1).contains(&share), "{share}");
         let once = counts.values().filter(|count| **count == 1).count();
-        assert!(once > counts.len() / 4 && counts.len() > 10_000, "{once} of {}", counts.len());
+        assert!(
+            once > counts.len() / 4 && counts.len() > 10_000,
+            "{once} of {}",
+            counts.len()
+        );
     }
 
     #[test]
@@ -243,7 +247,10 @@ mod tests {
             assert!(bodies.iter().any(|body| body.contains(&phrase)), "{phrase}");
             let query = made.query(n, 50);
             let words: Vec<&str> = query.split(' ').collect();
-            assert!((1..=4).contains(&words.len()) && !words.contains(&"the"), "{query}");
+            assert!(
+                (1..=4).contains(&words.len()) && !words.contains(&"the"),
+                "{query}"
+            );
         }
         let log: Vec<String> = (0..1_000).map(|n| made.query(n, 1_000)).collect();
         let different: HashSet<&String> = log.iter().collect();

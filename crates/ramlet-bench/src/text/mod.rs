@@ -122,7 +122,10 @@ pub fn run(args: &TextArgs) -> Result<()> {
 
 fn check(args: &TextArgs) -> Result<()> {
     let (from, to) = args.cuts();
-    ensure!(from < to, "--cut {from},{to}: the first must be less than the second");
+    ensure!(
+        from < to,
+        "--cut {from},{to}: the first must be less than the second"
+    );
     ensure!(
         to <= args.log,
         "--cut {from},{to}: the log has {} queries (--log)",
@@ -299,10 +302,17 @@ fn update_run(rig: &Rig, rate: f64) -> Result<(Updated, Run)> {
     let _ = rig.replay(&mut up, &requests, clients, warm, span, |_| ())?;
     let target = up.targets[0].clone();
     let mut changes = Changes::new(rig.corpus)?;
-    let outcome = rig.replay(&mut up, &requests, clients, usize::MAX, span, |watch| match rate {
-        0.0 => Ok(Updated::default()),
-        rate => changes::stream(&target, &mut changes, rate, watch),
-    })?;
+    let outcome = rig.replay(
+        &mut up,
+        &requests,
+        clients,
+        usize::MAX,
+        span,
+        |watch| match rate {
+            0.0 => Ok(Updated::default()),
+            rate => changes::stream(&target, &mut changes, rate, watch),
+        },
+    )?;
     up.stop();
     Ok(match outcome {
         Err(why) => (Updated::default(), Run::none(why)),

@@ -26,7 +26,7 @@ pub struct TextArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub documents: Option<u64>,
     /// Queries of a run; a log that is shorter begins again
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = log)]
     pub log: usize,
     /// Field of the documents that is searched
     #[arg(long, value_name = "NAME", default_value = "body")]
@@ -50,7 +50,12 @@ pub struct TextArgs {
     #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = [0.21, 0.57, 0.86], value_parser = share)]
     pub fractions: Vec<f64>,
     /// Limits in bytes instead of shares
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', conflicts_with = "fractions")]
+    #[arg(
+        long,
+        value_name = "SIZES",
+        value_delimiter = ',',
+        conflicts_with = "fractions"
+    )]
     pub memory: Vec<ByteSize>,
     /// Least limit that a share becomes: a server needs something beside the index
     #[arg(long, value_name = "SIZE", default_value = "24MB")]
@@ -63,8 +68,8 @@ pub struct TextArgs {
     pub seconds_max: f64,
     /// Queries that the cut-offs leave out: before the first of these, after the second [default: 5,000 and 50,000 of 340,000, as the
     /// article, by the log's length]
-    #[arg(long, value_name = "FROM,TO", value_delimiter = ',', num_args = 2)]
-    pub cut: Vec<usize>,
+    #[arg(long, value_name = "FROM,TO", value_parser = pair)]
+    pub cut: Option<(usize, usize)>,
     /// Parts to run
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Part::ALL)]
     pub parts: Vec<Part>,
@@ -88,7 +93,13 @@ pub struct TextArgs {
     #[arg(long, value_name = "COMMAND", conflicts_with = "serve")]
     pub exec: Option<String>,
     /// More arguments of `ramlet serve`, in one word: '--no-probe'
-    #[arg(long, value_name = "ARGS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "ARGS",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
     pub serve: String,
     /// Directory on the disk to be measured; a temporary one is made in it
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
@@ -212,9 +223,9 @@ impl TextArgs {
 
     /// Positions in the log between which the cut-off figures are taken.
     pub fn cuts(&self) -> (usize, usize) {
-        match self.cut.as_slice() {
-            [from, to] => (*from, *to),
-            _ => {
+        match self.cut {
+            Some(both) => both,
+            None => {
                 let of_log = |queries: f64| (queries / article::QUERIES * self.log as f64) as usize;
                 (of_log(article::CUT.0), of_log(article::CUT.1).max(1))
             }
@@ -226,6 +237,21 @@ fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if (1..=64).contains(&n) => Ok(n),
         _ => Err("it takes whole numbers from 1 to 64".into()),
+    }
+}
+
+fn pair(text: &str) -> Result<(usize, usize), String> {
+    let both = text
+        .split_once(',')
+        .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    both.ok_or_else(|| "it takes two whole numbers: 300,3000".into())
+}
+
+/// A log is held in memory.
+fn log(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=10_000_000).contains(&n) => Ok(n),
+        _ => Err("it takes whole numbers from 1 to 10000000".into()),
     }
 }
 

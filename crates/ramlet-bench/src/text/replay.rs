@@ -87,7 +87,10 @@ pub fn run(replay: &Replay<'_>, watch: &Watch) -> Track {
                 scope.spawn(move || ask_all(target, replay, next, watch))
             })
             .collect();
-        clients.into_iter().map(|c| c.join().unwrap_or_default()).collect()
+        clients
+            .into_iter()
+            .map(|c| c.join().unwrap_or_default())
+            .collect()
     });
     watch.ended.store(true, Ordering::Release);
     let mut all = Track::default();
@@ -111,7 +114,10 @@ fn ask_all(target: &Target, replay: &Replay<'_>, next: &AtomicU64, watch: &Watch
         if number >= replay.queries || replay.requests.is_empty() {
             break;
         }
-        let (request, sent) = (replay.requests.get(number % replay.requests.len()), Instant::now());
+        let (request, sent) = (
+            replay.requests.get(number % replay.requests.len()),
+            Instant::now(),
+        );
         match ask(target, &mut connection, request, &mut ids) {
             Ok(()) => {
                 failures = 0;
@@ -173,7 +179,11 @@ impl Track {
     }
 
     fn window(&self, from: usize, to: usize) -> Window {
-        let began = if from == 0 { 0 } else { self.answers[from - 1].at_us };
+        let began = if from == 0 {
+            0
+        } else {
+            self.answers[from - 1].at_us
+        };
         let ended = self.answers[..to].last().map_or(began, |answer| answer.at_us);
         summed(&self.answers[from..to], ended - began)
     }
@@ -248,8 +258,14 @@ mod tests {
     fn windows_of_a_steady_replay() {
         let track = steady(1_000, 1_000);
         let whole = track.whole();
-        assert_eq!((whole.queries, whole.seconds, whole.queries_per_s), (1_000, 1.0, 1_000.0));
-        assert_eq!((whole.latency_ms_p50, whole.latency_ms_p99, whole.latency_ms_max), (0.5, 0.99, 1.0));
+        assert_eq!(
+            (whole.queries, whole.seconds, whole.queries_per_s),
+            (1_000, 1.0, 1_000.0)
+        );
+        assert_eq!(
+            (whole.latency_ms_p50, whole.latency_ms_p99, whole.latency_ms_max),
+            (0.5, 0.99, 1.0)
+        );
         let part = track.between(100, 200).expect("there");
         assert_eq!((part.queries, part.seconds), (100, 0.1));
         assert_eq!(track.between(100, 1_001), None);
@@ -268,6 +284,9 @@ mod tests {
     fn speed_over_time() {
         let points = steady(1_000, 1_000).over_time(10);
         assert_eq!(points.len(), 10);
-        assert!(points.iter().all(|(_, speed)| (speed - 1_000.0).abs() <= 20.0), "{points:?}");
+        assert!(
+            points.iter().all(|(_, speed)| (speed - 1_000.0).abs() <= 20.0),
+            "{points:?}"
+        );
     }
 }

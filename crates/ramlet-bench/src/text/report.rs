@@ -133,7 +133,10 @@ impl<'a> Report<'a> {
             let mut cells = vec![
                 of.storage.name().to_string(),
                 figure(mega(of.memory_bytes)),
-                format!("{:.0}", 100.0 * of.memory_bytes as f64 / self.loaded.index_bytes.max(1) as f64),
+                format!(
+                    "{:.0}",
+                    100.0 * of.memory_bytes as f64 / self.loaded.index_bytes.max(1) as f64
+                ),
                 of.threads.to_string(),
                 of.searchers.name().into(),
             ];
@@ -177,7 +180,11 @@ impl<'a> Report<'a> {
             let c = &of.conditions;
             let share = c.memory_bytes as f64 / self.loaded.index_bytes.max(1) as f64;
             // One searcher of one thread is both.
-            let searchers = if c.threads == 1 { line.searchers } else { c.searchers };
+            let searchers = if c.threads == 1 {
+                line.searchers
+            } else {
+                c.searchers
+            };
             let asked = c.fraction.unwrap_or(share);
             c.storage == storage && line.is_like(storage, asked, c.threads, searchers)
         })
@@ -268,7 +275,17 @@ impl<'a> Report<'a> {
     }
 
     fn kinds_table(&self) -> Table {
-        let head = ["storage", "query", "queries/s", "p50 ms", "p99 ms", "hits", "KB read/query", "CPU us/query", "outcome"];
+        let head = [
+            "storage",
+            "query",
+            "queries/s",
+            "p50 ms",
+            "p99 ms",
+            "hits",
+            "KB read/query",
+            "CPU us/query",
+            "outcome",
+        ];
         let mut table = Table::new(&head);
         for KindRun { storage, kind, run } in &self.kinds {
             table.row([
@@ -287,7 +304,17 @@ impl<'a> Report<'a> {
     }
 
     fn updates_table(&self) -> Table {
-        let head = ["documents/s", "taken/s", "behind s", "queries/s", "of the first", "p50 ms", "p99 ms", "max ms", "outcome"];
+        let head = [
+            "documents/s",
+            "taken/s",
+            "behind s",
+            "queries/s",
+            "of the first",
+            "p50 ms",
+            "p99 ms",
+            "max ms",
+            "outcome",
+        ];
         let mut table = Table::new(&head);
         let first = self.updates.first().map(|of| of.run.whole.queries_per_s);
         for UpdateRun { rate, updated, run } in &self.updates {
@@ -310,16 +337,17 @@ impl<'a> Report<'a> {
         let mut notes = vec![
             "The article: 10 million documents, 340,000 logged queries, two cores; SSD: two of 2008 in RAID 0.".to_string(),
             format!(
-                "Here: each run is a fresh start, its page cache dropped; it ends after {} queries or {} s; {} cores are shared with the clients.",
+                "Here: each run is a fresh start; it ends after {} queries or {} s; {} cores are shared with the clients.",
                 self.args.log,
                 self.args.seconds_max,
                 Machine::here().cores
             ),
             "Separate searchers: a server for each client, on its own copy, with its part of the memory.".into(),
         ];
-        if let Some(why) = &self.caches_kept {
-            notes.push(format!("The page cache wasn't dropped: {why}."));
-        }
+        notes.push(match &self.caches_kept {
+            Some(why) => format!("The page cache wasn't dropped: {why}."),
+            None => "The page cache was dropped before each run.".into(),
+        });
         notes.join("\n")
     }
 
@@ -369,7 +397,10 @@ impl<'a> Report<'a> {
     }
 
     fn limits(&self) -> Vec<(Storage, u64)> {
-        let all = self.grid.iter().map(|of| (of.conditions.storage, of.conditions.memory_bytes));
+        let all = self
+            .grid
+            .iter()
+            .map(|of| (of.conditions.storage, of.conditions.memory_bytes));
         let mut limits: Vec<(Storage, u64)> = all.collect();
         limits.dedup();
         limits

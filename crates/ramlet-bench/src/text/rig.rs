@@ -158,14 +158,21 @@ impl<'a> Rig<'a> {
         let (started, count) = (Instant::now(), self.corpus.documents);
         let mut documents = self.corpus.documents()?;
         let mut write = |id: u64, out: &mut Vec<u8>| write_point(id, &mut documents, out);
-        let show = &mut |done| self.progress.show(format!("loading: {done} of {count} documents"));
+        let show = &mut |done| {
+            self.progress
+                .show(format!("loading: {done} of {count} documents"))
+        };
         let filled = fill_points(api.target(), COLLECTION, count, &mut write, show)?;
         let patience = Duration::from_secs_f64(self.args.patience);
         api.wait_until_green(COLLECTION, patience, &mut |state| {
-            self.progress.show(format!("{}: building the index", state.status));
+            self.progress
+                .show(format!("{}: building the index", state.status));
         })?;
         let there = api.count(COLLECTION)?;
-        ensure!(there == count, "{there} of {count} documents are there after loading");
+        ensure!(
+            there == count,
+            "{there} of {count} documents are there after loading"
+        );
         Ok(Loaded {
             filled,
             green_seconds: started.elapsed().as_secs_f64(),
@@ -185,7 +192,10 @@ impl<'a> Rig<'a> {
                 return Ok(());
             }
         }
-        bail!("none of the first 50 queries finds a document by '{}'", self.args.field)
+        bail!(
+            "none of the first 50 queries finds a document by '{}'",
+            self.args.field
+        )
     }
 
     /// Starts what the conditions ask for, over copies and with a cold page cache.
@@ -348,7 +358,9 @@ impl<'a> Rig<'a> {
         if self.caches_kept.borrow().is_none()
             && let Err(error) = drop_caches()
         {
-            self.progress.note(format!("{error:#}: what reads through it looks faster than it is"));
+            self.progress.note(format!(
+                "{error:#}: what reads through it looks faster than it is"
+            ));
             *self.caches_kept.borrow_mut() = Some(format!("{error:#}"));
         }
     }

@@ -218,7 +218,11 @@ impl<'a> Document<'a> {
 /// Nothing when there are no fields.
 fn write_payload(fields: &[(String, &RawValue)], out: &mut Vec<u8>) {
     for (at, (key, value)) in fields.iter().enumerate() {
-        out.extend_from_slice(if at == 0 { b",\"payload\":{".as_slice() } else { b"," });
+        out.extend_from_slice(if at == 0 {
+            b",\"payload\":{".as_slice()
+        } else {
+            b","
+        });
         write_string(key, out);
         out.push(b':');
         out.extend_from_slice(value.get().as_bytes());
@@ -355,7 +359,10 @@ mod tests {
 
     #[test]
     fn other_ids_stay_in_the_payload() {
-        check(r#"{"id": "17", "body": "t"}"#, r#"{"id":17,"vector":{},"payload":{"body":"t"}}"#);
+        check(
+            r#"{"id": "17", "body": "t"}"#,
+            r#"{"id":17,"vector":{},"payload":{"body":"t"}}"#,
+        );
         check_as(
             Ids::Line,
             r#"{"id": "six", "body": "t"}"#,
@@ -372,7 +379,11 @@ mod tests {
             r#"{"id":"0a4503fe-9a46-534c-ad4e-07527b35e5e3","vector":{},"payload":{"id":6}}"#,
         );
         check_as(Ids::Line, r#"{"vector": [1]}"#, r#"{"id":7,"vector":[1]}"#);
-        check_as(Ids::Hash, r#"{"vector": [1]}"#, "error: it has no id, and --ids hash needs one");
+        check_as(
+            Ids::Hash,
+            r#"{"vector": [1]}"#,
+            "error: it has no id, and --ids hash needs one",
+        );
     }
 
     #[test]

@@ -33,7 +33,9 @@ impl Place {
     /// What an import of the same file into the same collection left, or a beginning. The state of another import is refused.
     pub fn open(path: &Path, file: &Path, url: &str, collection: &str) -> Result<Place> {
         let place = || path.display().to_string();
-        let bytes = fs::metadata(file).with_context(|| file.display().to_string())?.len();
+        let bytes = fs::metadata(file)
+            .with_context(|| file.display().to_string())?
+            .len();
         let mut state = State {
             file: file.display().to_string(),
             bytes,
@@ -45,8 +47,9 @@ impl Place {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e).with_context(place),
             Ok(text) => {
-                let there: State = serde_json::from_slice(&text)
-                    .with_context(|| format!("{} says where an import of a file is, and can't be read", place()))?;
+                let there: State = serde_json::from_slice(&text).with_context(|| {
+                    format!("{} says where an import of a file is, and can't be read", place())
+                })?;
                 state.points = there.points;
                 if there != state {
                     bail!(
@@ -99,7 +102,9 @@ impl Place {
     /// Nothing is left to go on with.
     pub fn finish(self) -> Result<()> {
         match fs::remove_file(&self.path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => Err(e).with_context(|| self.path.display().to_string()),
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                Err(e).with_context(|| self.path.display().to_string())
+            }
             _ => Ok(()),
         }
     }
