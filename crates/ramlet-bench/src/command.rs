@@ -25,6 +25,7 @@ pub enum BenchCommand {
     Search(Box<crate::search::SearchArgs>),
     Io(Box<crate::io::IoArgs>),
     Ingest(Box<crate::ingest::IngestArgs>),
+    Text(Box<crate::text::TextArgs>),
     /// Removes what a killed run left behind; started by the other commands
     #[command(hide = true)]
     Guard,
@@ -36,6 +37,7 @@ impl BenchArgs {
         match &self.command {
             BenchCommand::Io(args) => args.run(),
             BenchCommand::Ingest(args) => args.run(),
+            BenchCommand::Text(args) => crate::text::run(args),
             BenchCommand::Ram(args) => crate::ram::run(args),
             BenchCommand::Search(args) => crate::search::run(args),
             BenchCommand::Guard => {

@@ -59,6 +59,27 @@ pub fn fill(
     points: u64,
     show: &mut dyn FnMut(u64),
 ) -> Result<Filled> {
+    let mut vector = Vec::new();
+    let mut write = |row: u64, out: &mut Vec<u8>| {
+        if !rows.read(&mut vector)? {
+            bail!("the file ends at row {row} of {points}");
+        }
+        out.extend_from_slice(format!("{{\"id\":{row},\"vector\":").as_bytes());
+        write_vector(&vector, out).with_context(|| format!("row {row}"))?;
+        out.push(b'}');
+        Ok(())
+    };
+    fill_points(target, collection, points, &mut write, show)
+}
+
+/// As [`fill`], of points of any kind: `write` appends the JSON of point `n`.
+pub fn fill_points(
+    target: &Target,
+    collection: &str,
+    points: u64,
+    write: &mut dyn FnMut(u64, &mut Vec<u8>) -> Result<()>,
+    show: &mut dyn FnMut(u64),
+) -> Result<Filled> {
     let started = Instant::now();
     let shared = Shared {
         target,
@@ -75,7 +96,7 @@ pub fn fill(
         for _ in 0..CONNECTIONS {
             scope.spawn(|| shared.send_all(&receiver));
         }
-        read_all(rows, points, sender, &shared.stop, show)
+        read_all(write, points, sender, &shared.stop, show)
     });
     let failure = shared
         .failure
@@ -93,24 +114,18 @@ pub fn fill(
 }
 
 fn read_all(
-    rows: &mut dyn Rows,
+    write: &mut dyn FnMut(u64, &mut Vec<u8>) -> Result<()>,
     points: u64,
     sender: SyncSender<Batch>,
     stop: &AtomicBool,
     show: &mut dyn FnMut(u64),
 ) -> Result<u64> {
-    let (mut row, mut vector) = (0, Vec::new());
+    let mut row = 0;
     while row < points {
         let mut batch = Batch::default();
         while row < points && batch.text.len() < BODY_BYTES && batch.ends.len() < BATCH_POINTS_MAX {
-            if !rows.read(&mut vector)? {
-                bail!("the file ends at row {row} of {points}");
-            }
-            batch
-                .text
-                .extend_from_slice(format!("{{\"id\":{row},\"vector\":").as_bytes());
-            write_vector(&vector, &mut batch.text).with_context(|| format!("row {row}"))?;
-            batch.text.extend_from_slice(b"},");
+            write(row, &mut batch.text)?;
+            batch.text.push(b',');
             batch.ends.push(batch.text.len());
             row += 1;
         }

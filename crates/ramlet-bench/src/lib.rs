@@ -49,6 +49,7 @@ pub mod data;
 pub mod measure;
 pub mod ram;
 pub mod search;
+pub mod text;
 
 mod command;
 mod plot;

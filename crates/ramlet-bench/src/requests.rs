@@ -132,6 +132,13 @@ impl Requests {
         &self.header
     }
 
+    /// Appends any other query of the API to `collection`.
+    pub fn add(&mut self, target: &Target, collection: &str, query: &Value) {
+        let path = format!("{}/points/query", collection_path(collection));
+        target.render("POST", &path, query.to_string().as_bytes(), &mut self.text);
+        self.ends.push(self.text.len());
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -23,6 +23,8 @@ pub enum Command {
     /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), documents (.jsonl, .jsonl.gz), or another server's
     /// collections (--from)
     Import(ImportArgs),
+    /// Search a running server for words, or for points like one of its own
+    Search(SearchArgs),
     /// Tell how much RAM a collection needs and how fast it will be, before it exists
     Plan(PlanArgs),
     /// Measure this machine beside the figures of "memory speed", and leave its profile for `plan` and `serve`
@@ -185,7 +187,7 @@ pub struct ImportArgs {
     #[arg(required_unless_present = "from")]
     pub file: Option<PathBuf>,
     /// Another server of the Qdrant API, whose collections are copied: settings, payload indexes, points, aliases
-    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "payload", "distance", "datatype", "offset", "limit"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "payload", "distance", "datatype", "offset", "limit", "text", "ids", "resume"])]
     pub from: Option<String>,
     /// Key of the other server [default: that of --api-key]
     #[arg(
@@ -196,7 +198,7 @@ pub struct ImportArgs {
         requires = "from"
     )]
     pub from_api_key: Option<String>,
-    /// File that says how far an import --from is: what was cut off goes on from there
+    /// File that says how far an import --from, or one with --resume, is: what was cut off goes on from there
     #[arg(long, value_name = "FILE", default_value = "ramlet-import.json")]
     pub state: PathBuf,
     /// Collection to fill, created with the file's dimension when it isn't there; with --from the only one to copy
@@ -231,9 +233,78 @@ pub struct ImportArgs {
     /// Import at most N points
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
+    /// Make a text index on these fields first, ranked by BM25 and with phrases
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub text: Vec<String>,
+    /// Language of the texts: its stemmer and stop words; `none` for neither
+    #[arg(long, value_name = "NAME", default_value = "english", requires = "text")]
+    pub language: String,
+    /// What becomes of the ids of JSON lines
+    #[arg(long, value_enum, default_value_t = Ids::File)]
+    pub ids: Ids,
+    /// Keep in --state how far it is, and go on from there
+    #[arg(long, conflicts_with = "offset")]
+    pub resume: bool,
     /// Wait until the collection is green: flushed, indexed and merged
     #[arg(long)]
     pub wait: bool,
+}
+
+/// Ids of JSON lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Ids {
+    /// As they are, whole numbers and UUIDs; a number in quotes is the number; without one the line's number, from 0
+    File,
+    /// The line's number, from 0; an id of the line stays in the payload
+    Line,
+    /// Any text: the UUID (version 5, OID namespace) of it; the text stays in the payload
+    Hash,
+}
+
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// Words to search for
+    #[arg(required_unless_present = "like")]
+    pub words: Vec<String>,
+    #[arg(long, value_name = "NAME")]
+    pub collection: String,
+    /// Server to ask
+    #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
+    pub url: String,
+    #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
+    pub api_key: Option<String>,
+    /// Field with the texts [default: the one that has a text index]
+    #[arg(long, value_name = "NAME")]
+    pub field: Option<String>,
+    /// Which of the words must be there
+    #[arg(long, value_enum, default_value_t = Mode::Any)]
+    pub mode: Mode,
+    /// Most hits
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = positive)]
+    pub limit: usize,
+    /// Filter of the API: '{"must": [{"key": "year", "match": {"value": 1969}}]}'
+    #[arg(long, value_name = "JSON")]
+    pub filter: Option<String>,
+    /// Points like the one with this id, by their vectors
+    #[arg(long, value_name = "ID", conflicts_with_all = ["words", "field", "mode"])]
+    pub like: Option<String>,
+    /// Which of several named vectors --like compares
+    #[arg(long, value_name = "NAME", requires = "like")]
+    pub using: Option<String>,
+    /// Print the hits as JSON lines
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// See [`SearchArgs::mode`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Any of them; more of them rank higher
+    Any,
+    /// All of them
+    All,
+    /// All of them, side by side in this order (the index needs phrase_matching)
+    Phrase,
 }
 
 #[derive(Debug, Args)]
@@ -299,6 +370,17 @@ mod tests {
     }
 
     #[test]
+    fn search_takes_words_or_a_point() {
+        let ok = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
+        assert!(ok(
+            "ramlet search red wheelbarrow --collection c --mode phrase --limit 3"
+        ));
+        assert!(ok("ramlet search --like 7 --collection c --using image"));
+        assert!(!ok("ramlet search --collection c") && !ok("ramlet search red --like 7 --collection c"));
+        assert!(!ok("ramlet search red") && !ok("ramlet search red --collection c --limit 0"));
+    }
+
+    #[test]
     fn import_takes_what_the_readme_says() {
         let line = "ramlet import a.npy --collection c --distance euclid --limit 5 --wait";
         let cli = Cli::try_parse_from(line.split(' ')).unwrap();
@@ -312,6 +394,11 @@ mod tests {
         assert!(
             ok("ramlet import --from http://a:6333") && ok("ramlet import --from http://a --collection c")
         );
+        assert!(ok(
+            "ramlet import a --collection c --text body,title --ids hash --resume"
+        ));
+        assert!(!ok("ramlet import a --collection c --resume --offset 5"));
+        assert!(!ok("ramlet import --from http://a:6333 --text body"));
         assert!(!ok("ramlet import a") && !ok("ramlet import a --collection c --from http://a"));
     }
 }

@@ -6,6 +6,7 @@ mod import;
 mod machine;
 mod plan;
 mod profile;
+mod search;
 mod serve;
 mod settings;
 mod snapshots;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
+        Command::Search(args) => search::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Machine(args) => machine::run(args),
         Command::Bench(args) => args.run(),

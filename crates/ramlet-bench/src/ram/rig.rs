@@ -20,7 +20,7 @@ use crate::http::Target;
 use crate::load::Load;
 use crate::measure::{Figures, measure};
 use crate::requests::{Requests, Setting};
-use crate::server::{Failure, Program, Server, Start, Used, check_is_disk, drop_caches, used_by};
+use crate::server::{Failure, Program, Server, Start, Used, check_is_disk, copy_all, drop_caches, used_by};
 use crate::{ByteSize, Progress};
 
 const COLLECTION: &str = "ramlet-bench";
@@ -442,20 +442,6 @@ impl Drop for Rig<'_> {
             let _ = self.guard.forget(Trace::Directory(&self.work));
         }
     }
-}
-
-/// Shares blocks where the file system can.
-fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy_all(&entry.path(), &target)?,
-            false => fs::copy(entry.path(), &target).map(|_| ())?,
-        }
-    }
-    Ok(())
 }
 
 /// This program, copied: a copy is charged to the group that runs it, as on a machine of its own.

@@ -207,6 +207,15 @@ impl Api {
         Ok(())
     }
 
+    /// Makes a payload index, and waits until it is there.
+    pub fn create_index(&self, collection: &str, field: &str, schema: &Value) -> Result<()> {
+        let path = format!("{}/index?wait=true", collection_path(collection));
+        let body = json!({ "field_name": field, "field_schema": schema });
+        self.ok(Method::PUT, &path, &body)
+            .with_context(|| format!("making the index on '{field}'"))?;
+        Ok(())
+    }
+
     /// Sends `{"points":[..]}`; when this returns, the points are durable.
     pub fn upsert(&self, collection: &str, body: &[u8]) -> Result<(), Refusal> {
         let path = format!("{}/points?wait=false", collection_path(collection));

@@ -1,6 +1,6 @@
 //! JSON lines, plain or gzipped: one point a line.
 //!
-//! `{"id": 7, "vector": [..] | {"name": [..]}, "payload": {..}}`. Without an id the line's number (from 0) is taken; without a `payload`
+//! `{"id": 7, "vector": [..] | {"name": [..]}, "payload": {..}}`. What becomes of the id says [`Ids`]; without a `payload`
 //! the other keys of the line are the payload. Vectors and payloads pass through as the text they are.
 
 use std::fs::File;
@@ -14,8 +14,10 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::ids::point_id;
 use super::json::write_string;
 use super::source::{Layout, Source};
+use crate::args::Ids;
 
 /// Longest line read; the bound on this reader's memory.
 const LINE_BYTES_MAX: u64 = 32 << 20;
@@ -183,29 +185,50 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn write(&self, number: u64, out: &mut Vec<u8>) -> Result<()> {
+    fn write(&self, number: u64, ids: Ids, out: &mut Vec<u8>) -> Result<()> {
+        let (id, kept) = point_id(self.id, number - 1, ids)?;
         out.extend_from_slice(b"{\"id\":");
-        match self.id {
-            Some(id) => out.extend_from_slice(checked_id(id)?.as_bytes()),
-            None => out.extend_from_slice((number - 1).to_string().as_bytes()),
-        }
+        out.extend_from_slice(id.as_bytes());
         out.extend_from_slice(b",\"vector\":");
         out.extend_from_slice(self.vector.map_or("{}", |v| v.get()).as_bytes());
-        if let Some(payload) = self.payload {
-            out.extend_from_slice(b",\"payload\":");
-            out.extend_from_slice(payload.get().as_bytes());
-        } else if !self.rest.is_empty() {
-            out.extend_from_slice(b",\"payload\":");
-            for (at, (key, value)) in self.rest.iter().enumerate() {
-                out.push(if at == 0 { b'{' } else { b',' });
-                write_string(key, out);
-                out.push(b':');
-                out.extend_from_slice(value.get().as_bytes());
+        // The file's own id, when the point has another.
+        let kept = kept.map(|id| ("id".to_string(), id));
+        match (self.payload, kept) {
+            (Some(payload), None) => {
+                out.extend_from_slice(b",\"payload\":");
+                out.extend_from_slice(payload.get().as_bytes());
             }
-            out.push(b'}');
+            (Some(payload), Some(kept)) => {
+                let Fields(mut fields) = serde_json::from_str(payload.get())?;
+                if fields.iter().all(|(key, _)| *key != kept.0) {
+                    fields.push(kept);
+                }
+                write_payload(&fields, out);
+            }
+            (None, kept) => {
+                let fields: Vec<_> = kept.into_iter().chain(self.rest.iter().cloned()).collect();
+                write_payload(&fields, out);
+            }
         }
         out.push(b'}');
         Ok(())
+    }
+}
+
+/// Nothing when there are no fields.
+fn write_payload(fields: &[(String, &RawValue)], out: &mut Vec<u8>) {
+    for (at, (key, value)) in fields.iter().enumerate() {
+        out.extend_from_slice(if at == 0 {
+            b",\"payload\":{".as_slice()
+        } else {
+            b","
+        });
+        write_string(key, out);
+        out.push(b':');
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    if !fields.is_empty() {
+        out.push(b'}');
     }
 }
 
@@ -218,24 +241,17 @@ fn dimension(name: &str, vector: &RawValue) -> Result<usize> {
     Ok(numbers.len())
 }
 
-fn checked_id(id: &RawValue) -> Result<&str> {
-    let text = id.get();
-    if serde_json::from_str::<ramlet::PointId>(text).is_err() {
-        bail!("the id {text} is neither an unsigned integer nor a UUID");
-    }
-    Ok(text)
-}
-
 /// Points from JSON lines. Memory: one line of at most 32 MiB, and a buffer.
 pub struct JsonlSource {
     lines: Lines,
     layout: Layout,
+    ids: Ids,
     /// The first line is read at opening, to know the layout, and given out first.
     pending: bool,
 }
 
 impl JsonlSource {
-    pub fn new(mut lines: Lines) -> Result<JsonlSource> {
+    pub fn new(mut lines: Lines, ids: Ids) -> Result<JsonlSource> {
         if !lines.next()? {
             bail!("there is no line in it");
         }
@@ -245,6 +261,7 @@ impl JsonlSource {
         Ok(JsonlSource {
             lines,
             layout,
+            ids,
             pending: true,
         })
     }
@@ -281,7 +298,7 @@ impl Source for JsonlSource {
         if document.vector.is_none() && !self.layout.is_empty() {
             bail!("{} has no vector, line 1 has one", place());
         }
-        document.write(number, out).with_context(place)?;
+        document.write(number, self.ids, out).with_context(place)?;
         Ok(true)
     }
 
@@ -298,8 +315,12 @@ mod tests {
     use super::*;
 
     fn check(line: &str, expected: &str) {
+        check_as(Ids::File, line, expected);
+    }
+
+    fn check_as(ids: Ids, line: &str, expected: &str) {
         let mut out = Vec::new();
-        let written = Document::parse(line).and_then(|d| d.write(8, &mut out));
+        let written = Document::parse(line).and_then(|d| d.write(8, ids, &mut out));
         let got = match written {
             Ok(()) => String::from_utf8(out).unwrap(),
             Err(error) => format!("error: {error}"),
@@ -328,11 +349,40 @@ mod tests {
         );
         check(
             r#"{"id": "six", "vector": [1]}"#,
-            r#"error: the id "six" is neither an unsigned integer nor a UUID"#,
+            r#"error: the id "six" is neither an unsigned integer nor a UUID; --ids line or --ids hash takes it"#,
         );
         check(
             r#"{"id": -1, "vector": [1]}"#,
-            r#"error: the id -1 is neither an unsigned integer nor a UUID"#,
+            r#"error: the id -1 is neither an unsigned integer nor a UUID; --ids line or --ids hash takes it"#,
+        );
+    }
+
+    #[test]
+    fn other_ids_stay_in_the_payload() {
+        check(
+            r#"{"id": "17", "body": "t"}"#,
+            r#"{"id":17,"vector":{},"payload":{"body":"t"}}"#,
+        );
+        check_as(
+            Ids::Line,
+            r#"{"id": "six", "body": "t"}"#,
+            r#"{"id":7,"vector":{},"payload":{"id":"six","body":"t"}}"#,
+        );
+        check_as(
+            Ids::Hash,
+            r#"{"id": "six", "payload": {"body": "t"}}"#,
+            r#"{"id":"0a4503fe-9a46-534c-ad4e-07527b35e5e3","vector":{},"payload":{"body":"t","id":"six"}}"#,
+        );
+        check_as(
+            Ids::Hash,
+            r#"{"id": "six", "payload": {"id": 6}}"#,
+            r#"{"id":"0a4503fe-9a46-534c-ad4e-07527b35e5e3","vector":{},"payload":{"id":6}}"#,
+        );
+        check_as(Ids::Line, r#"{"vector": [1]}"#, r#"{"id":7,"vector":[1]}"#);
+        check_as(
+            Ids::Hash,
+            r#"{"vector": [1]}"#,
+            "error: it has no id, and --ids hash needs one",
         );
     }
 

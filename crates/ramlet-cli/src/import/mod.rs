@@ -1,10 +1,12 @@
 //! `ramlet import`: files of vectors or JSON lines, or another server's collections, into a server, over the REST API.
 
-mod api;
+pub mod api;
 mod batch;
 use ramlet_bench::json;
+mod ids;
 mod jsonl;
 mod migrate;
+mod place;
 mod progress;
 mod resume;
 mod source;
@@ -19,6 +21,7 @@ use indicatif::HumanCount;
 
 use crate::args::{Datatype, Distance, ImportArgs};
 use api::Api;
+use place::Place;
 use progress::Progress;
 use source::{Layout, Source};
 
@@ -35,23 +38,36 @@ pub fn run(args: &ImportArgs) -> Result<()> {
 }
 
 fn run_file(args: &ImportArgs, file: &Path, collection: &str) -> Result<()> {
-    let mut source = source::open(file, &args.key, args.payload.as_deref())?;
+    let mut source = source::open(file, &args.key, args.payload.as_deref(), args.ids)?;
     let api = Api::new(&args.url, args.api_key.clone(), args.parallel)?;
     api.check_reachable()?;
+    let place = match args.resume {
+        true => Some(Place::open(&args.state, file, &args.url, collection)?),
+        false => None,
+    };
     prepare(&api, args, collection, source.as_ref())?;
+    make_text_indexes(&api, args, collection)?;
 
-    source.skip(args.offset)?;
+    let first = place.as_ref().map_or(args.offset, Place::points);
+    if first > args.offset {
+        eprintln!("going on after the first {} points", HumanCount(first));
+    }
+    source.skip(first)?;
     let plan = upload::Plan {
         collection,
         batch: args.batch,
         connections: args.parallel,
-        first: args.offset,
-        limit: args.limit.unwrap_or(u64::MAX),
+        first,
+        limit: args.limit.unwrap_or(u64::MAX).saturating_sub(first - args.offset),
+        place: place.as_ref(),
     };
     let progress = Progress::new(progress_end(source.as_ref(), args));
     let sent = upload::run(&api, source.as_mut(), &plan, &progress);
     progress.finish();
     let points = sent?;
+    if let Some(place) = place {
+        place.finish()?;
+    }
     println!(
         "imported {} points into '{collection}' in {:.1} s, {} points/s",
         HumanCount(points),
@@ -97,6 +113,22 @@ fn prepare(api: &Api, args: &ImportArgs, collection: &str, source: &dyn Source) 
         distance.api_name(),
         datatype.unwrap_or(Datatype::Float32).api_name(),
     );
+    Ok(())
+}
+
+/// Texts that are indexed before they come in are indexed once.
+fn make_text_indexes(api: &Api, args: &ImportArgs, collection: &str) -> Result<()> {
+    for field in &args.text {
+        let mut schema = serde_json::json!({
+            "type": "text", "tokenizer": "word", "lowercase": true, "scoring": true, "phrase_matching": true
+        });
+        if args.language != "none" {
+            schema["stopwords"] = serde_json::json!(args.language);
+            schema["stemmer"] = serde_json::json!({ "type": "snowball", "language": args.language });
+        }
+        api.create_index(collection, field, &schema)?;
+        eprintln!("text index on '{field}' ({})", args.language);
+    }
     Ok(())
 }
 

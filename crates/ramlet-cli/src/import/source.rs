@@ -9,6 +9,7 @@ use ramlet_bench::files::{Distance, EXTENSIONS, Rows, open_rows};
 
 use super::json::write_vector;
 use super::jsonl::{JsonlSource, Lines};
+use crate::args::Ids;
 
 /// The vectors of the points: (name, dimension). `""` is the unnamed one; empty when the points have none.
 pub type Layout = Vec<(String, usize)>;
@@ -35,7 +36,7 @@ pub trait Source {
 }
 
 /// Opens a file by its extension.
-pub fn open(path: &Path, key: &str, payload: Option<&Path>) -> Result<Box<dyn Source>> {
+pub fn open(path: &Path, key: &str, payload: Option<&Path>, ids: Ids) -> Result<Box<dyn Source>> {
     let name = path
         .file_name()
         .and_then(OsStr::to_str)
@@ -48,7 +49,7 @@ pub fn open(path: &Path, key: &str, payload: Option<&Path>) -> Result<Box<dyn So
             bail!("--payload goes with files of bare vectors; lines of {name} carry their own");
         }
         let lines = Lines::open(path)?;
-        return Ok(Box::new(JsonlSource::new(lines).with_context(here)?));
+        return Ok(Box::new(JsonlSource::new(lines, ids).with_context(here)?));
     }
     if !EXTENSIONS.contains(&name.rsplit('.').next().unwrap_or_default()) {
         bail!(

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::api::{Api, Refusal};
 use super::batch::Batch;
+use super::place::Place;
 use super::progress::Progress;
 use super::source::Source;
 
@@ -27,6 +28,8 @@ pub struct Plan<'a> {
     pub first: u64,
     /// Most points to send.
     pub limit: u64,
+    /// Hears how far it is.
+    pub place: Option<&'a Place>,
 }
 
 /// What the senders share.
@@ -88,11 +91,18 @@ pub fn run(api: &Api, source: &mut dyn Source, plan: &Plan, progress: &Progress)
         read
     });
     let state = shared.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(place) = plan.place {
+        place.write(state.acked.prefix)?;
+    }
     match state.failure.or(read.err()) {
         None => Ok(state.acked.points),
         Some(error) => Err(error).context(format!(
-            "stopped; the first {} points of the file are in. To go on from there: --offset {}",
-            state.acked.prefix, state.acked.prefix
+            "stopped; the first {} points of the file are in. To go on from there: {}",
+            state.acked.prefix,
+            match plan.place {
+                Some(_) => "the same command again".to_string(),
+                None => format!("--offset {}", state.acked.prefix),
+            }
         )),
     }
 }
@@ -156,6 +166,15 @@ impl Shared<'_> {
         }
     }
 
+    fn acknowledged(&self, start: u64, end: u64) -> Result<()> {
+        let mut state = self.lock();
+        state.acked.add(start, end);
+        match self.plan.place {
+            Some(place) => place.at(state.acked.prefix),
+            None => Ok(()),
+        }
+    }
+
     /// Sends one batch, in smaller requests when the server has no room for it as a whole.
     fn send(&self, batch: &Batch, body: &mut Vec<u8>, progress: &Progress) -> Result<()> {
         let mut from = 0;
@@ -165,7 +184,7 @@ impl Shared<'_> {
             let start = batch.start + from as u64;
             match self.api.upsert(self.plan.collection, body) {
                 Ok(()) => {
-                    self.lock().acked.add(start, start + points as u64);
+                    self.acknowledged(start, start + points as u64)?;
                     progress.acknowledged(points as u64);
                     from += points;
                 }

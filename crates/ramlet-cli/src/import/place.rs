@@ -1,0 +1,111 @@
+//! Where an import of a file is, in a file of its own: what was cut off goes on from there.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct State {
+    file: String,
+    bytes: u64,
+    to: String,
+    collection: String,
+    /// Points of the file that are acknowledged without a gap.
+    points: u64,
+}
+
+/// The file, and what it says. Not synced: an older place costs a few requests that are sent again.
+#[derive(Debug)]
+pub struct Place {
+    path: PathBuf,
+    state: State,
+    written: Mutex<Instant>,
+}
+
+impl Place {
+    /// What an import of the same file into the same collection left, or a beginning. The state of another import is refused.
+    pub fn open(path: &Path, file: &Path, url: &str, collection: &str) -> Result<Place> {
+        let place = || path.display().to_string();
+        let bytes = fs::metadata(file)
+            .with_context(|| file.display().to_string())?
+            .len();
+        let mut state = State {
+            file: file.display().to_string(),
+            bytes,
+            to: url.to_string(),
+            collection: collection.to_string(),
+            points: 0,
+        };
+        match fs::read(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e).with_context(place),
+            Ok(text) => {
+                let there: State = serde_json::from_slice(&text).with_context(|| {
+                    format!("{} says where an import of a file is, and can't be read", place())
+                })?;
+                state.points = there.points;
+                if there != state {
+                    bail!(
+                        "{} is of an import of {} ({} bytes) into '{}' at {}: finish that one, remove the file, or name another by --state",
+                        place(),
+                        there.file,
+                        there.bytes,
+                        there.collection,
+                        there.to
+                    );
+                }
+            }
+        }
+        Ok(Place {
+            path: path.to_owned(),
+            state,
+            written: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// Points that were in when it was opened.
+    pub fn points(&self) -> u64 {
+        self.state.points
+    }
+
+    /// So many are in now; written once a second.
+    pub fn at(&self, points: u64) -> Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.elapsed() < WRITE_EVERY {
+            return Ok(());
+        }
+        *written = Instant::now();
+        self.write(points)
+    }
+
+    /// As [`Place::at`], at once. Whole or not at all.
+    pub fn write(&self, points: u64) -> Result<()> {
+        let state = State {
+            points,
+            ..self.state.clone()
+        };
+        let tmp = self.path.with_extension("tmp");
+        let write = || {
+            fs::write(&tmp, serde_json::to_vec(&state)?)?;
+            fs::rename(&tmp, &self.path)
+        };
+        write().with_context(|| self.path.display().to_string())
+    }
+
+    /// Nothing is left to go on with.
+    pub fn finish(self) -> Result<()> {
+        match fs::remove_file(&self.path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                Err(e).with_context(|| self.path.display().to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+}
