@@ -99,7 +99,7 @@ def rest_raw(server, data, k, ef):
     requests = []
     for query in data.queries:
         body = json.dumps({"query": [float(f"{x:.7g}") for x in query], "limit": k, **params}).encode()
-        head = f"POST /collections/{COLLECTION}/points/query HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST /collections/{COLLECTION}/points/query HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         requests.append(head.encode() + body)
     sock = create_connection(("127.0.0.1", server["port"]))
 
