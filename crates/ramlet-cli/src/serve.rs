@@ -89,7 +89,11 @@ async fn serve(options: ServerOptions) -> Result<()> {
 
 fn budget(settings: &Settings) -> Result<BudgetTable> {
     let mut request = BudgetRequest::new(settings.memory.0, settings.search_threads);
-    request.other_threads = limits::ASYNC_THREADS + limits::BLOCKING_THREADS + ENGINE_THREADS;
+    if settings.search_threads >= limits::INLINE_SEARCHERS_MIN {
+        request.slots_outside = limits::ASYNC_THREADS;
+    }
+    let connections = limits::ASYNC_THREADS - request.slots_outside;
+    request.other_threads = connections + limits::BLOCKING_THREADS + ENGINE_THREADS;
     BudgetTable::plan(request).map_err(|small| {
         let least = ByteSize(small.memory_bytes_min.div_ceil(1_000_000) * 1_000_000);
         anyhow!(

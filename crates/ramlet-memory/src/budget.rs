@@ -11,6 +11,8 @@ pub struct BudgetRequest {
     pub memory_bytes: u64,
     /// Threads that search; each has a slot of scratch memory.
     pub search_threads: usize,
+    /// Of those, how many are threads of the caller's: the engine starts the others.
+    pub slots_outside: usize,
     /// Threads beside those: network, log writer, job.
     pub other_threads: usize,
     /// What the process holds before it has any data, threads' stacks not counted: code, allocator, runtime.
@@ -33,6 +35,8 @@ pub struct BudgetRequest {
 pub struct BudgetTable {
     pub memory_bytes: u64,
     pub search_threads: usize,
+    /// Of those, how many are threads of the caller's.
+    pub slots_outside: usize,
     /// Kernel memory charged to the process: page tables, sockets, rings, file system caches.
     pub kernel: u64,
     /// Code, allocator, async runtime, thread stacks.
@@ -152,6 +156,7 @@ impl BudgetRequest {
         BudgetRequest {
             memory_bytes,
             search_threads,
+            slots_outside: 0,
             other_threads: 4,
             // Measured with all threads waiting: 1.3 MB anonymous, 0.3 MB of kernel. The rest is code that is in use,
             // 4 MB of the 8 MB that are mapped: pages of a file, which the kernel may take back and read again.
@@ -283,6 +288,9 @@ fn try_plan(request: &BudgetRequest, memory: u64) -> Option<BudgetTable> {
     Some(BudgetTable {
         memory_bytes: memory,
         search_threads: request.search_threads,
+        slots_outside: request
+            .slots_outside
+            .min(request.search_threads.saturating_sub(1)),
         kernel,
         runtime,
         search_slots,

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::decode::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
+use crate::pool::spawn_blocking;
 
 /// Bytes held for one request or answer, growing as it does.
 #[derive(Default)]
@@ -187,7 +188,7 @@ pub async fn read_body(
     let mut bytes = collect(body, announced, rule, &mut held, from).await?;
     if let Some(encoding) = encoding {
         let from = from.clone();
-        let decoded = tokio::task::spawn_blocking(move || {
+        let decoded = spawn_blocking(move || {
             let decoded = decode(&bytes, encoding, rule, &mut held, &from);
             decoded.map(|bytes| (bytes, held))
         });

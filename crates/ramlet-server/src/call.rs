@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use ramlet::filter::Filter;
-use ramlet::{Collection, Scratch, Strict, UpdateOp};
+use ramlet::{Collection, Scratch, SlotJob, Strict, UpdateOp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, oneshot};
@@ -18,9 +18,11 @@ use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::node::{self, Node};
 use crate::handlers::fetch::Portions;
+use crate::inline;
 use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
+use crate::pool::spawn_blocking;
 use crate::stream;
 use crate::strict::Guard;
 
@@ -35,6 +37,8 @@ pub struct Call {
     /// Held until the engine is done with what the body became, even when the client is gone by then.
     held: Arc<Held>,
     start: Instant,
+    /// See [`Call::quick`].
+    quick: bool,
 }
 
 /// The body of a request.
@@ -111,12 +115,18 @@ impl Call {
             form,
             held: Arc::new(held),
             start,
+            quick: false,
         }
     }
 
     /// The same, with the request itself.
     pub fn with(self, incoming: Incoming) -> Call {
         Call { incoming, ..self }
+    }
+
+    /// What the engine is asked for is a matter of a millisecond: the thread that holds the connection may do it itself.
+    pub fn quick(&mut self, is: bool) {
+        self.quick = is;
     }
 
     /// Since the request came.
@@ -186,7 +196,7 @@ impl Call {
             return body.read();
         }
         let held = self.held.clone();
-        let parsed = tokio::task::spawn_blocking(move || {
+        let parsed = spawn_blocking(move || {
             let _held = held;
             body.read()
         });
@@ -212,7 +222,7 @@ impl Call {
         let mut out = Out::of(self.form, &self.app.responses);
         out.expect(expected)?;
         let held = self.held.clone();
-        on_slot(&self.app, self.deadline(), move |scratch| {
+        on_slot_or_here(&self.app, self.deadline(), self.quick, move |scratch| {
             job(scratch, &mut out)?;
             // Given back before the answer goes out: who has it may count on the bytes.
             drop(held);
@@ -233,7 +243,7 @@ impl Call {
         out.expect(expected.portion)?;
         let held = self.held.clone();
         let streams = self.form == Form::Json;
-        let first = on_slot(&self.app, self.deadline(), move |scratch| {
+        let first = on_slot_or_here(&self.app, self.deadline(), self.quick, move |scratch| {
             let mut list = open(scratch, &mut out)?;
             drop(held);
             let mut more = list.portions.write_next(scratch, &mut out)?;
@@ -297,7 +307,7 @@ impl Call {
         let app = self.app.clone();
         let held = self.held.clone();
         let place = places.clone().acquire_owned().await.map_err(ApiError::internal)?;
-        let done = tokio::task::spawn_blocking(move || {
+        let done = spawn_blocking(move || {
             let (_place, _held) = (place, held);
             job(&app.engine)
         });
@@ -311,12 +321,24 @@ where
     T: Send + 'static,
     F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
 {
+    on_slot_or_here(app, deadline, false, job).await
+}
+
+/// The same; a `quick` job may run on this thread's own slot.
+async fn on_slot_or_here<T, F>(app: &App, deadline: Instant, quick: bool, job: F) -> ApiResult<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
+{
     let (tx, rx) = oneshot::channel();
-    app.engine.run(Box::new(move |scratch| {
+    let job: SlotJob = Box::new(move |scratch| {
         if !tx.is_closed() {
             let _ = tx.send(job(scratch));
         }
-    }))?;
+    });
+    if let Err(job) = if quick { inline::keep(job) } else { Err(job) } {
+        app.engine.run(job)?;
+    }
     match tokio::time::timeout_at(deadline.into(), rx).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(ApiError::internal("the search thread gave no answer")),

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
 
@@ -14,6 +15,7 @@ use crate::admission::{Admitted, read_body};
 use crate::app::App;
 use crate::auth::name_host;
 use crate::call::{Call, Given, Incoming};
+use crate::encode::{self, Packer, takes_gzip};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::{Form, Out};
@@ -53,13 +55,17 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let start = Instant::now();
     let head_only = request.method() == Method::HEAD;
     let collection = collection_of(route, request.uri());
+    let packs = takes_gzip(request.headers()) && !head_only;
     let result = answer(route, &app, request, start).await;
     let response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
-            Ok(bytes) => respond(StatusCode::OK, "application/json", bytes),
+            Ok(bytes) => whole(&app, bytes, packs).await,
             Err(e) => refuse(&e, start),
         },
-        Ok(Answer::Stream(body)) => respond(StatusCode::OK, "application/json", Body::new(body)),
+        Ok(Answer::Stream(body)) => match if packs { Packer::new(&app.responses) } else { None } {
+            Some(packer) => packed(Body::new(body.packed(packer))),
+            None => respond(StatusCode::OK, "application/json", Body::new(body)),
+        },
         Ok(Answer::Whole(response)) => response,
         Ok(Answer::Plain {
             status,
@@ -80,6 +86,22 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     } else {
         response
     }
+}
+
+/// An answer in one piece, packed where that pays.
+async fn whole(app: &App, bytes: Bytes, packs: bool) -> Response {
+    if packs && let Some(small) = encode::whole(bytes.clone(), &app.responses).await {
+        return packed(small);
+    }
+    respond(StatusCode::OK, "application/json", bytes)
+}
+
+fn packed(body: impl Into<Body>) -> Response {
+    let mut response = respond(StatusCode::OK, "application/json", body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    response
 }
 
 /// The collection that the path names.

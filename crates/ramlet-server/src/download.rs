@@ -18,6 +18,7 @@ use crate::admission::Held;
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
+use crate::pool::spawn_blocking;
 
 /// The answer that is `file`. Nothing is read for `head_only`.
 pub fn file_answer(app: &Arc<App>, file: SnapshotFile, head_only: bool) -> Response {
@@ -115,7 +116,7 @@ async fn portion(app: &Arc<App>, file: Arc<SnapshotFile>, at: u64) -> ApiResult<
     let len = (file.bytes() - at).min(limits::TRANSFER_BYTES as u64);
     let mut held = Held::default();
     held.at_least(len, &app.responses)?;
-    let read = tokio::task::spawn_blocking(move || {
+    let read = spawn_blocking(move || {
         let mut bytes = vec![0; len as usize];
         file.read_at(&mut bytes, at)?;
         Ok::<_, ramlet::Error>(Bytes::from_owner(Portion { bytes, _held: held }))

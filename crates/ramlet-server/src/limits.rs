@@ -81,6 +81,9 @@ pub const PARSE_INLINE_BYTES: usize = 64 * KIB as usize;
 pub const RESPONSE_STEP_BYTES: u64 = 64 * KIB;
 /// Largest answer.
 pub const RESPONSE_BYTES: u64 = 64 * MIB;
+/// The shortest answer that is packed for a client that takes gzip: packing costs 10 to 20 µs a KiB, clients on the same
+/// machine ask for it too, and the hits of a usual search have 600 bytes.
+pub const PACK_BYTES_MIN: usize = 16 * KIB as usize;
 /// A record of the engine without payload and vectors.
 pub const RECORD_BYTES: u64 = 160;
 /// What a payload is taken for before it is read.
@@ -103,8 +106,19 @@ pub const UPLOADS: usize = 2;
 /// What a thread that takes or restores a snapshot costs: its stack in use and its share of the kernel.
 pub const JOB_THREAD_BYTES: u64 = 192 * KIB;
 
-/// Threads that run the async side.
+/// Threads that hold connections.
 pub const ASYNC_THREADS: usize = 2;
+/// Search threads from which on those that hold connections have a slot each, and search themselves: where there are fewer,
+/// memory is scarce, searches wait for the disk, and the threads that hold connections must not.
+pub const INLINE_SEARCHERS_MIN: usize = 8;
+/// Largest `limit` + `offset` of a search on the thread that holds its connection.
+pub const INLINE_HITS: usize = 128;
+/// Largest `hnsw_ef` of one.
+pub const INLINE_EF: usize = 1024;
+/// A search that took longer there sends the next ones to the search threads, ...
+pub const INLINE_TIME: Duration = Duration::from_millis(3);
+/// ... so many.
+pub const INLINE_SKIPS: std::ops::RangeInclusive<u32> = 16..=4096;
 /// Threads for calls that block: parsing of large bodies, collection changes, index builds.
 pub const BLOCKING_THREADS: usize = 4;
 /// Of those, how many may change collections, ...
@@ -112,8 +126,10 @@ pub const MANAGE_CALLS: usize = 2;
 /// ... and how many may build a payload index (the engine does one job at a time): parsing always finds a thread.
 pub const BUILD_CALLS: usize = 1;
 const _: () = assert!(MANAGE_CALLS + BUILD_CALLS < BLOCKING_THREADS);
-/// Stack of each thread of the server.
+/// Stack of each thread of the server...
 pub const THREAD_STACK_BYTES: usize = 512 * KIB as usize;
+/// ... and of one that searches: what the engine gives its own.
+pub const SEARCH_STACK_BYTES: usize = MIB as usize;
 
 /// Counts of requests by collection: about 680 rows, of one endpoint and status each.
 pub const COUNTS_BYTES: u64 = 256 * KIB;

@@ -16,6 +16,7 @@ use crate::call::Incoming;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::multipart::Multipart;
+use crate::pool::spawn_blocking;
 
 /// Writes the part named `snapshot` of the body into a file of its own.
 pub async fn receive(app: &App, incoming: &mut Incoming) -> ApiResult<SnapshotUpload> {
@@ -70,9 +71,7 @@ async fn write(mut upload: SnapshotUpload, mut portion: Vec<u8>) -> ApiResult<(S
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ramlet::Error> + Send + 'static,
 ) -> ApiResult<T> {
-    Ok(tokio::task::spawn_blocking(work)
-        .await
-        .map_err(ApiError::internal)??)
+    Ok(spawn_blocking(work).await.map_err(ApiError::internal)??)
 }
 
 /// How long a client was waited for: what our own disk takes isn't counted.

@@ -10,17 +10,19 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use ramlet::Engine;
-use ramlet_memory::Reservation;
+use ramlet_memory::Consumer;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::grpc::{answer_calls, serve_http2};
+use crate::grpc::serve_http2;
 use crate::limits;
 use crate::options::{GrpcPort, ServerOptions};
+use crate::pool::spawn_blocking;
 use crate::routes::router;
+use crate::shards::{Api, Paid, Shards};
 use crate::timed_io::TimedIo;
 
 /// A server that has its port and isn't answering yet.
@@ -30,13 +32,13 @@ pub struct Bound {
     app: Arc<App>,
 }
 
-/// The runtime that the server is meant to run on: its threads and their stacks are lines of the budget.
+/// The runtime that the server is meant to run on: it accepts, and has the pool for what blocks. Connections have threads
+/// of their own, [`limits::ASYNC_THREADS`].
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(limits::ASYNC_THREADS)
+    tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(limits::BLOCKING_THREADS)
         .thread_stack_size(limits::THREAD_STACK_BYTES)
-        .thread_name("ramlet-http")
+        .thread_name("ramlet-pool")
         .enable_all()
         .build()
 }
@@ -113,77 +115,100 @@ impl Bound {
     /// Answers until `shutdown` is done.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let Bound { listener, grpc, app } = self;
-        let router = router(app.clone());
-        let places = Arc::new(Semaphore::new(app.connections_max));
         let (stop, stopped) = watch::channel(false);
+        let shards = Arc::new(Shards::start(&app, &stopped)?);
         let mut tasks = JoinSet::new();
-        tasks.spawn(monitor_recall(app.engine.clone(), stopped.clone()));
+        tasks.spawn(monitor_recall(app.engine.clone()));
+        let door = Door {
+            listener,
+            places: Arc::new(Semaphore::new(app.connections_max)),
+            account: app.connections.clone(),
+            bytes: limits::CONNECTION_BYTES,
+            api: Api::Rest(router(app.clone())),
+        };
+        tasks.spawn(door.stand_open(shards.clone()));
         if let Some(listener) = grpc {
-            tasks.spawn(answer_calls(listener, app.clone(), stopped.clone()));
+            let door = Door {
+                listener,
+                places: Arc::new(Semaphore::new(app.http2.places)),
+                account: app.calls.clone(),
+                bytes: app.http2.connection_bytes(),
+                api: Api::Grpc,
+            };
+            tasks.spawn(door.stand_open(shards.clone()));
         }
-        let mut shutdown = std::pin::pin!(shutdown);
-        loop {
-            tokio::select! {
-                () = &mut shutdown => break,
-                Some(_) = tasks.join_next() => {}
-                accepted = accept(&listener, &places) => match accepted {
-                    Ok((stream, place)) => match app.connections.reserve(limits::CONNECTION_BYTES) {
-                        Ok(held) => {
-                            let (app, router) = (app.clone(), router.clone());
-                            tasks.spawn(connection(stream, (app, router), stopped.clone(), (place, held)));
-                        }
-                        Err(e) => turn_away(&stream, &e.into()),
-                    },
-                    // Out of file descriptors, or a client gone again: the next one may do.
-                    Err(e) => {
-                        tracing::warn!("accepting a connection failed: {e}");
-                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                    }
-                }
-            }
-        }
-        drop(listener);
+        shutdown.await;
         let _ = stop.send(true);
-        let all = async { while tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(limits::SHUTDOWN_GRACE, all).await.is_err() {
-            tracing::warn!(
-                "connections still open after {:?} are cut",
-                limits::SHUTDOWN_GRACE
-            );
+        tasks.shutdown().await;
+        if let Some(shards) = Arc::into_inner(shards) {
+            shards.join().await;
         }
         Ok(())
     }
 }
 
-/// Has the recall of a real query measured now and then.
-async fn monitor_recall(engine: Arc<Engine>, mut stopped: watch::Receiver<bool>) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(limits::MONITOR_PERIOD) => {}
-            _ = stopped.changed() => return,
+/// A port, and what a connection through it costs.
+struct Door {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    account: Consumer,
+    bytes: u64,
+    api: Api,
+}
+
+impl Door {
+    async fn stand_open(self, shards: Arc<Shards>) {
+        loop {
+            let dealt = match self.accept().await {
+                Ok((stream, place)) => match self.account.reserve(self.bytes) {
+                    Ok(held) => shards.deal(stream, (place, held), self.api.clone()),
+                    Err(e) => {
+                        self.turn_away(&stream, &e.into());
+                        Ok(())
+                    }
+                },
+                Err(e) => Err(e),
+            };
+            // Out of file descriptors, or a client gone again: the next one may do.
+            if let Err(e) = dealt {
+                tracing::warn!("accepting a connection failed: {e}");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
         }
-        // The engine's list of names may be locked while a collection is created on disk.
-        let engine = engine.clone();
-        let _ = tokio::task::spawn_blocking(move || engine.monitor_recall_once()).await;
+    }
+
+    /// A connection and its place. Without a free place the kernel's backlog holds the clients.
+    async fn accept(&self) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+        let place = self.places.clone().acquire_owned().await;
+        let (stream, _) = self.listener.accept().await?;
+        Ok((stream, place.map_err(io::Error::other)?))
+    }
+
+    /// Says why and when to come again, without a task or a buffer. Clients of gRPC try again by themselves.
+    fn turn_away(&self, stream: &TcpStream, e: &ApiError) {
+        tracing::debug!("a connection is turned away: {}", e.message);
+        if matches!(self.api, Api::Rest(_)) {
+            turn_away(stream, e);
+        }
     }
 }
 
-/// A connection and its place. Without a free place the kernel's backlog holds the clients.
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+/// Has the recall of a real query measured now and then.
+async fn monitor_recall(engine: Arc<Engine>) {
+    loop {
+        tokio::time::sleep(limits::MONITOR_PERIOD).await;
+        // The engine's list of names may be locked while a collection is created on disk.
+        let engine = engine.clone();
+        let _ = spawn_blocking(move || engine.monitor_recall_once()).await;
+    }
 }
 
 /// HTTP/1, or HTTP/2 where the client begins with it.
-async fn connection(
+pub async fn connection(
     stream: TcpStream,
     (app, router): (Arc<App>, Router),
     mut stopped: watch::Receiver<bool>,
-    _held: (OwnedSemaphorePermit, Reservation),
+    _paid: Paid,
 ) {
     let _ = stream.set_nodelay(true);
     let mut begins = [0; 3];

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use crate::admission::Held;
 use crate::app::App;
 use crate::call::{List, on_slot};
+use crate::encode::Packer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::Out;
@@ -35,6 +36,37 @@ impl Body for StreamBody {
         self.rest
             .poll_recv(cx)
             .map(|next| next.map(|portion| portion.map(Frame::data)))
+    }
+}
+
+impl StreamBody {
+    /// The same, packed portion by portion on the pool, one ahead of what is being sent.
+    pub fn packed(self, mut packer: Packer) -> StreamBody {
+        let (send, rest) = mpsc::channel(1);
+        let StreamBody {
+            first,
+            rest: mut plain,
+        } = self;
+        tokio::spawn(async move {
+            let mut next = first.map(Ok);
+            loop {
+                let portion = match next.take() {
+                    Some(portion) => Some(portion),
+                    None => plain.recv().await,
+                };
+                let last = portion.is_none();
+                let packed = match portion {
+                    Some(Err(e)) => Err(e),
+                    Some(Ok(bytes)) => packer.portion(bytes, false).await,
+                    None => packer.portion(Bytes::new(), true).await,
+                };
+                let ends = last || packed.is_err();
+                if send.send(packed).await.is_err() || ends {
+                    return;
+                }
+            }
+        });
+        StreamBody { first: None, rest }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine: a directory of collections, their names, and the threads that serve them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
@@ -58,6 +58,33 @@ pub enum AliasOp {
 /// A search slot's work.
 pub type SlotJob = Box<dyn FnOnce(&mut Scratch) + Send>;
 
+/// Reader, buffers and heap of one search at a time; each belongs to a thread.
+pub struct Slot {
+    scratch: Scratch,
+    /// Of a slot outside: its place among them.
+    _place: Option<Place>,
+}
+
+impl Slot {
+    /// Runs `job` here and now. A job that panics has told its caller by dropping its end; the slot goes on.
+    pub fn run(&mut self, job: SlotJob) {
+        let run = std::panic::AssertUnwindSafe(|| job(&mut self.scratch));
+        if std::panic::catch_unwind(run).is_err() {
+            tracing::error!("a search panicked");
+        }
+        self.scratch.trim();
+    }
+}
+
+/// One of the places of [`BudgetTable::slots_outside`], free again when it is dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Collections of one data directory.
 pub struct Engine {
     storage: Arc<dyn Storage>,
@@ -67,6 +94,8 @@ pub struct Engine {
     consumers: Consumers,
     names: Mutex<Names>,
     slots: Arc<SlotQueue>,
+    /// Slots that threads of the caller's hold.
+    slots_outside: Arc<AtomicUsize>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Opened when first asked for, unless it was given.
     snapshots: Mutex<Option<SnapshotDir>>,
@@ -182,6 +211,7 @@ impl Engine {
                 open: BTreeMap::new(),
             }),
             slots: Arc::default(),
+            slots_outside: Arc::default(),
             threads: Mutex::default(),
             snapshots: Mutex::default(),
             monitored: AtomicU64::new(0),
@@ -276,31 +306,47 @@ impl Engine {
             Box::new(move || or_abort("maintenance", || maintenance::run(&shared))),
         )?);
         self.shared.wake_maintenance();
-        for _ in 0..self.options.budget.search_threads {
-            let reader = IoContext::new(self.storage.reader(SLOT_READS)?);
-            let mut scratch = Scratch::new(
-                reader,
-                &self.consumers.slots,
-                &self.consumers.extra,
-                self.options.budget.search_slot(),
-            )?;
-            scratch.in_slot = true;
-            let queue = self.slots.clone();
+        let budget = &self.options.budget;
+        for _ in budget.slots_outside..budget.search_threads {
+            let (queue, mut slot) = (self.slots.clone(), self.new_slot(None)?);
             threads.push(spawn(
                 "search",
                 Box::new(move || {
                     while let Some(job) = queue.next() {
-                        // A job that panics has told its caller by dropping its end; the slot goes on.
-                        let run = std::panic::AssertUnwindSafe(|| job(&mut scratch));
-                        if std::panic::catch_unwind(run).is_err() {
-                            tracing::error!("a search panicked");
-                        }
-                        scratch.trim();
+                        slot.run(job);
                     }
                 }),
             )?);
         }
         Ok(())
+    }
+
+    fn new_slot(&self, place: Option<Place>) -> Result<Slot> {
+        let mut scratch = Scratch::new(
+            IoContext::new(self.storage.reader(SLOT_READS)?),
+            &self.consumers.slots,
+            &self.consumers.extra,
+            self.options.budget.search_slot(),
+        )?;
+        scratch.in_slot = true;
+        Ok(Slot {
+            scratch,
+            _place: place,
+        })
+    }
+
+    /// A search slot for the thread that calls this, which runs its jobs itself; `None` when all of
+    /// [`BudgetTable::slots_outside`] are held.
+    pub fn slot(&self) -> Result<Option<Slot>> {
+        let most = self.options.budget.slots_outside;
+        let free = |held: usize| (held < most).then_some(held + 1);
+        match self
+            .slots_outside
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, free)
+        {
+            Ok(_) => self.new_slot(Some(Place(self.slots_outside.clone()))).map(Some),
+            Err(_) => Ok(None),
+        }
     }
 
     /// `AlreadyExists` when the name is taken (by a collection or an alias).

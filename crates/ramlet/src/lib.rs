@@ -48,7 +48,7 @@ mod writer;
 
 pub use check::{CheckReport, Checked, check};
 pub use collection::{Collection, CollectionInfo, CollectionStatus, Completion, ComponentMemory};
-pub use engine::{AliasOp, Engine, EngineOptions, SlotJob};
+pub use engine::{AliasOp, Engine, EngineOptions, Slot, SlotJob};
 pub use error::{Error, ErrorKind, Result};
 pub use facet::{FacetHit, FacetRequest};
 pub use filter::index::FacetValue;

@@ -1,7 +1,6 @@
 //! Connections of HTTP/2, a bounded number of them.
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 
 use axum::http::{Request, Response};
@@ -9,14 +8,13 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use ramlet_memory::Reservation;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use super::dispatch::dispatch;
 use crate::app::App;
 use crate::limits;
+use crate::shards::Paid;
 use crate::timed_io::TimedIo;
 
 /// What a connection may be sent before it is read, and what it takes in all.
@@ -67,48 +65,8 @@ fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Answers calls until `stopped` says so; then those under way are finished.
-pub async fn answer_calls(listener: TcpListener, app: Arc<App>, mut stopped: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(app.http2.places));
-    let mut tasks = JoinSet::new();
-    loop {
-        tokio::select! {
-            _ = stopped.changed() => break,
-            Some(_) = tasks.join_next() => {}
-            accepted = accept(&listener, &places) => match accepted {
-                Ok((stream, place)) => match app.calls.reserve(app.http2.connection_bytes()) {
-                    Ok(held) => {
-                        tasks.spawn(connection(stream, app.clone(), stopped.clone(), (place, held)));
-                    }
-                    // Clients try again by themselves.
-                    Err(e) => tracing::debug!("a connection is turned away: {e}"),
-                },
-                Err(e) => {
-                    tracing::warn!("accepting a connection failed: {e}");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                }
-            }
-        }
-    }
-    drop(listener);
-    while tasks.join_next().await.is_some() {}
-}
-
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
-}
-
-async fn connection(
-    stream: TcpStream,
-    app: Arc<App>,
-    stopped: watch::Receiver<bool>,
-    _held: (OwnedSemaphorePermit, Reservation),
-) {
+/// Answers the calls of one connection.
+pub async fn serve_calls(stream: TcpStream, app: Arc<App>, stopped: watch::Receiver<bool>, _paid: Paid) {
     let _ = stream.set_nodelay(true);
     let of = app.http2;
     let service = service_fn(move |request| {

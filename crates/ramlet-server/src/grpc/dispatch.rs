@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, HeaderValue, Method as HttpMethod, Request, Response, StatusCode, header};
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, StatusCode, header,
+};
 use bytes::Bytes;
 use hyper::body::Incoming;
 
@@ -17,11 +19,15 @@ use crate::app::App;
 use crate::auth::{Access, name_host};
 use crate::call::{Call, Given};
 use crate::dispatch::Answer;
+use crate::encode;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::{Form, with_held};
+use crate::pool::spawn_blocking;
 use crate::stats::Endpoint;
 
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// Answers one call.
@@ -38,7 +44,10 @@ pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sen
             let mut collection = None;
             let done = call(&app, bound, &parts.headers, (body, &mut collection), start).await;
             count(&app, bound, done.as_ref().err(), collection, start);
-            done.map(|message| Sent::One(Some(message)))
+            match done {
+                Ok(message) if wants_gzip(&parts.headers) => return packed(&app, message).await,
+                done => done.map(|message| Sent::One(Some(message))),
+            }
         }
         None => own_service(&app, path, &parts.headers, body).await,
     };
@@ -74,6 +83,26 @@ fn no_grpc() -> Response<Sent> {
 fn answered(sent: Sent) -> Response<Sent> {
     let mut response = Response::new(sent);
     response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
+    response
+}
+
+/// Whether the client packs what it asks and takes gzip. Taking it alone isn't a wish: clients of gRPC say so by
+/// themselves, those on the same machine too.
+fn wants_gzip(headers: &HeaderMap) -> bool {
+    let takes = || headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok());
+    headers.get(ENCODING).is_some_and(|v| v == "gzip")
+        && takes()
+            .flat_map(|v| v.split(','))
+            .any(|name| name.trim() == "gzip")
+}
+
+/// The answer to a client that wants gzip; each message says by itself whether it is packed.
+async fn packed(app: &App, message: Bytes) -> Response<Sent> {
+    let small = encode::framed(message.clone(), &app.responses).await;
+    let mut response = answered(Sent::One(Some(small.unwrap_or(message))));
+    response
+        .headers_mut()
+        .insert(ENCODING, HeaderValue::from_static("gzip"));
     response
 }
 
@@ -177,7 +206,7 @@ async fn decode(
         return decode(message);
     }
     let inside = std::mem::take(held);
-    let decoded = tokio::task::spawn_blocking(move || (decode(message), inside));
+    let decoded = spawn_blocking(move || (decode(message), inside));
     let (asked, inside) = decoded.await.map_err(ApiError::internal)?;
     *held = inside;
     asked
@@ -217,7 +246,7 @@ fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResul
         time: start.elapsed().as_secs_f64(),
     };
     let mut message = (method.tell)(told)?;
-    frame::close(&mut message)?;
+    frame::close(&mut message, false)?;
     Ok(with_held(message, held))
 }
 

@@ -17,6 +17,7 @@ use crate::admission::{BodyRule, Held, check_cap};
 use crate::decode::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
+use crate::pool::spawn_blocking;
 
 /// Bytes before a message: whether it is compressed, and its length.
 pub const HEAD: usize = 5;
@@ -87,7 +88,7 @@ impl Messages {
             let mut inside = std::mem::take(held);
             let from = from.clone();
             // A small frame may hold much.
-            let unpacked = tokio::task::spawn_blocking(move || {
+            let unpacked = spawn_blocking(move || {
                 let out = decode(&message, Encoding::Gzip, rule, &mut inside, &from)?;
                 Ok::<_, ApiError>((Bytes::from(out), inside))
             });
@@ -198,13 +199,13 @@ impl Body for Sent {
 }
 
 /// Fills in the head of a message that stands behind [`HEAD`] free bytes.
-pub fn close(message: &mut [u8]) -> ApiResult<()> {
+pub fn close(message: &mut [u8], packed: bool) -> ApiResult<()> {
     let len = message
         .len()
         .checked_sub(HEAD)
         .and_then(|n| u32::try_from(n).ok());
     let len = len.ok_or_else(|| ApiError::internal("the answer is no message"))?;
-    message[0] = 0;
+    message[0] = u8::from(packed);
     message[1..HEAD].copy_from_slice(&len.to_be_bytes());
     Ok(())
 }

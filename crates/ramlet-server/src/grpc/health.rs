@@ -41,7 +41,7 @@ fn message(status: ServingStatus) -> ApiResult<Bytes> {
     let mut out = tell::message(&HealthCheckResponse {
         status: status.into(),
     })?;
-    frame::close(&mut out)?;
+    frame::close(&mut out, false)?;
     Ok(out.into())
 }
 

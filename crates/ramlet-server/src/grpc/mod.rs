@@ -18,6 +18,6 @@ mod status;
 pub mod tell;
 mod value;
 
-pub use connection::{Http2, answer_calls, serve_http2};
-pub use frame::HEAD as FRAME_HEAD;
+pub use connection::{Http2, serve_calls, serve_http2};
+pub use frame::{HEAD as FRAME_HEAD, close as close_frame};
 pub use methods::methods;

@@ -87,6 +87,7 @@ where
     let collection = call.collection()?;
     check(&call, &collection, std::slice::from_ref(&asked), false)?;
     let expected = expected(&collection, &asked);
+    call.quick(is_quick(&asked));
     let app = call.app.clone();
     call.list(expected, move |scratch, out| {
         let (portions, explained) = portions(&app, &collection, asked, scratch)?;
@@ -98,6 +99,22 @@ where
         })
     })
     .await
+}
+
+/// Nothing but the nearest points, and few of them: no filter whose index may be large, no scan.
+fn is_quick(asked: &Asked) -> bool {
+    match asked {
+        Asked::Nearest(search) => {
+            let ef = search.params.hnsw_ef.unwrap_or(0);
+            let hits = search.limit.saturating_add(search.offset);
+            search.filter.is_none()
+                && !search.params.exact
+                && search.params.recall.is_none()
+                && ef <= limits::INLINE_EF
+                && hits <= limits::INLINE_HITS
+        }
+        Asked::Query(_) => false,
+    }
 }
 
 /// `[a, b, ...]`, each between `around`; one after the other on one slot: a batch takes its turn like any request.

@@ -1,9 +1,12 @@
 //! Bodies: bounds, reservations, and errors that say what and where.
 
+use std::io::Read;
+
 use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
 use ramlet_server::limits;
+use serde_json::json;
 
 use crate::harness::{Chunks, Server, Untouched, request};
 
@@ -234,6 +237,41 @@ async fn compressed_bodies_are_decoded() {
     assert_eq!(send("gzip", b"\x1f\x8b").await.status, StatusCode::BAD_REQUEST);
     assert_eq!(send("gzip", &packed).await.status, StatusCode::OK);
     assert_eq!(server.get("/collections/c/points/7").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn long_answers_are_packed_for_those_who_take_gzip() {
+    let server = with_collection().await;
+    let words = "no more than a word ".repeat(20);
+    let points: Vec<_> = (0..3000)
+        .map(|n| json!({ "id": n, "vector": [n, 1], "payload": { "text": words } }))
+        .collect();
+    for part in points.chunks(1000) {
+        let body = json!({ "points": part }).to_string();
+        server.call("PUT", "/collections/c/points", &body).await.result();
+    }
+    // In one piece; as a stream of portions; too short.
+    for (limit, packs) in [(100, true), (3000, true), (3, false)] {
+        let body = json!({ "limit": limit, "with_vector": true }).to_string();
+        let uri = "/collections/c/points/scroll";
+        let plain = server.call("POST", uri, &body).await;
+        assert!(!plain.headers.contains_key("content-encoding"));
+        let asked = request("POST", uri, &[("accept-encoding", "br, gzip")], Body::from(body));
+        let reply = server.send(asked).await;
+        assert_eq!(reply.headers.contains_key("content-encoding"), packs, "{limit}");
+        let mut text = Vec::new();
+        if packs {
+            assert_eq!(reply.headers["content-encoding"], "gzip");
+            assert!(reply.body.len() < plain.body.len() / 5);
+            let mut unpacked = flate2::read::GzDecoder::new(&reply.body[..]);
+            unpacked.read_to_end(&mut text).expect("a gzip stream");
+        } else {
+            text.extend_from_slice(&reply.body);
+        }
+        let reply: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(reply["result"], plain.json()["result"], "{limit}");
+    }
+    assert_eq!(server.held("responses"), 0);
 }
 
 #[tokio::test]

@@ -20,7 +20,10 @@ use tower::ServiceExt;
 pub const MEMORY: u64 = 64 << 20;
 
 pub fn engine() -> Arc<Engine> {
-    let budget = BudgetTable::plan(BudgetRequest::new(MEMORY, 1)).expect("enough memory");
+    engine_with(BudgetTable::plan(BudgetRequest::new(MEMORY, 1)).expect("enough memory"))
+}
+
+pub fn engine_with(budget: BudgetTable) -> Arc<Engine> {
     let ledger = Ledger::new(budget.ledger_limit());
     let options = EngineOptions {
         budget,
@@ -32,7 +35,11 @@ pub fn engine() -> Arc<Engine> {
 }
 
 pub fn options() -> ServerOptions {
-    let mut options = ServerOptions::new(engine());
+    options_of(engine())
+}
+
+pub fn options_of(engine: Arc<Engine>) -> ServerOptions {
+    let mut options = ServerOptions::new(engine);
     options.request_bytes = 8 << 20;
     options.response_bytes = 8 << 20;
     options

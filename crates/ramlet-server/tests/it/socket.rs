@@ -1,24 +1,30 @@
 //! The server on a real socket.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use ramlet_server::limits;
+use ramlet::Engine;
+use ramlet_memory::{BudgetRequest, BudgetTable};
+use ramlet_server::{ServerOptions, limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::harness::options;
+use crate::harness::{MEMORY, engine_with, options, options_of};
 
 struct Running {
     addr: SocketAddr,
     stop: oneshot::Sender<()>,
     done: JoinHandle<std::io::Result<()>>,
-    engine: std::sync::Arc<ramlet::Engine>,
+    engine: Arc<Engine>,
 }
 
 async fn start(connections: usize) -> Running {
-    let mut options = options();
+    start_with(options(), connections).await
+}
+
+async fn start_with(mut options: ServerOptions, connections: usize) -> Running {
     options.port = 0;
     options.connections = connections;
     let engine = options.engine.clone();
@@ -33,6 +39,25 @@ async fn start(connections: usize) -> Running {
         stop,
         done,
         engine,
+    }
+}
+
+/// Bytes on an account.
+fn held(engine: &Engine, name: &str) -> u64 {
+    let report = engine.ledger().report();
+    report.iter().find(|c| c.name == name).map_or(0, |c| c.used)
+}
+
+impl Running {
+    fn held(&self, name: &str) -> u64 {
+        held(&self.engine, name)
+    }
+
+    /// Stops the server and waits until it has.
+    async fn end(self) -> Arc<Engine> {
+        self.stop.send(()).expect("the server runs");
+        self.done.await.expect("no panic").expect("it ends well");
+        self.engine
     }
 }
 
@@ -73,25 +98,15 @@ async fn connections_are_kept_and_charged_and_given_back() {
         assert!(head.starts_with("http/1.1 200"), "{head}");
         assert!(body.contains("\"collections\":[]"), "{body}");
     }
-    let held = |name: &str| {
-        running
-            .engine
-            .ledger()
-            .report()
-            .iter()
-            .find(|c| c.name == name)
-            .map_or(0, |c| c.used)
-    };
-    assert_eq!(held("connections"), limits::CONNECTION_BYTES);
-    running.stop.send(()).unwrap();
-    running.done.await.unwrap().unwrap();
+    assert_eq!(running.held("connections"), limits::CONNECTION_BYTES);
+    let engine = running.end().await;
     assert_eq!(
         stream.read(&mut [0; 16]).await.unwrap(),
         0,
         "an idle connection is closed at the end"
     );
-    assert_eq!(held("connections"), 0);
-    assert_eq!(held("responses"), 0);
+    assert_eq!(held(&engine, "connections"), 0);
+    assert_eq!(held(&engine, "responses"), 0);
 }
 
 #[tokio::test]
@@ -146,6 +161,124 @@ async fn heads_have_a_bound() {
     );
     let (head, _) = ask(&mut stream, &many).await;
     assert!(head.starts_with("http/1.1 431"), "{head}");
+}
+
+fn post(path: &str, body: &str) -> String {
+    request("POST", path, body)
+}
+
+fn request(verb: &str, path: &str, body: &str) -> String {
+    format!(
+        "{verb} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Points on a line, so that the nearest of each is known.
+async fn fill(stream: &mut TcpStream, points: usize) {
+    let settings = r#"{"vectors": {"size": 2, "distance": "Euclid"}}"#;
+    let (head, _) = ask(stream, &request("PUT", "/collections/line", settings)).await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    let points: Vec<_> = (0..points)
+        .map(|n| format!(r#"{{"id": {n}, "vector": [{n}, 0]}}"#))
+        .collect();
+    let body = format!(r#"{{"points": [{}]}}"#, points.join(","));
+    let (head, _) = ask(
+        stream,
+        &request("PUT", "/collections/line/points?wait=true", &body),
+    )
+    .await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+}
+
+#[tokio::test]
+async fn threads_that_hold_connections_search_with_slots_of_their_own() {
+    let mut wish = BudgetRequest::new(MEMORY, 4);
+    wish.slots_outside = limits::ASYNC_THREADS;
+    let budget = BudgetTable::plan(wish).expect("enough memory");
+    let (slot, all) = (budget.search_slot(), budget.search_slots);
+    let running = start_with(options_of(engine_with(budget)), 16).await;
+    let mut stream = TcpStream::connect(running.addr).await.unwrap();
+    fill(&mut stream, 200).await;
+    assert!(running.held("search slots") > all - slot, "all slots are taken");
+    // Small searches run where they come in; those with a filter, and those that find that place taken, don't.
+    let asking = (0..8).map(|client| {
+        let addr = running.addr;
+        tokio::spawn(async move {
+            let mut stream = TcpStream::connect(addr).await.unwrap();
+            for n in (client..200).step_by(8) {
+                let filter = match n % 16 {
+                    0..8 => "",
+                    _ => r#", "filter": {"must_not": {"has_id": [1000]}}"#,
+                };
+                let body = format!(r#"{{"query": [{n}, 0], "limit": 1{filter}}}"#);
+                let (head, body) = ask(&mut stream, &post("/collections/line/points/query", &body)).await;
+                assert!(head.starts_with("http/1.1 200"), "{head}");
+                assert!(body.contains(&format!(r#"{{"id":{n},"#)), "{n}: {body}");
+            }
+        })
+    });
+    for asked in asking.collect::<Vec<_>>() {
+        asked.await.unwrap();
+    }
+    let engine = running.end().await;
+    let left = held(&engine, "search slots");
+    assert!(
+        left <= all - slot * limits::ASYNC_THREADS as u64,
+        "{left} of {all} bytes"
+    );
+    assert!(engine.slot().unwrap().is_some(), "given back, so to be had again");
+}
+
+#[tokio::test]
+async fn the_port_of_rest_speaks_http2_to_those_who_begin_with_it() {
+    let running = start(8).await;
+    let mut stream = TcpStream::connect(running.addr).await.unwrap();
+    let frame = |kind: u8, flags: u8, id: u8, payload: &[u8]| {
+        let mut frame = vec![0, 0, payload.len() as u8, kind, flags, 0, 0, 0, id];
+        frame.extend_from_slice(payload);
+        frame
+    };
+    let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    said.extend(frame(4, 0, 0, &[]));
+    // :method GET, :scheme http, :path and :authority as text: indexes of the static table of RFC 7541.
+    let path = b"/collections";
+    let mut head = vec![0x82, 0x86, 0x04, path.len() as u8];
+    head.extend_from_slice(path);
+    head.extend_from_slice(&[0x01, 9]);
+    head.extend_from_slice(b"localhost");
+    said.extend(frame(1, 0b101, 1, &head));
+    stream.write_all(&said).await.unwrap();
+
+    let (mut seen, mut status, mut body) = (Vec::new(), None, Vec::new());
+    loop {
+        while seen.len() >= 9 && seen.len() >= 9 + usize::from(seen[2]) {
+            let end = 9 + usize::from(seen[2]);
+            let payload: Vec<u8> = seen.drain(..end).collect();
+            match payload[3] {
+                0 => body.extend_from_slice(&payload[9..]),
+                1 => status = payload.get(9).copied(),
+                _ => {}
+            }
+        }
+        if body.ends_with(b"}") {
+            break;
+        }
+        let mut buf = [0; 1024];
+        let n = stream.read(&mut buf).await.unwrap();
+        assert!(
+            n > 0,
+            "the connection closed early: {:?}",
+            String::from_utf8_lossy(&body)
+        );
+        seen.extend_from_slice(&buf[..n]);
+    }
+    assert_eq!(status, Some(0x88), ":status 200 of the static table");
+    assert!(
+        body.starts_with(br#"{"result":{"collections":[]}"#),
+        "{:?}",
+        String::from_utf8_lossy(&body)
+    );
 }
 
 #[test]

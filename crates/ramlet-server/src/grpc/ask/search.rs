@@ -9,6 +9,42 @@ use super::vectors::{example, sparse, vector};
 use super::{Asked, id, required, shard_key, with_payload, with_vectors};
 use crate::error::ApiResult;
 
+/// Fields that all of these messages have, and what they are called in REST.
+macro_rules! shared {
+    ($of:ident, $fields:expr) => {
+        $fields
+            .maybe("filter", $of.filter, filter)
+            .put("limit", Node::Uint($of.limit.into()))
+            .maybe("params", $of.params, params)
+            .maybe("with_payload", $of.with_payload, with_payload)
+            .maybe("with_vector", $of.with_vectors, with_vectors)
+            .maybe("shard_key", $of.shard_key_selector, shard_key)
+    };
+}
+
+/// ... those of groups.
+macro_rules! grouped {
+    ($of:ident, $fields:expr) => {
+        $fields
+            .put("group_by", Node::Text($of.group_by))
+            .put("group_size", Node::Uint($of.group_size.into()))
+            .maybe("with_lookup", $of.with_lookup, with_lookup)
+    };
+}
+
+/// ... and those of recommendations.
+macro_rules! recommended {
+    ($of:ident, $fields:expr) => {
+        $fields
+            .put("positive", examples($of.positive, $of.positive_vectors))
+            .put("negative", examples($of.negative, $of.negative_vectors))
+            .maybe("strategy", $of.strategy, strategy)
+            .float("score_threshold", $of.score_threshold)
+            .text("using", $of.using)
+            .maybe("lookup_from", $of.lookup_from, lookup)
+    };
+}
+
 /// `vector` of a search: plain, or with its name.
 fn target(data: Vec<f32>, indices: Option<q::SparseIndices>, name: Option<String>) -> Node {
     let vector = match indices {
@@ -30,17 +66,11 @@ pub fn search(of: q::SearchPoints) -> ApiResult<Asked> {
 }
 
 fn search_one(of: q::SearchPoints) -> Node {
-    Fields::new()
+    let fields = Fields::new()
         .put("vector", target(of.vector, of.sparse_indices, of.vector_name))
-        .maybe("filter", of.filter, filter)
-        .put("limit", Node::Uint(of.limit))
         .uint("offset", of.offset)
-        .maybe("params", of.params, params)
-        .float("score_threshold", of.score_threshold)
-        .maybe("with_payload", of.with_payload, with_payload)
-        .maybe("with_vector", of.with_vectors, with_vectors)
-        .maybe("shard_key", of.shard_key_selector, shard_key)
-        .node()
+        .float("score_threshold", of.score_threshold);
+    shared!(of, fields).node()
 }
 
 pub fn search_batch(of: q::SearchBatchPoints) -> ApiResult<Asked> {
@@ -51,19 +81,11 @@ pub fn search_batch(of: q::SearchBatchPoints) -> ApiResult<Asked> {
 }
 
 pub fn search_groups(of: q::SearchPointGroups) -> ApiResult<Asked> {
-    let body = Fields::new()
+    let fields = Fields::new()
         .put("vector", target(of.vector, of.sparse_indices, of.vector_name))
-        .maybe("filter", of.filter, filter)
-        .put("limit", Node::Uint(of.limit.into()))
-        .maybe("params", of.params, params)
-        .float("score_threshold", of.score_threshold)
-        .maybe("with_payload", of.with_payload, with_payload)
-        .maybe("with_vector", of.with_vectors, with_vectors)
-        .put("group_by", Node::Text(of.group_by))
-        .put("group_size", Node::Uint(of.group_size.into()))
-        .maybe("with_lookup", of.with_lookup, with_lookup)
-        .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+        .float("score_threshold", of.score_threshold);
+    let fields = grouped!(of, shared!(of, fields));
+    Asked::of(of.collection_name, fields.node()).timeout(of.timeout)
 }
 
 /// Ids first, then vectors.
@@ -79,21 +101,8 @@ pub fn recommend(of: q::RecommendPoints) -> ApiResult<Asked> {
 }
 
 fn recommend_one(of: q::RecommendPoints) -> Node {
-    Fields::new()
-        .put("positive", examples(of.positive, of.positive_vectors))
-        .put("negative", examples(of.negative, of.negative_vectors))
-        .maybe("strategy", of.strategy, strategy)
-        .maybe("filter", of.filter, filter)
-        .put("limit", Node::Uint(of.limit))
-        .uint("offset", of.offset)
-        .maybe("params", of.params, params)
-        .float("score_threshold", of.score_threshold)
-        .text("using", of.using)
-        .maybe("lookup_from", of.lookup_from, lookup)
-        .maybe("with_payload", of.with_payload, with_payload)
-        .maybe("with_vector", of.with_vectors, with_vectors)
-        .maybe("shard_key", of.shard_key_selector, shard_key)
-        .node()
+    let fields = Fields::new().uint("offset", of.offset);
+    recommended!(of, shared!(of, fields)).node()
 }
 
 pub fn recommend_batch(of: q::RecommendBatchPoints) -> ApiResult<Asked> {
@@ -104,23 +113,9 @@ pub fn recommend_batch(of: q::RecommendBatchPoints) -> ApiResult<Asked> {
 }
 
 pub fn recommend_groups(of: q::RecommendPointGroups) -> ApiResult<Asked> {
-    let body = Fields::new()
-        .put("positive", examples(of.positive, of.positive_vectors))
-        .put("negative", examples(of.negative, of.negative_vectors))
-        .maybe("strategy", of.strategy, strategy)
-        .maybe("filter", of.filter, filter)
-        .put("limit", Node::Uint(of.limit.into()))
-        .maybe("params", of.params, params)
-        .float("score_threshold", of.score_threshold)
-        .text("using", of.using)
-        .maybe("lookup_from", of.lookup_from, lookup)
-        .maybe("with_payload", of.with_payload, with_payload)
-        .maybe("with_vector", of.with_vectors, with_vectors)
-        .put("group_by", Node::Text(of.group_by))
-        .put("group_size", Node::Uint(of.group_size.into()))
-        .maybe("with_lookup", of.with_lookup, with_lookup)
-        .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+    let fields = recommended!(of, shared!(of, Fields::new()));
+    let fields = grouped!(of, fields);
+    Asked::of(of.collection_name, fields.node()).timeout(of.timeout)
 }
 
 pub fn discover(of: q::DiscoverPoints) -> ApiResult<Asked> {
@@ -137,19 +132,13 @@ fn discover_one(of: q::DiscoverPoints) -> Node {
             .node()
     };
     let target = of.target.and_then(|t| t.target).map(|Single(of)| of);
-    Fields::new()
+    let fields = Fields::new()
         .maybe("target", target, example)
         .put("context", Node::list(of.context, pair))
-        .maybe("filter", of.filter, filter)
-        .put("limit", Node::Uint(of.limit))
         .uint("offset", of.offset)
-        .maybe("params", of.params, params)
         .text("using", of.using)
-        .maybe("lookup_from", of.lookup_from, lookup)
-        .maybe("with_payload", of.with_payload, with_payload)
-        .maybe("with_vector", of.with_vectors, with_vectors)
-        .maybe("shard_key", of.shard_key_selector, shard_key)
-        .node()
+        .maybe("lookup_from", of.lookup_from, lookup);
+    shared!(of, fields).node()
 }
 
 pub fn discover_batch(of: q::DiscoverBatchPoints) -> ApiResult<Asked> {

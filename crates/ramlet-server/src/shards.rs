@@ -1,0 +1,139 @@
+//! The threads that hold the connections. Each has its own, its own loop, and if the engine has one for it a search slot:
+//! a request is read, searched and answered without another thread, and nothing wanders between them.
+
+use std::io;
+use std::net::TcpStream as StdStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use ramlet_memory::Reservation;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::app::App;
+use crate::{grpc, inline, limits, pool, serve};
+
+/// What a connection speaks.
+#[derive(Clone)]
+pub enum Api {
+    Rest(Router),
+    Grpc,
+}
+
+/// A connection's place and the bytes that it holds.
+pub type Paid = (OwnedSemaphorePermit, Reservation);
+
+/// A connection on its way to the thread that will hold it.
+struct Accepted {
+    stream: StdStream,
+    paid: Paid,
+    api: Api,
+}
+
+/// One thread: how many connections it holds, and the way to it. As many wait there as have a place, at most.
+struct Shard {
+    open: Arc<AtomicUsize>,
+    inbox: mpsc::UnboundedSender<Accepted>,
+    ended: oneshot::Receiver<()>,
+}
+
+pub struct Shards(Vec<Shard>);
+
+impl Shards {
+    /// Starts the threads. They end when `stopped` says so and their connections are done, or [`limits::SHUTDOWN_GRACE`]
+    /// later.
+    pub fn start(app: &Arc<App>, stopped: &watch::Receiver<bool>) -> io::Result<Shards> {
+        let shards = (0..limits::ASYNC_THREADS).map(|_| Shard::start(app.clone(), stopped.clone()));
+        Ok(Shards(shards.collect::<io::Result<_>>()?))
+    }
+
+    /// Hands a connection to the thread that holds the fewest.
+    pub fn deal(&self, stream: TcpStream, paid: Paid, api: Api) -> io::Result<()> {
+        let stream = stream.into_std()?;
+        let fewest = self.0.iter().min_by_key(|s| s.open.load(Ordering::Relaxed));
+        let shard = fewest.ok_or_else(|| io::Error::other("no thread holds connections"))?;
+        shard.open.fetch_add(1, Ordering::Relaxed);
+        let accepted = Accepted { stream, paid, api };
+        shard
+            .inbox
+            .send(accepted)
+            .map_err(|_| io::Error::other("the thread that holds connections has ended"))
+    }
+
+    /// Waits until all have ended.
+    pub async fn join(self) {
+        for Shard { inbox, ended, .. } in self.0 {
+            drop(inbox);
+            let _ = ended.await;
+        }
+    }
+}
+
+impl Shard {
+    fn start(app: Arc<App>, stopped: watch::Receiver<bool>) -> io::Result<Shard> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .on_thread_park(inline::run_kept)
+            .build()?;
+        let open = Arc::new(AtomicUsize::new(0));
+        let (inbox, accepted) = mpsc::unbounded_channel();
+        let (ends, ended) = oneshot::channel();
+        let (held, home) = (open.clone(), Handle::current());
+        std::thread::Builder::new()
+            .name("ramlet-http".into())
+            .stack_size(limits::SEARCH_STACK_BYTES)
+            .spawn(move || {
+                pool::adopt(home);
+                inline::enter(&app.engine);
+                run(runtime, app, accepted, (held, stopped));
+                inline::leave();
+                drop(ends);
+            })?;
+        Ok(Shard { open, inbox, ended })
+    }
+}
+
+fn run(
+    runtime: Runtime,
+    app: Arc<App>,
+    mut accepted: mpsc::UnboundedReceiver<Accepted>,
+    (open, mut stopped): (Arc<AtomicUsize>, watch::Receiver<bool>),
+) {
+    runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        loop {
+            tokio::select! {
+                _ = stopped.changed() => break,
+                Some(_) = tasks.join_next() => { open.fetch_sub(1, Ordering::Relaxed); }
+                next = accepted.recv() => match next {
+                    Some(next) => { tasks.spawn(hold(next, app.clone(), stopped.clone())); }
+                    None => break,
+                }
+            }
+        }
+        drop(accepted);
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(limits::SHUTDOWN_GRACE, all).await.is_err() {
+            tracing::warn!(
+                "connections still open after {:?} are cut",
+                limits::SHUTDOWN_GRACE
+            );
+        }
+    });
+}
+
+async fn hold(accepted: Accepted, app: Arc<App>, stopped: watch::Receiver<bool>) {
+    let Accepted { stream, paid, api } = accepted;
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(e) => return tracing::warn!("a connection can't be held: {e}"),
+    };
+    match api {
+        Api::Rest(router) => serve::connection(stream, (app, router), stopped, paid).await,
+        Api::Grpc => grpc::serve_calls(stream, app, stopped, paid).await,
+    }
+}
