@@ -231,13 +231,11 @@ impl WireFeedback {
                 what,
             ));
         }
-        for (name, value) in [("b", b), ("c", c)] {
-            if value < 0.0 {
-                return Err(ApiError::validation(
-                    format!("internal.query.relevance_feedback.strategy.naive.{name}"),
-                    format!("value {value:?} invalid, must be 0.0 or larger"),
-                ));
-            }
+        if b < 0.0 {
+            return Err(ApiError::validation(
+                "internal.query.relevance_feedback.strategy.naive.b",
+                format!("value {b:?} invalid, must be 0.0 or larger"),
+            ));
         }
         let item = |item: WireFeedbackItem| {
             Ok(FeedbackItem {
