@@ -55,6 +55,11 @@ impl ApiError {
 
     /// 400, the body isn't the JSON that the route takes.
     pub fn format(what: impl std::fmt::Display) -> ApiError {
+        let what = what.to_string();
+        // The API reads a condition that says nothing, and refuses it by its validation.
+        if what.starts_with("At least one field condition must be specified") {
+            return ApiError::validation("filter", what);
+        }
         ApiError::new(
             StatusCode::BAD_REQUEST,
             format!("Format error in JSON body: {what}"),

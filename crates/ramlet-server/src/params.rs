@@ -32,6 +32,11 @@ impl QueryParams {
         Ok(out)
     }
 
+    /// The status of a change that is done: who doesn't wait is told no more than that it was taken.
+    pub fn finished(&self) -> &'static str {
+        if self.wait { "completed" } else { "acknowledged" }
+    }
+
     /// The last value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.rest

@@ -349,10 +349,15 @@ impl Engine {
         }
     }
 
-    /// `AlreadyExists` when the name is taken (by a collection or an alias).
+    /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it.
     pub fn create_collection(&self, name: &str, config: CollectionConfig) -> Result<()> {
         let mut names = self.names.lock().expect("never poisoned");
-        if names.open.contains_key(name) || names.catalog.aliases.iter().any(|a| a.alias == name) {
+        if names.catalog.aliases.iter().any(|a| a.alias == name) {
+            return Err(Error::bad_input(format!(
+                "Wrong input: Can't create collection with name {name}. Alias with the same name already exists"
+            )));
+        }
+        if names.open.contains_key(name) {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
                 format!("Collection `{name}` already exists!"),
@@ -507,6 +512,12 @@ impl Engine {
 
     pub(crate) fn snapshot_memory(&self) -> &Consumer {
         &self.consumers.snapshots
+    }
+
+    /// One that a request names beside its own. `NotFound` in the words that the API has for these.
+    pub(crate) fn other_collection(&self, name: &str) -> Result<Arc<Collection>> {
+        self.collection(name)
+            .map_err(|_| Error::not_found(format!("Not found: Collection {name} not found")))
     }
 
     /// A number that no other call gets.

@@ -118,6 +118,7 @@ pub fn search(
 ) -> Result<SearchCost> {
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
     let field = view.schema.vector(&request.using)?;
+    sparse::check_idf(field, request.params.idf.as_ref())?;
     let own_id = prepare(view, request, field, scratch)?;
     let excluded: &[PointId] = own_id.as_slice();
     let wanted = request.limit.saturating_add(request.offset);
@@ -244,7 +245,13 @@ fn prepare(
     };
     match field.kind {
         VectorKind::Sparse => {
-            let vector = sparse::ready(view, field, vector.into_owned(), &mut scratch.lookup)?;
+            let vector = sparse::ready(
+                view,
+                field,
+                vector.into_owned(),
+                request.params.idf.as_ref(),
+                &mut scratch.lookup,
+            )?;
             aim(field, &vector, scratch)?;
         }
         _ => {

@@ -84,6 +84,17 @@ pub struct SearchParams {
     pub quantization: QuantizationParams,
     /// Own addition: tell how each segment was searched ([`SearchResponse::explain`]).
     pub explain: bool,
+    /// Whose statistics weigh the dimensions of a sparse query. Set, it must be able to act: the vector's modifier is IDF.
+    pub idf: Option<Idf>,
+}
+
+/// The points over which the frequencies of a sparse query's dimensions are counted (`idf` of the API's search parameters).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Idf {
+    /// Those of the whole collection, as when nothing is said.
+    Global,
+    /// Those that match: each of them is read once for a query.
+    Corpus(Box<Filter>),
 }
 
 /// How codes are used (`quantization` of the API's search parameters).

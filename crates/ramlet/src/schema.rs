@@ -285,7 +285,7 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
         .find(|name| config.vectors.contains_key(*name))
     {
         return Err(Error::bad_input(format!(
-            "Wrong input: Dense and sparse vector names must be unique - duplicated vector name: {name}"
+            "Wrong input: Dense and sparse vector names must be unique - duplicate found with '{name}'"
         )));
     }
     for (name, v) in &config.vectors {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match, Scalar};
-use crate::request::{PointsSelector, SearchParams, SearchRequest, UpdateOp};
+use crate::request::{Idf, PointsSelector, SearchParams, SearchRequest, UpdateOp};
 use crate::settings::StrictMode;
 use crate::types::{FieldKind, NamedVectors};
 use crate::vector::Vector;
@@ -84,6 +84,9 @@ impl Strict {
         }
         if let Some(ef) = params.hnsw_ef {
             at_most(ef as u64, self.mode.search_max_hnsw_ef, "hnsw_ef")?;
+        }
+        if let Some(Idf::Corpus(corpus)) = &params.idf {
+            self.filter(Some(corpus))?;
         }
         self.exact(params.exact)
     }

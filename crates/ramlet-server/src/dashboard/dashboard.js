@@ -335,10 +335,11 @@ function trouble(e) {
 
 async function poll() {
   try {
-    const [about, memory, metrics] = await Promise.all([ask("/"), ask("/memory"), ask("/metrics", undefined, "text")]);
+    const [memory, metrics] = await Promise.all([ask("/memory"), ask("/metrics", undefined, "text")]);
     const samples = parseMetrics(metrics);
     const uptime = samples.find((s) => s.name === "ramlet_uptime_seconds")?.value ?? 0;
-    el("about").textContent = `version ${about.ramlet}, API ${about.version}, up ${since(uptime)}`;
+    const version = (name) => samples.find((s) => s.name === name)?.labels.version;
+    el("about").textContent = `version ${version("ramlet_info")}, API ${version("app_info")}, up ${since(uptime)}`;
     showMemory(memory.result);
     showLive(samples);
     await showCollections(samples);

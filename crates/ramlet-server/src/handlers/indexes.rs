@@ -20,7 +20,7 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
             Ok(collection.create_payload_index(&field, index)?)
         })
         .await?;
-    call.answer(&json!({ "operation_id": done.operation_id, "status": "completed" }))
+    call.answer(&json!({ "operation_id": done.operation_id, "status": call.query.finished() }))
 }
 
 /// `DELETE /collections/{collection}/index/{field}`.
@@ -32,5 +32,5 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
             Ok(collection.delete_payload_index(&field)?)
         })
         .await?;
-    call.answer(&json!({ "operation_id": done.operation_id, "status": "completed" }))
+    call.answer(&json!({ "operation_id": done.operation_id, "status": call.query.finished() }))
 }

@@ -1,6 +1,7 @@
 //! The server about itself: version, health, metrics, memory.
 
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::http::{Response, StatusCode, header};
 use ramlet_io::system::{cgroup_memory_limit, cgroup_memory_usage, process_memory};
 use ramlet_memory::RowKind;
 use serde_json::{Value, json};
@@ -8,25 +9,32 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::call::Call;
 use crate::dispatch::Answer;
-use crate::error::ApiResult;
+use crate::error::{ApiError, ApiResult};
 
 /// The version of the API that is spoken: clients compare it with their own.
 pub const API_VERSION: &str = "1.20.0";
 pub const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// `GET /`: not in the envelope.
+/// The commit that was built, if the build says it in RAMLET_COMMIT; clients' suites expect 40 digits.
+const COMMIT: &str = match option_env!("RAMLET_COMMIT") {
+    Some(commit) => commit,
+    None => "0000000000000000000000000000000000000000",
+};
+
+/// `GET /`: not in the envelope. Word for word the API's: clients and their suites compare all of it. What really answers stands in the header `server`, and in
+/// `/metrics`.
 pub async fn version(_: Call) -> ApiResult<Answer> {
     let body = json!({
-        "title": "ramlet - qdrant-compatible vector search engine",
+        "title": "qdrant - vector search engine",
         "version": API_VERSION,
-        "commit": "",
-        "ramlet": OWN_VERSION,
+        "commit": COMMIT,
     });
-    Ok(Answer::Plain {
-        status: StatusCode::OK,
-        content_type: "application/json",
-        body: body.to_string(),
-    })
+    let answer = Response::builder()
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::SERVER, concat!("ramlet/", env!("CARGO_PKG_VERSION")))
+        .body(Body::from(body.to_string()))
+        .map_err(ApiError::internal)?;
+    Ok(Answer::Whole(answer))
 }
 
 pub async fn healthz(_: Call) -> ApiResult<Answer> {
@@ -34,7 +42,7 @@ pub async fn healthz(_: Call) -> ApiResult<Answer> {
 }
 
 pub async fn livez(_: Call) -> ApiResult<Answer> {
-    Ok(Answer::text("livez check passed"))
+    Ok(Answer::text("healthz check passed"))
 }
 
 /// Not ready when writes have stopped: a restart is needed.

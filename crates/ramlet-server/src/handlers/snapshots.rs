@@ -54,7 +54,9 @@ fn checksum(place: &str, text: &str) -> ApiResult<String> {
     if text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(text.to_owned());
     }
-    let message = format!("Validation error in {place}: [checksum: must be a SHA-256 of 64 hex digits]");
+    let message = format!(
+        "Validation error in {place}: [checksum: Validation error: invalid_sha256_hash, not the 64 hex digits of a SHA-256]"
+    );
     Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message))
 }
 
@@ -98,7 +100,9 @@ impl Location {
                 let path = rest.strip_prefix("localhost").unwrap_or(rest);
                 match unescape(path).filter(|path| path.starts_with('/')) {
                     Some(path) => Ok(Location::Path(path)),
-                    None => Err(bad(format!("{text} names no absolute path"))),
+                    None => Err(bad(
+                        "Invalid snapshot URI, file path must be absolute or on localhost".to_owned(),
+                    )),
                 }
             }
             "http" | "https" => match fetch {

@@ -9,7 +9,7 @@ use ramlet_io::system::machine;
 use serde_json::{Map, Value, json};
 
 use super::quotas::quota_telemetry;
-use super::service::{API_VERSION, OWN_VERSION};
+use super::service::API_VERSION;
 use crate::app::App;
 use crate::call::Call;
 use crate::dispatch::Answer;
@@ -33,7 +33,6 @@ pub async fn telemetry(call: Call) -> ApiResult<Answer> {
             "grpc": requests_json(app, true, by_collection, anonymize),
         },
         "quota": quota_telemetry(app),
-        "ramlet": { "version": OWN_VERSION, "uptime_seconds": app.started.elapsed().as_secs() },
     });
     if level > 0 {
         out["memory"] = json!(app.allocator.map(|stats| memory_json(stats())));

@@ -75,11 +75,7 @@ fn told(call: &Call, updated: Updated) -> UpdateAnswer {
     match updated {
         Updated::Done { operation_id } => UpdateAnswer {
             operation_id: Some(operation_id),
-            status: if call.query.wait {
-                "completed"
-            } else {
-                "acknowledged"
-            },
+            status: call.query.finished(),
         },
         Updated::TimedOut => UpdateAnswer {
             operation_id: None,

@@ -20,7 +20,7 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
             Ok(collection.create_vector_name(&name, &new)?)
         })
         .await?;
-    call.answer(&json!({ "operation_id": done.operation_id, "status": "completed" }))
+    call.answer(&json!({ "operation_id": done.operation_id, "status": call.query.finished() }))
 }
 
 /// `DELETE /collections/{collection}/vectors/{vector}`: no-op when there is none.
@@ -32,5 +32,5 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
             Ok(collection.delete_vector_name(&name)?)
         })
         .await?;
-    call.answer(&json!({ "operation_id": done.operation_id, "status": "completed" }))
+    call.answer(&json!({ "operation_id": done.operation_id, "status": call.query.finished() }))
 }

@@ -162,6 +162,7 @@ impl WireCreate {
         ] {
             put_at_least_one(&mut config.other, key, number)?;
         }
+        not_pinned("payload.memory", self.payload.as_ref().and_then(|of| of.memory))?;
         put(&mut config.other, "payload", &self.payload)?;
         put(&mut config.other, "id_tracker", &self.id_tracker)?;
         if let Some(wal) = &self.wal_config {
@@ -190,6 +191,7 @@ impl WireUpdate {
             if diff.on_disk.is_some() {
                 params.on_disk = diff.on_disk;
             }
+            not_pinned(&format!("vectors.{name}.memory"), diff.memory)?;
             put(&mut params.other, key::MEMORY, &diff.memory)?;
             diff.search.put(&mut params.other, &format!("vectors.{name}."))?;
         }
@@ -254,12 +256,24 @@ fn forbidden_in(name: &str) -> Option<char> {
     name.chars().find(|c| FORBIDDEN.contains(c) || c.is_control())
 }
 
+/// 422: the API keeps neither vectors nor payloads on the heap.
+fn not_pinned(path: &str, memory: Option<Placement>) -> ApiResult<()> {
+    match memory {
+        Some(Placement::Pinned) => Err(ApiError::validation(
+            path,
+            "`pinned` is not supported here, must be `cold` or `cached`",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn vector_params(path: &str, value: Value) -> ApiResult<VectorParams> {
     let wire: WireVectorParams =
         serde_json::from_value(value).map_err(|e| ApiError::format(format!("{path}: {e}")))?;
     let size = check_size(&format!("{path}.size"), wire.size)?;
     let datatype = wire.datatype.map(|d| datatype(path, &d)).transpose()?;
     let mut other = BTreeMap::new();
+    not_pinned(&format!("{path}.memory"), wire.memory)?;
     put(&mut other, key::MEMORY, &wire.memory)?;
     wire.search.put(&mut other, &format!("{path}."))?;
     Ok(VectorParams {

@@ -13,10 +13,9 @@ const INDEXING_THRESHOLD_KB: usize = 10_000;
 
 /// The `result` of `GET /collections/{name}`, with the fields that the API's model requires.
 pub fn info_json(info: &CollectionInfo) -> Value {
-    json!({
+    let mut json = json!({
         "status": status_name(info.status),
         "optimizer_status": optimizer_status(info),
-        "warnings": warnings(info),
         "points_count": info.points_count,
         "indexed_vectors_count": info.indexed_vectors_count,
         "segments_count": info.segments_count,
@@ -27,7 +26,12 @@ pub fn info_json(info: &CollectionInfo) -> Value {
             "disk_bytes": info.disk_bytes, "last_operation_id": info.last_operation_id,
             "vectors": own_settings(&info.config),
         },
-    })
+    });
+    let warnings = warnings(info);
+    if !warnings.is_empty() {
+        json["warnings"] = warnings.into();
+    }
+    json
 }
 
 pub fn optimizer_status(info: &CollectionInfo) -> Value {

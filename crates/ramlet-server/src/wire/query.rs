@@ -80,7 +80,7 @@ impl WireQueryRequest {
             filter: self.filter,
             params: search_params(self.params, self.recall)?,
             score_threshold: self.score_threshold,
-            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            limit: check_limit("internal.limit", self.limit.unwrap_or(LIMIT_DEFAULT))?,
             offset: self.offset.unwrap_or(0),
             with_payload: payload_selector(self.with_payload, false),
             with_vectors: vector_selector(self.with_vector),
@@ -118,7 +118,7 @@ impl WirePrefetch {
             filter: self.filter,
             params: search_params(self.params, None)?,
             score_threshold: self.score_threshold,
-            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            limit: check_limit("limit", self.limit.unwrap_or(LIMIT_DEFAULT))?,
             lookup_from: self.lookup_from.map(WireLookupFrom::into_location).transpose()?,
         })
     }
@@ -148,17 +148,14 @@ impl WireLookupFrom {
 }
 
 /// At least 1.
-pub fn check_limit(limit: usize) -> ApiResult<usize> {
+pub fn check_limit(path: &str, limit: usize) -> ApiResult<usize> {
     match limit {
-        0 => Err(ApiError::validation(
-            "limit",
-            "value 0 invalid, must be 1 or larger",
-        )),
+        0 => Err(ApiError::validation(path, "value 0 invalid, must be 1 or larger")),
         n => Ok(n),
     }
 }
 
-/// `params` of a search. `acorn` and `idf` say nothing: filters need no extra edges here, and nothing is sparse.
+/// `params` of a search. `acorn` says nothing: filters need no extra edges here.
 #[derive(Debug, Default, Deserialize)]
 pub struct WireParams {
     hnsw_ef: Option<usize>,
@@ -169,8 +166,7 @@ pub struct WireParams {
     recall: Option<f32>,
     /// Own addition: tell how each segment was searched.
     explain: Option<bool>,
-    #[serde(default)]
-    idf: WireIdf,
+    idf: Option<WireIdf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -183,12 +179,17 @@ struct WireQuantization {
 /// `recall` is the one beside `params`; the one within goes before it.
 fn search_params(params: Option<WireParams>, recall: Option<f32>) -> ApiResult<SearchParams> {
     let wire = params.unwrap_or_default();
-    wire.idf.check()?;
     if let Some(outer) = recall {
         check_recall(outer).map_err(|e| ApiError::validation("recall", e))?;
     }
     if let Some(inner) = wire.recall {
         check_recall(inner).map_err(|e| ApiError::validation("params.recall", e))?;
+    }
+    if wire.hnsw_ef == Some(0) {
+        return Err(ApiError::validation(
+            "params.hnsw_ef",
+            "value 0 invalid, must be 1 or larger",
+        ));
     }
     let quantization = wire.quantization.unwrap_or_default();
     if let Some(times) = quantization.oversampling.filter(|times| *times < 1.0) {
@@ -208,6 +209,7 @@ fn search_params(params: Option<WireParams>, recall: Option<f32>) -> ApiResult<S
             oversampling: quantization.oversampling,
         },
         explain: wire.explain.unwrap_or(false),
+        idf: wire.idf.map(|WireIdf(idf)| idf),
     })
 }
 
@@ -237,7 +239,7 @@ impl WireScroll {
         Ok(ScrollRequest {
             filter: self.filter,
             offset: self.offset,
-            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            limit: check_limit("limit", self.limit.unwrap_or(LIMIT_DEFAULT))?,
             order_by,
             with_payload: payload_selector(self.with_payload, true),
             with_vectors: vector_selector(self.with_vector),

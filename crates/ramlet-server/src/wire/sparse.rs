@@ -45,6 +45,10 @@ impl WireSparse {
     fn put(&self, path: &str, params: &mut SparseVectorParams) -> ApiResult<()> {
         params.modifier = self.modifier.or(params.modifier);
         let Some(index) = &self.index else { return Ok(()) };
+        if let Some(name @ ("turbo4" | "turbo8" | "turbo16")) = index.datatype.as_deref() {
+            let what = format!("sparse vectors do not support the datatype {name}");
+            return Err(ApiError::wrong_input(what));
+        }
         let kept = KeptIndex {
             full_scan_threshold: index.full_scan_threshold,
             on_disk: index.on_disk,

@@ -83,8 +83,16 @@ impl WireUpdateVectors {
         if self.points.is_empty() {
             return Err(ApiError::validation("points", "must specify points to update"));
         }
-        let resolve =
-            |(i, p): (usize, WirePointVectors)| Ok((p.id, p.vector.resolve(&format!("points[{i}].vector"))?));
+        let resolve = |(i, p): (usize, WirePointVectors)| {
+            let path = format!("points[{i}].vector");
+            if p.vector.0.is_empty() {
+                return Err(ApiError::validation(
+                    path,
+                    "must specify vectors to update for point",
+                ));
+            }
+            Ok((p.id, p.vector.resolve(&path)?))
+        };
         let points = self.points.into_iter().enumerate().map(resolve);
         let points = points.collect::<ApiResult<_>>()?;
         Ok(UpdateOp::UpdateVectors {

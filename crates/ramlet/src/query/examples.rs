@@ -8,38 +8,42 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::EXAMPLES_MAX;
-use crate::request::QueryVector;
+use crate::request::{Idf, QueryVector};
 use crate::schema::VectorField;
 use crate::types::PointId;
 use crate::vector::Vector;
 use crate::view::View;
 
 /// Where the vectors of ids come from.
-pub struct Source {
+pub struct Source<'s> {
     /// What is searched.
     own: Arc<View>,
     view: Arc<View>,
     vector: String,
+    idf: Option<&'s Idf>,
 }
 
-impl Source {
+impl<'s> Source<'s> {
     pub fn new(
         view: &Arc<View>,
         using: &str,
         lookup_from: Option<&LookupLocation>,
+        idf: Option<&'s Idf>,
         engine: &Engine,
-    ) -> Result<Source> {
+    ) -> Result<Source<'s>> {
         let Some(from) = lookup_from else {
             return Ok(Source {
                 own: view.clone(),
                 view: view.clone(),
                 vector: using.to_owned(),
+                idf,
             });
         };
         let source = Source {
             own: view.clone(),
-            view: engine.collection(&from.collection)?.core().view.load_full(),
+            view: engine.other_collection(&from.collection)?.core().view.load_full(),
             vector: from.vector.clone().unwrap_or_else(|| using.to_owned()),
+            idf,
         };
         source.view.schema.vector(&source.vector)?;
         Ok(source)
@@ -51,7 +55,7 @@ impl Source {
             QueryVector::Vector(vector) => vector.clone(),
             QueryVector::Id(id) => self.stored(*id, scratch)?,
         };
-        sparse::ready(&self.own, field, vector, &mut scratch.lookup)
+        sparse::ready(&self.own, field, vector, self.idf, &mut scratch.lookup)
     }
 
     pub fn resolve_all(
@@ -144,7 +148,7 @@ impl Named<'_> {
             )));
         }
         let elsewhere = match lookup_from {
-            Some(from) => !Arc::ptr_eq(self.engine.collection(&from.collection)?.core(), self.own),
+            Some(from) => !Arc::ptr_eq(self.engine.other_collection(&from.collection)?.core(), self.own),
             None => false,
         };
         if !elsewhere {

@@ -256,7 +256,7 @@ fn look_up(
     engine: &Engine,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let collection = engine.collection(&lookup.collection)?;
+    let collection = engine.other_collection(&lookup.collection)?;
     for group in groups {
         let Some(id) = group.id.point_id() else { continue };
         let found = collection.retrieve(&[id], &lookup.with_payload, &lookup.with_vectors, scratch)?;

@@ -317,7 +317,9 @@ impl<'a> Run<'a> {
     ) -> Result<FoundList> {
         let view = self.view.clone();
         let field = view.schema.vector(stage.using)?;
-        let source = Source::new(self.view, stage.using, stage.lookup_from, self.engine)?;
+        let idf = stage.params.idf.as_ref();
+        sparse::check_idf(field, idf)?;
+        let source = Source::new(self.view, stage.using, stage.lookup_from, idf, self.engine)?;
         let excluded = std::mem::take(&mut self.excluded);
         let asked = Asked {
             view: &view,

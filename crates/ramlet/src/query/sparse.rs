@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use ramlet_index::SparseRow;
 
+use super::compile;
 use crate::encoding::{check_query, sorted_sparse};
 use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::lookup::Lookup;
+use crate::matching;
+use crate::request::Idf;
 use crate::schema::VectorField;
 use crate::types::Modifier;
 use crate::vector::{SparseVector, Vector};
-use crate::view::View;
+use crate::view::{Place, View};
 
 /// (dimension, weight), as stored.
 pub fn entries(sparse: &SparseVector) -> impl Iterator<Item = (u32, f32)> {
@@ -19,13 +23,19 @@ pub fn entries(sparse: &SparseVector) -> impl Iterator<Item = (u32, f32)> {
 }
 
 /// A vector to search with: checked for its field; a sparse one sorted, and weighted where the field says so.
-pub fn ready(view: &View, field: &VectorField, vector: Vector, lookup: &mut Lookup) -> Result<Vector> {
+pub fn ready(
+    view: &View,
+    field: &VectorField,
+    vector: Vector,
+    idf: Option<&Idf>,
+    lookup: &mut Lookup,
+) -> Result<Vector> {
     check_query(field, &vector)?;
     match vector {
         Vector::Sparse(sparse) => {
             let mut sparse = sorted_sparse(&sparse)?;
             if field.modifier == Some(Modifier::Idf) {
-                weigh(view, field, &mut sparse, lookup)?;
+                weigh(view, field, &mut sparse, idf, lookup)?;
             }
             Ok(sparse.into())
         }
@@ -33,20 +43,57 @@ pub fn ready(view: &View, field: &VectorField, vector: Vector, lookup: &mut Look
     }
 }
 
+/// Refuses `idf` where it couldn't act: it would change scores, so it isn't passed over.
+pub fn check_idf(field: &VectorField, idf: Option<&Idf>) -> Result<()> {
+    if idf.is_none() || field.modifier == Some(Modifier::Idf) {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "Wrong input: search param `idf` requires a sparse vector with the `idf` modifier, which vector \"{}\" is not",
+        field.name
+    )))
+}
+
 /// Multiplies each weight with the inverse document frequency of its dimension, `ln(1 + (n - df + 0.5) / (df + 0.5))`, over
-/// the `n` points that have the vector (Robertson and Zaragoza 2009, section 3.1, kept above 0). Rows of a segment that were
-/// deleted since count until it is written anew, as the API has it.
-fn weigh(view: &View, field: &VectorField, query: &mut SparseVector, lookup: &mut Lookup) -> Result<()> {
+/// the `n` points that have the vector (Robertson and Zaragoza 2009, section 3.1, kept above 0).
+fn weigh(
+    view: &View,
+    field: &VectorField,
+    query: &mut SparseVector,
+    idf: Option<&Idf>,
+    lookup: &mut Lookup,
+) -> Result<()> {
     let held = (query.indices.len() * size_of::<u64>()) as u64;
     let _held = lookup.rare.reserve(held)?;
     let mut counts = vec![0u64; query.indices.len()];
+    let points = match idf {
+        Some(Idf::Corpus(filter)) => {
+            count_matching(view, field, &query.indices, filter, &mut counts, lookup)?
+        }
+        Some(Idf::Global) | None => count_all(view, field, &query.indices, &mut counts, lookup)?,
+    };
+    for (value, df) in query.values.iter_mut().zip(counts) {
+        *value = (f64::from(*value) * inverse(points, df)) as f32;
+    }
+    Ok(())
+}
+
+/// Points with the vector, and how many have each of `dims`. Rows of a segment that were deleted since count until it is
+/// written anew, as the API has it.
+fn count_all(
+    view: &View,
+    field: &VectorField,
+    dims: &[u32],
+    counts: &mut [u64],
+    lookup: &mut Lookup,
+) -> Result<u64> {
     let mut points = 0;
     for segment in &view.segments {
         let Some(column) = segment.segment.vector(field.slot) else {
             continue;
         };
         points += u64::from(column.index.rows());
-        column.document_frequencies(&query.indices, lookup, &mut counts)?;
+        column.document_frequencies(dims, lookup, counts)?;
     }
     for buffer in &view.buffers {
         for row in buffer.live_rows() {
@@ -56,16 +103,54 @@ fn weigh(view: &View, field: &VectorField, query: &mut SparseVector, lookup: &mu
             };
             points += 1;
             let row = SparseRow::parse(bytes).ok_or_else(|| Error::corrupt("a sparse row of a buffer"))?;
-            row.count(&query.indices, &mut counts);
+            row.count(dims, counts);
         }
     }
-    for (value, df) in query.values.iter_mut().zip(counts) {
-        *value = (f64::from(*value) * idf(points, df)) as f32;
-    }
-    Ok(())
+    Ok(points)
 }
 
-fn idf(points: u64, df: u64) -> f64 {
+/// As [`count_all`], of the live points that match: the vector of each is read.
+fn count_matching(
+    view: &View,
+    field: &VectorField,
+    dims: &[u32],
+    filter: &Filter,
+    counts: &mut [u64],
+    lookup: &mut Lookup,
+) -> Result<u64> {
+    let Some(filter) = compile(view, Some(filter))? else {
+        return count_all(view, field, dims, counts, lookup);
+    };
+    let mut bytes = Vec::new();
+    let mut points = 0;
+    let mut count = |bytes: &[u8]| {
+        points += 1;
+        SparseRow::parse(bytes)
+            .ok_or_else(|| Error::corrupt("a sparse row"))
+            .map(|row| row.count(dims, counts))
+    };
+    for (index, segment) in (0..).zip(&view.segments) {
+        let Lookup { io, buf, rare, .. } = &mut *lookup;
+        let (rows, _held) = matching::matching_rows(&view.schema, segment, Some(&filter), io, buf, rare)?;
+        for row in &rows {
+            bytes.clear();
+            if view.encoded_vector_of(Place::Segment { index, row }, field.slot, lookup, &mut bytes)? {
+                count(&bytes)?;
+            }
+        }
+    }
+    for buffer in &view.buffers {
+        for row in buffer.live_rows() {
+            let row = buffer.buffer.row(row);
+            if let Some(bytes) = row.vector(field.slot).filter(|_| filter.matches(&row)) {
+                count(bytes)?;
+            }
+        }
+    }
+    Ok(points)
+}
+
+fn inverse(points: u64, df: u64) -> f64 {
     let (n, df) = (points as f64, df.min(points) as f64);
     ((n - df + 0.5) / (df + 0.5) + 1.0).ln()
 }
@@ -98,8 +183,8 @@ mod tests {
 
     #[test]
     fn rare_dimensions_weigh_more() {
-        assert!((idf(10, 1) - (1.0f64 + 9.5 / 1.5).ln()).abs() < 1e-12);
-        assert!(idf(10, 10) > 0.0 && idf(10, 0) > idf(10, 1));
+        assert!((inverse(10, 1) - (1.0f64 + 9.5 / 1.5).ln()).abs() < 1e-12);
+        assert!(inverse(10, 10) > 0.0 && inverse(10, 0) > inverse(10, 1));
     }
 
     #[test]

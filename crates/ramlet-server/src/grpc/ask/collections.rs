@@ -5,11 +5,24 @@ use ramlet_proto::qdrant as q;
 use super::super::node::{Fields, Key, Node};
 use super::super::settings as s;
 use super::super::settings::{DATATYPE, DISTANCE, MEMORY, MODIFIER, SHARDING, setting};
-use super::{Asked, required, word};
+use super::{Asked, required, shard_key_one, word};
 use crate::error::{ApiError, ApiResult};
 
 pub fn named(collection: String) -> ApiResult<Asked> {
     Ok(Asked::of(collection, Node::Null))
+}
+
+pub fn create_shard_key(of: q::CreateShardKeyRequest) -> ApiResult<Asked> {
+    named_key(of.collection_name, of.request.and_then(|of| of.shard_key))
+}
+
+pub fn delete_shard_key(of: q::DeleteShardKeyRequest) -> ApiResult<Asked> {
+    named_key(of.collection_name, of.request.and_then(|of| of.shard_key))
+}
+
+fn named_key(collection: String, key: Option<q::ShardKey>) -> ApiResult<Asked> {
+    let key = required(key, "shard_key", shard_key_one);
+    Ok(Asked::of(collection, Fields::new().put("shard_key", key).node()))
 }
 
 pub fn create(of: q::CreateCollection) -> ApiResult<Asked> {

@@ -107,7 +107,7 @@ pub fn id(id: q::PointId) -> Node {
     }
 }
 
-fn shard_key_one(key: q::ShardKey) -> Node {
+pub fn shard_key_one(key: q::ShardKey) -> Node {
     use q::shard_key::Key::{Keyword, Number};
     match key.key {
         Some(Keyword(text)) => Node::Text(text),

@@ -47,7 +47,7 @@ impl IntoGroups for WireQueryGroups {
             params: self.params,
             recall: self.recall,
             score_threshold: self.score_threshold,
-            limit: Some(check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?),
+            limit: Some(check_limit("limit", self.limit.unwrap_or(LIMIT_DEFAULT))?),
             offset: None,
             with_payload: self.with_payload,
             with_vector: self.with_vector,

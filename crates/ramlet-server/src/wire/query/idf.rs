@@ -2,27 +2,14 @@
 
 use std::fmt;
 
+use ramlet::Idf;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use crate::error::{ApiError, ApiResult};
+use crate::wire::filter::WireFilter;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WireIdf {
-    /// Those of the whole collection.
-    #[default]
-    Global,
-    /// Those of the points that a filter matches: not built, and scores would be others.
-    Corpus,
-}
-
-impl WireIdf {
-    pub fn check(self) -> ApiResult<()> {
-        match self {
-            WireIdf::Global => Ok(()),
-            WireIdf::Corpus => Err(ApiError::unsupported("`params.idf.corpus`")),
-        }
-    }
-}
+/// `"global"`, or a filter of points as `corpus`.
+#[derive(Debug)]
+pub struct WireIdf(pub Idf);
 
 impl<'de> Deserialize<'de> for WireIdf {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WireIdf, D::Error> {
@@ -32,18 +19,23 @@ impl<'de> Deserialize<'de> for WireIdf {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("\"global\" or {\"corpus\": ..}")
             }
-            fn visit_unit<E: Error>(self) -> Result<WireIdf, E> {
-                Ok(WireIdf::Global)
-            }
             fn visit_str<E: Error>(self, scope: &str) -> Result<WireIdf, E> {
                 match scope {
-                    "global" => Ok(WireIdf::Global),
+                    "global" => Ok(WireIdf(Idf::Global)),
                     other => Err(E::unknown_variant(other, &["global"])),
                 }
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireIdf, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(WireIdf::Corpus)
+                let mut corpus = None;
+                while let Some(key) = map.next_key::<String>()? {
+                    if key == "corpus" {
+                        corpus = Some(map.next_value::<WireFilter>()?);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                let corpus = corpus.ok_or_else(|| A::Error::missing_field("corpus"))?;
+                Ok(WireIdf(Idf::Corpus(Box::new(corpus))))
             }
         }
         d.deserialize_any(V)

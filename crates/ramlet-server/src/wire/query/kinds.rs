@@ -180,6 +180,29 @@ pub fn vectors(path: &str, wire: Option<Vec<VectorInput>>) -> ApiResult<Vec<Quer
         .collect()
 }
 
+impl WireRecommendInput {
+    fn into_kind(self) -> ApiResult<QueryKind> {
+        let positive = vectors("query.recommend.positive", self.positive)?;
+        let negative = vectors("query.recommend.negative", self.negative)?;
+        let strategy = WireStrategy::into_strategy(self.strategy);
+        let refused = match strategy {
+            RecommendStrategy::AverageVector if positive.is_empty() => {
+                Some("positive vectors must not be empty with the `average_vector` strategy")
+            }
+            _ if positive.is_empty() && negative.is_empty() => Some("needs a positive or a negative vector"),
+            _ => None,
+        };
+        match refused {
+            Some(what) => Err(ApiError::validation("query.recommend", what)),
+            None => Ok(QueryKind::Recommend {
+                positive,
+                negative,
+                strategy,
+            }),
+        }
+    }
+}
+
 impl WireQuery {
     pub fn into_kind(self) -> ApiResult<QueryKind> {
         Ok(match self {
@@ -188,11 +211,7 @@ impl WireQuery {
                 nearest: nearest.resolve("query.nearest")?,
                 mmr: mmr.into_mmr()?,
             },
-            WireQuery::Recommend(input) => QueryKind::Recommend {
-                positive: vectors("query.recommend.positive", input.positive)?,
-                negative: vectors("query.recommend.negative", input.negative)?,
-                strategy: WireStrategy::into_strategy(input.strategy),
-            },
+            WireQuery::Recommend(input) => input.into_kind()?,
             WireQuery::Discover(input) => QueryKind::Discover {
                 target: input.target.resolve("query.discover.target")?,
                 context: pairs(input.context)?,
@@ -248,6 +267,19 @@ impl WireMmr {
 impl WireFeedback {
     fn into_kind(self) -> ApiResult<QueryKind> {
         let WireFeedbackStrategy::Naive { a, b, c } = self.strategy;
+        if self.feedback.is_empty() {
+            let what = "feedback elements must be non-empty";
+            return Err(ApiError::validation(
+                "internal.query.relevance_feedback.feedback",
+                what,
+            ));
+        }
+        if b < 0.0 {
+            return Err(ApiError::validation(
+                "internal.query.relevance_feedback.strategy.naive.b",
+                format!("value {b:?} invalid, must be 0.0 or larger"),
+            ));
+        }
         let item = |item: WireFeedbackItem| {
             Ok(FeedbackItem {
                 example: item

@@ -45,7 +45,7 @@ macro_rules! request {
                     filter: self.filter,
                     params: search_params(self.params, self.recall)?,
                     score_threshold: self.score_threshold,
-                    limit: check_limit(self.limit)?,
+                    limit: check_limit("limit", self.limit)?,
                     offset: self.offset.unwrap_or(0),
                     with_payload: payload_selector(self.with_payload, false),
                     with_vectors: vector_selector(self.with_vector),

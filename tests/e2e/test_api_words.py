@@ -1,0 +1,114 @@
+"""Codes and words that other people's suites ask for, and statistics of a corpus."""
+
+import json
+import math
+
+import pytest
+
+POINTS = [("a", [0, 1]), ("a", [0]), ("b", [0, 1, 2]), ("b", [1])]
+
+
+@pytest.fixture
+def name(http, request):
+    """A collection of four points: dense `d`, sparse `s` with IDF, a tenant."""
+    name = f"words-{request.node.name}"[:60].replace("[", "-").replace("]", "")
+    path = f"/collections/{name}"
+    body = {"vectors": {"d": {"size": 2, "distance": "Dot"}}, "sparse_vectors": {"s": {"modifier": "idf"}}}
+    http.call("PUT", path, body)
+    points = [
+        {"id": i, "vector": {"d": [1.0, float(i)], "s": {"indices": dims, "values": [1.0] * len(dims)}}, "payload": {"t": t}}
+        for i, (t, dims) in enumerate(POINTS)
+    ]
+    http.call("PUT", path + "/points?wait=true", {"points": points})
+    yield name
+    http.call("DELETE", path)
+
+
+def said(http, method, path, body=None):
+    """(status, text)"""
+    status, _, answer = http.raw(method, path, None if body is None else json.dumps(body))
+    return status, answer.decode()
+
+
+def of_tenant(value):
+    return {"must": [{"key": "t", "match": {"value": value}}]}
+
+
+def scores(http, name, idf, **more):
+    query = {"query": {"indices": [0, 1, 2], "values": [1.0, 1.0, 1.0]}, "using": "s", "params": {"idf": idf}, **more}
+    points = http.result("POST", f"/collections/{name}/points/query", query)["points"]
+    return {point["id"]: point["score"] for point in points}
+
+
+def expected(corpus):
+    """By the formula, over the points whose numbers are given."""
+
+    def weight(dim):
+        n, df = len(corpus), sum(dim in POINTS[i][1] for i in corpus)
+        return math.log((n - df + 0.5) / (df + 0.5) + 1)
+
+    return {i: pytest.approx(sum(map(weight, dims)), rel=1e-5) for i, (_, dims) in enumerate(POINTS)}
+
+
+def test_idf_of_a_corpus(http, name):
+    assert scores(http, name, "global") == expected([0, 1, 2, 3])
+    assert scores(http, name, {"corpus": of_tenant("a")}) == expected([0, 1])
+    assert scores(http, name, {"corpus": of_tenant("nobody")}) == expected([])
+    narrow = scores(http, name, {"corpus": of_tenant("a")}, filter=of_tenant("b"))
+    assert narrow == {i: score for i, score in expected([0, 1]).items() if POINTS[i][0] == "b"}
+    body = {"query": [1.0, 0.0], "using": "d", "params": {"idf": {"corpus": of_tenant("a")}}}
+    status, answer = said(http, "POST", f"/collections/{name}/points/query", body)
+    assert status == 400 and "idf" in answer
+
+
+def feedback(b=1.0, **more):
+    strategy = {"naive": {"a": 1.0, "b": b, "c": 1.0}}
+    return {"relevance_feedback": {"target": [1.0, 2.0], "feedback": [], "strategy": strategy, **more}}
+
+
+def queries(name):
+    """(method, path, body, status, words)"""
+    base = f"/collections/{name}"
+    query = f"{base}/points/query"
+    given = [{"example": 1, "score": 0.5}]
+    lookup = {"query": {"recommend": {"positive": [1]}}, "using": "d", "lookup_from": {"collection": "nowhere"}}
+    return [
+        ("POST", query, {"query": [1.0, 0.0], "using": "d", "params": {"hnsw_ef": 0}}, 422, "hnsw_ef"),
+        ("POST", query, {"query": [1.0, 0.0], "using": "d", "limit": 0}, 422, "[internal.limit: value 0 invalid"),
+        ("POST", query, {"query": feedback(), "using": "d"}, 422, "feedback elements must be non-empty"),
+        ("POST", query, {"query": feedback(-1.0, feedback=given), "using": "d"}, 422, "value -1.0 invalid, must be 0.0 or larger"),
+        ("POST", query, lookup, 404, "Collection nowhere not found"),
+        ("POST", query, {"filter": {"must": [{"key": "t"}]}}, 422, "At least one field condition must be specified"),
+        ("PUT", f"{base}/points/vectors", {"points": [{"id": 1, "vector": {}}]}, 422, "must specify vectors to update"),
+        ("PUT", f"{base}/index", {"field_name": "n", "field_schema": {"type": "integer", "lookup": False, "range": False}}, 422, "lookup"),
+        ("PUT", f"{base}/snapshots/recover", {"location": "file://whatever"}, 400, "file path must be absolute or on localhost"),
+        ("PUT", f"{base}-2", {"vectors": {"size": 2, "distance": "Dot", "memory": "pinned"}}, 422, "pinned"),
+        ("PUT", f"{base}-2", {"vectors": {"size": 2, "distance": "Dot"}, "payload": {"memory": "pinned"}}, 422, "pinned"),
+        ("PUT", f"{base}-2", {"sparse_vectors": {"x": {"index": {"datatype": "turbo4"}}}}, 400, "sparse vectors do not support"),
+    ]
+
+
+def test_words(http, name):
+    for method, path, body, code, words in queries(name):
+        status, answer = said(http, method, path, body)
+        assert (status, words in answer) == (code, True), (method, path, body, status, answer)
+
+
+def test_an_alias_takes_a_name(http, name):
+    actions = [{"create_alias": {"collection_name": name, "alias_name": f"{name}-alias"}}]
+    http.call("POST", "/collections/aliases", {"actions": actions})
+    status, answer = said(http, "PUT", f"/collections/{name}-alias", {"vectors": {"size": 2, "distance": "Dot"}})
+    assert status == 400 and "lias with the same name already exists" in answer
+
+
+def test_who_does_not_wait_is_told_no_more_than_taken(http, name):
+    body = {"field_name": "t", "field_schema": "keyword"}
+    for wait, status in [("", "acknowledged"), ("?wait=false", "acknowledged"), ("?wait=true", "completed")]:
+        assert http.result("PUT", f"/collections/{name}/index{wait}", body)["status"] == status
+        assert http.result("DELETE", f"/collections/{name}/index/t{wait}")["status"] == status
+
+
+def test_root(http):
+    root = http.get("/")
+    assert set(root) == {"title", "version", "commit"}
+    assert (root["title"], len(root["commit"])) == ("qdrant - vector search engine", 40)
