@@ -54,7 +54,8 @@ class Judged:
         return self.of.ndcg(found)
 
     def words(self, text):
-        return {"query": {"text": text}, "using": "text"}
+        """As most engines have it, and those of the published figures: a repeated word of the query counts each time."""
+        return {"query": {"text": {"query": text, "repeated": True}}, "using": "text"}
 
     def vector(self, text):
         return {"query": self.semantic.vector(text).tolist(), "using": "lsa", "params": {"exact": True}}
@@ -79,13 +80,13 @@ def test_bm25_is_as_good_as_elsewhere(judged):
     assert ours == pytest.approx(oracle, abs=CLOSE)
     assert ours == pytest.approx(PUBLISHED[judged.of.name], abs=CLOSE)
     # The API names the first of them k.
-    said = judged.ndcg(lambda text: {"query": {"text": {"query": text, "scoring": {"bm25": {"k": K1, "b": B}}}}, "using": "text"})
+    said = judged.ndcg(lambda text: {"query": {"text": {"query": text, "repeated": True, "scoring": {"bm25": {"k": K1, "b": B}}}}, "using": "text"})
     assert said == ours
 
 
 def test_the_language_own_stop_words_cost_nothing(judged):
     """They are more than Lucene's."""
-    assert judged.ndcg(lambda text: {"query": {"text": text}, "using": "listed"}) > PUBLISHED[judged.of.name] - CLOSE
+    assert judged.ndcg(lambda text: {**judged.words(text), "using": "listed"}) > PUBLISHED[judged.of.name] - CLOSE
 
 
 def test_scores_are_those_of_the_oracle(judged):

@@ -1,7 +1,6 @@
 //! The server about itself: version, health, metrics, memory.
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode, header};
+use axum::http::StatusCode;
 use ramlet_io::system::{cgroup_memory_limit, cgroup_memory_usage, process_memory};
 use ramlet_memory::RowKind;
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::call::Call;
 use crate::dispatch::Answer;
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
 
 /// The version of the API that is spoken: clients compare it with their own.
 pub const API_VERSION: &str = "1.20.0";
@@ -21,20 +20,18 @@ const COMMIT: &str = match option_env!("RAMLET_COMMIT") {
     None => "0000000000000000000000000000000000000000",
 };
 
-/// `GET /`: not in the envelope. Word for word the API's: clients and their suites compare all of it. What really answers stands in the header `server`, and in
-/// `/metrics`.
+/// `GET /`: not in the envelope. Word for word the API's: clients and their suites compare all of it. Ramlet's own version is in `/metrics`.
 pub async fn version(_: Call) -> ApiResult<Answer> {
     let body = json!({
         "title": "qdrant - vector search engine",
         "version": API_VERSION,
         "commit": COMMIT,
     });
-    let answer = Response::builder()
-        .header(header::CONTENT_TYPE, "application/json")
-        .header(header::SERVER, concat!("ramlet/", env!("CARGO_PKG_VERSION")))
-        .body(Body::from(body.to_string()))
-        .map_err(ApiError::internal)?;
-    Ok(Answer::Whole(answer))
+    Ok(Answer::Plain {
+        status: StatusCode::OK,
+        content_type: "application/json",
+        body: body.to_string(),
+    })
 }
 
 pub async fn healthz(_: Call) -> ApiResult<Answer> {

@@ -70,6 +70,7 @@ fn every_field_arrives() {
             oversampling: Some(2.5),
         },
         explain: true,
+        idf: None,
     };
     assert_eq!((search.params, search.limit, search.offset), (params, 3, 4));
     assert_eq!((search.using.as_str(), search.score_threshold), ("a", Some(0.5)));

@@ -142,8 +142,10 @@ pub enum QueryKind {
 /// Words to rank by. A point scores when its text has any of them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TextQuery {
-    /// Cut as the field's texts are; a repeated word counts once.
+    /// Cut as the field's texts are.
     pub text: String,
+    /// A word that stands twice in the query counts twice, as in most search engines; in the API's once.
+    pub repeated: bool,
     /// How soon more of the same word counts less, at least 0; 1.2 unless set.
     pub k: Option<f64>,
     /// How much long texts are held against, 0 to 1; 0.75 unless set.

@@ -70,7 +70,7 @@ impl<'a> TextAsked<'a> {
         scratch: &mut Scratch,
         (cost, explained): (&mut SearchCost, Option<&mut Vec<Explained>>),
     ) -> Result<FoundList> {
-        let terms = Terms::new(self.text, &self.query.text)?;
+        let terms = Terms::new(self.text, &self.query.text, self.query.repeated)?;
         let mut list = FoundList::with_room(k, &scratch.lookup.rare)?;
         scratch.top.clear(k);
         let places: Option<Vec<Place>> = match scope {

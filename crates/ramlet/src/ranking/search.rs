@@ -69,7 +69,7 @@ pub fn rank(
     for buffer in &asked.view.buffers {
         met.push(count_buffer(&counted, buffer, lookup, &mut all)?);
     }
-    let weights = all.weights(asked.params);
+    let weights = all.weights(asked.params, asked.terms.times());
     let mut tell = |part: Explained| {
         cost.add(&part);
         if let Some(explained) = explained.as_deref_mut() {

@@ -35,12 +35,14 @@ impl Statistics {
         self.tokens += length;
     }
 
-    pub fn weights(&self, params: Bm25Params) -> Weights {
+    /// `times`: how often each term counts.
+    pub fn weights(&self, params: Bm25Params, times: &[u32]) -> Weights {
         let average = self.tokens as f64 / self.documents.max(1) as f64;
         let idfs = self
             .frequencies
             .iter()
-            .map(|&frequency| idf(self.documents, frequency));
+            .zip(times)
+            .map(|(&frequency, &times)| f64::from(times) * idf(self.documents, frequency));
         Weights::new(params, average, idfs)
     }
 }

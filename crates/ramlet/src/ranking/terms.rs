@@ -5,23 +5,34 @@ use crate::error::{Error, Result};
 use crate::limits::TEXT_TOKENS_MAX;
 use crate::text::TextField;
 
-/// The distinct tokens of a query, in the order in which they come first: a repeated word counts once.
+/// The distinct tokens of a query, in the order in which they come first.
 #[derive(Debug, Default)]
 pub struct Terms {
     tokens: Vec<String>,
+    /// By term: how often it counts.
+    times: Vec<u32>,
     /// Places in `tokens`, ascending by token.
     sorted: Vec<u32>,
     hashes: Vec<u64>,
 }
 
 impl Terms {
-    pub fn new(field: &TextField, text: &str) -> Result<Terms> {
-        let (mut tokens, mut count) = (Vec::<String>::new(), 0usize);
-        let mut seen = std::collections::BTreeSet::new();
+    /// `repeated`: each time that a word stands there counts; else once.
+    pub fn new(field: &TextField, text: &str, repeated: bool) -> Result<Terms> {
+        let (mut tokens, mut times, mut count) = (Vec::<String>::new(), Vec::new(), 0usize);
+        let mut seen = std::collections::BTreeMap::<String, usize>::new();
         field.query(text, &mut |token| {
             count += 1;
-            if count <= TEXT_TOKENS_MAX && seen.insert(token.to_owned()) {
-                tokens.push(token.to_owned());
+            if count > TEXT_TOKENS_MAX {
+                return;
+            }
+            match seen.get(token) {
+                Some(&at) => times[at] += u32::from(repeated),
+                None => {
+                    seen.insert(token.to_owned(), tokens.len());
+                    tokens.push(token.to_owned());
+                    times.push(1);
+                }
             }
         });
         if count > TEXT_TOKENS_MAX {
@@ -34,6 +45,7 @@ impl Terms {
         Ok(Terms {
             hashes: tokens.iter().map(|token| hash_of(token)).collect(),
             sorted,
+            times,
             tokens,
         })
     }
@@ -48,6 +60,11 @@ impl Terms {
 
     pub fn tokens(&self) -> &[String] {
         &self.tokens
+    }
+
+    /// By term: how often it counts.
+    pub fn times(&self) -> &[u32] {
+        &self.times
     }
 
     /// By term, as write buffers keep them.

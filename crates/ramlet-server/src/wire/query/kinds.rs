@@ -44,6 +44,9 @@ pub enum WireText {
     Full {
         query: String,
         scoring: Option<WireTextScoring>,
+        /// Our own.
+        #[serde(default)]
+        repeated: bool,
     },
 }
 
@@ -65,10 +68,15 @@ impl WireText {
                 text,
                 ..TextQuery::default()
             },
-            WireText::Full { query, scoring } => {
+            WireText::Full {
+                query,
+                scoring,
+                repeated,
+            } => {
                 let bm25 = scoring.map(|scoring| scoring.bm25);
                 TextQuery {
                     text: query,
+                    repeated,
                     k: bm25.as_ref().and_then(|bm25| bm25.k),
                     b: bm25.as_ref().and_then(|bm25| bm25.b),
                 }
