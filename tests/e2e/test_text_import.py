@@ -43,7 +43,7 @@ def points(http, name):
 
 @pytest.fixture
 def name(http, request):
-    name = f"{request.node.name}-{os.getpid()}"
+    name = f"{request.node.originalname}-{os.getpid()}"
     yield name
     http.call("DELETE", f"/collections/{name}")
 
@@ -156,7 +156,7 @@ def test_search_for_points_like_one(server, http, name, tmp_path):
 
 
 def test_search_with_a_key(tmp_path):
-    with Server(tmp_path / "data", key="secret") as server:
+    with Server(tmp_path / "data", arguments=["--api-key", "secret"], key="secret") as server:
         file = write(tmp_path / "docs.jsonl", DOCUMENTS)
         told = ["--collection", "c", "--url", server.url, "--api-key", "secret"]
         run("import", file, *told, "--text", "body", cwd=tmp_path)

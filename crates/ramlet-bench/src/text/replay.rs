@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use crate::api::sentence;
 use crate::http::{Connection, Target};
 use crate::process::thread_cpu_ns;
-use crate::requests::{Requests, read_ids};
+use crate::requests::Requests;
 
 /// How to send it.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +109,7 @@ pub fn run(replay: &Replay<'_>, watch: &Watch) -> Track {
 
 fn ask_all(target: &Target, replay: &Replay<'_>, next: &AtomicU64, watch: &Watch) -> Track {
     let (mut track, mut connection, mut failures) = (Track::default(), None, 0);
-    let (mut ids, cpu) = (Vec::new(), thread_cpu_ns());
+    let cpu = thread_cpu_ns();
     while failures < FAILURES_MAX && watch.start.elapsed() < replay.span_max {
         let number = next.fetch_add(1, Ordering::Relaxed) as usize;
         if number >= replay.queries || replay.requests.is_empty() {
@@ -118,10 +119,10 @@ fn ask_all(target: &Target, replay: &Replay<'_>, next: &AtomicU64, watch: &Watch
             replay.requests.get(number % replay.requests.len()),
             Instant::now(),
         );
-        match ask(target, &mut connection, request, &mut ids) {
-            Ok(()) => {
+        match ask(target, &mut connection, request) {
+            Ok(hits) => {
                 failures = 0;
-                track.hits += ids.len() as u64;
+                track.hits += hits as u64;
                 track.answers.push(Answered {
                     at_us: watch.start.elapsed().as_micros() as u64,
                     took_us: sent.elapsed().as_micros() as u64,
@@ -139,23 +140,28 @@ fn ask_all(target: &Target, replay: &Replay<'_>, next: &AtomicU64, watch: &Watch
     track
 }
 
-/// Leaves the ids of the hits in `ids`; an error is a sentence.
-fn ask(
-    target: &Target,
-    connection: &mut Option<Connection>,
-    request: &[u8],
-    ids: &mut Vec<u64>,
-) -> Result<(), String> {
+/// What is counted of an answer: payloads may have fields of any name.
+#[derive(Deserialize)]
+struct Answer {
+    result: Found,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    points: Vec<IgnoredAny>,
+}
+
+/// How many hits were answered; an error is a sentence.
+fn ask(target: &Target, connection: &mut Option<Connection>, request: &[u8]) -> Result<usize, String> {
     let open = match connection.take().filter(Connection::is_open) {
         Some(open) => connection.insert(open),
         None => connection.insert(target.connect(ANSWER_PATIENCE).map_err(|e| e.to_string())?),
     };
     let answer = open.ask(request).map_err(|error| error.to_string())?;
     match answer.status {
-        200..=299 => {
-            read_ids(answer.body, ids);
-            Ok(())
-        }
+        200..=299 => serde_json::from_slice(answer.body)
+            .map(|of: Answer| of.result.points.len())
+            .map_err(|error| format!("an answer that can't be read: {error}")),
         status => Err(format!("{status}: {}", sentence(answer.body))),
     }
 }

@@ -122,7 +122,9 @@ impl Data {
         let average = all.iter().map(|(_, tokens)| tokens.len()).sum::<usize>() as f64 / n;
         let mut asked = tokens(field, &[query.text.as_str()], true);
         asked.sort();
-        asked.dedup();
+        if !query.repeated {
+            asked.dedup();
+        }
         let (k, b) = (query.k.unwrap_or(1.2), query.b.unwrap_or(0.75));
         let mut scores = BTreeMap::new();
         for word in &asked {
@@ -160,6 +162,7 @@ impl Data {
             for round in 0..12 {
                 let query = TextQuery {
                     text: self.text(5),
+                    repeated: round % 5 == 4,
                     k: [None, Some(0.0), Some(2.5)][round % 3],
                     b: [None, Some(0.0), Some(1.0)][round / 3 % 3],
                 };
