@@ -20,7 +20,7 @@ use crate::inverter::Inverter;
 use crate::merge::{merge, reduce};
 use crate::output::{BUFFERED, OutputDirectory};
 use crate::ranges::ByteSink;
-use crate::run::{BUFFER_BYTES, PostingSink, Run, RunWriter};
+use crate::run::{BUFFER_BYTES, PostingSink, Run, RunWriter, Span};
 use crate::schema::{field, schema, segment_id};
 
 /// Bytes of a token; a longer one counts in its text's length, but isn't found. (A word of a language is shorter.)
@@ -205,9 +205,9 @@ struct Lists<'a> {
 }
 
 impl PostingSink for Lists<'_> {
-    fn begin(&mut self, term: &[u8], rows: u32) -> Result<()> {
+    fn begin(&mut self, term: &[u8], span: Span) -> Result<()> {
         self.info.terms += 1;
-        self.lists.new_term(term, rows, true).map_err(from_io)
+        self.lists.new_term(term, span.rows, true).map_err(from_io)
     }
 
     fn row(&mut self, row: u32, deltas: &[u32]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Tokens of many rows, gathered in RAM until there are enough for a run.
 
 use crate::error::Result;
-use crate::run::PostingSink;
+use crate::run::{PostingSink, Span};
 
 /// One token: 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,10 +105,12 @@ impl Inverter {
         let mut deltas = Vec::new();
         for list in self.occurrences.chunk_by(|a, b| a.term == b.term) {
             let documents = || list.chunk_by(|a, b| a.row == b.row);
-            sink.begin(
-                self.bytes(order[list[0].term as usize]),
-                documents().count() as u32,
-            )?;
+            let span = Span {
+                rows: documents().count() as u32,
+                first: list[0].row,
+                last: list[list.len() - 1].row,
+            };
+            sink.begin(self.bytes(order[list[0].term as usize]), span)?;
             for document in documents() {
                 deltas.clear();
                 let mut before = 0;

@@ -1,6 +1,6 @@
 //! Sorted lists in temporary files: what is left of the tokens that were gathered, until all are merged.
 //!
-//! A run is a sequence of terms in ascending order: varint bytes of the term, the term, varint rows; per row varint row (first as it is, then
+//! A run is a sequence of terms in ascending order: varint bytes of the term, the term, varint rows, first and last row; per row varint row (first as it is, then
 //! the difference), varint frequency, and as many varint differences of positions.
 
 use std::sync::Arc;
@@ -12,10 +12,18 @@ use crate::temporary::Temporary;
 
 /// Takes lists in ascending order of their terms, of each its rows in ascending order.
 pub(crate) trait PostingSink {
-    fn begin(&mut self, term: &[u8], rows: u32) -> Result<()>;
+    fn begin(&mut self, term: &[u8], span: Span) -> Result<()>;
     /// `deltas`: the first position, then differences.
     fn row(&mut self, row: u32, deltas: &[u32]) -> Result<()>;
     fn end(&mut self) -> Result<()>;
+}
+
+/// How many rows a list has, and which are the first and the last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Span {
+    pub rows: u32,
+    pub first: u32,
+    pub last: u32,
 }
 
 /// Bytes of a writer's and of a reader's buffer.
@@ -71,10 +79,12 @@ impl RunWriter {
 }
 
 impl PostingSink for RunWriter {
-    fn begin(&mut self, term: &[u8], rows: u32) -> Result<()> {
+    fn begin(&mut self, term: &[u8], span: Span) -> Result<()> {
         put_varint(&mut self.buffer, term.len() as u32);
         self.buffer.extend_from_slice(term);
-        put_varint(&mut self.buffer, rows);
+        for number in [span.rows, span.first, span.last] {
+            put_varint(&mut self.buffer, number);
+        }
         self.before = 0;
         self.write_if_full()
     }
@@ -105,9 +115,10 @@ pub(crate) struct RunReader {
     bytes: u64,
     buffer: Vec<u8>,
     at: usize,
-    /// The present term, and how many of its rows weren't read.
+    /// The present term, its rows, and how many of them weren't read.
     pub term: Vec<u8>,
-    pub rows: u32,
+    pub span: Span,
+    pub left: u32,
     row: u32,
 }
 
@@ -121,7 +132,8 @@ impl RunReader {
             buffer: Vec::with_capacity(BUFFER_BYTES),
             at: 0,
             term: Vec::new(),
-            rows: 0,
+            span: Span::default(),
+            left: 0,
             row: 0,
         })
     }
@@ -137,7 +149,12 @@ impl RunReader {
             let byte = self.byte()?;
             self.term.push(byte);
         }
-        self.rows = self.varint()?;
+        self.span = Span {
+            rows: self.varint()?,
+            first: self.varint()?,
+            last: self.varint()?,
+        };
+        self.left = self.span.rows;
         self.row = 0;
         Ok(true)
     }
@@ -145,7 +162,7 @@ impl RunReader {
     /// The next row of the present term; its positions into `deltas`.
     pub fn row(&mut self, deltas: &mut Vec<u32>) -> Result<u32> {
         self.row = self.row.wrapping_add(self.varint()?);
-        self.rows -= 1;
+        self.left -= 1;
         deltas.clear();
         for _ in 0..self.varint()? {
             deltas.push(self.varint()?);

@@ -8,8 +8,8 @@ use crate::shelf::{Shelf, build, open};
 
 #[test]
 fn runs_that_are_merged_make_the_same_index() {
-    // 5 M tokens' worth of scratch against one that makes dozens of runs.
-    let corpus = Corpus::new(21, 60_000, 40, 5000);
+    // Scratch for all at once against one that makes a dozen runs.
+    let corpus = Corpus::new(21, 20_000, 40, 5000);
     let shelf = Shelf::ram();
     let (at_once, info) = build(&shelf, &corpus, 256 << 20);
     let (merged, merged_info) = build(&shelf, &corpus, SCRATCH_BYTES_MIN);

@@ -34,14 +34,12 @@ fn try_all(container: &[u8], hold: Hold) -> bool {
 
 #[test]
 fn changed_bytes_dont_panic() {
-    let corpus = Corpus::new(41, 400, 30, 100);
+    let corpus = Corpus::new(41, 300, 20, 60);
     let (container, _) = build(&Shelf::ram(), &corpus, 1 << 20);
     assert!(try_all(&container, Hold::Least) && try_all(&container, Hold::Whole));
-    let quiet = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
     let mut random = Random::new(42);
     let mut opened = 0;
-    for round in 0..1500 {
+    for round in 0..300 {
         let mut broken = container.clone();
         for _ in 0..1 + round % 3 {
             let place = random.below(broken.len() as u32) as usize;
@@ -50,9 +48,8 @@ fn changed_bytes_dont_panic() {
         let hold = [Hold::Least, Hold::Whole][round % 2];
         opened += usize::from(try_all(&broken, hold));
     }
-    std::panic::set_hook(quiet);
     assert!(
-        opened > 100,
+        opened > 30,
         "{opened} of them opened: nothing was tried behind the table"
     );
 }

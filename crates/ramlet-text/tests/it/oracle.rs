@@ -18,6 +18,9 @@ pub fn ranking(corpus: &Corpus, mode: Mode, terms: &[QueryTerm<'_>], bm25: &Bm25
 fn score(tokens: &[(String, u32)], mode: Mode, terms: &[QueryTerm<'_>], bm25: &Bm25) -> Option<f64> {
     let norm = norm(tokens.len() as u32);
     let part = |idf: f64, freq: usize| {
+        if freq == 0 {
+            return 0.0;
+        }
         let average = bm25.tokens as f64 / bm25.documents as f64;
         let (k1, b, freq) = (f64::from(bm25.k1), f64::from(bm25.b), freq as f64);
         let long = k1 * (1.0 - b + b * f64::from(length(norm)) / average);
