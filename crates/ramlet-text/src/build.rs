@@ -32,6 +32,9 @@ pub const SCRATCH_BYTES_MIN: u64 = 1 << 20;
 /// Runs merged at once at most.
 const FAN_IN_MAX: usize = 64;
 
+/// What is shown a text's tokens, each with its position.
+pub type TokenSink<'a> = &'a mut dyn FnMut(&str, u32);
+
 /// Builds the index of one text field of one segment.
 ///
 /// Holds the scratch it was given, and beside it: a byte a row (the lengths, while the lists are written also what tantivy
@@ -76,7 +79,7 @@ impl TextBuilder {
 
     /// Adds a row's text. Rows come in ascending order; those without text may be left out. `tokens` shows its argument each token and
     /// its position; positions don't descend.
-    pub fn add(&mut self, row: u32, tokens: &mut dyn FnMut(&mut dyn FnMut(&str, u32))) -> Result<()> {
+    pub fn add(&mut self, row: u32, tokens: &mut dyn FnMut(TokenSink<'_>)) -> Result<()> {
         if row >= ROWS_MAX || (row as usize) < self.norms.len() {
             return Err(TextError::Misuse(format!(
                 "row {row} comes after row {}; at most {ROWS_MAX} are possible",

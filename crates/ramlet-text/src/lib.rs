@@ -29,7 +29,7 @@ mod search;
 mod temporary;
 
 pub use bm25::{Bm25, length, norm};
-pub use build::{SCRATCH_BYTES_MIN, TOKEN_BYTES_MAX, TextBuilder};
+pub use build::{SCRATCH_BYTES_MIN, TOKEN_BYTES_MAX, TextBuilder, TokenSink};
 pub use cache::{SliceCache, SliceStats};
 pub use container::{Hold, TextInfo};
 pub use error::{Result, TextError};
