@@ -84,8 +84,8 @@ def test_prefetches_groups_and_batches(pair):
     fill(pair, rng)
     for _ in range(10):
         first, second = asked(rng), asked(rng)
-        near = models.Prefetch(query=[rng.random(), 1.0], limit=30)
-        # All that match: where the last of a prefetch are equally good, which of them come is nobody's promise.
+        # All of them: where the last of a prefetch are equally good, which of them come is nobody's promise.
+        near = models.Prefetch(query=[rng.random(), 1.0], limit=1000)
         words = models.Prefetch(query=first, using="body", limit=1000)
         for prefetch, query, using in (
             ([words], models.FusionQuery(fusion=models.Fusion.RRF), None),
