@@ -2,6 +2,8 @@
 
 import json
 import math
+import random
+import time
 
 import pytest
 
@@ -112,3 +114,26 @@ def test_root(http):
     root = http.get("/")
     assert set(root) == {"title", "version", "commit"}
     assert (root["title"], len(root["commit"])) == ("qdrant - vector search engine", 40)
+
+
+def test_an_index_once_its_threshold_is_reached(http, name):
+    """Also of points that would fit into the write buffer: who set the threshold waits for the count to rise."""
+    rng = random.Random(7)
+    vectors = [[rng.uniform(-1, 1) for _ in range(64)] for _ in range(200)]
+    points = [{"id": i, "vector": vector} for i, vector in enumerate(vectors)]
+    kinds = {f"{name}-{threshold}": threshold for threshold in (10, 0)}
+    for path, threshold in kinds.items():
+        body = {"vectors": {"size": 64, "distance": "Cosine"}, "optimizers_config": {"indexing_threshold": threshold}}
+        http.call("PUT", f"/collections/{path}", body)
+        http.call("PUT", f"/collections/{path}/points?wait=true", {"points": points})
+    indexed, unindexed = kinds
+    assert http.result("GET", f"/collections/{indexed}")["status"] in ("yellow", "green")
+    end = time.monotonic() + 60
+    while not (info := http.result("GET", f"/collections/{indexed}"))["indexed_vectors_count"] and time.monotonic() < end:
+        time.sleep(0.1)
+    assert (info["indexed_vectors_count"], info["points_count"]) == (200, 200)
+    assert http.result("GET", f"/collections/{unindexed}")["indexed_vectors_count"] == 0
+    for path in kinds:
+        found = http.result("POST", f"/collections/{path}/points/query", {"query": vectors[17], "limit": 1})["points"]
+        assert [point["id"] for point in found] == [17]
+        http.call("DELETE", f"/collections/{path}")
