@@ -137,3 +137,58 @@ def test_an_index_once_its_threshold_is_reached(http, name):
         found = http.result("POST", f"/collections/{path}/points/query", {"query": vectors[17], "limit": 1})["points"]
         assert [point["id"] for point in found] == [17]
         http.call("DELETE", f"/collections/{path}")
+
+
+def strict(http, name, **more):
+    http.call("PATCH", f"/collections/{name}", {"strict_mode_config": {"enabled": True, **more}})
+
+
+def test_strict_mode_holds_to_what_indexes_were_made_for(http, name):
+    checks = {
+        "n": ("match", {"value": 1}, {"type": "integer", "lookup": False, "range": True}, {"type": "integer"}),
+        "m": ("range", {"gt": 1}, {"type": "integer", "lookup": True, "range": False}, {"type": "integer"}),
+        "k": ("match", {"prefix": "a"}, "keyword", {"type": "keyword", "prefix": True}),
+        "p": ("match", {"phrase": "a b"}, "text", {"type": "text", "phrase_matching": True}),
+    }
+    strict(http, name, unindexed_filtering_retrieve=False)
+    for key, (kind, check, without, able) in checks.items():
+        for schema, code in [(without, 400), (able, 200)]:
+            body = {"field_name": key, "field_schema": schema}
+            http.call("PUT", f"/collections/{name}/index?wait=true", body)
+            body = {"filter": {"must": [{"key": key, kind: check}]}}
+            status, answer = said(http, "POST", f"/collections/{name}/points/scroll", body)
+            assert (status, f'for \\"{key}\\"' in answer) == (code, code == 400), (key, schema, answer)
+
+
+def test_strict_mode_counts_the_hits_of_groups(http, name):
+    strict(http, name, max_query_limit=15)
+    body = {"query": [1.0, 0.0], "using": "d", "group_by": "t", "limit": 10, "group_size": 3}
+    status, answer = said(http, "POST", f"/collections/{name}/points/query/groups", body)
+    assert status == 400 and 'Limit exceeded 30 > 15 for \\"limit\\"' in answer
+    assert said(http, "POST", f"/collections/{name}/points/query/groups", {**body, "group_size": 1})[0] == 200
+
+
+def test_strict_mode_without_an_index_for_vectors(http, name):
+    """`search_allow_exact`: false, of a vector that is searched exactly always."""
+
+    def ask(**query):
+        status, answer = said(http, "POST", f"/collections/{name}/points/query", {"limit": 2, **query})
+        assert status == 200 or "global vector indexing is disabled" in answer, answer
+        return status
+
+    strict(http, name, search_allow_exact=False)
+    nearest = {"query": [1.0, 0.0], "using": "d"}
+    assert ask(**nearest) == 200
+    http.call("PATCH", f"/collections/{name}", {"vectors": {"d": {"hnsw_config": {"m": 0}}}})
+    sparse = {"query": {"indices": [0], "values": [1.0]}, "using": "s"}
+    assert [ask(**nearest), ask(**sparse)] == [400, 200]
+    assert [ask(prefetch=[sparse], **nearest), ask(prefetch=[nearest], **sparse)] == [200, 400]
+    assert ask(query={"fusion": "rrf"}, prefetch=[nearest]) == 400
+    tenant = {**nearest, "filter": of_tenant("a")}
+    http.call("PATCH", f"/collections/{name}", {"vectors": {"d": {"hnsw_config": {"m": 0, "payload_m": 16}}}})
+    assert [ask(**nearest), ask(**tenant)] == [400, 400]
+    body = {"field_name": "t", "field_schema": {"type": "keyword", "is_tenant": True}}
+    http.call("PUT", f"/collections/{name}/index?wait=true", body)
+    assert [ask(**nearest), ask(**tenant)] == [400, 200]
+    strict(http, name, search_allow_exact=True)
+    assert ask(**nearest) == 200
