@@ -84,7 +84,13 @@ def queries(name):
         ("PUT", f"{base}/points/vectors", {"points": [{"id": 1, "vector": {}}]}, 422, "must specify vectors to update"),
         ("PUT", f"{base}/index", {"field_name": "n", "field_schema": {"type": "integer", "lookup": False, "range": False}}, 422, "lookup"),
         ("PUT", f"{base}/snapshots/recover", {"location": "file://whatever"}, 400, "file path must be absolute or on localhost"),
+        ("PUT", f"{base}/snapshots/recover", {"location": "file:///etc/passwd"}, 403, "must be inside the snapshots directory"),
+        ("PUT", "/collections/nowhere/shards/0/snapshots/recover", {"location": "whatever"}, 404, "nowhere"),
+        ("POST", f"{base}/points/scroll", {"filter": {"must": [{"slice": {"total": 4, "index": 4}}]}}, 422, "slice index 4"),
+        ("POST", f"{base}/points/scroll", {"filter": {"must": [{"slice": {"total": 0, "index": 0}}]}}, 400, "total"),
+        ("GET", f"/collections/{'x' * 256}/points/1", None, 422, "Validation error"),
         ("PUT", f"{base}-2", {"vectors": {"size": 2, "distance": "Dot", "memory": "pinned"}}, 422, "pinned"),
+        ("PUT", f"{base}-2", {"sparse_vectors": {"": {}}}, 400, "Sparse vector name cannot be empty"),
         ("PUT", f"{base}-2", {"vectors": {"size": 2, "distance": "Dot"}, "payload": {"memory": "pinned"}}, 422, "pinned"),
         ("PUT", f"{base}-2", {"sparse_vectors": {"x": {"index": {"datatype": "turbo4"}}}}, 400, "sparse vectors do not support"),
     ]
@@ -137,6 +143,32 @@ def test_an_index_once_its_threshold_is_reached(http, name):
         found = http.result("POST", f"/collections/{path}/points/query", {"query": vectors[17], "limit": 1})["points"]
         assert [point["id"] for point in found] == [17]
         http.call("DELETE", f"/collections/{path}")
+
+
+def test_settings_as_older_clients_name_them(http, name):
+    path = f"/collections/{name}-2"
+    scalar = {"scalar": {"type": "int8", "quantile": 0.5}}
+    graphs = {"inline_storage": True}
+    vectors = {
+        "plain": {"size": 2, "distance": "Dot", "hnsw_config": graphs},
+        "codes": {"size": 2, "distance": "Dot", "hnsw_config": graphs, "quantization_config": scalar},
+        "multi": {"size": 2, "distance": "Dot", "hnsw_config": graphs, "multivector_config": {"comparator": "max_sim"}},
+    }
+    http.call("PUT", path, {"vectors": vectors, "quantization": scalar})
+    info = http.result("GET", path)
+    assert info["config"]["quantization_config"]["scalar"]["quantile"] == 0.5
+    # `inline_storage` needs codes, which the collection's setting gives to all, and can't be had of multivectors.
+    assert ["multi" in warning["message"] for warning in info["warnings"]] == [True]
+    http.call("DELETE", path)
+
+
+def test_telemetry_of_what_was_just_written(http, name):
+    shown = http.get("/telemetry?details_level=10")["result"]["collections"]["collections"]
+    [shard] = [collection["shards"][0]["local"] for collection in shown if collection["id"] == name]
+    assert [segment["info"]["num_points"] for segment in shard["segments"]] == [4]
+    assert shard["update_queue"] == {"length": 0, "op_num": 1}
+    path = f"/collections/{name}/optimizations?with=idle_segments"
+    assert [segment["points_count"] for segment in http.result("GET", path)["idle_segments"]] == [4]
 
 
 def strict(http, name, **more):
