@@ -2,6 +2,8 @@
 
 import json
 import math
+import random
+import time
 
 import pytest
 
@@ -82,7 +84,13 @@ def queries(name):
         ("PUT", f"{base}/points/vectors", {"points": [{"id": 1, "vector": {}}]}, 422, "must specify vectors to update"),
         ("PUT", f"{base}/index", {"field_name": "n", "field_schema": {"type": "integer", "lookup": False, "range": False}}, 422, "lookup"),
         ("PUT", f"{base}/snapshots/recover", {"location": "file://whatever"}, 400, "file path must be absolute or on localhost"),
+        ("PUT", f"{base}/snapshots/recover", {"location": "file:///etc/passwd"}, 403, "must be inside the snapshots directory"),
+        ("PUT", "/collections/nowhere/shards/0/snapshots/recover", {"location": "whatever"}, 404, "nowhere"),
+        ("POST", f"{base}/points/scroll", {"filter": {"must": [{"slice": {"total": 4, "index": 4}}]}}, 422, "slice index 4"),
+        ("POST", f"{base}/points/scroll", {"filter": {"must": [{"slice": {"total": 0, "index": 0}}]}}, 400, "total"),
+        ("GET", f"/collections/{'x' * 256}/points/1", None, 422, "Validation error"),
         ("PUT", f"{base}-2", {"vectors": {"size": 2, "distance": "Dot", "memory": "pinned"}}, 422, "pinned"),
+        ("PUT", f"{base}-2", {"sparse_vectors": {"": {}}}, 400, "Sparse vector name cannot be empty"),
         ("PUT", f"{base}-2", {"vectors": {"size": 2, "distance": "Dot"}, "payload": {"memory": "pinned"}}, 422, "pinned"),
         ("PUT", f"{base}-2", {"sparse_vectors": {"x": {"index": {"datatype": "turbo4"}}}}, 400, "sparse vectors do not support"),
     ]
@@ -112,3 +120,107 @@ def test_root(http):
     root = http.get("/")
     assert set(root) == {"title", "version", "commit"}
     assert (root["title"], len(root["commit"])) == ("qdrant - vector search engine", 40)
+
+
+def test_an_index_once_its_threshold_is_reached(http, name):
+    """Also of points that would fit into the write buffer: who set the threshold waits for the count to rise."""
+    rng = random.Random(7)
+    vectors = [[rng.uniform(-1, 1) for _ in range(64)] for _ in range(200)]
+    points = [{"id": i, "vector": vector} for i, vector in enumerate(vectors)]
+    kinds = {f"{name}-{threshold}": threshold for threshold in (10, 0)}
+    for path, threshold in kinds.items():
+        body = {"vectors": {"size": 64, "distance": "Cosine"}, "optimizers_config": {"indexing_threshold": threshold}}
+        http.call("PUT", f"/collections/{path}", body)
+        http.call("PUT", f"/collections/{path}/points?wait=true", {"points": points})
+    indexed, unindexed = kinds
+    assert http.result("GET", f"/collections/{indexed}")["status"] in ("yellow", "green")
+    end = time.monotonic() + 60
+    while not (info := http.result("GET", f"/collections/{indexed}"))["indexed_vectors_count"] and time.monotonic() < end:
+        time.sleep(0.1)
+    assert (info["indexed_vectors_count"], info["points_count"]) == (200, 200)
+    assert http.result("GET", f"/collections/{unindexed}")["indexed_vectors_count"] == 0
+    for path in kinds:
+        found = http.result("POST", f"/collections/{path}/points/query", {"query": vectors[17], "limit": 1})["points"]
+        assert [point["id"] for point in found] == [17]
+        http.call("DELETE", f"/collections/{path}")
+
+
+def test_settings_as_older_clients_name_them(http, name):
+    path = f"/collections/{name}-2"
+    scalar = {"scalar": {"type": "int8", "quantile": 0.5}}
+    graphs = {"inline_storage": True}
+    vectors = {
+        "plain": {"size": 2, "distance": "Dot", "hnsw_config": graphs},
+        "codes": {"size": 2, "distance": "Dot", "hnsw_config": graphs, "quantization_config": scalar},
+        "multi": {"size": 2, "distance": "Dot", "hnsw_config": graphs, "multivector_config": {"comparator": "max_sim"}},
+    }
+    http.call("PUT", path, {"vectors": vectors, "quantization": scalar})
+    info = http.result("GET", path)
+    assert info["config"]["quantization_config"]["scalar"]["quantile"] == 0.5
+    # `inline_storage` needs codes, which the collection's setting gives to all, and can't be had of multivectors.
+    assert ["multi" in warning["message"] for warning in info["warnings"]] == [True]
+    http.call("DELETE", path)
+
+
+def test_telemetry_of_what_was_just_written(http, name):
+    shown = http.get("/telemetry?details_level=10")["result"]["collections"]["collections"]
+    [shard] = [collection["shards"][0]["local"] for collection in shown if collection["id"] == name]
+    assert [segment["info"]["num_points"] for segment in shard["segments"]] == [4]
+    assert shard["update_queue"] == {"length": 0, "op_num": 1}
+    path = f"/collections/{name}/optimizations?with=idle_segments"
+    assert [segment["points_count"] for segment in http.result("GET", path)["idle_segments"]] == [4]
+
+
+def strict(http, name, **more):
+    http.call("PATCH", f"/collections/{name}", {"strict_mode_config": {"enabled": True, **more}})
+
+
+def test_strict_mode_holds_to_what_indexes_were_made_for(http, name):
+    checks = {
+        "n": ("match", {"value": 1}, {"type": "integer", "lookup": False, "range": True}, {"type": "integer"}),
+        "m": ("range", {"gt": 1}, {"type": "integer", "lookup": True, "range": False}, {"type": "integer"}),
+        "k": ("match", {"prefix": "a"}, "keyword", {"type": "keyword", "prefix": True}),
+        "p": ("match", {"phrase": "a b"}, "text", {"type": "text", "phrase_matching": True}),
+    }
+    strict(http, name, unindexed_filtering_retrieve=False)
+    for key, (kind, check, without, able) in checks.items():
+        for schema, code in [(without, 400), (able, 200)]:
+            body = {"field_name": key, "field_schema": schema}
+            http.call("PUT", f"/collections/{name}/index?wait=true", body)
+            body = {"filter": {"must": [{"key": key, kind: check}]}}
+            status, answer = said(http, "POST", f"/collections/{name}/points/scroll", body)
+            assert (status, f'for \\"{key}\\"' in answer) == (code, code == 400), (key, schema, answer)
+
+
+def test_strict_mode_counts_the_hits_of_groups(http, name):
+    strict(http, name, max_query_limit=15)
+    body = {"query": [1.0, 0.0], "using": "d", "group_by": "t", "limit": 10, "group_size": 3}
+    status, answer = said(http, "POST", f"/collections/{name}/points/query/groups", body)
+    assert status == 400 and 'Limit exceeded 30 > 15 for \\"limit\\"' in answer
+    assert said(http, "POST", f"/collections/{name}/points/query/groups", {**body, "group_size": 1})[0] == 200
+
+
+def test_strict_mode_without_an_index_for_vectors(http, name):
+    """`search_allow_exact`: false, of a vector that is searched exactly always."""
+
+    def ask(**query):
+        status, answer = said(http, "POST", f"/collections/{name}/points/query", {"limit": 2, **query})
+        assert status == 200 or "global vector indexing is disabled" in answer, answer
+        return status
+
+    strict(http, name, search_allow_exact=False)
+    nearest = {"query": [1.0, 0.0], "using": "d"}
+    assert ask(**nearest) == 200
+    http.call("PATCH", f"/collections/{name}", {"vectors": {"d": {"hnsw_config": {"m": 0}}}})
+    sparse = {"query": {"indices": [0], "values": [1.0]}, "using": "s"}
+    assert [ask(**nearest), ask(**sparse)] == [400, 200]
+    assert [ask(prefetch=[sparse], **nearest), ask(prefetch=[nearest], **sparse)] == [200, 400]
+    assert ask(query={"fusion": "rrf"}, prefetch=[nearest]) == 400
+    tenant = {**nearest, "filter": of_tenant("a")}
+    http.call("PATCH", f"/collections/{name}", {"vectors": {"d": {"hnsw_config": {"m": 0, "payload_m": 16}}}})
+    assert [ask(**nearest), ask(**tenant)] == [400, 400]
+    body = {"field_name": "t", "field_schema": {"type": "keyword", "is_tenant": True}}
+    http.call("PUT", f"/collections/{name}/index?wait=true", body)
+    assert [ask(**nearest), ask(**tenant)] == [400, 200]
+    strict(http, name, search_allow_exact=True)
+    assert ask(**nearest) == 200

@@ -25,6 +25,7 @@ use crate::params::QueryParams;
 use crate::pool::spawn_blocking;
 use crate::stream;
 use crate::strict::Guard;
+use crate::wire::collection::check_name;
 
 /// What a handler gets.
 pub struct Call {
@@ -144,7 +145,11 @@ impl Call {
 
     /// The collection that the path names, directly or by an alias.
     pub fn collection(&self) -> ApiResult<Arc<Collection>> {
-        let collection = self.app.engine.collection(self.param("collection"))?;
+        let name = self.param("collection");
+        if name.len() > limits::NAME_BYTES {
+            check_name("collection_name", name)?;
+        }
+        let collection = self.app.engine.collection(name)?;
         if let Some(timeout) = self.query.timeout
             && let Some(strict) = self.strict(&collection)
         {

@@ -98,6 +98,10 @@ impl From<ramlet::Error> for ApiError {
     fn from(e: ramlet::Error) -> ApiError {
         let (status, prefix) = status_of(e.kind());
         let text = e.to_string();
+        // What the API finds when it validates a filter, before it looks at the collection.
+        if text.contains("filter: slice index") && !text.ends_with("below total 0") {
+            return ApiError::validation("filter", text);
+        }
         // The engine may use the API's own sentence.
         let message = if text.starts_with(prefix) || text.starts_with("Bad request: ") {
             text

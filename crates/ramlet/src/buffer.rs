@@ -245,6 +245,11 @@ impl BufferWriter {
         }
     }
 
+    /// Rows that are there.
+    pub fn live(&self) -> u32 {
+        self.len - self.deletes.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

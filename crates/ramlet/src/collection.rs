@@ -92,6 +92,7 @@ impl Collection {
         let (config, busy, stopped) = {
             let writer = self.core.writer();
             let busy = writer.frozen.is_some()
+                || maintenance::awaits_index(&writer)
                 || !jobs::merge_candidates(&self.core, &writer).is_empty()
                 || !jobs::idle_candidates(&self.core, &writer).is_empty();
             (writer.config.clone(), busy, writer.stopped.clone())
@@ -326,13 +327,13 @@ impl Collection {
 
     /// Segments that the next job will rewrite, and those it leaves: their numbers and live points.
     pub fn planned_jobs(&self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
-        let (segments, candidates) = {
+        let (segments, candidates, buffers) = {
             let writer = self.core.writer();
             let mut candidates = jobs::merge_candidates(&self.core, &writer);
             if candidates.is_empty() {
                 candidates = jobs::idle_candidates(&self.core, &writer);
             }
-            (writer.segments.clone(), candidates)
+            (writer.segments.clone(), candidates, writer.view().buffers)
         };
         let shown = |s: &crate::segment::SegmentView| (s.segment.id(), u64::from(s.live()));
         let planned: Vec<(u64, u64)> = candidates.iter().map(shown).collect();
@@ -340,7 +341,10 @@ impl Collection {
             .iter()
             .map(shown)
             .filter(|(id, _)| planned.iter().all(|(p, _)| p != id));
-        (planned.clone(), rest.collect())
+        // Counted as segments in `info`, and numbered where no segment's number is.
+        let buffered = buffers.iter().enumerate().filter(|(_, buffer)| buffer.len > 0);
+        let buffered = buffered.map(|(at, buffer)| (u64::MAX - at as u64, u64::from(buffer.live())));
+        (planned.clone(), rest.chain(buffered).collect())
     }
 
     /// Makes a segment of the write buffer (tests and benches; the log keeps it safe without).

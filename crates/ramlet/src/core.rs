@@ -1,7 +1,7 @@
 //! One collection's shared state: the queue before the writer, the view behind it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
@@ -66,6 +66,8 @@ pub struct Core {
     /// Last failure of a job, until one succeeds.
     pub job_error: Mutex<Option<String>>,
     pub monitor: RecallMonitor,
+    /// Number of the newest change when the maintenance thread was last idle.
+    pub seen_idle: AtomicU64,
     pub _held: Reservation,
 }
 

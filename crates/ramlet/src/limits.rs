@@ -44,6 +44,8 @@ pub const BUFFER_CHUNK_BYTES: usize = 64 << 10;
 pub const BUFFER_CHUNKS_MAX: usize = 256;
 /// What a row of the write buffer costs beside its bytes: id map entry and row directory.
 pub const BUFFER_ROW_OVERHEAD: u64 = 96;
+/// A write buffer is flushed for an index, while nobody writes, if it holds at least one in so many of the stored rows.
+pub const FLUSH_SHARE: u64 = 64;
 /// Segments of about the same size that are merged into one.
 pub const MERGE_FANIN: usize = 4;
 /// When nothing else is to do, segments join the largest if they hold at least this share of its rows.

@@ -7,9 +7,11 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::{self, Pinning};
-use crate::limits::LOG_BYTES_MAX;
+use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX};
 use crate::pins::Pins;
+use crate::schema::VectorField;
 use crate::shared::{Due, Shared};
+use crate::writer::Writer;
 
 /// Runs until the engine closes.
 pub fn run(shared: &Shared) {
@@ -32,6 +34,7 @@ pub fn run(shared: &Shared) {
                 if retry {
                     shared.wake_maintenance();
                 }
+                freeze_awaited(shared);
                 // Who writes, or just did, would take back at once what is lent now.
                 let before = std::mem::replace(&mut written, operations(shared));
                 calm = if written == before { calm + 1 } else { 0 };
@@ -65,6 +68,30 @@ fn idle(shared: &Shared, retry: bool) -> bool {
         }
     }
     false
+}
+
+/// Buffers that hold enough for an index become segments once their collection has had no change for a round: whoever set
+/// a threshold waits for `indexed_vectors_count` to rise.
+fn freeze_awaited(shared: &Shared) {
+    for core in live(shared) {
+        let operation = core.view.load().operation;
+        let unchanged = core.seen_idle.swap(operation, Ordering::Relaxed) == operation;
+        if unchanged && !core.has_job_error() && awaits_index(&core.writer()) && freeze(&core) {
+            shared.wake_maintenance();
+        }
+    }
+}
+
+/// Whether the rows in the write buffer alone reach the threshold that was set for an index, and are not too few beside the
+/// segments, which are merged with what becomes one. Without a threshold the buffer's own size decides.
+pub fn awaits_index(writer: &Writer) -> bool {
+    let Some(threshold @ 1..) = writer.config.indexing_threshold else {
+        return false;
+    };
+    let rows = u64::from(writer.active.live());
+    let stored: u64 = writer.segments.iter().map(|view| u64::from(view.live())).sum();
+    let reaches = |vector: &VectorField| vector.kb(rows) >= threshold as u64;
+    rows > 0 && rows >= stored / FLUSH_SHARE && writer.schema.vectors.iter().any(reaches)
 }
 
 /// Changes that were made to all collections together.

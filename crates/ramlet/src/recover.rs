@@ -161,6 +161,7 @@ fn assemble(
         dropped: AtomicBool::new(false),
         job_error: Mutex::default(),
         monitor: Default::default(),
+        seen_idle: Default::default(),
         _held: parts.held,
     })
 }

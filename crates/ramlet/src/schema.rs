@@ -68,6 +68,32 @@ pub struct PayloadField {
     pub kind: FieldKind,
     /// Of a text index.
     pub text: Option<Arc<TextField>>,
+    pub abilities: Abilities,
+}
+
+/// What a payload index was asked to be able to. Here each is able to all of it; strict mode holds its owner to the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// Of an integer index: `match`.
+    pub lookup: bool,
+    /// Of an integer index: `range`.
+    pub range: bool,
+    /// Of a keyword index: `match.prefix`.
+    pub prefix: bool,
+    /// Of a text index: `match.phrase`.
+    pub phrase: bool,
+}
+
+impl Abilities {
+    fn of(index: &FieldIndex) -> Abilities {
+        let set = |name: &str| index.params.as_ref()?.get(name)?.as_bool();
+        Abilities {
+            lookup: set("lookup").unwrap_or(true),
+            range: set("range").unwrap_or(true),
+            prefix: set("prefix").unwrap_or(false),
+            phrase: set("phrase_matching").unwrap_or(false),
+        }
+    }
 }
 
 impl PayloadField {
@@ -216,6 +242,7 @@ impl Schema {
                 slot,
                 kind: index.kind,
                 text: text_of(path, index),
+                abilities: Abilities::of(index),
             });
         }
         Ok(schema)
@@ -279,6 +306,11 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
         )));
     }
     config.payload_schema.values().try_for_each(check_index)?;
+    if config.sparse_vectors.contains_key("") {
+        return Err(Error::bad_input(
+            "Wrong input: Sparse vector name cannot be empty",
+        ));
+    }
     if let Some(name) = config
         .sparse_vectors
         .keys()

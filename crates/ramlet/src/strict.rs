@@ -10,6 +10,7 @@ use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match, Scalar};
 use crate::request::{Idf, PointsSelector, SearchParams, SearchRequest, UpdateOp};
+use crate::schema::{Abilities, PayloadField, VectorKind};
 use crate::settings::StrictMode;
 use crate::types::{FieldKind, NamedVectors};
 use crate::vector::Vector;
@@ -91,6 +92,32 @@ impl Strict {
         self.exact(params.exact)
     }
 
+    /// A search for the nearest among all points, of a vector that no index is wanted for (`hnsw_config.m` = 0): it compares
+    /// all of them, unless there is an index for the parts that its filter is about (`payload_m`, a payload index).
+    pub fn full_scan(&self, using: &str, filter: Option<&Filter>) -> Result<()> {
+        if self.mode.search_allow_exact != Some(false) {
+            return Ok(());
+        }
+        let field = self.view.schema.vectors.iter().find(|v| v.name == using);
+        let Some(hnsw) = field
+            .filter(|v| v.kind != VectorKind::Sparse)
+            .map(|v| v.settings.hnsw)
+        else {
+            return Ok(());
+        };
+        let is_indexed = |key: &str| self.view.schema.field(key).is_some();
+        let has_parts = || hnsw.payload_m != Some(0) && hnsw.payload_m.is_some();
+        if hnsw.m != Some(0) || has_parts() && filter.is_some_and(|f| names_any(f, &is_indexed)) {
+            return Ok(());
+        }
+        Err(refused(
+            format!(
+                "Request is forbidden on '{using}' because global vector indexing is disabled (hnsw_config.m = 0)"
+            ),
+            "Use tenant-specific filter, enable global vector indexing or enable strict mode `search_allow_exact` option",
+        ))
+    }
+
     /// The filter of a request that reads.
     pub fn filter(&self, filter: Option<&Filter>) -> Result<()> {
         self.check_filter(filter, self.mode.unindexed_filtering_retrieve)
@@ -99,6 +126,7 @@ impl Strict {
     pub fn search(&self, request: &SearchRequest) -> Result<()> {
         self.limit(request.limit)?;
         self.filter(request.filter.as_ref())?;
+        self.full_scan(&request.using, request.filter.as_ref())?;
         self.params(&request.params)
     }
 
@@ -279,8 +307,11 @@ impl Strict {
                 Condition::HasId(_) | Condition::HasVector(_) | Condition::Slice { .. } => return None,
             };
             let key = format!("{prefix}{key}");
-            let has = self.view.schema.field(&key).map(|field| name_of(field.kind));
-            let met = wanted.is_empty() || has.is_some_and(|has| wanted.contains(&has));
+            let field = self.view.schema.field(&key);
+            let is_met = |field: &PayloadField| {
+                wanted.contains(&name_of(field.kind)) && is_able(field.abilities, condition)
+            };
+            let met = wanted.is_empty() || field.is_some_and(is_met);
             (!met).then_some((key, wanted))
         })
     }
@@ -360,6 +391,15 @@ fn conditions(filter: &Filter) -> u64 {
     filter.conditions().map(of).sum()
 }
 
+/// Whether a condition that must be met is about a key that `is_one` knows.
+fn names_any(filter: &Filter, is_one: &dyn Fn(&str) -> bool) -> bool {
+    filter.must.iter().any(|condition| match condition {
+        Condition::Field(field) => is_one(&field.key),
+        Condition::Filter(filter) => names_any(filter, is_one),
+        _ => false,
+    })
+}
+
 /// Elements of the longest list of a condition.
 fn largest(filter: &Filter) -> u64 {
     let any = |any: &AnyOf| match any {
@@ -392,6 +432,20 @@ fn name_of(kind: FieldKind) -> &'static str {
         FieldKind::Datetime => "datetime",
         FieldKind::Uuid => "uuid",
         FieldKind::Text => "text",
+    }
+}
+
+/// Whether an index of the right kind was made for a condition too.
+fn is_able(abilities: Abilities, condition: &Condition) -> bool {
+    let Condition::Field(FieldCondition { check, .. }) = condition else {
+        return true;
+    };
+    match check {
+        FieldCheck::Match(Match::Prefix(_)) => abilities.prefix,
+        FieldCheck::Match(Match::Phrase(_)) => abilities.phrase,
+        FieldCheck::Match(_) => abilities.lookup,
+        FieldCheck::Range(_) => abilities.range,
+        _ => true,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ramlet::{Collection, Explained, PointGroup, QueryGroupsRequest, Scratch, Strict};
+use ramlet::{Collection, Explained, PointGroup, QueryGroupsRequest, Scratch};
 use serde::de::DeserializeOwned;
 
 use super::fetch::{Parts, Portions, fit, list_bytes};
@@ -168,10 +168,7 @@ fn check(call: &Call, collection: &Collection, all: &[Asked], batch: bool) -> Ap
     let mut cost = 0;
     for asked in all {
         cost += match asked {
-            Asked::Nearest(search) => {
-                strict.search(search)?;
-                Strict::cost_of_filter(search.filter.as_ref())
-            }
+            Asked::Nearest(search) => strict.search_cost(search)?,
             Asked::Query(request) => strict.query(request)?,
         };
     }
@@ -215,13 +212,15 @@ where
     T: IntoGroups + DeserializeOwned + Send + 'static,
 {
     let mut request: QueryGroupsRequest = call.parse::<T>().await?.into_groups()?;
+    let hits = request.query.limit.saturating_mul(request.group_size);
     let collection = call.collection()?;
     if let Some(strict) = call.strict(&collection) {
         strict.group_by(&request.group_by)?;
+        // So many points may a search for groups want, which is what the limit is for.
+        strict.limit(hits)?;
         let cost = strict.query(&request.query)?;
         strict.read(cost)?;
     }
-    let hits = request.query.limit.saturating_mul(request.group_size);
     (request.query.limit, _) = fit(&collection, request.query.limit, 0);
     // All hits are in memory at once, their payloads as they are read.
     let floats = collection.floats_of(&request.query.with_vectors) as u64;

@@ -273,6 +273,9 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
 pub async fn recover(mut call: Call) -> ApiResult<Answer> {
     let params = Params::parse(&call.incoming.query)?;
     let collection = target(&call)?;
+    if !call.param("shard").is_empty() {
+        call.app.engine.collection(&collection)?;
+    }
     let wire: WireRecover = call.parse().await?;
     let checksum = wire
         .checksum
@@ -282,6 +285,9 @@ pub async fn recover(mut call: Call) -> ApiResult<Answer> {
     let job = move |engine: &Engine| {
         match location {
             Location::Path(path) => {
+                if !engine.holds_snapshot_path(&path)? {
+                    return Err(outside(&path));
+                }
                 let file = engine.open_snapshot_path(&path)?;
                 engine.recover_collection(&collection, &file, checksum.as_deref())?;
             }
@@ -295,6 +301,14 @@ pub async fn recover(mut call: Call) -> ApiResult<Answer> {
         Ok(true)
     };
     run(&call, params.wait, job).await
+}
+
+/// Nothing is said of files elsewhere, not even whether they are there.
+fn outside(path: &str) -> ApiError {
+    ApiError::new(
+        StatusCode::FORBIDDEN,
+        format!("Forbidden: Snapshot file path must be inside the snapshots directory: {path:?} isn't"),
+    )
 }
 
 /// `POST .../snapshots/upload`.

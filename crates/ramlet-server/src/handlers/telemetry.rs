@@ -163,13 +163,34 @@ fn shard_json(id: &str, info: &CollectionInfo, segments: &[SegmentReport], level
         "payloads_size_bytes": disk("payload"), "num_points": info.points_count,
         "num_vectors": info.vectors_count.iter().map(|(_, n)| n).sum::<u64>(), "num_vectors_by_name": by_name,
         "optimizations": { "status": optimizer_status(info), "optimizations": { "count": 0 } },
-        "async_scorer": true, "update_queue": { "length": info.update_queue },
+        "async_scorer": true, "update_queue": { "length": info.update_queue, "op_num": info.last_operation_id },
     });
     if level > 3 {
-        out["segments"] = segments.iter().map(|s| segment_json(id, s)).collect();
+        let mut all: Vec<Value> = segments.iter().map(|s| segment_json(id, s)).collect();
+        all.extend(buffer_json(id, info, segments));
+        out["segments"] = all.into();
         out["indexed_only_excluded_vectors"] = json!({});
     }
     out
+}
+
+/// What isn't in a segment yet, as the one that takes changes.
+fn buffer_json(id: &str, info: &CollectionInfo, segments: &[SegmentReport]) -> Option<Value> {
+    let stored: u64 = segments.iter().map(|s| u64::from(s.rows - s.deleted)).sum();
+    let points = info.points_count.saturating_sub(stored);
+    (info.segments_count > segments.len() as u64).then(|| {
+        json!({
+            "info": {
+                "uuid": segment_uuid(id, u64::MAX), "segment_type": "plain", "num_vectors": points,
+                "num_points": points, "num_indexed_vectors": 0, "num_deleted_vectors": 0, "vectors_size_bytes": 0,
+                "payloads_size_bytes": 0, "ram_usage_bytes": 0, "disk_usage_bytes": 0, "is_appendable": true,
+                "index_schema": {}, "vector_data": {},
+            },
+            "config": { "payload_storage_type": { "type": "in_memory" } },
+            "vector_index_searches": [],
+            "payload_field_indices": [],
+        })
+    })
 }
 
 fn segment_json(id: &str, segment: &SegmentReport) -> Value {

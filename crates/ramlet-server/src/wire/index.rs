@@ -43,7 +43,8 @@ impl WireCreateIndex {
                 }
                 let is_off = |name| params.get(name) == Some(&Value::Bool(false));
                 if kind == FieldKind::Integer && is_off("lookup") && is_off("range") {
-                    let what = "the `lookup` and `range` capabilities can't be both disabled";
+                    let what =
+                        "Validation error: the 'lookup' and 'range' capabilities can't be both disabled";
                     return Err(ApiError::validation("field_schema", what));
                 }
                 FieldIndex {

@@ -47,7 +47,29 @@ fn warnings(info: &CollectionInfo) -> Vec<Value> {
     if info.config.vectors.is_empty() && info.config.sparse_vectors.is_empty() {
         all.push(json!({ "message": "The collection has no vectors: nothing can be searched for in it" }));
     }
+    let vectors = info.config.vectors.iter();
+    all.extend(vectors.filter_map(|vector| inline_storage_warning(vector, &info.config)));
     all
+}
+
+/// The API stores codes of neighbours in a graph's nodes where a dense vector is quantized, and says when that can't be.
+fn inline_storage_warning(
+    (name, vector): (&String, &VectorParams),
+    config: &CollectionConfig,
+) -> Option<Value> {
+    let has_codes = [&vector.other, &config.other]
+        .iter()
+        .any(|of| of.contains_key(key::QUANTIZATION));
+    let asked = vector.other.get(key::HNSW)?.get("inline_storage")?.as_bool()?;
+    let what = match () {
+        () if !asked => return None,
+        () if vector.multivector_config.is_some() => "multivectors can't have it",
+        () if !has_codes => "it needs `quantization_config`",
+        () => return None,
+    };
+    Some(
+        json!({ "message": format!("`hnsw_config.inline_storage` of vector '{name}' is without effect: {what}") }),
+    )
 }
 
 /// A UUID for a segment: of its collection's directory and its number.

@@ -16,6 +16,8 @@ pub type Kept = BTreeMap<String, Value>;
 #[derive(Debug, Default, Deserialize)]
 pub struct SearchSettings {
     pub hnsw_config: Option<HnswConfig>,
+    /// Called `quantization` by older clients.
+    #[serde(alias = "quantization")]
     pub quantization_config: Option<Value>,
     /// Own addition: "ivf", "hnsw" or "auto".
     pub index: Option<IndexKind>,

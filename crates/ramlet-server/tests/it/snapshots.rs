@@ -189,21 +189,20 @@ async fn recovered_from_a_path_within_the_directory_alone() {
         json!(true)
     );
     assert_eq!(count(&server, "c").await, 50);
-    for location in [
-        "file:///etc/passwd".to_owned(),
-        format!("file://{root}/../CATALOG-000000000001"),
-        format!("file://{root}/c/none.snapshot"),
-        "http://localhost:1/x.snapshot".into(),
-        "gopher://x".into(),
-        "here".into(),
+    for (location, status) in [
+        ("file:///etc/passwd".to_owned(), StatusCode::FORBIDDEN),
+        ("file:///no/such/file".to_owned(), StatusCode::FORBIDDEN),
+        (
+            format!("file://{root}/../CATALOG-000000000001"),
+            StatusCode::FORBIDDEN,
+        ),
+        (format!("file://{root}/c/none.snapshot"), StatusCode::BAD_REQUEST),
+        ("http://localhost:1/x.snapshot".into(), StatusCode::BAD_REQUEST),
+        ("gopher://x".into(), StatusCode::BAD_REQUEST),
+        ("here".into(), StatusCode::BAD_REQUEST),
     ] {
         let reply = recover(location.clone(), Value::Null).await;
-        assert_eq!(
-            reply.status,
-            StatusCode::BAD_REQUEST,
-            "{location}: {}",
-            reply.error()
-        );
+        assert_eq!(reply.status, status, "{location}: {}", reply.error());
     }
     assert_eq!(
         recover(path, json!("12")).await.status,

@@ -1,9 +1,12 @@
 //! What strict mode says of queries.
 
 use super::expression::Expression;
-use super::request::{Prefetch, QueryKind, QueryRequest};
+use super::request::{Prefetch, QueryKind, QueryRequest, RecommendStrategy};
 use crate::error::Result;
+use crate::filter::Filter;
+use crate::request::{QueryVector, SearchRequest};
 use crate::strict::Strict;
+use crate::vector::Vector;
 
 impl Strict {
     /// Checks a query with its prefetches; returns what it costs of the rate of reads.
@@ -12,19 +15,41 @@ impl Strict {
         self.filter(request.filter.as_ref())?;
         self.params(&request.params)?;
         self.kind(request.query.as_ref())?;
-        Ok(Strict::cost_of_filter(request.filter.as_ref()) + self.prefetches(&request.prefetch)?)
+        if request.prefetch.is_empty() {
+            self.nearest(request.query.as_ref(), &request.using, request.filter.as_ref())?;
+        }
+        Ok(cost(request.query.as_ref(), request.filter.as_ref()) + self.prefetches(&request.prefetch)?)
     }
 
     fn prefetches(&self, prefetches: &[Prefetch]) -> Result<u64> {
-        let mut cost = 0;
+        let mut all = 0;
         for prefetch in prefetches {
             self.limit(prefetch.limit)?;
             self.filter(prefetch.filter.as_ref())?;
             self.params(&prefetch.params)?;
             self.kind(prefetch.query.as_ref())?;
-            cost += Strict::cost_of_filter(prefetch.filter.as_ref()) + self.prefetches(&prefetch.prefetch)?;
+            if prefetch.prefetch.is_empty() {
+                self.nearest(prefetch.query.as_ref(), &prefetch.using, prefetch.filter.as_ref())?;
+            }
+            all += cost(prefetch.query.as_ref(), prefetch.filter.as_ref())
+                + self.prefetches(&prefetch.prefetch)?;
         }
-        Ok(cost)
+        Ok(all)
+    }
+
+    /// What looks at all points by their vectors.
+    fn nearest(&self, query: Option<&QueryKind>, using: &str, filter: Option<&Filter>) -> Result<()> {
+        match query {
+            None
+            | Some(
+                QueryKind::OrderBy(_)
+                | QueryKind::Fusion(_)
+                | QueryKind::Formula(_)
+                | QueryKind::Text(_)
+                | QueryKind::SampleRandom,
+            ) => Ok(()),
+            Some(_) => self.full_scan(using, filter),
+        }
     }
 
     fn kind(&self, query: Option<&QueryKind>) -> Result<()> {
@@ -44,5 +69,37 @@ impl Strict {
                 .into_iter()
                 .try_for_each(|operand| self.expression(operand)),
         }
+    }
+}
+
+/// What a query costs of the rate of reads: its conditions, and the vectors that each point is compared with.
+fn cost(query: Option<&QueryKind>, filter: Option<&Filter>) -> u64 {
+    let vectors = match query {
+        Some(QueryKind::Nearest(vector) | QueryKind::NearestWithMmr { nearest: vector, .. }) => {
+            vectors_of(vector)
+        }
+        Some(QueryKind::Recommend {
+            positive,
+            negative,
+            strategy: RecommendStrategy::BestScore | RecommendStrategy::SumScores,
+        }) => positive.iter().chain(negative).map(vectors_of).sum(),
+        _ => 1,
+    };
+    Strict::cost_of_filter(filter) - 1 + vectors.max(1)
+}
+
+/// Parts of a multivector count one by one; what an id stands for isn't looked up.
+fn vectors_of(query: &QueryVector) -> u64 {
+    match query {
+        QueryVector::Vector(Vector::Multi(multi)) => multi.parts().len() as u64,
+        _ => 1,
+    }
+}
+
+impl Strict {
+    /// Checks a search; returns what it costs of the rate of reads.
+    pub fn search_cost(&self, search: &SearchRequest) -> Result<u64> {
+        self.search(search)?;
+        Ok(Strict::cost_of_filter(search.filter.as_ref()) - 1 + vectors_of(&search.query).max(1))
     }
 }

@@ -109,25 +109,32 @@ impl SnapshotDir {
         Ok((storage, file))
     }
 
+    /// Whether an absolute path names a place within the directory.
+    pub fn holds(&self, path: &str) -> bool {
+        self.parts_within(path).is_some_and(|parts| parts.len() <= 2)
+    }
+
+    /// What stands behind the directory in an absolute path within it.
+    fn parts_within<'a>(&self, path: &'a str) -> Option<Vec<&'a str>> {
+        let root = self.storage.location();
+        let inside = path.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/')?;
+        let parts: Vec<&str> = inside.split('/').collect();
+        let is_plain = |part: &&str| !part.is_empty() && !part.starts_with('.');
+        parts.iter().all(is_plain).then_some(parts)
+    }
+
     /// The file of an absolute path within the directory.
     pub fn open_path(&self, path: &str) -> Result<SnapshotFile> {
         let root = self.storage.location();
         let outside = || Error::bad_input(format!("{path} is not in the directory of snapshots, {root}"));
-        let missing = || Error::bad_input(format!("Snapshot file {path} does not exist"));
-        let inside = path
-            .strip_prefix(root.trim_end_matches('/'))
-            .and_then(|rest| rest.strip_prefix('/'))
-            .ok_or_else(outside)?;
-        let parts: Vec<&str> = inside.split('/').collect();
+        let missing = || Error::bad_input(format!("Bad request: Snapshot file {path:?} does not exist"));
+        let parts = self.parts_within(path).ok_or_else(outside)?;
         let (storage, name) = match parts[..] {
             [name] => (self.storage.clone(), name),
             [dir, name] if has(&self.storage.list_subdirs()?, dir) => (self.storage.subdir(dir)?, name),
             [_, _] => return Err(missing()),
             _ => return Err(outside()),
         };
-        if parts.iter().any(|part| part.is_empty() || part.starts_with('.')) {
-            return Err(outside());
-        }
         if !has(&storage.list()?, name) {
             return Err(missing());
         }

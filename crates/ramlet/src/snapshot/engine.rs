@@ -64,6 +64,11 @@ impl Engine {
         self.snapshot_dir()?.open_path(path)
     }
 
+    /// Whether an absolute path names a place within the directory of snapshots; whether a file is there is another question.
+    pub fn holds_snapshot_path(&self, path: &str) -> Result<bool> {
+        Ok(self.snapshot_dir()?.holds(path))
+    }
+
     /// A file that a snapshot is received into.
     pub fn begin_snapshot_upload(&self) -> Result<SnapshotUpload> {
         let held = self.snapshot_memory().reserve(SNAPSHOT_BYTES)?;
