@@ -101,7 +101,9 @@ def test_damage_is_found_and_never_served(filled):
             assert path.name in str(refused), str(refused)
             told += 1
         filled.kill()
-        flip(path, at)
+        # A merge may have written the segment anew meanwhile, from what was sound.
+        if path.exists():
+            flip(path, at)
     assert told, "no damage was met by any request"
     assert filled.check()[0] == 0
     filled.start()

@@ -29,7 +29,7 @@ def payload(rng, number):
 
 
 def points(rng, numbers):
-    return [models.PointStruct(id=n, vector=[float(n % 17), 1.0], payload=payload(rng, n)) for n in numbers]
+    return [models.PointStruct(id=n, vector=[n / 8, 1.0], payload=payload(rng, n)) for n in numbers]
 
 
 def same(ours, theirs):

@@ -161,7 +161,7 @@ impl Door {
         loop {
             let dealt = match self.accept().await {
                 Ok((stream, place)) => match self.account.reserve(self.bytes) {
-                    Ok(held) => shards.deal(stream, (place, held), self.api.clone()),
+                    Ok(held) => shards.deal(stream, (held, place), self.api.clone()),
                     Err(e) => {
                         self.turn_away(&stream, &e.into());
                         Ok(())

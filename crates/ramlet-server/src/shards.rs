@@ -23,8 +23,8 @@ pub enum Api {
     Grpc,
 }
 
-/// A connection's place and the bytes that it holds.
-pub type Paid = (OwnedSemaphorePermit, Reservation);
+/// The bytes that a connection holds, and its place: given back in this order, so that who waits for the place finds the bytes.
+pub type Paid = (Reservation, OwnedSemaphorePermit);
 
 /// A connection on its way to the thread that will hold it.
 struct Accepted {

@@ -225,6 +225,13 @@ impl Engine {
     }
 
     fn recover(&self, catalog: &Catalog) -> Result<()> {
+        // A catalog that was being written when the process ended.
+        for name in self.storage.list()? {
+            let began = name.strip_suffix(".tmp").and_then(catalog::parse_file_name);
+            if began.is_some() {
+                self.storage.remove(&name)?;
+            }
+        }
         for name in self.storage.list_subdirs()? {
             if is_directory_id(&name) && !catalog.collections.iter().any(|c| c.id == name) {
                 self.storage.remove_subdir(&name)?;

@@ -155,12 +155,7 @@ fn a_damaged_profile_is_told_and_not_used() {
 fn lines_of_a_group_and_no_other() {
     let dir = Dir::new("group");
     let json = dir.0.join("record.json");
-    let (ok, text) = output(
-        ramlet("machine --quick --only hashing,system --json", &dir.0)
-            .arg(&json)
-            .arg("--plot")
-            .arg(dir.0.join("depths.svg")),
-    );
+    let (ok, text) = output(ramlet("machine --quick --only hashing,system --json", &dir.0).arg(&json));
     assert!(ok, "{text}");
     let record: Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
     let rows = record["rows"].as_array().expect("a list");
@@ -197,7 +192,7 @@ fn lines_of_a_group_and_no_other() {
         }
     }
     assert!(record["profile"].is_null() && record["quick"] == true);
-    assert_eq!(dir.names(), ["depths.svg", "record.json"]);
+    assert_eq!(dir.names(), ["record.json"]);
 }
 
 #[test]
