@@ -149,7 +149,7 @@ pub(super) fn train(model: &mut ProductModel, sample: &[f32], seed: u64, threads
     let count = sample.len() / dims;
     let squares: f64 = sample.iter().map(|value| f64::from(*value).powi(2)).sum();
     let deviation = (squares / sample.len().max(1) as f64).sqrt() as f32;
-    let mut random = Random::new(seed ^ 0x7265_6163_68);
+    let mut random = Random::new(seed ^ 0x0072_6561_6368);
     let reaches = model.part(0).end * TRELLIS_STATES..dims * TRELLIS_STATES;
     model.reach = vec![0.0; dims * TRELLIS_STATES];
     for word in &mut model.reach[reaches] {
