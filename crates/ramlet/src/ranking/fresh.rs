@@ -102,7 +102,7 @@ impl FreshTexts {
             let (entries, after) = after.split_at_checked(bytes)?;
             if field.slot == slot {
                 let tokens = u32::from_le_bytes(*tokens);
-                return (kept != NOT_HERE).then(|| (tokens, entries.as_chunks().0));
+                return (kept != NOT_HERE).then_some((tokens, entries.as_chunks().0));
             }
             rest = after;
         }
