@@ -126,8 +126,8 @@ fn shard_methods() -> Vec<Method> {
     use Points::None;
     vec![
         method!("/qdrant.Collections/UpdateCollectionClusterSetup" = "POST" "/collections/{collection}/cluster": UpdateCollectionClusterSetupRequest |m| a::named(m.collection_name) => None, t::done),
-        method!("/qdrant.Collections/CreateShardKey" = "PUT" "/collections/{collection}/shards": CreateShardKeyRequest |m| a::create_shard_key(m) => None, t::done),
-        method!("/qdrant.Collections/DeleteShardKey" = "POST" "/collections/{collection}/shards/delete": DeleteShardKeyRequest |m| a::delete_shard_key(m) => None, t::done),
+        method!("/qdrant.Collections/CreateShardKey" = "PUT" "/collections/{collection}/shards": CreateShardKeyRequest a::create_shard_key => None, t::done),
+        method!("/qdrant.Collections/DeleteShardKey" = "POST" "/collections/{collection}/shards/delete": DeleteShardKeyRequest a::delete_shard_key => None, t::done),
         method!("/qdrant.Collections/ListShardKeys" = "GET" "/collections/{collection}/shards": ListShardKeysRequest |m| a::named(m.collection_name) => None, t::shard_keys),
     ]
 }
