@@ -54,6 +54,8 @@ pub enum Component {
     TextLists { slot: u16 },
     /// Rows: lengths of the texts by row.
     TextLengths { slot: u16 },
+    /// Records: where the words of the parts of the lists stand in their texts.
+    TextPositions { slot: u16 },
     /// Bitmap of the deleted rows, in an envelope; the only component that has versions.
     Deletes,
 }
@@ -77,6 +79,16 @@ impl Component {
         match kinds.get(usize::from(slot / QUARTER)) {
             Some(&kind) => (kind, 1 + slot % QUARTER),
             None => (kinds[0], Self::SLOTS),
+        }
+    }
+
+    /// Slots below the half, in what the quarters leave of the first three kinds: one slot less than a quarter in each.
+    fn third(slot: u16) -> (u16, u16) {
+        const SLOTS: u16 = Component::SLOTS / 4 - 1;
+        let kind = 1 + slot / SLOTS;
+        match slot < Self::HALF {
+            true => (kind, Self::SLOTS / 4 + 1 + slot % SLOTS),
+            false => (kind, Self::SLOTS),
         }
     }
 
@@ -111,6 +123,7 @@ impl Component {
             | Self::TextTerms { slot }
             | Self::TextLists { slot }
             | Self::TextLengths { slot }
+            | Self::TextPositions { slot }
             | Self::FieldIndex { slot } => Some(slot),
             Self::Ids | Self::IdFilter | Self::RowIds | Self::Payload | Self::Versions | Self::Deletes => {
                 None
@@ -148,9 +161,63 @@ impl Component {
             Self::TextTerms { slot } => Self::quarter([1, 2], slot),
             Self::TextLists { slot } => Self::quarter([3, 11], slot),
             Self::TextLengths { slot } => Self::quarter([8, 9], slot),
+            Self::TextPositions { slot } => Self::third(slot),
             // All other kinds are taken: the two share one, and half of its slots each.
             Self::Graph { slot } => (0, half(slot)),
             Self::GraphMeta { slot } => (0, Self::HALF + half(slot)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn no_two_components_have_one_code() {
+        let mut known = HashMap::new();
+        let mut check = |component: Component| {
+            if let Some(other) = known.insert(component.code(), component) {
+                panic!("{component:?} has the code of {other:?}");
+            }
+        };
+        for component in [
+            Component::Ids,
+            Component::IdFilter,
+            Component::RowIds,
+            Component::Payload,
+            Component::Versions,
+            Component::Deletes,
+        ] {
+            check(component);
+        }
+        for slot in 0..Component::SLOTS {
+            check(Component::FieldIndex { slot });
+        }
+        for slot in 0..Component::TEXT_SLOTS {
+            check(Component::TextTerms { slot });
+            check(Component::TextLists { slot });
+            check(Component::TextLengths { slot });
+            check(Component::TextPositions { slot });
+        }
+        for slot in 0..Component::VECTOR_SLOTS {
+            check(Component::Vector { slot });
+            check(Component::Presence { slot });
+            check(Component::Position { slot });
+            check(Component::Centroids { slot });
+            check(Component::Codes { slot });
+            check(Component::Fine { slot });
+            check(Component::FineLow { slot });
+            check(Component::Product { slot });
+            check(Component::Rest { slot });
+            check(Component::Graph { slot });
+            check(Component::GraphMeta { slot });
+            check(Component::VectorRecords { slot });
+            check(Component::PartStarts { slot });
+            check(Component::Postings { slot });
+            check(Component::Terms { slot });
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Reading verified blocks of an immutable file.
 
 use std::array;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use ramlet_memory::{AnonBuf, Consumer, OverBudget};
+use ramlet_memory::{AnonBuf, Consumer, LoanBuf, LoanView, OverBudget};
 
 use crate::block_cache::BlockCache;
 use crate::context::IoContext;
@@ -28,6 +28,8 @@ pub struct BlockFile {
     /// This opening of the file, in the cache.
     key: u64,
     pinned: Option<AnonBuf>,
+    /// The first bytes of the file, verified, in memory that may be taken back.
+    lent: Option<Arc<LoanBuf>>,
     /// The backend holds the file in RAM anyway, and all of it was verified by `pin`.
     verified: bool,
 }
@@ -71,6 +73,7 @@ impl BlockFile {
             cache,
             key,
             pinned: None,
+            lent: None,
             verified: false,
         }
     }
@@ -85,6 +88,16 @@ impl BlockFile {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// This opening of the file, in caches; no other ever has it.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Whether the backend holds the file in RAM anyway, or it is pinned.
+    pub fn is_in_memory(&self) -> bool {
+        self.memory().is_some()
     }
 
     /// Whole pages of the file.
@@ -111,6 +124,9 @@ impl BlockFile {
         }
         self.ensure(buf, len)?;
         let out = &mut buf[..len];
+        if self.copy_lent(page, out) {
+            return Ok(out);
+        }
         if let Some(cache) = &self.cache
             && cache.get(self.key, page, out)
         {
@@ -131,15 +147,37 @@ impl BlockFile {
     /// Many blocks, each `(page, pages)`, laid one after another into `buf`. What isn't cached is read at once (64
     /// blocks at a time); blocks that follow each other in the list and in the file are one read.
     pub fn read_many(&self, io: &mut IoContext, blocks: &[(u64, u32)], buf: &mut AnonBuf) -> Result<()> {
+        self.read_many_at(io, blocks, (buf, 0), self.cache.as_deref())
+    }
+
+    /// The same from a byte of the buffer on, at a multiple of a page: what is before it stays. Unless `keep`, past the cache.
+    pub fn read_many_behind(
+        &self,
+        io: &mut IoContext,
+        blocks: &[(u64, u32)],
+        (buf, start): (&mut AnonBuf, usize),
+        keep: bool,
+    ) -> Result<()> {
+        let cache = self.cache.as_deref().filter(|_| keep);
+        self.read_many_at(io, blocks, (buf, start), cache)
+    }
+
+    fn read_many_at(
+        &self,
+        io: &mut IoContext,
+        blocks: &[(u64, u32)],
+        (buf, start): (&mut AnonBuf, usize),
+        cache: Option<&BlockCache>,
+    ) -> Result<()> {
         let total: usize = blocks.iter().map(|(_, pages)| *pages as usize * PAGE).sum();
-        self.ensure(buf, total)?;
-        let mut out = &mut buf[..total];
+        self.ensure(buf, start + total)?;
+        let mut out = &mut buf[start..start + total];
         for wave in blocks.chunks(WAVE) {
             let len = wave.iter().map(|(_, pages)| *pages as usize * PAGE).sum();
             let (now, later) = out.split_at_mut(len);
             match self.memory() {
                 Some(memory) => self.copy_wave(&memory, io, wave, now)?,
-                None => self.read_wave(io, wave, now)?,
+                None => self.read_wave(io, wave, now, cache)?,
             }
             out = later;
         }
@@ -170,6 +208,9 @@ impl BlockFile {
             }
             None => {
                 self.ensure(buf, len)?;
+                if self.copy_lent(page, &mut buf[..len]) {
+                    return Ok(&buf[..len]);
+                }
                 self.read_parts(io, page, &mut buf[..len])?;
                 &buf[..len]
             }
@@ -209,6 +250,90 @@ impl BlockFile {
             cache.forget(self.key);
         }
         Ok(Ok(()))
+    }
+
+    /// Addresses for the whole file in memory that `consumer` lends, none of it taken yet; the memory itself, for who takes loans back.
+    /// A file whose backend holds it in RAM needs none.
+    pub fn lend(&mut self, consumer: &Consumer) -> std::result::Result<Option<Weak<LoanBuf>>, OverBudget> {
+        if self.memory().is_some() || self.is_empty() {
+            return Ok(None);
+        }
+        let lent = Arc::new(LoanBuf::new(consumer, self.pages() as usize * PAGE)?);
+        let known = Arc::downgrade(&lent);
+        self.lent = Some(lent);
+        Ok(Some(known))
+    }
+
+    /// The bytes that are in lent memory now, from the file's first on: they stay there while the view lives.
+    pub fn lent(&self) -> LoanView {
+        self.lent.as_ref().map(|lent| lent.view()).unwrap_or_default()
+    }
+
+    /// Gives lent memory back.
+    pub fn cut_lent(&self) {
+        if let Some(lent) = &self.lent {
+            lent.cut(u64::MAX);
+        }
+    }
+
+    /// Bytes that would be in lent memory, if there were room for all.
+    pub fn lendable_bytes(&self) -> u64 {
+        self.lent.as_ref().map_or(0, |lent| lent.len() as u64)
+    }
+
+    /// Reads the next piece into lent memory, verified; the bytes that came, 0 when all are there or the consumer has no room.
+    /// `block_at` tells the first page of the block that has a page, and how many pages it has.
+    pub fn fill_lent(&self, io: &mut IoContext, block_at: &dyn Fn(u64) -> (u64, u32)) -> Result<u64> {
+        let Some(lent) = &self.lent else { return Ok(0) };
+        let mut fill = |at: usize, out: &mut [u8]| -> std::result::Result<(), FillError> {
+            Ok(self.fill_piece(io, (at / PAGE) as u64, out, block_at)?)
+        };
+        match lent.extend(LoanBuf::PIECE_BYTES, &mut fill) {
+            Ok(bytes) => Ok(bytes as u64),
+            Err(FillError::Refused) => Ok(0),
+            Err(FillError::Io(error)) => Err(error),
+        }
+    }
+
+    /// Whole pages from `first` on. A block that begins before them or ends behind is verified as a whole.
+    fn fill_piece(
+        &self,
+        io: &mut IoContext,
+        first: u64,
+        out: &mut [u8],
+        block_at: &dyn Fn(u64) -> (u64, u32),
+    ) -> Result<()> {
+        self.read_parts(io, first, out)?;
+        let end = first + (out.len() / PAGE) as u64;
+        let mut page = first;
+        while page < end {
+            let (start, pages) = block_at(page);
+            let behind = start + u64::from(pages.max(1));
+            let here = ((page - first) as usize * PAGE)..((behind.min(end) - first) as usize * PAGE);
+            if start == page && behind <= end {
+                self.check(page, &out[here])?;
+            } else {
+                let mut whole = AnonBuf::new((behind - start) as usize * PAGE);
+                self.read_parts(io, start, &mut whole)?;
+                self.check(start, &whole)?;
+                let from = (page - start) as usize * PAGE;
+                let bytes = here.len();
+                out[here].copy_from_slice(&whole[from..from + bytes]);
+            }
+            page = behind;
+        }
+        Ok(())
+    }
+
+    /// Copies pages that are in lent memory; false if they aren't.
+    fn copy_lent(&self, page: u64, out: &mut [u8]) -> bool {
+        let Some(lent) = &self.lent else { return false };
+        let view = lent.view();
+        let found = block_of(&view, page, out.len());
+        if let Some(bytes) = found {
+            out.copy_from_slice(bytes);
+        }
+        found.is_some()
     }
 
     fn memory(&self) -> Option<Memory<'_>> {
@@ -266,7 +391,13 @@ impl BlockFile {
     }
 
     /// At most `WAVE` blocks: from the cache what is there, the rest by one batch.
-    fn read_wave(&self, io: &mut IoContext, wave: &[(u64, u32)], out: &mut [u8]) -> Result<()> {
+    fn read_wave(
+        &self,
+        io: &mut IoContext,
+        wave: &[(u64, u32)],
+        out: &mut [u8],
+        cache: Option<&BlockCache>,
+    ) -> Result<()> {
         let mut runs = [Run::default(); WAVE];
         let mut run_count = 0;
         let mut missing = 0u64;
@@ -274,7 +405,11 @@ impl BlockFile {
         for (number, (page, pages)) in wave.iter().enumerate() {
             let len = *pages as usize * PAGE;
             let block = &mut out[start..start + len];
-            if let Some(cache) = &self.cache
+            if self.copy_lent(*page, block) {
+                start += len;
+                continue;
+            }
+            if let Some(cache) = cache
                 && cache.get(self.key, *page, block)
             {
                 io.note_cache_hit();
@@ -301,7 +436,9 @@ impl BlockFile {
             let block = &out[start..start + *pages as usize * PAGE];
             if missing >> number & 1 == 1 {
                 self.check(*page, block)?;
-                self.keep(*page, block);
+                if let Some(cache) = cache {
+                    cache.put(self.key, *page, block);
+                }
             }
             start += block.len();
         }
@@ -392,6 +529,30 @@ impl BlockFile {
         buf.ensure(len)
             .map_err(|refused| IoError::over_budget("read", self.file.name(), &refused))
     }
+}
+
+/// Why a piece of lent memory wasn't filled.
+enum FillError {
+    Refused,
+    Io(IoError),
+}
+
+impl From<OverBudget> for FillError {
+    fn from(_: OverBudget) -> FillError {
+        FillError::Refused
+    }
+}
+
+impl From<IoError> for FillError {
+    fn from(error: IoError) -> FillError {
+        FillError::Io(error)
+    }
+}
+
+/// So many bytes from a page on, of a file that [lies in memory](BlockFile::lent) from its first byte on; `None`: not as far.
+pub fn block_of(view: &LoanView, page: u64, len: usize) -> Option<&[u8]> {
+    let start = usize::try_from(offset_of(page)).ok()?;
+    view.get(start..start.checked_add(len)?)
 }
 
 /// The byte at which a page starts; one that no file can have reads short.

@@ -63,7 +63,7 @@ impl IoContext {
         self.stats.bytes += bytes as u64;
     }
 
-    pub(crate) fn note_cache_hit(&mut self) {
+    pub fn note_cache_hit(&mut self) {
         self.stats.cache_hits += 1;
     }
 }

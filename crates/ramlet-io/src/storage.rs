@@ -70,6 +70,10 @@ pub trait Storage: Send + Sync {
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
     /// Bytes that can still be written on this file system.
     fn free_bytes(&self) -> Result<u64>;
+    /// Bytes of this file system, used and free, as an ordinary user sees it; `None` where that is no question.
+    fn capacity_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
     /// A reader for one thread: the backend's way to do many reads at once. `depth`: reads in flight at most.
     fn reader(&self, depth: usize) -> Result<Box<dyn BatchReader>>;
     /// "pread", "io_uring", "mmap", "ram", "sim": shown to the user.

@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use ramlet_kernels::{
-    BRAID, Bounds, CodeWidth, GROUP, Kernels, Measure, Nearness, SIFT_GROUPS, Sift, Sifted, braid_bytes,
+    BRAID, Bounds, BraidLimit, BraidQuery, Braids, CodeWidth, GROUP, Kernels, Measure, Nearest, Nearness,
+    OwnCosts, SIFT_GROUPS, Sift, Sifted, TRELLIS_STATES, TrellisCosts, braid_bytes,
 };
 
 const ROWS: usize = 32;
@@ -34,7 +35,10 @@ fn main() {
             planes(table, dims, bits, rounds);
         }
         centroids(table, if measured { 8192 } else { 64 });
+        several(table, 91, rounds);
+        chain(table, rounds);
         for dims in [100, 768] {
+            grid(table, dims, rounds);
             enter(table, dims, rounds);
             convert(table, dims, rounds);
         }
@@ -120,6 +124,107 @@ fn centroids(table: &Kernels, count: usize) {
     report(table, &format!("{count} keys"), 0, count, 4, &mut || {
         table.nearness(black_box(&terms), &out, &heads, 0, &mut keys);
         black_box(&keys);
+    });
+}
+
+/// Sixteen queries against the centroids of a cell, and against a block of rows: per pair.
+fn several(table: &Kernels, count: usize, rounds: usize) {
+    const QUERIES: usize = 16;
+    let dims = 100;
+    let (digits, codes) = (
+        bytes_as_query(QUERIES * dims),
+        bytes(count.div_ceil(BRAID) * braid_bytes(dims)),
+    );
+    let (scales, bases) = (vec![0.01; count], vec![1.0; count]);
+    let query = |digits| BraidQuery {
+        digits,
+        per_product: -0.02,
+        less: 100,
+    };
+    let queries: Vec<BraidQuery<'_>> = digits.chunks_exact(dims).map(query).collect();
+    let braids = Braids {
+        codes: &codes,
+        scales: &scales,
+        bases: &bases,
+    };
+    let far = Nearest {
+        score: f32::INFINITY,
+        code: 0,
+    };
+    report(
+        table,
+        "nearest of 91, x16",
+        dims,
+        QUERIES * count,
+        rounds,
+        &mut || {
+            let mut nearest = [far; QUERIES];
+            table.nearest_braided(black_box(&queries), &braids, 0..count, &mut nearest);
+            black_box(nearest);
+        },
+    );
+    let limits = [BraidLimit {
+        base: 0.0,
+        most: -1e9,
+    }; QUERIES];
+    let mut near = vec![0; QUERIES * count.div_ceil(BRAID)];
+    report(
+        table,
+        "within of 91, x16",
+        dims,
+        QUERIES * count,
+        rounds,
+        &mut || {
+            table.within_braided(black_box(&queries), &limits, &codes, &scales, &mut near);
+            black_box(&near);
+        },
+    );
+}
+
+/// Digits of a product code whose words reach: 48 of them.
+fn chain(table: &Kernels, rounds: usize) {
+    const DIGITS: usize = 48;
+    let cost = |i: usize| (i * 7 % 31) as f32;
+    let costs = |at: usize| -> TrellisCosts { std::array::from_fn(|i| cost(at * 3 + i)) };
+    let own: Vec<TrellisCosts> = (0..DIGITS).map(costs).collect();
+    let pairs: Vec<[TrellisCosts; TRELLIS_STATES]> = (0..DIGITS)
+        .map(|at| std::array::from_fn(|i| costs(at * 5 + i)))
+        .collect();
+    let costs = OwnCosts {
+        first: &own,
+        second: Some((0.5, &own)),
+    };
+    let (mut before, mut digits) = (vec![[0; TRELLIS_STATES]; DIGITS], vec![0; DIGITS]);
+    report(table, "cheapest chain of 48", 100, 1, rounds * 4, &mut || {
+        black_box(table.cheapest_chain(black_box(&costs), &pairs, &mut before, &mut digits));
+    });
+}
+
+/// A vector's codes, as they are made.
+fn grid(table: &Kernels, dims: usize, rounds: usize) {
+    let vector: Vec<f32> = (0..dims).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.01).collect();
+    let (mut digits, mut planes) = (vec![0; dims], vec![0; dims.div_ceil(8) * 5]);
+    for count in [3, 5] {
+        report(
+            table,
+            &format!("digits of {count} planes"),
+            dims,
+            1,
+            rounds * 4,
+            &mut || {
+                black_box(table.digits(black_box(&vector), count, &mut digits));
+            },
+        );
+    }
+    report(table, "5 planes of digits", dims, 1, rounds * 30, &mut || {
+        table.planes(black_box(&digits), 5, &mut planes);
+        black_box(&planes);
+    });
+    report(table, "to bytes", dims, 1, rounds * 30, &mut || {
+        black_box(table.to_bytes(black_box(&vector), &mut digits));
+    });
+    report(table, "product in f64", dims, 1, rounds * 30, &mut || {
+        black_box(table.dot_f64(black_box(&vector), &vector));
     });
 }
 

@@ -13,6 +13,13 @@
 #[cfg(target_endian = "big")]
 compile_error!("rows are little-endian bytes and are read in place: big-endian machines are not supported");
 
+#[macro_use]
+mod grid;
+#[macro_use]
+mod nearest;
+#[macro_use]
+mod trellis;
+
 mod arch;
 mod braid;
 mod entry;
@@ -20,12 +27,12 @@ mod nearness;
 mod scan;
 mod sift;
 mod table;
-mod trellis;
 
 pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use entry::Extent;
+pub use nearest::{BraidLimit, BraidQuery, Braids, Nearest};
 pub use nearness::{Nearness, packed, unpacked};
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use sift::{Bounds, FACTOR_BYTES, Kept, SIFT_GROUPS, Sift, Sifted};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};
-pub use trellis::{TRELLIS_STATES, TrellisCosts};
+pub use trellis::{OwnCosts, TRELLIS_STATES, TrellisCosts};

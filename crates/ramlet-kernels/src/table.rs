@@ -5,10 +5,12 @@ use std::sync::OnceLock;
 use crate::arch;
 use crate::braid::BraidedKernel;
 use crate::entry::EntryKernels;
+use crate::grid::GridKernels;
+use crate::nearest::NearestKernels;
 use crate::nearness::NearnessKernel;
 use crate::scan::{FastscanKernel, PlanesKernel};
 use crate::sift::SiftKernel;
-use crate::trellis::TrellisKernel;
+use crate::trellis::TrellisKernels;
 
 /// Most dimensions a `u8` kernel accepts: above it, a dot product may not fit `u32`.
 pub const MAX_U8_DIMS: usize = 65_536;
@@ -85,7 +87,9 @@ pub struct Kernels {
     pub(crate) sift: SiftKernel,
     pub(crate) nearness: NearnessKernel,
     pub(crate) braided: BraidedKernel,
-    pub(crate) trellis: TrellisKernel,
+    pub(crate) nearest: NearestKernels,
+    pub(crate) grid: GridKernels,
+    pub(crate) trellis: TrellisKernels,
     /// Safety: the processor has the table's features; both slices have the same length.
     pub(crate) to_f16: unsafe fn(&[f32], &mut [u16]),
     pub(crate) from_f16: unsafe fn(&[u16], &mut [f32]),

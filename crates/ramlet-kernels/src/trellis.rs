@@ -10,13 +10,35 @@ pub const TRELLIS_STATES: usize = 16;
 /// What each value costs; or, with the value before in front, each pair of values.
 pub type TrellisCosts = [f32; TRELLIS_STATES];
 
+/// What each value of each digit costs by itself: `first + factor * second`, or `first` alone.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnCosts<'c> {
+    pub first: &'c [TrellisCosts],
+    pub second: Option<(f32, &'c [TrellisCosts])>,
+}
+
 /// Safety: the processor has the table's features; all slices have the same length.
-pub(crate) type TrellisKernel = unsafe fn(
-    own: &[TrellisCosts],
+type ChainKernel = unsafe fn(
+    own: &OwnCosts<'_>,
     pairs: &[[TrellisCosts; TRELLIS_STATES]],
     before: &mut [[u32; TRELLIS_STATES]],
     digits: &mut [u8],
 ) -> f32;
+
+/// Safety: the processor has the table's features.
+type EntriesKernel = unsafe fn(
+    values: &[f32],
+    edges: &[usize],
+    words: [&[TrellisCosts]; 2],
+    scale: f32,
+    out: &mut [TrellisCosts],
+);
+
+#[derive(Clone, Copy)]
+pub(crate) struct TrellisKernels {
+    pub(crate) chain: ChainKernel,
+    pub(crate) entries: EntriesKernel,
+}
 
 impl Kernels {
     /// Writes the digits `d` for which `sum_j own[j][d_j] + pairs[j][d_(j-1)][d_j]` is least, and returns that sum; before the first
@@ -25,46 +47,98 @@ impl Kernels {
     /// Bit-equal in all tables. About 300 additions and comparisons a digit.
     pub fn cheapest_chain(
         &self,
-        own: &[TrellisCosts],
+        own: &OwnCosts<'_>,
         pairs: &[[TrellisCosts; TRELLIS_STATES]],
         before: &mut [[u32; TRELLIS_STATES]],
         digits: &mut [u8],
     ) -> f32 {
         let digit_count = digits.len();
+        let second = own.second.map_or(digit_count, |(_, second)| second.len());
         assert!(
-            own.len() == digit_count && pairs.len() == digit_count && before.len() == digit_count,
+            own.first.len() == digit_count
+                && second == digit_count
+                && pairs.len() == digit_count
+                && before.len() == digit_count,
             "costs of another number of digits"
         );
         // SAFETY: the table proves the features; the lengths were just compared.
-        unsafe { (self.trellis)(own, pairs, before, digits) }
+        unsafe { (self.trellis.chain)(own, pairs, before, digits) }
+    }
+
+    /// For digit `j`, `scale` times the sums over dimensions `edges[j]..edges[j + 1]` of values times its words, which `words[0]`
+    /// has for each dimension, and over the next digit's dimensions with `words[1]`. `out` has one less than there are edges.
+    ///
+    /// Bit-equal in all tables.
+    pub fn chain_entries(
+        &self,
+        values: &[f32],
+        edges: &[usize],
+        words: [&[TrellisCosts]; 2],
+        scale: f32,
+        out: &mut [TrellisCosts],
+    ) {
+        assert!(
+            edges.len() == out.len() + 1 && words.iter().all(|words| words.len() == values.len()),
+            "words of another vector"
+        );
+        // SAFETY: the table proves the features.
+        unsafe { (self.trellis.entries)(values, edges, words, scale, out) }
     }
 }
 
-/// Inlined into a function of each instruction set, for which the compiler vectorizes it.
+/// The functions, inlined into those of an instruction set, for which the compiler vectorizes them.
+macro_rules! trellis_kernels {
+    ($($feature:literal)?) => {
+        mod trellis {
+            use crate::trellis::{self, OwnCosts, TRELLIS_STATES, TrellisCosts, TrellisKernels};
+
+            pub(super) const KERNELS: TrellisKernels = TrellisKernels { chain, entries };
+
+            $(#[target_feature(enable = $feature)])?
+            fn chain(
+                own: &OwnCosts<'_>,
+                pairs: &[[TrellisCosts; TRELLIS_STATES]],
+                before: &mut [[u32; TRELLIS_STATES]],
+                digits: &mut [u8],
+            ) -> f32 {
+                trellis::chain(own, pairs, before, digits)
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            fn entries(
+                values: &[f32],
+                edges: &[usize],
+                words: [&[TrellisCosts]; 2],
+                scale: f32,
+                out: &mut [TrellisCosts],
+            ) {
+                trellis::entries(values, edges, words, scale, out);
+            }
+        }
+    };
+}
+
 #[inline(always)]
 pub(crate) fn chain(
-    own: &[TrellisCosts],
+    own: &OwnCosts<'_>,
     pairs: &[[TrellisCosts; TRELLIS_STATES]],
     before: &mut [[u32; TRELLIS_STATES]],
     digits: &mut [u8],
 ) -> f32 {
     let mut sums = [f32::INFINITY; TRELLIS_STATES];
     sums[0] = 0.0;
-    for ((own, pairs), before) in own.iter().zip(pairs).zip(&mut *before) {
-        let (mut least, mut from) = ([f32::INFINITY; TRELLIS_STATES], [0u32; TRELLIS_STATES]);
-        for (state, pairs) in (0u32..).zip(pairs) {
-            let sum = sums[state as usize];
-            for to in 0..TRELLIS_STATES {
-                let sum = sum + pairs[to];
-                let nearer = sum < least[to];
-                least[to] = if nearer { sum } else { least[to] };
-                from[to] = if nearer { state } else { from[to] };
+    match own.second {
+        None => {
+            for ((first, pairs), before) in own.first.iter().zip(pairs).zip(&mut *before) {
+                step(&mut sums, pairs, before, |to| first[to]);
             }
         }
-        for to in 0..TRELLIS_STATES {
-            sums[to] = least[to] + own[to];
+        Some((factor, second)) => {
+            let own = own.first.iter().zip(second);
+            for (((first, second), pairs), before) in own.zip(pairs).zip(&mut *before) {
+                step(&mut sums, pairs, before, |to| first[to] + factor * second[to]);
+            }
         }
-        *before = from;
     }
     let (mut digit, mut least) = (0, sums[0]);
     for (state, sum) in (0u32..).zip(sums) {
@@ -77,4 +151,72 @@ pub(crate) fn chain(
         digit = before[digit as usize % TRELLIS_STATES];
     }
     least
+}
+
+/// One digit more: the least sums that end in each of its values, and the values before.
+#[inline(always)]
+fn step(
+    sums: &mut TrellisCosts,
+    pairs: &[TrellisCosts; TRELLIS_STATES],
+    before: &mut [u32; TRELLIS_STATES],
+    own: impl Fn(usize) -> f32,
+) {
+    const HALF: usize = TRELLIS_STATES / 2;
+    // Two halves of the states, so that one comparison doesn't wait for the other.
+    let (mut least, mut from) = ([f32::INFINITY; TRELLIS_STATES], [0u32; TRELLIS_STATES]);
+    let (mut upper_least, mut upper_from) = (least, from);
+    for state in 0..HALF {
+        let (sum, upper_sum) = (sums[state], sums[state + HALF]);
+        for to in 0..TRELLIS_STATES {
+            let sum = sum + pairs[state][to];
+            let nearer = sum < least[to];
+            least[to] = if nearer { sum } else { least[to] };
+            from[to] = if nearer { state as u32 } else { from[to] };
+        }
+        for to in 0..TRELLIS_STATES {
+            let sum = upper_sum + pairs[state + HALF][to];
+            let nearer = sum < upper_least[to];
+            upper_least[to] = if nearer { sum } else { upper_least[to] };
+            upper_from[to] = if nearer {
+                (state + HALF) as u32
+            } else {
+                upper_from[to]
+            };
+        }
+    }
+    for to in 0..TRELLIS_STATES {
+        let nearer = upper_least[to] < least[to];
+        least[to] = if nearer { upper_least[to] } else { least[to] };
+        from[to] = if nearer { upper_from[to] } else { from[to] };
+    }
+    for to in 0..TRELLIS_STATES {
+        sums[to] = least[to] + own(to);
+    }
+    *before = from;
+}
+
+#[inline(always)]
+pub(crate) fn entries(
+    values: &[f32],
+    edges: &[usize],
+    words: [&[TrellisCosts]; 2],
+    scale: f32,
+    out: &mut [TrellisCosts],
+) {
+    for (digit, out) in out.iter_mut().enumerate() {
+        let own = edges[digit]..edges[digit + 1];
+        let next = own.end..edges.get(digit + 2).copied().unwrap_or(own.end);
+        // By value: the compiler keeps them in registers.
+        let mut sums = [0.0; TRELLIS_STATES];
+        for (dims, words) in [(own, words[0]), (next, words[1])] {
+            for (value, words) in values[dims.clone()].iter().zip(&words[dims]) {
+                for word in 0..TRELLIS_STATES {
+                    sums[word] += value * words[word];
+                }
+            }
+        }
+        for (out, sum) in out.iter_mut().zip(sums) {
+            *out = scale * sum;
+        }
+    }
 }

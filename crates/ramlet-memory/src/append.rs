@@ -101,6 +101,11 @@ impl Shared {
 }
 
 impl AppendRegion {
+    /// Bytes that an empty region of at most `chunks` chunks reserves.
+    pub const fn empty_bytes(chunks: usize) -> u64 {
+        (chunks.div_ceil(GROUP) * size_of::<OnceLock<Box<Group>>>()) as u64
+    }
+
     /// An empty region of at most `chunks` chunks of `chunk_bytes` each (rounded up to pages), and its writer.
     pub fn create(
         consumer: &Consumer,
@@ -111,7 +116,7 @@ impl AppendRegion {
         assert!(chunk_bytes <= u32::MAX as usize && chunks <= u32::MAX as usize);
         let groups = chunks.div_ceil(GROUP);
         // A group is a box behind its place: the table is small as long as nothing is written.
-        let held = consumer.reserve((groups * size_of::<OnceLock<Box<Group>>>()) as u64)?;
+        let held = consumer.reserve(AppendRegion::empty_bytes(chunks))?;
         let shared = Shared {
             consumer: consumer.clone(),
             chunk_bytes,

@@ -132,6 +132,11 @@ const PINNED_LEAST: u64 = 256 * KIB;
 /// What loans leave free, so that a small request needs nothing back: within these, a 128th of the memory.
 const LOANS_LEAVE: std::ops::RangeInclusive<u64> = 128 * KIB..=4 * MIB;
 
+/// Most that requests may hold beyond the row `elastic`: the API's largest body, 32 MiB, twice, and a little, ...
+const REQUESTS_MAX: u64 = 72 * MIB;
+/// ... and one part in so many of the row of pinned data, which is lent to codes while no such request is there.
+const REQUESTS_SHARE: u64 = 5;
+
 /// Memory below which a further search thread doesn't pay.
 const MEMORY_PER_SEARCHER: u64 = 8_000_000;
 /// Memory below which a large collection is a graph on disk: it needs little in RAM but many reads in flight. A thread there.
@@ -226,6 +231,25 @@ impl BudgetTable {
         let leave = (self.memory_bytes / 128).clamp(*LOANS_LEAVE.start(), *LOANS_LEAVE.end());
         let taken = self.search_slots + self.log_buffers + self.block_cache + leave;
         self.ledger_limit().saturating_sub(taken).max(self.pinned)
+    }
+
+    /// Most that requests may ever hold, bodies and what is parsed from them: three quarters of the row `elastic`, or a share of
+    /// the row of pinned data where that is more.
+    pub fn requests_max(&self) -> u64 {
+        let share = page_down(self.pinned / REQUESTS_SHARE);
+        (self.elastic / 4 * 3).max(share.min(REQUESTS_MAX))
+    }
+
+    /// Most that updates may hold between their request and the log.
+    pub fn updates_max(&self) -> u64 {
+        self.requests_max() / 4 * 3
+    }
+
+    /// Most that segments may hold to be readable at all: pinned data and half of the elastic memory, but for what the
+    /// largest requests take. These come and go, a flush must always find room.
+    pub fn metadata_max(&self) -> u64 {
+        let beyond = self.requests_max() - self.elastic / 4 * 3;
+        self.pinned + self.elastic / 2 - beyond
     }
 
     pub fn rows(&self) -> [BudgetRow; 10] {

@@ -84,6 +84,18 @@ impl RecordsIndex {
         )
     }
 
+    /// The block that a page belongs to; `None` behind the last.
+    pub fn block_at_page(&self, page: u64) -> Option<BlockAt> {
+        if page >= self.data_pages {
+            return None;
+        }
+        self.block(
+            self.pages
+                .partition_point(|&first| u64::from(first) <= page)
+                .checked_sub(1)?,
+        )
+    }
+
     /// Rows in the file.
     pub fn rows(&self) -> u32 {
         self.rows

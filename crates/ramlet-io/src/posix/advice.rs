@@ -45,8 +45,15 @@ pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Bytes that an ordinary user can still write on the file's file system.
-pub fn free_bytes(file: &File) -> io::Result<u64> {
+/// Bytes of a file system.
+pub struct Space {
+    pub used: u64,
+    /// What an ordinary user can still write.
+    pub free: u64,
+}
+
+/// The file's file system.
+pub fn space(file: &File) -> io::Result<Space> {
     let mut stats = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the descriptor is open as long as `file`, and `stats` is room for the answer.
     if unsafe { libc::fstatvfs(file.as_raw_fd(), stats.as_mut_ptr()) } != 0 {
@@ -54,5 +61,8 @@ pub fn free_bytes(file: &File) -> io::Result<u64> {
     }
     // SAFETY: the call succeeded, so it filled the structure.
     let stats = unsafe { stats.assume_init() };
-    Ok(stats.f_bavail * stats.f_frsize)
+    Ok(Space {
+        used: (stats.f_blocks - stats.f_bfree) * stats.f_frsize,
+        free: stats.f_bavail * stats.f_frsize,
+    })
 }

@@ -204,7 +204,13 @@ impl Storage for Directory {
     }
 
     fn free_bytes(&self) -> Result<u64> {
-        advice::free_bytes(&self.handle).at("statvfs", &self.location())
+        let space = advice::space(&self.handle).at("statvfs", &self.location())?;
+        Ok(space.free)
+    }
+
+    fn capacity_bytes(&self) -> Result<Option<u64>> {
+        let space = advice::space(&self.handle).at("statvfs", &self.location())?;
+        Ok(Some(space.used + space.free))
     }
 
     fn reader(&self, depth: usize) -> Result<Box<dyn BatchReader>> {

@@ -11,6 +11,11 @@ pub use cgroup::{cgroup_memory_limit, cgroup_memory_usage};
 pub use process::{ProcessCounts, process_counts};
 pub use usage::{Usage, Whose};
 
+/// Whether anything has this path, a link that leads nowhere left out.
+pub fn path_exists(path: &str) -> bool {
+    fs::exists(path).unwrap_or(false)
+}
+
 /// Memory of this process, in bytes; 0 where the kernel doesn't say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessMemory {

@@ -7,6 +7,7 @@ mod block_file;
 mod conformance;
 mod measure;
 mod probe;
+mod record_cache;
 mod scratch;
 mod sim;
 mod uring;

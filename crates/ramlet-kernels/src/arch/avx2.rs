@@ -11,7 +11,10 @@ use super::scalar;
 use crate::Kernels;
 use crate::nearness::{self, Nearness};
 use crate::table::FloatKernel;
-use crate::trellis::{TRELLIS_STATES, TrellisCosts};
+
+braided_kernels!(braid::dot_braided, "avx2");
+grid_kernels!("avx2");
+trellis_kernels!("avx2");
 
 pub(super) static TABLE: Kernels = Kernels {
     name: "avx2",
@@ -25,20 +28,12 @@ pub(super) static TABLE: Kernels = Kernels {
     entry: entry::KERNELS,
     sift: sift::sift,
     nearness,
-    trellis,
+    nearest: nearest::KERNELS,
+    grid: grid::KERNELS,
+    trellis: trellis::KERNELS,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
-
-#[target_feature(enable = "avx2")]
-fn trellis(
-    own: &[TrellisCosts],
-    pairs: &[[TrellisCosts; TRELLIS_STATES]],
-    before: &mut [[u32; TRELLIS_STATES]],
-    digits: &mut [u8],
-) -> f32 {
-    crate::trellis::chain(own, pairs, before, digits)
-}
 
 #[target_feature(enable = "avx2")]
 fn nearness(terms: &Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]) {

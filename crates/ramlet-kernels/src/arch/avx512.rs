@@ -2,6 +2,7 @@
 
 mod braid;
 mod entry;
+mod nearest;
 mod scan;
 mod sift;
 
@@ -12,7 +13,9 @@ pub(super) use scan::{row_dot as planes_row_dot, row_dots as planes_row_dots};
 use crate::Kernels;
 use crate::nearness::{self, Nearness};
 use crate::table::FloatKernel;
-use crate::trellis::{TRELLIS_STATES, TrellisCosts};
+
+grid_kernels!("avx512f,avx512bw,avx512vl");
+trellis_kernels!("avx512f,avx512bw,avx512vl");
 
 pub(super) static TABLE: Kernels = KERNELS;
 
@@ -28,22 +31,14 @@ pub(super) const KERNELS: Kernels = Kernels {
     entry: entry::KERNELS,
     sift: sift::sift,
     nearness,
-    trellis,
+    nearest: nearest::KERNELS,
+    grid: grid::KERNELS,
+    trellis: trellis::KERNELS,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };
 
 const LANES: usize = 16;
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn trellis(
-    own: &[TrellisCosts],
-    pairs: &[[TrellisCosts; TRELLIS_STATES]],
-    before: &mut [[u32; TRELLIS_STATES]],
-    digits: &mut [u8],
-) -> f32 {
-    crate::trellis::chain(own, pairs, before, digits)
-}
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn nearness(terms: &Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]) {

@@ -9,6 +9,10 @@ use super::scalar;
 use crate::Kernels;
 use crate::table::FloatKernel;
 
+braided_kernels!(scalar::braid::dot_braided);
+grid_kernels!();
+trellis_kernels!();
+
 pub(super) static TABLE: Kernels = Kernels {
     name: "neon",
     f32: [f32_dot::KERNEL, f32_l2sq::KERNEL, f32_l1::KERNEL],
@@ -22,7 +26,9 @@ pub(super) static TABLE: Kernels = Kernels {
     entry: super::scalar::entry::KERNELS,
     sift: sift::sift,
     nearness: crate::nearness::of_each,
-    trellis: crate::trellis::chain,
+    nearest: nearest::KERNELS,
+    grid: grid::KERNELS,
+    trellis: trellis::KERNELS,
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,
 };

@@ -10,6 +10,10 @@ pub(crate) mod sift;
 use crate::Kernels;
 use crate::table::FloatKernel;
 
+braided_kernels!(braid::dot_braided);
+grid_kernels!();
+trellis_kernels!();
+
 pub(crate) static TABLE: Kernels = Kernels {
     name: "scalar",
     f32: [
@@ -48,7 +52,9 @@ pub(crate) static TABLE: Kernels = Kernels {
     entry: entry::KERNELS,
     sift: sift::sift,
     nearness: crate::nearness::of_each,
-    trellis: crate::trellis::chain,
+    nearest: nearest::KERNELS,
+    grid: grid::KERNELS,
+    trellis: trellis::KERNELS,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

@@ -5,6 +5,8 @@ mod codes;
 mod convert;
 mod distances;
 mod entry;
+mod grid;
+mod nearest;
 mod nearness;
 mod random;
 mod scan;

@@ -1,6 +1,6 @@
 //! Cheapest chains of digits.
 
-use ramlet_kernels::{Kernels, TRELLIS_STATES, TrellisCosts};
+use ramlet_kernels::{Kernels, OwnCosts, TRELLIS_STATES, TrellisCosts};
 
 use crate::random::Random;
 
@@ -13,6 +13,13 @@ fn cost(own: &[TrellisCosts], pairs: &[[TrellisCosts; TRELLIS_STATES]], digits: 
         cost
     });
     each.sum()
+}
+
+fn alone(own: &[TrellisCosts]) -> OwnCosts<'_> {
+    OwnCosts {
+        first: own,
+        second: None,
+    }
 }
 
 #[test]
@@ -32,7 +39,7 @@ fn no_chain_is_cheaper_in_any_table() {
         let least = chains.fold(f32::INFINITY, f32::min);
         for table in Kernels::all_available() {
             let (mut before, mut digits) = (vec![[7; TRELLIS_STATES]; count], vec![0; count]);
-            let told = table.cheapest_chain(&own, &pairs, &mut before, &mut digits);
+            let told = table.cheapest_chain(&alone(&own), &pairs, &mut before, &mut digits);
             let found = cost(&own, &pairs, &digits);
             assert!(
                 (found - least).abs() < 1e-5 && (told - least).abs() < 1e-5,
@@ -51,14 +58,68 @@ fn all_tables_find_the_same_chain() {
         let own: Vec<TrellisCosts> = (0..count).map(|_| costs()).collect();
         let pairs: Vec<[TrellisCosts; TRELLIS_STATES]> =
             (0..count).map(|_| std::array::from_fn(|_| costs())).collect();
+        let second: Vec<TrellisCosts> = (0..count).map(|_| costs()).collect();
+        let sum = |(a, b): (&TrellisCosts, &TrellisCosts)| std::array::from_fn(|i| a[i] + 0.5 * b[i]);
+        let sums: Vec<TrellisCosts> = own.iter().zip(&second).map(sum).collect();
         let of = |table: &Kernels| {
             let (mut before, mut digits) = (vec![[0; TRELLIS_STATES]; count], vec![0; count]);
-            let told = table.cheapest_chain(&own, &pairs, &mut before, &mut digits);
-            (told.to_bits(), digits)
+            let told = table.cheapest_chain(&alone(&own), &pairs, &mut before, &mut digits);
+            let second = OwnCosts {
+                first: &own,
+                second: Some((0.5, &second)),
+            };
+            let (mut summed, mut plain) = (digits.clone(), digits.clone());
+            let both = table.cheapest_chain(&second, &pairs, &mut before, &mut summed);
+            let sums = table.cheapest_chain(&alone(&sums), &pairs, &mut before, &mut plain);
+            assert_eq!(
+                (both, &summed),
+                (sums, &plain),
+                "{table:?}, {count}: costs of two parts"
+            );
+            (told.to_bits(), digits, both.to_bits(), summed)
         };
         let want = of(Kernels::scalar());
         for table in Kernels::all_available() {
             assert_eq!(of(table), want, "{table:?}, {count}");
+        }
+    }
+}
+
+#[test]
+fn entries_are_products_with_the_words_of_both_parts() {
+    let mut random = Random::new(74);
+    for edges in [vec![0, 3], vec![0, 2, 4, 7], vec![0, 1, 2, 3, 3, 9]] {
+        let (digits, dims) = (edges.len() - 1, edges[edges.len() - 1]);
+        let values: Vec<f32> = (0..dims).map(|_| random.float()).collect();
+        let mut words = || -> Vec<TrellisCosts> {
+            (0..dims)
+                .map(|_| std::array::from_fn(|_| random.float()))
+                .collect()
+        };
+        let (own, reach) = (words(), words());
+        let of = |table: &Kernels| {
+            let mut out = vec![[9.0; TRELLIS_STATES]; digits];
+            table.chain_entries(&values, &edges, [&own, &reach], -2.0, &mut out);
+            out
+        };
+        let got = of(Kernels::scalar());
+        for (digit, entries) in got.iter().enumerate() {
+            for (word, entry) in entries.iter().enumerate() {
+                let sum = |from: usize, to: usize, words: &[TrellisCosts]| -> f32 {
+                    (from..to).map(|dim| values[dim] * words[dim][word]).sum()
+                };
+                let next = edges
+                    .get(digit + 2)
+                    .map_or(0.0, |end| sum(edges[digit + 1], *end, &reach));
+                let want = -2.0 * (sum(edges[digit], edges[digit + 1], &own) + next);
+                assert!(
+                    (entry - want).abs() < 1e-5,
+                    "digit {digit}, word {word}: {entry}, {want}"
+                );
+            }
+        }
+        for table in Kernels::all_available() {
+            assert_eq!(of(table), got, "{table:?}");
         }
     }
 }

@@ -99,6 +99,38 @@ fn a_million_vectors_get_the_codes_they_want() {
     }
 }
 
+/// A batch of JSON is held twice: 1,000 vectors of 1,536 numbers are 30 MB, the API's largest body is 32 MiB.
+#[test]
+fn the_largest_batches_that_clients_send_fit() {
+    for (memory, body) in [
+        (64 * MB, 3_100_000),
+        (135 * MB, 6 * MB),
+        (256 * MB, 15 * MB),
+        (512 * MB, 32 << 20),
+        (8 << 30, 32 << 20),
+    ] {
+        let table = plan(memory, 8).expect("enough to start with");
+        assert!(
+            table.requests_max() >= 2 * body,
+            "{}: {table}",
+            table.requests_max()
+        );
+        assert!(table.updates_max() >= body, "{table}");
+        // Whatever requests hold, segments find what they were promised.
+        let promised = table.write_buffers
+            + table.job_scratch
+            + table.search_slots
+            + table.log_buffers
+            + table.block_cache;
+        let both = table.requests_max() + table.metadata_max();
+        assert!(
+            both + promised <= table.ledger_limit() + table.elastic / 4,
+            "{both}: {table}"
+        );
+        assert!(table.metadata_max() >= table.pinned / 4 * 3, "{table}");
+    }
+}
+
 #[test]
 fn search_threads_follow_the_cores_until_memory_is_scarce() {
     for (memory, cores, threads, in_process) in [

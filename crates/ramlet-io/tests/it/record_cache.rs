@@ -1,0 +1,124 @@
+//! The cache of records against a model: what it returns was put there, it grows as far as others leave room, and gives all of it back.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ramlet_io::{PAGE, RecordCache};
+use ramlet_memory::Ledger;
+
+use crate::Rng;
+
+fn record_of(file: u64, row: u32) -> Vec<u8> {
+    let mut rng = Rng(file << 32 | u64::from(row) | 1 << 60);
+    let len = match rng.below(20) {
+        0 => rng.below(1 + RecordCache::RECORD_BYTES_MAX as u64),
+        _ => rng.below(600),
+    };
+    rng.bytes(len as usize)
+}
+
+fn check(cache: &RecordCache, file: u64, row: u32) -> bool {
+    let mut out = vec![0; RecordCache::RECORD_BYTES_MAX];
+    let found = cache.get(file, row, &mut out);
+    if let Some(len) = found {
+        assert_eq!(out[..len], record_of(file, row), "file {file}, row {row}");
+    }
+    found.is_some()
+}
+
+#[test]
+fn what_is_found_is_what_was_put() {
+    let ledger = Ledger::new(3 << 20);
+    let consumer = ledger.borrower("loans", u64::MAX);
+    let cache = RecordCache::new(&consumer, Arc::default());
+    let mut rng = Rng(1);
+    let (mut hits, mut ever_put) = (0u64, HashSet::new());
+    for turn in 0..60_000 {
+        let (file, row) = (rng.below(3), rng.below(8_000) as u32);
+        if check(&cache, file, row) {
+            assert!(ever_put.contains(&(file, row)));
+            hits += 1;
+        } else {
+            assert!(cache.put(file, row, &record_of(file, row)));
+            ever_put.insert((file, row));
+        }
+        if turn % 5_000 == 0 {
+            assert!(cache.cut(300_000) >= 300_000.min(turn), "it has as much");
+        }
+        assert_eq!((cache.bytes(), consumer.used()), (ledger.lent(), ledger.used()));
+    }
+    let stats = cache.stats();
+    assert_eq!((stats.hits, stats.hits + stats.misses), (hits, 60_000));
+    assert!(hits > 10_000, "3 MB of 9: {hits} hits");
+    assert!(stats.bytes > 2 << 20, "{} bytes", stats.bytes);
+    cache.cut(u64::MAX);
+    assert_eq!((cache.bytes(), ledger.used()), (0, 0));
+    assert!(!check(&cache, 0, 1) && cache.put(0, 1, &record_of(0, 1)) && check(&cache, 0, 1));
+}
+
+#[test]
+fn what_is_asked_for_again_outlives_a_stream() {
+    let ledger = Ledger::new(2 << 20);
+    let cache = RecordCache::new(&ledger.borrower("loans", u64::MAX), Arc::default());
+    let used = 0..500;
+    let put = |file, row| cache.put(file, row, &record_of(file, row));
+    used.clone().for_each(|row| assert!(put(1, row)));
+    let mut found = 0;
+    for row in 0..20_000 {
+        assert!(put(2, row));
+        if row % 1_000 == 0 {
+            found = used.clone().filter(|row| check(&cache, 1, *row)).count();
+        }
+    }
+    assert!(found > 400, "{found} of 500 that are asked for all the time");
+}
+
+#[test]
+fn it_leaves_what_others_want() {
+    let ledger = Ledger::new(4 << 20);
+    let leave = Arc::new(AtomicU64::new(3 << 20));
+    let cache = RecordCache::new(&ledger.borrower("loans", u64::MAX), leave.clone());
+    let fill = || {
+        for row in 0..20_000 {
+            cache.put(1, row, &record_of(1, row));
+        }
+    };
+    fill();
+    assert!(
+        (512 << 10..=1 << 20).contains(&cache.bytes()),
+        "{}",
+        cache.bytes()
+    );
+    leave.store(0, Ordering::Relaxed);
+    fill();
+    assert!(cache.bytes() > 3 << 20, "{}", cache.bytes());
+    // Longer ones are nobody's, and nothing is kept where there is no memory.
+    assert!(!cache.put(1, u32::MAX, &vec![1; PAGE + 1]));
+    let none = RecordCache::new(&ledger.borrower("none", 0), Arc::default());
+    assert!(!none.put(1, 1, b"record") && none.bytes() == 0);
+}
+
+#[test]
+fn threads_read_what_they_wrote() {
+    let ledger = Ledger::new(2 << 20);
+    let cache = RecordCache::new(&ledger.borrower("loans", u64::MAX), Arc::default());
+    std::thread::scope(|scope| {
+        for seed in 1..4 {
+            let cache = &cache;
+            scope.spawn(move || {
+                let mut rng = Rng(seed);
+                for _ in 0..20_000 {
+                    let row = rng.below(6_000) as u32;
+                    if !check(cache, 7, row) {
+                        cache.put(7, row, &record_of(7, row));
+                    }
+                    if rng.below(500) == 0 {
+                        cache.cut(100_000);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(cache.bytes(), ledger.used());
+}

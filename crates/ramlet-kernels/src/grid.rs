@@ -1,0 +1,435 @@
+//! Vectors in a few bits a dimension, as they are coded: digits, planes of bits, and what they stand for.
+//!
+//! All are bit-equal in all tables: sums run in eight lanes, whatever the width of a register.
+
+use crate::table::Kernels;
+
+/// Safety of all: the processor has the table's features.
+#[derive(Clone, Copy)]
+pub(crate) struct GridKernels {
+    /// The slices have the same length.
+    pub(crate) to_bytes: unsafe fn(&[f32], &mut [u8]) -> f32,
+    /// The slices have the same length; at most seven planes.
+    pub(crate) digits: unsafe fn(&[f32], u32, &mut [u8]) -> f64,
+    /// `out` has the planes' bytes.
+    pub(crate) planes: unsafe fn(&[u8], u32, &mut [u8]),
+    /// `out` has a bit for each value.
+    pub(crate) signs: unsafe fn(&[f32], &mut [u8]),
+    /// The slices have the same length.
+    pub(crate) values: unsafe fn(&[f32], &[u8], u32, &mut [f32]),
+    /// The slices have the same length.
+    pub(crate) add: unsafe fn(&mut [f32], &[u8], f32),
+    /// The slices have the same length.
+    pub(crate) dot: unsafe fn(&[f32], &[f32]) -> f64,
+    pub(crate) size: unsafe fn(&[f32]) -> f64,
+}
+
+impl Kernels {
+    /// Writes the vector in whole numbers of -127 to 127, each plus 128, and returns what one of them stands for: `value ~ scale *
+    /// (code - 128)`. The greatest value is 127, or less of a vector whose greatest is below 1e-30.
+    pub fn to_bytes(&self, vector: &[f32], codes: &mut [u8]) -> f32 {
+        assert_eq!(vector.len(), codes.len(), "codes of another length");
+        // SAFETY: the table proves the features; the lengths were just compared.
+        unsafe { (self.grid.to_bytes)(vector, codes) }
+    }
+
+    /// Writes the digits, of so many bits (seven at most) beside the sign, whose numbers `u` point most nearly where the vector
+    /// `r` does, and returns `<u, r>`; zeros and 0 if there is no telling. A digit grows with its number, which is half a step
+    /// beyond it: with 3 bits 0..8 are -7.5 to -0.5 where a value is less than 0, else 0.5 to 7.5.
+    ///
+    /// The step is the best of those tried, then each digit moves by one where that turns the numbers towards the vector.
+    pub fn digits(&self, vector: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
+        assert_eq!(vector.len(), digits.len(), "digits of another length");
+        assert!(planes <= 7, "{planes} planes of a digit");
+        // SAFETY: the table proves the features; the rest was just checked.
+        unsafe { (self.grid.digits)(vector, planes, digits) }
+    }
+
+    /// Writes the lowest bits of each digit apart: planes of `ceil(d / 8)` bytes, the most significant first; bit `i % 8` of byte
+    /// `i / 8` is digit `i`'s.
+    pub fn planes(&self, digits: &[u8], planes: u32, out: &mut [u8]) {
+        assert!(planes <= 8, "{planes} planes of a byte");
+        assert_eq!(
+            out.len(),
+            planes as usize * digits.len().div_ceil(8),
+            "planes of another length"
+        );
+        // SAFETY: the table proves the features; the length was just checked.
+        unsafe { (self.grid.planes)(digits, planes, out) }
+    }
+
+    /// Writes a plane whose bits tell which values are 0 or more.
+    pub fn signs(&self, values: &[f32], out: &mut [u8]) {
+        assert_eq!(out.len(), values.len().div_ceil(8), "a plane of another length");
+        // SAFETY: the table proves the features; the length was just checked.
+        unsafe { (self.grid.signs)(values, out) }
+    }
+
+    /// The numbers that the values' signs and digits of so many bits beside them stand for.
+    pub fn grid_values(&self, values: &[f32], digits: &[u8], planes: u32, out: &mut [f32]) {
+        assert!(
+            values.len() == digits.len() && values.len() == out.len(),
+            "numbers of another length"
+        );
+        assert!(planes <= 7, "{planes} planes of a digit");
+        // SAFETY: the table proves the features; the rest was just checked.
+        unsafe { (self.grid.values)(values, digits, planes, out) }
+    }
+
+    /// Adds to sums what bytes as of [`Kernels::to_bytes`] stand for: `scale * (code - 128)`.
+    pub fn add_bytes(&self, sums: &mut [f32], codes: &[u8], scale: f32) {
+        assert_eq!(sums.len(), codes.len(), "sums of another length");
+        // SAFETY: the table proves the features; the lengths were just compared.
+        unsafe { (self.grid.add)(sums, codes, scale) }
+    }
+
+    /// Dot product in double precision.
+    pub fn dot_f64(&self, a: &[f32], b: &[f32]) -> f64 {
+        assert_eq!(a.len(), b.len(), "a product of different lengths");
+        // SAFETY: the table proves the features; the lengths were just compared.
+        unsafe { (self.grid.dot)(a, b) }
+    }
+
+    /// Sum of the absolute values, in double precision.
+    pub fn size_f64(&self, values: &[f32]) -> f64 {
+        // SAFETY: the table proves the features.
+        unsafe { (self.grid.size)(values) }
+    }
+}
+
+/// The functions, inlined into those of an instruction set, for which the compiler vectorizes them.
+macro_rules! grid_kernels {
+    ($($feature:literal)?) => {
+        pub(super) mod grid {
+            use crate::grid::{self, GridKernels};
+
+            pub(in crate::arch) const KERNELS: GridKernels = GridKernels {
+                to_bytes,
+                digits,
+                planes,
+                signs,
+                values,
+                add,
+                dot,
+                size,
+            };
+
+            $(#[target_feature(enable = $feature)])?
+            fn to_bytes(vector: &[f32], codes: &mut [u8]) -> f32 {
+                grid::to_bytes(vector, codes)
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            fn digits(vector: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
+                grid::digits(vector, planes, digits)
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            fn planes(digits: &[u8], planes: u32, out: &mut [u8]) {
+                grid::planes(digits, planes, out);
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            fn signs(values: &[f32], out: &mut [u8]) {
+                grid::signs(values, out);
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            fn values(values: &[f32], digits: &[u8], planes: u32, out: &mut [f32]) {
+                grid::values(values, digits, planes, out);
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            fn add(sums: &mut [f32], codes: &[u8], scale: f32) {
+                grid::add(sums, codes, scale);
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            fn dot(a: &[f32], b: &[f32]) -> f64 {
+                grid::dot(a, b)
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            fn size(values: &[f32]) -> f64 {
+                grid::size(values)
+            }
+        }
+    };
+}
+
+/// Added and taken away again, it leaves the nearest whole number, which the sum's lowest bits are.
+const ROUNDER: f32 = 12_582_912.0;
+
+const LANES: usize = 8;
+
+#[inline(always)]
+fn largest(values: &[f32]) -> f32 {
+    let greater = |most: f32, value: f32| if value.abs() > most { value.abs() } else { most };
+    let (whole, rest) = values.as_chunks::<16>();
+    let mut lanes = [0.0f32; 16];
+    for chunk in whole {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = greater(*lane, *value);
+        }
+    }
+    lanes.iter().chain(rest).copied().fold(0.0, greater)
+}
+
+#[inline(always)]
+pub(crate) fn to_bytes(vector: &[f32], codes: &mut [u8]) -> f32 {
+    // The least normal number, so that its inverse is finite; a huge one stays finite too.
+    let most = largest(vector).clamp(1e-30, 1e30);
+    let inverse = 127.0 / most;
+    for (code, value) in codes.iter_mut().zip(vector) {
+        let value = (value * inverse).clamp(-127.0, 127.0);
+        *code = (value + ROUNDER).to_bits() as u8 ^ 0x80;
+    }
+    most / 127.0
+}
+
+/// Step sizes tried, as shares of the one at which the largest value just fits: it pays to clip a few, the more the
+/// fewer bits and the more dimensions there are.
+const STEPS: [f32; 10] = [0.45, 0.53, 0.6, 0.67, 0.73, 0.79, 0.85, 0.91, 0.96, 1.0];
+
+/// From the largest on, so many in turn that are worse than the best end the search: of codes of 6 bits the first or the second
+/// is the best, and to try all ten took a tenth of a build's time.
+const WORSE: usize = 2;
+
+/// `<u, r>` and `|u|^2`.
+#[derive(Clone, Copy)]
+struct Fit {
+    along: f64,
+    squares: f64,
+}
+
+impl Fit {
+    #[inline(always)]
+    fn cosine(self) -> f64 {
+        self.along / self.squares.sqrt()
+    }
+}
+
+#[inline(always)]
+pub(crate) fn digits(r: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
+    let most = ((1u32 << planes) - 1) as f32;
+    let fits = largest(r) / (most + 1.0);
+    let (mut best, mut worse): (Option<(f32, Fit, f64)>, _) = (None, 0);
+    for share in STEPS.iter().rev() {
+        let per_unit = 1.0 / (fits * share);
+        if !per_unit.is_finite() {
+            continue;
+        }
+        let found = measure(r, per_unit, most);
+        let cosine = found.cosine();
+        if best.is_none_or(|(_, _, best)| cosine > best) {
+            (best, worse) = (Some((per_unit, found, cosine)), 0);
+        } else {
+            worse += 1;
+        }
+        if worse == WORSE {
+            break;
+        }
+    }
+    let Some((per_unit, start, _)) = best else {
+        // Nothing, or too little for a float to tell.
+        digits.fill(0);
+        return 0.0;
+    };
+    for (digit, value) in digits.iter_mut().zip(r) {
+        *digit = (level(*value, per_unit, most) + ROUNDER).to_bits() as u8;
+    }
+    let most = most as u8;
+    let along = improve(r, digits, most, start);
+    // Digits grow away from zero; in the code they grow upwards. (All of their bits are flipped, without a branch that nothing
+    // foretells.)
+    for (digit, value) in digits.iter_mut().zip(r) {
+        *digit ^= if *value < 0.0 { most } else { 0 };
+    }
+    along
+}
+
+/// Steps from zero to the grid value of a number, less the half step. (Converting to an integer and back would take several times
+/// as long, since what isn't a number is asked for.)
+#[inline(always)]
+fn level(value: f32, per_unit: f32, most: f32) -> f32 {
+    let steps = value.abs() * per_unit;
+    let most = most + 0.5;
+    let steps = if steps < most { steps } else { most };
+    (steps - 0.5 + ROUNDER) - ROUNDER
+}
+
+/// How the code with steps of `1 / per_unit` fits.
+#[inline(always)]
+fn measure(r: &[f32], per_unit: f32, most: f32) -> Fit {
+    let (mut along, mut squares) = ([0.0f32; LANES], [0.0f32; LANES]);
+    let mut add = |chunk: &[f32; LANES], counts: &[f32; LANES]| {
+        for lane in 0..LANES {
+            let u = counts[lane] * (level(chunk[lane], per_unit, most) + 0.5);
+            along[lane] += u * chunk[lane].abs();
+            squares[lane] += u * u;
+        }
+    };
+    let (chunks, rest) = r.as_chunks::<LANES>();
+    chunks.iter().for_each(|chunk| add(chunk, &[1.0; LANES]));
+    let (mut last, mut counts) = ([0.0; LANES], [0.0; LANES]);
+    last[..rest.len()].copy_from_slice(rest);
+    counts[..rest.len()].fill(1.0);
+    add(&last, &counts);
+    let sum = |lanes: [f32; LANES]| lanes.iter().map(|lane| f64::from(*lane)).sum();
+    Fit {
+        along: sum(along),
+        squares: sum(squares),
+    }
+}
+
+/// Moves each digit by one if that turns the code towards `r`; `<u, r>` at the end.
+///
+/// Whether a digit moves depends on those that moved before it. But few do: eight are judged at once, and again after one of them.
+#[inline(always)]
+fn improve(r: &[f32], digits: &mut [u8], most: u8, mut fit: Fit) -> f64 {
+    let ((chunks, rest), (digits, last)) = (r.as_chunks::<LANES>(), digits.as_chunks_mut::<LANES>());
+    for (values, digits) in chunks.iter().zip(digits) {
+        improve_eight(values, digits, (most, u8::MAX), &mut fit);
+    }
+    if !rest.is_empty() {
+        let (mut values, mut digits) = ([0.0; LANES], [0; LANES]);
+        values[..rest.len()].copy_from_slice(rest);
+        digits[..rest.len()].copy_from_slice(last);
+        improve_eight(&values, &mut digits, (most, (1 << rest.len()) - 1), &mut fit);
+        last.copy_from_slice(&digits[..rest.len()]);
+    }
+    fit.along
+}
+
+/// The digits of the lanes of `open` are there.
+#[inline(always)]
+fn improve_eight(values: &[f32; LANES], digits: &mut [u8; LANES], (most, mut open): (u8, u8), fit: &mut Fit) {
+    loop {
+        let moving = open & moving(values, digits, most, *fit);
+        if moving == 0 {
+            return;
+        }
+        let lane = moving.trailing_zeros() as usize;
+        let (up, moved) = moved(f64::from(values[lane].abs()), f64::from(digits[lane]) + 0.5, *fit);
+        digits[lane] = if up { digits[lane] + 1 } else { digits[lane] - 1 };
+        *fit = moved;
+        // It and those before it have had their turn.
+        open &= ((0xfe_u16) << lane) as u8;
+    }
+}
+
+/// Which digits move, if none before them does.
+#[inline(always)]
+fn moving(values: &[f32; LANES], digits: &[u8; LANES], most: u8, fit: Fit) -> u8 {
+    let last = f64::from(most) + 0.5;
+    let mut moving = [0u64; LANES];
+    for lane in 0..LANES {
+        let u = f64::from(digits[lane]) + 0.5;
+        let (up, moved) = moved(f64::from(values[lane].abs()), u, fit);
+        let edge = if up { last } else { 0.5 };
+        let better = moved.along * moved.along * fit.squares > fit.along * fit.along * moved.squares;
+        let moves = (u != edge) & (moved.along > 0.0) & better;
+        moving[lane] = if moves { 1 << lane } else { 0 };
+    }
+    moving.iter().fold(0, |all, one| all | one) as u8
+}
+
+/// Whether the digit that `r` asks for at the present scale lies above the one it has, and the fit if it moves there.
+#[inline(always)]
+fn moved(value: f64, u: f64, fit: Fit) -> (bool, Fit) {
+    let up = value * fit.squares > u * fit.along;
+    let step = if up { 1.0 } else { -1.0 };
+    let moved = Fit {
+        along: fit.along + step * value,
+        squares: fit.squares + 2.0 * step * u + 1.0,
+    };
+    (up, moved)
+}
+
+/// The lowest bits of eight bytes, in order.
+#[inline(always)]
+fn lowest(bytes: u64) -> u8 {
+    const LOWEST: u64 = 0x0101_0101_0101_0101;
+    // Byte `i` times the seven-times-shifted ones: bit `56 + i`, and nothing carries.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    ((bytes & LOWEST).wrapping_mul(GATHER) >> 56) as u8
+}
+
+#[inline(always)]
+pub(crate) fn planes(digits: &[u8], planes: u32, out: &mut [u8]) {
+    let plane_bytes = digits.len().div_ceil(8);
+    for (i, digits) in digits.chunks(8).enumerate() {
+        let mut bytes = [0; 8];
+        bytes[..digits.len()].copy_from_slice(digits);
+        let bytes = u64::from_le_bytes(bytes);
+        for plane in 0..planes {
+            out[plane as usize * plane_bytes + i] = lowest(bytes >> (planes - 1 - plane));
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn signs(values: &[f32], out: &mut [u8]) {
+    let (chunks, rest) = values.as_chunks::<8>();
+    for (values, out) in chunks.iter().zip(&mut *out) {
+        *out = lowest(u64::from_le_bytes(values.map(|value| u8::from(value >= 0.0))));
+    }
+    if let Some(out) = out.get_mut(chunks.len()) {
+        *out = (0..)
+            .zip(rest)
+            .fold(0, |all, (i, value)| all | u8::from(*value >= 0.0) << i);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn values(values: &[f32], digits: &[u8], planes: u32, out: &mut [f32]) {
+    let half = 1i32 << planes;
+    // Of `planes + 1` bits with the sign's on top the middle lies half a step below that.
+    let middle = half as f32 - 0.5;
+    for ((value, digit), out) in values.iter().zip(digits).zip(out) {
+        let above = if *value >= 0.0 { half } else { 0 };
+        *out = (above + i32::from(*digit)) as f32 - middle;
+    }
+}
+
+#[inline(always)]
+pub(crate) fn add(sums: &mut [f32], codes: &[u8], scale: f32) {
+    for (sum, code) in sums.iter_mut().zip(codes) {
+        *sum += scale * (f32::from(*code) - 128.0);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let mut lanes = [0.0f64; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            lanes[lane] += f64::from(a[lane]) * f64::from(b[lane]);
+        }
+    }
+    for (lane, (a, b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+        *lane += f64::from(*a) * f64::from(*b);
+    }
+    sum(lanes)
+}
+
+#[inline(always)]
+pub(crate) fn size(values: &[f32]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [0.0f64; LANES];
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] += f64::from(chunk[lane].abs());
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane += f64::from(value.abs());
+    }
+    sum(lanes)
+}
+
+#[inline(always)]
+fn sum([a, b, c, d, e, f, g, h]: [f64; LANES]) -> f64 {
+    ((a + e) + (b + f)) + ((c + g) + (d + h))
+}
