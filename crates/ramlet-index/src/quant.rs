@@ -26,6 +26,7 @@
 mod encoder;
 mod fine;
 mod group;
+mod numbered;
 #[cfg_attr(not(test), allow(dead_code, reason = "codes of 8 bits aren't searched yet"))]
 pub(crate) mod product;
 mod query;
@@ -44,6 +45,7 @@ pub(crate) mod scalar8;
 pub(crate) use encoder::{Encoder, Residual};
 pub(crate) use fine::FineLayout;
 pub(crate) use group::{GROUP, GroupLayout, SignRow};
+pub(crate) use numbered::NumberedLayout;
 pub use query::Epsilon;
 pub(crate) use query::{CodeQuery, CodeSpace, Entered};
 pub(crate) use rest::RestLayout;
@@ -66,6 +68,9 @@ pub enum CodeKind {
     /// Product codes of `m` digits of 4 bits, in groups of 32 rows: `m / 2` bytes a row. In place of `Coarse` where there
     /// is no room for more; every row of a result is then read.
     Product { m: u16 },
+    /// The same with the rows' numbers behind the digits of each group: `m / 2 + 3` bytes a row (4 in a segment of 2^24 rows or more).
+    /// Who knows which row it is drops it without reading it; with so many digits that few rows are in doubt.
+    Numbered { m: u16 },
     /// What the finest codes leave over, in `bits` (2 to 7): `bits * d / 8 + 6` bytes a row. Of use beside them only: then no
     /// row is read.
     Rest { bits: u8 },
@@ -107,6 +112,7 @@ impl CodeKind {
             CodeKind::Coarse => GroupLayout::new(dims, segment_rows).row_bytes(),
             CodeKind::Fine { bits } => FineLayout::new(dims, bits).row_bytes(),
             CodeKind::Product { m } => usize::from(m) * 16,
+            CodeKind::Numbered { m } => NumberedLayout::new(m, segment_rows).row_bytes(),
             CodeKind::Rest { bits } => RestLayout::new(dims, bits).row_bytes(),
         }
     }
@@ -114,7 +120,9 @@ impl CodeKind {
     /// Rows of the file for so many vectors.
     pub fn file_rows(self, vectors: u32) -> u32 {
         match self {
-            CodeKind::Coarse | CodeKind::Product { .. } => vectors.div_ceil(GROUP as u32),
+            CodeKind::Coarse | CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
+                vectors.div_ceil(GROUP as u32)
+            }
             CodeKind::Fine { .. } | CodeKind::Rest { .. } => vectors,
         }
     }
@@ -124,11 +132,19 @@ impl CodeKind {
         u64::from(self.file_rows(vectors)) * self.row_bytes(dims, segment_rows) as u64
     }
 
+    /// Digits of product codes, with or without numbers.
+    pub fn digits(self) -> Option<u16> {
+        match self {
+            CodeKind::Product { m } | CodeKind::Numbered { m } => Some(m),
+            CodeKind::Coarse | CodeKind::Fine { .. } | CodeKind::Rest { .. } => None,
+        }
+    }
+
     pub(crate) fn is_valid(self) -> bool {
         match self {
             CodeKind::Coarse => true,
             CodeKind::Fine { bits } => (2..=8).contains(&bits),
-            CodeKind::Product { m } => m > 0,
+            CodeKind::Product { m } | CodeKind::Numbered { m } => m > 0,
             CodeKind::Rest { bits } => RestLayout::is_valid(bits),
         }
     }
@@ -138,6 +154,11 @@ impl Metric {
     /// Whether rows can be coded: under Manhattan they can't, rotating would change their distances.
     pub fn has_codes(self) -> bool {
         self != Metric::Manhattan
+    }
+
+    /// Whether keys are products with the query: words of product codes then reach, and a query's tables serve all clusters.
+    pub fn keys_are_products(self) -> bool {
+        matches!(self, Metric::Cosine | Metric::Dot)
     }
 
     /// Whether codes are compared with the query less the centroid. Under dot product a query may be far shorter
@@ -163,7 +184,7 @@ impl Metric {
 
 /// Dot product of two lists, in f64: the factors of codes are computed once and decide what is read.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    ramlet_kernels::kernels().dot_f64(a, b)
 }
 
 /// Squared length.

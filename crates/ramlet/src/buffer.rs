@@ -24,7 +24,7 @@ use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, S
 use crate::change::Row;
 use crate::deletes::DeleteSet;
 use crate::limits::{BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX, BUFFER_ROW_OVERHEAD};
-use crate::ranking::{FreshTexts, Terms};
+use crate::ranking::{FreshLists, FreshListsWriter, FreshTexts, Kept, Terms, folded_length, hash_in};
 use crate::schema::Schema;
 use crate::types::PointId;
 
@@ -39,6 +39,7 @@ const ENTRIES_PER_CHUNK: u32 = (BUFFER_CHUNK_BYTES / ENTRY) as u32;
 pub struct Buffer {
     schema: Arc<Schema>,
     texts: FreshTexts,
+    lists: FreshLists,
     rows: AppendRegion,
     directory: AppendRegion,
     /// Newest row of each id that ever was here, deleted or not. An older row of the id is found through the directory, so
@@ -58,6 +59,18 @@ pub struct BufferWriter {
     pub deletes: DeleteSet,
     header: Vec<u8>,
     tokens: Vec<u8>,
+    lists: FreshListsWriter,
+    /// By scored field: of the rows that are there.
+    texts: Vec<FreshTotals>,
+}
+
+/// Of a field's texts.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FreshTotals {
+    /// That have a token.
+    pub documents: u64,
+    /// Folded lengths together.
+    pub tokens: u64,
 }
 
 /// A buffer at one moment.
@@ -66,6 +79,7 @@ pub struct BufferView {
     pub buffer: Arc<Buffer>,
     pub len: u32,
     pub deletes: DeleteSet,
+    texts: Arc<[FreshTotals]>,
 }
 
 /// One row, borrowed.
@@ -138,8 +152,8 @@ fn padded(bytes: usize) -> usize {
 }
 
 impl BufferWriter {
-    /// What a collection takes at least: an active buffer and a spare one, with the chunk tables of their two arenas.
-    pub const EMPTY_PAIR_BYTES: u64 = 4 * 64 * BUFFER_CHUNKS_MAX as u64;
+    /// What a collection takes at least: an active buffer and a spare one, with the tables of their three arenas.
+    pub const EMPTY_PAIR_BYTES: u64 = 6 * AppendRegion::empty_bytes(BUFFER_CHUNKS_MAX);
 
     pub fn new(schema: Arc<Schema>, consumer: &Consumer) -> Result<BufferWriter, OverBudget> {
         let chunk = usize::try_from(consumer.cap() / 128).unwrap_or(usize::MAX);
@@ -147,9 +161,14 @@ impl BufferWriter {
         let (rows, rows_in) = AppendRegion::create(consumer, chunk, BUFFER_CHUNKS_MAX)?;
         let (directory, directory_in) =
             AppendRegion::create(consumer, BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX)?;
+        let (lists, lists_in) = FreshLists::create(consumer, chunk, BUFFER_CHUNKS_MAX)?;
+        let texts = FreshTexts::of(&schema);
         Ok(BufferWriter {
+            texts: vec![FreshTotals::default(); texts.len()],
+            lists: lists_in,
             buffer: Arc::new(Buffer {
-                texts: FreshTexts::of(&schema),
+                texts,
+                lists,
                 schema,
                 rows,
                 directory,
@@ -195,6 +214,7 @@ impl BufferWriter {
         self.header[32..40].copy_from_slice(&presence.to_le_bytes());
         self.header[40..44].copy_from_slice(&(row.payload.len() as u32).to_le_bytes());
         let span = self.push_row(row.payload)?;
+        self.list_words()?;
         let mut entry = [0u8; ENTRY];
         entry[..4].copy_from_slice(&span.chunk.to_le_bytes());
         entry[4..8].copy_from_slice(&span.offset.to_le_bytes());
@@ -205,10 +225,50 @@ impl BufferWriter {
         let row = self.len;
         self.len += 1;
         self.buffer.ids.write().expect("no writer panics").insert(id, row);
+        add_texts(&mut self.texts, &self.buffer.texts, &self.tokens, true);
         if let Some(old) = old {
-            self.deletes.insert(old);
+            self.end(old);
         }
         Ok(())
+    }
+
+    /// The words of the next row, whose tokens are ready, into the lists. One that would have to wait for an empty buffer goes without.
+    fn list_words(&mut self) -> Result<(), OverBudget> {
+        let (row, buffer) = (self.len, &self.buffer);
+        let (lists, mut pushed, mut is_here) = (&mut self.lists, Ok(()), true);
+        buffer.texts.for_each(&self.tokens, &mut |slot, kept| {
+            is_here &= kept.entries.is_some();
+            for entry in kept.entries.unwrap_or_default() {
+                if pushed.is_ok() {
+                    pushed = lists.push(&buffer.lists, slot, hash_in(entry), row);
+                }
+            }
+        });
+        // The row's own tokens may have found no room: then they are in its payload only.
+        let is_bare = !buffer.texts.is_empty() && self.header[44..48] == [0; 4];
+        if !is_here || is_bare || (pushed.is_err() && row == 0) {
+            buffer.lists.note_partial();
+            return Ok(());
+        }
+        pushed
+    }
+
+    /// A row is there no more; false: it wasn't.
+    fn end(&mut self, row: u32) -> bool {
+        let was_there = self.deletes.insert(row);
+        if was_there && !self.texts.is_empty() {
+            let (buffer, known) = (&self.buffer, self.buffer.row(row));
+            let mut counted = Vec::new();
+            let tokens = match known.tokens.is_empty() {
+                true => {
+                    buffer.texts.encode(known.payload, &mut counted);
+                    &counted[..]
+                }
+                false => known.tokens,
+            };
+            add_texts(&mut self.texts, &buffer.texts, tokens, false);
+        }
+        was_there
     }
 
     /// The row whose header is ready, with the tokens of its texts.
@@ -228,7 +288,7 @@ impl BufferWriter {
 
     /// Returns whether the id was here. Views that were taken before still find it.
     pub fn delete(&mut self, id: PointId) -> bool {
-        self.buffer.newest(id).is_some_and(|row| self.deletes.insert(row))
+        self.buffer.newest(id).is_some_and(|row| self.end(row))
     }
 
     pub fn contains(&self, id: PointId) -> bool {
@@ -242,6 +302,7 @@ impl BufferWriter {
             buffer: self.buffer.clone(),
             len: self.len,
             deletes: self.deletes.clone(),
+            texts: self.texts.clone().into(),
         }
     }
 
@@ -256,7 +317,7 @@ impl BufferWriter {
 
     /// Bytes taken from the budget.
     pub fn bytes(&self) -> u64 {
-        self.buffer.rows.bytes_reserved() + self.buffer.directory.bytes_reserved() + self.overhead.bytes()
+        self.buffer.bytes() + self.overhead.bytes()
     }
 }
 
@@ -302,7 +363,7 @@ impl Buffer {
 
     /// Bytes of its arenas.
     pub fn bytes(&self) -> u64 {
-        self.rows.bytes_reserved() + self.directory.bytes_reserved()
+        self.rows.bytes_reserved() + self.directory.bytes_reserved() + self.lists.bytes()
     }
 
     /// The newest row of an id, deleted or not, whatever a view says.
@@ -321,7 +382,65 @@ impl Buffer {
     }
 }
 
+/// Adds a row's texts, as they were encoded, or takes them off.
+fn add_texts(totals: &mut [FreshTotals], texts: &FreshTexts, encoded: &[u8], is_added: bool) {
+    let mut left = totals.iter_mut();
+    texts.for_each(encoded, &mut |_, Kept { tokens, .. }| {
+        let Some(total) = left.next() else { return };
+        let (document, length) = (u64::from(tokens > 0), folded_length(tokens.into()));
+        let change = |sum: u64, by: u64| {
+            if is_added {
+                sum + by
+            } else {
+                sum.saturating_sub(by)
+            }
+        };
+        *total = FreshTotals {
+            documents: change(total.documents, document),
+            tokens: change(total.tokens, length),
+        };
+    });
+}
+
 impl BufferView {
+    /// Of a scored field's texts, and the live rows with some of the words, ascending; some of these may have none. `None`: its rows have to be
+    /// asked one by one. `held` grows with the rows.
+    pub fn rows_with(
+        &self,
+        slot: u16,
+        terms: &Terms,
+        (rows, held): (&mut Vec<u32>, &mut Reservation),
+    ) -> Result<Option<FreshTotals>, OverBudget> {
+        let place = self.buffer.texts.place(slot);
+        let Some(totals) = place.and_then(|place| self.texts.get(place)) else {
+            return Ok(None);
+        };
+        let mut over = Ok(());
+        for &hash in terms.hashes() {
+            let mut each = |row: u32| {
+                if over.is_err() || self.deletes.contains(row) {
+                    return;
+                }
+                if rows.len() == rows.capacity() {
+                    let more = rows.capacity().max(256);
+                    over = held.grow((more * size_of::<u32>()) as u64);
+                    if over.is_err() {
+                        return;
+                    }
+                    rows.reserve_exact(more);
+                }
+                rows.push(row);
+            };
+            if !self.buffer.lists.rows_with(slot, hash, self.len, &mut each) {
+                return Ok(None);
+            }
+        }
+        over?;
+        rows.sort_unstable();
+        rows.dedup();
+        Ok(Some(*totals))
+    }
+
     /// The live row of an id in this view.
     pub fn find(&self, id: PointId) -> Option<u32> {
         self.seen(self.buffer.newest(id)?)

@@ -162,12 +162,13 @@ impl Engine {
         let consumers = Consumers {
             // Whoever fills them can wait for loans to come back: what is acknowledged must get in.
             buffers: ledger.set_aside("write buffers", budget.write_buffers)?.patient(),
-            metadata: ledger.consumer("segment metadata", budget.pinned + budget.elastic / 2),
+            metadata: ledger.consumer("segment metadata", budget.metadata_max()),
             // The rest is for what segments need to be read at all.
             pinned: ledger.consumer("pinned files", pinned_bytes_max(budget.pinned)),
             pins: Pins::new(ledger, budget.pinned_max()),
-            updates: ledger.consumer("queued updates", budget.elastic / 4 * 3),
-            collections: ledger.consumer("collections", budget.elastic / 2),
+            updates: ledger.consumer("queued updates", budget.updates_max()),
+            // Of what holds data for speed a quarter may be collections instead.
+            collections: ledger.consumer("collections", (budget.elastic / 2).max(budget.pinned / 4)),
             slots: ledger.consumer("search slots", budget.search_slots),
             extra: ledger.consumer("extra scratch", budget.elastic),
             snapshots: ledger.consumer("snapshots", budget.elastic),

@@ -49,8 +49,8 @@ pub fn of(view: &View) -> Vec<ComponentMemory> {
                 add(format!("vector `{name}`"), pin.kind(), 0, pin.bytes(), 0);
             }
         }
-        for (name, kind, heap, disk) in segment.tables(&view.schema) {
-            add(name, kind, heap, 0, disk);
+        for (name, kind, heap, pinned, disk) in segment.tables(&view.schema) {
+            add(name, kind, heap, pinned, disk);
         }
     }
     out

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 use ramlet_index::Ivf;
+use ramlet_io::IoContext;
+use ramlet_memory::LoanBuf;
 
 use crate::buffer::BufferWriter;
 use crate::core::Core;
@@ -19,11 +21,13 @@ use crate::limits::{
     MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
 use crate::lookup::Lookup;
+use crate::pins::PinRank;
 use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{
-    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn,
-    becomes_graph_unasked, build, note_calibration, note_field_rows, of_field, was_refused_an_index,
+    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, Whole,
+    becomes_graph_unasked, build, kinds_kept_whole, note_calibration, note_field_rows, of_field,
+    was_refused_an_index,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -86,6 +90,12 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
         0 => None,
         _ => Some(build_segment(core, arena, id, &source, (&schema, threshold))?),
     };
+    let others = core.view.load_full();
+    if let Some(segment) = segment.as_ref().filter(|_| is_warm(&others.segments)) {
+        let kinds = kinds_kept(core, &others.segments);
+        fill(core, segment, kinds, &mut arena.lookup.io)?;
+    }
+    drop(others);
     let mut writer = core.writer();
     let frozen = writer.frozen.as_ref().expect("only a flush takes it");
     let mut segments = writer.segments.clone();
@@ -267,6 +277,12 @@ pub fn merge_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
     if let Some(view) = segments.iter().find(|view| has_other_codes(writer, view)) {
         return vec![view.clone()];
     }
+    if let Some(view) = segments
+        .iter()
+        .find(|view| fits_another_budget(core, writer, view))
+    {
+        return vec![view.clone()];
+    }
     // Tiers by powers of the fan-in: each row is rewritten once per tier.
     let tier = |view: &SegmentView| view.live().max(1).ilog(MERGE_FANIN as u32);
     let mut tiers: Vec<u32> = segments.iter().map(tier).collect();
@@ -322,6 +338,17 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
         let column = view.segment.vector(vector.slot);
         column.is_some_and(|column| column.has_other_codes(vector))
     })
+}
+
+/// Whether a segment's codes were made for another budget: in this one they don't fit, or larger ones would.
+fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
+    let most = core.shelf.pins.consumer.cap();
+    threshold_kb(&writer.config) > 0
+        && !view.segment.stays_as_it_is()
+        && writer.schema.vectors.iter().any(|vector| {
+            let column = view.segment.vector(vector.slot);
+            column.is_some_and(|c| c.was_built_for_another_budget(vector, view.segment.rows(), most))
+        })
 }
 
 /// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
@@ -414,7 +441,7 @@ fn check_disk(core: &Core, sources: &[SegmentView]) -> Result<()> {
 }
 
 fn merge_with(core: &Core, arena: &mut JobArena, choose: Choose) -> Result<bool> {
-    let (sources, id, schema, threshold) = {
+    let (sources, id, schema, threshold, for_budget) = {
         let mut writer = core.writer();
         writer.check_writable()?;
         let sources = choose(core, &writer);
@@ -428,8 +455,12 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: Choose) -> Result<bool>
             _ if writer.config.indexing_threshold.is_none() && has_index(&sources) => 1,
             _ => threshold_kb(&writer.config),
         };
+        let for_budget = match &sources[..] {
+            [one] => !has_other_codes(&writer, one) && fits_another_budget(core, &writer, one),
+            _ => false,
+        };
         let id = take_segment_id(&mut writer);
-        (sources, id, writer.schema.clone(), threshold)
+        (sources, id, writer.schema.clone(), threshold, for_budget)
     };
     let rows = Merged(&sources).rows();
     let merged = match rows {
@@ -442,6 +473,19 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: Choose) -> Result<bool>
             (&schema, threshold),
         )?),
     };
+    if let (true, Some(segment), [source]) = (for_budget, &merged, &sources[..])
+        && lost_its_index(segment, &source.segment)
+    {
+        source.segment.note_stays();
+        drop(merged);
+        store::remove_job_files(core.shelf.storage.as_ref(), id);
+        return Ok(false);
+    }
+    // Where its sources are in RAM, so should it be before searches meet it.
+    let kinds = is_warm(&sources).then(|| kinds_kept(core, &sources));
+    if let (Some(segment), Some(kinds)) = (&merged, kinds) {
+        fill(core, segment, kinds, &mut arena.lookup.io)?;
+    }
     let mut writer = core.writer();
     let mut deletes = DeleteSet::default();
     let mut base = 0;
@@ -460,11 +504,25 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: Choose) -> Result<bool>
         carry(&now.deletes, &source.deletes, base, &mut deletes);
         base += source.live();
     }
+    let newest = merged.clone();
     segments.extend(merged.map(|segment| SegmentView { segment, deletes }));
     let applied_lsn = writer.manifest.applied_lsn;
     commit_built(core, &mut writer, segments, applied_lsn, id)?;
     core.publish(&writer);
+    drop(writer);
+    // What had no room beside its sources has it when they are gone.
+    drop(sources);
+    if let (Some(segment), Some(kinds)) = (newest, kinds) {
+        fill(core, &segment, kinds, &mut arena.lookup.io)?;
+    }
     Ok(true)
+}
+
+/// Whether there was too little memory to write an index that is there in the segment it was written from.
+fn lost_its_index(segment: &Segment, source: &Segment) -> bool {
+    source
+        .columns()
+        .any(|column| column.index.kind() != "flat" && was_refused_an_index(&segment.entry, column.slot))
 }
 
 /// Measures the indexes of a vector again whose queries find less than they should, on those queries, and keeps what was
@@ -545,16 +603,24 @@ pub enum Pinning {
 /// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
 pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
     let shelf = &core.shelf;
-    let room = match what {
-        Pinning::Needed => shelf.pins.consumer.available(),
-        Pinning::All => shelf.pins.room(),
-    };
+    // What isn't vectors makes room for them.
+    let below = shelf.pins.below(PinRank::Rows);
+    let free = shelf.pins.room();
+    let room = below
+        + match what {
+            Pinning::Needed => shelf.pins.consumer.available(),
+            Pinning::All => free,
+        };
     let wanted = |column: &VectorColumn| {
         (what == Pinning::All || column.is_bare())
             && (column.could_restore(room) || column.could_improve(shelf, room))
     };
+    let kinds = kinds_kept(core, &core.view.load().segments);
+    // Records give way to the whole they are of.
+    let free = free + shelf.pins.records.bytes();
+    let fills = |segment: &Segment| what == Pinning::All && segment.could_fill(kinds, free);
     let is_due = |writer: &Writer| {
-        let of = |view: &SegmentView| view.segment.columns().any(wanted);
+        let of = |view: &SegmentView| view.segment.columns().any(wanted) || fills(&view.segment);
         writer.segments.iter().any(of)
     };
     if !is_due(&core.writer()) {
@@ -568,6 +634,9 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
     for view in &segments {
         for column in view.segment.columns().filter(|column| wanted(column)) {
             let io = &mut arena.lookup.io;
+            if free < LoanBuf::PIECE_BYTES as u64 {
+                shelf.pins.give_way(PinRank::Rows, LoanBuf::PIECE_BYTES as u64);
+            }
             if column.restore(room, io)? > 0 {
                 return Ok(true);
             }
@@ -577,7 +646,43 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
             }
         }
     }
+    for view in segments.iter().filter(|view| fills(&view.segment)) {
+        if fill(core, &view.segment, kinds, &mut arena.lookup.io)? > 0 {
+            return Ok(true);
+        }
+    }
     Ok(false)
+}
+
+/// How many kinds of a collection's files are kept in RAM as a whole, with what is there for that.
+fn kinds_kept(core: &Core, segments: &[SegmentView]) -> usize {
+    let pins = &core.shelf.pins;
+    let (mut bytes, mut held) = ([0; Whole::KINDS], 0);
+    for view in segments {
+        view.segment.add_whole_bytes(&mut bytes);
+        held += view.segment.whole_bytes_held();
+    }
+    kinds_kept_whole(&bytes, pins.room() + pins.records.bytes() + held)
+}
+
+/// Reads more of a segment's files into RAM, as far as there is room; how many bytes came. Records that are kept give way to the whole that they are of.
+fn fill(core: &Core, segment: &Segment, kinds: usize, io: &mut IoContext) -> Result<u64> {
+    let pins = &core.shelf.pins;
+    let (free, wanted) = (pins.room(), segment.missing(kinds));
+    if wanted > free {
+        pins.records.cut(wanted - free);
+    }
+    segment.fill(kinds, pins.room(), io)
+}
+
+/// Whether at least half of what may be in RAM of some segments is there.
+fn is_warm(segments: &[SegmentView]) -> bool {
+    let (mut bytes, mut held) = ([0; Whole::KINDS], 0);
+    for view in segments {
+        view.segment.add_whole_bytes(&mut bytes);
+        held += view.segment.whole_bytes_held();
+    }
+    held > 0 && 2 * held >= bytes.iter().sum()
 }
 
 /// Shows readers the same segment, opened anew.
@@ -696,6 +801,7 @@ fn replace_field_files(
     slots: Slots,
 ) -> Result<()> {
     let live: Vec<u16> = slots.fields.values().copied().collect();
+    let schema = Schema::new(&config, &slots)?;
     let old = core.writer().segments.clone();
     let mut changed = Vec::with_capacity(old.len());
     for view in &old {
@@ -710,7 +816,7 @@ fn replace_field_files(
         }
         let segment = view
             .segment
-            .with_fields(entry, &core.shelf, &mut arena.lookup.io)?;
+            .with_fields(entry, &core.shelf, &schema, &mut arena.lookup.io)?;
         changed.push(Arc::new(segment));
     }
     let mut writer = core.writer();

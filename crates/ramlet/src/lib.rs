@@ -1,5 +1,6 @@
 //! Ramlet's engine: collections of points on disk inside a RAM budget.
 
+mod beside;
 mod buffer;
 mod change;
 mod check;
@@ -26,6 +27,7 @@ pub mod payload;
 mod pins;
 pub mod plan;
 mod query;
+mod quotas;
 mod ranking;
 mod recover;
 mod report;
@@ -40,6 +42,7 @@ mod shared;
 mod snapshot;
 mod store;
 mod strict;
+mod sums;
 pub mod text;
 mod types;
 mod vector;
@@ -58,6 +61,7 @@ pub use monitor::MeasuredRecall;
 pub use query::Scratch;
 pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;
+pub use quotas::QuotaConfig;
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
 pub use report::{SegmentReport, VectorReport};
 pub use request::*;

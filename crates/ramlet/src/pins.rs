@@ -3,11 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use ramlet_io::RecordCache;
 use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
 
 /// What a search loses with it; the least comes first, and goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinRank {
+    /// Payloads: a read a hit.
+    Payloads,
+    /// Words of ranked texts and their lists: some reads a word, of searches by words.
+    Words,
     /// The vectors themselves: one or two reads a search that codes don't save.
     Rows,
     /// What the codes of many bits leave over: one or two reads a search as well.
@@ -23,22 +28,30 @@ pub enum PinRank {
 /// Less than this is forgotten: half a minute after 2 MiB were asked for, if time is noted every 0.7 seconds.
 const ASKED_LEAST: u64 = 128 << 10;
 
+/// A loan and its bytes.
+type Lent = (PinRank, u64, Arc<LoanBuf>);
+
 /// All loans of an engine.
 pub struct Pins {
     /// The borrower's account: everything on it is registered here.
     pub consumer: Consumer,
     list: Mutex<Vec<(PinRank, Weak<LoanBuf>)>>,
     /// The most that was asked back at once, fading with time: who needed it may need it again soon.
-    asked: AtomicU64,
+    asked: Arc<AtomicU64>,
+    /// Records that were read lately, of files that aren't lent as a whole. They go after payloads that are, before the rest.
+    pub records: Arc<RecordCache>,
 }
 
 impl Pins {
     /// Loans of at most `cap` bytes, which the ledger takes back when it must.
     pub fn new(ledger: &Arc<Ledger>, cap: u64) -> Arc<Pins> {
+        let consumer = ledger.borrower("pinned data", cap);
+        let asked = Arc::new(AtomicU64::new(0));
         let pins = Arc::new(Pins {
-            consumer: ledger.borrower("pinned data", cap),
+            records: RecordCache::new(&consumer, asked.clone()),
+            consumer,
             list: Mutex::default(),
-            asked: AtomicU64::new(0),
+            asked,
         });
         let reclaimer: Weak<Pins> = Arc::downgrade(&pins);
         ledger.register(reclaimer);
@@ -56,6 +69,44 @@ impl Pins {
     pub fn room(&self) -> u64 {
         let asked = self.asked.load(Ordering::Relaxed);
         self.consumer.available().saturating_sub(asked)
+    }
+
+    /// Bytes that what ranks below `rank` holds: they are there for it, at the price of what is lost with them.
+    pub fn below(&self, rank: PinRank) -> u64 {
+        let held = self.by_loss();
+        let lent = held.iter().take_while(|(known, ..)| *known < rank);
+        let records = match rank > PinRank::Payloads {
+            true => self.records.bytes(),
+            false => 0,
+        };
+        records + lent.map(|(_, bytes, _)| bytes).sum::<u64>()
+    }
+
+    /// Cuts what ranks below `rank` until `bytes` come free, or nothing is left of it.
+    pub fn give_way(&self, rank: PinRank, bytes: u64) {
+        self.cut(self.by_loss(), Some(rank), bytes, 0);
+    }
+
+    /// The same of all loans without a rank, when `coming` bytes are on their way; how many are then.
+    fn cut(&self, held: Vec<Lent>, below: Option<PinRank>, bytes: u64, mut coming: u64) -> u64 {
+        let (payloads, rest): (Vec<Lent>, Vec<Lent>) = held
+            .into_iter()
+            .partition(|(rank, ..)| *rank == PinRank::Payloads);
+        let may_go = |rank: PinRank| below.is_none_or(|below| rank < below);
+        let cut = |loans: Vec<Lent>, coming: &mut u64| {
+            for (rank, _, loan) in loans {
+                if !may_go(rank) || *coming >= bytes {
+                    break;
+                }
+                *coming += loan.cut(bytes - *coming);
+            }
+        };
+        cut(payloads, &mut coming);
+        if below.is_none_or(|below| below > PinRank::Payloads) && coming < bytes {
+            coming += self.records.cut(bytes - coming);
+        }
+        cut(rest, &mut coming);
+        coming
     }
 
     /// Some time has passed.
@@ -77,7 +128,7 @@ impl Pins {
     }
 
     /// What is there, the first to go first: by rank, then the largest.
-    fn by_loss(&self) -> Vec<(PinRank, u64, Arc<LoanBuf>)> {
+    fn by_loss(&self) -> Vec<Lent> {
         let known: Vec<_> = self
             .list()
             .iter()
@@ -98,14 +149,9 @@ impl Reclaim for Pins {
         let held = self.by_loss();
         // What was cut off before and is still being read comes back without cutting more.
         let there: u64 = held.iter().map(|(_, bytes, _)| bytes).sum();
-        let mut coming = self.consumer.used().saturating_sub(there);
-        for (_, _, loan) in held {
-            if coming >= bytes {
-                break;
-            }
-            coming += loan.cut(bytes - coming);
-        }
-        coming
+        let there = there + self.records.bytes();
+        let coming = self.consumer.used().saturating_sub(there);
+        self.cut(held, None, bytes, coming)
     }
 }
 
@@ -152,6 +198,24 @@ mod tests {
             assert_eq!(all(), left, "{bytes} bytes");
         }
         assert_eq!(ledger.lent(), 0);
+    }
+
+    #[test]
+    fn what_ranks_below_gives_way() {
+        let ledger = Ledger::new(8 * PIECE);
+        let pins = Pins::new(&ledger, 8 * PIECE);
+        let payloads = pinned(&pins, PinRank::Payloads, 3);
+        let words = pinned(&pins, PinRank::Words, 2);
+        let rows = pinned(&pins, PinRank::Rows, 2);
+        let all = || [&payloads, &words, &rows].map(|loan| pieces(loan));
+        assert_eq!(
+            (pins.below(PinRank::Rows), pins.below(PinRank::Words)),
+            (5 * PIECE, 3 * PIECE)
+        );
+        pins.give_way(PinRank::Rows, 3 * PIECE + 1);
+        assert_eq!(all(), [0, 1, 2]);
+        pins.give_way(PinRank::Rows, 100 * PIECE);
+        assert_eq!(all(), [0, 0, 2]);
     }
 
     #[test]

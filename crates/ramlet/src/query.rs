@@ -7,6 +7,7 @@ mod formula;
 mod found;
 mod fusion;
 mod groups;
+mod highlight;
 mod mmr;
 mod order;
 pub mod request;
@@ -337,6 +338,7 @@ fn collect(
             payload: selected_payload(view, place, &payload, lookup)?,
             vectors: selected_vectors(view, place, &request.with_vectors, lookup)?,
             order_value: None,
+            highlights: None,
         });
     }
     Ok(())
@@ -360,16 +362,69 @@ fn collect_found(
             .try_for_each(|name| view.schema.vector(name).map(|_| ()))?;
     }
     let lookup = &mut scratch.lookup;
+    let first = out.len();
     for (at, found) in list.found.iter().enumerate().skip(skip) {
         let (id, version) = view.id_of(found.place, lookup)?;
         out.push(ScoredPoint {
             id,
             score: found.score,
             version: if plain { 0 } else { version },
-            payload: selected_payload(view, found.place, &payload, lookup)?,
+            payload: None,
             vectors: selected_vectors(view, found.place, vectors, lookup)?,
             order_value: list.orders.get(at).copied(),
+            highlights: None,
         });
+    }
+    let places = list.found.iter().skip(skip).map(|found| found.place);
+    let hits = out[first..].iter_mut().zip(places);
+    select_payloads(
+        view,
+        hits.map(|(hit, place)| (place, &mut hit.payload)),
+        &payload,
+        lookup,
+    )
+}
+
+/// Hits of a segment whose payloads are read at once.
+const PAYLOADS_AT_ONCE: usize = 64;
+
+/// The part of each point's payload that was asked for; payloads of a segment are read many at once.
+fn select_payloads<'a>(
+    view: &View,
+    wanted: impl Iterator<Item = (Place, &'a mut Option<Vec<u8>>)>,
+    selector: &Selector,
+    lookup: &mut Lookup,
+) -> Result<()> {
+    if matches!(selector, Selector::None) {
+        return Ok(());
+    }
+    let mut of_segments = Vec::new();
+    for (place, out) in wanted {
+        match place {
+            Place::Segment { index, row } => of_segments.push((index, row, out)),
+            Place::Buffer { .. } => *out = selected_payload(view, place, selector, lookup)?,
+        }
+    }
+    of_segments.sort_unstable_by_key(|(index, row, _)| (*index, *row));
+    for same in of_segments.chunk_by_mut(|a, b| a.0 == b.0) {
+        let segment = &view.segments[same[0].0 as usize].segment;
+        for some in same.chunks_mut(PAYLOADS_AT_ONCE) {
+            let rows: Vec<u32> = some.iter().map(|(_, row, _)| *row).collect();
+            let (mut outs, mut bytes) = (some.iter_mut(), 0);
+            let Lookup { io, buf, rare, .. } = &mut *lookup;
+            let mut held = rare.reserve(0)?;
+            segment.payloads(&rows, io, buf, &mut |_, _, payload| {
+                held.grow(payload.len() as u64)?;
+                bytes += payload.len();
+                if let Some((_, _, out)) = outs.next() {
+                    let mut part = Vec::with_capacity(payload.len());
+                    **out = selector.apply(payload, &mut part).then_some(part);
+                }
+                Ok(())
+            })?;
+            drop(held);
+            lookup.hand_out(bytes)?;
+        }
     }
     Ok(())
 }

@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::filter::index::{emit_keys, emit_text_keys};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
 use crate::payload::Path;
-use crate::settings::{Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key};
+use crate::settings::{
+    Placement, Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key,
+};
 use crate::text::TextField;
 use crate::types::{CollectionConfig, Datatype, Distance, FieldIndex, FieldKind, Modifier, VectorParams};
 
@@ -69,6 +71,8 @@ pub struct PayloadField {
     /// Of a text index.
     pub text: Option<Arc<TextField>>,
     pub abilities: Abilities,
+    /// Of a text index that ranks: where its lists lie while they are served.
+    pub placement: Placement,
 }
 
 /// What a payload index was asked to be able to. Here each is able to all of it; strict mode holds its owner to the settings.
@@ -243,6 +247,7 @@ impl Schema {
                 kind: index.kind,
                 text: text_of(path, index),
                 abilities: Abilities::of(index),
+                placement: placement_of(index),
             });
         }
         Ok(schema)
@@ -269,6 +274,18 @@ impl Schema {
     pub fn field(&self, path: &str) -> Option<&PayloadField> {
         self.fields.iter().find(|f| f.path == path)
     }
+}
+
+/// `memory` as it is given; without it `on_disk` says that nothing is to be kept.
+fn placement_of(index: &FieldIndex) -> Placement {
+    let set = |name: &str| index.params.as_ref()?.get(name);
+    let memory = set("memory").and_then(|memory| Placement::deserialize(memory).ok());
+    let on_disk = set("on_disk").and_then(serde_json::Value::as_bool) == Some(true);
+    memory.unwrap_or(if on_disk {
+        Placement::Cold
+    } else {
+        Placement::Cached
+    })
 }
 
 fn text_of(path: &str, index: &FieldIndex) -> Option<Arc<TextField>> {

@@ -177,7 +177,7 @@ pub fn remove_old_manifests(storage: &dyn Storage, number: u64) {
 /// Removes what the failed build of a payload index left: its tables and the scratch files of their sorting.
 pub fn remove_field_files(storage: &dyn Storage, slot: u16) {
     let (table, scratch) = (format!(".x{slot}"), [format!("-x{slot}-"), format!("-w{slot}-")]);
-    let texts = ["twd", "tls", "tln"].map(|suffix| format!(".{suffix}{slot}"));
+    let texts = ["twd", "tls", "tln", "tps"].map(|suffix| format!(".{suffix}{slot}"));
     remove_ours(storage, &|name| match name.starts_with(SCRATCH_PREFIX) {
         true => scratch.iter().any(|tag| name.contains(tag)),
         false => name.ends_with(&table) || texts.iter().any(|suffix| name.ends_with(suffix)),

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match, Scalar};
+use crate::query::Scratch;
 use crate::request::{Idf, PointsSelector, SearchParams, SearchRequest, UpdateOp};
-use crate::schema::{Abilities, PayloadField, VectorKind};
+use crate::schema::{Abilities, PayloadField, VectorField, VectorKind};
 use crate::settings::StrictMode;
-use crate::types::{FieldKind, NamedVectors};
+use crate::types::{FieldKind, NamedVectors, PointId};
 use crate::vector::Vector;
 use crate::view::View;
 
@@ -316,6 +317,35 @@ impl Strict {
         })
     }
 
+    /// What a change by this filter costs of `write_rate_limit` without counting its points, where only a look at all of them
+    /// could tell: half of the collection, as the API reckons. `None`: the indexes can count them.
+    pub fn cost_unindexed(&self, filter: &Filter) -> Option<u64> {
+        self.unindexed(filter, "")
+            .map(|_| (self.view.points() / 2).max(1))
+    }
+
+    pub(crate) fn has_multivectors(&self) -> bool {
+        self.view
+            .schema
+            .vectors
+            .iter()
+            .any(|v| v.kind == VectorKind::Multi)
+    }
+
+    /// The multivector of a point, if it has one of this name.
+    pub(crate) fn stored(&self, using: &str, id: PointId, scratch: &mut Scratch) -> Result<Option<Vector>> {
+        let is_multi = |v: &&VectorField| v.name == using && v.kind == VectorKind::Multi;
+        let Some(field) = self.view.schema.vectors.iter().find(is_multi) else {
+            return Ok(None);
+        };
+        let Some(place) = self.view.find(id, &mut scratch.lookup)? else {
+            return Ok(None);
+        };
+        let name = std::slice::from_ref(&field.name);
+        let found = self.view.vectors_of(place, Some(name), &mut scratch.lookup)?;
+        Ok(found.into_iter().next().map(|(_, vector)| vector))
+    }
+
     /// What a read with this filter costs of `read_rate_limit`.
     pub fn cost_of_filter(filter: Option<&Filter>) -> u64 {
         1 + filter.map_or(0, conditions)
@@ -362,7 +392,7 @@ fn vector_bytes(view: &View) -> u64 {
     bytes
 }
 
-/// Payloads as they are stored: in segments, and in write buffers.
+/// Payloads as they are stored: in segments, and in write buffers, where those that were replaced stay until they are flushed.
 fn payload_bytes(view: &View) -> u64 {
     let mut bytes = 0;
     for segment in &view.segments {
@@ -374,13 +404,14 @@ fn payload_bytes(view: &View) -> u64 {
             .sum::<u64>();
     }
     for buffer in &view.buffers {
-        bytes += buffer
-            .live_rows()
-            .map(|row| buffer.buffer.row(row).payload.len() as u64)
-            .sum::<u64>();
+        let stored = |row| (buffer.buffer.row(row).payload.len() as u64).next_multiple_of(PAYLOAD_BLOCK);
+        bytes += (0..buffer.len).map(stored).sum::<u64>();
     }
     bytes
 }
+
+/// What a payload outside of segments takes at least, and in steps of: as in the API's storage.
+const PAYLOAD_BLOCK: u64 = 128;
 
 /// Conditions of a filter, those of nested filters instead of the nesting.
 fn conditions(filter: &Filter) -> u64 {

@@ -280,6 +280,8 @@ pub struct ScoredPoint {
     pub vectors: Option<NamedVectors>,
     /// Set by queries that order by a field.
     pub order_value: Option<OrderValue>,
+    /// JSON object text: by field, the fragments in which words of the query are marked.
+    pub highlights: Option<Vec<u8>>,
 }
 
 /// The value a scroll was ordered by.

@@ -2,7 +2,8 @@
 
 use super::calibrate::HeldOut;
 use super::centroids::AT_ONCE;
-use super::points::Pointer;
+use super::kmeans::block_points;
+use super::points::{Pointer, split};
 use super::rough::Rough;
 use super::sample::Decoder;
 use super::tree::{AssignScratch, Tree};
@@ -39,12 +40,20 @@ impl Batch {
                 scope.spawn(move || {
                     let mut scratch = AssignScratch::default();
                     let (mut vector, mut point) = (Vec::new(), Vec::new());
-                    let targets = clusters.iter_mut().zip(distances);
-                    for (row, (cluster, distance)) in rows.chunks_exact(row_bytes).zip(targets) {
-                        point.clear();
-                        pointer.append(row, &mut vector, &mut point);
-                        scratch.set(&point);
-                        (*cluster, *distance) = tree.assign(&mut scratch);
+                    let block = block_points(pointer.origin.len());
+                    let targets = clusters.chunks_mut(block).zip(distances.chunks_mut(block));
+                    for (rows, (clusters, distances)) in rows.chunks(block * row_bytes).zip(targets) {
+                        scratch.points.clear(pointer.origin.len());
+                        for row in rows.chunks_exact(row_bytes) {
+                            point.clear();
+                            pointer.append(row, &mut vector, &mut point);
+                            let (codes, scale) = split(&point);
+                            scratch.points.push(codes, scale);
+                        }
+                        let targets = clusters.iter_mut().zip(distances);
+                        for (target, found) in targets.zip(tree.assign(&mut scratch)) {
+                            (*target.0, *target.1) = found;
+                        }
                     }
                 });
             }
@@ -65,9 +74,13 @@ impl Batch {
                     let rows = batch.rows.chunks(AT_ONCE * decoder.row_bytes());
                     let numbers = batch.numbers.chunks(AT_ONCE).zip(batch.clusters.chunks(AT_ONCE));
                     for (block, (rows, (numbers, clusters))) in rows.zip(numbers).enumerate() {
-                        let rough = serves.then(|| batch.rough.block(block));
-                        for one in &mut *held_out {
-                            one.compare_block(rows, numbers, clusters, rough.as_ref());
+                        match serves.then(|| batch.rough.block(block)) {
+                            Some(rough) => {
+                                HeldOut::compare_block(held_out, (rows, numbers, clusters), &rough)
+                            }
+                            None => held_out
+                                .iter_mut()
+                                .for_each(|one| one.compare(rows, numbers, clusters)),
                         }
                     }
                 });

@@ -381,15 +381,12 @@ impl<'p> Build<'p> {
         centroids: &Ranked<'_>,
         files: &IvfFiles<'_>,
     ) -> Result<Option<ProductModel>> {
-        let parts = files.codes.iter().find_map(|codes| match codes.kind {
-            CodeKind::Product { m } => Some(usize::from(m)),
-            _ => None,
-        });
+        let parts = files.codes.iter().find_map(|codes| codes.kind.digits());
         let (Some(parts), Some(rotation)) = (parts, rotation) else {
             return Ok(None);
         };
         let shape = ProductShape {
-            parts,
+            parts: usize::from(parts),
             ..ProductShape::scanned(self.decoder.dims)
         };
         let (mut sample, mut vector, mut mixing) = (Vec::new(), Vec::new(), Vec::new());

@@ -6,11 +6,13 @@
 //!
 //! Estimate and recall of 200 outside queries: .955 and .944, .953 and .954 (Fashion-MNIST, 8 and 32 MiB of scratch).
 
+use ramlet_kernels::BRAID;
+
 use super::centroids::AT_ONCE;
 use super::centroids::{Centroids, handicap};
 use super::gap::Gaps;
 use super::misses::Deviations;
-use super::rough::{Block, RoughQuery};
+use super::rough::{Block, QUERIES, RoughQuery};
 use crate::{Metric, Query, TopK};
 
 /// Neighbours whose clusters are looked at.
@@ -87,10 +89,13 @@ pub(super) struct HeldOut {
 }
 
 impl HeldOut {
-    /// Bytes of one, but for its codes, which are few beside the rest and have the room that buffers leave: how many rows are held
-    /// out, and so what is measured, doesn't depend on them.
+    /// Bytes of one, but for its codes, which are few beside the rest and have the room that buffers leave. How many rows are held
+    /// out, and so what is measured, depends on neither them nor the size of a [`Query`], whose fields serve others too.
     pub(super) fn bytes(dims: usize) -> usize {
-        TopK::bytes_for(DEPTHS[1] + 1) + dims * 5 + size_of::<HeldOut>() - size_of::<RoughQuery>()
+        /// Of the struct without what grows, about.
+        const OWN: usize = 176;
+        const { assert!(size_of::<HeldOut>() - size_of::<RoughQuery>() <= OWN + OWN / 2) };
+        TopK::bytes_for(DEPTHS[1] + 1) + dims * 5 + OWN
     }
 
     pub(super) fn new(row: u32, query: Query) -> HeldOut {
@@ -143,28 +148,37 @@ impl HeldOut {
         }
     }
 
-    /// The same with [`AT_ONCE`] rows at most, of which a look at their codes may rule out most.
+    /// Compares several with the same [`AT_ONCE`] rows at most, of which a look at their codes rules out most.
     pub(super) fn compare_block(
-        &mut self,
-        rows: &[u8],
-        numbers: &[u32],
-        clusters: &[u32],
-        rough: Option<&Block<'_>>,
+        several: &mut [HeldOut],
+        (rows, numbers, clusters): (&[u8], &[u32], &[u32]),
+        rough: &Block<'_>,
     ) {
-        let Some(rough) = rough else {
-            return self.compare(rows, numbers, clusters);
-        };
-        let (stride, metric) = (self.query.row_bytes(), self.query.metric());
-        let mut products = [0.0f32; AT_ONCE];
-        for (i, product) in self.rough.products(rough, &mut products).iter().enumerate() {
-            // What isn't a number rules nothing out.
-            if metric.key(*product) > self.top.threshold() {
-                continue;
+        const BRAIDS: usize = AT_ONCE / BRAID;
+        let braids = numbers.len().div_ceil(BRAID);
+        for several in several.chunks_mut(QUERIES) {
+            let mut near = [0u16; QUERIES * BRAIDS];
+            let near = &mut near[..several.len() * braids];
+            rough.within(several.iter().map(|one| (&one.rough, one.top.threshold())), near);
+            for (one, near) in several.iter_mut().zip(near.chunks_exact(braids)) {
+                one.compare_near(rows, numbers, clusters, near);
             }
-            let key = self.query.key_row(&rows[i * stride..][..stride]);
-            if key <= self.top.threshold() {
-                self.top.begin_segment(clusters[i]);
-                self.top.push(key, numbers[i]);
+        }
+    }
+
+    /// Compares with the rows whose bits are set.
+    fn compare_near(&mut self, rows: &[u8], numbers: &[u32], clusters: &[u32], near: &[u16]) {
+        let stride = self.query.row_bytes();
+        for (braid, near) in near.iter().enumerate() {
+            let mut near = *near;
+            while near != 0 {
+                let i = braid * BRAID + near.trailing_zeros() as usize;
+                near &= near - 1;
+                let key = self.query.key_row(&rows[i * stride..][..stride]);
+                if key <= self.top.threshold() {
+                    self.top.begin_segment(clusters[i]);
+                    self.top.push(key, numbers[i]);
+                }
             }
         }
     }

@@ -4,9 +4,9 @@
 //! centroid: rows are assigned to it, residuals are taken from it, and searches rank it. The origin is some point
 //! amid the data, common to all: data that lie far from zero lose nothing.
 
-use ramlet_kernels::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, Kernels, braid_bytes, kernels};
+use ramlet_kernels::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, Braids, braid_bytes};
 
-use super::points::{PointQuery, encode_point};
+use super::points::encode_point;
 
 /// How much of its spread a cluster is held to be farther away than its centroid is.
 ///
@@ -20,7 +20,7 @@ pub(crate) fn handicap(spread: f32) -> f32 {
     SPREAD_SHARE * spread
 }
 
-/// Centroids compared by one call of the kernels; their products lie on the stack.
+/// Rows or centroids compared by one call of the kernels.
 pub(crate) const AT_ONCE: usize = 6 * BRAID;
 
 /// Centroids of one byte a dimension: `dims + 8` bytes each (dims rounded up to 4, their number to 16).
@@ -162,75 +162,15 @@ impl Centroids {
         codes.map(move |(code, origin)| origin + scale * (f32::from(code) - 128.0))
     }
 
-    /// Tells for the centroids of `range`, in order and in pieces, `base[i] - 2 <x, c>`, both taken from the origin: with
-    /// its square as base that is the squared distance less `|x|^2`. A piece is its first number and its scores.
-    fn scores(
-        &self,
-        point: &PointQuery,
-        base: &[f32],
-        range: std::ops::Range<usize>,
-        mut each: impl FnMut(usize, &[f32]),
-    ) {
-        let table: &Kernels = kernels();
-        let bytes = braid_bytes(self.dims());
-        let (mut products, mut scores) = ([0i32; AT_ONCE], [0.0f32; AT_ONCE]);
-        let shift = point.sum * 128; // codes are 128 too large each
-        let twice = -2.0 * point.scale;
-        let (first, last) = (range.start / BRAID, range.end.div_ceil(BRAID));
-        for braid in (first..last).step_by(AT_ONCE / BRAID) {
-            let end = (braid + AT_ONCE / BRAID).min(last);
-            let products = &mut products[..(end - braid) * BRAID];
-            table.dot_braided(&point.codes, &self.codes[braid * bytes..end * bytes], products);
-            // A braid may begin before the range and end behind it.
-            let from = range.start.max(braid * BRAID);
-            let to = range.end.min(end * BRAID);
-            let products = &products[from - braid * BRAID..to - braid * BRAID];
-            let factors = self.scales[from..to].iter().zip(&base[from..to]);
-            let scores = &mut scores[..to - from];
-            for ((score, product), (scale, base)) in scores.iter_mut().zip(products).zip(factors) {
-                *score = base + twice * scale * (product - shift) as f32;
-            }
-            each(from, scores);
+    /// What the kernels compare, each with its base: with its square as base and a point's `PointQueries::distances` a score is
+    /// the squared distance less `|x|^2`, both taken from the origin.
+    pub(super) fn braids<'b>(&'b self, bases: &'b [f32]) -> Braids<'b> {
+        Braids {
+            codes: &self.codes,
+            scales: &self.scales,
+            bases,
         }
     }
-
-    /// Appends the score of each, with its number, to `out`.
-    pub(crate) fn score_all(&self, point: &PointQuery, base: &[f32], out: &mut Vec<(f32, u32)>) {
-        self.scores(point, base, 0..self.count(), |first, scores| {
-            out.extend(scores.iter().copied().zip(first as u32..));
-        });
-    }
-
-    /// The one of least score among `range`, which isn't empty; the first of equals.
-    pub(crate) fn nearest(
-        &self,
-        point: &PointQuery,
-        base: &[f32],
-        range: std::ops::Range<usize>,
-    ) -> (usize, f32) {
-        let mut best = (range.start, f32::INFINITY);
-        self.scores(point, base, range, |first, scores| {
-            let least = least(scores);
-            if least < best.1 {
-                let at = scores.iter().position(|score| *score == least);
-                best = (first + at.unwrap_or(0), least);
-            }
-        });
-        best
-    }
-}
-
-/// The least of the scores; lane by lane, so that it takes few instructions.
-fn least(scores: &[f32]) -> f32 {
-    let smaller = |a: f32, b: f32| if b < a { b } else { a };
-    let (whole, rest) = scores.as_chunks::<BRAID>();
-    let mut lanes = [f32::INFINITY; BRAID];
-    for chunk in whole {
-        for (lane, score) in lanes.iter_mut().zip(chunk) {
-            *lane = smaller(*lane, *score);
-        }
-    }
-    lanes.iter().chain(rest).copied().fold(f32::INFINITY, smaller)
 }
 
 /// Where dimension `dim` of a code lies from its first.
@@ -238,10 +178,11 @@ pub(super) fn offset(dim: usize) -> usize {
     dim / BRAID_QUAD * BRAID_COLUMN_BYTES + dim % BRAID_QUAD
 }
 
-/// The squared length of a code.
+/// The squared length of a code of at most 65,536 bytes: at most 127^2 each, it fits.
 pub(super) fn square(codes: &[u8], scale: f32) -> f32 {
-    let squares = codes
+    let squares: i32 = codes
         .iter()
-        .map(|code| i64::from((i32::from(*code) - 128).pow(2)));
-    squares.sum::<i64>() as f32 * scale * scale
+        .map(|code| (i32::from(*code) - 128) * (i32::from(*code) - 128))
+        .sum();
+    squares as f32 * scale * scale
 }

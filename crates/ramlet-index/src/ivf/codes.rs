@@ -140,7 +140,7 @@ impl Codes {
         let groups = match codes.coarse {
             Some((CodeKind::Coarse, rows)) => rows,
             // See `products`.
-            Some((CodeKind::Product { .. }, _)) => return Ok(None),
+            Some((kind, _)) if kind.digits().is_some() => return Ok(None),
             Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as coarse codes"))),
             None => return Ok(None),
         };
@@ -467,7 +467,7 @@ pub(super) fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
 }
 
 /// Puts clusters in the order in which to visit them, after so many others.
-fn put_in_order(clusters: &mut [u64], visited: usize) {
+pub(super) fn put_in_order(clusters: &mut [u64], visited: usize) {
     let near = BY_DISTANCE.saturating_sub(visited).min(clusters.len());
     if near > 0 && near < clusters.len() {
         clusters.select_nth_unstable(near);

@@ -9,7 +9,8 @@ use super::sample::Decoder;
 use crate::error::{IndexError, Result};
 use crate::quant::product::{LeaningEncoder, ProductModel};
 use crate::quant::{
-    CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, Residual, RestLayout, Rotation, SignRow,
+    CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, NumberedLayout, Residual, RestLayout, Rotation,
+    SignRow,
 };
 use crate::scan::trailing_number;
 use crate::{CodeKind, Metric};
@@ -28,6 +29,7 @@ enum Form<'w> {
     Groups(GroupLayout),
     Fine(FineLayout),
     Product(&'w ProductModel),
+    Numbered(&'w ProductModel, NumberedLayout),
     /// Of the finest codes, which come before.
     Rest(RestLayout),
 }
@@ -88,6 +90,7 @@ struct Scratch {
     signs: Vec<u8>,
     digits: Vec<u8>,
     left: Vec<f32>,
+    numbers: Vec<f32>,
     /// Where queries lie for which a row's product code matters; nowhere, if that isn't known.
     towards: Vec<f32>,
     leaning: LeaningEncoder,
@@ -101,6 +104,7 @@ impl Form<'_> {
             Form::Groups(_) => dims.div_ceil(8) + 8,
             Form::Fine(layout) => layout.row_bytes(),
             Form::Product(model) => model.shape().parts,
+            Form::Numbered(model, _) => model.shape().parts + 4,
             Form::Rest(layout) => layout.row_bytes(),
         }
     }
@@ -112,6 +116,10 @@ impl Target<'_> {
             Form::Fine(_) | Form::Rest(_) => return self.rows.push(loose),
             Form::Groups(layout) => layout.put(&mut self.group, self.filled, &loose_row(loose)?),
             Form::Product(_) => ProductModel::put(loose, self.filled, &mut self.group),
+            Form::Numbered(_, layout) => {
+                ProductModel::put(&loose[..layout.digits], self.filled, &mut self.group);
+                layout.put_number(&mut self.group, self.filled, trailing_number(loose)?);
+            }
         }
         self.filled += 1;
         if self.filled == GROUP {
@@ -150,10 +158,18 @@ impl<'w> CodesWriter<'w> {
                 ),
                 CodeKind::Fine { bits } => (Form::Fine(FineLayout::new(dims, bits)), 0),
                 CodeKind::Rest { bits } => (Form::Rest(RestLayout::new(dims, bits)), 0),
-                CodeKind::Product { .. } => match model {
-                    Some(model) => (Form::Product(model), kind.row_bytes(dims, segment_rows)),
-                    None => unreachable!("a model was trained for product codes"),
-                },
+                CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
+                    let Some(model) = model else {
+                        unreachable!("a model was trained for product codes");
+                    };
+                    let form = match kind {
+                        CodeKind::Numbered { m } => {
+                            Form::Numbered(model, NumberedLayout::new(m, segment_rows))
+                        }
+                        _ => Form::Product(model),
+                    };
+                    (form, kind.row_bytes(dims, segment_rows))
+                }
             };
             Target {
                 rows,
@@ -213,7 +229,7 @@ impl<'w> CodesWriter<'w> {
         let deviations = forms.zip(&mut self.samples).map(|(form, samples)| match form {
             Form::Groups(_) => deviations(samples, &misses::COARSE_USUAL),
             Form::Fine(_) | Form::Rest(_) => deviations(samples, &misses::FINE_USUAL),
-            Form::Product(_) => deviations(samples, &misses::PRODUCT_USUAL),
+            Form::Product(_) | Form::Numbered(..) => deviations(samples, &misses::PRODUCT_USUAL),
         });
         Ok(Coded {
             unit: self.encoder.map_or(1.0, |(_, unit)| unit),
@@ -289,7 +305,7 @@ impl Coder<'_> {
 
     fn scratch(&self) -> Scratch {
         let model = self.forms.iter().find_map(|form| match form {
-            Form::Product(model) => Some(*model),
+            Form::Product(model) | Form::Numbered(model, _) => Some(*model),
             _ => None,
         });
         Scratch {
@@ -335,6 +351,7 @@ impl Coder<'_> {
             signs,
             digits,
             left,
+            numbers,
             towards,
             leaning,
             ..
@@ -349,8 +366,13 @@ impl Coder<'_> {
                         encoder.left_over(residual, layout, digits, now, left);
                     }
                 }
-                Form::Rest(layout) => encoder.rest(residual, left, layout, digits, now),
+                Form::Rest(layout) => encoder.rest(residual, left, layout, (digits, numbers), now),
                 Form::Product(model) => leaning.encode(model, residual.values(), towards, now),
+                Form::Numbered(model, layout) => {
+                    let (digits, number) = now.split_at_mut(layout.digits);
+                    leaning.encode(model, residual.values(), towards, digits);
+                    number.copy_from_slice(&record[record.len() - 4..]);
+                }
                 Form::Groups(_) => {
                     let row = encoder.coarse(residual, trailing_number(record)?, signs);
                     let (bits, factors) = now.split_at_mut(now.len() - 8);
@@ -382,6 +404,7 @@ impl Coder<'_> {
                 Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
                 Form::Fine(layout) => fine.push((i, *layout, now)),
                 Form::Product(model) => product = Some((i, *model, now)),
+                Form::Numbered(model, layout) => product = Some((i, *model, &now[..layout.digits])),
                 Form::Rest(_) => {}
             }
             rest = later;

@@ -5,8 +5,10 @@
 //! ratio (an auction; the cells are a power diagram: Aurenhammer, Hoffmann, Aronov, "Minkowski-type theorems and
 //! least-squares clustering", 1998). The prices last: the final assignment uses them too, so that it needs no order.
 
+use ramlet_kernels::{Nearest, kernels};
+
 use super::centroids::Centroids;
-use super::points::{PointQuery, Points};
+use super::points::{PointQueries, Points};
 use super::random::Random;
 
 /// Change of a price in a round, per mean squared distance and per e-fold of the size.
@@ -66,8 +68,32 @@ impl Level {
             .extend(squares.zip(&self.prices).map(|(square, price)| square + price));
     }
 
-    pub(super) fn nearest(&self, point: &PointQuery, range: std::ops::Range<usize>) -> (usize, f32) {
-        self.centroids.nearest(point, &self.base, range)
+    /// The nearest of some centroids of `range` to each of the points that are picked, if nearer than what stands there.
+    pub(super) fn nearest(
+        &self,
+        points: &PointQueries,
+        picked: impl IntoIterator<Item = u32>,
+        range: std::ops::Range<usize>,
+        nearest: &mut [Nearest],
+    ) {
+        /// Points of one call, more than the kernels compare at a time.
+        const TOGETHER: usize = 16;
+        let (table, braids) = (kernels(), self.centroids.braids(&self.base));
+        let mut picked = picked.into_iter().peekable();
+        while let Some(first) = picked.peek() {
+            let mut numbers = [*first; TOGETHER];
+            let taken = numbers
+                .iter_mut()
+                .zip(&mut picked)
+                .map(|(number, i)| *number = i)
+                .count();
+            let queries = numbers.map(|i| points.distances(i as usize));
+            let mut found = numbers.map(|i| nearest[i as usize]);
+            table.nearest_braided(&queries[..taken], &braids, range.clone(), &mut found[..taken]);
+            for (i, found) in numbers[..taken].iter().zip(found) {
+                nearest[*i as usize] = found;
+            }
+        }
     }
 
     /// The cluster of each point, by all threads.
@@ -76,12 +102,21 @@ impl Level {
         std::thread::scope(|scope| {
             let shares = points.bytes.chunks(share * points.stride());
             for (bytes, clusters) in shares.zip(clusters.chunks_mut(share)) {
-                let work = move || {
-                    let mut query = PointQuery::default();
-                    let points = Points { bytes, ..points };
-                    for ((codes, scale), cluster) in points.iter().zip(clusters) {
-                        query.set(codes, scale);
-                        *cluster = self.nearest(&query, 0..self.count()).0 as u32;
+                let mut work = move || {
+                    let (mut queries, mut nearest) = (PointQueries::default(), Vec::new());
+                    let blocks = bytes.chunks(block_points(points.dims) * points.stride());
+                    for (bytes, clusters) in blocks.zip(clusters.chunks_mut(block_points(points.dims))) {
+                        queries.clear(points.dims);
+                        let points = Points { bytes, ..points };
+                        points
+                            .iter()
+                            .for_each(|(codes, scale)| queries.push(codes, scale));
+                        nearest.clear();
+                        nearest.resize(clusters.len(), FAR);
+                        self.nearest(&queries, 0..clusters.len() as u32, 0..self.count(), &mut nearest);
+                        for (cluster, nearest) in clusters.iter_mut().zip(&nearest) {
+                            *cluster = nearest.code;
+                        }
                     }
                 };
                 if threads > 1 {
@@ -92,6 +127,18 @@ impl Level {
             }
         });
     }
+}
+
+/// Before any centroid was compared.
+pub(super) const FAR: Nearest = Nearest {
+    score: f32::INFINITY,
+    code: 0,
+};
+
+/// Points that are compared at a time: so many that a cell's leaves, once they are near, serve dozens of them, in the least memory.
+pub(super) fn block_points(dims: usize) -> usize {
+    const BLOCK_BYTES: usize = 48 << 10;
+    (BLOCK_BYTES / dims.max(1)).clamp(16, 512)
 }
 
 /// One round's sums: `4 * dims + 4` bytes a cluster.
@@ -141,7 +188,7 @@ impl Round {
         } else {
             Vec::new()
         };
-        let share = self.counts.len().div_ceil(threads.max(1)).max(1);
+        let (share, table) = (self.counts.len().div_ceil(threads.max(1)).max(1), kernels());
         std::thread::scope(|scope| {
             let shares = self
                 .sums
@@ -155,9 +202,7 @@ impl Round {
                         };
                         let Some(count) = counts.get_mut(at) else { continue };
                         *count += 1;
-                        for (sum, code) in sums[at * dims..][..dims].iter_mut().zip(codes) {
-                            *sum += scale * (f32::from(*code) - 128.0);
-                        }
+                        table.add_bytes(&mut sums[at * dims..][..dims], codes, scale);
                     }
                 };
                 if threads > 1 {

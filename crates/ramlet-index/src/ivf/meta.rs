@@ -13,7 +13,7 @@
 //! | 20..24 | segment rows u32: entries in the file of positions |
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
-//! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product, 4 rest), version u8, what it is of u16 (fine, rest: bits, product: digits) |
+//! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), version u8, what it is of u16 (fine, rest: bits, product: digits) |
 //! | then | per calibration point: probes u32, gap f32, recall@10 f32, recall@100 f32; probes ascending |
 //! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
@@ -288,8 +288,8 @@ impl Meta {
 /// What the model of product codes is of.
 fn model_shape(shape: &Shape) -> Option<ProductShape> {
     let parts = shape.codes.iter().find_map(|kind| match kind {
-        Some(CodeKind::Product { m }) => Some(usize::from(*m)),
-        _ => None,
+        Some(kind) => kind.digits().map(usize::from),
+        None => None,
     })?;
     Some(ProductShape {
         dims: shape.dims,
@@ -390,6 +390,7 @@ fn codes_bytes(kind: Option<CodeKind>) -> [u8; 4] {
         Some(CodeKind::Fine { bits }) => [2, CODES_VERSION, bits, 0],
         Some(CodeKind::Product { m }) => [3, CODES_VERSION, m as u8, (m >> 8) as u8],
         Some(CodeKind::Rest { bits }) => [4, CODES_VERSION, bits, 0],
+        Some(CodeKind::Numbered { m }) => [5, CODES_VERSION, m as u8, (m >> 8) as u8],
     }
 }
 
@@ -406,6 +407,9 @@ fn codes_of(bytes: &[u8], [kind, bits]: [u8; 2]) -> Result<[Option<CodeKind>; CO
             [1, CODES_VERSION, 0, 0] => Some(CodeKind::Coarse),
             [2, CODES_VERSION, bits @ 2..=8, 0] => Some(CodeKind::Fine { bits }),
             [3, CODES_VERSION, low, high] => Some(CodeKind::Product {
+                m: u16::from_le_bytes([low, high]),
+            }),
+            [5, CODES_VERSION, low, high] => Some(CodeKind::Numbered {
                 m: u16::from_le_bytes([low, high]),
             }),
             [4, CODES_VERSION, bits, 0] if CodeKind::Rest { bits }.is_valid() => {

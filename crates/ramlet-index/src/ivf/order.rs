@@ -53,14 +53,13 @@ fn halve(points: &Order<'_>, order: &mut [(f32, u32)], group: usize, memory: &mu
 /// Sets the direction from the mean of the first part to that of the second.
 fn point_across(points: &Order<'_>, order: &[(f32, u32)], half: usize, memory: &mut Memory) {
     memory.direction.fill(0.0);
+    let table = kernels();
     let weights = [-1.0 / half as f32, 1.0 / (order.len() - half) as f32];
     for (at, (_, i)) in order.iter().enumerate() {
         let i = *i as usize;
         let weight = weights[usize::from(at >= half)] * points.scales[i];
         let codes = &points.codes[i * points.stride..][..points.dims];
-        for (sum, code) in memory.direction.iter_mut().zip(codes) {
-            *sum += weight * (f32::from(*code) - 128.0);
-        }
+        table.add_bytes(&mut memory.direction, codes, weight);
     }
     encode_point(&memory.direction, &mut memory.codes);
     memory.signed.clear();

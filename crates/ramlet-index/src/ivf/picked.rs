@@ -255,7 +255,7 @@ impl Ivf {
                 }
             }
             done = search.scan_positions(&self.rows, &lists.positions, &mut lists.reads, buf);
-            if done.is_ok() && lists.products.is_full() {
+            if done.is_ok() && lists.products.is_full(search.top) {
                 done = self.read_products(search, want, pool, lists, buf);
             }
         }
@@ -334,13 +334,15 @@ impl Products {
         search.stats.codes_scored += u64::from(lanes.count_ones());
         let (stride, kernels) = (self.groups.stride(), search.query.kernels());
         let mut sums = [0; GROUP];
-        kernels.fastscan(of.query.tables.rounded(), bytes, stride, stride / 16, &mut sums);
+        let table = of.query.tables.rounded();
+        kernels.fastscan(table, bytes, stride, table.len() / 16, &mut sums);
         let most = of.most(search, cluster);
         while lanes != 0 {
             let lane = lanes.trailing_zeros();
             lanes &= lanes - 1;
-            if sums[lane as usize] <= most {
-                of.push(search, cluster, sums[lane as usize], group * GROUP as u32 + lane);
+            if sums[lane as usize] as i32 <= most {
+                let position = group * GROUP as u32 + lane;
+                of.push(search, cluster, sums[lane as usize], (position, bytes));
             }
         }
         true

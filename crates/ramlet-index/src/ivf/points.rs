@@ -2,7 +2,7 @@
 //!
 //! A point is `scale * code` from the centroids' origin. Stored: `dims` bytes of codes plus 128, then the scale (f32).
 
-use ramlet_kernels::BRAID_QUAD;
+use ramlet_kernels::{BRAID_QUAD, BraidQuery, kernels};
 
 use super::sample::Decoder;
 
@@ -11,46 +11,68 @@ pub(super) const POINT_TAIL: usize = 4;
 
 /// Writes a vector's codes plus 128, and returns its scale.
 pub(crate) fn encode_point(vector: &[f32], codes: &mut [u8]) -> f32 {
-    /// Adding it leaves the nearest integer in the lowest bits.
-    const ROUNDER: f32 = 12_582_912.0;
-    let most = vector.iter().fold(0.0f32, |most, value| most.max(value.abs()));
-    // The least normal number, so that its inverse is finite; a huge one stays finite too.
-    let most = most.clamp(1e-30, 1e30);
-    let inverse = 127.0 / most;
-    for (code, value) in codes.iter_mut().zip(vector) {
-        let value = (value * inverse).clamp(-127.0, 127.0);
-        *code = (value + ROUNDER).to_bits() as u8 ^ 0x80;
-    }
-    most / 127.0
+    kernels().to_bytes(vector, codes)
 }
 
-/// A point as the kernels compare it with codes.
+/// Points as the kernels compare them with codes; the memory is used again: `dims + 12` bytes each (dims rounded up to 4).
 #[derive(Debug, Default)]
-pub(crate) struct PointQuery {
-    pub(super) codes: Vec<i8>,
-    pub(super) scale: f32,
-    /// Sum of the codes.
-    pub(super) sum: i32,
+pub(crate) struct PointQueries {
+    dims: usize,
+    digits: Vec<i8>,
+    scales: Vec<f32>,
+    /// Sums of the digits.
+    sums: Vec<i32>,
 }
 
-impl PointQuery {
-    /// Takes codes plus 128.
-    pub(super) fn set(&mut self, codes: &[u8], scale: f32) {
-        self.codes.clear();
-        self.codes.extend(codes.iter().map(|code| (code ^ 0x80) as i8));
-        self.codes.resize(codes.len().next_multiple_of(BRAID_QUAD), 0);
-        self.sum = self.codes.iter().map(|code| i32::from(*code)).sum();
-        self.scale = scale;
+impl PointQueries {
+    /// None any more, of so many dimensions.
+    pub(super) fn clear(&mut self, dims: usize) {
+        self.dims = dims.next_multiple_of(BRAID_QUAD);
+        self.digits.clear();
+        self.scales.clear();
+        self.sums.clear();
+    }
+
+    /// Appends a point of codes plus 128.
+    pub(super) fn push(&mut self, codes: &[u8], scale: f32) {
+        let from = self.digits.len();
+        self.digits.extend(codes.iter().map(|code| (code ^ 0x80) as i8));
+        self.digits.resize(from + self.dims, 0);
+        self.sums
+            .push(self.digits[from..].iter().map(|digit| i32::from(*digit)).sum());
+        self.scales.push(scale);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// What makes of products with codes plus 128, and of a centroid's scale and square, the squared distance less `|x|^2`.
+    pub(super) fn distances(&self, i: usize) -> BraidQuery<'_> {
+        BraidQuery {
+            per_product: -2.0 * self.scales[i],
+            ..self.products(i)
+        }
+    }
+
+    /// What makes products of them.
+    pub(super) fn products(&self, i: usize) -> BraidQuery<'_> {
+        BraidQuery {
+            digits: &self.digits[i * self.dims..][..self.dims],
+            per_product: self.scales[i],
+            less: self.sums[i] * 128, // codes are 128 too large each
+        }
     }
 
     /// Squared distance from the origin.
-    pub(super) fn square(&self) -> f32 {
-        let squares: i64 = self
-            .codes
+    pub(super) fn square(&self, i: usize) -> f32 {
+        let digits = &self.digits[i * self.dims..][..self.dims];
+        // At most 127^2 each, of 65,536 at most.
+        let squares: i32 = digits
             .iter()
-            .map(|code| i64::from(i32::from(*code).pow(2)))
+            .map(|digit| i32::from(*digit) * i32::from(*digit))
             .sum();
-        squares as f32 * self.scale * self.scale
+        squares as f32 * self.scales[i] * self.scales[i]
     }
 }
 

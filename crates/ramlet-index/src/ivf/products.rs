@@ -1,8 +1,9 @@
 //! Searching product codes in RAM, where there is no room for others: scan the nearest clusters' codes, then read the
 //! likeliest rows until no further one can enter the result.
 //!
-//! These codes say nothing of a row but where it may lie: its number, which filters need, stands on disk with it. So every
-//! row of the result is read, and some more.
+//! Plain ones say nothing of a row but where it may lie: its number, which filters need, stands on disk with it. So every
+//! row of the result is read, and some more. Those with numbers ([`CodeKind::Numbered`]) are candidates as the codes of
+//! signs are: what is surely among the nearest needs no read.
 //!
 //! Codes that have no room in RAM, or were taken back, are read: a page or two a cluster, of all those visited at once, where
 //! its rows would be a dozen.
@@ -12,13 +13,16 @@ use std::ops::Range;
 use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
+use super::candidates::{self, Candidates};
+use super::codes::put_in_order;
+use super::held::Held;
 use super::meta::Shape;
 use super::product_query::ProductQuery;
 use super::search::{Effort, Ivf, sort_more};
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
-use crate::quant::GROUP;
 use crate::quant::product::ProductModel;
+use crate::quant::{CodeSpace, GROUP, NumberedLayout};
 use crate::rows_file::RowsFile;
 use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
@@ -26,10 +30,6 @@ use crate::{CodeKind, TopK};
 
 /// Groups scanned between two looks at how many candidates there are.
 const GROUPS: u32 = 64;
-
-/// Groups of the next cluster that are fetched while one is scanned: clusters lie anywhere in memory, and the processor sees
-/// only later that one is read through.
-const AHEAD: u32 = 3;
 
 /// Candidates kept until they must be read: at least so many, and so many times the rows that are wanted.
 const CANDIDATES_MIN: usize = 1024;
@@ -53,6 +53,9 @@ pub(super) struct Products {
     /// Where those that aren't in memory are read.
     file: Option<RowsFile>,
     model: ProductModel,
+    kind: CodeKind,
+    /// Where rows' numbers stand, if they do.
+    pub(super) numbers: Option<NumberedLayout>,
 }
 
 /// One thread's memory for searching product codes.
@@ -74,6 +77,11 @@ pub(crate) struct ProductLists {
     blocks: Vec<u32>,
     /// Whether they are.
     whole_blocks: bool,
+    /// Of codes with numbers: these, in place of `candidates` and `uppers`.
+    known: Candidates,
+    numbers: Option<NumberedLayout>,
+    /// Deviations from the border within which a row is read.
+    reach: f32,
 }
 
 /// A row that may be among the nearest.
@@ -96,7 +104,7 @@ pub(super) struct Cluster {
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     limit: f32,
-    most: u32,
+    most: i32,
 }
 
 impl Default for Bound {
@@ -112,27 +120,33 @@ impl Products {
     pub(super) fn new(
         shape: &Shape,
         model: Option<&ProductModel>,
-        m: u16,
         groups: PinnedRows,
         file: Option<RowsFile>,
     ) -> Result<Products> {
-        let kind = CodeKind::Product { m };
-        let wanted = (
-            kind.row_bytes(shape.dims, shape.segment_rows),
-            kind.file_rows(shape.rows),
-        );
-        let suits = |rows: u32, stride: usize| (stride, rows) == wanted;
+        let kind = shape
+            .codes
+            .into_iter()
+            .flatten()
+            .find(|kind| kind.digits().is_some());
+        let wanted = kind.map(|kind| {
+            (
+                kind.row_bytes(shape.dims, shape.segment_rows),
+                kind.file_rows(shape.rows),
+            )
+        });
+        let suits = |rows: u32, stride: usize| Some((stride, rows)) == wanted;
         let file_suits = file.as_ref().is_none_or(|file| suits(file.rows(), file.stride()));
-        match model {
-            Some(model)
-                if shape.codes.contains(&Some(kind))
-                    && suits(groups.rows(), groups.stride())
-                    && file_suits =>
-            {
+        match (model, kind) {
+            (Some(model), Some(kind)) if suits(groups.rows(), groups.stride()) && file_suits => {
                 Ok(Products {
                     groups,
                     file,
                     model: model.clone(),
+                    kind,
+                    numbers: match kind {
+                        CodeKind::Numbered { m } => Some(NumberedLayout::new(m, shape.segment_rows)),
+                        _ => None,
+                    },
                 })
             }
             _ => Err(IndexError::Mismatch(format!(
@@ -144,9 +158,7 @@ impl Products {
     }
 
     pub(super) fn kind(&self) -> CodeKind {
-        CodeKind::Product {
-            m: self.model.shape().parts as u16,
-        }
+        self.kind
     }
 
     /// Scans the codes at the `wanted` positions, all in the groups from `first` on that `bytes` holds.
@@ -157,30 +169,54 @@ impl Products {
         wanted: &Range<u32>,
         search: &mut Search<'_, '_>,
         lists: &mut ProductLists,
-        cluster: Cluster,
+        (cluster, ahead): (Cluster, &mut Ahead<'_>),
     ) {
         search.stats.codes_scored += u64::from(wanted.end - wanted.start);
         let stride = self.groups.stride();
         let mut sums = std::mem::take(&mut lists.sums);
         sums.resize(bytes.len() / stride * GROUP, 0);
         let (kernels, table) = (search.query.kernels(), lists.query.tables.rounded());
-        kernels.fastscan(table, bytes, stride, stride / 16, &mut sums);
+        for (group, sums) in bytes.chunks_exact(stride).zip(sums.chunks_exact_mut(GROUP)) {
+            ahead.fetch();
+            kernels.fastscan(table, group, stride, self.model.shape().parts, sums);
+        }
         let starts = (first * GROUP as u32..).step_by(GROUP);
-        for (sums, start) in sums.as_chunks::<GROUP>().0.iter().zip(starts) {
+        let groups = bytes.chunks_exact(stride);
+        for ((sums, start), group) in sums.as_chunks::<GROUP>().0.iter().zip(starts).zip(groups) {
             let most = lists.most(search, cluster);
+            // Nearly all groups end here. (Sums are far below 2^31: signed numbers are compared quicker.)
+            let least = sums.iter().fold(i32::MAX, |least, sum| least.min(*sum as i32));
+            if least > most {
+                continue;
+            }
             let mut mask = 0u32;
             for (lane, sum) in sums.iter().enumerate() {
-                mask |= u32::from(*sum <= most) << lane;
+                mask |= u32::from(*sum as i32 <= most) << lane;
             }
             mask &= super::codes::lanes(start, wanted);
             while mask != 0 {
                 let lane = mask.trailing_zeros();
                 mask &= mask - 1;
-                lists.push(search, cluster, sums[lane as usize], start + lane);
+                lists.push(search, cluster, sums[lane as usize], (start + lane, group));
             }
         }
         sums.clear();
         lists.sums = sums;
+    }
+}
+
+/// Groups of the next cluster, fetched one for each that is scanned: clusters lie anywhere in memory, and the processor sees only later
+/// that one is read through.
+struct Ahead<'v> {
+    view: &'v PinnedView,
+    groups: Range<u32>,
+}
+
+impl Ahead<'_> {
+    fn fetch(&mut self) {
+        if let Some(group) = self.groups.next() {
+            self.view.row(group).into_iter().for_each(Kernels::prefetch_far);
+        }
     }
 }
 
@@ -202,8 +238,20 @@ fn pieces(positions: Range<u32>) -> impl Iterator<Item = Range<u32>> {
 }
 
 impl ProductLists {
+    /// For codes that say which rows they are.
+    fn start_known(&mut self, numbers: NumberedLayout, pool: usize, filtered: bool, reach: f32) {
+        let per_scan = GROUPS as usize * GROUP;
+        self.query.start();
+        self.sums.reserve(per_scan);
+        self.missing.clear();
+        self.numbers = Some(numbers);
+        self.reach = reach;
+        self.known.start(pool, filtered, per_scan, 0);
+    }
+
     fn start(&mut self, pool: usize, narrows: bool, whole_blocks: bool) {
         let per_scan = GROUPS as usize * GROUP;
+        self.numbers = None;
         self.query.start();
         self.blocks.clear();
         self.whole_blocks = whole_blocks;
@@ -221,12 +269,18 @@ impl ProductLists {
     }
 
     /// Whether candidates must be read before there may be more.
-    pub(super) fn is_full(&self) -> bool {
-        self.candidates.len() >= self.room
+    pub(super) fn is_full(&mut self, top: &TopK) -> bool {
+        match self.numbers {
+            Some(_) => self.known.is_full(top),
+            None => self.candidates.len() >= self.room,
+        }
     }
 
     /// Keys above this needn't be known.
     fn limit(&self, search: &Search<'_, '_>) -> f32 {
+        if self.numbers.is_some() {
+            return self.known.limit(search.top).max(search.reach.limit());
+        }
         let limit = search.top.threshold();
         let limit = if self.narrows {
             self.uppers.threshold().min(limit)
@@ -237,25 +291,30 @@ impl ProductLists {
     }
 
     /// Sums above this lie beyond the limit.
-    pub(super) fn most(&mut self, search: &Search<'_, '_>, cluster: Cluster) -> u32 {
+    pub(super) fn most(&mut self, search: &Search<'_, '_>, cluster: Cluster) -> i32 {
         let limit = self.limit(search);
         if limit == self.bound.limit {
             return self.bound.most;
         }
         let (low, step) = self.query.tables.affine();
-        let deviation = self.query.tables.deviation(limit - cluster.base);
-        let most = (limit + cluster.epsilon * deviation - cluster.base - low) / step;
+        let most = (self.query.tables.most(limit - cluster.base, cluster.epsilon) - low) / step;
         // Of what isn't a number, everything passes.
-        let most = if most.is_finite() {
-            most.max(-1.0) as i64 as u32
-        } else {
-            u32::MAX
+        let most = match most.is_finite() {
+            true => most.max(-1.0).floor() as i32,
+            false => i32::MAX,
         };
         self.bound = Bound { limit, most };
         most
     }
 
-    pub(super) fn push(&mut self, search: &Search<'_, '_>, cluster: Cluster, sum: u32, position: u32) {
+    /// `group` is the one that has the position.
+    pub(super) fn push(
+        &mut self,
+        search: &mut Search<'_, '_>,
+        cluster: Cluster,
+        sum: u32,
+        (position, group): (u32, &[u8]),
+    ) {
         let key = self.query.tables.key_of_sum(sum);
         let deviation = self.query.tables.deviation(key);
         let (key, error) = (key + cluster.base, cluster.epsilon * deviation);
@@ -265,6 +324,25 @@ impl ProductLists {
             false => (f32::MAX, f32::INFINITY),
         };
         if key - error > self.limit(search) {
+            return;
+        }
+        if let Some(numbers) = self.numbers {
+            let number = numbers.number(group, position as usize % GROUP);
+            if !search.allowed.admits_by_bitmaps(number) {
+                return;
+            }
+            search.reach.met(key, number);
+            if key - error > self.known.limit(search.top) {
+                return;
+            }
+            self.known.push(candidates::Candidate {
+                key,
+                error,
+                deviation,
+                reach: self.reach * deviation,
+                position,
+                number,
+            });
             return;
         }
         self.candidates.push(Candidate { key, error, position });
@@ -298,12 +376,35 @@ impl Ivf {
         let narrows = allowed.filter.is_none() && (all_allowed || picked);
         // What isn't found by codes is read elsewhere, and would be met twice; and what a payload filter is asked about costs a read.
         let whole_blocks = !picked && allowed.filter.is_none() && products.file.is_some();
-        lists.products.start(pool, narrows, whole_blocks);
-        let epsilon = effort.epsilon.coarse;
+        let mut epsilon = effort.epsilon.coarse;
+        match products.numbers {
+            Some(numbers) => {
+                epsilon = effort.bounds().fine;
+                let filtered = allowed.filter.is_some();
+                lists
+                    .products
+                    .start_known(numbers, pool, filtered, effort.epsilon.fine);
+            }
+            None => lists.products.start(pool, narrows, whole_blocks),
+        }
         let mut visited = 0;
-        while let Some(more) = self.more(search, want, visited, search.top.len()) {
+        loop {
+            let found = match products.numbers {
+                Some(_) => search.top.len() + lists.products.known.found(),
+                None => search.top.len(),
+            };
+            let Some(more) = self.more(search, want, visited, found) else {
+                break;
+            };
             let more = self.bring_next(search, want, visited, more, lists);
-            let sorted = sort_more(&mut lists.clusters, visited, more);
+            let sorted = match products.numbers {
+                // Few of the first ones' rows are needed to know where the nearest end.
+                Some(_) => {
+                    put_in_order(&mut lists.clusters[visited..visited + more], visited);
+                    visited + more
+                }
+                None => sort_more(&mut lists.clusters, visited, more),
+            };
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
                 if picked {
@@ -311,20 +412,24 @@ impl Ivf {
                     self.visit_products_picked((products, &view), search, (want, pool), of, lists, buf)?;
                     continue;
                 }
-                if let Some(next) = lists.clusters[..sorted].get(place + 1) {
-                    let next = groups(&self.meta.positions(*next as u32));
-                    let next = view.run(next.start, (next.len() as u32).min(AHEAD));
-                    next.into_iter().for_each(Kernels::prefetch);
-                }
-                self.visit_products(products, &view, search, (cluster, epsilon), lists);
-                if lists.products.is_full() {
+                let next = lists.clusters[..sorted].get(place + 1);
+                let next = next.map_or(0..0, |next| groups(&self.meta.positions(*next as u32)));
+                self.visit_products(products, &view, search, (cluster, epsilon), (lists, next));
+                if lists.products.is_full(search.top) {
                     self.read_products(search, want, pool, lists, buf)?;
                 }
             }
             self.visit_missing(products, search, (want, epsilon, pool), lists, buf)?;
             visited = sorted;
             search.stats.probes = visited as u64;
-            self.read_products(search, want, pool, lists, buf)?;
+            match products.numbers {
+                Some(_) => lists.products.known.ask(search)?,
+                None => self.read_products(search, want, pool, lists, buf)?,
+            }
+        }
+        if products.numbers.is_some() {
+            let (known, mut held, reads) = self.known_of(search.query, lists);
+            known.settle(search, &self.rows, &want.codes, &mut held, reads, buf)?;
         }
         Ok(())
     }
@@ -336,8 +441,9 @@ impl Ivf {
         view: &PinnedView,
         search: &mut Search<'_, '_>,
         (cluster, epsilon): (u32, f32),
-        lists: &mut Lists,
+        (lists, next): (&mut Lists, Range<u32>),
     ) {
+        let mut ahead = Ahead { view, groups: next };
         let positions = self.meta.positions(cluster);
         let groups_of = groups(&positions);
         if positions.is_empty() {
@@ -352,7 +458,17 @@ impl Ivf {
         for piece in pieces(positions) {
             let now = groups(&piece);
             let bytes = &bytes[(now.start - groups_of.start) as usize * stride..][..now.len() * stride];
-            products.scan(bytes, now.start, &piece, search, &mut lists.products, entered);
+            products.scan(
+                bytes,
+                now.start,
+                &piece,
+                search,
+                &mut lists.products,
+                (entered, &mut ahead),
+            );
+        }
+        while !ahead.groups.is_empty() {
+            ahead.fetch();
         }
     }
 
@@ -395,7 +511,7 @@ impl Ivf {
                     search.scan_run(&self.rows, self.meta.positions(*cluster), buf)
                 })?,
             }
-            if lists.products.is_full() {
+            if lists.products.is_full(search.top) {
                 self.read_products(search, want, pool, lists, buf)?;
             }
         }
@@ -425,6 +541,12 @@ impl Ivf {
             .iter()
             .flat_map(|cluster| groups(&self.meta.positions(*cluster)).map(|_| *cluster));
         let (mut rest, mut last) = (&wanted[..], None);
+        // What is read lies in the buffer: there is nothing to fetch ahead.
+        let view = products.groups.view();
+        let mut nothing = Ahead {
+            view: &view,
+            groups: 0..0,
+        };
         while !rest.is_empty() {
             let mut reads = std::mem::take(&mut lists.reads);
             let (now, later, bytes) = search.read_some(file, rest, &mut reads, buf)?;
@@ -438,13 +560,47 @@ impl Ivf {
                 let start = group * GROUP as u32;
                 let end = start.saturating_add(GROUP as u32).min(positions.end);
                 let piece = start.max(positions.start)..end;
-                products.scan(bytes, group, &piece, search, &mut lists.products, entered);
+                products.scan(
+                    bytes,
+                    group,
+                    &piece,
+                    search,
+                    &mut lists.products,
+                    (entered, &mut nothing),
+                );
             }
             lists.reads = reads;
             rest = later;
         }
         lists.products.groups = wanted;
         Ok(())
+    }
+
+    /// The candidates with numbers, and what is needed to settle them.
+    fn known_of<'l>(
+        &'l self,
+        query: &crate::Query,
+        lists: &'l mut Lists,
+    ) -> (&'l mut Candidates, Held<'l>, &'l mut Vec<(u64, u32)>) {
+        let Lists {
+            reads,
+            codes,
+            products,
+            ..
+        } = lists;
+        let space = CodeSpace {
+            metric: self.meta.shape.metric,
+            unit: self.meta.shape.unit,
+        };
+        let held = Held::new(
+            None,
+            &self.meta,
+            space,
+            &codes.query,
+            query.kernels(),
+            &mut codes.held,
+        );
+        (&mut products.known, held, reads)
     }
 
     /// Reads the candidates, the likeliest first, until the next one can't enter the result; then there are none. All rows of a
@@ -457,6 +613,11 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
+        if lists.products.numbers.is_some() {
+            lists.products.known.ask(search)?;
+            let (known, mut held, reads) = self.known_of(search.query, lists);
+            return known.narrow(search, &self.rows, &want.codes, &mut held, reads, buf);
+        }
         let Lists {
             reads,
             positions,

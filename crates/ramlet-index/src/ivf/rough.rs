@@ -3,10 +3,10 @@
 //! A row `x` and a query `q`, each `scale * code` but for what rounding left out, have a product of at most that of the codes plus
 //! `|q - q'| |x| + |q'| |x - x'|`. So what passes is compared exactly, and what is found is the same.
 
-use ramlet_kernels::{BRAID, BRAID_QUAD, braid_bytes, kernels};
+use ramlet_kernels::{BRAID, BRAID_QUAD, BraidLimit, BraidQuery, braid_bytes, kernels};
 
 use super::centroids::{AT_ONCE, offset};
-use super::points::{PointQuery, encode_point};
+use super::points::{PointQueries, encode_point};
 use super::sample::Decoder;
 use crate::quant::squares;
 use crate::{Element, Metric};
@@ -40,10 +40,13 @@ pub(super) struct Block<'r> {
     bounds: Bounds,
 }
 
+/// Queries that are compared with a block at once.
+pub(super) const QUERIES: usize = 4;
+
 /// A query as these codes are compared with it.
 #[derive(Debug, Default)]
 pub(super) struct RoughQuery {
-    point: PointQuery,
+    point: PointQueries,
     /// `|q'|`, and `|q - q'|`.
     length: f32,
     left: f32,
@@ -127,28 +130,40 @@ impl RoughQuery {
     pub(super) fn new(query: &[f32]) -> RoughQuery {
         let mut codes = vec![0; query.len()];
         let scale = encode_point(query, &mut codes);
-        let mut point = PointQuery::default();
-        point.set(&codes, scale);
+        let mut point = PointQueries::default();
+        point.clear(query.len());
+        point.push(&codes, scale);
         RoughQuery {
-            length: point.square().sqrt(),
+            length: point.square(0).sqrt(),
             left: left_out(query, &codes, scale),
             point,
         }
     }
+}
 
-    /// The most that the products with a block's rows may be, in order.
-    pub(super) fn products<'o>(&self, block: &Block<'_>, out: &'o mut [f32; AT_ONCE]) -> &'o [f32] {
-        let mut products = [0i32; AT_ONCE];
-        let count = block.scales.len();
-        let whole = &mut products[..count.next_multiple_of(BRAID)];
-        kernels().dot_braided(&self.point.codes, block.codes, whole);
-        let Bounds { length, left } = block.bounds;
-        let slack = self.left * length + self.length * left + ROUNDING * (self.length + self.left) * length;
-        let shift = self.point.sum * 128; // codes are 128 too large each
-        for ((out, product), scale) in out.iter_mut().zip(products).zip(block.scales) {
-            *out = self.point.scale * scale * (product - shift) as f32 + slack;
-        }
-        &out[..count]
+impl Block<'_> {
+    /// For each of [`QUERIES`] at most, which of the rows may have a negative product up to the key given with it: a number for each
+    /// sixteen rows, whose bits they are, one query behind another.
+    pub(super) fn within<'q>(&self, queries: impl Iterator<Item = (&'q RoughQuery, f32)>, out: &mut [u16]) {
+        let (mut points, mut limits) = ([BraidQuery::default(); QUERIES], [BraidLimit::default(); QUERIES]);
+        let places = points.iter_mut().zip(&mut limits).zip(queries);
+        let count = places
+            .map(|((point, limit), (query, key))| {
+                *point = query.point.products(0);
+                point.per_product = -point.per_product;
+                *limit = BraidLimit {
+                    base: -self.slack(query),
+                    most: key,
+                };
+            })
+            .count();
+        kernels().within_braided(&points[..count], &limits[..count], self.codes, self.scales, out);
+    }
+
+    /// By how much more than those of codes products may be.
+    fn slack(&self, query: &RoughQuery) -> f32 {
+        let Bounds { length, left } = self.bounds;
+        query.left * length + query.length * left + ROUNDING * (query.length + query.left) * length
     }
 }
 
@@ -159,7 +174,7 @@ mod tests {
     use crate::ivf::Random;
 
     #[test]
-    fn products_are_never_more_than_was_told() {
+    fn no_row_within_the_key_is_ruled_out() {
         let mut random = Random::new(9);
         for (dims, rows, metric) in [
             (3usize, 1usize, Metric::Dot),
@@ -185,23 +200,42 @@ mod tests {
             let mut rough = Rough::default();
             for threads in [1, 2] {
                 rough.take(&decoder, &bytes, threads);
-                let query = vector();
-                let rough_query = RoughQuery::new(&query);
-                let mut told = Vec::new();
+                let queries: Vec<Vec<f32>> = (0..3).map(|_| vector()).collect();
+                let rough_queries: Vec<RoughQuery> =
+                    queries.iter().map(|query| RoughQuery::new(query)).collect();
                 for block in 0..rows.div_ceil(AT_ONCE) {
-                    let mut out = [0.0; AT_ONCE];
-                    told.extend_from_slice(rough_query.products(&rough.block(block), &mut out));
-                }
-                assert_eq!(told.len(), rows);
-                let mut row = Vec::new();
-                for (told, bytes) in told.iter().zip(bytes.chunks_exact(dims * 4)) {
-                    decoder.decode(bytes, &mut row);
-                    let product: f32 = row.iter().zip(&query).map(|(x, q)| x * q).sum();
-                    let lengths = (squares(&row) * squares(&query)).sqrt() as f32;
-                    assert!(
-                        product <= *told && *told < product + 0.05 * lengths,
-                        "{product}, {told}"
-                    );
+                    let rough = rough.block(block);
+                    let own = bytes.chunks_exact(dims * 4).skip(block * AT_ONCE).take(AT_ONCE);
+                    let own: Vec<Vec<f32>> = own
+                        .map(|bytes| {
+                            let mut row = Vec::new();
+                            decoder.decode(bytes, &mut row);
+                            row
+                        })
+                        .collect();
+                    let braids = own.len().div_ceil(BRAID);
+                    let products = |query: &[f32]| -> Vec<f32> {
+                        own.iter()
+                            .map(|row| row.iter().zip(query).map(|(x, q)| x * q).sum())
+                            .collect()
+                    };
+                    for at in 0..own.len() {
+                        // The border runs through a row: it is told, and those that are farther by more than codes err aren't.
+                        let keys: Vec<f32> = queries.iter().map(|query| -products(query)[at]).collect();
+                        let mut near = vec![0xffff; queries.len() * braids];
+                        rough.within(rough_queries.iter().zip(keys.iter().copied()), &mut near);
+                        for ((query, key), near) in queries.iter().zip(&keys).zip(near.chunks_exact(braids)) {
+                            for (i, product) in products(query).into_iter().enumerate() {
+                                let told = near[i / BRAID] >> (i % BRAID) & 1 == 1;
+                                let lengths = (squares(&own[i]) * squares(query)).sqrt() as f32;
+                                assert!(told || -product > *key, "{product}, {key}");
+                                assert!(
+                                    !told || -product <= key + 0.1 * lengths.max(1.0),
+                                    "{product}, {key}"
+                                );
+                            }
+                        }
+                    }
                 }
             }
         }

@@ -1,8 +1,10 @@
 //! Clusters in two levels, so that assignment costs about the root of their number.
 
+use ramlet_kernels::{BRAID, Nearest, Nearness, kernels};
+
 use super::centroids::Centroids;
-use super::kmeans::Level;
-use super::points::{PointQuery, Points, split};
+use super::kmeans::{FAR, Level, block_points};
+use super::points::{PointQueries, Points};
 
 /// Up to this many clusters are one level: comparing with all is cheap.
 pub(super) const ONE_LEVEL_MAX: usize = 256;
@@ -21,19 +23,21 @@ pub(super) struct Tree {
     pub(super) leaves: Level,
 }
 
-/// One thread's memory for [`Tree::assign`].
+/// One thread's memory for [`Tree::assign`]: some 100 KB.
 #[derive(Debug, Default)]
 pub(super) struct AssignScratch {
-    pub(super) query: PointQuery,
-    cells: Vec<(f32, u32)>,
-}
-
-impl AssignScratch {
-    /// Takes a stored point.
-    pub(super) fn set(&mut self, point: &[u8]) {
-        let (codes, scale) = split(point);
-        self.query.set(codes, scale);
-    }
+    pub(super) points: PointQueries,
+    /// Each point's leaf.
+    nearest: Vec<Nearest>,
+    /// What the kernels need of the cells beside their codes.
+    heads: Vec<[u8; 8]>,
+    /// Of one point.
+    products: Vec<i32>,
+    keys: Vec<u64>,
+    /// The cells that each point visits; for each cell where its points begin; and the points by cell.
+    visited: Vec<u32>,
+    starts: Vec<u32>,
+    visitors: Vec<u32>,
 }
 
 impl Tree {
@@ -54,37 +58,108 @@ impl Tree {
         self.starts[cell] as usize..self.starts[cell + 1] as usize
     }
 
-    /// The leaf for `scratch.query`, the nearest among the leaves of the nearest cells; and its squared distance.
-    pub(super) fn assign(&self, scratch: &mut AssignScratch) -> (u32, f32) {
+    /// The leaf of each of the points that `scratch` has, the nearest among the leaves of the nearest cells; and its squared distance.
+    ///
+    /// Cell by cell, so that a cell's leaves are brought near once for all points that visit it. (Point by point they would come from the
+    /// second cache each time.)
+    pub(super) fn assign<'s>(
+        &'s self,
+        scratch: &'s mut AssignScratch,
+    ) -> impl Iterator<Item = (u32, f32)> + 's {
+        let count = scratch.points.count();
+        scratch.nearest.clear();
+        scratch.nearest.resize(count, FAR);
         if self.starts.len() <= 2 {
-            let (leaf, score) = self.leaves.nearest(&scratch.query, 0..self.leaves.count());
-            return (leaf as u32, self.distance(leaf, score, &scratch.query));
-        }
-        let AssignScratch { query, cells } = scratch;
-        cells.clear();
-        self.cells.centroids.score_all(query, &self.cells.base, cells);
-        let visited = (cells.len() / CELLS_SHARE).max(CELLS_MIN).min(cells.len());
-        if visited < cells.len() {
-            let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            cells.select_nth_unstable_by(visited, order);
-        }
-        let mut best = (0, f32::INFINITY);
-        for (_, cell) in &cells[..visited] {
-            let leaves = self.leaves_of(*cell as usize);
-            if leaves.is_empty() {
-                continue;
+            let all = 0..self.leaves.count();
+            self.leaves
+                .nearest(&scratch.points, 0..count as u32, all, &mut scratch.nearest);
+        } else {
+            self.rank_cells(scratch);
+            let AssignScratch {
+                points,
+                nearest,
+                starts,
+                visitors,
+                ..
+            } = scratch;
+            // In the cells' order: of equals the lower number is found.
+            for (cell, visitors) in starts
+                .windows(2)
+                .map(|pair| &visitors[pair[0] as usize..pair[1] as usize])
+                .enumerate()
+            {
+                self.leaves
+                    .nearest(points, visitors.iter().copied(), self.leaves_of(cell), nearest);
             }
-            let (leaf, score) = self.leaves.nearest(query, leaves);
-            // Equals: the lower number, whatever the order of the cells.
-            if score < best.1 || (score == best.1 && leaf < best.0) {
-                best = (leaf, score);
-            }
         }
-        (best.0 as u32, self.distance(best.0, best.1, query))
+        let AssignScratch { points, nearest, .. } = scratch;
+        let leaves = nearest.iter().enumerate();
+        leaves.map(move |(i, leaf)| {
+            let distance = leaf.score - self.leaves.prices[leaf.code as usize] + points.square(i);
+            (leaf.code, distance.max(0.0))
+        })
     }
 
-    fn distance(&self, leaf: usize, score: f32, query: &PointQuery) -> f32 {
-        (score - self.leaves.prices[leaf] + query.square()).max(0.0)
+    /// Which points visit which cells.
+    fn rank_cells(&self, scratch: &mut AssignScratch) {
+        let AssignScratch {
+            points,
+            heads,
+            products,
+            keys,
+            visited,
+            starts,
+            visitors,
+            ..
+        } = scratch;
+        let (table, cells) = (kernels(), self.cells.centroids.braids(&self.cells.base));
+        let count = self.cells.count();
+        heads.clear();
+        let each = cells.scales.iter().zip(cells.bases);
+        heads.extend(each.map(|(scale, base)| {
+            let [a, b, c, d] = scale.to_le_bytes();
+            let [e, f, g, h] = base.to_le_bytes();
+            [a, b, c, d, e, f, g, h]
+        }));
+        products.resize(count.next_multiple_of(BRAID), 0);
+        keys.resize(count, 0);
+        let share = (count / CELLS_SHARE).max(CELLS_MIN).min(count);
+        visited.clear();
+        starts.clear();
+        starts.resize(count + 1, 0);
+        for i in 0..points.count() {
+            let query = points.distances(i);
+            table.dot_braided(query.digits, cells.codes, products);
+            let terms = Nearness {
+                per_length: 1.0,
+                per_product: query.per_product,
+                less: query.less,
+            };
+            table.nearness(&terms, &products[..count], heads, 0, keys);
+            if share < count {
+                keys.select_nth_unstable(share);
+            }
+            for key in &keys[..share] {
+                let cell = *key as u32;
+                visited.push(cell);
+                starts[cell as usize] += 1;
+            }
+        }
+        // Each start is first the end, and goes down as points are put before it.
+        let mut end = 0;
+        for start in starts.iter_mut() {
+            end += *start;
+            *start = end;
+        }
+        visitors.clear();
+        visitors.resize(visited.len(), 0);
+        for (i, cells) in visited.chunks_exact(share).enumerate().rev() {
+            for cell in cells {
+                let start = &mut starts[*cell as usize];
+                *start -= 1;
+                visitors[*start as usize] = i as u32;
+            }
+        }
     }
 
     /// The leaf of each point, by all threads.
@@ -95,10 +170,17 @@ impl Tree {
             for (bytes, clusters) in shares.zip(clusters.chunks_mut(share)) {
                 scope.spawn(move || {
                     let mut scratch = AssignScratch::default();
-                    let points = Points { bytes, ..points };
-                    for ((codes, scale), cluster) in points.iter().zip(clusters) {
-                        scratch.query.set(codes, scale);
-                        *cluster = self.assign(&mut scratch).0;
+                    let block = block_points(points.dims);
+                    let blocks = bytes.chunks(block * points.stride());
+                    for (bytes, clusters) in blocks.zip(clusters.chunks_mut(block)) {
+                        scratch.points.clear(points.dims);
+                        let points = Points { bytes, ..points };
+                        points
+                            .iter()
+                            .for_each(|(codes, scale)| scratch.points.push(codes, scale));
+                        for (cluster, (leaf, _)) in clusters.iter_mut().zip(self.assign(&mut scratch)) {
+                            *cluster = leaf;
+                        }
                     }
                 });
             }

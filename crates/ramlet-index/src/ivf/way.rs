@@ -100,7 +100,11 @@ impl Ivf {
         let probe = 0.5 * (probe_of(probes) + at_worst);
         let pick = 0.5 * (pick_of(probes) + pick_of(clusters));
         // Product codes don't say which row they are of: rows would be read to be refused.
-        let probe = if self.products.is_some() {
+        let probe = if self
+            .products
+            .as_ref()
+            .is_some_and(|products| products.numbers.is_none())
+        {
             f64::INFINITY
         } else {
             probe

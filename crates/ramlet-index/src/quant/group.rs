@@ -20,6 +20,11 @@ use super::from_half;
 /// Rows of a group.
 pub(crate) const GROUP: usize = 32;
 
+/// Bytes of a row's number.
+pub(super) fn number_bytes(segment_rows: u32) -> usize {
+    if segment_rows < 1 << 24 { 3 } else { 4 }
+}
+
 /// Where things lie in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupLayout {
@@ -41,7 +46,7 @@ impl GroupLayout {
     pub(crate) fn new(dims: usize, segment_rows: u32) -> GroupLayout {
         GroupLayout {
             columns: dims.div_ceil(4),
-            number_bytes: if segment_rows < 1 << 24 { 3 } else { 4 },
+            number_bytes: number_bytes(segment_rows),
         }
     }
 

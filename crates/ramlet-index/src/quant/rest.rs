@@ -59,12 +59,6 @@ impl RestLayout {
     }
 }
 
-/// A digit of `bits` in all as a number around 0: one apart, and symmetric.
-#[inline]
-pub(crate) fn grid(digit: u32, bits: u8) -> f32 {
-    digit as f32 - ((1u32 << bits) - 1) as f32 / 2.0
-}
-
 /// The factor of a row's fine code, without what it is stored times.
 pub(crate) fn fine_factor(layout: &FineLayout, row: &[u8], unit: f64) -> f64 {
     let bytes = &row[layout.code_bytes()..];

@@ -12,6 +12,7 @@ use crate::ivf::{DIMS, Rows, open, recall, scratch};
 use crate::random::Random;
 
 const FINE: CodeKind = CodeKind::Fine { bits: 8 };
+const NUMBERED: CodeKind = CodeKind::Numbered { m: 20 };
 const TIERS: [&[CodeKind]; 5] = [
     &[CodeKind::Coarse, FINE, CodeKind::Rest { bits: 4 }],
     &[CodeKind::Coarse, FINE],
@@ -67,15 +68,47 @@ fn reaches_the_recall_target_and_reads_few_rows() {
     }
 }
 
+/// Their numbers spare the reads of rows that are surely among the nearest or surely aren't.
+#[test]
+fn numbered_product_codes_reach_the_recall_target_and_read_few_rows() {
+    let mut random = Random::new(31);
+    for (metric, element, most) in [
+        (Metric::Cosine, Element::F32, 40),
+        (Metric::Cosine, Element::U8, 40),
+        (Metric::Dot, Element::F16, 40),
+        (Metric::Euclid, Element::F32, 60),
+    ] {
+        let mut rows = Rows::clustered(metric, element, 10_000, &mut random);
+        for disk in Disk::all() {
+            let name = format!("{metric:?}-{element:?}");
+            let (ivf, _) = rows.build_with(&disk, &name, 2 << 20, 2, &[NUMBERED]);
+            let (found, read) = recall(&rows, &ivf, &disk, &Want::default(), &mut random);
+            assert!(
+                found >= 0.9 && read < most,
+                "{name}: recall {found}, {read} rows read"
+            );
+            let all = Want {
+                effort: Some(1 << 20),
+                ..Want::default()
+            };
+            let (found, read) = recall(&rows, &ivf, &disk, &all, &mut random);
+            assert!(
+                found >= 0.985 && read < 8 * most,
+                "{name}: recall {found} of all, {read} rows read"
+            );
+        }
+    }
+}
+
 /// Rows found of those that brute force finds among the admitted: by each of the indexes.
 fn filtered(
     rows: &Rows,
-    indexes: [&Ivf; 3],
+    indexes: [&Ivf; 4],
     disk: &Disk,
     bitmaps: [Option<&RoaringBitmap>; 2],
     of: Option<u32>,
     random: &mut Random,
-) -> [usize; 3] {
+) -> [usize; 4] {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     let query = rows.query(random);
     let [deleted, only] = bitmaps;
@@ -127,28 +160,29 @@ fn filters_are_kept_and_cost_no_more_recall_than_without_codes() {
     let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::Coarse, FINE]);
     let product = [CodeKind::product(DIMS)];
     let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
-    let indexes = [&plain, &coded, &product];
+    let (numbered, _) = rows.build_with(&disk, "numbered", 4 << 20, 2, &[NUMBERED]);
+    let indexes = [&plain, &coded, &product, &numbered];
     let deleted: RoaringBitmap = (0..12_000).filter(|_| random.below(4) == 0).collect();
     for one_in in [2, 20, 3000] {
         let only: RoaringBitmap = (0..12_000).filter(|_| random.below(one_in) == 0).collect();
         for of in [None, Some(2)] {
             let bitmaps = [Some(&deleted), Some(&only)];
-            let mut sums = [0; 3];
+            let mut sums = [0; 4];
             for _ in 0..20 {
                 let found = filtered(&rows, indexes, &disk, bitmaps, of, &mut random);
                 sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
             }
-            let [plain, coded, product] = sums;
+            let [plain, coded, ..] = sums;
             assert!(
-                coded + 6 >= plain && product + 6 >= plain,
-                "one in {one_in}, {of:?}: {coded} and {product} found, {plain} without codes"
+                sums.iter().all(|found| found + 6 >= plain),
+                "one in {one_in}, {of:?}: {sums:?} found, {plain} of them without codes, {coded} with fine ones"
             );
         }
     }
     // The search goes on until it has all that there are: 8.
     for _ in 0..3 {
-        let [_, found, by_product] = filtered(&rows, indexes, &disk, [None, None], Some(1199), &mut random);
-        assert_eq!((found, by_product), (8, 8));
+        let [_, found @ ..] = filtered(&rows, indexes, &disk, [None, None], Some(1199), &mut random);
+        assert_eq!(found, [8; 3]);
     }
 }
 
@@ -182,6 +216,7 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
     let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::Coarse, FINE]);
     let product = [CodeKind::product(DIMS)];
     let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
+    let (numbered, _) = rows.build_with(&disk, "numbered", 4 << 20, 2, &[NUMBERED]);
     let mut sums = [0; 2];
     for wanted in [ROWS / 2, ROWS / 10, ROWS / 100, ROWS / 500] {
         for _ in 0..4 {
@@ -192,12 +227,18 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
             let far = ids(&nearest[(ROWS - wanted) as usize..]);
             let chance = (0..ROWS).filter(|_| random.below(ROWS / wanted) == 0).collect();
             for (what, only) in [("near", &near), ("far", &far), ("chance", &chance)] {
-                for (name, ivf) in [("plain", &plain), ("coded", &coded), ("product", &product)] {
+                let indexes = [
+                    ("plain", &plain),
+                    ("coded", &coded),
+                    ("product", &product),
+                    ("numbered", &numbered),
+                ];
+                for (name, ivf) in indexes {
                     let [usual, exact] = costs(ivf, &disk, &query, only);
                     let told = format!("{name}, {wanted} {what}: {usual:?}, exact {exact:?}");
                     // Of product codes of so few dimensions many rows stay in doubt, and an exact search of half of so few rows
                     // reads all of them in one go: there reads are not held against it.
-                    let reads_less = usual.1 <= exact.1 || name == "product";
+                    let reads_less = usual.1 <= exact.1 || ["product", "numbered"].contains(&name);
                     assert!(usual.0 <= exact.0 && reads_less, "{told}");
                     if name == "coded" {
                         sums[0] += usual.1;
@@ -287,7 +328,7 @@ fn odd_sets_are_searched() {
         equal(Metric::Euclid, 1e-22, 300),
     ];
     for (i, mut rows) in sets.into_iter().enumerate() {
-        for tier in TIERS {
+        for tier in TIERS.into_iter().chain([&[NUMBERED][..]]) {
             let (ivf, _) = rows.build_with(&disk, &format!("odd-{i}-{tier:?}"), 1 << 20, 2, tier);
             let (mut io, mut scratch) = (disk.io(), scratch());
             let (query, mut top) = (rows.query(&mut random), TopK::new(5));
@@ -311,10 +352,15 @@ fn odd_sets_are_searched() {
 #[test]
 fn product_codes_that_are_not_in_memory_are_read() {
     let mut random = Random::new(8);
-    for metric in [Metric::Cosine, Metric::Euclid, Metric::Dot] {
+    let metrics = [Metric::Cosine, Metric::Euclid, Metric::Dot];
+    let kinds = [CodeKind::Product { m: 12 }, NUMBERED];
+    for (metric, kind) in metrics
+        .into_iter()
+        .flat_map(|metric| kinds.map(|kind| (metric, kind)))
+    {
         let disk = Disk::files();
         let mut rows = Rows::clustered(metric, Element::F32, 10_000, &mut random);
-        let (kind, name) = (CodeKind::Product { m: 12 }, format!("away-{metric:?}"));
+        let name = format!("away-{metric:?}");
         rows.build_with(&disk, &name, 2 << 20, 2, &[kind]);
         let codes_name = format!("{name}-{kind:?}");
         let open = |released: u64, with_file: bool| {
@@ -372,15 +418,17 @@ fn product_codes_that_are_not_in_memory_are_read() {
 #[test]
 fn product_codes_are_calibrated() {
     let mut random = Random::new(9);
-    for (metric, m) in [
-        (Metric::Cosine, 12),
-        (Metric::Cosine, 6),
-        (Metric::Euclid, 12),
-        (Metric::Dot, 12),
+    for (metric, kind) in [
+        (Metric::Cosine, CodeKind::Product { m: 12 }),
+        (Metric::Cosine, CodeKind::Product { m: 6 }),
+        (Metric::Euclid, CodeKind::Product { m: 12 }),
+        (Metric::Dot, CodeKind::Product { m: 12 }),
+        (Metric::Cosine, NUMBERED),
+        (Metric::Euclid, NUMBERED),
+        (Metric::Dot, NUMBERED),
     ] {
         let disk = Disk::ram();
         let mut rows = Rows::clustered(metric, Element::F32, 10_000, &mut random);
-        let kind = CodeKind::Product { m };
         let (ivf, _) = rows.build_with(&disk, "calibrated", 8 << 20, 2, &[kind]);
         let deviations = &ivf.calibration().deviations[0];
         assert!(deviations.is_sorted() && deviations[0] >= 0.05, "{deviations:?}");
@@ -392,10 +440,10 @@ fn product_codes_are_calibrated() {
             recall(&rows, &ivf, &disk, &want, &mut random).0
         };
         let (usual, high) = (find(128), find(1024));
-        assert!((0.92..=1.0).contains(&usual), "{metric:?} {m}: {usual}");
+        assert!((0.92..=1.0).contains(&usual), "{metric:?} {kind:?}: {usual}");
         assert!(
             high >= 0.97 && high + 0.01 >= usual,
-            "{metric:?} {m}: {high} after {usual}"
+            "{metric:?} {kind:?}: {high} after {usual}"
         );
     }
 }
@@ -459,6 +507,9 @@ fn any_number_of_dimensions_is_searched() {
             vec![CodeKind::Coarse, CodeKind::fine(dims)],
             vec![CodeKind::Coarse],
             vec![CodeKind::product(dims)],
+            vec![CodeKind::Numbered {
+                m: (dims * 4).div_ceil(5) as u16,
+            }],
         ];
         tiers.extend(CodeKind::fine_low(dims).map(|low| vec![CodeKind::Coarse, low]));
         for tier in tiers {
@@ -504,17 +555,23 @@ fn memory_taken_back_costs_reads_and_no_recall() {
 fn what_a_request_says_of_codes_is_done() {
     let mut random = Random::new(8);
     let disk = Disk::files();
-    let mut rows = Rows::of_dims(64, Metric::Euclid, Element::F32, 8000, &mut random);
-    let (ivf, _) = rows.build_with(
-        &disk,
-        "ivf",
-        8 << 20,
-        2,
-        &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }],
-    );
+    for (metric, kinds) in [
+        (
+            Metric::Euclid,
+            &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }][..],
+        ),
+        (Metric::Cosine, &[CodeKind::Numbered { m: 60 }]),
+    ] {
+        let mut rows = Rows::of_dims(64, metric, Element::F32, 8000, &mut random);
+        let (ivf, _) = rows.build_with(&disk, &format!("ivf-{metric:?}"), 8 << 20, 2, kinds);
+        requests_are_kept(&rows, &ivf, &disk, &mut random);
+    }
+}
+
+fn requests_are_kept(rows: &Rows, ivf: &Ivf, disk: &Disk, random: &mut Random) {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     for _ in 0..20 {
-        let query = rows.query(&mut random);
+        let query = rows.query(random);
         let truth = brute_force(&query, &rows.bytes, 10, rows.has);
         let mut search = |codes: CodesWanted| {
             let want = Want {

@@ -163,7 +163,7 @@ pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
     let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
     let load = |tier: usize| {
         let tier_of = |kind: &CodeKind| match kind {
-            CodeKind::Coarse | CodeKind::Product { .. } => 0,
+            CodeKind::Coarse | CodeKind::Product { .. } | CodeKind::Numbered { .. } => 0,
             CodeKind::Fine { .. } => 1,
             CodeKind::Rest { .. } => 2,
         };

@@ -24,7 +24,10 @@ fn a_warm_search_allocates_nothing() {
             let file = disk.write_rows(&format!("{name}-flat"), element.row_bytes(24), &rows.bytes);
             let product = format!("{metric:?}-product");
             let (product, _) = rows.build_with(&disk, &product, 2 << 20, 1, &[CodeKind::product(24)]);
-            let indexes: [&dyn VectorIndex; 4] = [&ivf, &coded, &product, &Flat::new(file)];
+            let numbered = format!("{metric:?}-numbered");
+            let (numbered, _) =
+                rows.build_with(&disk, &numbered, 2 << 20, 1, &[CodeKind::Numbered { m: 20 }]);
+            let indexes: [&dyn VectorIndex; 5] = [&ivf, &coded, &product, &numbered, &Flat::new(file)];
             for index in indexes {
                 check(index, &disk, &rows, &mut random);
             }

@@ -26,6 +26,8 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 const FLAGS: [&str; 5] = ["stored", "payload", "exact", "quick", "verbose"];
 
 fn main() -> ExitCode {
+    // As the server does: no search in a small group waits for megabytes around a page of code.
+    let _ = ramlet_io::read_code_in_portions();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -18,6 +18,7 @@ mod parse_check;
 mod slice;
 mod text;
 mod tokens;
+mod words;
 mod write;
 
 pub use ast::{
@@ -28,3 +29,4 @@ pub use compile::{CompiledFilter, PointAccess};
 pub use datetime::{format_datetime, parse_datetime};
 pub use geo::{EARTH_RADIUS_M, geo_distance_m};
 pub use limits::FilterLimits;
+pub(crate) use words::FieldWords;

@@ -20,7 +20,7 @@ pub(super) enum Wanted {
 /// Tokens that a field's texts must have. All values of the field count as one text.
 #[derive(Debug, Clone)]
 pub(super) struct TokenCheck {
-    field: Arc<TextField>,
+    pub field: Arc<TextField>,
     pub wanted: Wanted,
     /// Each once, in [`order`].
     pub tokens: Vec<String>,
@@ -117,6 +117,11 @@ impl TokenCheck {
 }
 
 impl Phrase {
+    /// In their order.
+    pub(super) fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
     fn new(tokens: Vec<String>) -> Phrase {
         let mut borders = vec![0; tokens.len()];
         let mut border = 0;

@@ -29,6 +29,8 @@ pub enum Codes {
     Signs { bits: u64 },
     /// Digits of 4 bits: one for every two dimensions, or as many as there is room for.
     Product { digits: u64 },
+    /// The same with rows' numbers, which are as many as there is room for.
+    Numbered { digits: u64 },
 }
 
 /// Clusters of so many rows.
@@ -63,6 +65,12 @@ pub fn rest(spec: &Spec) -> Option<u64> {
 /// Product codes of so many digits of 4 bits, in groups of 32 rows.
 pub fn product(rows: u64, dims: u64, digits: u64) -> u64 {
     rows.div_ceil(GROUP) * GROUP / 2 * digits + dims * 16 * 4
+}
+
+/// The same with rows' numbers.
+pub fn numbered(rows: u64, dims: u64, digits: u64) -> u64 {
+    let id = if rows < 1 << 24 { 3 } else { 4 };
+    product(rows, dims, digits) + rows.div_ceil(GROUP) * GROUP * id
 }
 
 /// Bits of the fine codes for so many dimensions.

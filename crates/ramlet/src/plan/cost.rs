@@ -7,7 +7,7 @@ use super::spec::Spec;
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
 /// Source: fitted by hand to records/2026-11-21-epyc-2core/million-hard.json (the graph: graph-1m-100-16mb-quiet.txt beside
-/// it); the test `the_record_is_predicted` of `tests/it/plan.rs` holds them against it. docs/plan.md says how to fit them
+/// it); the test `the_record_is_predicted` of `tests/it/plan.rs` holds them against the newest one. docs/plan.md says how to fit them
 /// anew. They scale with the machine's own figures.
 struct Coefficients {
     /// A search: the query rotated, lists cleared, results written.
@@ -59,6 +59,9 @@ const SLOW: f64 = 1.6;
 /// A scan reads in parts of 256 KiB: so many times the bytes of random pages.
 const SEQUENTIAL: f64 = 4.0;
 
+/// Columns of the codes that `ns_per_code` is measured with.
+const CODE_COLUMNS: f64 = 25.0;
+
 /// How a search goes over its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
@@ -69,7 +72,9 @@ pub enum Work {
     Signs {
         planes: u64,
     },
-    Product,
+    Product {
+        digits: u64,
+    },
     /// Nodes read one after another, some at once.
     Graph,
     GraphInRam,
@@ -164,9 +169,11 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
                 + scanned * (cpu.ns_per_code * wide + COST.sieve * slower)
                 + counts.rows_refined * fine
         }
-        Work::Product => {
+        Work::Product { digits } => {
+            // A digit is a column of the scan, as the signs of four dimensions are.
+            let columns = digits as f64 / CODE_COLUMNS;
             counts.clusters_probed * COST.probe_product * slower * wide
-                + scanned * (2.0 * cpu.ns_per_code * wide + COST.sieve * slower)
+                + scanned * (columns * cpu.ns_per_code + COST.sieve * slower)
         }
         Work::Graph => (counts.reads_vectors * COST.node + scanned * COST.neighbour) * slower * wide,
         Work::GraphInRam => scanned * COST.neighbour_in_ram * slower * wide,

@@ -38,6 +38,10 @@ const OF_PRODUCTS: Missing = Missing {
     by_codes: 0.0235,
     share: 0.24,
 };
+const OF_NUMBERED: Missing = Missing {
+    by_codes: 0.0,
+    share: 0.6,
+};
 const OF_ROWS: Missing = Missing {
     by_codes: 0.0,
     share: 1.0,
@@ -128,6 +132,7 @@ pub fn probing(spec: &Spec, codes: Option<Codes>) -> Counts {
     let missing = match codes {
         None => OF_ROWS,
         Some(Codes::Product { .. }) => OF_PRODUCTS,
+        Some(Codes::Numbered { .. }) => OF_NUMBERED,
         Some(codes) if bits(codes, spec.dims) * spec.dims as f64 >= FINE_BITS => OF_FINE,
         Some(_) => OF_LOW,
     };
@@ -166,7 +171,7 @@ pub fn ambiguous(spec: &Spec, codes: Codes) -> f64 {
     };
     let growth: &[(f64, f64)] = match codes {
         Codes::Product { .. } => &AMBIGUOUS_GROWTH_OF_PRODUCTS,
-        Codes::Signs { .. } => &AMBIGUOUS_GROWTH,
+        Codes::Signs { .. } | Codes::Numbered { .. } => &AMBIGUOUS_GROWTH,
     };
     let stricter = on_line(growth, 1.0 - spec.recall);
     let results = (f64::from(spec.k) / 10.0).powf(AMBIGUOUS_RESULTS);
@@ -184,7 +189,9 @@ pub fn survivors(scanned: f64, dims: u64) -> f64 {
 fn bits(codes: Codes, dims: u64) -> f64 {
     match codes {
         Codes::Signs { bits } => bits as f64,
-        Codes::Product { digits } => PRODUCT_BITS * (2 * digits) as f64 / dims.max(1) as f64,
+        Codes::Product { digits } | Codes::Numbered { digits } => {
+            PRODUCT_BITS * (2 * digits) as f64 / dims.max(1) as f64
+        }
     }
 }
 

@@ -74,8 +74,17 @@ fn shapes(spec: &Spec, room: Option<u64>) -> Vec<Shape> {
             if digits < all {
                 shapes.push(self::ivf(spec, Layout::Product, digits));
             }
-            if bytes::fine_low_bits(spec.dims).is_some() {
-                shapes.push(ivf(spec, Layout::FineLow));
+            let numbered = match spec.metric {
+                Distance::Cosine | Distance::Dot => {
+                    crate::segment::numbered_for(spec.dims, spec.points, room)
+                }
+                Distance::Euclid | Distance::Manhattan => None,
+            };
+            match numbered {
+                // Fine codes of few bits aren't built beside them.
+                Some(digits) => shapes.push(self::ivf(spec, Layout::Numbered, digits)),
+                None if bytes::fine_low_bits(spec.dims).is_some() => shapes.push(ivf(spec, Layout::FineLow)),
+                None => {}
             }
             if bytes::rest(spec).is_some() {
                 shapes.push(ivf(spec, Layout::AllCodes));
@@ -174,18 +183,18 @@ fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
     if spec.metric != Distance::Manhattan {
         add("coarse codes", signs, bytes::coarse(rows, dims));
         add("fine codes", fine, bytes::fine(rows, dims, bits));
-        if let Some(bits) = low_bits {
+        if let Some(bits) = low_bits.filter(|_| layout != Layout::Numbered) {
             add(
                 "low fine codes",
                 layout == Layout::FineLow,
                 bytes::fine(rows, dims, bits),
             );
         }
-        add(
-            "product codes",
-            layout == Layout::Product,
-            bytes::product(rows, dims, digits),
-        );
+        let (held, products) = match layout {
+            Layout::Numbered => (true, bytes::numbered(rows, dims, digits)),
+            _ => (layout == Layout::Product, bytes::product(rows, dims, digits)),
+        };
+        add("product codes", held, products);
         if let Some(bytes) = bytes::rest(spec) {
             add("rest codes", layout == Layout::AllCodes, bytes);
         }
@@ -202,7 +211,8 @@ fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
     let (work, codes) = match layout {
         Layout::OnDisk | Layout::VectorsInRam | Layout::Edges => (Work::Rows, None),
         Layout::Signs => (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 })),
-        Layout::Product => (Work::Product, Some(Codes::Product { digits })),
+        Layout::Product => (Work::Product { digits }, Some(Codes::Product { digits })),
+        Layout::Numbered => (Work::Product { digits }, Some(Codes::Numbered { digits })),
         Layout::FineLow => {
             let bits = low_bits.unwrap_or(bits);
             (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))
@@ -309,9 +319,16 @@ impl Shape {
             counts.reads_payload = results;
             reading.rounds += results.min(1.0);
         }
-        let ram_bytes = components.iter().map(|c| c.ram_bytes).sum();
+        let ram_bytes: u64 = components.iter().map(|c| c.ram_bytes).sum();
         let disk_bytes = components.iter().map(|c| c.disk_bytes).sum();
-        let memory_bytes_min = memory.least_for(ram_bytes, machine.cores);
+        // Codes that are fitted into the room leave some of it.
+        let fitted = match self.work {
+            Work::Product { digits } if self.layout == Layout::Numbered => {
+                crate::segment::room_of_numbered(spec.dims, spec.points, digits)
+            }
+            _ => 0,
+        };
+        let memory_bytes_min = memory.least_for(ram_bytes.max(fitted), machine.cores);
         let threads = memory
             .with(memory.bytes.max(memory_bytes_min))
             .threads(machine.cores);

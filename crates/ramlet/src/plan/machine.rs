@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ramlet_io::system::thread_cpu_time;
-use ramlet_io::{DiskFigures, DiskProbe, IoErrorKind, PAGE, Storage, system};
+use ramlet_io::{DiskFigures, DiskProbe, Storage, system};
 use ramlet_kernels::{CodeWidth, GROUP, Kernels, kernels};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::beside;
+use crate::error::Result;
 
-const FILE_BYTES_MAX: u64 = 1 << 16;
 /// Of the file; one of another version is measured anew.
 const VERSION: u32 = 1;
 
@@ -111,14 +111,8 @@ impl Machine {
 
     /// What an earlier process measured here; `None` when there is nothing that can be read.
     pub fn load(storage: &dyn Storage) -> Result<Option<Machine>> {
-        let file = match storage.open(Machine::FILE) {
-            Ok(file) => file,
-            Err(error) if error.kind == IoErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let mut bytes = vec![0; file.len().min(FILE_BYTES_MAX) as usize];
-        file.read_at(&mut bytes, 0)?;
-        Ok(Machine::parse(&bytes).ok())
+        let bytes = beside::load(storage, Machine::FILE)?;
+        Ok(bytes.and_then(|bytes| Machine::parse(&bytes).ok()))
     }
 
     /// Reads what [`Machine::store`] wrote, or a person.
@@ -129,19 +123,7 @@ impl Machine {
 
     /// Writes it beside the data, whole or not at all.
     pub fn store(&self, storage: &dyn Storage) -> Result<()> {
-        const NEW: &str = "machine.json.tmp";
-        let mut json =
-            serde_json::to_vec_pretty(self).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
-        if storage.list()?.iter().any(|name| name == NEW) {
-            storage.remove(NEW)?;
-        }
-        let mut file = storage.create(NEW)?;
-        // Whole pages, filled up by us: zeros, as the storage would put there, aren't JSON to other programs.
-        json.resize((json.len() + 1).next_multiple_of(PAGE), b'\n');
-        file.append(&json)?;
-        file.sync()?;
-        storage.rename(NEW, Machine::FILE)?;
-        Ok(storage.sync_dir()?)
+        beside::store(storage, Machine::FILE, self)
     }
 
     fn check(&self) -> std::result::Result<(), String> {

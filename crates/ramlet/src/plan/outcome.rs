@@ -78,6 +78,8 @@ pub enum Layout {
     Product,
     /// Codes of some bits.
     FineLow,
+    /// Product codes that say which rows they are, with more digits.
+    Numbered,
     /// Codes of many bits.
     Fine,
     /// Codes of many bits and what they leave over: nothing is read.

@@ -39,14 +39,12 @@ impl<'s> Source<'s> {
                 idf,
             });
         };
-        let source = Source {
+        Ok(Source {
             own: view.clone(),
             view: engine.other_collection(&from.collection)?.core().view.load_full(),
             vector: from.vector.clone().unwrap_or_else(|| using.to_owned()),
             idf,
-        };
-        source.view.schema.vector(&source.vector)?;
-        Ok(source)
+        })
     }
 
     /// The vector itself, fit to be compared with those of `field`.
@@ -72,6 +70,8 @@ impl<'s> Source<'s> {
             .view
             .find(id, &mut scratch.lookup)?
             .ok_or_else(|| Error::not_found(format!("Not found: No point with id {id} found")))?;
+        // Of a point that isn't there nobody asks for which vector.
+        self.view.schema.vector(&self.vector)?;
         let name = std::slice::from_ref(&self.vector);
         let found = self.view.vectors_of(place, Some(name), &mut scratch.lookup)?;
         let vector = found.into_iter().next().map(|(_, vector)| vector);

@@ -128,6 +128,8 @@ struct Variable {
     key: String,
     path: Path,
     default: Option<Vec<u8>>,
+    /// Whether an index knows its values: null is none of them, else it is a value that is no number.
+    indexed: bool,
 }
 
 /// Points of the prefetches, by their scores and payloads.
@@ -311,7 +313,7 @@ fn build(expression: &Expression, defaults: &[(String, Vec<u8>)], fields: &[Payl
     };
     let boxed = |expression: &Expression| build(expression, defaults, fields).map(Box::new);
     let unary = |operation, of: &Expression| -> Result<Node> { Ok(Node::Unary(operation, boxed(of)?)) };
-    let variable = |key: &str| Variable::new(key, defaults);
+    let variable = |key: &str| Variable::new(key, defaults, fields);
     Ok(match expression {
         Expression::Constant(number) => Node::Constant(*number),
         Expression::Score(list) => Node::Score(*list),
@@ -348,12 +350,15 @@ fn build(expression: &Expression, defaults: &[(String, Vec<u8>)], fields: &[Payl
 }
 
 impl Variable {
-    fn new(key: &str, defaults: &[(String, Vec<u8>)]) -> Result<Variable> {
+    fn new(key: &str, defaults: &[(String, Vec<u8>)], fields: &[PayloadField]) -> Result<Variable> {
         let default = defaults.iter().rev().find(|(name, _)| name == key);
         Ok(Variable {
             key: key.to_owned(),
             path: path(key)?,
             default: default.map(|(_, json)| json.clone()),
+            indexed: fields
+                .iter()
+                .any(|field| field.path == key && field.text.is_none()),
         })
     }
 
@@ -367,8 +372,10 @@ impl Variable {
         let (mut first, mut count) = (None, 0);
         if let Some(root) = JsonRef::new(payload) {
             self.path.any_value(root, &mut |value| {
-                first = first.or(Some(value));
-                count += 1;
+                if !(self.indexed && value.is_null()) {
+                    first = first.or(Some(value));
+                    count += 1;
+                }
                 count > 1
             });
         }

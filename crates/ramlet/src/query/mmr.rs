@@ -8,6 +8,7 @@ use super::segment::Asked;
 use crate::encoding::decode_vector;
 use crate::error::{Error, Result};
 use crate::limits::MMR_WORK_MAX;
+use crate::schema::VectorKind;
 
 /// Share of diversity where none is given.
 pub const DIVERSITY_DEFAULT: f32 = 0.5;
@@ -36,6 +37,7 @@ pub fn rerank(
             })
         })
         .collect();
+    let turned = Turned::of(asked, &rows, scratch)?;
     let lambda = 1.0 - diversity;
     while chosen.found.len() < limit && !pending.is_empty() {
         let first = chosen.found.is_empty();
@@ -50,6 +52,15 @@ pub fn rerank(
         let next = pending.swap_remove(next);
         chosen.found.push(candidates.found[next.at]);
         let Some(row) = rows.get(next.at) else { continue };
+        if let Some(turned) = &turned {
+            for other in &mut pending {
+                let Some(probe) = &turned.probes[other.at] else {
+                    continue;
+                };
+                other.nearest_chosen = other.nearest_chosen.max(probe.similarity(row));
+            }
+            continue;
+        }
         let probe = Probe::new(asked.field, &decode_vector(asked.field, row)?)?;
         for other in &mut pending {
             let Some(row) = rows.get(other.at) else { continue };
@@ -57,6 +68,30 @@ pub fn rerank(
         }
     }
     Ok(chosen)
+}
+
+/// The candidates as queries: how similar two multivectors are depends on which of them asks, and in the API the one does
+/// that isn't chosen yet.
+struct Turned {
+    probes: Vec<Option<Probe>>,
+    _held: ramlet_memory::Reservation,
+}
+
+impl Turned {
+    /// `None` where it makes no difference.
+    fn of(asked: &Asked<'_>, rows: &Rows, scratch: &Scratch) -> Result<Option<Turned>> {
+        if asked.field.kind != VectorKind::Multi {
+            return Ok(None);
+        }
+        // Numbers of one to four bytes, decoded and made ready.
+        let held = scratch.lookup.rare.reserve(8 * rows.bytes.len() as u64)?;
+        let probe = |at: usize| -> Result<Option<Probe>> {
+            let Some(row) = rows.get(at) else { return Ok(None) };
+            Ok(Some(Probe::new(asked.field, &decode_vector(asked.field, row)?)?))
+        };
+        let probes = (0..rows.spans.len()).map(probe).collect::<Result<_>>()?;
+        Ok(Some(Turned { probes, _held: held }))
+    }
 }
 
 fn check_work(asked: &Asked<'_>, candidates: usize, limit: usize) -> Result<()> {

@@ -31,6 +31,31 @@ pub struct QueryRequest {
     pub with_vectors: VectorSelector,
     /// Where the vectors of ids in `query` come from; `None`: this collection and `using`.
     pub lookup_from: Option<LookupLocation>,
+    /// Show where the hits' texts have the words of text queries, of this one and of its prefetches.
+    pub highlight: Option<Highlight>,
+}
+
+/// How the words of a query are shown in a hit's text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Highlight {
+    /// Stretches of a field at most, the best ones; 0: its texts whole.
+    pub fragments: usize,
+    /// Of a fragment, at most, without what stands around words; characters beyond ASCII count for each of their bytes.
+    pub fragment_chars: usize,
+    /// What stands before each word, and what behind it. Texts aren't escaped.
+    pub pre: String,
+    pub post: String,
+}
+
+impl Default for Highlight {
+    fn default() -> Highlight {
+        Highlight {
+            fragments: 1,
+            fragment_chars: 160,
+            pre: "<em>".into(),
+            post: "</em>".into(),
+        }
+    }
 }
 
 impl Default for QueryRequest {
@@ -47,6 +72,7 @@ impl Default for QueryRequest {
             with_payload: PayloadSelector::None,
             with_vectors: VectorSelector::None,
             lookup_from: None,
+            highlight: None,
         }
     }
 }
@@ -54,7 +80,7 @@ impl Default for QueryRequest {
 impl QueryRequest {
     /// The plain search that this is, or itself.
     pub fn into_search(self) -> Result<SearchRequest, Box<QueryRequest>> {
-        if !self.prefetch.is_empty() || self.lookup_from.is_some() {
+        if !self.prefetch.is_empty() || self.lookup_from.is_some() || self.highlight.is_some() {
             return Err(Box::new(self));
         }
         match self.query {

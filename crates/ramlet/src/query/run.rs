@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::candidates::{Scope, best};
 use super::examples::{Source, named_points};
 use super::found::{Found, FoundList, union};
+use super::highlight::highlight;
 use super::request::*;
 use super::scorer::{Probe, Scorer};
 use super::segment::Asked;
@@ -16,13 +17,13 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
-use crate::limits::{LIMIT_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
+use crate::limits::{LIMIT_MAX, MULTI_NUMBERS_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
 use crate::lookup::Lookup;
 use crate::matching::place_matches;
 use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::types::PointId;
-use crate::vector::Vector;
+use crate::vector::{MultiVector, Vector};
 use crate::view::View;
 
 /// Runs a query.
@@ -32,6 +33,9 @@ pub fn query(
     engine: &Engine,
     scratch: &mut Scratch,
 ) -> Result<SearchResponse> {
+    if let Some(how) = &request.highlight {
+        how.check()?;
+    }
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
     let view = core.view.load_full();
     let (mut run, list) = Run::over(core, &view, request, &[], engine, scratch)?;
@@ -55,6 +59,10 @@ pub fn query(
         run.scratch,
         &mut response.hits,
     )?;
+    if let Some(how) = &request.highlight {
+        let asked = (view.as_ref(), request);
+        highlight(asked, how, (&list, skip), &mut scratch.lookup, &mut response.hits)?;
+    }
     response.cost.disk_reads = scratch.lookup.io.reads() - before.0;
     response.cost.disk_bytes = scratch.lookup.io.bytes() - before.1;
     Ok(response)
@@ -141,9 +149,7 @@ impl<'s> Stage<'s> {
             Some(QueryKind::OrderBy(_)) if self.score_threshold.is_some() => {
                 Err(bad("Can't use score_threshold with an order_by query."))
             }
-            Some(QueryKind::Fusion(_)) if !self.using.is_empty() => {
-                Err(bad("Fusion queries cannot be combined with the 'using' field."))
-            }
+            Some(QueryKind::Fusion(_)) if none && !self.using.is_empty() => Err(bad(FUSION_USING)),
             Some(QueryKind::Fusion(_)) if none => Err(bad("cannot apply Fusion without prefetches")),
             Some(QueryKind::Formula(_)) if none => Err(bad("cannot apply Formula without prefetches")),
             Some(QueryKind::Formula(formula)) => formula::check(formula),
@@ -167,6 +173,8 @@ impl<'s> Stage<'s> {
         }
     }
 }
+
+const FUSION_USING: &str = "Fusion queries cannot be combined with the 'using' field.";
 
 fn bad(message: impl std::fmt::Display) -> Error {
     Error::bad_input(format!("Bad request: {message}"))
@@ -229,6 +237,10 @@ impl<'a> Run<'a> {
         }
         let rare = self.scratch.lookup.rare.clone();
         let mut merged = match stage.query {
+            // Said after what the prefetches have to say.
+            Some(QueryKind::Fusion(_)) if !stage.using.is_empty() => {
+                return Err(bad(FUSION_USING));
+            }
             Some(QueryKind::Fusion(fusion)) => fusion::fuse(fusion, &lists, &rare)?,
             Some(QueryKind::Formula(formula)) => formula::rescore(formula, &lists, self.view, self.scratch)?,
             _ => {
@@ -510,10 +522,13 @@ fn recommended(
     })
 }
 
-/// The mean of the positive ones, as far again from the mean of the negative ones.
+/// The mean of the positive ones, as far again from the mean of the negative ones; of multivectors the parts of all, those of
+/// the negative ones turned round.
 fn average(positive: &[Vector], negative: &[Vector], field: &VectorField) -> Result<Vector> {
-    if field.kind == VectorKind::Sparse {
-        return Ok(sparse::average(positive, negative));
+    match field.kind {
+        VectorKind::Sparse => return Ok(sparse::average(positive, negative)),
+        VectorKind::Multi => return joined(positive, negative, field),
+        VectorKind::Dense => {}
     }
     let mean = |vectors: &[Vector]| -> Vec<f32> {
         let mut sum = vec![0f32; field.dim];
@@ -532,6 +547,32 @@ fn average(positive: &[Vector], negative: &[Vector], field: &VectorField) -> Res
             .for_each(|(value, away)| *value = *value + *value - away);
     }
     Ok(Vector::Dense(query))
+}
+
+fn joined(positive: &[Vector], negative: &[Vector], field: &VectorField) -> Result<Vector> {
+    let numbers: usize = positive.iter().chain(negative).map(Vector::numbers).sum();
+    if numbers > MULTI_NUMBERS_MAX {
+        return Err(Error::bad_input(format!(
+            "Wrong input: the examples have {numbers} numbers together, at most {MULTI_NUMBERS_MAX} are possible"
+        )));
+    }
+    let mut values = Vec::with_capacity(numbers);
+    for (vectors, sign) in [(positive, 1.0), (negative, -1.0)] {
+        for vector in vectors {
+            values.extend(numbers_of(vector).iter().map(|value| value * sign));
+        }
+    }
+    let dim = field.dim;
+    Ok(Vector::Multi(MultiVector { dim, values }))
+}
+
+/// One part comes without its own brackets.
+fn numbers_of(vector: &Vector) -> &[f32] {
+    match vector {
+        Vector::Multi(multi) => &multi.values,
+        Vector::Dense(values) => values,
+        Vector::Sparse(_) => &[],
+    }
 }
 
 /// `a` times the similarity to the target, and for each pair of examples of which one is rated higher

@@ -1,5 +1,6 @@
 //! What strict mode says of queries.
 
+use super::Scratch;
 use super::expression::Expression;
 use super::request::{Prefetch, QueryKind, QueryRequest, RecommendStrategy};
 use crate::error::Result;
@@ -74,21 +75,28 @@ impl Strict {
 
 /// What a query costs of the rate of reads: its conditions, and the vectors that each point is compared with.
 fn cost(query: Option<&QueryKind>, filter: Option<&Filter>) -> u64 {
-    let vectors = match query {
-        Some(QueryKind::Nearest(vector) | QueryKind::NearestWithMmr { nearest: vector, .. }) => {
-            vectors_of(vector)
-        }
-        Some(QueryKind::Recommend {
-            positive,
-            negative,
-            strategy: RecommendStrategy::BestScore | RecommendStrategy::SumScores,
-        }) => positive.iter().chain(negative).map(vectors_of).sum(),
-        _ => 1,
-    };
+    let vectors: u64 = query
+        .map_or_else(Vec::new, counted)
+        .into_iter()
+        .map(vectors_of)
+        .sum();
     Strict::cost_of_filter(filter) - 1 + vectors.max(1)
 }
 
-/// Parts of a multivector count one by one; what an id stands for isn't looked up.
+/// The vectors of a query that count one by one.
+fn counted(query: &QueryKind) -> Vec<&QueryVector> {
+    match query {
+        QueryKind::Nearest(vector) | QueryKind::NearestWithMmr { nearest: vector, .. } => vec![vector],
+        QueryKind::Recommend {
+            positive,
+            negative,
+            strategy: RecommendStrategy::BestScore | RecommendStrategy::SumScores,
+        } => positive.iter().chain(negative).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Parts of a multivector count one by one; of what an id stands for see [`Strict::parts_of_ids`].
 fn vectors_of(query: &QueryVector) -> u64 {
     match query {
         QueryVector::Vector(Vector::Multi(multi)) => multi.parts().len() as u64,
@@ -101,5 +109,44 @@ impl Strict {
     pub fn search_cost(&self, search: &SearchRequest) -> Result<u64> {
         self.search(search)?;
         Ok(Strict::cost_of_filter(search.filter.as_ref()) - 1 + vectors_of(&search.query).max(1))
+    }
+}
+
+impl Strict {
+    /// Whether ids of a query may stand for several vectors each, and reads are counted.
+    pub fn looks_up_ids(&self) -> bool {
+        self.settings().read_rate_limit.is_some() && self.has_multivectors()
+    }
+
+    /// What a query's ids cost beyond 1 each: the further parts of the multivectors that they stand for.
+    pub fn parts_of_ids(&self, request: &QueryRequest, scratch: &mut Scratch) -> Result<u64> {
+        let own = self.parts(request.query.as_ref(), &request.using, scratch)?;
+        Ok(own + self.parts_of_prefetches(&request.prefetch, scratch)?)
+    }
+
+    fn parts_of_prefetches(&self, prefetches: &[Prefetch], scratch: &mut Scratch) -> Result<u64> {
+        let mut all = 0;
+        for prefetch in prefetches {
+            all += self.parts(prefetch.query.as_ref(), &prefetch.using, scratch)?;
+            all += self.parts_of_prefetches(&prefetch.prefetch, scratch)?;
+        }
+        Ok(all)
+    }
+
+    fn parts(&self, query: Option<&QueryKind>, using: &str, scratch: &mut Scratch) -> Result<u64> {
+        let mut all = 0;
+        for vector in query.map_or_else(Vec::new, counted) {
+            all += self.parts_of_id(using, vector, scratch)?;
+        }
+        Ok(all)
+    }
+
+    /// The same of one vector of a search.
+    pub fn parts_of_id(&self, using: &str, of: &QueryVector, scratch: &mut Scratch) -> Result<u64> {
+        let QueryVector::Id(id) = of else { return Ok(0) };
+        let Some(vector) = self.stored(using, *id, scratch)? else {
+            return Ok(0);
+        };
+        Ok(vectors_of(&QueryVector::Vector(vector)).saturating_sub(1))
     }
 }

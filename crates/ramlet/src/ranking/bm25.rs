@@ -1,6 +1,6 @@
 //! The score: `sum of idf * tf * (k + 1) / (tf + k * (1 - b + b * length / average))` over the words of the query.
 
-use crate::segment::{decoded_length, encoded_length};
+use crate::segment::{Peaks, decoded_length, encoded_length};
 
 /// How soon more of the same word counts less, and how much long texts are held against.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,6 +68,16 @@ impl Weights {
     pub fn part(&self, weight: f64, frequency: u32, length: u64) -> f64 {
         let frequency = f64::from(frequency);
         weight * frequency / (frequency + self.slope * length as f64 + self.constant)
+    }
+
+    /// The most that a term adds to a score among texts of these peaks.
+    pub fn most(&self, weight: f64, peaks: &Peaks) -> f64 {
+        let parts = peaks.iter().map(|(frequency, length)| match frequency {
+            // More than is kept: as if without end.
+            u16::MAX => weight,
+            frequency => self.part(weight, u32::from(frequency), decoded_length(length)),
+        });
+        parts.fold(0.0, f64::max)
     }
 
     /// The score of a text in which the terms are so often; `None`: none of them is.

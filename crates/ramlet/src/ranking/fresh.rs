@@ -92,22 +92,67 @@ impl FreshTexts {
         Some(tokens)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The place of a field among those that are kept.
+    pub fn place(&self, slot: u16) -> Option<usize> {
+        self.fields.iter().position(|field| field.slot == slot)
+    }
+
+    /// Shows `each` the fields of what was encoded, each with its slot.
+    pub fn for_each(&self, encoded: &[u8], each: &mut dyn FnMut(u16, Kept<'_>)) {
+        let mut rest = encoded;
+        for field in &self.fields {
+            let Some((kept, after)) = split(rest) else { return };
+            each(field.slot, kept);
+            rest = after;
+        }
+    }
+
     fn find<'a>(&self, slot: u16, encoded: &'a [u8]) -> Option<(u32, &'a [[u8; 8]])> {
         let mut rest = encoded;
         for field in &self.fields {
-            let (tokens, after) = rest.split_first_chunk::<4>()?;
-            let (kept, after) = after.split_first_chunk::<4>()?;
-            let kept = u32::from_le_bytes(*kept);
-            let bytes = if kept == NOT_HERE { 0 } else { kept as usize * 8 };
-            let (entries, after) = after.split_at_checked(bytes)?;
+            let (kept, after) = split(rest)?;
             if field.slot == slot {
-                let tokens = u32::from_le_bytes(*tokens);
-                return (kept != NOT_HERE).then_some((tokens, entries.as_chunks().0));
+                return kept.entries.map(|entries| (kept.tokens, entries));
             }
             rest = after;
         }
         None
     }
+}
+
+/// What is kept of one field's texts in a row.
+pub struct Kept<'a> {
+    pub tokens: u32,
+    /// Of each distinct word; `None`: they aren't here.
+    pub entries: Option<&'a [[u8; 8]]>,
+}
+
+/// The first field, and what is behind it.
+fn split(encoded: &[u8]) -> Option<(Kept<'_>, &[u8])> {
+    let (tokens, after) = encoded.split_first_chunk::<4>()?;
+    let (kept, after) = after.split_first_chunk::<4>()?;
+    let kept = u32::from_le_bytes(*kept);
+    let bytes = if kept == NOT_HERE { 0 } else { kept as usize * 8 };
+    let (entries, after) = after.split_at_checked(bytes)?;
+    let is_here = kept != NOT_HERE;
+    let kept = Kept {
+        tokens: u32::from_le_bytes(*tokens),
+        entries: is_here.then_some(entries.as_chunks().0),
+    };
+    Some((kept, after))
+}
+
+/// The word's hash, of an entry.
+pub fn hash_in(entry: &[u8; 8]) -> u64 {
+    u64::from_le_bytes(*entry) >> COUNT_BITS << COUNT_BITS
 }
 
 /// How often a token comes; `None`: more often than is kept.

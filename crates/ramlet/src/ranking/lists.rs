@@ -1,8 +1,8 @@
-//! Segments that have lists of words.
+//! Segments that have lists of words: which of them are read, and how rows are ranked by many of them.
 //!
-//! A search goes through windows of rows; within one it adds up word after word, the rarest first (MaxScore: Turtle and Flood
-//! 1995). Once the hits so far are beyond what the words that are left can give, their lists are read only where a row that was
-//! met might still enter, so the result is exact.
+//! Few words are gone through side by side (`pruned`). Of many, a search goes through windows of rows; within one it adds up word after word, the rarest
+//! first (MaxScore: Turtle and Flood 1995). Once the hits so far are beyond what the words that are left can give, their lists are read only where a row that
+//! was met might still enter, so the result is exact.
 
 use ramlet_index::TopK;
 use ramlet_io::IoContext;
@@ -10,43 +10,52 @@ use ramlet_memory::{AnonBuf, Reservation};
 use roaring::RoaringBitmap;
 
 use super::bm25::{Weights, folded_length};
+use super::cursor::{LengthsOf, Reading};
 use super::payloads::Counted;
+use super::pruned::rank_pruned;
 use super::search::{Named, Ranked};
 use super::statistics::Statistics;
+use super::words::Words;
 use crate::error::Result;
 use crate::lookup::Lookup;
 use crate::matching::{Candidates, candidates, row_matches};
 use crate::request::Explained;
-use crate::segment::{ListPart, SegmentView, TextColumn, decoded_length};
+use crate::segment::{ListPart, SegmentView, TextColumn};
+use crate::sums::Sums;
 
 /// Rows of a window: their sums, lengths and marks take 0.8 MB.
-const WINDOW: u32 = 1 << 16;
-const WINDOW_BYTES: u64 = WINDOW as u64 * (8 + 4) + WINDOW as u64 / 8;
+const WINDOW: u32 = Sums::WINDOW;
+const WINDOW_BYTES: u64 = Sums::BYTES + WINDOW as u64 * 4;
 /// Postings about as dear as reading one row's payload.
 const POSTINGS_PER_ROW: u64 = 256;
 /// Rows of lists, and deleted rows, up to which deleted rows are counted out.
-const COUNTED_ROWS: u64 = 1 << 18;
+const COUNTED_ROWS: u64 = 1 << 12;
 /// What a bound is raised by, so that rounding never hides a row.
 const SLACK: f64 = 1.0 + 1e-6;
 
 /// The lists of a query's words in one segment, by term.
 pub struct Lists {
-    parts: Vec<Vec<ListPart>>,
+    pub parts: Vec<Vec<ListPart>>,
     _held: Reservation,
 }
 
 impl Lists {
+    /// Parts of the longest list.
+    fn longest(&self) -> usize {
+        self.parts.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
     /// Rows of all lists together.
     fn postings(&self) -> u64 {
         let parts = self.parts.iter().flatten();
         parts.map(|part| u64::from(part.rows)).sum()
     }
 
-    fn read(counted: &Counted<'_>, column: &TextColumn, lookup: &mut Lookup) -> Result<Lists> {
+    fn read(words: &Words<'_>, column: &TextColumn, lookup: &mut Lookup) -> Result<Lists> {
         let Lookup { io, buf, rare, .. } = lookup;
         let mut held = rare.reserve(0)?;
-        let mut parts = Vec::with_capacity(counted.terms.len());
-        for word in counted.terms.tokens() {
+        let mut parts = Vec::with_capacity(words.len());
+        for word in words.iter() {
             let mut list = Vec::new();
             column.parts(word, io, buf, &mut |part| {
                 if list.len() == list.capacity() {
@@ -66,12 +75,12 @@ impl Lists {
 /// Adds the texts of a segment, and finds the lists of the words. Rows that were deleted since the segment was written are
 /// counted out where that is little work; else they count until it is written anew.
 pub fn count_lists(
-    counted: &Counted<'_>,
+    (counted, words): (&Counted<'_>, &Words<'_>),
     (segment, column): (&SegmentView, &TextColumn),
     lookup: &mut Lookup,
     all: &mut Statistics,
 ) -> Result<Lists> {
-    let lists = Lists::read(counted, column, lookup)?;
+    let lists = Lists::read(words, column, lookup)?;
     let mut own = Statistics::new(counted.terms.len());
     (own.documents, own.tokens) = (column.documents, column.tokens);
     for (sum, parts) in own.frequencies.iter_mut().zip(&lists.parts) {
@@ -97,17 +106,11 @@ fn count_out(
     own: &mut Statistics,
 ) -> Result<()> {
     let Lookup { io, buf, rare, .. } = lookup;
-    let _held = rare.reserve(WINDOW_BYTES)?;
     let rows = segment.segment.rows();
-    let mut lengths = vec![0; WINDOW.min(rows) as usize];
-    let mut window = None;
+    let _held = rare.reserve(LengthsOf::BYTES)?;
+    let mut lengths = LengthsOf::new(column, rows);
     for row in segment.deletes.iter() {
-        let first = row / WINDOW * WINDOW;
-        if window.replace(first) != Some(first) {
-            let count = (rows - first).min(WINDOW) as usize;
-            column.lengths(first, &mut lengths[..count], io, buf)?;
-        }
-        let length = u64::from(lengths[(row - first) as usize]);
+        let length = lengths.get(row, &mut Reading { io, buf })?;
         own.documents -= u64::from(length > 0).min(own.documents);
         own.tokens -= length.min(own.tokens);
     }
@@ -119,50 +122,14 @@ fn count_out(
     Ok(())
 }
 
-/// Sums of a window's rows.
-struct Sums {
-    first: u32,
-    sums: Vec<f64>,
+/// A window's rows.
+struct Window {
+    sums: Sums,
     lengths: Vec<u32>,
-    /// A bit for each row that some list has.
-    met: Vec<u64>,
-}
-
-impl Sums {
-    fn new(rows: u32) -> Sums {
-        let rows = WINDOW.min(rows) as usize;
-        Sums {
-            first: 0,
-            sums: vec![0.0; rows],
-            lengths: vec![0; rows],
-            met: vec![0; rows.div_ceil(64)],
-        }
-    }
-
-    /// Whether a row of `from..to` was met.
-    fn has_any(&self, from: u32, to: u32) -> bool {
-        let at = |row: u32| (row.max(self.first) - self.first) as usize;
-        let words = at(from) / 64..at(to).div_ceil(64).min(self.met.len());
-        self.met[words].iter().any(|word| *word != 0)
-    }
-
-    /// Rows that were met, with their sums.
-    fn iter(&self) -> impl Iterator<Item = (u32, f64)> {
-        let words = self.met.iter().zip(0..);
-        words.flat_map(move |(word, block): (&u64, usize)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
-                rest &= rest - 1;
-                let at = block * 64 + bit;
-                Some((self.first + at as u32, self.sums[at]))
-            })
-        })
-    }
 }
 
 /// The key of the best that a sum may become.
-fn bound(sum: f64, more: f64) -> f32 {
+pub fn bound(sum: f64, more: f64) -> f32 {
     -(((sum + more) * SLACK) as f32)
 }
 
@@ -192,12 +159,13 @@ impl Search<'_> {
     fn add_up(
         &self,
         top: &TopK,
-        sums: &mut Sums,
+        Window { sums, lengths }: &mut Window,
         found: &mut Explained,
         (io, buf): (&mut IoContext, &mut AnonBuf),
     ) -> Result<bool> {
         let mut left: f64 = self.most.iter().sum();
-        let mut wanted: Vec<ListPart> = Vec::new();
+        // At most the longest list's: reserved by `rank_windows`.
+        let mut wanted: Vec<ListPart> = Vec::with_capacity(self.lists.longest());
         let (first, end) = (sums.first, sums.first.saturating_add(WINDOW).min(self.rows));
         for &term in self.weights.order() {
             let weight = self.weights.terms()[term];
@@ -217,22 +185,11 @@ impl Search<'_> {
                     wanted.push(*part);
                 }
             }
-            let Sums {
-                sums: totals,
-                lengths,
-                met,
-                ..
-            } = sums;
             self.column
                 .postings(&wanted, self.rows, io, buf, &mut |row, frequency| {
                     found.codes_scanned += 1;
-                    let Some(at) = row.checked_sub(first).map(|at| at as usize) else {
-                        return;
-                    };
-                    let (word, bit) = (at / 64, 1u64 << (at % 64));
-                    if at < totals.len() && (!known || met[word] & bit != 0) {
-                        totals[at] += self.weights.part(weight, frequency, u64::from(lengths[at]));
-                        met[word] |= bit;
+                    if let Some(at) = sums.place(row, known) {
+                        sums.add(at, self.weights.part(weight, frequency, u64::from(lengths[at])));
                     }
                 })?;
             left = (left - self.most[term]).max(0.0);
@@ -245,21 +202,14 @@ impl Search<'_> {
 fn most_of(weights: &Weights, lists: &Lists) -> Vec<f64> {
     let terms = weights.terms().iter().zip(&lists.parts);
     let most = terms.map(|(weight, parts)| {
-        let of_parts = parts.iter().map(|part| {
-            let length = decoded_length(part.least_length);
-            match part.most {
-                // More than is kept: as if without end.
-                u16::MAX => *weight,
-                most => weights.part(*weight, u32::from(most), length),
-            }
-        });
+        let of_parts = parts.iter().map(|part| weights.most(*weight, &part.peaks));
         of_parts.fold(0.0, f64::max)
     });
     most.collect()
 }
 
 /// The rows of a segment that may be hits.
-struct Eligible<'a> {
+pub struct Eligible<'a> {
     asked: &'a Ranked<'a>,
     segment: &'a SegmentView,
     /// That indexes of the filter name, and that are asked for; `None`: all.
@@ -268,13 +218,25 @@ struct Eligible<'a> {
 }
 
 impl Eligible<'_> {
-    fn is_there(&self, row: u32) -> bool {
+    pub fn rows_of_segment(&self) -> u32 {
+        self.segment.segment.rows()
+    }
+
+    pub fn is_there(&self, row: u32) -> bool {
         !self.segment.deletes.contains(row) && self.rows.as_ref().is_none_or(|rows| rows.contains(row))
     }
 
     /// Asks the payload where the indexes don't know.
-    fn matches(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<bool> {
-        match self.asked.filter.filter(|_| self.recheck) {
+    pub fn matches(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<bool> {
+        match self.recheck {
+            true => self.matches_all(row, io, buf),
+            false => Ok(true),
+        }
+    }
+
+    /// Asks the payload, whatever is known.
+    pub fn matches_all(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<bool> {
+        match self.asked.filter {
             Some(filter) => row_matches(&self.asked.view.schema, self.segment, row, filter, io, buf),
             None => Ok(true),
         }
@@ -284,7 +246,7 @@ impl Eligible<'_> {
 /// Ranks a segment by its lists.
 pub fn rank_lists(
     asked: &Ranked<'_>,
-    (counted, weights, lists): (&Counted<'_>, &Weights, &Lists),
+    (counted, words, weights, lists): (&Counted<'_>, &Words<'_>, &Weights, &Lists),
     (segment, column): (&SegmentView, &TextColumn),
     only: Named,
     lookup: &mut Lookup,
@@ -297,18 +259,26 @@ pub fn rank_lists(
         rows: u64::from(segment.segment.rows()),
         ..Explained::default()
     };
-    let postings = lists.postings();
+    let rows_of = |parts: &Vec<ListPart>| parts.iter().map(|part| u64::from(part.rows)).sum::<u64>();
+    // Those that are gone through, about.
+    let shortest = words
+        .required
+        .iter()
+        .map(|&place| rows_of(&lists.parts[place]))
+        .min();
+    let postings = shortest.unwrap_or_else(|| lists.postings());
     if postings == 0 {
         return Ok(found);
     }
     let before = lookup.io.reads();
     let Lookup { io, buf, rare, .. } = lookup;
-    let named = candidates(&asked.view.schema, segment, asked.filter, io, buf, rare)?;
+    let named = candidates(&asked.view.schema, segment, words.rest, io, buf, rare)?;
     let Candidates {
         mut rows,
         recheck,
         held: _held,
     } = named;
+    let recheck = recheck || (!words.phrases.is_empty() && column.positions.is_none());
     if let Some((only, _)) = &only {
         rows = Some(rows.map_or_else(|| only.clone(), |rows| rows & only));
     }
@@ -321,11 +291,16 @@ pub fn rank_lists(
         asked,
         segment,
         rows,
-        recheck,
+        // The lists decide about the words that are required; few rows are asked themselves.
+        recheck: recheck || (few && !words.required.is_empty()),
     };
-    match few {
-        true => rank_named(&eligible, (counted, weights), &mut found, lookup, top)?,
-        false => rank_windows(&eligible, (column, lists, weights), &mut found, lookup, top)?,
+    let with = (column, lists, weights);
+    if few {
+        rank_named(&eligible, (counted, weights), &mut found, lookup, top)?;
+    } else if words.len() <= Words::MOST {
+        rank_pruned(&eligible, words, with, (lookup, &mut found), top)?;
+    } else {
+        rank_windows(&eligible, with, &mut found, lookup, top)?;
     }
     found.reads = lookup.io.reads() - before;
     Ok(found)
@@ -376,6 +351,8 @@ fn rank_windows(
     found.strategy = "lists";
     let _window = rare.reserve(WINDOW_BYTES)?;
     let mut read = AnonBuf::reserved(rare, ramlet_io::PAGE)?;
+    // A list's parts that are wanted, and their records.
+    let _parts = rare.reserve(lists.longest() as u64 * (ListPart::BYTES + size_of::<u32>() as u64))?;
     let search = Search {
         column,
         lists,
@@ -383,22 +360,23 @@ fn rank_windows(
         rows: eligible.segment.segment.rows(),
         most: most_of(weights, lists),
     };
-    let mut sums = Sums::new(search.rows);
+    let mut window = Window {
+        sums: Sums::new(search.rows),
+        lengths: vec![0; WINDOW.min(search.rows) as usize],
+    };
     for first in (0..search.rows).step_by(WINDOW as usize) {
         let end = first.saturating_add(WINDOW).min(search.rows);
         let has_none = |rows: &RoaringBitmap| rows.range_cardinality(first..end) == 0;
         if eligible.rows.as_ref().is_some_and(has_none) {
             continue;
         }
-        sums.first = first;
-        sums.sums.fill(0.0);
-        sums.met.fill(0);
+        window.sums.begin(first);
         let count = (end - first) as usize;
-        column.lengths(first, &mut sums.lengths[..count], io, &mut read)?;
-        if !search.add_up(top, &mut sums, found, (io, &mut read))? {
+        column.lengths(first, &mut window.lengths[..count], io, &mut read)?;
+        if !search.add_up(top, &mut window, found, (io, &mut read))? {
             continue;
         }
-        for (row, sum) in sums.iter() {
+        for (row, sum) in window.sums.iter() {
             found.rows_scored += 1;
             let key = -(sum as f32);
             if top.would_enter(key, row) && eligible.is_there(row) {

@@ -7,15 +7,23 @@
 //! the bit, so a flush changes no order.
 
 mod bm25;
+mod cursor;
 mod fresh;
+mod fresh_lists;
+mod highlight;
 mod lists;
 mod payloads;
+mod pruned;
 mod search;
 mod statistics;
 mod terms;
+mod words;
 
 pub use bm25::Bm25Params;
-pub use fresh::FreshTexts;
+pub use bm25::folded_length;
+pub use fresh::{FreshTexts, Kept, hash_in};
+pub use fresh_lists::{FreshLists, FreshListsWriter};
+pub use highlight::{Marked, fragments_of};
 pub use search::{Ranked, rank};
 pub use terms::Terms;
 

@@ -9,9 +9,10 @@ use super::lists::{Lists, count_lists, rank_lists};
 use super::payloads::Counted;
 use super::statistics::Statistics;
 use super::terms::Terms;
+use super::words::Words;
 use crate::buffer::BufferView;
 use crate::error::Result;
-use crate::filter::CompiledFilter;
+use crate::filter::{CompiledFilter, FieldWords};
 use crate::lookup::Lookup;
 use crate::matching::{BitmapHold, matching_rows};
 use crate::payload::Path;
@@ -36,6 +37,8 @@ pub struct Ranked<'a> {
 /// Rows of a buffer that have some of the words, each once.
 struct Met {
     rows: Vec<u32>,
+    /// By row how often each term comes, then the tokens; empty where there was no room for it.
+    counts: Vec<u32>,
     _held: Reservation,
 }
 
@@ -60,10 +63,16 @@ pub fn rank(
         path: &path,
         terms: asked.terms,
     };
+    let index = asked.field.text.as_ref();
+    let of_filter = asked
+        .filter
+        .zip(index)
+        .and_then(|(filter, index)| FieldWords::of(filter, index));
+    let words = Words::new(asked.terms, of_filter.as_ref(), asked.filter);
     let mut all = Statistics::new(asked.terms.len());
     let mut lists = Vec::with_capacity(asked.view.segments.len());
     for segment in &asked.view.segments {
-        lists.push(count_segment(&counted, segment, lookup, &mut all)?);
+        lists.push(count_segment((&counted, &words), segment, lookup, &mut all)?);
     }
     let mut met = Vec::with_capacity(asked.view.buffers.len());
     for buffer in &asked.view.buffers {
@@ -84,7 +93,7 @@ pub fn rank(
         })?;
         tell(match (segment.segment.text(asked.field.slot), lists) {
             (Some(column), Some(lists)) => {
-                let with = (&counted, &weights, &lists);
+                let with = (&counted, &words, &weights, &lists);
                 rank_lists(asked, with, (segment, column), only, lookup, top)?
             }
             _ => rank_payloads(asked, &counted, &weights, segment, only, lookup, top)?,
@@ -96,14 +105,7 @@ pub fn rank(
             Place::Buffer { index: at, row } => (at as usize == index).then_some(row),
             Place::Segment { .. } => None,
         })?;
-        tell(rank_buffer(
-            asked,
-            &counted,
-            &weights,
-            (buffer, &met.rows),
-            only,
-            top,
-        ));
+        tell(rank_buffer(asked, &counted, &weights, (buffer, &met), only, top));
     }
     Ok(cost)
 }
@@ -126,13 +128,13 @@ impl Ranked<'_> {
 
 /// Adds a segment's texts; finds the lists of its words, if it has any.
 fn count_segment(
-    counted: &Counted<'_>,
+    (counted, words): (&Counted<'_>, &Words<'_>),
     segment: &SegmentView,
     lookup: &mut Lookup,
     all: &mut Statistics,
 ) -> Result<Option<Lists>> {
     if let Some(column) = segment.segment.text(counted.slot) {
-        return count_lists(counted, (segment, column), lookup, all).map(Some);
+        return count_lists((counted, words), (segment, column), lookup, all).map(Some);
     }
     let mut counts = vec![0; counted.terms.len()];
     segment
@@ -154,11 +156,41 @@ fn count_buffer(
     lookup: &Lookup,
     all: &mut Statistics,
 ) -> Result<Met> {
-    let held = lookup
-        .rare
-        .reserve(u64::from(buffer.live()) * size_of::<u32>() as u64)?;
+    let mut held = lookup.rare.reserve(0)?;
     let mut counts = vec![0; counted.terms.len()];
     let mut rows = Vec::new();
+    // With lists a row comes once for each word.
+    let by_lists = match counted.terms.len() <= Words::MOST {
+        true => buffer.rows_with(counted.slot, counted.terms, (&mut rows, &mut held))?,
+        false => None,
+    };
+    if let Some(totals) = by_lists {
+        all.documents += totals.documents;
+        all.tokens += totals.tokens;
+        let each = counts.len() + 1;
+        let mut kept = Vec::new();
+        let keeps = held.grow((rows.len() * each * size_of::<u32>()) as u64).is_ok();
+        if keeps {
+            kept.reserve_exact(rows.len() * each);
+        }
+        rows.retain(|&row| {
+            let tokens = count_row(counted, buffer, row, &mut counts);
+            all.add_counts(&counts);
+            let has_some = counts.iter().any(|&count| count > 0);
+            if has_some && keeps {
+                kept.extend_from_slice(&counts);
+                kept.push(tokens);
+            }
+            has_some
+        });
+        return Ok(Met {
+            rows,
+            counts: kept,
+            _held: held,
+        });
+    }
+    rows.clear();
+    held.grow(u64::from(buffer.live()) * size_of::<u32>() as u64)?;
     for row in buffer.live_rows() {
         let tokens = count_row(counted, buffer, row, &mut counts);
         all.add(tokens, &counts);
@@ -167,7 +199,11 @@ fn count_buffer(
         }
     }
     rows.shrink_to_fit();
-    Ok(Met { rows, _held: held })
+    Ok(Met {
+        rows,
+        counts: Vec::new(),
+        _held: held,
+    })
 }
 
 fn count_row(counted: &Counted<'_>, buffer: &BufferView, row: u32, counts: &mut [u32]) -> u32 {
@@ -215,7 +251,7 @@ fn rank_buffer(
     asked: &Ranked<'_>,
     counted: &Counted<'_>,
     weights: &Weights,
-    (buffer, met): (&BufferView, &[u32]),
+    (buffer, met): (&BufferView, &Met),
     only: Named,
     top: &mut TopK,
 ) -> Explained {
@@ -226,13 +262,18 @@ fn rank_buffer(
         ..Explained::default()
     };
     let mut counts = vec![0; counted.terms.len()];
-    for &row in met {
+    let mut known = met.counts.chunks_exact(counted.terms.len() + 1);
+    for &row in &met.rows {
+        let known = known.next().and_then(|known| known.split_last());
         if only.as_ref().is_some_and(|(only, _)| !only.contains(row)) {
             continue;
         }
-        let tokens = count_row(counted, buffer, row, &mut counts);
+        let (tokens, counts) = match known {
+            Some((tokens, known)) => (*tokens, known),
+            None => (count_row(counted, buffer, row, &mut counts), &counts[..]),
+        };
         found.rows_scored += 1;
-        let Some(score) = weights.score(&counts, folded_length(tokens.into())) else {
+        let Some(score) = weights.score(counts, folded_length(tokens.into())) else {
             continue;
         };
         if top.would_enter(-score, row) {

@@ -8,12 +8,12 @@ use ramlet_format::records::{BlockAt, RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
 use ramlet_format::{FormatError, block};
-use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, Storage};
-use ramlet_memory::{AnonBuf, Consumer, Reservation};
+use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, RecordCache, Storage, block_of};
+use ramlet_memory::{AnonBuf, Consumer, LoanView, Reservation};
 
 use super::names::seed;
 use crate::error::{Error, Result};
-use crate::pins::Pins;
+use crate::pins::{PinRank, Pins};
 use crate::query::index_error;
 
 /// Pages of one sequential read.
@@ -120,6 +120,79 @@ impl Opened {
             Err(_) => return Err(Error::corrupt(format!("{}: index of {pages} pages", self.name))),
         };
         index_payload(region, &self.footer, self.seed).map_err(|e| bad(&self.name, e))
+    }
+}
+
+/// A file that is kept in RAM as far as nobody else needs the memory.
+pub trait Lendable {
+    fn block_file(&self) -> &BlockFile;
+    fn block_file_mut(&mut self) -> &mut BlockFile;
+    /// First page and pages of the block that has a page.
+    fn block_at(&self, page: u64) -> (u64, u32);
+
+    /// From now on [`Lendable::fill`] may be asked.
+    fn lend(&mut self, shelf: &Shelf, rank: PinRank) {
+        // Without addresses it is read from disk.
+        if let Ok(Some(loan)) = self.block_file_mut().lend(&shelf.pins.consumer) {
+            shelf.pins.register(rank, loan);
+        }
+    }
+
+    /// Bytes that aren't in RAM and could be.
+    fn missing(&self) -> u64 {
+        let file = self.block_file();
+        file.lendable_bytes().saturating_sub(file.lent().len() as u64)
+    }
+
+    /// Reads the next piece; the bytes that came.
+    fn fill(&self, io: &mut IoContext) -> Result<u64> {
+        Ok(self.block_file().fill_lent(io, &|page| self.block_at(page))?)
+    }
+
+    /// Bytes that it takes of RAM when it is lent as a whole.
+    fn whole_bytes(&self) -> u64 {
+        self.block_file().lendable_bytes()
+    }
+
+    /// Bytes of RAM.
+    fn lent_bytes(&self) -> u64 {
+        self.block_file().lent().memory_bytes()
+    }
+}
+
+impl Lendable for RecordsFile {
+    fn block_file(&self) -> &BlockFile {
+        &self.file
+    }
+    fn block_file_mut(&mut self) -> &mut BlockFile {
+        &mut self.file
+    }
+    fn block_at(&self, page: u64) -> (u64, u32) {
+        self.index
+            .block_at_page(page)
+            .map_or((page, 1), |at| (at.page, at.pages))
+    }
+
+    /// As long as it isn't lent as a whole, what was read lately is kept record by record.
+    fn lend(&mut self, shelf: &Shelf, rank: PinRank) {
+        if let Ok(Some(loan)) = self.file.lend(&shelf.pins.consumer) {
+            shelf.pins.register(rank, loan);
+        }
+        if !self.file.is_in_memory() {
+            self.kept = Some(shelf.pins.records.clone());
+        }
+    }
+}
+
+impl Lendable for TableFile {
+    fn block_file(&self) -> &BlockFile {
+        &self.file
+    }
+    fn block_file_mut(&mut self) -> &mut BlockFile {
+        &mut self.file
+    }
+    fn block_at(&self, page: u64) -> (u64, u32) {
+        (page, 1)
     }
 }
 
@@ -245,7 +318,19 @@ pub struct RecordsFile {
     index: RecordsIndex,
     name: String,
     heap: Reservation,
+    /// Where records are kept that were read.
+    kept: Option<Arc<RecordCache>>,
 }
+
+/// Where a record of a wave is: in the first bytes of the buffer, or in a block behind them.
+#[derive(Clone, Copy)]
+enum Found {
+    Kept { start: usize, len: usize },
+    Read(BlockAt),
+}
+
+/// Bytes of records that are kept, of one wave.
+const KEPT_AT_ONCE: usize = RUN_PAGES as usize * PAGE;
 
 impl RecordsFile {
     pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<RecordsFile> {
@@ -258,6 +343,7 @@ impl RecordsFile {
             index,
             name: opened.name,
             heap,
+            kept: None,
         })
     }
 
@@ -269,20 +355,44 @@ impl RecordsFile {
         self.file.len()
     }
 
-    /// One record; one read unless cached.
-    pub fn borrow<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
-        let at = self
-            .index
-            .locate(row)
-            .ok_or_else(|| Error::corrupt(format!("{}: no row {row}", self.name)))?;
-        let block = self.file.read(io, at.page, at.pages, buf)?;
-        let block = RecordsBlock::parse(block).map_err(|e| bad(&self.name, e))?;
-        block
-            .get((row - at.first_row) as usize)
-            .map_err(|e| bad(&self.name, e))
+    /// What of the file is in RAM, for as long as it is held.
+    pub fn lent(&self) -> LoanView {
+        self.file.lent()
     }
 
-    /// The records of some rows, ascending. Their blocks are read at once, as far as they are short.
+    /// A record, if it is in RAM.
+    pub fn borrow_lent<'a>(&self, row: u32, lent: &'a LoanView) -> Result<Option<&'a [u8]>> {
+        let Some(at) = self.index.locate(row) else {
+            return Ok(None);
+        };
+        let Some(block) = block_of(lent, at.page, at.pages as usize * PAGE) else {
+            return Ok(None);
+        };
+        let block = RecordsBlock::parse(block).map_err(|e| bad(&self.name, e))?;
+        let record = block.get((row - at.first_row) as usize);
+        record.map(Some).map_err(|e| bad(&self.name, e))
+    }
+
+    /// One record; one read unless cached.
+    pub fn borrow<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
+        let at = self.locate(row)?;
+        let is_lent = || block_of(&self.lent(), at.page, at.pages as usize * PAGE).is_some();
+        let Some(kept) = self.kept.as_ref().filter(|_| !is_lent()) else {
+            let block = self.file.read(io, at.page, at.pages, buf)?;
+            return self.record_of(block, row, &at);
+        };
+        buf.ensure(RecordCache::RECORD_BYTES_MAX)?;
+        if let Some(len) = kept.get(self.file.key(), row, &mut buf[..RecordCache::RECORD_BYTES_MAX]) {
+            io.note_cache_hit();
+            return Ok(&buf[..len]);
+        }
+        self.read_blocks(io, &[(at.page, at.pages)], (buf, 0), kept)?;
+        let record = self.record_of(&buf[..at.pages as usize * PAGE], row, &at)?;
+        kept.put(self.file.key(), row, record);
+        Ok(record)
+    }
+
+    /// The records of some rows, ascending. Blocks of those that aren't in RAM are read at once, as far as they are short.
     pub fn for_rows(
         &self,
         rows: &[u32],
@@ -290,40 +400,141 @@ impl RecordsFile {
         buf: &mut AnonBuf,
         each: &mut EachRecord<'_>,
     ) -> Result<()> {
-        let no_row = |row: u32| Error::corrupt(format!("{}: no row {row}", self.name));
-        let mut rest = rows;
-        let mut blocks: Vec<BlockAt> = Vec::with_capacity(rows.len());
-        while let Some(&row) = rest.first() {
-            let first = self.index.locate(row).ok_or_else(|| no_row(row))?;
-            blocks.clear();
-            let (mut taken, mut pages) = (0, 0);
-            while let Some(&row) = rest.get(taken) {
-                let at = self.index.locate(row).ok_or_else(|| no_row(row))?;
-                if blocks.last() != Some(&at) {
-                    if taken > 0 && pages + at.pages > RUN_PAGES.max(first.pages) {
-                        break;
-                    }
-                    pages += at.pages;
-                    blocks.push(at);
-                }
-                taken += 1;
+        let lent = self.lent();
+        if let Some(&last) = rows.last()
+            && self.borrow_lent(last, &lent)?.is_some()
+        {
+            // What is in RAM begins with the first row.
+            for &row in rows {
+                let record = self.borrow_lent(row, &lent)?;
+                each(io, row, record.ok_or_else(|| self.no_row(row))?)?;
             }
-            let wanted: Vec<(u64, u32)> = blocks.iter().map(|at| (at.page, at.pages)).collect();
-            self.file.read_many(io, &wanted, buf)?;
-            let (mut at, mut start) = (0, 0);
-            for &row in &rest[..taken] {
-                while row >= blocks[at].first_row + blocks[at].rows {
-                    start += blocks[at].pages as usize * PAGE;
-                    at += 1;
-                }
-                let bytes = &buf[start..start + blocks[at].pages as usize * PAGE];
-                let block = RecordsBlock::parse(bytes).map_err(|e| bad(&self.name, e))?;
-                let record = block.get((row - blocks[at].first_row) as usize);
-                each(io, row, record.map_err(|e| bad(&self.name, e))?)?;
-            }
-            rest = &rest[taken..];
+            return Ok(());
+        }
+        let (mut rest, mut found, mut blocks) = (rows, Vec::with_capacity(rows.len()), Vec::new());
+        while !rest.is_empty() {
+            let kept = self.find_some(rest, buf, (&mut found, &mut blocks))?;
+            let (now, later) = rest.split_at(found.len());
+            self.show((now, &found), &blocks, kept, (io, &mut *buf), each)?;
+            rest = later;
         }
         Ok(())
+    }
+
+    /// Reads records that will be asked for one after another, ascending, at once; nothing where they would not be kept until then.
+    pub fn read_ahead(&self, rows: &[u32], io: &mut IoContext, buf: &mut AnonBuf) -> Result<()> {
+        let keeps = self.kept.as_ref().is_some_and(|kept| kept.has_room());
+        match keeps && rows.len() > 1 {
+            true => self.for_rows(rows, io, buf, &mut |_, _, _| Ok(())),
+            false => Ok(()),
+        }
+    }
+
+    /// Where the first of some rows are, ascending: those that are kept come to the start of `buf`, how many bytes is returned;
+    /// of the others the `blocks`, each once.
+    fn find_some(
+        &self,
+        rows: &[u32],
+        buf: &mut AnonBuf,
+        (found, blocks): (&mut Vec<Found>, &mut Vec<(u64, u32)>),
+    ) -> Result<usize> {
+        found.clear();
+        blocks.clear();
+        let (mut start, mut pages, mut first) = (0, 0, 0);
+        for &row in rows {
+            if let Some(kept) = &self.kept
+                && start < KEPT_AT_ONCE
+            {
+                let end = start + RecordCache::RECORD_BYTES_MAX;
+                buf.ensure(end)?;
+                if let Some(len) = kept.get(self.file.key(), row, &mut buf[start..end]) {
+                    found.push(Found::Kept { start, len });
+                    start += len;
+                    continue;
+                }
+            }
+            let at = self.locate(row)?;
+            if blocks.last() != Some(&(at.page, at.pages)) {
+                if !blocks.is_empty() && pages + at.pages > RUN_PAGES.max(first) {
+                    break;
+                }
+                if blocks.is_empty() {
+                    first = at.pages;
+                }
+                pages += at.pages;
+                blocks.push((at.page, at.pages));
+            }
+            found.push(Found::Read(at));
+        }
+        Ok(start)
+    }
+
+    /// Reads the blocks of what was found behind what is `kept`, and shows all of it.
+    fn show(
+        &self,
+        (rows, found): (&[u32], &[Found]),
+        blocks: &[(u64, u32)],
+        kept: usize,
+        (io, buf): (&mut IoContext, &mut AnonBuf),
+        each: &mut EachRecord<'_>,
+    ) -> Result<()> {
+        let mut start = kept.next_multiple_of(PAGE);
+        match &self.kept {
+            _ if blocks.is_empty() => {}
+            Some(records) => self.read_blocks(io, blocks, (buf, start), records)?,
+            None => self.file.read_many(io, blocks, buf)?,
+        }
+        let mut left = blocks.iter();
+        let mut block = left.next();
+        for (&row, found) in rows.iter().zip(found) {
+            let at = match found {
+                Found::Kept { start, len } => {
+                    io.note_cache_hit();
+                    each(io, row, &buf[*start..start + len])?;
+                    continue;
+                }
+                Found::Read(at) => at,
+            };
+            while let Some((page, pages)) = block
+                && *page != at.page
+            {
+                start += *pages as usize * PAGE;
+                block = left.next();
+            }
+            let record = self.record_of(&buf[start..start + at.pages as usize * PAGE], row, at)?;
+            if let Some(records) = &self.kept {
+                records.put(self.file.key(), row, record);
+            }
+            each(io, row, record)?;
+        }
+        Ok(())
+    }
+
+    /// Blocks of which records are kept: they themselves are only where records find no room, or are too long.
+    fn read_blocks(
+        &self,
+        io: &mut IoContext,
+        blocks: &[(u64, u32)],
+        at: (&mut AnonBuf, usize),
+        records: &RecordCache,
+    ) -> Result<()> {
+        let has_long = blocks.iter().any(|(_, pages)| *pages > 1);
+        let keep = has_long || !records.has_room();
+        Ok(self.file.read_many_behind(io, blocks, at, keep)?)
+    }
+
+    fn locate(&self, row: u32) -> Result<BlockAt> {
+        self.index.locate(row).ok_or_else(|| self.no_row(row))
+    }
+
+    fn no_row(&self, row: u32) -> Error {
+        Error::corrupt(format!("{}: no row {row}", self.name))
+    }
+
+    fn record_of<'a>(&self, block: &'a [u8], row: u32, at: &BlockAt) -> Result<&'a [u8]> {
+        let block = RecordsBlock::parse(block).map_err(|e| bad(&self.name, e))?;
+        let record = block.get((row - at.first_row) as usize);
+        record.map_err(|e| bad(&self.name, e))
     }
 
     /// Every record in order, many blocks at once, through the cache.

@@ -170,8 +170,12 @@ const BESIDE_BYTES: u64 = 128 << 10;
 
 /// Bytes that a segment's codes may take, of `most` that may be pinned.
 fn room_for_codes(dims: u64, rows: u64, most: u64) -> u64 {
+    most.saturating_sub(beside_codes(dims, rows))
+}
+
+fn beside_codes(dims: u64, rows: u64) -> u64 {
     let centroids = (8 * rows.isqrt()).min(rows / ROWS_PER_CENTROID) * (dims + 12);
-    most.saturating_sub(centroids + rows / 4 + BESIDE_BYTES)
+    centroids + rows / 4 + BESIDE_BYTES
 }
 
 /// Digits of the product codes that an index of a segment gets where `most` bytes may be pinned and nobody asks for others.
@@ -211,16 +215,56 @@ fn fitted(
         .bytes_for(rows, vector.dim, rows)
         .max(1);
     let least = vector.dim.div_ceil(DIMS_PER_DIGIT_MAX) as u64;
-    let fit = |kind: CodeKind| match kind {
-        CodeKind::Product { m } if fits_room(vector) => CodeKind::Product {
-            m: (room / digit).max(least).min(u64::from(m)) as u16,
-        },
-        kind => kind,
+    let numbered = match vector.settings.quantization {
+        None if vector.metric.keys_are_products() => numbered_in(vector.dim as u64, rows.into(), room),
+        _ => None,
     };
-    codes
-        .into_iter()
-        .map(|(component, kind)| (component, fit(kind)))
-        .collect()
+    let fit = |(component, kind): (Component, CodeKind)| match (kind, numbered) {
+        (CodeKind::Product { .. }, Some(m)) => Some((component, CodeKind::Numbered { m })),
+        // Signs with these take as much room, and more rows are read beside them.
+        (CodeKind::Fine { .. }, Some(_)) if matches!(component, Component::FineLow { .. }) => None,
+        (CodeKind::Product { m }, None) if fits_room(vector) => {
+            let m = (room / digit).max(least).min(u64::from(m)) as u16;
+            Some((component, CodeKind::Product { m }))
+        }
+        (kind, _) => Some((component, kind)),
+    };
+    codes.into_iter().filter_map(fit).collect()
+}
+
+/// Digits a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.
+const NUMBERED_LEAST: f64 = 0.6;
+
+/// What loans can't have of the room, one part in so many: they come in pieces, and others hold some of what they might be lent.
+const ROOM_LEFT: u64 = 16;
+
+/// Digits of product codes with numbers, where there is room for such that are worth it and none for fine codes.
+fn numbered_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
+    let (count, width) = (u32::try_from(rows).unwrap_or(u32::MAX), dims as usize);
+    let bytes = |kind: CodeKind| kind.bytes_for(count, width, count);
+    let fine = bytes(CodeKind::Coarse) + bytes(CodeKind::fine(width));
+    let digit = bytes(CodeKind::Product { m: 1 });
+    let numbers = bytes(CodeKind::Numbered { m: 1 }) - digit;
+    let left = room - room / ROOM_LEFT;
+    let digits = (left.saturating_sub(numbers) / digit.max(1)).min(dims);
+    let is_worth_it = digits as f64 >= (NUMBERED_LEAST * dims as f64).ceil();
+    (is_worth_it && fine > room && width < SIGNS_DIMS).then_some(digits as u16)
+}
+
+/// Digits of the product codes with numbers that an index of a segment gets where `most` bytes may be pinned and nobody asks for
+/// others; as many as there can be where that isn't known. `None`: it gets other codes.
+pub(crate) fn numbered_for(dims: u64, rows: u64, most: Option<u64>) -> Option<u64> {
+    let most = most.unwrap_or_else(|| room_of_numbered(dims, rows, dims));
+    numbered_in(dims, rows, room_for_codes(dims, rows, most)).map(u64::from)
+}
+
+/// Bytes that must be allowed to be pinned for product codes with numbers of so many digits.
+pub(crate) fn room_of_numbered(dims: u64, rows: u64, digits: u64) -> u64 {
+    let count = u32::try_from(rows).unwrap_or(u32::MAX);
+    let m = u16::try_from(digits).unwrap_or(u16::MAX);
+    let bytes = CodeKind::Numbered { m }.bytes_for(count, dims as usize, count);
+    let with_what_is_left = (bytes * ROOM_LEFT).div_ceil(ROOM_LEFT - 1);
+    with_what_is_left + beside_codes(dims, rows)
 }
 
 /// The files that are written, in the order in which the build takes them.
@@ -256,7 +300,7 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
     let of = |kind: CodeKind| match kind {
         CodeKind::Coarse => (Component::Codes { slot }, kind),
         CodeKind::Fine { .. } => (Component::Fine { slot }, kind),
-        CodeKind::Product { .. } => (Component::Product { slot }, kind),
+        CodeKind::Product { .. } | CodeKind::Numbered { .. } => (Component::Product { slot }, kind),
         CodeKind::Rest { .. } => (Component::Rest { slot }, kind),
     };
     let mut codes: Vec<_> = asked_of(vector).into_iter().map(of).collect();
@@ -325,6 +369,40 @@ pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
         // Who asks for nothing needs no rewrite for one more of the smaller codes.
         None => lacks(&asked_of(vector)),
     }
+}
+
+/// What codes must be better by to be worth writing an index anew.
+const BETTER_BY: f64 = 0.3;
+
+/// Whether an index with codes `built` was written in another budget, and would serve much better with those that it would
+/// get where `most` bytes may be pinned: smaller ones that fit, or larger ones that spare reads. What it gets then is what it
+/// would get again, so that it is written anew once.
+pub fn was_built_for_another_budget(vector: &VectorField, rows: u32, built: &[CodeKind], most: u64) -> bool {
+    let room = room_for_codes(vector.dim as u64, u64::from(rows), most);
+    let wanted = fitted(codes_of(vector), vector, rows, room);
+    let wanted = wanted.into_iter().map(|(_, kind)| kind).collect::<Vec<_>>();
+    // What is there may take all that may be pinned.
+    worth(&wanted, vector.dim, rows, room) >= worth(built, vector.dim, rows, most) + BETTER_BY
+}
+
+/// The better the more reads the best of these codes spare, of those that fit in `room`; 0 where none does.
+fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
+    let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
+    let fits = |bytes: u64, worth: f64| if bytes <= room { worth } else { 0.0 };
+    let digits = |m: u16| f64::from(m) / dims as f64;
+    let one = |kind: &CodeKind| match *kind {
+        CodeKind::Coarse if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0),
+        // Three bits a dimension, signs included, do as much as a digit with numbers.
+        CodeKind::Fine { .. } => fits(bytes(CodeKind::Coarse) + bytes(*kind), 3.0),
+        CodeKind::Numbered { m } => fits(bytes(*kind), 2.0 + digits(m)),
+        // They serve in part too, and codes of the other clusters are read: the more of these the worse.
+        CodeKind::Product { m } => {
+            let share = (room as f64 / bytes(*kind).max(1) as f64).min(1.0);
+            (1.0 + digits(m)) * share * share
+        }
+        CodeKind::Coarse | CodeKind::Rest { .. } => 0.0,
+    };
+    codes.iter().map(one).fold(0.0, f64::max)
 }
 
 /// Bytes of a vector's codes in RAM, those that the settings ask for.
@@ -586,7 +664,6 @@ mod tests {
                 _ => None,
             }
         };
-        assert_eq!(digits(100, "null", 64_000_000, 8), Some(50));
         assert!(digits(100, "null", 32_000_000, 2) >= Some(48));
         assert!(digits(100, "null", 32_000_000, 4) >= Some(46));
         assert!(digits(100, "null", 16_000_000, 2) >= Some(16));
@@ -596,6 +673,59 @@ mod tests {
         // What was asked for stays.
         let asked = r#"{"product":{"compression":"x16"}}"#;
         assert_eq!(digits(100, asked, 16_000_000, 2), Some(50));
+    }
+
+    #[test]
+    fn product_codes_have_numbers_where_fine_codes_do_not_fit_and_there_is_room_for_digits() {
+        const ROWS: u32 = 1_000_000;
+        let built = |field: &VectorField, room: u64| -> Vec<CodeKind> {
+            let codes = fitted(codes_of(field), field, ROWS, room);
+            codes.into_iter().map(|(_, kind)| kind).collect()
+        };
+        let plain = field(100, "null");
+        let of_room = |room| built(&plain, room);
+        let (coarse, fine, rest) = (CodeKind::Coarse, CodeKind::fine(100), CodeKind::rest(100, 6));
+        let numbered = |m| vec![coarse, fine, CodeKind::Numbered { m }, rest];
+        let whole = vec![
+            coarse,
+            fine,
+            CodeKind::Fine { bits: 3 },
+            CodeKind::Product { m: 50 },
+            rest,
+        ];
+        assert_eq!(of_room(86_500_000), whole, "fine codes fit");
+        assert_eq!(
+            of_room(83_999_999),
+            numbered(100),
+            "a digit for each dimension at most"
+        );
+        // A sixteenth is left.
+        assert_eq!(of_room(50_240_000), numbered(88));
+        assert_eq!(of_room(35_200_000), numbered(60));
+        assert_eq!(of_room(35_199_000), whole, "too few digits to be worth a number");
+        for (field, what) in [
+            (
+                field(100, r#"{"scalar":{"type":"int8"}}"#),
+                "others were asked for",
+            ),
+            (field(400, "null"), "signs tell enough"),
+            (
+                VectorField {
+                    metric: ramlet_index::Metric::Euclid,
+                    ..field(100, "null")
+                },
+                "words don't reach",
+            ),
+        ] {
+            let codes = built(&field, 50_000_000);
+            let has_numbers = codes.iter().any(|kind| matches!(kind, CodeKind::Numbered { .. }));
+            assert!(!has_numbers, "{what}: {codes:?}");
+        }
+        for most in [38_000_000, 52_000_000] {
+            let room = room_for_codes(100, ROWS.into(), most);
+            let planned = numbered_for(100, ROWS.into(), Some(most)).expect("a number of digits");
+            assert_eq!(of_room(room), numbered(planned as u16), "as planned");
+        }
     }
 
     #[test]

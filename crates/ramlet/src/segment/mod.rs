@@ -19,7 +19,7 @@ mod text;
 mod vectors;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ramlet_format::bitmap;
 use ramlet_format::bloom::{Bloom, hash64};
@@ -28,7 +28,7 @@ use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::IndexScratch;
 use ramlet_io::{IoContext, Storage};
-use ramlet_memory::{AnonBuf, Reservation};
+use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
 use build::forget_refusal;
@@ -36,21 +36,24 @@ pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refus
 use calibration::forget_calibration;
 pub use calibration::note_calibration;
 pub(crate) use files::graph_width;
-pub use files::{Shelf, TableFile};
-pub(crate) use indexes::{becomes_graph_unasked, codes_fit, digits_for};
+pub use files::{EachRecord, RecordsFile, Shelf, TableFile};
+pub(crate) use indexes::{becomes_graph_unasked, codes_fit, digits_for, numbered_for, room_of_numbered};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
 pub use sparse::SparseColumn;
-pub use text::{ListPart, TextBuilders, TextColumn, decoded_length, encoded_length};
+pub use text::{
+    Decoded, Directory, ListPart, Peaks, TextBuilders, TextColumn, bad_list, decoded_length, encoded_length,
+};
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::SEGMENT_FILE_BYTES;
+use crate::pins::PinRank;
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::types::PointId;
-use files::{RecordsFile, RowsFile, bad};
+use files::{Lendable, RowsFile, bad};
 use numbers::{Packed, Packer};
 
 /// A segment, opened.
@@ -75,6 +78,35 @@ struct Body {
     _files: Option<Reservation>,
     /// What searches have spent here since it was opened, in rows compared.
     spent: AtomicU64,
+    /// Whether codes for this budget can't be made in it.
+    stays: AtomicBool,
+}
+
+/// Files that are in RAM as a whole or record by record: their kinds, those that are missed most a byte first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whole {
+    Terms,
+    Lists,
+    Positions,
+    Payloads,
+}
+
+impl Whole {
+    pub const KINDS: usize = 4;
+}
+
+/// How many kinds of files to keep whole in so many bytes: all, or the first ones in half of them. What is read lately of the others is kept record by record,
+/// and ten records that are asked for are worth more than a page of those that happen to come first.
+pub fn kinds_kept_whole(bytes: &[u64; Whole::KINDS], room: u64) -> usize {
+    if bytes.iter().sum::<u64>() <= room {
+        return Whole::KINDS;
+    }
+    let mut sum = 0;
+    let fit = bytes.iter().take_while(|bytes| {
+        sum += *bytes;
+        sum <= room / 2
+    });
+    fit.count().min(Whole::Payloads as usize)
 }
 
 /// A segment at one moment.
@@ -107,7 +139,8 @@ impl Segment {
         let row_ids = RowsFile::open(shelf, id, one(Component::RowIds)?, io)?;
         let ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
-        let payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
+        let mut payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
+        payload.lend(shelf, PinRank::Payloads);
         let numbers = pack_numbers(&row_ids, shelf, io);
         let (mut vectors, mut fields, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for file in &entry.files {
@@ -124,7 +157,7 @@ impl Segment {
                     fields.push((slot, Arc::new(TableFile::open(shelf, id, file, io)?)))
                 }
                 Component::TextTerms { slot } => {
-                    texts.push(Arc::new(TextColumn::open(shelf, &entry, slot, io)?));
+                    texts.extend(TextColumn::open(shelf, &entry, schema, slot, io)?.map(Arc::new));
                 }
                 _ => {}
             }
@@ -146,6 +179,7 @@ impl Segment {
             payload,
             _files: held,
             spent: AtomicU64::new(0),
+            stays: AtomicBool::new(false),
         };
         Ok(Segment {
             entry,
@@ -157,14 +191,20 @@ impl Segment {
     }
 
     /// The same rows under `entry`, which differs in its payload indexes only: opens those that are new.
-    pub fn with_fields(&self, entry: SegmentEntry, shelf: &Shelf, io: &mut IoContext) -> Result<Segment> {
+    pub fn with_fields(
+        &self,
+        entry: SegmentEntry,
+        shelf: &Shelf,
+        schema: &Schema,
+        io: &mut IoContext,
+    ) -> Result<Segment> {
         let (mut fields, mut texts) = (Vec::new(), Vec::new());
         for file in &entry.files {
             if let Component::TextTerms { slot } = file.component {
                 let known = self.texts.iter().find(|column| column.slot == slot).cloned();
-                texts.push(match known {
-                    Some(column) => column,
-                    None => Arc::new(TextColumn::open(shelf, &entry, slot, io)?),
+                texts.extend(match known {
+                    Some(column) => Some(column),
+                    None => TextColumn::open(shelf, &entry, schema, slot, io)?.map(Arc::new),
                 });
             }
             let Component::FieldIndex { slot } = file.component else {
@@ -263,6 +303,15 @@ impl Segment {
 
     pub fn rows(&self) -> u32 {
         self.entry.rows
+    }
+
+    /// Whether it was tried to write its index anew for this budget, in vain.
+    pub fn stays_as_it_is(&self) -> bool {
+        self.body.stays.load(Ordering::Relaxed)
+    }
+
+    pub fn note_stays(&self) {
+        self.body.stays.store(true, Ordering::Relaxed);
     }
 
     /// What searches have spent here since it was opened, in rows compared.
@@ -372,6 +421,67 @@ impl Segment {
         self.body.payload.borrow(row, io, buf)
     }
 
+    /// The payloads of some rows, ascending: what isn't in RAM is read at once.
+    pub fn payloads(
+        &self,
+        rows: &[u32],
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut EachRecord<'_>,
+    ) -> Result<()> {
+        self.body.payload.for_rows(rows, io, buf, each)
+    }
+
+    /// Files that are kept in RAM as long as nobody else needs the memory, those that are missed most first.
+    fn lendable(&self) -> impl Iterator<Item = (Whole, &dyn Lendable)> {
+        let texts = self.texts.iter().flat_map(|column| column.lendable());
+        texts.chain([(Whole::Payloads, &self.body.payload as &dyn Lendable)])
+    }
+
+    /// Adds what files of each kind take of RAM as a whole.
+    pub fn add_whole_bytes(&self, bytes: &mut [u64; Whole::KINDS]) {
+        for (kind, file) in self.lendable() {
+            bytes[kind as usize] += file.whole_bytes();
+        }
+    }
+
+    /// Bytes that such files hold of RAM.
+    pub fn whole_bytes_held(&self) -> u64 {
+        self.lendable().map(|(_, file)| file.lent_bytes()).sum()
+    }
+
+    /// Bytes of the first `kinds` of files that aren't in RAM and could be.
+    pub fn missing(&self, kinds: usize) -> u64 {
+        let wanted = self.lendable().filter(|(kind, _)| (*kind as usize) < kinds);
+        wanted.map(|(_, file)| file.missing()).sum()
+    }
+
+    /// Whether some file of the first `kinds` could take up to `room` bytes, or one of the others is in RAM that shouldn't be.
+    pub fn could_fill(&self, kinds: usize, room: u64) -> bool {
+        self.lendable().any(|(kind, file)| match (kind as usize) < kinds {
+            true => could_fill(file, room),
+            false => file.lent_bytes() > 0,
+        })
+    }
+
+    /// Reads more of the files of the first `kinds` into RAM, up to about `room` bytes, and lets go of the others; how many bytes came.
+    pub fn fill(&self, kinds: usize, room: u64, io: &mut IoContext) -> Result<u64> {
+        let mut came = 0;
+        for (kind, file) in self.lendable() {
+            if kind as usize >= kinds {
+                file.block_file().cut_lent();
+                continue;
+            }
+            while could_fill(file, room.saturating_sub(came)) {
+                match file.fill(io)? {
+                    0 => break,
+                    more => came += more,
+                }
+            }
+        }
+        Ok(came)
+    }
+
     /// The payload of `row` and of rows behind it that lie in the same block.
     pub fn payload_block(
         &self,
@@ -415,23 +525,31 @@ impl Segment {
             .sum()
     }
 
-    /// (name, kind, heap bytes, disk bytes) of everything but vectors.
-    pub fn tables(&self, schema: &Schema) -> Vec<(String, &'static str, u64, u64)> {
+    /// (name, kind, heap bytes, bytes of RAM beside, disk bytes) of everything but vectors.
+    pub fn tables(&self, schema: &Schema) -> Vec<(String, &'static str, u64, u64, u64)> {
         let filter = self.body.id_filter.as_ref().map_or(0, |(_, held)| held.bytes());
         let columns = self.body.numbers.iter().flatten();
         let numbers = columns.map(Packed::bytes).sum();
         let mut out = vec![
-            ("ids".to_string(), "rows", numbers, self.body.row_ids.file.len()),
+            (
+                "ids".to_string(),
+                "rows",
+                numbers,
+                0,
+                self.body.row_ids.file.len(),
+            ),
             (
                 "ids".to_string(),
                 "sorted",
                 self.body.ids.heap_bytes() + filter,
+                0,
                 self.body.ids.disk_bytes() + filter,
             ),
             (
                 "payload".to_string(),
                 "records",
                 self.body.payload.heap_bytes(),
+                self.body.payload.lent_bytes(),
                 self.body.payload.disk_bytes(),
             ),
         ];
@@ -441,7 +559,8 @@ impl Segment {
         };
         for column in &self.texts {
             let name = format!("payload index `{}`", name_of(column.slot));
-            out.push((name, "text", column.heap_bytes(), column.disk_bytes()));
+            let lent = column.lendable().map(|(_, file)| file.lent_bytes()).sum();
+            out.push((name, "text", column.heap_bytes(), lent, column.disk_bytes()));
         }
         for (slot, table) in &self.fields {
             let name = name_of(*slot);
@@ -449,6 +568,7 @@ impl Segment {
                 format!("payload index `{name}`"),
                 "sorted",
                 table.heap_bytes(),
+                0,
                 table.disk_bytes(),
             ));
         }
@@ -480,13 +600,20 @@ impl Segment {
     }
 }
 
+/// Whether the next piece of a file fits `room`.
+fn could_fill(file: &dyn Lendable, room: u64) -> bool {
+    let missing = file.missing();
+    missing > 0 && missing.min(LoanBuf::PIECE_BYTES as u64) <= room
+}
+
 /// The slot of the payload index that a file belongs to.
 pub fn of_field(component: Component) -> Option<u16> {
     match component {
         Component::FieldIndex { slot }
         | Component::TextTerms { slot }
         | Component::TextLists { slot }
-        | Component::TextLengths { slot } => Some(slot),
+        | Component::TextLengths { slot }
+        | Component::TextPositions { slot } => Some(slot),
         _ => None,
     }
 }

@@ -46,6 +46,7 @@ fn suffix(component: Component) -> String {
         Component::TextTerms { slot } => format!("twd{slot}"),
         Component::TextLists { slot } => format!("tls{slot}"),
         Component::TextLengths { slot } => format!("tln{slot}"),
+        Component::TextPositions { slot } => format!("tps{slot}"),
         Component::Deletes => "del".into(),
     }
 }
@@ -61,7 +62,7 @@ pub fn is_ours(name: &str) -> bool {
     let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
         || [
             "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "rec", "par", "pst",
-            "trm", "twd", "tls", "tln", "x", "del-",
+            "trm", "twd", "tls", "tln", "tps", "x", "del-",
         ]
         .iter()
         .any(|p| {
@@ -81,6 +82,8 @@ mod tests {
         for name in [
             segment_file(3, Component::Vector { slot: 12 }),
             segment_file(123456789, Component::Payload),
+            segment_file(3, Component::TextLengths { slot: 1 }),
+            segment_file(3, Component::TextPositions { slot: 1 }),
             deletes_file(1, 2),
             "tmp-7".into(),
         ] {

@@ -13,6 +13,9 @@ use super::names::SCRATCH_PREFIX;
 use crate::error::{Error, Result};
 use crate::limits::SORT_RUNS_MAX;
 
+/// What takes keys.
+pub type EachKey<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+
 /// Pages that the merge reads of a run at once.
 const RUN_PAGES: u32 = 8;
 
@@ -61,6 +64,20 @@ impl Sorter {
         self.keys.extend_from_slice(key);
         self.ends.push(self.keys.len() as u32);
         Ok(())
+    }
+
+    /// Takes keys that come ascending, as many as there are: they go to disk at once.
+    pub fn push_sorted(&mut self, keys: &mut dyn FnMut(&mut EachKey<'_>) -> Result<()>) -> Result<()> {
+        let mut run = RunWriter::create(self)?;
+        keys(&mut |key| run.push(key))?;
+        let run = run.finish()?;
+        self.runs.push(run);
+        Ok(())
+    }
+
+    /// Whether something came and lies on disk.
+    pub fn has_runs(&self) -> bool {
+        !self.runs.is_empty()
     }
 
     /// Gives every key once, ascending.

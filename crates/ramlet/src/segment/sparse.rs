@@ -22,9 +22,8 @@ use super::records::{RecordsColumn, index_failure};
 use super::sink::Sink;
 use super::sorter::Sorter;
 use crate::error::{Error, Result};
+use crate::sums::Sums;
 
-/// Rows of a window: their sums take half a megabyte.
-const WINDOW: u32 = 1 << 16;
 /// Postings about as dear as reading one row.
 const POSTINGS_PER_ROW: u64 = 256;
 /// What a bound is raised by, so that the order of additions never hides a row.
@@ -49,7 +48,7 @@ struct Term {
 
 impl SparseColumn {
     /// Bytes that a search takes for as long as it lasts.
-    pub const SEARCH_BYTES: u64 = WINDOW as u64 * 8 + WINDOW as u64 / 8 + 17 * PAGE as u64;
+    pub const SEARCH_BYTES: u64 = Sums::BYTES + 17 * PAGE as u64;
 
     /// `None`: the segment has no lists of this vector.
     pub fn open(
@@ -128,51 +127,6 @@ impl SparseColumn {
     }
 }
 
-/// Sums of a window's rows.
-struct Sums {
-    first: u32,
-    sums: Vec<f64>,
-    /// A bit for each row that some list has.
-    met: Vec<u64>,
-}
-
-impl Sums {
-    fn begin(&mut self, first: u32) {
-        self.first = first;
-        self.sums.fill(0.0);
-        self.met.fill(0);
-    }
-
-    fn has(&self, at: usize) -> bool {
-        self.met[at / 64] >> (at % 64) & 1 == 1
-    }
-
-    /// Adds to a row's sum; `known`: only if it was met before.
-    fn add(&mut self, row: u32, part: f64, known: bool) {
-        let Some(at) = row.checked_sub(self.first).map(|at| at as usize) else {
-            return;
-        };
-        if at < self.sums.len() && (!known || self.has(at)) {
-            self.sums[at] += part;
-            self.met[at / 64] |= 1 << (at % 64);
-        }
-    }
-
-    /// Rows that were met, with their sums.
-    fn iter(&self) -> impl Iterator<Item = (u32, f64)> {
-        let words = self.met.iter().zip(0..);
-        words.flat_map(move |(word, block): (&u64, usize)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
-                rest &= rest - 1;
-                let at = block * 64 + bit;
-                Some((self.first + at as u32, self.sums[at]))
-            })
-        })
-    }
-}
-
 /// The key of the best that a sum may become.
 fn bound(sum: f64, more: f64) -> f32 {
     let most = sum + more;
@@ -190,7 +144,7 @@ impl SparseColumn {
         (io, buf): (&mut IoContext, &mut AnonBuf),
     ) -> Result<bool> {
         let mut left: f64 = terms.iter().map(|term| term.most).sum();
-        let end = sums.first.saturating_add(WINDOW).min(self.segment_rows);
+        let end = sums.first.saturating_add(Sums::WINDOW).min(self.segment_rows);
         for term in terms {
             let known = !top.would_enter(bound(0.0, left), sums.first);
             if known
@@ -203,7 +157,9 @@ impl SparseColumn {
             let first = sums.first;
             self.postings(term.dim, (first, end), io, buf, &mut |row, weight| {
                 stats.codes_scored += 1;
-                sums.add(row, term.weight * f64::from(weight), known);
+                if let Some(at) = sums.place(row, known) {
+                    sums.add(at, term.weight * f64::from(weight));
+                }
             })?;
             left = (left - term.most).max(0.0);
         }
@@ -218,13 +174,9 @@ impl SparseColumn {
         (io, buf): (&mut IoContext, &mut AnonBuf),
         top: &mut TopK,
     ) -> ramlet_index::Result<()> {
-        let mut sums = Sums {
-            first: 0,
-            sums: vec![0.0; WINDOW.min(self.segment_rows) as usize],
-            met: vec![0; (WINDOW.min(self.segment_rows) as usize).div_ceil(64)],
-        };
-        for first in (0..self.segment_rows).step_by(WINDOW as usize) {
-            let end = first.saturating_add(WINDOW);
+        let mut sums = Sums::new(self.segment_rows);
+        for first in (0..self.segment_rows).step_by(Sums::WINDOW as usize) {
+            let end = first.saturating_add(Sums::WINDOW);
             if allowed
                 .only
                 .is_some_and(|only| only.range_cardinality(first..end) == 0)

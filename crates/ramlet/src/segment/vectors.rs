@@ -7,6 +7,7 @@
 //! | rows, codes | reads nothing, and compares more rows |
 //! | codes, fine codes | reads 1 to 2 rows |
 //! | codes, low fine codes | reads 10 to 20 rows |
+//! | product codes with rows' numbers, in place of the two around them | reads 5 to 12 rows |
 //! | product codes | reads 30 to 60 rows |
 //! | codes | reads hundreds of rows; tens from about 400 dimensions on, which get no product codes |
 //! | nothing | reads whole clusters |
@@ -26,7 +27,7 @@ use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
 use super::files::{RecordsFile, Shelf, bad, open_index_rows};
-use super::indexes::{codes_bytes, wants_other_codes};
+use super::indexes::{codes_bytes, wants_other_codes, was_built_for_another_budget};
 use super::parts::{PartMap, PartsColumn};
 use super::records::RecordsColumn;
 use super::sparse::SparseColumn;
@@ -272,7 +273,12 @@ impl Files {
     fn take(&self, pinned: &[Pin], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<Pin>> {
         let (mut held, mut first) = (pinned.to_vec(), 0);
         loop {
-            let level = self.choose_from(first, shelf.pins.consumer.available(), &held);
+            let free = shelf.pins.consumer.available();
+            let level = self.choose_from(first, free + shelf.pins.below(PinRank::Rows), &held);
+            let lacking = self.bytes(level, &held).saturating_sub(free);
+            if lacking > 0 {
+                shelf.pins.give_way(PinRank::Rows, lacking);
+            }
             // What the new level has no use for makes room for what it has.
             for pin in held.iter().filter(|pin| !level.has(pin.component)) {
                 pin.rows.release(u64::MAX);
@@ -415,6 +421,14 @@ impl VectorColumn {
     /// Whether it has clusters, with other codes than `field`'s settings ask for now.
     pub fn has_other_codes(&self, field: &VectorField) -> bool {
         matches!(self.index.kind(), "ivf" | "parts") && wants_other_codes(field, &self.kinds)
+    }
+
+    /// Whether its clusters got their codes in another budget than one of which `most` bytes may be pinned, and would serve
+    /// much better written anew.
+    pub fn was_built_for_another_budget(&self, field: &VectorField, segment_rows: u32, most: u64) -> bool {
+        let present = self.present.as_ref().map(|present| present.len() as u32);
+        self.index.kind() == "ivf"
+            && was_built_for_another_budget(field, present.unwrap_or(segment_rows), &self.kinds, most)
     }
 
     /// Whether a better level than this one would fit in `room`.

@@ -18,6 +18,7 @@ pub struct TextField {
     options: TextOptions,
     tokenizer: Tokenizer,
     is_scored: bool,
+    has_positions: bool,
 }
 
 /// Whether and how texts are ranked.
@@ -25,6 +26,8 @@ pub struct TextField {
 struct Ranking {
     #[serde(default)]
     scoring: Option<Scoring>,
+    #[serde(default)]
+    phrase_matching: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +52,7 @@ enum ScoringKind {
 impl TextField {
     /// Of an index's parameters, as the API got them.
     pub fn new(params: Option<&Value>) -> Result<TextField> {
-        let mut is_scored = false;
+        let (mut is_scored, mut has_positions) = (false, false);
         let mut options = match params {
             Some(params) => {
                 let bytes = params.to_string().len();
@@ -63,6 +66,7 @@ impl TextField {
                     ranking.scoring,
                     Some(Scoring::Enabled(true) | Scoring::Params { .. })
                 );
+                has_positions = is_scored && ranking.phrase_matching == Some(true);
                 TextOptions::deserialize(params).map_err(bad)?
             }
             None => TextOptions::default(),
@@ -72,6 +76,7 @@ impl TextField {
             tokenizer: Tokenizer::new(&options)?,
             options,
             is_scored,
+            has_positions,
         })
     }
 
@@ -80,9 +85,19 @@ impl TextField {
         self.is_scored
     }
 
+    /// Whether the lists know where words stand (`phrase_matching` beside `scoring`).
+    pub fn has_positions(&self) -> bool {
+        self.has_positions
+    }
+
     /// Shows `each` the tokens of a stored text.
     pub fn document(&self, text: &str, each: &mut dyn FnMut(&str)) {
         self.tokenizer.document(text, each);
+    }
+
+    /// Shows `each` the words of a stored text, parts of it, each with a token that it became.
+    pub fn words(&self, text: &str, each: &mut dyn FnMut(&str, &str)) {
+        self.tokenizer.words(text, each);
     }
 
     /// Shows `each` the tokens of a text that is searched with.
@@ -93,7 +108,8 @@ impl TextField {
 
 impl PartialEq for TextField {
     fn eq(&self, other: &TextField) -> bool {
-        self.options == other.options && self.is_scored == other.is_scored
+        let kept = |field: &TextField| (field.is_scored, field.has_positions);
+        self.options == other.options && kept(self) == kept(other)
     }
 }
 

@@ -18,8 +18,8 @@ pub struct Tokenizer {
     kind: TokenizerKind,
     lowercase: bool,
     ascii_folding: bool,
-    /// Of languages, lower case, and the user's own.
-    listed: Vec<&'static [&'static str]>,
+    /// Of languages, lower case, ascending, and the user's own.
+    listed: Vec<&'static str>,
     custom: BTreeSet<String>,
     stemmer: Option<Stemmer>,
     min_len: usize,
@@ -30,7 +30,7 @@ impl Tokenizer {
     pub fn new(options: &TextOptions) -> Result<Tokenizer> {
         let language = options.language.as_deref().unwrap_or(LANGUAGE_DEFAULT);
         let lowercase = options.lowercase.unwrap_or(true);
-        let (mut listed, mut custom) = (Vec::new(), BTreeSet::new());
+        let (mut listed, mut custom) = (Vec::<&'static [&'static str]>::new(), BTreeSet::new());
         match &options.stopwords {
             None => listed.extend(language::stopwords(language)),
             Some(Stopwords::Language(language)) => listed.push(known(language)?),
@@ -51,6 +51,12 @@ impl Tokenizer {
                 "{n} stop words; at most {STOPWORDS_MAX} are possible"
             )));
         }
+        // A language may be named more than once.
+        listed.sort_unstable();
+        listed.dedup();
+        let mut listed = listed.concat();
+        listed.sort_unstable();
+        listed.dedup();
         let algorithm = match &options.stemmer {
             None => language::stemmer(language),
             Some(Stemming::None) => None,
@@ -73,10 +79,15 @@ impl Tokenizer {
 
     /// Shows `each` the tokens of a stored text.
     pub fn document(&self, text: &str, each: &mut dyn FnMut(&str)) {
+        self.words(text, &mut |_, token| each(token));
+    }
+
+    /// The same, each with the part of the text that it comes from; a word may have several tokens.
+    pub fn words(&self, text: &str, each: &mut dyn FnMut(&str, &str)) {
         match self.kind {
             TokenizerKind::Prefix => words(text).for_each(|word| {
                 if let Some(token) = self.token(word, true).filter(|token| self.is_long(token)) {
-                    self.beginnings(&token, each);
+                    self.beginnings(&token, &mut |token| each(word, token));
                 }
             }),
             _ => self.whole(text, each),
@@ -91,17 +102,17 @@ impl Tokenizer {
                     each(cut(&token, self.max_len));
                 }
             }),
-            _ => self.whole(text, each),
+            _ => self.whole(text, &mut |_, token| each(token)),
         }
     }
 
-    fn whole(&self, text: &str, each: &mut dyn FnMut(&str)) {
+    fn whole(&self, text: &str, each: &mut dyn FnMut(&str, &str)) {
         let mut offer = |word: &str| {
             if let Some(token) = self.token(word, true)
                 && self.is_long(&token)
                 && token.chars().count() <= self.max_len
             {
-                each(&token);
+                each(word, &token);
             }
         };
         match self.kind {
@@ -130,7 +141,7 @@ impl Tokenizer {
     }
 
     fn is_stopword(&self, token: &str) -> bool {
-        self.listed.iter().any(|list| list.contains(&token)) || self.custom.contains(token)
+        self.listed.binary_search(&token).is_ok() || self.custom.contains(token)
     }
 
     fn is_long(&self, token: &str) -> bool {

@@ -26,6 +26,8 @@ const SHAPE: Shape = Shape {
 };
 /// Most that data in RAM may take, in kB: for everything, for fine codes, for the shorter ones, for coarse ones.
 const ROOM_KB: [u64; 4] = [64_000, 2_500, 1_000, 650];
+/// And where the index is built in that room: for product codes with rows' numbers.
+const BUILT_IN_KB: u64 = 1_300;
 const EFFORTS: [usize; 3] = [64, 128, 256];
 
 /// Instruction sets sum floats in different orders, so that some row lands in another cluster.
@@ -37,11 +39,11 @@ const RECALL_SLACK: f64 = 0.006;
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../records/baseline/counts.json");
 
 /// Removed when it goes.
-struct Directory(PathBuf);
+pub struct Directory(pub PathBuf);
 
 impl Directory {
-    fn new() -> Directory {
-        Directory(std::env::temp_dir().join(format!("ramlet-counts-{}", std::process::id())))
+    pub fn new(what: &str) -> Directory {
+        Directory(std::env::temp_dir().join(format!("ramlet-{what}-{}", std::process::id())))
     }
 }
 
@@ -52,14 +54,14 @@ impl Drop for Directory {
 }
 
 /// To load with: all rows in one buffer, so one flush and one segment, the same every time.
-fn loading_budget() -> BudgetTable {
+pub fn loading_budget() -> BudgetTable {
     let mut request = BudgetRequest::in_process(512 * MB, 1);
     request.write_buffers = Some(64 * MB);
     BudgetTable::plan(request).expect("enough")
 }
 
 /// To search with: so much room for data in RAM.
-fn searching_budget(room: u64) -> BudgetTable {
+pub fn searching_budget(room: u64) -> BudgetTable {
     let mut request = BudgetRequest::in_process(96 * MB, 1);
     // Blocks that happen to be cached would hide reads.
     request.block_cache = Some(MB / 4);
@@ -73,7 +75,7 @@ fn searching_budget(room: u64) -> BudgetTable {
     budget
 }
 
-fn engine(storage: &Arc<dyn Storage>, budget: BudgetTable) -> Arc<Engine> {
+pub fn engine(storage: &Arc<dyn Storage>, budget: BudgetTable) -> Arc<Engine> {
     let options = ramlet::EngineOptions {
         ledger: Ledger::new(budget.ledger_limit()),
         budget,
@@ -93,10 +95,11 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-fn load(storage: &Arc<dyn Storage>, base: &[f32]) {
+/// One segment, with an index from so many rows on.
+fn load(storage: &Arc<dyn Storage>, base: &[f32], threshold: usize) {
     let engine = engine(storage, loading_budget());
     let mut config = config(SHAPE.dims, ramlet::Distance::Cosine);
-    config.indexing_threshold = Some(1_000);
+    config.indexing_threshold = Some(threshold);
     engine.create_collection("counts", config).expect("creates");
     let collection = engine.collection("counts").expect("is there");
     let mut points = (0..)
@@ -109,12 +112,16 @@ fn load(storage: &Arc<dyn Storage>, base: &[f32]) {
     }
     collection.flush().expect("flushes");
     collection.wait_idle().expect("settles");
+    settled(&collection, if threshold > ROWS { 0 } else { ROWS });
+    engine.close();
+}
+
+fn settled(collection: &Collection, indexed: usize) {
     let info = collection.info();
     assert_eq!(
         (info.segments_count, info.indexed_vectors_count),
-        (1, ROWS as u64)
+        (1, indexed as u64)
     );
-    engine.close();
 }
 
 struct Found(PointId);
@@ -171,21 +178,43 @@ fn measured() -> Value {
         .map(|list| list.iter().map(|found| found.1).collect())
         .collect();
     // Files, because nothing of a storage in RAM is brought into RAM.
-    let directory = Directory::new();
+    let directory = Directory::new("counts");
     let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
-    load(&storage, &base);
+    load(&storage, &base, 1_000);
     let mut cases = serde_json::Map::new();
+    let mut note = |collection: &Collection, engine: &Engine, what: &str| {
+        let mut scratch = engine.scratch().expect("a scratch");
+        for ef in EFFORTS {
+            let counts = measure(collection, &mut scratch, &queries, &truth, ef);
+            cases.insert(format!("{what}, ef {ef}"), json!(counts));
+        }
+    };
     for room in ROOM_KB {
         let engine = engine(&storage, searching_budget(room * 1000));
         let collection = engine.collection("counts").expect("is there");
         collection.wait_idle().expect("settles");
-        let mut scratch = engine.scratch().expect("a scratch");
-        for ef in EFFORTS {
-            let counts = measure(&collection, &mut scratch, &queries, &truth, ef);
-            cases.insert(format!("{room} kB for data in RAM, ef {ef}"), json!(counts));
-        }
+        note(&collection, &engine, &format!("{room} kB for data in RAM"));
         engine.close();
     }
+    drop(directory);
+    let directory = Directory::new("counts");
+    let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
+    load(&storage, &base, 1_000_000);
+    let engine = engine(&storage, searching_budget(BUILT_IN_KB * 1000));
+    let wanted = engine.update_collection("counts", &mut |config| {
+        config.indexing_threshold = Some(1_000);
+        Ok(())
+    });
+    wanted.expect("changes");
+    let collection = engine.collection("counts").expect("is there");
+    collection.wait_idle().expect("settles");
+    settled(&collection, ROWS);
+    note(
+        &collection,
+        &engine,
+        &format!("built with {BUILT_IN_KB} kB for data in RAM"),
+    );
+    engine.close();
     Value::Object(cases)
 }
 

@@ -57,7 +57,7 @@ impl History {
         settings.indexing_threshold = Some(1);
         let ranked = FieldIndex {
             kind: FieldKind::Text,
-            params: Some(serde_json::json!({"type": "text", "scoring": true})),
+            params: Some(serde_json::json!({"type": "text", "scoring": true, "phrase_matching": true})),
         };
         settings.payload_schema.insert("t".into(), ranked);
         history.engine.create_collection("c", settings).expect("creates");

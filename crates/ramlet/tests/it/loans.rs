@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ramlet::*;
-use ramlet_io::RamStorage;
+use ramlet_io::{PreadStorage, RamStorage, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger, Reservation};
 
 use crate::support::*;
@@ -231,4 +231,110 @@ fn a_job_gets_all_of_an_odd_scratch() {
     collection.update(upsert(points.collect())).expect("upserts");
     collection.flush().expect("flushes");
     assert_eq!(collection.info().points_count, 4000);
+}
+
+/// Texts of which the documents are more than there is room for: those that are asked for again are kept one by one.
+#[test]
+fn documents_are_kept_one_by_one() {
+    let directory = std::env::temp_dir().join(format!("ramlet-kept-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let storage = PreadStorage::open(&directory).expect("opens");
+    documents_kept(storage);
+    let _ = std::fs::remove_dir_all(&directory);
+}
+
+fn documents_kept(storage: Arc<dyn Storage>) {
+    let engine = Engine::open(storage, options(64 * MB)).expect("opens");
+    let params = serde_json::json!({"type": "text", "scoring": true, "phrase_matching": true});
+    let index = FieldIndex {
+        kind: FieldKind::Text,
+        params: Some(params),
+    };
+    let config = CollectionConfig {
+        payload_schema: std::collections::BTreeMap::from([("t".to_string(), index)]),
+        ..CollectionConfig::default()
+    };
+    engine.create_collection("c", config).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    const DOCUMENTS: u64 = 8_000;
+    let document = |id: u64| {
+        format!(
+            r#"{{"t":"w{} v{} u{id}","more":"{}"}}"#,
+            id % 400,
+            id % 7,
+            "x".repeat(900)
+        )
+    };
+    for first in (0..DOCUMENTS).step_by(1_000) {
+        let point = |id| Point {
+            id: PointId::Num(id),
+            vectors: Vec::new(),
+            payload: document(id).into_bytes(),
+        };
+        let points = (first..first + 1_000).map(point).collect();
+        collection.update(upsert(points)).expect("there is room");
+    }
+    collection.flush().expect("flushes");
+    collection.wait_idle().expect("nothing fails");
+    // All is in RAM, and then there is room for three MB of eight.
+    let ledger = engine.ledger().clone();
+    let (user, filler) = (
+        ledger.consumer("test", u64::MAX),
+        ledger.borrower("filler", u64::MAX),
+    );
+    let mut scratch = engine.scratch().expect("room");
+    let whole = ledger.lent();
+    let free = filler.reserve(filler.available()).expect("it is free");
+    drop(user.patient().reserve(whole).expect("loans come back"));
+    let held = [
+        free,
+        filler
+            .reserve(filler.available() - (3 << 20))
+            .expect("it is free"),
+    ];
+    collection.wait_idle().expect("nothing fails");
+    let mut ask = |word: u64| {
+        let request = QueryRequest {
+            query: Some(QueryKind::Text(TextQuery {
+                text: format!("w{word}"),
+                ..TextQuery::default()
+            })),
+            using: "t".into(),
+            limit: 20,
+            with_payload: PayloadSelector::All,
+            ..QueryRequest::default()
+        };
+        let found = collection
+            .query(request, &engine, &mut scratch)
+            .expect("searches");
+        assert_eq!(found.hits.len(), 20);
+        for hit in &found.hits {
+            let PointId::Num(id) = hit.id else {
+                panic!("numbers alone")
+            };
+            assert_eq!(
+                (id % 400, hit.payload.as_deref()),
+                (word, Some(document(id).as_bytes()))
+            );
+        }
+        found.cost.disk_reads
+    };
+    let mut round = |words: std::ops::Range<u64>| words.map(&mut ask).sum::<u64>();
+    let (cold, warm) = (round(0..40), round(0..40));
+    assert!(cold > 400 && warm * 4 < cold, "{cold} reads, then {warm}");
+    // More than there is room for, and all of the memory wanted by others: the same answers.
+    round(0..400);
+    let lent = ledger.lent() - held.iter().map(Reservation::bytes).sum::<u64>();
+    // All but what searches need themselves.
+    let all = user
+        .patient()
+        .reserve(lent - (512 << 10))
+        .expect("loans come back");
+    let short = round(0..40);
+    assert!(short > warm, "{short} reads, where {warm} did");
+    drop((all, held));
+    collection.wait_idle().expect("nothing fails");
+    assert_eq!(round(0..400), 0, "there is room for all");
+    engine.close();
 }

@@ -1,5 +1,6 @@
 //! Tests of the engine from outside.
 
+mod budgets;
 mod check;
 mod concurrent;
 mod counts;

@@ -13,14 +13,17 @@ use crate::support::*;
 /// Fields, what their indexes are made of, and how the oracle cuts their texts.
 fn fields() -> Vec<(&'static str, Value)> {
     vec![
-        ("word", json!({"type": "text", "scoring": true})),
+        (
+            "word",
+            json!({"type": "text", "scoring": true, "phrase_matching": true}),
+        ),
         (
             "prefix",
             json!({"type": "text", "tokenizer": "prefix", "min_token_len": 2, "scoring": {"type": "bm25"}}),
         ),
         (
             "nest[].t",
-            json!({"type": "text", "stopwords": {"custom": ["w0"]}, "scoring": true}),
+            json!({"type": "text", "stopwords": {"custom": ["w0"]}, "scoring": true, "phrase_matching": true}),
         ),
     ]
 }
@@ -195,6 +198,70 @@ impl Data {
     }
 }
 
+/// Words that must be there, one by one or one after another, beside the words that rank.
+impl Data {
+    fn check_required(&mut self) {
+        for (field, _) in fields() {
+            for round in 0..24 {
+                let query = TextQuery {
+                    text: self.text(4),
+                    k: [None, Some(0.4)][round % 2],
+                    b: [None, Some(0.1), Some(1.0)][round % 3],
+                    ..TextQuery::default()
+                };
+                let (how, words) = (
+                    ["text", "phrase"][round / 2 % 2],
+                    self.some_words(field, 1 + round % 3),
+                );
+                let mut must = vec![json!({"key": field, "match": {how: words}})];
+                let with_number = round % 4 == 3;
+                if with_number {
+                    must.push(json!({"key": "g", "match": {"value": 1}}));
+                }
+                let filter = json!({ "must": must });
+                let asked = tokens(field, &[words.as_str()], true);
+                let mut scores = self.scores(field, &query);
+                scores.retain(|id, _| {
+                    let of_point = tokens(field, &texts(field, &self.points[id]), false);
+                    let has = match how {
+                        "text" => asked.iter().all(|word| of_point.contains(word)),
+                        _ => of_point.windows(asked.len().max(1)).any(|window| window == asked),
+                    };
+                    has && !asked.is_empty() && (!with_number || self.points[id]["g"] == 1)
+                });
+                let mut lists = [3, 5_000].map(|limit| {
+                    let found = self.ask(QueryRequest {
+                        query: Some(QueryKind::Text(query.clone())),
+                        using: field.into(),
+                        filter: Some(serde_json::from_value::<Filter>(filter.clone()).unwrap()),
+                        limit,
+                        ..QueryRequest::default()
+                    });
+                    same(
+                        &found,
+                        &scores,
+                        (0, limit),
+                        &format!("{field} {query:?} {filter}"),
+                    );
+                    found
+                });
+                // What is passed over changes nothing of what is found.
+                lists[1].truncate(3);
+                assert_eq!(lists[0], lists[1], "{field} {query:?} {filter}");
+            }
+        }
+    }
+
+    /// Words that follow one another in some point.
+    fn some_words(&mut self, field: &str, count: usize) -> String {
+        let at = self.rng.below(self.points.len() as u64) as usize;
+        let payload = self.points.values().nth(at).unwrap();
+        let all = tokens(field, &texts(field, payload), true);
+        let from = self.rng.below(all.len().max(1) as u64) as usize;
+        all[from.min(all.len())..all.len().min(from + count)].join(" ")
+    }
+}
+
 /// The best scores in their order, each that of its point.
 fn same(found: &[(u64, f32)], scores: &BTreeMap<u64, f64>, (offset, limit): (usize, usize), what: &str) {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-5 * b.abs().max(1e-3);
@@ -249,16 +316,21 @@ fn ranks_are_those_of_all_points_one_by_one() {
     };
     data.collection.create_payload_index("g", number).unwrap();
     data.check();
+    data.check_required();
     data.fill(200);
     data.check();
+    data.check_required();
     data.collection.flush().unwrap();
     data.check();
+    data.check_required();
     data.fill(150);
     data.collection.flush().unwrap();
     data.fill(100);
     data.check();
+    data.check_required();
     data.collection.wait_idle().unwrap();
     data.check();
+    data.check_required();
 
     let Data { points, rng, .. } = data;
     drop((data.collection, data.scratch, data.engine));
@@ -268,6 +340,7 @@ fn ranks_are_those_of_all_points_one_by_one() {
         ..Data::new(open(storage.clone()), 0)
     };
     data.check();
+    data.check_required();
     for (field, _) in fields() {
         data.collection.delete_payload_index(field).unwrap();
         let refused = data.collection.query(
@@ -285,7 +358,7 @@ fn ranks_are_those_of_all_points_one_by_one() {
     assert!(
         !left
             .iter()
-            .any(|name| [".twd", ".tls", ".tln"].iter().any(|s| name.contains(s))),
+            .any(|name| [".twd", ".tls", ".tln", ".tps"].iter().any(|s| name.contains(s))),
         "{left:?}"
     );
 }
@@ -297,17 +370,23 @@ fn storage_files(storage: &dyn ramlet_io::Storage) -> Vec<String> {
     all
 }
 
-#[test]
-fn long_lists_and_words_are_found() {
+/// Nothing yet, and one scored field.
+fn with_one_field() -> Data {
     let engine = open(Arc::new(RamStorage::new(None)));
     engine
         .create_collection("c", config(4, Distance::Euclid))
         .unwrap();
-    let mut data = Data::new(engine, 5);
+    let data = Data::new(engine, 5);
     let (_, params) = fields().swap_remove(0);
     data.collection
         .create_payload_index("word", index(&params))
         .unwrap();
+    data
+}
+
+#[test]
+fn long_lists_and_words_are_found() {
+    let mut data = with_one_field();
     let long = [
         "a".repeat(240),
         "a".repeat(241),
@@ -352,5 +431,76 @@ fn long_lists_and_words_are_found() {
         });
         let scores = data.scores("word", &query);
         same(&found, &scores, (0, 20), &query.text[..query.text.len().min(20)]);
+    }
+    for (text, how, words) in [
+        ("late third", "text", "all late"),
+        ("third", "phrase", "third third"),
+        ("all", "phrase", "all third"),
+        ("all late", "phrase", "third all"),
+        ("third", "text", "late third"),
+    ] {
+        let query = TextQuery {
+            text: text.into(),
+            ..TextQuery::default()
+        };
+        let filter = json!({"must": [{"key": "word", "match": {how: words}}]});
+        let found = data.ask(QueryRequest {
+            query: Some(QueryKind::Text(query.clone())),
+            using: "word".into(),
+            filter: Some(serde_json::from_value::<Filter>(filter).unwrap()),
+            limit: 30,
+            ..QueryRequest::default()
+        });
+        let mut scores = data.scores("word", &query);
+        let asked: Vec<&str> = words.split(' ').collect();
+        scores.retain(|id, _| {
+            let text = data.points[id]["word"].as_str().unwrap();
+            let of_point: Vec<&str> = text.split(' ').collect();
+            match how {
+                "text" => asked.iter().all(|word| of_point.contains(word)),
+                _ => of_point.windows(asked.len()).any(|window| window == asked),
+            }
+        });
+        same(&found, &scores, (0, 30), &format!("{text} {how} {words}"));
+    }
+}
+
+/// A word that stands in a text more often than positions are kept for.
+#[test]
+fn phrases_of_words_without_positions_are_looked_for_in_the_payload() {
+    let mut data = with_one_field();
+    let often = "often ".repeat(300);
+    let all = [
+        format!("{often}seldom"),
+        format!("seldom {often}"),
+        "often seldom".into(),
+        "seldom often".into(),
+    ];
+    for (id, text) in (0u64..).zip(all) {
+        let payload = json!({ "word": text });
+        data.collection
+            .update(upsert(vec![point(id, vec![0.0; 4], &payload.to_string())]))
+            .unwrap();
+        data.points.insert(id, payload);
+    }
+    for flushed in [false, true] {
+        if flushed {
+            data.collection.flush().unwrap();
+        }
+        for (phrase, ids) in [("often seldom", [0, 2]), ("seldom often", [1, 3])] {
+            let filter = json!({"must": [{"key": "word", "match": {"phrase": phrase}}]});
+            let mut found = data.ask(QueryRequest {
+                query: Some(QueryKind::Text(TextQuery {
+                    text: "often".into(),
+                    ..TextQuery::default()
+                })),
+                using: "word".into(),
+                filter: Some(serde_json::from_value::<Filter>(filter).unwrap()),
+                ..QueryRequest::default()
+            });
+            found.sort_by_key(|(id, _)| *id);
+            let found: Vec<u64> = found.into_iter().map(|(id, _)| id).collect();
+            assert_eq!(found, ids, "{phrase}, flushed: {flushed}");
+        }
     }
 }

@@ -22,6 +22,8 @@
 //!
 //! With other queries 20 and 60 lay between none and 6.
 
+use ramlet_kernels::kernels;
+
 use super::reaching::Chains;
 use super::train::least;
 use super::{ProductBits, ProductModel};
@@ -63,7 +65,7 @@ impl LeaningEncoder {
         towards: &[f32],
         digits: &mut [u8],
     ) {
-        let length: f32 = towards.iter().map(|value| value * value).sum();
+        let length = kernels().dot_f64(towards, towards) as f32;
         let weight = LEAN / length;
         if let Some(chains) = &mut self.chains {
             let weight = if weight.is_normal() { weight } else { 0.0 };

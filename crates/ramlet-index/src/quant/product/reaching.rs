@@ -9,7 +9,7 @@
 //! 48 digits of 100 normal numbers leave over .096 of the variance, where 16 words a part leave over .127 (with the lean .109 and
 //! .138). Distances aren't sums of entries any more: for products only.
 
-use ramlet_kernels::{TRELLIS_STATES, TrellisCosts, kernels};
+use ramlet_kernels::{OwnCosts, TRELLIS_STATES, TrellisCosts, kernels};
 
 use super::ProductModel;
 use super::lean::{LEAN, LeaningEncoder};
@@ -30,10 +30,9 @@ const GUESSES: usize = 3;
 pub(super) struct Chains {
     /// The squared length of each sum of two words.
     pairs: Vec<[TrellisCosts; TRELLIS_STATES]>,
-    /// For each digit, `-2 <r, w>` and `-<x, w>`, and what is made of both.
+    /// For each digit, `-2 <r, w>` and `-<x, w>`.
     of_vector: Vec<TrellisCosts>,
     of_direction: Vec<TrellisCosts>,
-    costs: Vec<TrellisCosts>,
     before: Vec<[u32; TRELLIS_STATES]>,
     digits: Vec<u8>,
 }
@@ -45,7 +44,6 @@ impl Chains {
             pairs: vec![[[0.0; TRELLIS_STATES]; TRELLIS_STATES]; parts],
             of_vector: vec![[0.0; TRELLIS_STATES]; parts],
             of_direction: vec![[0.0; TRELLIS_STATES]; parts],
-            costs: vec![[0.0; TRELLIS_STATES]; parts],
             before: vec![[0; TRELLIS_STATES]; parts],
             digits: vec![0; parts],
         };
@@ -71,27 +69,25 @@ impl Chains {
         digits: &mut [u8],
     ) {
         fill(model, vector, -2.0, &mut self.of_vector);
+        let alone = OwnCosts {
+            first: &self.of_vector,
+            second: None,
+        };
         if weight == 0.0 {
-            kernels().cheapest_chain(&self.of_vector, &self.pairs, &mut self.before, digits);
+            kernels().cheapest_chain(&alone, &self.pairs, &mut self.before, digits);
             return;
         }
         fill(model, towards, -1.0, &mut self.of_direction);
-        let whole: f32 = vector
-            .iter()
-            .zip(towards)
-            .map(|(value, towards)| value * towards)
-            .sum();
+        let whole = kernels().dot_f64(vector, towards) as f32;
         // `(a + b)^2` is the greatest of `2 g (a + b) - g^2`, at `g = a + b`: for a guess `g` costs are sums over digits again.
         let (mut guess, mut least) = (0.0f32, f32::INFINITY);
         for _ in 0..GUESSES {
             let factor = 2.0 * weight * guess;
-            let both = self.of_vector.iter().zip(&self.of_direction);
-            for (costs, (vector, direction)) in self.costs.iter_mut().zip(both) {
-                for (cost, (vector, direction)) in costs.iter_mut().zip(vector.iter().zip(direction)) {
-                    *cost = vector + factor * direction;
-                }
-            }
-            let told = kernels().cheapest_chain(&self.costs, &self.pairs, &mut self.before, &mut self.digits);
+            let costs = OwnCosts {
+                second: Some((factor, &self.of_direction)),
+                ..alone
+            };
+            let told = kernels().cheapest_chain(&costs, &self.pairs, &mut self.before, &mut self.digits);
             let said = self.of_direction.iter().zip(&self.digits);
             let said: f32 = said
                 .map(|(entries, digit)| entries[usize::from(*digit) % TRELLIS_STATES])
@@ -110,28 +106,8 @@ impl Chains {
 
 /// For each digit, `scale` times the product of the vector with all that each word says.
 fn fill(model: &ProductModel, vector: &[f32], scale: f32, entries: &mut [TrellisCosts]) {
-    let [own, reach] = [&model.books, &model.reach].map(|list| list.as_chunks::<TRELLIS_STATES>().0);
-    let parts = model.shape.parts;
-    for (part, entries) in entries.iter_mut().enumerate() {
-        let dims = model.part(part);
-        let next = if part + 1 < parts {
-            model.part(part + 1)
-        } else {
-            0..0
-        };
-        // By value: the compiler keeps them in registers.
-        let mut sums = [0.0; TRELLIS_STATES];
-        for (dims, columns) in [(dims, own), (next, reach)] {
-            for (value, words) in vector[dims.clone()].iter().zip(&columns[dims]) {
-                for word in 0..TRELLIS_STATES {
-                    sums[word] += value * words[word];
-                }
-            }
-        }
-        for (entry, sum) in entries.iter_mut().zip(sums) {
-            *entry = scale * sum;
-        }
-    }
+    let words = [&model.books, &model.reach].map(|list| list.as_chunks::<TRELLIS_STATES>().0);
+    kernels().chain_entries(vector, &model.edges, words, scale, entries);
 }
 
 impl ProductModel {

@@ -212,6 +212,19 @@ impl ProductTables {
     pub(crate) fn deviation(&self, key: f32) -> f32 {
         (self.variance + self.slope * (key - self.least).max(0.0)).sqrt()
     }
+
+    /// The largest estimated key of a vector that may lie within `limit`: `key - epsilon * deviation(key) = limit`, of which the
+    /// larger solution is taken. (With the deviation at the limit, which is less than that of larger keys, codes of a 64th lost
+    /// one neighbour in ten.)
+    pub(crate) fn most(&self, limit: f32, epsilon: f32) -> f32 {
+        let (over, half) = (limit - self.least, epsilon * epsilon * self.slope / 2.0);
+        let square = self.variance + self.slope * (over + half / 2.0);
+        let above = over + half + epsilon * square.max(0.0).sqrt();
+        match above >= 0.0 {
+            true => self.least + above,
+            false => limit + epsilon * self.variance.sqrt(),
+        }
+    }
 }
 
 /// Least and most of a part's entries.

@@ -247,3 +247,44 @@ fn bytes_survive_and_others_are_refused() {
         }
     }
 }
+
+#[test]
+fn nothing_that_may_lie_within_a_limit_is_left_out() {
+    let mut random = Random::new(11);
+    let dims = 24;
+    let sample = vectors(&mut random, 2000, dims);
+    let (fresh, queries) = (vectors(&mut random, 300, dims), vectors(&mut random, 10, dims));
+    let model = ProductModel::train(ProductShape::of_ratio(dims, 16), &sample, 5, 2).unwrap();
+    let digits = digits_of(&model, &fresh);
+    let mut left_out = 0;
+    for kind in KINDS {
+        let mut tables = ProductTables::default();
+        for q in queries.chunks(dims) {
+            tables.enter(&model, kind, q);
+            let keys = digits
+                .chunks(model.shape().parts)
+                .map(|digits| tables.key_of_code(digits));
+            let keys: Vec<f32> = keys.collect();
+            let least = keys.iter().copied().fold(f32::INFINITY, f32::min);
+            for limit in [least - 2.0, least, least + 0.1, least + 1.0, least + 20.0] {
+                for epsilon in [0.1, 1.0, 3.0] {
+                    let most = tables.most(limit, epsilon);
+                    for key in keys.iter().filter(|key| **key > most) {
+                        left_out += 1;
+                        let lower = key - epsilon * tables.deviation(*key);
+                        assert!(
+                            lower > limit - 1e-3,
+                            "{kind:?}: {key} within {limit} by {epsilon}, most {most}"
+                        );
+                    }
+                    let lower = most - epsilon * tables.deviation(most);
+                    assert!(
+                        lower <= limit + 1e-3 || most <= least,
+                        "{kind:?}: {most} isn't within {limit}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(left_out > 1000, "{left_out}");
+}

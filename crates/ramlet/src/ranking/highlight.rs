@@ -1,0 +1,386 @@
+//! Where a text has the words of a query: the stretches with most of them, each word between two marks.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::terms::Terms;
+use crate::error::{Error, Result};
+use crate::payload::{Json, JsonRef, Path};
+use crate::query::request::Highlight;
+use crate::text::TextField;
+
+/// Words of a text that are looked at; beyond them nothing is marked.
+const MARKS_MAX: usize = 1_024;
+const FRAGMENTS_MAX: usize = 16;
+const FRAGMENT_CHARS: std::ops::RangeInclusive<usize> = 20..=10_000;
+const TAG_BYTES_MAX: usize = 64;
+
+/// A field and the words that are marked in it.
+pub struct Marked<'a> {
+    pub name: &'a str,
+    pub field: &'a TextField,
+    pub path: Path,
+    pub terms: Vec<Terms>,
+}
+
+/// A word of the query in a text.
+#[derive(Debug, Clone, PartialEq)]
+struct Mark {
+    bytes: Range<usize>,
+    /// Which word of the query, by its list and its place there.
+    word: (usize, usize),
+}
+
+/// A stretch of a text, with its first and its last mark.
+struct Stretch {
+    text: usize,
+    marks: Range<usize>,
+    distinct: usize,
+}
+
+impl Highlight {
+    /// Refuses what would be a payload of its own.
+    pub fn check(&self) -> Result<()> {
+        let bad = |what: String| Err(Error::bad_input(format!("Wrong input: highlight: {what}")));
+        if self.fragments > FRAGMENTS_MAX {
+            return bad(format!(
+                "{} fragments; at most {FRAGMENTS_MAX} are possible",
+                self.fragments
+            ));
+        }
+        if !FRAGMENT_CHARS.contains(&self.fragment_chars) {
+            let (least, most) = (FRAGMENT_CHARS.start(), FRAGMENT_CHARS.end());
+            return bad(format!(
+                "fragment_chars {} is not from {least} to {most}",
+                self.fragment_chars
+            ));
+        }
+        if self.pre.len().max(self.post.len()) > TAG_BYTES_MAX {
+            return bad(format!("a mark of more than {TAG_BYTES_MAX} bytes"));
+        }
+        Ok(())
+    }
+}
+
+/// A payload's fragments as a JSON object, fields in order: those that have none of their words are left out.
+pub fn fragments_of(payload: &[u8], fields: &[Marked<'_>], how: &Highlight) -> Vec<u8> {
+    let mut out = vec![b'{'];
+    for field in fields {
+        let fragments = field.fragments(payload, how);
+        if fragments.is_empty() {
+            continue;
+        }
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        write_json(&field.name, &mut out);
+        out.push(b':');
+        write_json(&fragments, &mut out);
+    }
+    out.push(b'}');
+    out
+}
+
+/// Strings and lists of them: nothing of that can fail in memory.
+fn write_json(value: &impl Serialize, out: &mut Vec<u8>) {
+    let _ = serde_json::to_writer(out, value);
+}
+
+impl Marked<'_> {
+    fn fragments(&self, payload: &[u8], how: &Highlight) -> Vec<String> {
+        let Some(root) = JsonRef::new(payload) else {
+            return Vec::new();
+        };
+        let mut texts: Vec<(String, Vec<Mark>)> = Vec::new();
+        let mut left = MARKS_MAX;
+        self.path.any_value(root, &mut |value| {
+            if let Some(Json::Str(text)) = value.read() {
+                let marks = self.marks(&text, left);
+                left -= marks.len();
+                if !marks.is_empty() {
+                    texts.push((text.into_owned(), marks));
+                }
+            }
+            left == 0
+        });
+        if how.fragments == 0 {
+            let whole = |(text, marks): &(String, Vec<Mark>)| between(text, 0..text.len(), marks, how);
+            return texts.iter().map(whole).collect();
+        }
+        let mut best = best_of(&texts, how);
+        best.sort_by_key(|stretch| (stretch.text, stretch.marks.start));
+        let mut fragments = Vec::with_capacity(best.len());
+        let mut from = (0, 0);
+        for (at, stretch) in best.iter().enumerate() {
+            let (text, marks) = &texts[stretch.text];
+            // Two of them share no words: each goes from the end of the one before to the first mark of the next.
+            let next = best.get(at + 1).filter(|next| next.text == stretch.text);
+            let end = next.map_or(text.len(), |next| marks[next.marks.start].bytes.start);
+            let start = if from.0 == stretch.text { from.1 } else { 0 };
+            let marks = &marks[stretch.marks.clone()];
+            let words = marks[0].bytes.start..marks[marks.len() - 1].bytes.end;
+            let bytes = around(text, words, start..end, how);
+            from = (stretch.text, bytes.end);
+            fragments.push(between(text, bytes, marks, how));
+        }
+        fragments
+    }
+
+    /// At most so many, by place.
+    fn marks(&self, text: &str, most: usize) -> Vec<Mark> {
+        let mut marks: Vec<Mark> = Vec::new();
+        self.field.words(text, &mut |word, token| {
+            // A part of the text: its place is where it lies in memory.
+            let start = word.as_ptr().addr() - text.as_ptr().addr();
+            let known = marks.last().is_some_and(|last| last.bytes.start == start);
+            if known || marks.len() == most {
+                return;
+            }
+            let mut lists = self.terms.iter().enumerate();
+            if let Some(word_of) = lists.find_map(|(list, terms)| Some((list, terms.place(token)?))) {
+                marks.push(Mark {
+                    bytes: start..start + word.len(),
+                    word: word_of,
+                });
+            }
+        });
+        marks
+    }
+}
+
+/// The stretches with the most distinct words, then with the most marks, then the first; none shares a mark with another.
+fn best_of(texts: &[(String, Vec<Mark>)], how: &Highlight) -> Vec<Stretch> {
+    let mut all: Vec<Stretch> = Vec::new();
+    for (text, (_, marks)) in texts.iter().enumerate() {
+        let mut end = 0;
+        for (at, first) in marks.iter().enumerate() {
+            // Bytes, of which a character may have several: a fragment is at most as long as was asked for.
+            let fits = |mark: &Mark| mark.bytes.end <= first.bytes.start + how.fragment_chars;
+            end = end.max(at + 1);
+            while end < marks.len() && fits(&marks[end]) {
+                end += 1;
+            }
+            let mut words: Vec<_> = marks[at..end].iter().map(|mark| mark.word).collect();
+            words.sort_unstable();
+            words.dedup();
+            all.push(Stretch {
+                text,
+                marks: at..end,
+                distinct: words.len(),
+            });
+        }
+    }
+    all.sort_by_key(|stretch| std::cmp::Reverse((stretch.distinct, stretch.marks.len())));
+    let mut chosen: Vec<Stretch> = Vec::new();
+    for stretch in all {
+        let meets = |other: &Stretch| {
+            other.text == stretch.text
+                && other.marks.start < stretch.marks.end
+                && stretch.marks.start < other.marks.end
+        };
+        if chosen.len() < how.fragments && !chosen.iter().any(meets) {
+            chosen.push(stretch);
+        }
+    }
+    chosen
+}
+
+/// A stretch with what is around it within `room`, as far as the fragment may go, from the beginning of a word to the end of one.
+fn around(text: &str, stretch: Range<usize>, room: Range<usize>, how: &Highlight) -> Range<usize> {
+    let spare = how.fragment_chars.saturating_sub(stretch.len());
+    let mut start = stretch.start.saturating_sub(spare / 2).max(room.start);
+    let mut end = (stretch.end + spare - (stretch.start - start)).min(room.end);
+    let left = spare.saturating_sub(end - stretch.end);
+    start = start.min(stretch.start.saturating_sub(left).max(room.start));
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let is_cut = |at: usize| {
+        let before = text[..at].chars().next_back();
+        let behind = text[at..].chars().next();
+        let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        is_word(before) && is_word(behind)
+    };
+    if is_cut(start) {
+        let word = text[start..stretch.start].find(char::is_whitespace);
+        start = word.map_or(stretch.start, |at| start + at);
+    }
+    if is_cut(end) {
+        let word = text[stretch.end..end].rfind(char::is_whitespace);
+        end = word.map_or(stretch.end, |at| stretch.end + at);
+    }
+    let inner = &text[start..end];
+    let skipped = inner.len() - inner.trim_start().len();
+    start + skipped..start + skipped + inner.trim().len()
+}
+
+/// A part of a text, its words of the query marked.
+fn between(text: &str, part: Range<usize>, marks: &[Mark], how: &Highlight) -> String {
+    let mut out = String::with_capacity(part.len() + marks.len() * (how.pre.len() + how.post.len()));
+    let mut at = part.start;
+    for mark in marks
+        .iter()
+        .filter(|mark| part.start <= mark.bytes.start && mark.bytes.end <= part.end)
+    {
+        out.push_str(&text[at..mark.bytes.start]);
+        out.push_str(&how.pre);
+        out.push_str(&text[mark.bytes.clone()]);
+        out.push_str(&how.post);
+        at = mark.bytes.end;
+    }
+    out.push_str(&text[at..part.end]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(params: Value, query: &str, payload: Value, how: &Highlight, expected: Value) {
+        let field = TextField::new(Some(&params)).expect("parameters");
+        let terms = Terms::new(&field, query, false).expect("few words");
+        let marked = Marked {
+            name: "t",
+            field: &field,
+            path: Path::parse("t").expect("a path"),
+            terms: vec![terms],
+        };
+        let found = fragments_of(payload.to_string().as_bytes(), &[marked], how);
+        let found: Value = serde_json::from_slice(&found).expect("JSON");
+        assert_eq!(found, expected, "{query} in {payload}");
+    }
+
+    fn how(fragments: usize, fragment_chars: usize) -> Highlight {
+        Highlight {
+            fragments,
+            fragment_chars,
+            ..Highlight::default()
+        }
+    }
+
+    fn english() -> Value {
+        json!({"type": "text", "stemmer": {"type": "snowball", "language": "english"}, "stopwords": "english"})
+    }
+
+    #[test]
+    fn words_are_marked_as_they_are_found() {
+        let check = |query, text: &str, fragments: Value| {
+            let expected = match fragments.is_null() {
+                true => json!({}),
+                false => json!({ "t": fragments }),
+            };
+            check(english(), query, json!({ "t": text }), &how(1, 200), expected)
+        };
+        check(
+            "running dog",
+            "The Dogs ran; one RUNS.",
+            json!(["The <em>Dogs</em> ran; one <em>RUNS</em>."]),
+        );
+        check("the", "The dogs", Value::Null);
+        check("cats", "dogs", Value::Null);
+        check(
+            "caf\u{e9}",
+            "Un caf\u{e9}, \"deux\" caf\u{e9}s",
+            json!(["Un <em>caf\u{e9}</em>, \"deux\" <em>caf\u{e9}s</em>"]),
+        );
+    }
+
+    #[test]
+    fn the_best_stretches_in_the_order_of_the_text() {
+        let filler = "lorem ipsum dolor sit amet ".repeat(12);
+        let text = format!("red {filler}blue red {filler}blue blue green {filler}");
+        let check = |fragments, expected: Value| {
+            let payload = json!({ "t": text.clone() });
+            check(
+                json!({"type": "text"}),
+                "red blue green",
+                payload,
+                &how(fragments, 20),
+                json!({ "t": expected }),
+            );
+        };
+        let most = "<em>blue</em> <em>blue</em> <em>green</em>";
+        check(1, json!([most]));
+        check(2, json!(["amet <em>blue</em> <em>red</em> lorem", most]));
+    }
+
+    #[test]
+    fn whole_texts_lists_and_odd_tokenizers() {
+        let texts = json!({"t": ["a red fox", "no", 7, "red"], "u": "red"});
+        let whole = how(0, 100);
+        check(
+            json!({"type": "text"}),
+            "red",
+            texts.clone(),
+            &whole,
+            json!({"t": ["a <em>red</em> fox", "<em>red</em>"]}),
+        );
+        check(
+            json!({"type": "text"}),
+            "red",
+            texts,
+            &how(5, 100),
+            json!({"t": ["a <em>red</em> fox", "<em>red</em>"]}),
+        );
+        let prefix = json!({"type": "text", "tokenizer": "prefix", "min_token_len": 2, "max_token_len": 5});
+        check(
+            prefix,
+            "hel",
+            json!({"t": "Hello hall"}),
+            &whole,
+            json!({"t": ["<em>Hello</em> hall"]}),
+        );
+        let marks = Highlight {
+            pre: "[".into(),
+            post: "]".into(),
+            ..how(1, 100)
+        };
+        let multilingual = json!({"type": "text", "tokenizer": "multilingual"});
+        check(
+            multilingual,
+            "\u{5929}",
+            json!({"t": "\u{4eca}\u{5929} a"}),
+            &marks,
+            json!({"t": ["\u{4eca}[\u{5929}] a"]}),
+        );
+    }
+
+    #[test]
+    fn fragments_are_no_longer_than_asked_for_and_cut_no_word() {
+        let text: String = (0..400)
+            .map(|n| format!("w{n} \u{e9}t\u{e9}{} ", n % 7))
+            .collect();
+        for fragment_chars in [20, 33, 64, 200] {
+            let how = how(4, fragment_chars);
+            let field = TextField::new(Some(&json!({"type": "text"}))).expect("parameters");
+            let terms = Terms::new(&field, "w5 w100 w101 w399 \u{e9}t\u{e9}3", false).expect("few words");
+            let marked = Marked {
+                name: "t",
+                field: &field,
+                path: Path::parse("t").expect("a path"),
+                terms: vec![terms],
+            };
+            let fragments = marked.fragments(json!({ "t": text }).to_string().as_bytes(), &how);
+            assert_eq!(fragments.len(), 4);
+            for fragment in fragments {
+                let plain = fragment.replace("<em>", "").replace("</em>", "");
+                assert!(
+                    plain.len() <= fragment_chars && fragment.len() > plain.len(),
+                    "{fragment}"
+                );
+                assert!(
+                    plain
+                        .split(' ')
+                        .all(|word| text.split(' ').any(|known| known == word)),
+                    "{plain}"
+                );
+            }
+        }
+    }
+}

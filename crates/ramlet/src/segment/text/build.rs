@@ -1,0 +1,279 @@
+//! Writes the ranked texts of a segment: one pass over its payloads, words sorted in the job's scratch.
+
+use ramlet_format::Component;
+use ramlet_format::manifest::FileEntry;
+use ramlet_format::records::RecordsWriter;
+use ramlet_format::rows::RowsWriter;
+use ramlet_format::sorted::SortedWriter;
+use ramlet_io::Storage;
+use ramlet_memory::Reservation;
+
+use super::inverter::Inverter;
+use super::part::{PartWriter, Written};
+use super::{VERSION, WORD_END, decoded_length, encoded_length, push_word};
+use crate::error::{Error, Result};
+use crate::payload::Path;
+use crate::ranking::tokens_of;
+use crate::schema::PayloadField;
+use crate::segment::build::{Job, push_key};
+use crate::segment::names::{seed, segment_file};
+use crate::segment::sink::Sink;
+use crate::segment::sorter::Sorter;
+
+/// Writes the ranked texts of a segment's fields, in one pass over its payloads.
+pub struct TextBuilders {
+    segment: u64,
+    fields: Vec<Building>,
+    row: u32,
+}
+
+struct Building {
+    path: Path,
+    field: PayloadField,
+    inverter: Inverter,
+    /// Takes what the inverter has no room for.
+    sorter: Sorter,
+    lengths: Vec<u16>,
+    _held: Reservation,
+    /// A word as the keys begin with it.
+    word: Vec<u8>,
+}
+
+impl TextBuilders {
+    /// Of the fields that are scored; `scratch_bytes` for all of them.
+    pub fn new(
+        (segment, rows): (u64, u32),
+        fields: &[PayloadField],
+        scratch_bytes: usize,
+        job: &Job<'_>,
+    ) -> Result<TextBuilders> {
+        let scored: Vec<&PayloadField> = fields.iter().filter(|field| field.scored().is_some()).collect();
+        let share = scratch_bytes / scored.len().max(1);
+        let mut building = Vec::with_capacity(scored.len());
+        for field in scored {
+            let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
+            let tag = format!("{segment}-w{}", field.slot);
+            let held = match job.shelf.metadata.patient().reserve(2 * u64::from(rows)) {
+                Ok(held) => held,
+                // Rather a slow search than a flush that fails.
+                Err(e) => {
+                    tracing::warn!(segment, field = %field.path, "no lists of words, searches read payloads: {e}");
+                    continue;
+                }
+            };
+            let has_positions = field.text.as_ref().is_some_and(|text| text.has_positions());
+            building.push(Building {
+                path,
+                field: field.clone(),
+                inverter: Inverter::new(share, has_positions),
+                sorter: Sorter::new(job.shelf.storage.clone(), tag, share, share),
+                lengths: Vec::with_capacity(rows as usize),
+                _held: held,
+                word: Vec::new(),
+            });
+        }
+        Ok(TextBuilders {
+            segment,
+            fields: building,
+            row: 0,
+        })
+    }
+
+    /// Bytes of scratch that scored fields take of a job's: half, if there are any.
+    pub fn scratch_of(fields: &[PayloadField], job: &Job<'_>) -> usize {
+        match fields.iter().any(|field| field.scored().is_some()) {
+            true => job.scratch_bytes / 2,
+            false => 0,
+        }
+    }
+
+    /// The next row's payload.
+    pub fn push(&mut self, payload: &[u8]) -> Result<()> {
+        let row = self.row;
+        self.row += 1;
+        self.fields
+            .iter_mut()
+            .try_for_each(|building| building.push(row, payload))
+    }
+
+    /// The fields' files.
+    pub fn finish(self, job: &mut Job<'_>) -> Result<Vec<FileEntry>> {
+        let mut files = Vec::with_capacity(3 * self.fields.len());
+        for building in self.fields {
+            building.finish(self.segment, job, &mut files)?;
+        }
+        Ok(files)
+    }
+}
+
+impl Building {
+    fn push(&mut self, row: u32, payload: &[u8]) -> Result<()> {
+        if self.inverter.is_full() {
+            self.spill()?;
+        }
+        let (word, inverter) = (&mut self.word, &mut self.inverter);
+        if let Some(text) = self.field.scored() {
+            tokens_of(text, &self.path, payload, &mut |token| {
+                word.clear();
+                push_word(token, word);
+                inverter.push(word);
+            });
+        }
+        let tokens = inverter.end_row(row);
+        self.lengths.push(encoded_length(tokens as u64));
+        Ok(())
+    }
+
+    /// What is in memory goes to disk.
+    fn spill(&mut self) -> Result<()> {
+        let (inverter, mut key) = (&mut self.inverter, Vec::new());
+        self.sorter.push_sorted(&mut |each| {
+            inverter.drain(&mut |word, row, frequency, positions| {
+                key.clear();
+                key.extend_from_slice(word);
+                key.extend_from_slice(&row.to_be_bytes());
+                key.extend_from_slice(&frequency.to_be_bytes());
+                key.extend_from_slice(positions);
+                each(&key)
+            })
+        })
+    }
+
+    fn finish(mut self, segment: u64, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
+        if self.sorter.has_runs() && !self.inverter.is_empty() {
+            self.spill()?;
+        }
+        let slot = self.field.slot;
+        let storage = job.shelf.storage.as_ref();
+        let create = |component| Sink::create(storage, segment_file(segment, component), component);
+        let lengths_at = Component::TextLengths { slot };
+        let mut sink = create(lengths_at)?;
+        let mut rows = RowsWriter::new(seed(segment, lengths_at), 2);
+        for length in &self.lengths {
+            rows.push(&length.to_le_bytes(), &mut sink.out);
+            sink.drain()?;
+        }
+        rows.finish(&mut sink.out);
+        files.push(sink.finish()?);
+        let (terms_at, lists_at) = (Component::TextTerms { slot }, Component::TextLists { slot });
+        let has_positions = self.field.text.as_ref().is_some_and(|text| text.has_positions());
+        let positions_at = Component::TextPositions { slot };
+        let mut out = ListsOut {
+            terms: SortedWriter::new(seed(segment, terms_at)),
+            terms_sink: create(terms_at)?,
+            lists: RecordsOut::new(lists_at, (segment, storage))?,
+            positions: match has_positions {
+                true => Some(RecordsOut::new(positions_at, (segment, storage))?),
+                false => None,
+            },
+            records: 0,
+        };
+        let folded = || self.lengths.iter().map(|&code| decoded_length(code));
+        let documents = folded().filter(|&length| length > 0).count() as u64;
+        let tokens: u64 = folded().sum();
+        out.record(&[documents, tokens, VERSION].map(u64::to_le_bytes).concat(), &[])?;
+        let (mut parts, mut word) = (PartWriter::default(), Vec::new());
+        let lengths = &self.lengths;
+        let mut take = |of: &[u8], row: u32, frequency: u32, positions: &[u8]| {
+            if word != of {
+                parts.end(&mut |part| out.part(&word, part))?;
+                word.clear();
+                word.extend_from_slice(of);
+            }
+            let length = lengths.get(row as usize).copied().unwrap_or(0);
+            let entry = (row, frequency, length);
+            parts.push(entry, positions, &mut |part| out.part(&word, part))
+        };
+        match self.sorter.has_runs() {
+            false => self.inverter.drain(&mut take)?,
+            true => {
+                drop(self.inverter);
+                self.sorter.finish(job.io, &mut |key| {
+                    let (of, row, frequency, positions) = split(key)?;
+                    take(of, row, frequency, positions)
+                })?;
+            }
+        }
+        parts.end(&mut |part| out.part(&word, part))?;
+        out.terms.finish(&mut out.terms_sink.out);
+        files.push(out.terms_sink.finish()?);
+        files.push(out.lists.finish()?);
+        if let Some(positions) = out.positions {
+            files.push(positions.finish()?);
+        }
+        Ok(())
+    }
+}
+
+/// Word, row, frequency and positions of a sorted key. A word ends with the first `0xFF`: it has none itself.
+fn split(key: &[u8]) -> Result<(&[u8], u32, u32, &[u8])> {
+    let parts = || {
+        let end = key.iter().position(|byte| *byte == WORD_END)? + 1;
+        let (word, rest) = key.split_at(end);
+        let (row, rest) = rest.split_first_chunk::<4>()?;
+        let (frequency, positions) = rest.split_first_chunk::<4>()?;
+        Some((
+            word,
+            u32::from_be_bytes(*row),
+            u32::from_be_bytes(*frequency),
+            positions,
+        ))
+    };
+    parts().ok_or_else(|| Error::corrupt("a sorted word without its row"))
+}
+
+/// A file of records being written.
+struct RecordsOut {
+    records: RecordsWriter,
+    sink: Sink,
+}
+
+impl RecordsOut {
+    fn new(component: Component, (segment, storage): (u64, &dyn Storage)) -> Result<RecordsOut> {
+        Ok(RecordsOut {
+            records: RecordsWriter::new(seed(segment, component)),
+            sink: Sink::create(storage, segment_file(segment, component), component)?,
+        })
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        let pushed = self.records.push(bytes, &mut self.sink.out);
+        pushed.map_err(|e| Error::corrupt(e.to_string()))?;
+        self.sink.drain()
+    }
+
+    fn finish(mut self) -> Result<FileEntry> {
+        self.records.finish(&mut self.sink.out);
+        self.sink.finish()
+    }
+}
+
+/// Lists being written, word after word.
+struct ListsOut {
+    terms: SortedWriter,
+    terms_sink: Sink,
+    lists: RecordsOut,
+    positions: Option<RecordsOut>,
+    records: u32,
+}
+
+impl ListsOut {
+    fn record(&mut self, list: &[u8], positions: &[u8]) -> Result<()> {
+        self.lists.push(list)?;
+        if let Some(out) = &mut self.positions {
+            out.push(positions)?;
+        }
+        self.records += 1;
+        Ok(())
+    }
+
+    fn part(&mut self, word: &[u8], part: Written<'_>) -> Result<()> {
+        let mut key = word.to_vec();
+        key.extend_from_slice(&part.first_row.to_be_bytes());
+        key.extend_from_slice(&part.rows.to_be_bytes());
+        part.peaks.push_le(&mut key);
+        key.extend_from_slice(&self.records.to_be_bytes());
+        self.record(part.bytes, part.positions)?;
+        push_key(&mut self.terms, &key, &mut self.terms_sink)
+    }
+}

@@ -1,0 +1,98 @@
+//! Data that was loaded in one budget and is opened in another.
+
+use std::sync::Arc;
+
+use ramlet::{Collection, SearchCost};
+use ramlet_bench::{Clustered, Difficulty, Shape};
+use ramlet_io::{PreadStorage, Storage};
+
+use crate::counts::{Directory, engine, loading_budget, searching_budget};
+use crate::support::{config, point, search_request, upsert};
+
+const ROWS: usize = 30_000;
+const SHAPE: Shape = Shape {
+    dims: 64,
+    seed: 9,
+    difficulty: Difficulty::Hard,
+    clusters: 15_000,
+};
+/// Room for some digits of product codes, and for no codes that are made where there is room for all.
+const LITTLE: u64 = 330_000;
+
+fn load(storage: &Arc<dyn Storage>) -> Vec<f32> {
+    let engine = engine(storage, loading_budget());
+    let mut config = config(SHAPE.dims, ramlet::Distance::Cosine);
+    config.indexing_threshold = Some(100);
+    engine.create_collection("c", config).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let mut rows = vec![0.0; ROWS * SHAPE.dims];
+    Clustered::new(SHAPE).rows(0, &mut rows);
+    let points = (0..).zip(rows.chunks_exact(SHAPE.dims));
+    let points: Vec<_> = points
+        .map(|(id, vector)| point(id, vector.to_vec(), ""))
+        .collect();
+    for batch in points.chunks(500) {
+        collection.update(upsert(batch.to_vec())).expect("upserts");
+    }
+    collection.flush().expect("flushes");
+    collection.wait_idle().expect("settles");
+    engine.close();
+    rows
+}
+
+/// What searches cost in `room` for data in RAM once nothing is left to do, and the segments' files.
+fn opened(storage: &Arc<dyn Storage>, room: u64, queries: &[f32]) -> (SearchCost, Vec<String>) {
+    let engine = engine(storage, searching_budget(room));
+    let collection: Arc<Collection> = engine.collection("c").expect("is there");
+    collection.wait_idle().expect("settles");
+    assert_eq!(collection.info().indexed_vectors_count, ROWS as u64);
+    let mut scratch = engine.scratch().expect("a scratch");
+    let mut cost = SearchCost::default();
+    for query in queries.chunks_exact(SHAPE.dims) {
+        let answer = collection.search(&search_request(query.to_vec(), 10), &mut scratch);
+        let answer = answer.expect("searches");
+        cost.codes_scanned += answer.cost.codes_scanned;
+        cost.rows_scanned += answer.cost.rows_scanned;
+        cost.rows_read += answer.cost.rows_read;
+    }
+    drop(scratch);
+    engine.close();
+    (cost, segment_files(storage.as_ref()))
+}
+
+/// Names of segments' files, which begin with the segment's number.
+fn segment_files(storage: &dyn Storage) -> Vec<String> {
+    let names = storage.list().expect("lists").into_iter();
+    let mut files: Vec<String> = names.filter(|name| name.starts_with("0000")).collect();
+    for name in storage.list_subdirs().expect("lists") {
+        files.extend(segment_files(storage.subdir(&name).expect("is there").as_ref()));
+    }
+    files
+}
+
+#[test]
+fn an_index_is_written_anew_once_for_a_budget_that_its_codes_do_not_fit() {
+    let directory = Directory::new("budgets");
+    let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
+    let rows = load(&storage);
+    let queries = &rows[..20 * SHAPE.dims];
+    let loaded = segment_files(storage.as_ref());
+    assert!(!loaded.is_empty());
+
+    let (cost, small) = opened(&storage, LITTLE, queries);
+    assert_ne!(small, loaded, "a segment of its own");
+    assert!(cost.codes_scanned > 0, "searched by codes: {cost:?}");
+    assert!(
+        cost.rows_read < cost.codes_scanned / 4,
+        "few rows are read: {cost:?}"
+    );
+    let (_, again) = opened(&storage, LITTLE, queries);
+    assert_eq!(again, small, "nothing is left to do");
+
+    let (cost, large) = opened(&storage, 64_000_000, queries);
+    assert_eq!(large, small, "what more room is for lay on disk");
+    assert!(
+        cost.rows_read < 20 * 40,
+        "larger codes leave fewer rows to read: {cost:?}"
+    );
+}
