@@ -36,6 +36,27 @@ impl Held {
         // Told as a whole: that is what decides whether waiting would help.
         grown.map_err(|e| OverBudget { asked: bytes, ..e })
     }
+
+    /// The same; what could be had but is taken is waited for, [`limits::MEMORY_WAIT`] at most. Only for requests that hold
+    /// next to nothing yet: those that hold much would wait for each other.
+    pub async fn in_time(&mut self, bytes: u64, from: &Consumer) -> Result<(), OverBudget> {
+        let deadline = Instant::now() + limits::MEMORY_WAIT;
+        let mut pause = *limits::MEMORY_PAUSES.start();
+        loop {
+            // Looked at first, so that who waits is not counted as refused each time.
+            let more = bytes.saturating_sub(self.bytes());
+            let waits = more <= from.cap() && Instant::now() + pause < deadline;
+            if !waits || from.available() >= more {
+                match self.at_least(bytes, from) {
+                    // Loans on their way back.
+                    Err(_) if waits => {}
+                    done => return done,
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(*limits::MEMORY_PAUSES.end());
+        }
+    }
 }
 
 /// What the bodies of a route may be, and what they become.
@@ -164,7 +185,7 @@ pub struct Admitted {
     pub held: Held,
 }
 
-/// Reserves, then reads. 429 when the bytes are taken now, 413 when they could never be had, 408 when the client is
+/// Reserves, then reads. 429 when the bytes are taken and don't come free in time, 413 when they could never be had, 408 when the client is
 /// slower than [`limits::BODY_RATE_MIN`].
 pub async fn read_body(
     headers: &HeaderMap,
@@ -183,7 +204,7 @@ pub async fn read_body(
     let mut held = Held::default();
     if let Some(len) = announced {
         check_cap(len, rule)?;
-        held.at_least(rule.before(len), from)?;
+        held.in_time(rule.before(len), from).await?;
     }
     let mut bytes = collect(body, announced, rule, &mut held, from).await?;
     if let Some(encoding) = encoding {

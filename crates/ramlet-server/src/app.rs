@@ -11,7 +11,8 @@ use tokio::sync::Semaphore;
 use crate::auth::Keys;
 use crate::grpc::Http2;
 use crate::limits;
-use crate::options::{AllocatorStats, ServerOptions, SnapshotFetch, is_loopback};
+use crate::options::{AllocatorStats, ServerOptions, SnapshotFetch};
+use crate::quotas::Quotas;
 use crate::stats::RequestStats;
 use crate::strict::Rates;
 
@@ -44,6 +45,7 @@ pub struct App {
     pub(crate) machine: Arc<OnceLock<Machine>>,
     pub(crate) stats: RequestStats,
     pub(crate) rates: Rates,
+    pub(crate) quotas: Quotas,
     pub(crate) started: Instant,
     /// Microseconds since 1970.
     pub(crate) started_at: i64,
@@ -55,11 +57,7 @@ impl App {
         let http2 = Http2::new(options.engine.budget().elastic);
         let connections_max = options.connections.max(1);
         Arc::new(App {
-            keys: Keys::new(
-                options.api_key,
-                options.read_only_api_key,
-                is_loopback(&options.host),
-            ),
+            keys: Keys::new(&options),
             requests: ledger.consumer("requests", options.request_bytes),
             responses: ledger.consumer("responses", options.response_bytes),
             connections: ledger.consumer("connections", connections_max as u64 * limits::CONNECTION_BYTES),
@@ -75,6 +73,7 @@ impl App {
             machine: options.machine,
             stats: RequestStats::new(ledger.consumer("request counts", limits::COUNTS_BYTES)),
             rates: Rates::default(),
+            quotas: Quotas::load(options.engine.storage().as_ref()),
             started: Instant::now(),
             started_at: now_micros(),
             engine: options.engine,

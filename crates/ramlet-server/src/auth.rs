@@ -4,6 +4,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::error::{ApiError, ApiResult};
+use crate::options::{ServerOptions, is_loopback};
 
 /// What a route does, and so which key it needs when one is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,29 +34,41 @@ pub enum Identity {
 #[derive(Default)]
 pub struct Keys {
     admin: Option<String>,
+    /// As good as `admin`: while one takes the other's place, both are in use.
+    alternative: Option<String>,
     read_only: Option<String>,
     /// Refuse what a browser was lured into sending: set when the server has no key and listens on loopback.
     guard_local: bool,
+    any_origin: bool,
 }
 
 impl Keys {
     /// Empty keys count as not set: an empty environment variable must not open or lock the server.
-    pub fn new(admin: Option<String>, read_only: Option<String>, loopback: bool) -> Keys {
-        let admin = admin.filter(|k| !k.is_empty());
-        let read_only = read_only.filter(|k| !k.is_empty());
-        let guard_local = loopback && admin.is_none() && read_only.is_none();
-        Keys {
-            admin,
-            read_only,
-            guard_local,
-        }
+    pub fn new(options: &ServerOptions) -> Keys {
+        let given = |key: &Option<String>| key.clone().filter(|k| !k.is_empty());
+        let mut keys = Keys {
+            admin: given(&options.api_key),
+            alternative: given(&options.alt_api_key),
+            read_only: given(&options.read_only_api_key),
+            ..Keys::default()
+        };
+        keys.guard_local = is_loopback(&options.host) && !keys.any();
+        keys.any_origin = options.cors.unwrap_or(keys.any());
+        keys
     }
 
     pub fn any(&self) -> bool {
-        self.admin.is_some() || self.read_only.is_some()
+        [&self.admin, &self.alternative, &self.read_only]
+            .iter()
+            .any(|key| key.is_some())
     }
 
-    /// Reads `api-key` or `Authorization: Bearer`. Both keys are always compared, each in constant time.
+    /// Whether pages of any origin may read answers.
+    pub fn any_origin(&self) -> bool {
+        self.any_origin
+    }
+
+    /// Reads `api-key` or `Authorization: Bearer`. All keys are always compared, each in constant time.
     pub fn identify(&self, headers: &HeaderMap) -> Identity {
         if !self.any() {
             return Identity::Admin;
@@ -63,15 +76,11 @@ impl Keys {
         let Some(given) = given_key(headers) else {
             return Identity::Anonymous;
         };
-        let admin = self
-            .admin
-            .as_deref()
-            .is_some_and(|key| same_bytes(key.as_bytes(), given));
-        let read_only = self
-            .read_only
-            .as_deref()
-            .is_some_and(|key| same_bytes(key.as_bytes(), given));
-        match (admin, read_only) {
+        let is = |key: &Option<String>| {
+            key.as_deref()
+                .is_some_and(|key| same_bytes(key.as_bytes(), given))
+        };
+        match (is(&self.admin) | is(&self.alternative), is(&self.read_only)) {
             (true, _) => Identity::Admin,
             (false, true) => Identity::ReadOnly,
             (false, false) => Identity::Unknown,
@@ -81,7 +90,7 @@ impl Keys {
     /// Whether a request with these headers may use a route of this access.
     pub fn authorise(&self, access: Access, headers: &HeaderMap) -> ApiResult<()> {
         if self.guard_local && access != Access::Public {
-            refuse_lured_browser(headers)?;
+            refuse_lured_browser(headers, self.any_origin)?;
         }
         if access == Access::Public {
             return Ok(());
@@ -123,7 +132,7 @@ fn same_bytes(ours: &[u8], given: &[u8]) -> bool {
 
 /// A page that a browser shows may send requests to localhost: by a name that it rebinds to 127.0.0.1, or as a
 /// "simple" cross-origin post. Programs name the host as it is and send no `Origin`.
-fn refuse_lured_browser(headers: &HeaderMap) -> ApiResult<()> {
+fn refuse_lured_browser(headers: &HeaderMap, any_origin: bool) -> ApiResult<()> {
     let refuse = |what: &str| {
         let message = format!("Forbidden: {what}; set an API key to allow it");
         Err(ApiError::new(StatusCode::FORBIDDEN, message))
@@ -139,7 +148,7 @@ fn refuse_lured_browser(headers: &HeaderMap) -> ApiResult<()> {
     if !local {
         return refuse("the Host header names another machine than this one");
     }
-    let Some(origin) = headers.get(header::ORIGIN) else {
+    let Some(origin) = headers.get(header::ORIGIN).filter(|_| !any_origin) else {
         return Ok(());
     };
     let same = origin

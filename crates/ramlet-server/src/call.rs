@@ -24,7 +24,7 @@ use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::pool::spawn_blocking;
 use crate::stream;
-use crate::strict::Guard;
+use crate::strict::{Guard, adds};
 use crate::wire::collection::check_name;
 
 /// What a handler gets.
@@ -163,6 +163,20 @@ impl Call {
         Guard::of(&self.app, collection)
     }
 
+    /// Counts a read that costs so much, where the collection is strict.
+    pub fn check_rate(&self, collection: &Collection, cost: u64) -> ApiResult<()> {
+        self.strict(collection).map_or(Ok(()), |strict| strict.read(cost))
+    }
+
+    /// Runs `job` on a search slot.
+    pub async fn on_slot<T, F>(&self, job: F) -> ApiResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
+    {
+        on_slot(&self.app, self.deadline(), job).await
+    }
+
     /// A read with this filter, counted and checked where the collection is strict.
     pub fn check_read(&self, collection: &Collection, filter: Option<&Filter>) -> ApiResult<()> {
         match self.strict(collection) {
@@ -185,11 +199,15 @@ impl Call {
         }
         let cost = match Strict::cost_of(op) {
             Ok(cost) => cost,
-            Err(filter) => {
-                let (filter, counted) = (filter.clone(), collection.clone());
-                let count = move |scratch: &mut Scratch| Ok(counted.count(Some(&filter), false, scratch)?);
-                on_slot(&self.app, self.deadline(), count).await?.max(1)
-            }
+            Err(filter) => match strict.cost_unindexed(filter) {
+                Some(cost) => cost,
+                None => {
+                    let (filter, counted) = (filter.clone(), collection.clone());
+                    let count =
+                        move |scratch: &mut Scratch| Ok(counted.count(Some(&filter), false, scratch)?);
+                    on_slot(&self.app, self.deadline(), count).await?.max(1)
+                }
+            },
         };
         strict.write(cost)
     }
@@ -219,13 +237,33 @@ impl Call {
         self.start + self.query.timeout.unwrap_or(limits::READ_TIMEOUT)
     }
 
+    /// Bytes for figures of the server while they are gathered: so many for a row of the counts of requests, and for a collection.
+    pub async fn gather(&self, by_collection: bool, (row, collection): (u64, u64)) -> ApiResult<Held> {
+        let app = &self.app;
+        let collections = app.engine.collection_names().len() as u64;
+        let mut held = Held::default();
+        let bytes = app.stats.rows_to_tell(by_collection) * row + collections * collection;
+        held.in_time(bytes, &app.responses).await?;
+        Ok(held)
+    }
+
+    /// An answer that needs so many bytes. They are waited for, unless the request itself holds what others wait for.
+    async fn begin(&self, expected: u64) -> ApiResult<Out> {
+        let mut out = Out::of(self.form, &self.app.responses);
+        if self.held.bytes() <= limits::PATIENT_BYTES {
+            out.expect_in_time(expected).await?;
+        } else {
+            out.expect(expected)?;
+        }
+        Ok(out)
+    }
+
     /// Runs `job` on a search slot, which also writes the answer. `expected`: bytes that the job is known to need.
     pub async fn read<F>(&self, expected: u64, job: F) -> ApiResult<Answer>
     where
         F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<()> + Send + 'static,
     {
-        let mut out = Out::of(self.form, &self.app.responses);
-        out.expect(expected)?;
+        let mut out = self.begin(expected).await?;
         let held = self.held.clone();
         on_slot_or_here(&self.app, self.deadline(), self.quick, move |scratch| {
             job(scratch, &mut out)?;
@@ -244,8 +282,7 @@ impl Call {
     {
         let mut listing = Held::default();
         listing.at_least(expected.listing, &self.app.responses)?;
-        let mut out = Out::of(self.form, &self.app.responses);
-        out.expect(expected.portion)?;
+        let mut out = self.begin(expected.portion).await?;
         let held = self.held.clone();
         let streams = self.form == Form::Json;
         let first = on_slot_or_here(&self.app, self.deadline(), self.quick, move |scratch| {
@@ -278,6 +315,9 @@ impl Call {
 
     /// Queues `op` and waits until it is durable, in both modes of `wait`: an acknowledged change survives.
     pub async fn submit(&self, collection: &Arc<Collection>, op: UpdateOp) -> ApiResult<Updated> {
+        if adds(&op) {
+            self.app.quotas.check(&self.app.engine)?;
+        }
         self.check_change(collection, &op).await?;
         let (tx, rx) = oneshot::channel();
         let held = self.held.clone();
@@ -341,15 +381,21 @@ where
             let _ = tx.send(job(scratch));
         }
     });
-    if let Err(job) = if quick { inline::keep(job) } else { Err(job) } {
-        app.engine.run(job)?;
+    match if quick { inline::keep(job) } else { Err(job) } {
+        Err(job) => app.engine.run(job)?,
+        // It runs before this thread sleeps: whoever looked at the clock meanwhile would be this thread.
+        Ok(()) => return rx.await.map_err(no_answer)?,
     }
     match tokio::time::timeout_at(deadline.into(), rx).await {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(ApiError::internal("the search thread gave no answer")),
+        Ok(Err(e)) => Err(no_answer(e)),
         Err(_) => Err(ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
             "Timeout: the operation took longer than allowed",
         )),
     }
+}
+
+fn no_answer(_: oneshot::error::RecvError) -> ApiError {
+    ApiError::internal("the search thread gave no answer")
 }

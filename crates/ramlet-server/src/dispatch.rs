@@ -8,16 +8,15 @@ use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
 use crate::auth::name_host;
 use crate::call::{Call, Given, Incoming};
+use crate::cors;
 use crate::encode::{self, Packer, takes_gzip};
 use crate::error::{ApiError, ApiResult};
-use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::routes::Route;
@@ -44,10 +43,17 @@ impl Answer {
     pub fn text(body: impl Into<String>) -> Answer {
         Answer::Plain {
             status: StatusCode::OK,
-            content_type: "text/plain; charset=utf-8",
+            content_type: TEXT,
             body: body.into(),
         }
     }
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// A text whose bytes are held until they are sent.
+pub fn text_of(body: Bytes) -> Response {
+    respond(StatusCode::OK, TEXT, body)
 }
 
 /// Answers one request of `route`.
@@ -55,9 +61,10 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let start = Instant::now();
     let head_only = request.method() == Method::HEAD;
     let collection = collection_of(route, request.uri());
+    let is_page = cors::asked(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
     let result = answer(route, &app, request, start).await;
-    let response = match result {
+    let mut response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
             Ok(bytes) => whole(&app, bytes, packs).await,
             Err(e) => refuse(&e, start),
@@ -81,11 +88,11 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     };
     let collection = collection.filter(|_| response.status().is_success());
     app.stats.record(endpoint, collection.as_deref(), start.elapsed());
-    if head_only {
-        response.map(|_| Body::empty())
-    } else {
-        response
+    if is_page {
+        cors::allow(&mut response);
     }
+    // Of `HEAD` too: the router leaves the body out and tells its length.
+    response
 }
 
 /// An answer in one piece, packed where that pays.
@@ -131,15 +138,7 @@ async fn answer(
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    let Admitted { body, held } =
-        match read_body(&parts.headers, &mut unread, route.body, &app.requests).await {
-            Ok(admitted) => admitted,
-            Err(e) => {
-                // A client that is still sending would take the closed connection for a failure and not see why.
-                drain(unread).await;
-                return Err(e);
-            }
-        };
+    let Admitted { body, held } = read_body(&parts.headers, &mut unread, route.body, &app.requests).await?;
     let incoming = Incoming {
         query: raw_query,
         head_only: parts.method == Method::HEAD,
@@ -149,18 +148,6 @@ async fn answer(
     let given = (Given::Json(body), Form::Json);
     let call = Call::new(app.clone(), params, query, given, held, start);
     (route.handler)(call.with(incoming)).await
-}
-
-/// Reads and forgets the rest of a refused body, within bounds.
-pub async fn drain(mut body: Body) {
-    let deadline = tokio::time::Instant::now() + limits::BODY_IDLE_TIMEOUT;
-    let mut seen = 0u64;
-    while seen < 2 * limits::VECTOR_BODY_BYTES {
-        match tokio::time::timeout_at(deadline, body.frame()).await {
-            Ok(Some(Ok(frame))) => seen += frame.data_ref().map_or(0, |d| d.len() as u64),
-            _ => return,
-        }
-    }
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {

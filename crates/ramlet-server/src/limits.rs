@@ -49,25 +49,48 @@ pub const NODE_BYTES: u64 = 128;
 /// Objects and lists inside of each other in a payload.
 pub const PAYLOAD_DEPTH_MAX: usize = 100;
 
-/// From the first byte of a connection (or the end of the last response) to the end of the next request's head.
+/// From the beginning of a connection to the first bytes.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// From the end of an answer to the end of the next request's head. Longer than the clients' pools and proxies keep a
+/// connection that isn't used (5 s to 90 s), so that it is they who close it: a request that is sent into a connection that
+/// is just being closed fails. Where others wait for a place it ends sooner, see [`TURN_SILENCE`].
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(100);
+/// While others wait for a place, a connection ends that was silent so long, ...
+pub const TURN_SILENCE: Duration = Duration::from_secs(1);
+/// ... or when none is silent, one that has been there so long, after an answer.
+pub const TURN_TIME: Duration = Duration::from_millis(250);
+/// Whoever waits outside looks again after this.
+pub const TURN_PAUSE: Duration = Duration::from_millis(20);
 /// Silence inside a body.
 pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The slowest body that is waited for, bytes a second, after [`BODY_IDLE_TIMEOUT`] of grace.
 pub const BODY_RATE_MIN: u64 = 32 * KIB;
 /// Silence of a client that is being answered.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longer timeouts mean this, a century: a moment further away can't be told.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// A read without `timeout` is given up after this.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections in the middle of a request get this long when the server stops.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// At most one real query in this time has its recall measured: two searches and 256 reads.
 pub const MONITOR_PERIOD: Duration = Duration::from_secs(10);
+/// A request whose memory others hold waits so long for it, before it is refused: bodies come and go within a second...
+pub const MEMORY_WAIT: Duration = Duration::from_secs(2);
+/// ... looking again and again after pauses that double from the first to the last of these.
+pub const MEMORY_PAUSES: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(2)..=Duration::from_millis(32);
+/// A request that holds no more than this may wait for the memory of its answer.
+pub const PATIENT_BYTES: u64 = 64 * KIB;
 /// Seconds that a refused client is asked to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Largest body with vectors (the API's default limit).
 pub const VECTOR_BODY_BYTES: u64 = 32 * MIB;
+/// What is read and forgotten of a body that was refused.
+pub const DRAINED_BYTES: u64 = 2 * VECTOR_BODY_BYTES;
+/// How long the rest of a refused body may keep its answer waiting without a byte of it.
+pub const DRAINED_IDLE: Duration = Duration::from_millis(500);
 /// Largest body of a query, filter or list of ids.
 pub const QUERY_BODY_BYTES: u64 = 8 * MIB;
 /// Largest body of settings; they are kept as a JSON tree, which may take a hundred times the text.
@@ -133,6 +156,11 @@ pub const SEARCH_STACK_BYTES: usize = MIB as usize;
 
 /// Counts of requests by collection: about 680 rows, of one endpoint and status each.
 pub const COUNTS_BYTES: u64 = 256 * KIB;
+
+/// Bytes beside the answer while the metrics are written: for a row of the counts, and for a collection.
+pub const METRICS_BYTES: (u64, u64) = (256, 2 * KIB);
+/// The same of the telemetry, which is a tree first.
+pub const TELEMETRY_BYTES: (u64, u64) = (3 * KIB, 8 * KIB);
 
 /// Elements of a dense vector.
 pub const VECTOR_SIZE_MAX: usize = 65_536;

@@ -29,8 +29,12 @@ pub struct ServerOptions {
     pub grpc_port: GrpcPort,
     /// Key that may do everything. `None`: no key is asked for.
     pub api_key: Option<String>,
+    /// Another key that may do everything: for the time in which keys are changed.
+    pub alt_api_key: Option<String>,
     /// Key that may only read.
     pub read_only_api_key: Option<String>,
+    /// Whether web pages of any origin may use the server. `None`: if a key is set.
+    pub cors: Option<bool>,
     /// Connections open at once.
     pub connections: usize,
     /// Bytes that bodies and what is parsed from them may hold together.
@@ -47,10 +51,11 @@ pub struct ServerOptions {
 
 impl ServerOptions {
     /// Loopback, port 6333, no gRPC, no keys. Of the elastic memory of the engine's budget at most a quarter goes to
-    /// connections, three quarters to requests and half to answers: together they are still bounded by the ledger,
-    /// and neither can keep the other out for longer than one request takes.
+    /// connections and half to answers, to requests three quarters or more (`BudgetTable::requests_max`): together they are
+    /// still bounded by the ledger, and neither can keep the other out for longer than one request takes.
     pub fn new(engine: Arc<Engine>) -> ServerOptions {
         let elastic = engine.budget().elastic;
+        let request_bytes = engine.budget().requests_max();
         let affordable = usize::try_from(elastic / 4 / limits::CONNECTION_BYTES).unwrap_or(usize::MAX);
         ServerOptions {
             engine,
@@ -58,9 +63,11 @@ impl ServerOptions {
             port: 6333,
             grpc_port: GrpcPort::Off,
             api_key: None,
+            alt_api_key: None,
             read_only_api_key: None,
+            cors: None,
             connections: affordable.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_DEFAULT),
-            request_bytes: elastic / 4 * 3,
+            request_bytes,
             response_bytes: elastic / 2,
             fetch: None,
             allocator: None,

@@ -74,6 +74,15 @@ impl Out {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
+    /// The same; what is taken just now is waited for as [`Held::in_time`] does.
+    pub async fn expect_in_time(&mut self, bytes: u64) -> ApiResult<()> {
+        let written = (self.bytes.capacity() + self.messages.capacity()) as u64;
+        self.held
+            .in_time(bytes.saturating_add(written), &self.from)
+            .await?;
+        self.expect(bytes)
+    }
+
     fn hold(&mut self, written: u64) {
         if self.failed.is_none()
             && let Err(e) = self
@@ -247,6 +256,10 @@ impl Out {
         }
         self.id(hit.id);
         self.scored(hit.version, hit.score);
+        if let Some(highlights) = &hit.highlights {
+            self.raw(",\"highlights\":");
+            self.raw_bytes(highlights);
+        }
         self.body(hit.payload.as_deref(), hit.vectors.as_ref(), hit.order_value);
     }
 
@@ -395,6 +408,7 @@ mod tests {
         let hit = ScoredPoint {
             id: PointId::Uuid(1),
             order_value: None,
+            highlights: None,
             score: 0.25,
             version: 9,
             payload: None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 
 use crate::error::{ApiError, ApiResult};
+use crate::limits;
 
 /// The query parameters that the API knows; `ordering` and `consistency` are checked, and say nothing to a single node.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,7 +23,8 @@ impl QueryParams {
             match key.as_ref() {
                 "wait" => out.wait = boolean(&key, &value)?,
                 "timeout" => {
-                    out.timeout = Some(Duration::from_secs(at_least_one(&key, number(&key, &value)?)?))
+                    let seconds = at_least_one(&key, number(&key, &value)?)?;
+                    out.timeout = Some(Duration::from_secs(seconds).min(limits::TIMEOUT_MAX));
                 }
                 "ordering" => one_of(&key, &value, &["weak", "medium", "strong"])?,
                 "consistency" => consistency(&value)?,
@@ -117,6 +119,8 @@ mod tests {
         assert_eq!(parse(""), Ok(QueryParams::default()));
         assert_eq!(parse("wait=true&ordering=strong&consistency=2"), Ok(wait));
         assert_eq!(parse("timeout=3").unwrap().timeout, Some(Duration::from_secs(3)));
+        let long = parse("timeout=18446744073709551615").unwrap().timeout;
+        assert!(long.is_some_and(|long| std::time::Instant::now().checked_add(long).is_some()));
         for bad in [
             "wait=1",
             "wait",

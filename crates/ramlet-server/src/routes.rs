@@ -6,14 +6,16 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
+use tower_service::Service;
 
 use crate::admission::BodyRule;
 use crate::app::App;
 use crate::auth::Access::{self, Manage, Public, Read, Write};
 use crate::call::Call;
+use crate::cors;
 use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
@@ -154,6 +156,10 @@ fn snapshot_routes() -> Vec<Route> {
         route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => snapshots::download),
         route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => snapshots::delete),
         route!("GET" "/collections/{collection}/shards/{shard}/snapshot" Manage NONE => snapshots::stream),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshot/partial/manifest" Manage NONE => snapshots::manifest),
+        route!("POST" "/collections/{collection}/shards/{shard}/snapshot/partial/create" Manage CONFIG => snapshots::create_partial),
+        route!("POST" "/collections/{collection}/shards/{shard}/snapshot/partial/recover" Manage NONE => snapshots::upload),
+        route!("POST" "/collections/{collection}/shards/{shard}/snapshot/partial/recover_from" Manage CONFIG => snapshots::recover_from),
         route!("GET" "/collections/{collection}/shards/{shard}/snapshots" Read NONE => snapshots::list),
         route!("POST" "/collections/{collection}/shards/{shard}/snapshots" Manage NONE => snapshots::create),
         route!("POST" "/collections/{collection}/shards/{shard}/snapshots/upload" Manage NONE => snapshots::upload),
@@ -178,17 +184,51 @@ pub fn shown_path(path: &str) -> String {
     shown
 }
 
-/// The router over the table, for the server and for tests.
+/// The router over the table, for the server and for tests. A path that isn't there is looked for once more in its plain form.
 pub fn router(app: Arc<App>) -> Router {
+    let table = table(&app);
+    let again = table
+        .clone()
+        .fallback(move |request: Request| aside(app.clone(), request, StatusCode::NOT_FOUND));
+    table.fallback(move |request: Request| respelled(again.clone(), request))
+}
+
+fn table(app: &Arc<App>) -> Router {
     let mut router = Router::new();
     for route in routes() {
         let app = app.clone();
         let endpoint = move |request: Request| dispatch(route, app.clone(), request);
         router = router.route(route.path, on(method_filter(route.method), endpoint));
     }
-    router
-        .method_not_allowed_fallback(wrong_method)
-        .fallback(unknown_path)
+    let app = app.clone();
+    router.method_not_allowed_fallback(move |request: Request| {
+        aside(app.clone(), request, StatusCode::METHOD_NOT_ALLOWED)
+    })
+}
+
+async fn respelled(mut router: Router, mut request: Request) -> Response {
+    if let Some(uri) = plain(request.uri()) {
+        *request.uri_mut() = uri;
+    }
+    let Ok(response) = router.call(request).await;
+    response
+}
+
+/// The path without slashes at its end and with one between two names, as the API's server reads it; `None` if it is so.
+fn plain(uri: &Uri) -> Option<Uri> {
+    let path = uri.path();
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    let mut plain = format!("/{}", names.join("/"));
+    if plain == path {
+        return None;
+    }
+    if let Some(query) = uri.query() {
+        plain.push('?');
+        plain.push_str(query);
+    }
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(plain.parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 fn method_filter(method: &str) -> MethodFilter {
@@ -202,17 +242,20 @@ fn method_filter(method: &str) -> MethodFilter {
     }
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Response {
-    let message = format!("{method} is not a method of {}", uri.path());
-    refuse(
-        &ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message),
-        Instant::now(),
-    )
-}
-
-async fn unknown_path(uri: Uri) -> Response {
-    refuse(
-        &ApiError::not_found(format!("there is no path {}", uri.path())),
-        Instant::now(),
-    )
+/// The answer where no route answers.
+async fn aside(app: Arc<App>, request: Request, status: StatusCode) -> Response {
+    let start = Instant::now();
+    if let Some(response) = cors::preflight(&app.keys, request.method(), request.headers()) {
+        return response;
+    }
+    let (method, path) = (request.method(), request.uri().path());
+    let e = match status {
+        StatusCode::NOT_FOUND => ApiError::not_found(format!("there is no path {path}")),
+        _ => ApiError::new(status, format!("{method} is not a method of {path}")),
+    };
+    let mut response = refuse(&e, start);
+    if cors::asked(&app.keys, request.headers()) {
+        cors::allow(&mut response);
+    }
+    response
 }

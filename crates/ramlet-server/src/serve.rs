@@ -1,29 +1,35 @@
 //! The socket: a bounded number of connections, each with its bytes from the ledger.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
+use axum::http::{HeaderValue, header};
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use ramlet::Engine;
 use ramlet_memory::Consumer;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::grpc::serve_http2;
+use crate::leftover;
 use crate::limits;
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
 use crate::routes::router;
 use crate::shards::{Api, Paid, Shards};
 use crate::timed_io::TimedIo;
+use crate::turns::{Stay, Turns};
 
 /// A server that has its port and isn't answering yet.
 pub struct Bound {
@@ -125,6 +131,7 @@ impl Bound {
             account: app.connections.clone(),
             bytes: limits::CONNECTION_BYTES,
             api: Api::Rest(router(app.clone())),
+            turns: Arc::default(),
         };
         tasks.spawn(door.stand_open(shards.clone()));
         if let Some(listener) = grpc {
@@ -134,6 +141,7 @@ impl Bound {
                 account: app.calls.clone(),
                 bytes: app.http2.connection_bytes(),
                 api: Api::Grpc,
+                turns: Arc::default(),
             };
             tasks.spawn(door.stand_open(shards.clone()));
         }
@@ -154,16 +162,17 @@ struct Door {
     account: Consumer,
     bytes: u64,
     api: Api,
+    turns: Arc<Turns>,
 }
 
 impl Door {
     async fn stand_open(self, shards: Arc<Shards>) {
         loop {
-            let dealt = match self.accept().await {
-                Ok((stream, place)) => match self.account.reserve(self.bytes) {
-                    Ok(held) => shards.deal(stream, (held, place), self.api.clone()),
+            let dealt = match self.listener.accept().await {
+                Ok((stream, _)) => match self.pay().await {
+                    Ok(paid) => shards.deal(stream, (paid, self.turns.enter()), self.api.clone()),
                     Err(e) => {
-                        self.turn_away(&stream, &e.into());
+                        self.turn_away(&stream, &e);
                         Ok(())
                     }
                 },
@@ -177,11 +186,27 @@ impl Door {
         }
     }
 
-    /// A connection and its place. Without a free place the kernel's backlog holds the clients.
-    async fn accept(&self) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-        let place = self.places.clone().acquire_owned().await;
-        let (stream, _) = self.listener.accept().await?;
-        Ok((stream, place.map_err(io::Error::other)?))
+    /// A place and the bytes of a connection. Who is here is asked to leave meanwhile; further clients wait in the kernel's backlog.
+    async fn pay(&self) -> ApiResult<Paid> {
+        let place = loop {
+            match self.places.clone().try_acquire_owned() {
+                Ok(place) => break place,
+                Err(_) => self.wait().await,
+            }
+        };
+        let deadline = Instant::now() + limits::MEMORY_WAIT;
+        loop {
+            match self.account.reserve(self.bytes) {
+                Ok(held) => return Ok((held, place)),
+                Err(e) if Instant::now() > deadline => return Err(e.into()),
+                Err(_) => self.wait().await,
+            }
+        }
+    }
+
+    async fn wait(&self) {
+        self.turns.ask();
+        tokio::time::sleep(limits::TURN_PAUSE).await;
     }
 
     /// Says why and when to come again, without a task or a buffer. Clients of gRPC try again by themselves.
@@ -208,16 +233,30 @@ pub async fn connection(
     stream: TcpStream,
     (app, router): (Arc<App>, Router),
     mut stopped: watch::Receiver<bool>,
-    _paid: Paid,
+    (_paid, stay): (Paid, Stay),
 ) {
     let _ = stream.set_nodelay(true);
     let mut begins = [0; 3];
-    let Ok(Ok(n)) = tokio::time::timeout(limits::HEAD_TIMEOUT, stream.peek(&mut begins)).await else {
+    let first = async {
+        tokio::select! {
+            first = tokio::time::timeout(limits::HEAD_TIMEOUT, stream.peek(&mut begins)) => first.ok()?.ok(),
+            () = stay.asked() => None,
+        }
+    };
+    let Some(n) = first.await else {
         return;
     };
     if begins[..n] == *b"PRI" {
         match app.calls.reserve(app.http2.connection_bytes()) {
-            Ok(_more) => serve_http2(stream, app.http2, stopped, TowerToHyperService::new(router)).await,
+            Ok(_more) => {
+                serve_http2(
+                    stream,
+                    (app.http2, &stay),
+                    stopped,
+                    TowerToHyperService::new(router),
+                )
+                .await
+            }
             Err(e) => tracing::debug!("a connection is turned away: {e}"),
         }
         return;
@@ -226,14 +265,30 @@ pub async fn connection(
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(limits::HEAD_TIMEOUT)
+        .header_read_timeout(limits::IDLE_TIMEOUT)
         .max_buf_size(limits::HEAD_BYTES)
         .max_headers(limits::HEADERS_MAX);
-    let mut serving = std::pin::pin!(builder.serve_connection(io, TowerToHyperService::new(router)));
+    let service = service_fn(|request| {
+        let busy = stay.busy();
+        let answered = leftover::answer(router.clone(), request);
+        async move {
+            let mut response = answered.await;
+            if busy.leaves() {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut serving = std::pin::pin!(builder.serve_connection(io, service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
         // The value is always "stop": nothing else is ever sent.
         _ = stopped.changed() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+        () = stay.asked() => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::turns::Stay;
 use crate::{grpc, inline, limits, pool, serve};
 
 /// What a connection speaks.
@@ -29,7 +30,7 @@ pub type Paid = (Reservation, OwnedSemaphorePermit);
 /// A connection on its way to the thread that will hold it.
 struct Accepted {
     stream: StdStream,
-    paid: Paid,
+    paid: (Paid, Stay),
     api: Api,
 }
 
@@ -51,7 +52,7 @@ impl Shards {
     }
 
     /// Hands a connection to the thread that holds the fewest.
-    pub fn deal(&self, stream: TcpStream, paid: Paid, api: Api) -> io::Result<()> {
+    pub fn deal(&self, stream: TcpStream, paid: (Paid, Stay), api: Api) -> io::Result<()> {
         let stream = stream.into_std()?;
         let fewest = self.0.iter().min_by_key(|s| s.open.load(Ordering::Relaxed));
         let shard = fewest.ok_or_else(|| io::Error::other("no thread holds connections"))?;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use ramlet::{Collection, Strict, UpdateOp};
+use ramlet::{Collection, Engine, Strict, UpdateOp};
 use ramlet_io::system::process_memory;
 
 use crate::app::App;
@@ -152,21 +152,14 @@ impl<'a> Guard<'a> {
     /// A change, without its rate.
     pub fn change(&self, op: &UpdateOp) -> ApiResult<()> {
         self.update(op)?;
-        let grows = !matches!(
-            op,
-            UpdateOp::Delete(_)
-                | UpdateOp::ClearPayload(_)
-                | UpdateOp::DeletePayload { .. }
-                | UpdateOp::DeleteVectors { .. }
-        );
         match self.settings().max_resident_memory_percent {
-            Some(limit) if grows => self.check_resident(limit),
+            Some(limit) if adds(op) => self.check_resident(limit),
             _ => Ok(()),
         }
     }
 
     fn check_resident(&self, limit: u64) -> ApiResult<()> {
-        let used = resident_percent(self.app);
+        let used = resident_percent(&self.app.engine);
         if used < limit {
             return Ok(());
         }
@@ -181,9 +174,20 @@ impl<'a> Guard<'a> {
     }
 }
 
+/// Whether a change may make a collection larger.
+pub fn adds(op: &UpdateOp) -> bool {
+    !matches!(
+        op,
+        UpdateOp::Delete(_)
+            | UpdateOp::ClearPayload(_)
+            | UpdateOp::DeletePayload { .. }
+            | UpdateOp::DeleteVectors { .. }
+    )
+}
+
 /// Resident memory in percent of the budget: that is all the memory there is for this process.
-pub fn resident_percent(app: &App) -> u64 {
-    process_memory().rss.saturating_mul(100) / app.engine.budget().memory_bytes.max(1)
+pub fn resident_percent(engine: &Engine) -> u64 {
+    process_memory().rss.saturating_mul(100) / engine.budget().memory_bytes.max(1)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::limits;
 use crate::shards::Paid;
 use crate::timed_io::TimedIo;
+use crate::turns::Stay;
 
 /// What a connection may be sent before it is read, and what it takes in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +27,13 @@ pub struct Http2 {
 }
 
 impl Http2 {
-    /// Of `elastic` bytes: an eighth for connections at most, a thousandth for one's window.
+    /// Of `elastic` bytes: half for connections at most, taken as they come, and a thousandth for one's window. (Programs have a
+    /// connection for each of their processes, and one without a place waits in the kernel until its client gives up: with an eighth
+    /// there were 14 places in 135 MB.)
     pub fn new(elastic: u64) -> Http2 {
         let window = (elastic / 1024).clamp(*limits::WINDOW_BYTES.start(), *limits::WINDOW_BYTES.end());
         let each = limits::CONNECTION_BYTES_HTTP2 + window;
-        let places = usize::try_from(elastic / 8 / each).unwrap_or(usize::MAX);
+        let places = usize::try_from(elastic / 2 / each).unwrap_or(usize::MAX);
         Http2 {
             window: window as u32,
             places: places.clamp(limits::CONNECTIONS_HTTP2_MIN, limits::CONNECTIONS_DEFAULT),
@@ -66,21 +69,30 @@ fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
 }
 
 /// Answers the calls of one connection.
-pub async fn serve_calls(stream: TcpStream, app: Arc<App>, stopped: watch::Receiver<bool>, _paid: Paid) {
+pub async fn serve_calls(
+    stream: TcpStream,
+    app: Arc<App>,
+    stopped: watch::Receiver<bool>,
+    (_paid, stay): (Paid, Stay),
+) {
     let _ = stream.set_nodelay(true);
     let of = app.http2;
     let service = service_fn(move |request| {
         let app = app.clone();
         async move { Ok::<_, Infallible>(dispatch(app, request).await) }
     });
-    serve_http2(stream, of, stopped, service).await;
+    serve_http2(stream, (of, &stay), stopped, service).await;
 }
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Answers the requests of one connection until it ends or `stopped` says so.
-pub async fn serve_http2<S, B>(stream: TcpStream, of: Http2, mut stopped: watch::Receiver<bool>, service: S)
-where
+pub async fn serve_http2<S, B>(
+    stream: TcpStream,
+    (of, stay): (Http2, &Stay),
+    mut stopped: watch::Receiver<bool>,
+    service: S,
+) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send,
     S::Future: Send + 'static,
     S::Error: Into<Cause>,
@@ -91,6 +103,14 @@ where
     let Ok(io) = TimedIo::after_preface(stream).await else {
         return;
     };
+    let service = service_fn(|request: Request<Incoming>| {
+        let (busy, answered) = (stay.busy(), service.call(request));
+        async move {
+            let response = answered.await;
+            busy.leave_if_told();
+            response
+        }
+    });
     let mut serving = std::pin::pin!(http2(of).serve_connection(TokioIo::new(io), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
@@ -98,8 +118,36 @@ where
             serving.as_mut().graceful_shutdown();
             serving.await
         }
+        () = stay.asked() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
     };
     if let Err(e) = ended {
         tracing::debug!("a connection ended: {e}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_server_has_places_for_the_processes_of_a_program() {
+        for (elastic, least) in [
+            (2 << 20, 8),
+            (4_886_528, 20),
+            (10_190_848, 45),
+            (12_419_072, 56),
+            (1 << 30, 256),
+        ] {
+            let of = Http2::new(elastic);
+            assert!(of.places >= least, "{} places of {elastic} bytes", of.places);
+            assert!(
+                of.all_bytes() <= elastic / 2,
+                "{} of {elastic} bytes",
+                of.all_bytes()
+            );
+        }
     }
 }

@@ -158,7 +158,7 @@ async fn call(
     app.keys.authorise(route.access, headers)?;
     let rule = rule_of(bound);
     let mut held = Held::default();
-    held.at_least(limits::CALL_BYTES, &app.requests)?;
+    held.in_time(limits::CALL_BYTES, &app.requests).await?;
     let message = Messages::new(headers, body)?
         .single(rule, &mut held, &app.requests)
         .await?;

@@ -81,7 +81,7 @@ impl Messages {
             _ => return Err(bad("the bytes are not a frame of gRPC")),
         };
         check_cap(u64::from(len), rule)?;
-        held.at_least(rule.before(u64::from(len)), from)?;
+        held.in_time(rule.before(u64::from(len)), from).await?;
         self.buffer.advance(HEAD);
         let message = self.take(len as usize, start).await?;
         if compressed {

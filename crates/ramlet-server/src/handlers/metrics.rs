@@ -8,47 +8,56 @@ use ramlet_io::system::{process_counts, process_memory};
 use super::service::{API_VERSION, OWN_VERSION};
 use crate::app::App;
 use crate::call::Call;
-use crate::dispatch::Answer;
+use crate::dispatch::{Answer, text_of};
 use crate::error::ApiResult;
 use crate::handlers::telemetry::shown_name;
+use crate::limits;
+use crate::out::Out;
 use crate::routes::shown_path;
 use crate::stats::{BUCKETS_US, Count, Rows};
 
 pub async fn metrics(call: Call) -> ApiResult<Answer> {
     let by_collection = call.query.boolean("per_collection")?.unwrap_or(false);
     let anonymize = call.query.boolean("anonymize")?.unwrap_or(false);
-    let mut text = Text::default();
+    let _held = call.gather(by_collection, limits::METRICS_BYTES).await?;
+    let mut text = Text(Out::part(&call.app.responses));
     service(&mut text, &call.app);
     collections(&mut text, &call.app, anonymize);
     memory(&mut text, &call.app);
     process(&mut text);
     storage(&mut text, &call.app);
     requests(&mut text, &call.app, by_collection, anonymize);
-    Ok(Answer::text(text.0))
+    Ok(Answer::Whole(text_of(text.0.into_bytes()?)))
 }
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// The text as it is written.
-#[derive(Default)]
-struct Text(String);
+/// The text as it is written, its bytes held: a server that has seen much has a megabyte to tell.
+struct Text(Out);
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.raw(text);
+        Ok(())
+    }
+}
 
 impl Text {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        let _ = writeln!(self, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
-        self.0.push_str(name);
+        self.0.raw(name);
         for (i, (label, value)) in labels.iter().enumerate() {
             let _ = write!(
-                self.0,
+                self,
                 "{}{label}=\"{}\"",
                 if i == 0 { "{" } else { "," },
                 escaped(value)
             );
         }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+        let _ = writeln!(self, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: impl Display) {

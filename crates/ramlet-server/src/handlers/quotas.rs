@@ -1,6 +1,6 @@
-//! `/quotas`: the memory budget and the free disk, as the API's resource quotas.
+//! `/quotas`: shares of the memory budget and of the disk, as the API's resource quotas.
 
-use axum::http::StatusCode;
+use ramlet::{Engine, QuotaConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -8,25 +8,21 @@ use crate::app::App;
 use crate::call::Call;
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
+use crate::quotas::disk_percent;
 use crate::strict::resident_percent;
 
-/// The budget is all the memory there is, and it is always enforced.
-fn config() -> Value {
-    json!({ "enabled": true, "max_resident_memory_percent": 100 })
-}
-
-/// `GET /quotas`. The disk's capacity isn't known, only what is free of it.
+/// `GET /quotas`.
 pub async fn get(call: Call) -> ApiResult<Answer> {
-    let budget = call.app.engine.budget();
+    let engine = &call.app.engine;
     call.answer(&json!({
-        "config": config(),
+        "config": call.app.quotas.config(),
         "usage": {
-            "resident_memory_percent": resident_percent(&call.app).min(100),
-            "disk_usage_percent": null,
+            "resident_memory_percent": resident_percent(engine).min(100),
+            "disk_usage_percent": disk_percent(engine.storage().as_ref()),
         },
         "ramlet": {
-            "memory_bytes": budget.memory_bytes,
-            "disk_free_bytes": call.app.engine.storage().free_bytes().ok(),
+            "memory_bytes": engine.budget().memory_bytes,
+            "disk_free_bytes": engine.storage().free_bytes().ok(),
         },
     }))
 }
@@ -34,35 +30,49 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
 /// The API's limits; null is no limit.
 #[derive(Deserialize)]
 struct WireQuotas {
-    #[serde(rename = "enabled")]
-    _enabled: Option<bool>,
+    enabled: Option<bool>,
     max_resident_memory_percent: Option<u64>,
     max_disk_usage_percent: Option<u64>,
     release_margin_percent: Option<u64>,
 }
 
-/// `PUT /quotas`: the budget is set at the start.
-pub async fn set(mut call: Call) -> ApiResult<Answer> {
-    let wire: WireQuotas = call.parse().await?;
-    for (field, value, least) in [
-        ("max_resident_memory_percent", wire.max_resident_memory_percent, 1),
-        ("max_disk_usage_percent", wire.max_disk_usage_percent, 1),
-        ("release_margin_percent", wire.release_margin_percent, 0),
-    ] {
-        if let Some(n) = value.filter(|n| !(least..=100).contains(n)) {
-            let what = format!("value {n} invalid, must be from {least} to 100");
-            return Err(ApiError::validation(field, what));
-        }
+impl WireQuotas {
+    fn into_config(self) -> ApiResult<QuotaConfig> {
+        Ok(QuotaConfig {
+            enabled: self.enabled.unwrap_or(false),
+            max_resident_memory_percent: percent(
+                "max_resident_memory_percent",
+                1,
+                self.max_resident_memory_percent,
+            )?,
+            max_disk_usage_percent: percent("max_disk_usage_percent", 1, self.max_disk_usage_percent)?,
+            release_margin_percent: percent("release_margin_percent", 0, self.release_margin_percent)?,
+        })
     }
-    Err(ApiError::new(
-        StatusCode::BAD_REQUEST,
-        "Bad request: quotas can't be changed while the server runs: memory is what --memory gave it, and updates are \
-         refused when 64 MiB of disk are left",
-    ))
 }
 
-/// What telemetry tells: nothing is ever over the budget, so nothing is refused for being over it.
+fn percent(field: &str, least: u8, value: Option<u64>) -> ApiResult<Option<u8>> {
+    let Some(n) = value else { return Ok(None) };
+    match u8::try_from(n) {
+        Ok(percent) if (least..=100).contains(&percent) => Ok(Some(percent)),
+        _ => {
+            let what = format!("value {n} invalid, must be from {least} to 100");
+            Err(ApiError::validation(field, what))
+        }
+    }
+}
+
+/// `PUT /quotas`: replaces all of it. The budget is set at the start; these are shares of it.
+pub async fn set(mut call: Call) -> ApiResult<Answer> {
+    let config = call.parse::<WireQuotas>().await?.into_config()?;
+    let app = call.app.clone();
+    let store = move |engine: &Engine| app.quotas.set(config, engine.storage().as_ref());
+    call.block(&call.app.managing, store).await?;
+    call.answer(&true)
+}
+
+/// What telemetry tells.
 pub fn quota_telemetry(app: &App) -> Value {
-    let full = !app.engine.writable();
-    json!({ "config": config(), "exceeded": { "resident_memory": false, "disk_usage": full } })
+    let (memory, disk) = app.quotas.exceeded(&app.engine);
+    json!({ "config": app.quotas.config(), "exceeded": { "resident_memory": memory, "disk_usage": disk } })
 }

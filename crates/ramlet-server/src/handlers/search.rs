@@ -85,7 +85,10 @@ where
 {
     let asked = Asked::from(call.parse::<T>().await?.into_query()?);
     let collection = call.collection()?;
-    check(&call, &collection, std::slice::from_ref(&asked), false)?;
+    let asked = match check(&call, &collection, std::slice::from_ref(&asked), false)? {
+        None => asked,
+        Some(cost) => count(&call, &collection, cost, vec![asked]).await?.remove(0),
+    };
     let expected = expected(&collection, &asked);
     call.quick(is_quick(&asked));
     let app = call.app.clone();
@@ -129,7 +132,10 @@ where
         .map(|search| search.into_query().map(Asked::from))
         .collect::<ApiResult<Vec<_>>>()?;
     let collection = call.collection()?;
-    check(&call, &collection, &all, true)?;
+    let all = match check(&call, &collection, &all, true)? {
+        None => all,
+        Some(cost) => count(&call, &collection, cost, all).await?,
+    };
     let app = call.app.clone();
     // One search's points are in memory at a time.
     let most = all
@@ -157,10 +163,10 @@ where
     .await
 }
 
-/// What strict mode says.
-fn check(call: &Call, collection: &Collection, all: &[Asked], batch: bool) -> ApiResult<()> {
+/// What strict mode says, but for the rate of reads; what the searches cost of that, if it is to be counted.
+fn check(call: &Call, collection: &Collection, all: &[Asked], batch: bool) -> ApiResult<Option<u64>> {
     let Some(strict) = call.strict(collection) else {
-        return Ok(());
+        return Ok(None);
     };
     if batch {
         strict.batch(all.len())?;
@@ -172,7 +178,39 @@ fn check(call: &Call, collection: &Collection, all: &[Asked], batch: bool) -> Ap
             Asked::Query(request) => strict.query(request)?,
         };
     }
-    strict.read(cost)
+    Ok(Some(cost))
+}
+
+/// Counts what searches cost of the rate of reads; ids that may stand for several vectors are looked up first.
+async fn count(
+    call: &Call,
+    collection: &Arc<Collection>,
+    cost: u64,
+    all: Vec<Asked>,
+) -> ApiResult<Vec<Asked>> {
+    if !collection
+        .strict_mode()
+        .is_some_and(|strict| strict.looks_up_ids())
+    {
+        call.check_rate(collection, cost)?;
+        return Ok(all);
+    }
+    let own = collection.clone();
+    let look_up = move |scratch: &mut Scratch| {
+        let mut more = 0;
+        if let Some(strict) = own.strict_mode() {
+            for asked in &all {
+                more += match asked {
+                    Asked::Nearest(search) => strict.parts_of_id(&search.using, &search.query, scratch)?,
+                    Asked::Query(request) => strict.parts_of_ids(request, scratch)?,
+                };
+            }
+        }
+        Ok((more, all))
+    };
+    let (more, all) = call.on_slot(look_up).await?;
+    call.check_rate(collection, cost + more)?;
+    Ok(all)
 }
 
 fn check_searches(n: usize) -> ApiResult<()> {

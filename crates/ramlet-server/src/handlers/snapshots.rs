@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::http::StatusCode;
+use axum::response::Response;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use ramlet::filter::format_datetime;
 use ramlet::{Engine, SnapshotDescription, SnapshotScope};
+use ramlet_io::system::path_exists;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use crate::app::now_micros;
 use crate::call::Call;
-use crate::dispatch::{Answer, drain};
+use crate::dispatch::Answer;
 use crate::download::file_answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -257,6 +261,84 @@ pub async fn stream(call: Call) -> ApiResult<Answer> {
     )))
 }
 
+/// What a node tells of a shard so that another one need not send what is there already. All of a shard is one part here,
+/// which changes with every operation; the part's name is of this process, so that nobody else's counts for the same.
+fn manifest_of(call: &Call) -> ApiResult<Value> {
+    scope(call)?;
+    let collection = call.collection()?;
+    let version = collection.info().last_operation_id;
+    let part = format!("{:x}-{}", call.app.started_at, collection.id());
+    let files = [
+        "vector_storage/all",
+        "payload_storage/all",
+        "payload_index/all",
+        "id_tracker/all",
+    ];
+    let versions: Map<String, Value> = files
+        .iter()
+        .map(|file| ((*file).to_owned(), json!(version)))
+        .collect();
+    let told = json!({ "segment_id": part, "segment_version": version, "file_versions": versions });
+    Ok(json!({ part: told }))
+}
+
+/// `GET .../shards/{shard}/snapshot/partial/manifest`.
+pub async fn manifest(call: Call) -> ApiResult<Answer> {
+    let manifest = manifest_of(&call)?;
+    call.answer(&manifest)
+}
+
+/// `POST .../shards/{shard}/snapshot/partial/create`: the shard as a file, or 304 for whom the body shows to have all of it.
+pub async fn create_partial(mut call: Call) -> ApiResult<Answer> {
+    let theirs: Map<String, Value> = call.parse().await?;
+    let ours = manifest_of(&call)?;
+    if ours == Value::Object(theirs) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(Answer::Whole(response));
+    }
+    stream(call).await
+}
+
+/// `POST .../shards/{shard}/snapshot/partial/recover_from`: makes the shard what another node's is.
+pub async fn recover_from(mut call: Call) -> ApiResult<Answer> {
+    #[derive(Deserialize)]
+    struct Peer {
+        peer_url: String,
+        api_key: Option<String>,
+    }
+    let params = Params::parse(&call.incoming.query)?;
+    let collection = target(&call)?;
+    call.app.engine.collection(&collection)?;
+    let peer: Peer = call.parse().await?;
+    let name = utf8_percent_encode(&collection, NON_ALPHANUMERIC);
+    let url = format!(
+        "{}/collections/{name}/shards/0/snapshot",
+        peer.peer_url.trim_end_matches('/')
+    );
+    let Location::Url(url, fetch) = Location::parse(&url, call.app.fetch.as_ref())? else {
+        return Err(ApiError::wrong_input("peer_url: an http:// URL is wanted"));
+    };
+    let job = move |engine: &Engine| {
+        recover_url(engine, &collection, (&url, peer.api_key.as_deref(), &fetch), None)?;
+        Ok(true)
+    };
+    run(&call, params.wait, job).await
+}
+
+/// Makes a collection what the snapshot at a URL holds.
+fn recover_url(
+    engine: &Engine,
+    collection: &str,
+    (url, key, fetch): (&str, Option<&str>, &SnapshotFetch),
+    checksum: Option<&str>,
+) -> ApiResult<()> {
+    let mut upload = engine.begin_snapshot_upload()?;
+    let mut write = |part: &[u8]| upload.append(part).map_err(ApiError::from);
+    fetch(url, key, &mut write)?;
+    Ok(engine.recover_upload(collection, upload, checksum)?)
+}
+
 /// `DELETE .../snapshots/{snapshot}`.
 pub async fn delete(call: Call) -> ApiResult<Answer> {
     let params = Params::parse(&call.incoming.query)?;
@@ -292,10 +374,8 @@ pub async fn recover(mut call: Call) -> ApiResult<Answer> {
                 engine.recover_collection(&collection, &file, checksum.as_deref())?;
             }
             Location::Url(url, fetch) => {
-                let mut upload = engine.begin_snapshot_upload()?;
-                let mut write = |part: &[u8]| upload.append(part).map_err(ApiError::from);
-                fetch(&url, wire.api_key.as_deref(), &mut write)?;
-                engine.recover_upload(&collection, upload, checksum.as_deref())?;
+                let from = (&url[..], wire.api_key.as_deref(), &fetch);
+                recover_url(engine, &collection, from, checksum.as_deref())?;
             }
         }
         Ok(true)
@@ -303,8 +383,12 @@ pub async fn recover(mut call: Call) -> ApiResult<Answer> {
     run(&call, params.wait, job).await
 }
 
-/// Nothing is said of files elsewhere, not even whether they are there.
+/// Nothing is said of files elsewhere but whether they are there, to whoever may do everything: as the API has it.
 fn outside(path: &str) -> ApiError {
+    if !path_exists(path) {
+        let message = format!("Bad request: Snapshot file {path:?} does not exist");
+        return ApiError::new(StatusCode::BAD_REQUEST, message);
+    }
     ApiError::new(
         StatusCode::FORBIDDEN,
         format!("Forbidden: Snapshot file path must be inside the snapshots directory: {path:?} isn't"),
@@ -313,15 +397,7 @@ fn outside(path: &str) -> ApiError {
 
 /// `POST .../snapshots/upload`.
 pub async fn upload(mut call: Call) -> ApiResult<Answer> {
-    let received = receive_checked(&mut call).await;
-    let (params, collection, upload) = match received {
-        Ok(received) => received,
-        Err(e) => {
-            // A client that is still sending would take the closed connection for a failure and not see why.
-            drain(call.incoming.body.into_inner().unwrap_or_default()).await;
-            return Err(e);
-        }
-    };
+    let (params, collection, upload) = receive_checked(&mut call).await?;
     let job = move |engine: &Engine| {
         engine.recover_upload(&collection, upload, params.checksum.as_deref())?;
         Ok(true)

@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::call::Call;
 use crate::dispatch::Answer;
 use crate::error::ApiResult;
+use crate::limits;
 use crate::routes::shown_path;
 use crate::stats::{Count, Rows};
 use crate::wire::info::{config_json, optimizer_status, params_json, segment_uuid, status_name};
@@ -22,6 +23,7 @@ pub async fn telemetry(call: Call) -> ApiResult<Answer> {
     let level = call.query.number("details_level")?.unwrap_or(0);
     let anonymize = call.query.boolean("anonymize")?.unwrap_or(false);
     let by_collection = call.query.boolean("per_collection")?.unwrap_or(false);
+    let _held = call.gather(by_collection, limits::TELEMETRY_BYTES).await?;
     let app = &call.app;
     let mut out = json!({
         "id": format!("{:016x}", app.started_at),

@@ -121,8 +121,12 @@ fn put_vectors(points: &mut [Point], name: &str, list: Vec<WireVector>) -> ApiRe
         format!("vectors.{name}")
     };
     check_length(&field, list.len(), points.len())?;
-    for ((point, vector), i) in points.iter_mut().zip(list).zip(0..) {
-        let vector = vector.resolve(&format!("batch.{field}[{i}]"), Purpose::Document)?;
+    let path = match name {
+        "" => "batch.vectors",
+        _ => "batch.vectors.?",
+    };
+    for (point, vector) in points.iter_mut().zip(list) {
+        let vector = vector.resolve(path, Purpose::Document)?;
         point.vectors.push((name.to_owned(), vector));
     }
     Ok(())

@@ -10,7 +10,8 @@ mod one_or_many;
 
 use ramlet::settings::check_recall;
 use ramlet::{
-    LookupLocation, Prefetch, QuantizationParams, QueryRequest, ScrollRequest, SearchParams, SearchRequest,
+    Highlight, LookupLocation, Prefetch, QuantizationParams, QueryRequest, ScrollRequest, SearchParams,
+    SearchRequest,
 };
 use serde::Deserialize;
 
@@ -66,8 +67,45 @@ pub struct WireQueryRequest {
     #[serde(default)]
     prefetch: OneOrMany<WirePrefetch>,
     lookup_from: Option<WireLookupFrom>,
+    /// Own addition.
+    highlight: Option<WireHighlight>,
     #[serde(default)]
     shard_key: Given,
+}
+
+/// Whether and how words are marked.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "highlight: true, false, or an object of `fragments`, `fragment_chars`, `pre`, `post`"
+)]
+pub enum WireHighlight {
+    Wanted(bool),
+    How(WireHow),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireHow {
+    fragments: Option<usize>,
+    fragment_chars: Option<usize>,
+    pre: Option<String>,
+    post: Option<String>,
+}
+
+impl WireHighlight {
+    fn into_highlight(self) -> Option<Highlight> {
+        let default = Highlight::default();
+        match self {
+            WireHighlight::Wanted(wanted) => wanted.then_some(default),
+            WireHighlight::How(how) => Some(Highlight {
+                fragments: how.fragments.unwrap_or(default.fragments),
+                fragment_chars: how.fragment_chars.unwrap_or(default.fragment_chars),
+                pre: how.pre.unwrap_or(default.pre),
+                post: how.post.unwrap_or(default.post),
+            }),
+        }
+    }
 }
 
 impl WireQueryRequest {
@@ -85,6 +123,7 @@ impl WireQueryRequest {
             with_payload: payload_selector(self.with_payload, false),
             with_vectors: vector_selector(self.with_vector),
             lookup_from: self.lookup_from.map(WireLookupFrom::into_location).transpose()?,
+            highlight: self.highlight.and_then(WireHighlight::into_highlight),
         })
     }
 }

@@ -173,9 +173,7 @@ fn vectors_of_every_kind() {
     assert!(matches!(vector("[[1,2],[3,4]]"), Vector::Multi(m) if m.dim == 2 && m.values.len() == 4));
     for (text, part) in [
         (r#"{"indices":[1]}"#, "values"),
-        ("[[1],[2,3]]", "same size"),
         ("[1,[2]]", "a list where a number"),
-        ("[[]]", "empty"),
         (r#"{"text":"hello","model":"m"}"#, "InferenceService"),
         (r#"{"text":{"scoring":null}}"#, "an object with `query`"),
         (r#"{"text":"a","fusion":"rrf"}"#, "several kinds"),
@@ -192,6 +190,11 @@ fn vectors_of_every_kind() {
         );
     }
     for (text, path) in [
+        (
+            "[[1],[2,3]]",
+            "query.data: all vectors must have the same dimension",
+        ),
+        ("[[]]", "query.data: all vectors must be non-empty"),
         (r#"{"indices":[1],"values":[]}"#, "query.values"),
         (r#"{"indices":[1,1],"values":[1,1]}"#, "query.indices"),
         (r#"{"rrf":{"k":0}}"#, "query.rrf.k"),

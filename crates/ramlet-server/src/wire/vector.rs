@@ -100,10 +100,14 @@ fn push<E: Error>(out: &mut Vec<f32>, v: f32, most: usize) -> Result<(), E> {
 }
 
 /// A dense vector or a multivector whose bracket is open already.
-pub fn vector_of_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Vector, A::Error> {
+pub fn vector_of_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<WireVector, A::Error> {
+    let vector = |vector: Vector| WireVector(Ok(InputVector::Vector(vector)));
     match seq.next_element()? {
-        None => Ok(Vec::new().into()),
-        Some(Element::Part(first)) => multi_of_seq(first, seq).map(Vector::Multi),
+        None => Ok(vector(Vec::new().into())),
+        Some(Element::Part(first)) => match multi_of_seq(first, seq)? {
+            Ok(multi) => Ok(vector(Vector::Multi(multi))),
+            Err(uneven) => Ok(WireVector(Err(uneven))),
+        },
         Some(Element::Number(first)) => {
             let mut out = Vec::with_capacity(LAST_LEN.get());
             out.push(first);
@@ -112,28 +116,51 @@ pub fn vector_of_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Vector, A::Er
             }
             LAST_LEN.set(out.len());
             out.shrink_to_fit();
-            Ok(out.into())
+            Ok(vector(out.into()))
         }
     }
 }
 
-fn multi_of_seq<'de, A: SeqAccess<'de>>(first: Vec<f32>, mut seq: A) -> Result<MultiVector, A::Error> {
+/// Parts that are no multivector together: what the API says of them by its validation, once their place is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uneven {
+    Empty,
+    /// One has so many numbers, the first has others.
+    Other(usize),
+}
+
+impl fmt::Display for Uneven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Uneven::Empty => f.write_str("all vectors must be non-empty"),
+            Uneven::Other(got) => write!(
+                f,
+                "all vectors must have the same dimension, found vector with dimension {got}"
+            ),
+        }
+    }
+}
+
+fn multi_of_seq<'de, A: SeqAccess<'de>>(
+    first: Vec<f32>,
+    mut seq: A,
+) -> Result<Result<MultiVector, Uneven>, A::Error> {
     let dim = first.len();
     let mut values = first;
-    if dim == 0 {
-        return Err(A::Error::custom("a part of a multivector is empty"));
-    }
+    let mut uneven = (dim == 0).then_some(Uneven::Empty);
     while let Some(part) = seq.next_element()? {
         let Element::Part(part) = part else {
             return Err(A::Error::custom(
                 "a number where a part of a multivector is expected",
             ));
         };
-        if part.len() != dim {
-            let got = part.len();
-            return Err(A::Error::custom(format!(
-                "parts of a multivector have {dim} and {got} numbers: all must have the same size"
-            )));
+        match part.len() {
+            0 => uneven = Some(Uneven::Empty),
+            got if got != dim => uneven = uneven.or(Some(Uneven::Other(got))),
+            _ => {}
+        }
+        if uneven.is_some() {
+            continue;
         }
         if values.len() + dim > MULTI_NUMBERS_MAX {
             return Err(A::Error::custom(format!(
@@ -143,7 +170,7 @@ fn multi_of_seq<'de, A: SeqAccess<'de>>(first: Vec<f32>, mut seq: A) -> Result<M
         values.extend_from_slice(&part);
     }
     values.shrink_to_fit();
-    Ok(MultiVector { dim, values })
+    Ok(uneven.map_or(Ok(MultiVector { dim, values }), Err))
 }
 
 /// The weights of a sparse vector: as many as there may be indices.
@@ -273,9 +300,9 @@ pub fn vector_of_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<InputVector, 
     keys.finish()
 }
 
-/// A vector of any form.
+/// A vector of any form, or lists that are none.
 #[derive(Debug, Clone)]
-pub struct WireVector(pub InputVector);
+pub struct WireVector(pub Result<InputVector, Uneven>);
 
 impl<'de> Deserialize<'de> for WireVector {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WireVector, D::Error> {
@@ -286,10 +313,10 @@ impl<'de> Deserialize<'de> for WireVector {
                 f.write_str("a vector: a list of numbers, a list of such lists, `indices` and `values`, or an object for a model")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireVector, A::Error> {
-                vector_of_seq(seq).map(|vector| WireVector(InputVector::Vector(vector)))
+                vector_of_seq(seq)
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WireVector, A::Error> {
-                vector_of_map(map).map(WireVector)
+                vector_of_map(map).map(|input| WireVector(Ok(input)))
             }
         }
         d.deserialize_any(V)
@@ -299,9 +326,18 @@ impl<'de> Deserialize<'de> for WireVector {
 impl WireVector {
     /// The vector, for its place in the body: 422 where its parts don't agree.
     pub fn resolve(self, path: &str, purpose: Purpose) -> ApiResult<Vector> {
-        let vector = self.0.resolve(purpose)?;
-        if let Vector::Sparse(sparse) = &vector {
-            check_sparse(path, sparse)?;
+        let vector = match self.0 {
+            Ok(input) => input.resolve(purpose)?,
+            Err(uneven) => return Err(ApiError::validation(format!("{path}.data"), uneven)),
+        };
+        match &vector {
+            Vector::Sparse(sparse) => check_sparse(path, sparse)?,
+            // A query without numbers is of the wrong size, as the API has it.
+            Vector::Dense(numbers) if numbers.is_empty() && purpose == Purpose::Document => {
+                let path = format!("{path}.vector");
+                return Err(ApiError::validation(path, "dense vector must not be empty"));
+            }
+            _ => {}
         }
         Ok(vector)
     }
@@ -312,13 +348,17 @@ pub fn check_sparse(path: &str, sparse: &SparseVector) -> ApiResult<()> {
     if sparse.indices.len() != sparse.values.len() {
         return Err(ApiError::validation(
             format!("{path}.values"),
-            "must be the same length as indices",
+            "Validation error: must be the same length as indices [{}]",
         ));
     }
     let mut sorted = sparse.indices.clone();
     sorted.sort_unstable();
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(ApiError::validation(format!("{path}.indices"), "must be unique"));
+        let path = format!("{path}.indices");
+        return Err(ApiError::validation(
+            path,
+            "Validation error: must be unique [{}]",
+        ));
     }
     Ok(())
 }
@@ -331,9 +371,10 @@ impl VectorStruct {
     /// Its vectors, for storing.
     pub fn resolve(self, path: &str) -> ApiResult<NamedVectors> {
         let resolve = |(name, vector): (String, WireVector)| {
+            // The API doesn't say which.
             let path = match name.as_str() {
                 "" => path.to_owned(),
-                name => format!("{path}.{name}"),
+                _ => format!("{path}.?"),
             };
             Ok((name, vector.resolve(&path, Purpose::Document)?))
         };
@@ -356,7 +397,7 @@ impl<'de> Visitor<'de> for StructVisitor {
         f.write_str("a vector (a list of numbers) or a map of vectors by name")
     }
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<VectorStruct, A::Error> {
-        let vector = WireVector(InputVector::Vector(vector_of_seq(seq)?));
+        let vector = vector_of_seq(seq)?;
         Ok(VectorStruct(vec![(DEFAULT_VECTOR.to_owned(), vector)]))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<VectorStruct, A::Error> {
@@ -402,7 +443,7 @@ fn object<E: Error>(fields: &[(String, Box<RawValue>)]) -> Result<WireVector, E>
             _ => keys.options = Some(value.clone()).filter(|value| value.get() != "null"),
         }
     }
-    keys.finish().map(WireVector)
+    keys.finish().map(|input| WireVector(Ok(input)))
 }
 
 fn put<E: Error>(out: &mut Vec<(String, WireVector)>, name: String, vector: WireVector) -> Result<(), E> {
@@ -483,7 +524,10 @@ mod tests {
     #[test]
     fn a_point_s_vector_takes_its_forms() {
         check("[1, -2.5, 3e-1]", Ok(&[("", &[1.0, -2.5, 0.3])]));
-        check("[]", Ok(&[("", &[])]));
+        check(
+            "[]",
+            Err("422 Validation error in JSON body: [vector.vector: dense vector must not be empty]"),
+        );
         check("{}", Ok(&[]));
         check(
             r#"{"": [1], "b": [2, 3]}"#,
@@ -512,17 +556,28 @@ mod tests {
             vec![("s".to_owned(), sparse(&[], &[]))]
         );
         for (input, part) in [
-            ("[[1, 2], [3]]", "same size"),
+            (
+                "[[1, 2], [3]]",
+                "422 Validation error in JSON body: [vector.data: all vectors must have the same dimension, found vector with dimension 1]",
+            ),
+            (
+                r#"{"m": [[1, 2], [3], []]}"#,
+                "422 Validation error in JSON body: [vector.?.data: all vectors must be non-empty]",
+            ),
+            (
+                r#"{"m": []}"#,
+                "[vector.?.vector: dense vector must not be empty]",
+            ),
             ("[[1, 2], 3]", "a part of a multivector"),
             ("[1, [2]]", "a number of a vector"),
-            ("[[]]", "empty"),
+            ("[[]]", "[vector.data: all vectors must be non-empty]"),
             (
                 r#"{"s": {"indices": [1], "values": []}}"#,
-                "422 Validation error in JSON body: [vector.s.values: must be the same length",
+                "422 Validation error in JSON body: [vector.?.values: Validation error: must be the same length as indices [{}]]",
             ),
             (
                 r#"{"s": {"indices": [1, 1], "values": [1, 2]}}"#,
-                "422 Validation error in JSON body: [vector.s.indices: must be unique",
+                "422 Validation error in JSON body: [vector.?.indices: Validation error: must be unique [{}]]",
             ),
             (r#"{"s": {"indices": [-1], "values": [1]}}"#, "invalid value"),
             (
@@ -546,7 +601,7 @@ mod tests {
             .1
             .0
         {
-            InputVector::Inference(inference) => inference,
+            Ok(InputVector::Inference(inference)) => inference,
             other => panic!("{input}: {other:?}"),
         };
         let text = of(r#"{"a": {"text": "hello", "model": "m", "options": {"k": 2}}}"#);

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::harness::Server;
+use crate::harness::{Server, options_of};
 
 async fn filled() -> Server {
     let server = Server::open();
@@ -69,6 +69,30 @@ async fn service_routes_answer() {
     let wrong = server.call("PUT", "/healthz", "").await;
     assert_eq!(wrong.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(wrong.headers.contains_key("allow"));
+}
+
+#[tokio::test]
+async fn slashes_too_many_and_heads_are_as_the_api_has_them() {
+    let server = filled().await;
+    for (path, spelled) in [
+        ("/collections", "/collections/"),
+        ("/collections", "//collections"),
+        ("/collections/c/exists", "/collections//c///exists/?timeout=5"),
+        ("/", "//"),
+    ] {
+        let plain = server.get(path).await;
+        let reply = server.get(spelled).await;
+        assert_eq!(reply.status, StatusCode::OK, "{spelled}");
+        assert_eq!(reply.json()["result"], plain.json()["result"], "{spelled}");
+    }
+    let wrong = server.call("PUT", "/healthz/", "").await;
+    assert_eq!(wrong.status, StatusCode::METHOD_NOT_ALLOWED);
+    let (whole, head) = (server.get("/").await, server.call("HEAD", "/", "").await);
+    assert_eq!(
+        head.headers["content-length"],
+        whole.body.len().to_string().as_str()
+    );
+    assert!(head.body.is_empty());
 }
 
 #[tokio::test]
@@ -399,4 +423,67 @@ async fn long_lists_are_streamed_within_a_small_account() {
     assert_eq!(ids(&records), all);
     assert_eq!(server.held("responses"), 0);
     assert_eq!(server.held("requests"), 0);
+}
+
+#[tokio::test]
+async fn quotas_are_set_enforced_and_kept() {
+    let server = filled().await;
+    let set = async |server: &Server, body: Value| server.call("PUT", "/quotas", &body.to_string()).await;
+    let upsert = async |server: &Server| {
+        let points = r#"{"points":[{"id":9,"vector":[1,0]}]}"#;
+        server.call("PUT", "/collections/c/points", points).await
+    };
+    assert_eq!(
+        upsert(&server).await.status,
+        StatusCode::OK,
+        "nothing is set but the budget"
+    );
+    // This process is larger than a hundredth of 64 MiB.
+    let limits = json!({ "enabled": true, "max_resident_memory_percent": 1, "release_margin_percent": 0 });
+    assert_eq!(set(&server, limits.clone()).await.result(), json!(true));
+    let got = server.get("/quotas").await.result();
+    assert_eq!(got["config"], limits);
+    assert!(
+        got["usage"]["resident_memory_percent"].as_u64() >= Some(1),
+        "{got}"
+    );
+    let refused = upsert(&server).await;
+    assert_eq!(refused.status, StatusCode::INSUFFICIENT_STORAGE);
+    assert!(
+        refused.error().contains("exceeding the configured limit of 1%"),
+        "{}",
+        refused.error()
+    );
+    let delete = server
+        .call("POST", "/collections/c/points/delete", r#"{"points":[1]}"#)
+        .await;
+    assert_eq!(
+        delete.status,
+        StatusCode::OK,
+        "what takes away is always possible"
+    );
+    let telemetry = server.get("/telemetry?details_level=1").await.result();
+    assert_eq!(
+        telemetry["quota"]["exceeded"],
+        json!({ "resident_memory": true, "disk_usage": null })
+    );
+
+    let again = Server::new(options_of(server.engine.clone()));
+    assert_eq!(again.get("/quotas").await.result()["config"], limits, "kept");
+    for wrong in [
+        json!({ "max_disk_usage_percent": 101 }),
+        json!({ "max_resident_memory_percent": 0 }),
+        json!({ "release_margin_percent": 300 }),
+    ] {
+        let status = set(&again, wrong.clone()).await.status;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{wrong}");
+    }
+    set(&again, json!({ "max_resident_memory_percent": 1 }))
+        .await
+        .result();
+    assert_eq!(
+        upsert(&again).await.status,
+        StatusCode::OK,
+        "limits that aren't enabled"
+    );
 }

@@ -2,14 +2,15 @@
 
 use axum::body::Body;
 use axum::http::StatusCode;
-use ramlet_server::Access;
 use ramlet_server::routes::routes;
+use ramlet_server::{Access, ServerOptions};
 
 use crate::harness::{Server, Untouched, options, request};
 
 fn locked() -> Server {
     let mut options = options();
     options.api_key = Some("admin-key".into());
+    options.alt_api_key = Some("next-key".into());
     options.read_only_api_key = Some("reader-key".into());
     Server::new(options)
 }
@@ -43,7 +44,7 @@ fn the_table_is_as_it_was_agreed() {
 #[tokio::test]
 async fn identities_against_routes() {
     let server = locked();
-    let identities: [(&str, &[(&str, &str)]); 7] = [
+    let identities: [(&str, &[(&str, &str)]); 8] = [
         ("anonymous", &[]),
         ("unknown", &[("api-key", "admin-kez")]),
         ("unknown", &[("authorization", "Basic admin-key")]),
@@ -51,6 +52,7 @@ async fn identities_against_routes() {
         ("reader", &[("authorization", "bearer reader-key")]),
         ("admin", &[("api-key", "admin-key")]),
         ("admin", &[("authorization", "Bearer admin-key")]),
+        ("admin", &[("api-key", "next-key")]),
     ];
     for route in routes() {
         for (who, headers) in identities {
@@ -99,6 +101,8 @@ async fn no_spelling_of_a_path_passes_the_check() {
         "/healthz/%2e%2e/collections",
         "/collections/..%2f..%2fhealthz",
         "/collections?x=/healthz",
+        "/healthz//../collections",
+        "///collections///x//",
         "/COLLECTIONS",
     ] {
         let reply = server.get(uri).await;
@@ -169,4 +173,46 @@ async fn browsers_are_not_lured_to_localhost() {
             reply.status
         );
     }
+}
+
+/// A server of these options, and whether pages of other origins may use it.
+async fn check_pages(adjust: fn(&mut ServerOptions), allowed: bool) {
+    let mut options = options();
+    adjust(&mut options);
+    let server = Server::new(options);
+    let page = [("origin", "https://page.example"), ("api-key", "key")];
+    let wish = [
+        page[0],
+        ("access-control-request-method", "PUT"),
+        ("access-control-request-headers", "api-key,content-type"),
+    ];
+    for (path, found) in [("/collections", true), ("/nowhere", false)] {
+        let reply = server.send(request("GET", path, &page, Body::empty())).await;
+        let named = reply.headers.get("access-control-allow-origin");
+        assert_eq!(named.is_some_and(|v| v == "*"), allowed, "{path}");
+        assert_eq!(reply.status.is_success() && allowed, found && allowed, "{path}");
+        let reply = server.send(request("OPTIONS", path, &wish, Body::empty())).await;
+        assert_eq!(reply.status == StatusCode::NO_CONTENT, allowed, "{path}");
+        let headers = reply.headers.get("access-control-allow-headers");
+        assert_eq!(headers.is_some_and(|v| v == "api-key,content-type"), allowed);
+    }
+    let without = server
+        .send(request("GET", "/collections", &page[1..], Body::empty()))
+        .await;
+    assert!(
+        !without.headers.contains_key("access-control-allow-origin"),
+        "no page asks"
+    );
+}
+
+#[tokio::test]
+async fn pages_of_other_origins_are_let_in_where_a_key_or_the_user_says_so() {
+    check_pages(|_| {}, false).await;
+    check_pages(|options| options.cors = Some(true), true).await;
+    check_pages(|options| options.api_key = Some("key".into()), true).await;
+    let kept_out = |options: &mut ServerOptions| {
+        options.api_key = Some("key".into());
+        options.cors = Some(false);
+    };
+    check_pages(kept_out, false).await;
 }

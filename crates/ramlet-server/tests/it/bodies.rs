@@ -5,10 +5,11 @@ use std::io::Read;
 use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
-use ramlet_server::limits;
+use ramlet_memory::{BudgetRequest, BudgetTable};
+use ramlet_server::{ServerOptions, limits};
 use serde_json::json;
 
-use crate::harness::{Chunks, Server, Untouched, request};
+use crate::harness::{Chunks, Server, Untouched, engine_with, request};
 
 const POINTS: &str = "/collections/c/points";
 
@@ -156,6 +157,64 @@ async fn a_taken_budget_is_429_with_retry_after() {
         StatusCode::NOT_FOUND,
         "admitted now; the collection is missing"
     );
+}
+
+#[tokio::test]
+async fn a_body_waits_for_memory_that_comes_free() {
+    let server = Server::open();
+    let requests = server.engine.ledger().consumer("requests", u64::MAX);
+    let taken = requests.reserve(8_000_000).expect("most of the account");
+    let body = format!("{{\"points\":[]{}}}", " ".repeat(1_000_000));
+    let waiting = server.call("PUT", POINTS, &body);
+    let freeing = async {
+        tokio::time::sleep(limits::MEMORY_WAIT / 8).await;
+        drop(taken);
+    };
+    let (reply, ()) = tokio::join!(waiting, freeing);
+    assert_eq!(reply.status, StatusCode::NOT_FOUND, "admitted: {:?}", reply.body);
+    let refused = server.engine.ledger().report();
+    let refused = refused.iter().find(|c| c.name == "requests").map(|c| c.refused);
+    assert_eq!(refused, Some(0), "waiting is not being refused");
+}
+
+/// What official clients send in batches: 1,000 vectors of 1,536 numbers as JSON.
+#[tokio::test]
+async fn thirty_megabytes_of_json_fit_into_a_server_of_half_a_gigabyte() {
+    const DIM: usize = 1536;
+    let budget = BudgetTable::plan(BudgetRequest::new(512_000_000, 2)).expect("enough memory");
+    let server = Server::new(ServerOptions::new(engine_with(budget)));
+    let settings = json!({ "vectors": { "size": DIM, "distance": "Dot" } }).to_string();
+    server.call("PUT", "/collections/c", &settings).await.result();
+    let points: Vec<_> = (0..1000)
+        .map(|id| {
+            let number = |i: usize| f64::from((id as f32 + i as f32).sin());
+            json!({ "id": id, "vector": (0..DIM).map(number).collect::<Vec<_>>() })
+        })
+        .collect();
+    let body = json!({ "points": points }).to_string();
+    assert!(
+        (28 << 20..limits::VECTOR_BODY_BYTES as usize).contains(&body.len()),
+        "{}",
+        body.len()
+    );
+    let (first, second) = tokio::join!(
+        server.call("PUT", POINTS, &body),
+        server.call("PUT", POINTS, &body)
+    );
+    for reply in [first, second] {
+        // One after the other, or told to come again.
+        assert!(
+            reply.status == StatusCode::OK || reply.headers.contains_key("retry-after"),
+            "{:?}",
+            reply.body
+        );
+    }
+    let count = server
+        .call("POST", "/collections/c/points/count", "{}")
+        .await
+        .result();
+    assert_eq!(count["count"], 1000);
+    assert_eq!(server.held("requests"), 0);
 }
 
 #[tokio::test]

@@ -191,10 +191,10 @@ async fn recovered_from_a_path_within_the_directory_alone() {
     assert_eq!(count(&server, "c").await, 50);
     for (location, status) in [
         ("file:///etc/passwd".to_owned(), StatusCode::FORBIDDEN),
-        ("file:///no/such/file".to_owned(), StatusCode::FORBIDDEN),
+        ("file:///no/such/file".to_owned(), StatusCode::BAD_REQUEST),
         (
             format!("file://{root}/../CATALOG-000000000001"),
-            StatusCode::FORBIDDEN,
+            StatusCode::BAD_REQUEST,
         ),
         (format!("file://{root}/c/none.snapshot"), StatusCode::BAD_REQUEST),
         ("http://localhost:1/x.snapshot".into(), StatusCode::BAD_REQUEST),
@@ -207,6 +207,61 @@ async fn recovered_from_a_path_within_the_directory_alone() {
     assert_eq!(
         recover(path, json!("12")).await.status,
         StatusCode::UNPROCESSABLE_ENTITY
+    );
+}
+
+#[tokio::test]
+async fn partial_snapshots_are_whole_or_nothing() {
+    let server = filled().await;
+    let base = "/collections/c/shards/0/snapshot/partial";
+    let manifest = server.get(&format!("{base}/manifest")).await.result();
+    let part = manifest
+        .as_object()
+        .and_then(|all| all.values().next())
+        .expect("a part")
+        .clone();
+    assert!(part["segment_version"].as_u64() > Some(0), "{part}");
+    let create = async |manifest: &Value| {
+        server
+            .call("POST", &format!("{base}/create"), &manifest.to_string())
+            .await
+    };
+    assert_eq!(create(&manifest).await.status, StatusCode::NOT_MODIFIED);
+    server
+        .call(
+            "POST",
+            "/collections/c/points/delete?wait=true",
+            r#"{"points":[1]}"#,
+        )
+        .await
+        .result();
+    let file = create(&manifest).await;
+    assert_eq!(file.status, StatusCode::OK, "one operation more");
+    let newer = server.get(&format!("{base}/manifest")).await.result();
+    assert_ne!(newer, manifest);
+
+    let mut options = options();
+    let bytes = file.body;
+    options.fetch = Some(std::sync::Arc::new(move |url, key, sink| {
+        assert_eq!(
+            (url, key),
+            ("http://peer/collections/c/shards/0/snapshot", Some("k"))
+        );
+        sink(&bytes)
+    }));
+    let other = Server::new(options);
+    let settings = server.get("/collections/c").await.result()["config"]["params"].clone();
+    let created = json!({ "vectors": settings["vectors"] }).to_string();
+    other.call("PUT", "/collections/c", &created).await.result();
+    let body = json!({ "peer_url": "http://peer/", "api_key": "k" }).to_string();
+    let done = other.call("POST", &format!("{base}/recover_from"), &body).await;
+    assert_eq!(done.result(), json!(true));
+    assert_eq!(count(&other, "c").await, count(&server, "c").await);
+    let refused = server.call("POST", &format!("{base}/recover_from"), &body).await;
+    assert_eq!(
+        refused.status,
+        StatusCode::BAD_REQUEST,
+        "URLs are not allowed there"
     );
 }
 

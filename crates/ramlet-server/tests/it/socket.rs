@@ -110,6 +110,52 @@ async fn connections_are_kept_and_charged_and_given_back() {
 }
 
 #[tokio::test]
+async fn a_connection_outlives_requests_whose_bodies_nobody_wants() {
+    let running = start(8).await;
+    let mut stream = TcpStream::connect(running.addr).await.unwrap();
+    let body = "x".repeat(3 * limits::HEAD_BYTES);
+    let (early, late) = body.split_at(100);
+    for (what, status) in [
+        (
+            "POST /collections/c/points/search?timeout=10000000000000000000",
+            "4",
+        ),
+        ("POST /collections/c/points/search?timeout=nothing", "4"),
+        ("PUT /no/such/path", "404"),
+        ("PATCH /collections/c/points", "405"),
+        ("GET /collections", "200"),
+        ("POST /collections/c/snapshots/upload", "4"),
+    ] {
+        for length in [
+            format!("content-length: {}", body.len()),
+            "transfer-encoding: chunked".into(),
+        ] {
+            let chunked = length.starts_with('t');
+            let begin = if chunked {
+                format!("{:x}\r\n{early}", body.len())
+            } else {
+                early.into()
+            };
+            let text = format!("{what} HTTP/1.1\r\nhost: localhost\r\n{length}\r\n\r\n{begin}");
+            stream.write_all(text.as_bytes()).await.unwrap();
+            tokio::task::yield_now().await;
+            let end = if chunked {
+                format!("{late}\r\n0\r\n\r\n")
+            } else {
+                late.into()
+            };
+            let (head, _) = ask(&mut stream, &end).await;
+            assert!(
+                head.starts_with(&format!("http/1.1 {status}")),
+                "{what}, {length}: {head}"
+            );
+            let (head, _) = ask(&mut stream, GET).await;
+            assert!(head.starts_with("http/1.1 200"), "after {what}, {length}: {head}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_full_house_waits_at_the_door() {
     let running = start(1).await;
     let mut first = TcpStream::connect(running.addr).await.unwrap();
@@ -121,6 +167,33 @@ async fn a_full_house_waits_at_the_door() {
     drop(first);
     let (head, _) = ask(&mut second, "").await;
     assert!(head.starts_with("http/1.1 200"), "{head}");
+}
+
+#[tokio::test]
+async fn who_waits_for_a_place_gets_that_of_one_who_is_silent() {
+    let running = start(1).await;
+    let mut silent = TcpStream::connect(running.addr).await.unwrap();
+    ask(&mut silent, GET).await;
+    let mut other = TcpStream::connect(running.addr).await.unwrap();
+    let (head, _) = ask(&mut other, GET).await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert_eq!(
+        silent.read(&mut [0; 16]).await.unwrap(),
+        0,
+        "it gave its place up"
+    );
+}
+
+#[tokio::test]
+async fn who_waits_for_a_place_gets_that_of_one_who_asks_and_asks() {
+    let running = start(1).await;
+    let mut busy = TcpStream::connect(running.addr).await.unwrap();
+    ask(&mut busy, GET).await;
+    let mut other = TcpStream::connect(running.addr).await.unwrap();
+    while !ask(&mut busy, GET).await.0.contains("connection: close") {}
+    let (head, _) = ask(&mut other, GET).await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert!(!head.contains("connection: close"), "nobody waits: {head}");
 }
 
 #[tokio::test]
@@ -282,6 +355,27 @@ async fn the_port_of_rest_speaks_http2_to_those_who_begin_with_it() {
         "{:?}",
         String::from_utf8_lossy(&body)
     );
+}
+
+/// The rest of such a body would be waited for in vain: an announced length that nobody reads, and a client that sends on
+/// only when it has the answer.
+#[tokio::test]
+async fn who_waits_for_a_refusal_has_it_at_once_and_is_told_of_the_close() {
+    let running = start(8).await;
+    for announced in [4, 1_000_000_000_000_u64] {
+        let mut stream = TcpStream::connect(running.addr).await.unwrap();
+        let refused = format!(
+            "PUT /nothing/here HTTP/1.1\r\nhost: localhost\r\ncontent-length: {announced}\r\n\r\n"
+        );
+        let asked = ask(&mut stream, &refused);
+        let (head, _) = tokio::time::timeout(limits::BODY_IDLE_TIMEOUT / 2, asked)
+            .await
+            .expect("an answer before the body");
+        assert!(head.starts_with("http/1.1 404"), "{head}");
+        assert!(head.contains("connection: close"), "{head}");
+        assert_eq!(stream.read(&mut [0; 16]).await.unwrap(), 0, "closed, as it said");
+    }
+    running.end().await;
 }
 
 #[test]

@@ -15,6 +15,7 @@ use ramlet_proto::{Shape, qdrant as q};
 
 use super::node::{Fields, Node};
 use crate::error::{ApiError, ApiResult};
+use crate::limits;
 use crate::params::QueryParams;
 
 /// A decoded request: what a route's handler takes.
@@ -63,7 +64,7 @@ impl Asked {
                     "value 0 invalid, must be 1 or larger",
                 ));
             }
-            Some(n) => self.query.timeout = Some(Duration::from_secs(n)),
+            Some(n) => self.query.timeout = Some(Duration::from_secs(n).min(limits::TIMEOUT_MAX)),
         }
         Ok(self)
     }

@@ -226,6 +226,6 @@ pub fn version(told: Told) -> ApiResult<Vec<u8>> {
     message(&q::HealthCheckReply {
         title: text("title"),
         version: text("version"),
-        commit: None,
+        commit: Some(text("commit")),
     })
 }

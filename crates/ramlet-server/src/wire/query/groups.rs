@@ -53,6 +53,7 @@ impl IntoGroups for WireQueryGroups {
             with_vector: self.with_vector,
             prefetch: self.prefetch,
             lookup_from: self.lookup_from,
+            highlight: None,
             shard_key: self.shard_key,
         };
         grouping.into_groups(query.into_request()?)

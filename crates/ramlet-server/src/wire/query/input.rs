@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use ramlet::{PointId, QueryVector, Vector};
+use ramlet::{PointId, QueryVector};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::error::ApiResult;
-use crate::inference::{InputVector, Purpose};
+use crate::inference::Purpose;
 use crate::wire::vector::{WireVector, vector_of_map, vector_of_seq};
 
 /// A vector or an id, as it came.
@@ -17,10 +17,6 @@ pub enum VectorInput {
 }
 
 impl VectorInput {
-    pub fn of(vector: Vector) -> VectorInput {
-        VectorInput::Vector(WireVector(InputVector::Vector(vector)))
-    }
-
     /// What the engine starts from; `path`: its place in the body, for errors.
     pub fn resolve(self, path: &str) -> ApiResult<QueryVector> {
         match self {
@@ -51,9 +47,9 @@ impl<'de> Visitor<'de> for InputVisitor {
         PointId::deserialize(serde::de::value::StrDeserializer::new(id)).map(VectorInput::Id)
     }
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<VectorInput, A::Error> {
-        vector_of_seq(seq).map(VectorInput::of)
+        vector_of_seq(seq).map(VectorInput::Vector)
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<VectorInput, A::Error> {
-        vector_of_map(map).map(|input| VectorInput::Vector(WireVector(input)))
+        vector_of_map(map).map(|input| VectorInput::Vector(WireVector(Ok(input))))
     }
 }

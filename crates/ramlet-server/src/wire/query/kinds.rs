@@ -339,7 +339,7 @@ impl<'de> Visitor<'de> for QueryVisitor {
         Ok(WireQuery::Vector(VectorInput::Id(id)))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireQuery, A::Error> {
-        vector_of_seq(seq).map(|vector| WireQuery::Vector(VectorInput::of(vector)))
+        vector_of_seq(seq).map(|vector| WireQuery::Vector(VectorInput::Vector(vector)))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireQuery, A::Error> {
         let mut seen = Seen::default();
@@ -407,7 +407,9 @@ impl Seen {
                 Some(WireText::Full { .. }) => return Err(E::custom("the query has several kinds at once")),
                 None => {}
             }
-            return Ok(WireQuery::Vector(VectorInput::Vector(WireVector(keys.finish()?))));
+            return Ok(WireQuery::Vector(VectorInput::Vector(WireVector(Ok(
+                keys.finish()?
+            )))));
         }
         if let Some(nearest) = self.nearest {
             return Ok(match self.mmr {

@@ -224,7 +224,7 @@ impl<'de> Deserialize<'de> for WireNamedVector {
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<WireNamedVector, A::Error> {
                 Ok(WireNamedVector {
                     name: String::new(),
-                    vector: VectorInput::of(vector_of_seq(seq)?),
+                    vector: VectorInput::Vector(vector_of_seq(seq)?),
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireNamedVector, A::Error> {
