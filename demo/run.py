@@ -138,7 +138,7 @@ def demo(directory, keep):
             raise SystemExit(f"recall@{K} is {recall:.4f}: below the 0.9 that the demo stands for")
         print("Go on: target/release/ramlet serve --memory 135MB     the Qdrant API on http://localhost:6333")
         print("       target/release/ramlet import FILE --collection NAME     .npy .fvecs .fbin .hdf5 .jsonl")
-        print("A dashboard is to come. Of your own: pip install qdrant-client, and point it at that address.")
+        print("The page at /dashboard shows what holds the RAM. From Python: pip install qdrant-client, and point it at that address.")
         if keep:
             input("The server runs until Enter is pressed. ")
     finally:

@@ -19,6 +19,8 @@ const USAGE: &str = "usage:
       writes PREFIX.base.f32, PREFIX.query.f32, PREFIX.gt.i32, PREFIX.json; with --bin also PREFIX.fbin (.u8bin)
   ramlet-bench filters PREFIX [--dims 100] [--queries 500] [--shares 0.5,0.1,0.01,0.001] [--threads N]
       writes PREFIX.near.u16 and the filtered truth PREFIX.gt-SELECTION-SHARE.i32 of each query
+  ramlet-bench texts PREFIX [--documents 500000] [--seed 42] [--docs FILE] [--queries FILE] [--field body] [--log 20000]
+      writes PREFIX.docs.jsonl and PREFIX.queries.jsonl: what `ramlet bench text` searches and asks, 2,000 queries of each kind
   ramlet-bench machine [--disk DIR] [--disk-bytes 1GB] [--seconds 2]
       prints the machine's figures as JSON; with --disk also those of random reads there
   ramlet-bench fio DIR [--file-bytes 1GiB] [--turns 3] [--seconds 1] [--all]
@@ -39,6 +41,14 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some("texts") {
+        let prefix = words.next().ok_or(USAGE)?;
+        let written = ramlet_bench::text::write_corpus(Path::new(&prefix), &words.collect::<Vec<_>>());
+        return written
+            .map(|documents| println!("{documents}"))
+            .map_err(|e| format!("{e:#}"));
+    }
     let args = Args::parse(std::env::args().skip(1), &["bin", "all"])?;
     let prefix = || args.word(1).map(Path::new).ok_or(USAGE);
     match args.word(0) {

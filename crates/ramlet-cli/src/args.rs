@@ -56,12 +56,18 @@ pub struct ServeArgs {
     /// Key that may do everything [env: RAMLET_API_KEY, QDRANT__SERVICE__API_KEY]
     #[arg(long, value_name = "KEY")]
     pub api_key: Option<String>,
+    /// Another key that may do everything, while keys are changed [env: RAMLET_ALT_API_KEY, QDRANT__SERVICE__ALT_API_KEY]
+    #[arg(long, value_name = "KEY")]
+    pub alt_api_key: Option<String>,
     /// Key that may only read [env: RAMLET_READ_ONLY_API_KEY, QDRANT__SERVICE__READ_ONLY_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub read_only_api_key: Option<String>,
     /// Listen on any address without a key
     #[arg(long)]
     pub insecure: bool,
+    /// Let web pages of any origin use the server [env: RAMLET_CORS, QDRANT__SERVICE__ENABLE_CORS] [default: if a key is set]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub cors: Option<bool>,
     /// How files are read [env: RAMLET_BACKEND, QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER] [default: auto]
     #[arg(long, value_enum)]
     pub backend: Option<Backend>,

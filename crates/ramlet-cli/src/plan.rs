@@ -279,6 +279,7 @@ fn layout_name(layout: Layout) -> &'static str {
         Layout::Signs => "1-bit codes",
         Layout::Product => "product codes",
         Layout::FineLow => "low codes",
+        Layout::Numbered => "numbered codes",
         Layout::Fine => "fine codes",
         Layout::AllCodes => "all codes",
         Layout::Edges => "edges and codes",

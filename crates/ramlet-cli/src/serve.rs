@@ -1,6 +1,6 @@
 //! `ramlet serve`: the budget, the storage, the engine, the server, in this order, and down again.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
@@ -29,11 +29,18 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         .with_writer(std::io::stderr)
         .init();
 
+    if let Err(error) = ramlet_io::read_code_in_portions() {
+        tracing::warn!("the program's code is read ahead of, as the disk is set: {error}");
+    }
     let settings = Settings::new(args)?;
-    check_exposure(&settings.host, settings.api_key.is_some(), settings.insecure).map_err(|e| anyhow!(e))?;
+    let has_key = settings.api_key.is_some() || settings.alt_api_key.is_some();
+    check_exposure(&settings.host, has_key, settings.insecure).map_err(|e| anyhow!(e))?;
     let budget = budget(&settings)?;
-    println!("memory {} ({})", settings.memory, settings.memory_origin);
-    println!("{budget}");
+    say(format_args!(
+        "memory {} ({})",
+        settings.memory, settings.memory_origin
+    ));
+    say(format_args!("{budget}"));
 
     let path = &settings.data;
     let (storage, fallback) = ramlet_io::open_best(path, settings.backend)
@@ -50,18 +57,20 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let engine =
         Engine::open(storage.clone(), options).with_context(|| format!("opening {}", path.display()))?;
     snapshots::prepare(&engine, &settings, args)?;
-    println!(
+    say(format_args!(
         "{} collections in {}",
         engine.collection_names().len(),
         path.display()
-    );
+    ));
 
     let mut options = ServerOptions::new(engine.clone());
     options.host = settings.host;
     options.port = settings.port;
     options.grpc_port = settings.grpc_port;
     options.api_key = settings.api_key;
+    options.alt_api_key = settings.alt_api_key;
     options.read_only_api_key = settings.read_only_api_key;
+    options.cors = settings.cors;
     options.allocator = Some(allocator_stats);
     options.fetch = args.snapshots_from_urls.then(snapshots::fetch);
     profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
@@ -70,12 +79,17 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     served
 }
 
+/// To whoever reads standard output: nobody has to.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
 async fn serve(options: ServerOptions) -> Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let server = ramlet_server::bind(options).await?;
-    println!("listening on http://{}", server.local_addr()?);
+    say(format_args!("listening on http://{}", server.local_addr()?));
     if let Some(addr) = server.grpc_addr() {
-        println!("gRPC on {addr}");
+        say(format_args!("gRPC on {addr}"));
     }
     let stop = async move {
         tokio::select! {

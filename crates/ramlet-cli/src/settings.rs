@@ -26,7 +26,10 @@ pub struct Settings {
     pub port: u16,
     pub grpc_port: GrpcPort,
     pub api_key: Option<String>,
+    pub alt_api_key: Option<String>,
     pub read_only_api_key: Option<String>,
+    /// `None`: if a key is set.
+    pub cors: Option<bool>,
     pub insecure: bool,
     pub backend: Backend,
     pub search_threads: usize,
@@ -75,6 +78,11 @@ impl Settings {
             port,
             grpc_port: grpc_port(args.grpc_port.as_deref(), env)?,
             api_key: text(&args.api_key, &["RAMLET_API_KEY", "QDRANT__SERVICE__API_KEY"]),
+            alt_api_key: text(
+                &args.alt_api_key,
+                &["RAMLET_ALT_API_KEY", "QDRANT__SERVICE__ALT_API_KEY"],
+            ),
+            cors: cors(args.cors, env)?,
             read_only_api_key: text(
                 &args.read_only_api_key,
                 &["RAMLET_READ_ONLY_API_KEY", "QDRANT__SERVICE__READ_ONLY_API_KEY"],
@@ -121,6 +129,18 @@ fn grpc_port(flag: Option<&str>, env: Env) -> Result<GrpcPort> {
         .parse()
         .with_context(|| format!("{name}={value} is no port, and not `disabled`"))?;
     Ok(GrpcPort::At(port))
+}
+
+fn cors(flag: Option<bool>, env: Env) -> Result<Option<bool>> {
+    let named = || first(env, &["RAMLET_CORS", "QDRANT__SERVICE__ENABLE_CORS"]);
+    match (flag, named()) {
+        (None, Some((name, value))) => match value.to_ascii_lowercase().as_str() {
+            "true" | "1" => Ok(Some(true)),
+            "false" | "0" => Ok(Some(false)),
+            _ => Err(anyhow!("{name}={value} is not true or false")),
+        },
+        (flag, _) => Ok(flag),
+    }
 }
 
 /// The flag, our name, the API server's: there `async_scorer` is io_uring or not.

@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    fn words(self, query: &str) -> &str {
+    pub fn words(self, query: &str) -> &str {
         match self {
             Kind::Term => query.split(' ').max_by_key(|word| word.len()).unwrap_or(query),
             _ => query,

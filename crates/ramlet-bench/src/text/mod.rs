@@ -13,8 +13,10 @@ mod options;
 mod replay;
 mod report;
 mod rig;
+mod written;
 
 pub use options::TextArgs;
+pub use written::{write_corpus, write_made};
 
 use std::time::Duration;
 
