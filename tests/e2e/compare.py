@@ -100,6 +100,10 @@ def same_vectors(ours, theirs):
         for name, vector in theirs.items():
             same_vectors(ours[name], vector)
         return
+    if hasattr(theirs, "indices"):
+        a, b = (sorted(zip(v.indices, v.values)) for v in (ours, theirs))
+        assert [d for d, _ in a] == [d for d, _ in b], f"sparse vectors: ours {ours}, oracle {theirs}"
+        ours, theirs = [v for _, v in a], [v for _, v in b]
     assert np.allclose(ours, theirs, rtol=1e-4, atol=1e-5), f"vectors: ours {ours}, oracle {theirs}"
 
 

@@ -219,10 +219,31 @@ def condition(rng, ids, depth=0):
         key = rng.choice(["nest", "nest[]"])
         return models.NestedCondition(nested=models.Nested(key=key, filter=models.Filter(**parts)))
 
+    def part_of_string():
+        key = rng.choice(["city", "tags", "obj.name", "nest[].kind", "mixed", "missing"])
+        word = rng.choice(["r", "re", "Ber", "b", "🦀", "x-", "o", "1", "ondo"])
+        match = rng.choice([models.MatchPrefix(prefix=word), models.MatchSubstring(substring=word)])
+        return models.FieldCondition(key=key, match=match)
+
+    def words():
+        # No field of these has a text index here: words are looked for in lower case.
+        key = rng.choice(["city", "tags", "obj.name", "missing"])
+        word = rng.choice(["berlin", "a", "b a", "a b", "x 1", "Red", "são", "emoji", "green london"])
+        match = rng.choice([models.MatchText(text=word), models.MatchTextAny(text_any=word), models.MatchPhrase(phrase=word)])
+        return models.FieldCondition(key=key, match=match)
+
+    def slices():
+        total = rng.randint(1, 5)
+        return models.SliceCondition(slice=models.Slice(total=total, index=rng.randrange(total)))
+
+    def has_vector():
+        return models.HasVectorCondition(has_vector=rng.choice(["", "a", "b", "s"]))
+
     def sub_filter():
         return random_filter(rng, ids, depth + 1)
 
     makers = [lambda: match_condition(rng)] * 6 + [bool_match, number_range, number_range, time_range, time_range]
+    makers += [part_of_string, words, slices, has_vector]
     makers += [empty, null, has_id, count, nested_condition, lambda: geo_condition(rng), lambda: geo_condition(rng)]
     if depth < 2:
         makers += [sub_filter, sub_filter]

@@ -49,7 +49,8 @@ def bench(*arguments):
 
 
 def groups_of(pid):
-    return [path for path in Path("/sys/fs/cgroup").rglob(f"ramlet-bench-{pid}-*") if path.is_dir()]
+    """Its cgroups that exist. Unlike `rglob`, `os.walk` passes over a directory that is removed meanwhile."""
+    return [Path(at) for at, _, _ in os.walk("/sys/fs/cgroup") if Path(at).name.startswith(f"ramlet-bench-{pid}-")]
 
 
 def servers_in(directory):

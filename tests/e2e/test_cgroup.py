@@ -17,11 +17,11 @@ LIMIT, DIM, POINTS, BATCH = 64_000_000, 128, 120_000, 200
 
 
 @pytest.fixture
-def limited(tmp_path):
+def limited(tmp_path, request):
     if conftest.SELF:
         pytest.skip("needs a server")
     try:
-        group = MemoryCgroup(LIMIT)
+        group = MemoryCgroup(getattr(request, "param", LIMIT))
     except CannotMake as reason:
         pytest.skip(f"no memory cgroup can be made here: {reason}")
     with group:
@@ -184,3 +184,86 @@ def test_too_little_memory_is_told(tmp_path):
     with pytest.raises(RuntimeError) as ended:
         Server(tmp_path / "data", memory="2MB").start()
     assert "2 MB is below the" in str(ended.value) and "--memory" in str(ended.value), str(ended.value)
+
+
+def by_rest(server):
+    """One who keeps its connection, as all clients do, and gives up after ten seconds. A refusal with 429 is no answer."""
+    http = server.http()
+    http.timeout = 10
+
+    def ask():
+        status, _, body = http.raw("POST", "/collections/crowd/points/query", b'{"query": [1, 2], "limit": 3}')
+        assert status in (200, 429), (status, body)
+        return status == 200
+
+    return ask
+
+
+def by_grpc(server):
+    import grpc
+    from qdrant_client import grpc as pb
+
+    # Without an option of its own every channel would share one connection.
+    options = [("crowd.connection", str(random.getrandbits(60)))]
+    query = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", options=options).unary_unary("/qdrant.Points/Query")
+    near = pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=[1, 2])))
+    message = pb.QueryPoints(collection_name="crowd", query=near, limit=3).SerializeToString()
+
+    def ask():
+        try:
+            return bool(query(message, timeout=10))
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+            return False
+
+    return ask
+
+
+@pytest.mark.parametrize("limited", [16_000_000, 32_000_000], indirect=True)
+def test_more_clients_than_places_take_turns(limited):
+    server, group = limited
+    http = server.http()
+    http.call("PUT", "/collections/crowd", {"vectors": {"size": 2, "distance": "Dot"}})
+    http.call("PUT", "/collections/crowd/points?wait=true", {"points": [{"id": i, "vector": [i, 1]} for i in range(9)]})
+    http.close()
+    stop, failures, counts = threading.Event(), [], {}
+
+    def client(name, ask):
+        try:
+            while not (stop.is_set() and counts[name]):
+                counts[name] += ask()
+                time.sleep(0.01)
+        except Exception as error:  # noqa: BLE001  told by the test's thread
+            failures.append(f"{name}: {error!r}")
+
+    asks = {f"rest {n}": by_rest(server) for n in range(50)} | {f"grpc {n}": by_grpc(server) for n in range(16)}
+    counts.update(dict.fromkeys(asks, 0))
+    threads = [threading.Thread(target=client, args=each, daemon=True) for each in asks.items()]
+    for thread in threads:
+        thread.start()
+    time.sleep(3)
+    stop.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures
+    assert all(counts.values()), f"never answered: {[name for name, count in counts.items() if not count]}"
+    assert server.alive() and group.oom_kills() == 0
+
+
+@pytest.mark.parametrize("limited", [135_000_000], indirect=True)
+def test_many_collections(limited):
+    server, group = limited
+    http, each = server.http(), 20
+    for n in range(200):
+        http.call("PUT", f"/collections/m{n}", {"vectors": {"size": 64, "distance": "Dot"}})
+        points = [{"id": i, "vector": [n, i] + [0] * 62, "payload": {"n": n}} for i in range(each)]
+        http.call("PUT", f"/collections/m{n}/points?wait=true", {"points": points})
+    for restarted in (False, True):
+        if restarted:
+            server.stop()
+            server.start()
+            http = server.http()
+        for n in range(200):
+            hits = http.result("POST", f"/collections/m{n}/points/query", {"query": [0, 1] + [0] * 62, "limit": 3, "with_payload": True})
+            assert [(hit["id"], hit["payload"]["n"]) for hit in hits["points"]] == [(i, n) for i in (19, 18, 17)], n
+    assert group.oom_kills() == 0

@@ -320,6 +320,17 @@ def test_many_calls_at_once(server, filled):
     assert set(counts) == {50}
 
 
+def test_connections_of_many_processes(tmp_path):
+    """Each process of a program has its own: all of them are answered while all are open, in a small server too."""
+    with Server(tmp_path / "data", memory="64MB") as server:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        channels = [grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", options) for _ in range(40)]
+        for channel in channels:
+            channel.unary_unary("/qdrant.Qdrant/HealthCheck")(b"", timeout=10)
+        for channel in channels:
+            channel.close()
+
+
 def test_a_stop_finishes_what_is_under_way(tmp_path):
     with Server(tmp_path / "data") as server:
         client = conftest.client_of(server, prefer_grpc=True)
@@ -328,3 +339,8 @@ def test_a_stop_finishes_what_is_under_way(tmp_path):
         started = time.monotonic()
         assert server.stop() == 0
         assert time.monotonic() - started < 10
+
+
+def test_who_answers_is_the_same(server):
+    rest, over_grpc = (conftest.client_of(server, prefer_grpc=by).info() for by in (False, True))
+    assert rest == over_grpc and len(rest.commit) == 40

@@ -156,6 +156,7 @@ TABLE = [
     (("PUT", "/collections/a%2Fb"), new(), (422,), "Validation error in path parameters"),
     (("PUT", BASE), new(), (409,), f"Collection `{NAME}` already exists!"),
     (("GET", f"{BASE}?timeout=0"), None, (422,), "Validation error in query parameters: [timeout: value 0 invalid, must be 1 or larger]"),
+    (("POST", f"{BASE}/points/query?timeout=18446744073709551615"), {}, (200,), None),
     (("POST", f"{BASE}/points/scroll?timeout=-1"), {}, (400,), "query parameters"),
     (("POST", f"{BASE}/points/scroll?consistency=some"), {}, (400,), "query parameters"),
     (("PUT", f"{BASE}/points?wait=perhaps"), {"points": []}, (400,), "query parameters"),

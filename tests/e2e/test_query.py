@@ -6,7 +6,9 @@ import json
 import numpy as np
 import pytest
 from qdrant_client import models
+from qdrant_client.http.exceptions import UnexpectedResponse
 
+import conftest
 import data
 from compare import CASES, same_batches, same_hits, same_record
 
@@ -18,14 +20,15 @@ COUNT = 350
 class World:
     """Points in both, with what the queries are made of."""
 
+    names = list(DIMS)
+
     def __init__(self, pair, seed, distance, count=COUNT):
         self.distance = distance
         self.pair, self.rng = pair, data.Random(seed)
         # Ids in prefetches are left out of everything by the server, of their own level by the local mode: see
         # test_named_points_are_no_hits.
         self.in_prefetch = 0
-        params = {name: models.VectorParams(size=dim, distance=distance) for name, dim in DIMS.items()}
-        pair.create(params)
+        self.create()
         rng = self.rng
         ranks = list(range(count))
         rng.shuffle(ranks)
@@ -34,16 +37,23 @@ class World:
             for n, rank in enumerate(ranks)
         ]
         self.ids = [p.id for p in self.points]
-        self.with_vector = {name: [p.id for p in self.points if name in p.vector] for name in DIMS}
+        self.with_vector = {name: [p.id for p in self.points if name in p.vector] for name in self.names}
         for start in range(0, count, 100):
             pair.both(lambda c: c.upsert(pair.name, self.points[start : start + 100], wait=True))
         for key, kind in [("rank", "integer"), ("num", "float"), ("when", "datetime"), ("city", "keyword")]:
             pair.both(lambda c: c.create_payload_index(pair.name, key, kind))
 
+    def create(self):
+        self.pair.create({name: models.VectorParams(size=dim, distance=self.distance) for name, dim in DIMS.items()})
+
+    def make(self, name):
+        """A vector that `name` may have."""
+        return self.rng.vector(DIMS[name])
+
     def vectors(self):
-        made = {name: self.rng.vector(dim) for name, dim in DIMS.items()}
+        made = {name: self.make(name) for name in self.names}
         if self.rng.maybe(0.1):
-            made.pop(self.rng.choice(list(DIMS)))
+            made.pop(self.rng.choice(self.names))
         return made
 
     def payload(self, rank):
@@ -53,6 +63,9 @@ class World:
         made |= {"made": rng.moment().isoformat(), "group": rng.choice(["x", "y", "z", 1, 2, -3, ["x", 1], [], None])}
         if rng.maybe(0.6):
             made["pop"] = rng.randint(0, 5)
+        if made.get("when") is None:
+            # The local mode has no indexes, and takes null for a value of a formula: see test_null_in_a_formula.
+            made.pop("when", None)
         return made
 
     def filter(self, p=0.3):
@@ -61,7 +74,7 @@ class World:
     def input(self, name):
         rng = self.rng
         by_id = rng.maybe(0.5) and not self.in_prefetch
-        return rng.choice(self.with_vector[name]) if by_id else rng.vector(DIMS[name])
+        return rng.choice(self.with_vector[name]) if by_id else self.make(name)
 
     def inputs(self, name, least, most):
         return [self.input(name) for _ in range(self.rng.randint(least, most))]
@@ -128,9 +141,9 @@ class World:
             inner = [self.prefetch(depth + 1) for _ in range(rng.randint(1, 2))]
             if rng.maybe(0.5):
                 return models.Prefetch(prefetch=inner, query=self.fusion(len(inner)), **more)
-            name = rng.choice(list(DIMS))
+            name = rng.choice(self.names)
             return models.Prefetch(prefetch=inner, query=self.by_vector(name), using=name, **more)
-        name = rng.choice(list(DIMS))
+        name = rng.choice(self.names)
         return models.Prefetch(query=self.by_vector(name), using=name, **more)
 
     def page(self):
@@ -575,3 +588,18 @@ def test_many_points_under_an_index(pair):
         wanted += len(theirs)
         CASES["indexed"] += 1
     assert found >= 0.95 * wanted, f"recall {found / wanted}"
+
+
+@pytest.mark.skipif(conftest.SELF, reason="the local mode has no indexes")
+def test_null_in_a_formula(server):
+    """Without an index null is a value that is no number; an index has none for it, so the default stands in."""
+    client, name = conftest.client_of(server), "null-in-a-formula"
+    client.delete_collection(name)
+    client.create_collection(name, models.VectorParams(size=2, distance=models.Distance.DOT))
+    client.upsert(name, [models.PointStruct(id=1, vector=[1.0, 0.0], payload={"n": None})], wait=True)
+    query = models.FormulaQuery(formula=models.SumExpression(sum=["$score", "n"]), defaults={"n": 4.0})
+    ask = lambda: client.query_points(name, prefetch=models.Prefetch(query=[2.0, 0.0]), query=query).points  # noqa: E731
+    with pytest.raises(UnexpectedResponse, match="Value is not a number"):
+        ask()
+    client.create_payload_index(name, "n", "float", wait=True)
+    assert [point.score for point in ask()] == [6.0]

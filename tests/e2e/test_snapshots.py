@@ -213,10 +213,11 @@ def test_paths_and_urls(client, own_server, tmp_path):
         (f"file://{outside}", 403),
         (f"file://{directory}/c/link.snapshot", 400),
         (f"file://{directory}/linked/outside.snapshot", 400),
-        (f"file://{directory}/c/../../CATALOG-000000000002", 403),
+        (f"file://{directory}/c/../../LOCK", 403),
         (f"file://{directory}/c/%2e%2e/c/{taken.name}", 403),
         (f"{own_server.url}/collections/c/snapshots/{taken.name}", 400),
         ("file:///etc/passwd", 403),
+        ("file:///no/such/file", 400),
     ]:
         with pytest.raises(UnexpectedResponse) as error:
             client.recover_snapshot("c", location=location)

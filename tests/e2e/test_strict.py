@@ -140,6 +140,7 @@ def test_read_rate(strict):
 
 
 def test_write_rate(strict):
+    strict.call("PUT", f"{BASE}/index?wait=true", {"field_name": "city", "field_schema": "keyword"})
     limits(strict, write_rate_limit=5)
     assert ask(strict, "PUT", "/points?wait=true", {"points": [{"id": i, "vector": VECTOR} for i in range(6)]})[0] == 429
     assert ask(strict, "POST", "/points/delete?wait=true", {"points": [1, 3]})[0] == 200
@@ -147,6 +148,27 @@ def test_write_rate(strict):
     status, sentence, headers = ask(strict, "POST", "/points/payload?wait=true", {"payload": {"x": 1}, "filter": {"must_not": [CITY]}})
     assert status == 429 and "Write rate limit exceeded" in sentence and int(headers["retry-after"]) >= 1
     assert ask(strict, "POST", "/points/count", {})[0] == 200, "reads have their own"
+    # No index knows whom this is about: half of the six count, though it is nobody.
+    limits(strict, write_rate_limit=2)
+    nobody = {"must": [{"key": "n", "match": {"value": 99}}]}
+    status, sentence, _ = ask(strict, "POST", "/points/payload?wait=true", {"payload": {"x": 1}, "filter": nobody})
+    assert status == 429 and "please try to split your request" in sentence
+
+
+def test_an_id_costs_what_its_multivector_has(http):
+    http.raw("DELETE", BASE)
+    config = {"vectors": {"m": {"size": 2, "distance": "Dot", "multivector_config": {"comparator": "max_sim"}}}}
+    http.call("PUT", BASE, config)
+    points = [{"id": 1, "vector": {"m": [[1, 2], [3, 4], [5, 6]]}}, {"id": 2, "vector": {"m": [[1, 0]]}}]
+    http.call("PUT", f"{BASE}/points?wait=true", {"points": points})
+    limits(http, read_rate_limit=2)
+    for query in [1, {"nearest": 1}, {"recommend": {"positive": [1], "strategy": "best_score"}}]:
+        status, sentence, _ = ask(http, "POST", "/points/query", {"query": query, "using": "m"})
+        assert status == 429 and "larger than rate limiter capacity" in sentence, query
+    prefetch = {"prefetch": {"query": 1, "using": "m"}, "query": {"fusion": "rrf"}}
+    assert ask(http, "POST", "/points/query/batch", {"searches": [prefetch]})[0] == 429
+    assert ask(http, "POST", "/points/query", {"query": 2, "using": "m"})[0] == 200, "of one part"
+    http.call("DELETE", BASE)
 
 
 def test_it_survives_a_restart(tmp_path):
