@@ -14,6 +14,7 @@ use crate::admission::{Admitted, read_body};
 use crate::app::App;
 use crate::auth::name_host;
 use crate::call::{Call, Given, Incoming};
+use crate::caught::caught;
 use crate::cors;
 use crate::encode::{self, Packer, takes_gzip};
 use crate::error::{ApiError, ApiResult};
@@ -63,7 +64,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let collection = collection_of(route, request.uri());
     let is_page = cors::asked(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
-    let result = answer(route, &app, request, start).await;
+    let result = caught(answer(route, &app, request, start)).await;
     let mut response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
             Ok(bytes) => whole(&app, bytes, packs).await,

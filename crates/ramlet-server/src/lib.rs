@@ -8,6 +8,7 @@ mod admission;
 mod app;
 mod auth;
 mod call;
+mod caught;
 mod cors;
 mod decode;
 mod dispatch;

@@ -50,22 +50,24 @@ impl DeleteSet {
         self.count == 0
     }
 
-    /// Deleted rows below `row`.
-    pub fn rank(&self, row: u32) -> u32 {
-        let whole = (row / ROWS_PER_CHUNK) as usize;
-        let before: u32 = self
-            .chunks
-            .iter()
-            .take(whole)
-            .flatten()
-            .map(|c| ones(c.iter()))
-            .sum();
-        let Some(Some(chunk)) = self.chunks.get(whole) else {
-            return before;
-        };
-        let bit = row % ROWS_PER_CHUNK;
-        let word = (bit / 64) as usize;
-        before + ones(chunk[..word].iter()) + (chunk[word] & ((1 << (bit % 64)) - 1)).count_ones()
+    /// What counts the deleted rows below a row, as long as the set stays as it is.
+    pub fn ranks(&self) -> Ranks {
+        let (mut before, mut ranks) = (0, Vec::with_capacity(self.chunks.len()));
+        for chunk in self.chunks.iter() {
+            let of_chunk = chunk.as_ref().map(|chunk| {
+                let mut within = Box::new([0u16; WORDS]);
+                let mut sum = 0;
+                for (rank, word) in within.iter_mut().zip(chunk.iter()) {
+                    *rank = sum;
+                    sum += word.count_ones() as u16;
+                }
+                (within, u32::from(sum))
+            });
+            let (within, sum) = of_chunk.map_or((None, 0), |(within, sum)| (Some(within), sum));
+            ranks.push((before, within));
+            before += sum;
+        }
+        Ranks { chunks: ranks, all: before }
     }
 
     /// Deleted rows in ascending order.
@@ -107,8 +109,27 @@ impl DeleteSet {
     }
 }
 
-fn ones<'a>(words: impl Iterator<Item = &'a u64>) -> u32 {
-    words.map(|w| w.count_ones()).sum()
+/// Of a [`DeleteSet`] how many deleted rows are below a row, each in the same time. Heap: 1 KiB for each 32,768 rows that hold a deleted one.
+pub struct Ranks {
+    /// By chunk: those before it, and before each of its words.
+    chunks: Vec<(u32, Option<Box<[u16; WORDS]>>)>,
+    all: u32,
+}
+
+impl Ranks {
+    /// Deleted rows below `row`; `of` is the set that these are of.
+    pub fn rank(&self, of: &DeleteSet, row: u32) -> u32 {
+        let at = (row / ROWS_PER_CHUNK) as usize;
+        let Some((before, within)) = self.chunks.get(at) else {
+            return self.all;
+        };
+        let (Some(within), Some(chunk)) = (within, &of.chunks[at]) else {
+            return *before;
+        };
+        let bit = row % ROWS_PER_CHUNK;
+        let word = (bit / 64) as usize;
+        before + u32::from(within[word]) + (chunk[word] & ((1 << (bit % 64)) - 1)).count_ones()
+    }
 }
 
 #[cfg(test)]
@@ -129,9 +150,10 @@ mod tests {
         }
         assert_eq!(set.len() as usize, model.len());
         assert!(set.iter().eq(model.iter().copied()));
-        for row in (0..200_000).step_by(97) {
+        let ranks = set.ranks();
+        for row in (0..300_000).step_by(97) {
             assert_eq!(set.contains(row), model.contains(&row));
-            assert_eq!(set.rank(row) as usize, model.range(..row).count());
+            assert_eq!(ranks.rank(&set, row) as usize, model.range(..row).count());
         }
         assert!(before.is_empty() && !before.contains(*model.first().unwrap()));
         assert!(DeleteSet::from_bitmap(&set.to_bitmap()).iter().eq(set.iter()));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, Storage};
@@ -13,9 +14,9 @@ use crate::buffer::BufferWriter;
 use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
-use crate::groups::Turn;
+use crate::groups::{ROOM_POLL, Turn};
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
-use crate::lookup::{LOOKUP_BYTES, Lookup};
+use crate::lookup::Lookup;
 use crate::pins::Pins;
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
@@ -54,6 +55,9 @@ pub enum AliasOp {
     Delete { alias: String },
     Rename { from: String, to: String },
 }
+
+/// How long a new collection waits for others' points to be flushed.
+const CREATE_WAIT: Duration = Duration::from_secs(2);
 
 /// A search slot's work.
 pub type SlotJob = Box<dyn FnOnce(&mut Scratch) + Send>;
@@ -303,7 +307,7 @@ impl Engine {
                 or_abort("writer", || {
                     while let Some(core) = shared.next_ready() {
                         Turn::run(&core, &mut lookup);
-                        lookup.buf.shrink_to(LOOKUP_BYTES);
+                        lookup.trim();
                     }
                 });
             }),
@@ -359,6 +363,21 @@ impl Engine {
 
     /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it.
     pub fn create_collection(&self, name: &str, config: CollectionConfig) -> Result<()> {
+        let deadline = Instant::now() + CREATE_WAIT;
+        loop {
+            match self.create_in_room(name, config.clone()) {
+                // Its buffers' share is full of other collections' points: on disk they don't need it.
+                Err(e) if e.kind() == ErrorKind::OverBudget && Instant::now() < deadline => {
+                    self.check_buffers(self.collection_names().len() as u64 + 1)?;
+                    self.shared.want_room();
+                    std::thread::sleep(ROOM_POLL);
+                }
+                made => return made,
+            }
+        }
+    }
+
+    fn create_in_room(&self, name: &str, config: CollectionConfig) -> Result<()> {
         let mut names = self.names.lock().expect("never poisoned");
         if names.catalog.aliases.iter().any(|a| a.alias == name) {
             return Err(Error::bad_input(format!(

@@ -1,7 +1,6 @@
 //! What the writer thread does with queued updates: groups of changes, one sync each.
 
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ramlet_memory::Reservation;
@@ -17,7 +16,7 @@ use crate::request::UpdateResult;
 use crate::writer::{Group, NoRoom, Writer};
 
 /// How long to wait for a flush of this collection before looking again: room may come from another one's flush.
-const ROOM_POLL: Duration = Duration::from_millis(20);
+pub const ROOM_POLL: Duration = Duration::from_millis(20);
 
 /// How long to wait after a flush that failed.
 const ROOM_RETRY: Duration = Duration::from_millis(500);
@@ -298,8 +297,7 @@ fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> 
         });
         return (core.writer(), made);
     }
-    core.shared.room_wanted.store(true, Ordering::Release);
-    core.shared.wake_maintenance();
+    core.shared.want_room();
     let wait = |writer, time| core.flushed.wait_timeout(writer, time).expect("never poisoned").0;
     let mut writer = wait(writer, ROOM_POLL);
     if core.has_job_error() {

@@ -122,8 +122,9 @@ fn carried(now: &DeleteSet, then: &DeleteSet, base: u32) -> DeleteSet {
 
 fn carry(now: &DeleteSet, then: &DeleteSet, base: u32, out: &mut DeleteSet) {
     if !now.same(then) {
+        let ranks = then.ranks();
         for row in now.iter().filter(|&row| !then.contains(row)) {
-            out.insert(base + row - then.rank(row));
+            out.insert(base + row - ranks.rank(then, row));
         }
     }
 }
@@ -155,7 +156,12 @@ fn build_segment(
     (schema, threshold): (&Schema, u64),
 ) -> Result<Arc<Segment>> {
     let mut job = job_of(core, arena, schema, threshold);
+    let texts = schema.fields.iter().filter_map(|field| field.text.as_deref());
+    let remembering: Vec<_> = texts
+        .map(|text| text.remember(|bytes| core.shelf.spare(bytes)))
+        .collect();
     let built = build(id, source, &mut job);
+    drop(remembering);
     built
         .and_then(|entry| Segment::open(entry, &core.shelf, schema, &mut arena.lookup.io))
         .map(Arc::new)

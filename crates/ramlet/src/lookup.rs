@@ -10,12 +10,18 @@ const INDEX_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
 /// A buffer for single blocks; larger ones are rare.
 pub const LOOKUP_BYTES: usize = 4 * ramlet_io::PAGE;
 
+/// What a buffer may keep for the next request where there is so much left for others.
+const KEPT_BYTES: usize = 32 * ramlet_io::PAGE;
+const PLENTY_BYTES: u64 = 4 << 20;
+
 /// One per thread; nothing in it is shared.
 pub struct Lookup {
     pub io: IoContext,
     /// For single blocks of ids, payloads and tables.
     pub buf: AnonBuf,
     pub index: IndexScratch,
+    /// For parts of words' lists, from the first search on that reads some; see [`Lookup::take_lists`].
+    lists: Option<AnonBuf>,
     /// Lends what single requests need beyond this: bitmaps of filters.
     pub rare: Consumer,
     /// Payloads handed out since the last [`Lookup::settle`], and what is held for them.
@@ -51,6 +57,7 @@ impl Lookup {
             io,
             buf: AnonBuf::reserved(rare, LOOKUP_BYTES)?,
             index: IndexScratch::new(AnonBuf::new(0)),
+            lists: None,
             rare: rare.clone(),
             handed: 0,
             held: rare.reserve(0)?,
@@ -66,6 +73,30 @@ impl Lookup {
             self.held.grow(more.next_multiple_of(HANDED_STEP))?;
         }
         Ok(())
+    }
+
+    /// The buffer for parts of lists, to be given back with [`Lookup::keep_lists`]: a mapping made for each search would be
+    /// taken from all threads of the process at each end.
+    pub fn take_lists(&mut self) -> Result<AnonBuf, OverBudget> {
+        match self.lists.take() {
+            Some(buf) => Ok(buf),
+            None => AnonBuf::reserved(&self.rare, 0),
+        }
+    }
+
+    pub fn keep_lists(&mut self, buf: AnonBuf) {
+        self.lists = Some(buf);
+    }
+
+    /// Gives back what large blocks needed of its buffers. What searches need that fetch some documents stays while there is
+    /// memory for everybody.
+    pub fn trim(&mut self) {
+        let is_plenty = self.rare.available() >= PLENTY_BYTES;
+        let kept = if is_plenty { KEPT_BYTES } else { LOOKUP_BYTES };
+        self.buf.shrink_to(kept);
+        if let Some(lists) = &mut self.lists {
+            lists.shrink_to(kept);
+        }
     }
 
     /// All that was handed out is gone.

@@ -86,7 +86,7 @@ impl Scratch {
     /// Gives back what a large request needed: it is paid for while that request lasts.
     pub(crate) fn trim(&mut self) {
         self.lookup.settle();
-        self.lookup.buf.shrink_to(LOOKUP_BYTES);
+        self.lookup.trim();
         self.check.shrink_to(LOOKUP_BYTES);
         if self.top.k() > TOP_KEPT {
             self.top = TopK::new(16);

@@ -157,6 +157,12 @@ impl Shared {
         *self.due.lock().expect("never poisoned")
     }
 
+    /// Asks for the largest write buffer to be flushed.
+    pub fn want_room(&self) {
+        self.room_wanted.store(true, Ordering::Release);
+        self.wake_maintenance();
+    }
+
     pub fn wake_maintenance(&self) {
         *self.due.lock().expect("never poisoned") = true;
         self.due_told.notify_all();

@@ -18,6 +18,7 @@ use crate::admission::{BodyRule, Held};
 use crate::app::App;
 use crate::auth::{Access, name_host};
 use crate::call::{Call, Given};
+use crate::caught::caught;
 use crate::dispatch::Answer;
 use crate::encode;
 use crate::error::{ApiError, ApiResult};
@@ -42,14 +43,15 @@ pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sen
     let result = match find(path) {
         Some(bound) => {
             let mut collection = None;
-            let done = call(&app, bound, &parts.headers, (body, &mut collection), start).await;
+            let called = call(&app, bound, &parts.headers, (body, &mut collection), start);
+            let done = caught(called).await;
             count(&app, bound, done.as_ref().err(), collection, start);
             match done {
                 Ok(message) if wants_gzip(&parts.headers) => return packed(&app, message).await,
                 done => done.map(|message| Sent::One(Some(message))),
             }
         }
-        None => own_service(&app, path, &parts.headers, body).await,
+        None => caught(own_service(&app, path, &parts.headers, body)).await,
     };
     match result {
         Ok(sent) => answered(sent),

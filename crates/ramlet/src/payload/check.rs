@@ -62,19 +62,34 @@ pub fn validate(raw: &[u8], bytes_max: usize) -> Result<(), PayloadError> {
 /// Appends `raw` to `out` without the whitespace between tokens. For bytes that passed [`validate`].
 pub fn compact(raw: &[u8], out: &mut Vec<u8>) {
     out.reserve(raw.len());
-    let mut in_string = false;
-    let mut escaped = false;
-    for &b in raw {
-        if in_string {
-            in_string = escaped || b != b'"';
-            escaped = !escaped && b == b'\\';
-        } else if matches!(b, b' ' | b'\t' | b'\n' | b'\r') {
-            continue;
-        } else {
-            in_string = b == b'"';
+    let mut rest = raw;
+    while let Some((&b, behind)) = rest.split_first() {
+        match b {
+            b'"' => {
+                let string;
+                (string, rest) = rest.split_at(string_len(rest));
+                out.extend_from_slice(string);
+                continue;
+            }
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            b => out.push(b),
         }
-        out.push(b);
+        rest = behind;
     }
+}
+
+/// Bytes of the string that `raw` begins with, its quotes included.
+fn string_len(raw: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', raw.get(at..).unwrap_or_default()) {
+        at += found + 1;
+        if raw[at - 1] == b'"' {
+            return at;
+        }
+        // What is escaped ends no string.
+        at += 1;
+    }
+    raw.len()
 }
 
 struct Checker<'a> {

@@ -14,6 +14,8 @@ pub const END: u32 = u32::MAX;
 const AHEAD_MAX: usize = 4;
 /// Bytes of a part at most, as a cursor holds it.
 const PART_BYTES: usize = 4096;
+/// Of positions of a part that a cursor holds; longer ones are asked for again.
+const PLACES_BYTES: usize = 8192;
 
 /// A list of a segment: parts by row, decoded block by block. Moves forward only.
 pub struct Cursor<'a> {
@@ -47,6 +49,9 @@ pub struct Cursor<'a> {
     wave_from: usize,
     wave_ends: Vec<usize>,
     ahead: usize,
+    /// Positions of the part `places_of`: row after row asks for the same.
+    places: Vec<u8>,
+    places_of: Option<usize>,
 }
 
 /// What of a column is in RAM while it is searched.
@@ -76,7 +81,7 @@ pub struct Reading<'a> {
 
 impl<'a> Cursor<'a> {
     /// Bytes that a cursor holds while it is used.
-    pub const BYTES: u64 = (size_of::<Cursor<'_>>() + AHEAD_MAX * PART_BYTES) as u64;
+    pub const BYTES: u64 = (size_of::<Cursor<'_>>() + AHEAD_MAX * PART_BYTES + PLACES_BYTES) as u64;
 
     pub fn new(
         (column, views): (&'a TextColumn, &'a Lent),
@@ -106,6 +111,8 @@ impl<'a> Cursor<'a> {
             wave_from: 0,
             wave_ends: Vec::new(),
             ahead: 1,
+            places: Vec::new(),
+            places_of: None,
         }
     }
 
@@ -356,7 +363,16 @@ impl<'a> Cursor<'a> {
         let record = self.parts[self.part].record;
         let bytes = match positions.borrow_lent(record, &self.views.positions)? {
             Some(bytes) => bytes,
-            None => positions.borrow(record, reading.io, reading.buf)?,
+            None if self.places_of == Some(self.part) => &self.places,
+            None => {
+                let read = positions.borrow(record, reading.io, reading.buf)?;
+                if read.len() <= PLACES_BYTES {
+                    self.places.clear();
+                    self.places.extend_from_slice(read);
+                    self.places_of = Some(self.part);
+                }
+                read
+            }
         };
         let found = self
             .directory

@@ -113,10 +113,9 @@ pub fn rank_pruned(
     };
     let cursors = &search.cursors;
     search.required.sort_by_key(|&at| cursors[at].len());
-    // Without a page: where all is in RAM nothing is read.
-    let buf = AnonBuf::reserved(&lookup.rare, 0)?;
+    let buf = lookup.take_lists()?;
     let mut state = State {
-        lookup,
+        lookup: &mut *lookup,
         buf,
         top,
         found,
@@ -126,15 +125,22 @@ pub fn rank_pruned(
     let begins = places.iter().filter_map(|&place| lists.parts[place].first());
     let mut begins: Vec<u32> = begins.map(|part| part.record).collect();
     begins.sort_unstable();
-    let State { lookup, buf, .. } = &mut state;
-    column.lists.read_ahead(&begins, &mut lookup.io, buf)?;
-    match search.required.is_empty() {
-        true => search.any(&mut state),
-        false => search.all(&mut state),
-    }
+    let ranked = search.run(&begins, column, &mut state);
+    let buf = state.buf;
+    lookup.keep_lists(buf);
+    ranked
 }
 
 impl Pruned<'_, '_> {
+    fn run(&mut self, begins: &[u32], column: &TextColumn, state: &mut State<'_>) -> Result<()> {
+        let Reading { io, buf } = state.reading();
+        column.lists.read_ahead(begins, io, buf)?;
+        match self.required.is_empty() {
+            true => self.any(state),
+            false => self.all(state),
+        }
+    }
+
     /// Rows with any of the words.
     fn any(&mut self, state: &mut State<'_>) -> Result<()> {
         let count = self.cursors.len();

@@ -12,15 +12,17 @@ use ramlet_index::IndexScratch;
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
-use super::files::Shelf;
+use super::files::{Shelf, split_row};
 use super::indexes::build_index;
 use super::names::{seed, segment_file};
 use super::parts::PartsSource;
 use super::sink::Sink;
 use super::sorter::Sorter;
-use super::source::{Reads, RowSource};
+use super::source::{Reads, RowSource, renumbered};
 use super::sparse::ListsBuilder;
-use super::text::TextBuilders;
+use super::streams::{KEYS_BYTES, lane_of, merge};
+use super::text::{self, TextBuilders};
+use super::SegmentView;
 use crate::error::{Error, Result};
 use crate::filter::index::is_presence;
 use crate::payload::Path;
@@ -377,12 +379,25 @@ fn build_payload(
         Component::Payload,
     )?;
     let mut writer = RecordsWriter::new(seed(id, Component::Payload));
-    let schema = job.schema;
     let whole = job.scratch_bytes;
-    let for_texts = TextBuilders::scratch_of(&schema.fields, job);
-    let mut texts = TextBuilders::new((id, source.rows()), &schema.fields, for_texts, job)?;
+    let views = source.segments();
+    let of_texts = TextBuilders::scratch_of(&job.schema.fields, job);
+    let (merged_texts, cut_texts): (Vec<PayloadField>, Vec<PayloadField>) = job
+        .schema
+        .fields
+        .iter()
+        .cloned()
+        .partition(|field| text::is_merged(field, views, of_texts));
+    let for_texts = TextBuilders::scratch_of(&cut_texts, job);
+    let mut texts = TextBuilders::new((id, source.rows()), &cut_texts, for_texts, job)?;
     job.scratch_bytes -= for_texts;
-    let mut passes = schema.fields.chunks(FieldSorters::at_once(job));
+    let (merged, sorted): (Vec<PayloadField>, Vec<PayloadField>) = job
+        .schema
+        .fields
+        .iter()
+        .cloned()
+        .partition(|field| has_tables(field, views, job.scratch_bytes / 2));
+    let mut passes = sorted.chunks(FieldSorters::at_once(job));
     let mut indexes = FieldSorters::new(id, passes.next().unwrap_or_default(), job)?;
     source.payloads(job.io, &mut |payload| {
         writer
@@ -402,7 +417,43 @@ fn build_payload(
         source.payloads(job.io, &mut |payload| indexes.push(payload))?;
         built.extend(indexes.finish(job)?);
     }
+    for field in &merged_texts {
+        text::merge(id, field, views, job, files)?;
+    }
+    for field in &merged {
+        built.push(merge_tables(id, field, views, job)?);
+    }
     Ok(built)
+}
+
+/// Whether the table of a payload index can be made of those of the segments that are merged: all have one, and `bytes` are
+/// enough to read them side by side.
+fn has_tables(field: &PayloadField, views: &[SegmentView], bytes: usize) -> bool {
+    let has = |view: &SegmentView| view.segment.field(field.slot).is_some();
+    !views.is_empty() && views.len() * KEYS_BYTES <= bytes && views.iter().all(has)
+}
+
+/// The tables of a payload index of some segments become one.
+fn merge_tables(
+    id: u64,
+    field: &PayloadField,
+    views: &[SegmentView],
+    job: &mut Job<'_>,
+) -> Result<(FileEntry, u32)> {
+    let rows = renumbered(views);
+    let tables = views.iter().zip(&rows);
+    let lanes = tables.filter_map(|(view, rows)| Some(lane_of(view.segment.field(field.slot)?, rows)));
+    let mut lanes: Vec<_> = lanes.collect();
+    let component = Component::FieldIndex { slot: field.slot };
+    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    let mut table = SortedWriter::new(seed(id, component));
+    let mut with_field = 0;
+    merge(&mut lanes, job.io, &mut |key| {
+        with_field += u32::from(split_row(key).is_some_and(|(value, _)| is_presence(value)));
+        push_key(&mut table, key, &mut sink)
+    })?;
+    table.finish(&mut sink.out);
+    Ok((sink.finish()?, with_field))
 }
 
 /// Least memory of a field's sorter. With less it would leave hundreds of small runs on disk: their inodes alone

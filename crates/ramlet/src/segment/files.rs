@@ -12,6 +12,7 @@ use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, RecordCache, Storage, bl
 use ramlet_memory::{AnonBuf, Consumer, LoanView, Reservation};
 
 use super::names::seed;
+use super::streams::KeyStream;
 use crate::error::{Error, Result};
 use crate::pins::{PinRank, Pins};
 use crate::query::index_error;
@@ -446,7 +447,10 @@ impl RecordsFile {
                 && start < KEPT_AT_ONCE
             {
                 let end = start + RecordCache::RECORD_BYTES_MAX;
-                buf.ensure(end)?;
+                if buf.len() < end {
+                    // Not page by page.
+                    buf.ensure(2 * end)?;
+                }
                 if let Some(len) = kept.get(self.file.key(), row, &mut buf[start..end]) {
                     found.push(Found::Kept { start, len });
                     start += len;
@@ -523,7 +527,26 @@ impl RecordsFile {
         Ok(self.file.read_many_behind(io, blocks, at, keep)?)
     }
 
-    fn locate(&self, row: u32) -> Result<BlockAt> {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The block behind a page that ends one; `None` of the last.
+    pub(super) fn block_behind(&self, page: u64) -> Option<BlockAt> {
+        self.index.block_at_page(page + 1)
+    }
+
+    /// Blocks of `block_pages`, one behind the other, past the cache.
+    pub(super) fn read_run<'a>(
+        &'a self,
+        io: &mut IoContext,
+        (page, pages, block_pages): (u64, u32, u32),
+        buf: &'a mut AnonBuf,
+    ) -> Result<&'a [u8]> {
+        Ok(self.file.read_run(io, page, pages, block_pages, buf)?)
+    }
+
+    pub(super) fn locate(&self, row: u32) -> Result<BlockAt> {
         self.index.locate(row).ok_or_else(|| self.no_row(row))
     }
 
@@ -675,6 +698,11 @@ impl TableFile {
             name: opened.name,
             heap,
         })
+    }
+
+    /// All keys, ascending.
+    pub(super) fn stream(&self) -> KeyStream<&BlockFile> {
+        KeyStream::new(&self.file, self.index.blocks())
     }
 
     /// Calls `each(value, row)` for the keys from `from` on, until it returns false. Reads one block at a time.

@@ -7,6 +7,8 @@ mod build;
 mod calibration;
 mod files;
 mod indexes;
+#[cfg(test)]
+mod merge_tests;
 mod names;
 mod numbers;
 mod parts;
@@ -15,6 +17,7 @@ mod sink;
 mod sorter;
 mod source;
 mod sparse;
+mod streams;
 mod text;
 mod vectors;
 

@@ -1,29 +1,24 @@
 //! Sorts more keys than fit in the job's memory: sorted runs on disk, then one merge.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use ramlet_format::block;
-use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedWriter};
+use ramlet_format::sorted::SortedWriter;
 use ramlet_io::{BlockFile, IoContext, PAGE, Storage};
-use ramlet_memory::AnonBuf;
 
 use super::names::SCRATCH_PREFIX;
+use super::streams::{KEYS_BYTES, KeyStream, Lane, merge};
 use crate::error::{Error, Result};
 use crate::limits::SORT_RUNS_MAX;
 
 /// What takes keys.
 pub type EachKey<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 
-/// Pages that the merge reads of a run at once.
-const RUN_PAGES: u32 = 8;
-
-/// What a run costs while it is merged: its pages, and their keys decoded with their ends.
-const RUN_BYTES: usize = 3 * RUN_PAGES as usize * PAGE;
+/// Bytes of a run that are written at once.
+const WRITE_BYTES: usize = 8 * PAGE;
 
 /// Takes keys in any order, gives them back ascending and without duplicates.
-/// RAM: `bytes` while collecting, taken at the first key; while merging [`RUN_BYTES`] a run, of as many runs as fit `merge_bytes`.
+/// RAM: `bytes` while collecting, taken at the first key; while merging [`KEYS_BYTES`] a run, of as many runs as fit `merge_bytes`.
 pub struct Sorter {
     storage: Arc<dyn Storage>,
     /// Distinguishes the scratch files of sorters that live at once.
@@ -98,7 +93,7 @@ impl Sorter {
     }
 
     fn runs_at_once(&self) -> usize {
-        (self.merge_bytes / RUN_BYTES).clamp(4, SORT_RUNS_MAX)
+        (self.merge_bytes / KEYS_BYTES).clamp(4, SORT_RUNS_MAX)
     }
 
     fn in_order(&mut self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -144,26 +139,12 @@ impl Sorter {
         io: &mut IoContext,
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut readers = Vec::with_capacity(runs.len());
-        let mut heap = BinaryHeap::with_capacity(runs.len());
-        for (i, (name, pages)) in runs.iter().enumerate() {
-            let mut reader = RunReader::open(self.storage.as_ref(), name, *pages)?;
-            if let Some(key) = reader.next(io)? {
-                heap.push(Reverse((key, i)));
-            }
-            readers.push(reader);
+        let mut lanes = Vec::with_capacity(runs.len());
+        for (name, pages) in runs {
+            let file = BlockFile::new(self.storage.open(name)?, 0, block::verify, None);
+            lanes.push(Lane::new(KeyStream::new(file, *pages), None));
         }
-        let mut last: Option<Vec<u8>> = None;
-        while let Some(Reverse((key, i))) = heap.pop() {
-            if last.as_ref() != Some(&key) {
-                each(&key)?;
-            }
-            if let Some(next) = readers[i].next(io)? {
-                heap.push(Reverse((next, i)));
-            }
-            last = Some(key);
-        }
-        Ok(())
+        merge(&mut lanes, io, each)
     }
 }
 
@@ -192,7 +173,7 @@ impl RunWriter {
         self.writer
             .push(key, &mut self.out)
             .map_err(|e| Error::corrupt(e.to_string()))?;
-        if self.out.len() >= RUN_PAGES as usize * PAGE {
+        if self.out.len() >= WRITE_BYTES {
             self.file.append(&self.out)?;
             self.out.clear();
         }
@@ -205,62 +186,5 @@ impl RunWriter {
         // Scratch: it need not survive a crash.
         self.file.flush()?;
         Ok((self.name, meta.blocks))
-    }
-}
-
-struct RunReader {
-    file: BlockFile,
-    pages: u64,
-    next_page: u64,
-    buf: AnonBuf,
-    keys: Vec<u8>,
-    ends: std::collections::VecDeque<u32>,
-    start: u32,
-}
-
-impl RunReader {
-    fn open(storage: &dyn Storage, name: &str, pages: u64) -> Result<RunReader> {
-        Ok(RunReader {
-            file: BlockFile::new(storage.open(name)?, 0, block::verify, None),
-            pages,
-            next_page: 0,
-            buf: AnonBuf::new(RUN_PAGES as usize * PAGE),
-            keys: Vec::new(),
-            ends: Default::default(),
-            start: 0,
-        })
-    }
-
-    fn next(&mut self, io: &mut IoContext) -> Result<Option<Vec<u8>>> {
-        if self.ends.is_empty() && !self.load(io)? {
-            return Ok(None);
-        }
-        let Some(end) = self.ends.pop_front() else {
-            return Ok(None);
-        };
-        let key = self.keys[self.start as usize..end as usize].to_vec();
-        self.start = end;
-        Ok(Some(key))
-    }
-
-    fn load(&mut self, io: &mut IoContext) -> Result<bool> {
-        let count = (self.pages - self.next_page).min(u64::from(RUN_PAGES)) as u32;
-        if count == 0 {
-            return Ok(false);
-        }
-        let bytes = self.file.read_run(io, self.next_page, count, 1, &mut self.buf)?;
-        self.next_page += u64::from(count);
-        self.keys.clear();
-        self.start = 0;
-        let mut key = Vec::new();
-        for page in bytes.chunks_exact(PAGE) {
-            let block = SortedBlock::parse(page).map_err(|e| Error::corrupt(e.to_string()))?;
-            let mut cursor = SortedCursor::new(block, &mut key);
-            while let Some(key) = cursor.next().map_err(|e| Error::corrupt(e.to_string()))? {
-                self.keys.extend_from_slice(key);
-                self.ends.push_back(self.keys.len() as u32);
-            }
-        }
-        Ok(true)
     }
 }

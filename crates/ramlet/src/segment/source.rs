@@ -8,6 +8,7 @@ use ramlet_io::IoContext;
 
 use roaring::RoaringBitmap;
 
+use super::streams::Renumbered;
 use super::{SegmentView, VectorColumn};
 use crate::buffer::BufferView;
 use crate::error::{Error, Result};
@@ -47,6 +48,11 @@ pub trait RowSource {
         None
     }
     fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+
+    /// The segments that the rows come from, one after another, if they come from segments: payload indexes are made of theirs.
+    fn segments(&self) -> &[SegmentView] {
+        &[]
+    }
 }
 
 impl RowSource for BufferView {
@@ -127,22 +133,21 @@ impl RowSource for Merged<'_> {
         job: &mut Reads<'_>,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut base = 0;
-        for view in self.0 {
-            if let Some(column) = view.segment.vector(slot) {
-                let mut result = Ok(());
-                let read = column
-                    .index
-                    .for_each_row(job.scratch, job.io, &mut |row, vector| {
-                        if view.deletes.contains(row) || !column.has(row) {
-                            return Ok(());
-                        }
-                        each(base + row - view.deletes.rank(row), vector).map_err(|e| keep(e, &mut result))
-                    });
-                result?;
-                read.map_err(index_error)?;
-            }
-            base += view.live();
+        for (view, rows) in self.0.iter().zip(renumbered(self.0)) {
+            let Some(column) = view.segment.vector(slot) else {
+                continue;
+            };
+            let mut result = Ok(());
+            let read = column
+                .index
+                .for_each_row(job.scratch, job.io, &mut |row, vector| {
+                    match rows.row(row).filter(|_| column.has(row)) {
+                        Some(row) => each(row, vector).map_err(|e| keep(e, &mut result)),
+                        None => Ok(()),
+                    }
+                });
+            result?;
+            read.map_err(index_error)?;
         }
         Ok(())
     }
@@ -154,12 +159,10 @@ impl RowSource for Merged<'_> {
         job: &mut Reads<'_>,
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut base = 0;
-        for view in self.0 {
+        for (view, rows) in self.0.iter().zip(renumbered(self.0)) {
             if let Some(column) = view.segment.vector(slot) {
-                in_order(view, column, base, bytes, job, each)?;
+                in_order(view, column, &rows, bytes, job, each)?;
             }
-            base += view.live();
         }
         Ok(())
     }
@@ -175,14 +178,11 @@ impl RowSource for Merged<'_> {
             return None;
         }
         let mut present = RoaringBitmap::new();
-        let mut base = 0;
-        for view in self.0 {
+        for (view, rows) in self.0.iter().zip(renumbered(self.0)) {
             if let Some(column) = view.segment.vector(slot) {
-                let rows =
-                    (0..view.segment.rows()).filter(|&row| !view.deletes.contains(row) && column.has(row));
-                present.extend(rows.map(|row| base + row - view.deletes.rank(row)));
+                let all = (0..view.segment.rows()).filter(|&row| column.has(row));
+                present.extend(all.filter_map(|row| rows.row(row)));
             }
-            base += view.live();
         }
         (present.len() < u64::from(self.rows())).then_some(present)
     }
@@ -199,13 +199,27 @@ impl RowSource for Merged<'_> {
         }
         Ok(())
     }
+
+    fn segments(&self) -> &[SegmentView] {
+        self.0
+    }
+}
+
+/// What the rows of segments are called when they are merged.
+pub fn renumbered(views: &[SegmentView]) -> Vec<Renumbered<'_>> {
+    let (mut base, mut all) = (0, Vec::with_capacity(views.len()));
+    for view in views {
+        all.push(Renumbered::new(&view.deletes, base));
+        base += view.live();
+    }
+    all
 }
 
 /// A segment's vectors by row: fetched in batches of rows, each put in order in memory.
 fn in_order(
     view: &SegmentView,
     column: &VectorColumn,
-    base: u32,
+    renumbered: &Renumbered<'_>,
     bytes: usize,
     job: &mut Reads<'_>,
     each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
@@ -234,7 +248,9 @@ fn in_order(
         widest = fetched.iter().map(|(_, at)| at.len()).fold(widest, usize::max);
         fetched.sort_unstable_by_key(|(row, _)| *row);
         for (row, at) in fetched.drain(..) {
-            each(base + row - view.deletes.rank(row), &vectors[at])?;
+            if let Some(row) = renumbered.row(row) {
+                each(row, &vectors[at])?;
+            }
         }
         batch = (bytes / widest.max(1)).clamp(1, BATCH_ROWS_MAX);
     }

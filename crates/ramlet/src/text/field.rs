@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use ramlet_memory::Reservation;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::options::TextOptions;
-use super::tokenizer::Tokenizer;
+use super::tokenizer::{Remembering, Tokenizer};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_PARAMS_BYTES_MAX;
 
@@ -88,6 +89,11 @@ impl TextField {
     /// Whether the lists know where words stand (`phrase_matching` beside `scoring`).
     pub fn has_positions(&self) -> bool {
         self.has_positions
+    }
+
+    /// See [`Tokenizer::remember`].
+    pub fn remember(&self, room: impl FnOnce(u64) -> Option<Reservation>) -> Remembering<'_> {
+        self.tokenizer.remember(room)
     }
 
     /// Shows `each` the tokens of a stored text.

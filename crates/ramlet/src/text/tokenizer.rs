@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
+use ramlet_memory::Reservation;
 use rust_stemmers::Stemmer;
 
 use super::fold::fold;
 use super::language;
+use super::memo::Memo;
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
 use crate::error::{Error, Result};
 use crate::limits::STOPWORDS_MAX;
@@ -24,6 +27,19 @@ pub struct Tokenizer {
     stemmer: Option<Stemmer>,
     min_len: usize,
     max_len: usize,
+    /// While much is cut: see [`Tokenizer::remember`].
+    memo: Mutex<Option<Memo>>,
+}
+
+/// See [`Tokenizer::remember`].
+pub struct Remembering<'a>(&'a Tokenizer);
+
+impl Drop for Remembering<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut memo) = self.0.memo.lock() {
+            *memo = None;
+        }
+    }
 }
 
 impl Tokenizer {
@@ -74,6 +90,7 @@ impl Tokenizer {
             stemmer: algorithm.map(Stemmer::create),
             min_len: options.min_token_len.unwrap_or(0),
             max_len: options.max_token_len.unwrap_or(usize::MAX),
+            memo: Mutex::default(),
         })
     }
 
@@ -107,12 +124,15 @@ impl Tokenizer {
     }
 
     fn whole(&self, text: &str, each: &mut dyn FnMut(&str, &str)) {
-        let mut offer = |word: &str| {
-            if let Some(token) = self.token(word, true)
-                && self.is_long(&token)
-                && token.chars().count() <= self.max_len
-            {
-                each(word, &token);
+        // Another thread has it: without, then.
+        let mut memo = self.memo.try_lock().ok();
+        let mut memo = memo.as_deref_mut().and_then(Option::as_mut);
+        let mut offer = |word: &str| match &mut memo {
+            Some(memo) => memo.show(word, || self.whole_token(word), &mut |token| each(word, token)),
+            None => {
+                if let Some(token) = self.whole_token(word) {
+                    each(word, &token);
+                }
             }
         };
         match self.kind {
@@ -120,6 +140,19 @@ impl Tokenizer {
             TokenizerKind::Multilingual => words(text).for_each(|word| by_script(word, &mut offer)),
             TokenizerKind::Word | TokenizerKind::Prefix => words(text).for_each(offer),
         }
+    }
+
+    fn whole_token<'t>(&self, word: &'t str) -> Option<Cow<'t, str>> {
+        self.token(word, true)
+            .filter(|token| self.is_long(token) && token.chars().count() <= self.max_len)
+    }
+
+    /// From now on what became of a word is remembered, until the guard is dropped; not where `room` has none of so many bytes.
+    pub fn remember(&self, room: impl FnOnce(u64) -> Option<Reservation>) -> Remembering<'_> {
+        if let (Ok(mut memo), Some(held)) = (self.memo.lock(), room(Memo::BYTES)) {
+            *memo = Some(Memo::new(held));
+        }
+        Remembering(self)
     }
 
     /// What becomes of a word; `None`: it is a stop word.
@@ -211,6 +244,8 @@ fn is_alone(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ramlet_memory::Ledger;
+
     use super::*;
 
     fn check(options: &str, text: &str, documents: &[&str], queries: &[&str]) {
@@ -260,6 +295,35 @@ mod tests {
             &["he", "hel", "hell", "ми", "мир"],
             &["hell", "мир"],
         );
+    }
+
+    #[test]
+    fn what_is_remembered_is_what_would_be_found() {
+        let options = r#"{"max_token_len":9,"ascii_folding":true,"stopwords":{"languages":["english"]}}"#;
+        let tokenizer = Tokenizer::new(&serde_json::from_str(options).unwrap()).unwrap();
+        let long = "x".repeat(80);
+        let words = ["The", "Running", "dogs", "Ação", "dogs", "toolongforit", "", &long];
+        // Many more than are remembered at once.
+        let made = (0..40_000).map(|n| format!("{}{}", words[n % 8], n * 7919 % 20_011));
+        let text = words.map(str::to_owned).into_iter().chain(made).collect::<Vec<_>>().join(" ");
+        let tokens = || {
+            let mut tokens = Vec::new();
+            tokenizer.words(&text, &mut |word, token| tokens.push((word.to_owned(), token.to_owned())));
+            tokens
+        };
+        let alone = tokens();
+        assert!(alone.iter().any(|(word, token)| word == "Running" && token == "run"));
+        let ledger = Ledger::new(2 << 20);
+        let consumer = ledger.consumer("tokens", 2 << 20);
+        let remembering = tokenizer.remember(|bytes| consumer.reserve(bytes).ok());
+        assert!(consumer.used() > 0);
+        assert_eq!(tokens(), alone);
+        assert_eq!(tokens(), alone, "from memory");
+        drop(remembering);
+        assert_eq!(consumer.used(), 0);
+        let none = ledger.consumer("none", 1000);
+        let _nothing = tokenizer.remember(|bytes| none.reserve(bytes).ok());
+        assert_eq!(tokens(), alone, "without memory");
     }
 
     #[test]

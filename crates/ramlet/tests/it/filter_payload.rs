@@ -229,3 +229,17 @@ fn paths_parse_and_print() {
     assert!(Path::parse(&vec!["a"; STEPS_MAX].join(".")).is_ok());
     assert!(Path::parse(&vec!["a"; STEPS_MAX + 1].join(".")).is_err());
 }
+
+#[test]
+fn compacting_leaves_strings_as_they_are() {
+    let cases = [
+        (r#" { "a \" b" : "\\" , "c":[ 1 , " x  y" ] } "#, r#"{"a \" b":"\\","c":[1," x  y"]}"#),
+        (r#"{"\\\"  ":"\\\\","":" \u0022 "}"#, r#"{"\\\"  ":"\\\\","":" \u0022 "}"#),
+        ("[\t\"\",\r\n\" \\\\\\\" \"\n]", "[\"\",\" \\\\\\\" \"]"),
+    ];
+    for (raw, wanted) in cases {
+        let mut compact = Vec::new();
+        payload::compact(raw.as_bytes(), &mut compact);
+        assert_eq!(String::from_utf8(compact).unwrap(), wanted);
+    }
+}

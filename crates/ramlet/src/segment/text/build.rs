@@ -8,7 +8,7 @@ use ramlet_format::sorted::SortedWriter;
 use ramlet_io::Storage;
 use ramlet_memory::Reservation;
 
-use super::inverter::Inverter;
+use super::inverter::{EachEntry, Inverter};
 use super::part::{PartWriter, Written};
 use super::{VERSION, WORD_END, decoded_length, encoded_length, push_word};
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ impl TextBuilders {
                     continue;
                 }
             };
-            let has_positions = field.text.as_ref().is_some_and(|text| text.has_positions());
+            let has_positions = has_positions(&field);
             building.push(Building {
                 path,
                 field: field.clone(),
@@ -143,38 +143,82 @@ impl Building {
         if self.sorter.has_runs() && !self.inverter.is_empty() {
             self.spill()?;
         }
-        let slot = self.field.slot;
-        let storage = job.shelf.storage.as_ref();
+        let out = TextOut::new(segment, &self.field, &self.lengths, job.shelf.storage.as_ref())?;
+        let (mut inverter, sorter) = (self.inverter, self.sorter);
+        out.write(files, |take| match sorter.has_runs() {
+            false => inverter.drain(take),
+            true => {
+                drop(inverter);
+                sorter.finish(job.io, &mut |key| {
+                    let (of, row, frequency, positions) = split(key)?;
+                    take(of, row, frequency, positions)
+                })
+            }
+        })
+    }
+}
+
+/// The files of a field's texts.
+pub(super) struct TextOut<'a> {
+    lengths_file: FileEntry,
+    lengths: &'a [u16],
+    out: ListsOut,
+}
+
+/// What takes a word, a row, a frequency and positions: ascending by word and row.
+pub(super) type EachPosting<'a> = EachEntry<'a, Error>;
+
+impl<'a> TextOut<'a> {
+    /// Of texts of these lengths, by row.
+    pub(super) fn new(
+        segment: u64,
+        field: &PayloadField,
+        lengths: &'a [u16],
+        storage: &dyn Storage,
+    ) -> Result<TextOut<'a>> {
+        let slot = field.slot;
         let create = |component| Sink::create(storage, segment_file(segment, component), component);
         let lengths_at = Component::TextLengths { slot };
         let mut sink = create(lengths_at)?;
         let mut rows = RowsWriter::new(seed(segment, lengths_at), 2);
-        for length in &self.lengths {
+        for length in lengths {
             rows.push(&length.to_le_bytes(), &mut sink.out);
             sink.drain()?;
         }
         rows.finish(&mut sink.out);
-        files.push(sink.finish()?);
+        let lengths_file = sink.finish()?;
         let (terms_at, lists_at) = (Component::TextTerms { slot }, Component::TextLists { slot });
-        let has_positions = self.field.text.as_ref().is_some_and(|text| text.has_positions());
         let positions_at = Component::TextPositions { slot };
         let mut out = ListsOut {
             terms: SortedWriter::new(seed(segment, terms_at)),
             terms_sink: create(terms_at)?,
             lists: RecordsOut::new(lists_at, (segment, storage))?,
-            positions: match has_positions {
+            positions: match has_positions(field) {
                 true => Some(RecordsOut::new(positions_at, (segment, storage))?),
                 false => None,
             },
             records: 0,
         };
-        let folded = || self.lengths.iter().map(|&code| decoded_length(code));
+        let folded = || lengths.iter().map(|&code| decoded_length(code));
         let documents = folded().filter(|&length| length > 0).count() as u64;
         let tokens: u64 = folded().sum();
         out.record(&[documents, tokens, VERSION].map(u64::to_le_bytes).concat(), &[])?;
+        Ok(TextOut {
+            lengths_file,
+            lengths,
+            out,
+        })
+    }
+
+    /// Writes the lists of all that `feed` gives.
+    pub(super) fn write(
+        self,
+        files: &mut Vec<FileEntry>,
+        feed: impl FnOnce(&mut EachPosting<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut out, lengths) = (self.out, self.lengths);
         let (mut parts, mut word) = (PartWriter::default(), Vec::new());
-        let lengths = &self.lengths;
-        let mut take = |of: &[u8], row: u32, frequency: u32, positions: &[u8]| {
+        feed(&mut |of, row, frequency, positions| {
             if word != of {
                 parts.end(&mut |part| out.part(&word, part))?;
                 word.clear();
@@ -183,19 +227,10 @@ impl Building {
             let length = lengths.get(row as usize).copied().unwrap_or(0);
             let entry = (row, frequency, length);
             parts.push(entry, positions, &mut |part| out.part(&word, part))
-        };
-        match self.sorter.has_runs() {
-            false => self.inverter.drain(&mut take)?,
-            true => {
-                drop(self.inverter);
-                self.sorter.finish(job.io, &mut |key| {
-                    let (of, row, frequency, positions) = split(key)?;
-                    take(of, row, frequency, positions)
-                })?;
-            }
-        }
+        })?;
         parts.end(&mut |part| out.part(&word, part))?;
         out.terms.finish(&mut out.terms_sink.out);
+        files.push(self.lengths_file);
         files.push(out.terms_sink.finish()?);
         files.push(out.lists.finish()?);
         if let Some(positions) = out.positions {
@@ -203,6 +238,11 @@ impl Building {
         }
         Ok(())
     }
+}
+
+/// Whether the lists of a field's words tell where these stand.
+pub(super) fn has_positions(field: &PayloadField) -> bool {
+    field.text.as_ref().is_some_and(|text| text.has_positions())
 }
 
 /// Word, row, frequency and positions of a sorted key. A word ends with the first `0xFF`: it has none itself.

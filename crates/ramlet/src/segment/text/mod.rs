@@ -11,6 +11,7 @@
 
 mod build;
 mod inverter;
+mod merge;
 mod packed;
 mod part;
 
@@ -27,6 +28,7 @@ use crate::pins::PinRank;
 use crate::schema::Schema;
 use crate::settings::Placement;
 pub use build::TextBuilders;
+pub use merge::{is_merged, merge};
 pub use part::{Decoded, Directory, Peaks};
 
 /// Of the lists. Segments of another are ranked by their payloads.

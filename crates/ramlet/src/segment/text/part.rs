@@ -225,6 +225,13 @@ impl Directory {
         Some(())
     }
 
+    /// Of a part's positions those from a block on.
+    pub fn positions_of<'b>(&self, block: usize, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        let (starts, _) = bytes.as_chunks::<4>();
+        let start = u32::from_le_bytes(*starts.get(..self.blocks())?.get(block)?);
+        bytes.get(start as usize..)
+    }
+
     /// Appends the positions of a block's row; false: they aren't kept.
     pub fn positions(
         &self,
@@ -234,15 +241,13 @@ impl Directory {
         bytes: &[u8],
         out: &mut Vec<u32>,
     ) -> Option<bool> {
-        let (starts, _) = bytes.as_chunks::<4>();
-        let start = u32::from_le_bytes(*starts.get(..self.blocks())?.get(block)?);
         let kept = |frequency: u32| if frequency > POSITIONS_MAX { 0 } else { frequency };
         let before = decoded
             .frequencies
             .get(..at)?
             .iter()
             .map(|&frequency| kept(frequency));
-        let mut rest = skip_varints(bytes.get(start as usize..)?, before.sum())?;
+        let mut rest = skip_varints(self.positions_of(block, bytes)?, before.sum())?;
         let frequency = *decoded.frequencies.get(at)?;
         let mut position = 0u32;
         for _ in 0..kept(frequency) {

@@ -1,0 +1,212 @@
+//! A merge of payload indexes against their making from payloads: the files are the same to the last byte.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ramlet_format::component::Component;
+use ramlet_index::IndexScratch;
+use ramlet_io::{BlockCache, IoContext, RamStorage};
+use ramlet_memory::{AnonBuf, Ledger};
+use roaring::RoaringBitmap;
+use serde_json::json;
+
+use super::build::{Job, build};
+use super::files::Shelf;
+use super::source::{Merged, Reads, RowSource};
+use super::{Segment, SegmentView};
+use crate::deletes::DeleteSet;
+use crate::error::Result;
+use crate::pins::Pins;
+use crate::schema::{Schema, Slots};
+use crate::types::{CollectionConfig, FieldIndex, FieldKind, PointId};
+
+/// Points without vectors.
+struct Payloads(Vec<(u64, Vec<u8>)>);
+
+impl RowSource for Payloads {
+    fn rows(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn ids(&self, _: &mut IoContext, each: &mut dyn FnMut(PointId, u64) -> Result<()>) -> Result<()> {
+        self.0.iter().try_for_each(|(id, _)| each(PointId::Num(*id), 1))
+    }
+
+    fn vectors(
+        &self,
+        _: u16,
+        _: &mut Reads<'_>,
+        _: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn vectors_in_order(
+        &self,
+        _: u16,
+        _: usize,
+        _: &mut Reads<'_>,
+        _: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn present(&self, _: u16) -> Option<RoaringBitmap> {
+        None
+    }
+
+    fn payloads(&self, _: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.0.iter().try_for_each(|(_, payload)| each(payload))
+    }
+}
+
+struct Bench {
+    shelf: Shelf,
+    schema: Schema,
+    ledger: Arc<Ledger>,
+}
+
+impl Bench {
+    fn new(schema: &Schema) -> Bench {
+        let ledger = Ledger::new(64 << 20);
+        let shelf = Shelf {
+            storage: Arc::new(RamStorage::new(None)),
+            cache: BlockCache::new(&ledger.consumer("block cache", 0), 0).unwrap(),
+            metadata: ledger.consumer("segment metadata", 32 << 20),
+            pinned: ledger.consumer("pinned files", 0),
+            pins: Pins::new(&ledger, 0),
+            graph_width: 1,
+        };
+        Bench {
+            shelf,
+            schema: schema.clone(),
+            ledger,
+        }
+    }
+
+    fn build(&self, id: u64, source: &dyn RowSource, scratch_bytes: usize) -> Arc<Segment> {
+        let mut io = IoContext::for_storage(self.shelf.storage.as_ref(), 16).unwrap();
+        let mut scratch = IndexScratch::new(AnonBuf::new(0));
+        let mut job = Job {
+            shelf: &self.shelf,
+            schema: &self.schema,
+            indexing_threshold_kb: 0,
+            scratch_bytes,
+            clusters: None,
+            threads: 1,
+            io: &mut io,
+            scratch: &mut scratch,
+        };
+        let before = self.ledger.used();
+        let entry = build(id, source, &mut job).unwrap();
+        assert_eq!(self.ledger.used(), before);
+        Arc::new(Segment::open(entry, &self.shelf, &self.schema, &mut io).unwrap())
+    }
+
+    fn file(&self, segment: &Segment, component: Component) -> Option<Vec<u8>> {
+        let name = &segment.entry.file(component)?.name;
+        let file = self.shelf.storage.open(name).unwrap();
+        Some(file.as_bytes().unwrap()[..file.len() as usize].to_vec())
+    }
+}
+
+fn schema(phrases: bool) -> Schema {
+    let field = |kind, params| FieldIndex { kind, params };
+    let text = json!({
+        "type": "text", "tokenizer": "word", "scoring": true, "phrase_matching": phrases,
+        "stemmer": { "type": "snowball", "language": "english" }, "stopwords": "english",
+    });
+    let config = CollectionConfig {
+        payload_schema: BTreeMap::from([
+            ("body".to_owned(), field(FieldKind::Text, Some(text))),
+            ("plain".to_owned(), field(FieldKind::Text, None)),
+            ("tag".to_owned(), field(FieldKind::Keyword, None)),
+            ("n".to_owned(), field(FieldKind::Integer, None)),
+        ]),
+        ..CollectionConfig::default()
+    };
+    Schema::new(&config, &Slots::for_config(&config)).unwrap()
+}
+
+/// Payloads of common and rare words, long and empty texts, missing fields.
+fn payloads(from: u64, count: u64) -> Payloads {
+    let mut x = from * 77 + 5;
+    let mut next = move |most: u64| {
+        x = x
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (x >> 33) % most
+    };
+    let mut payload = move |id: u64| {
+        if next(40) == 0 {
+            return Vec::new();
+        }
+        // One in hundred is long, and one of its words comes more often than positions are kept.
+        let words = if next(100) == 0 { 900 } else { next(60) };
+        let word = |next: &mut dyn FnMut(u64) -> u64| match next(3) {
+            0 => format!("common{}", next(4)),
+            1 => format!("running{}s", next(300)),
+            _ => format!("rare{}\u{e9}", next(50_000)),
+        };
+        let text: Vec<String> = (0..words).map(|_| word(&mut next)).collect();
+        let mut all = json!({ "body": text.join(" "), "n": next(50), "tag": [format!("t{}", next(9)), "a\0b", "a"] });
+        if next(3) == 0 {
+            all["plain"] = json!([format!("Some words {}", id % 11), "", 7]);
+        }
+        serde_json::to_vec(&all).unwrap()
+    };
+    Payloads((from..from + count).map(|id| (id, payload(id))).collect())
+}
+
+/// Merges some segments, from their indexes and from their payloads.
+fn check(phrases: bool, parts: &[(u64, u64)], scratch_bytes: usize) {
+    let schema = schema(phrases);
+    let from = Bench::new(&schema);
+    let mut views = Vec::new();
+    let mut live = Vec::new();
+    for (nth, &(first, count)) in parts.iter().enumerate() {
+        let rows = payloads(first, count);
+        let segment = from.build(nth as u64 + 1, &rows, 8 << 20);
+        let mut deletes = DeleteSet::default();
+        // None of the first, all of a word of the others.
+        for row in (0..count as u32).filter(|row| nth > 0 && (row * 7919) % 5 < nth as u32) {
+            deletes.insert(row);
+        }
+        let left = rows.0.into_iter().zip(0..).filter(|(_, row)| !deletes.contains(*row));
+        live.extend(left.map(|(row, _)| row));
+        views.push(SegmentView { segment, deletes });
+    }
+    let (merged, made) = (Bench::new(&schema), Bench::new(&schema));
+    let a = merged.build(99, &Merged(&views), scratch_bytes);
+    let b = made.build(99, &Payloads(live), 8 << 20);
+    assert_eq!(a.rows(), b.rows());
+    assert_eq!(a.entry.extra, b.entry.extra, "rows that have a field");
+    let mut compared = 0;
+    for field in &schema.fields {
+        let slot = field.slot;
+        for component in [
+            Component::FieldIndex { slot },
+            Component::TextTerms { slot },
+            Component::TextLists { slot },
+            Component::TextPositions { slot },
+            Component::TextLengths { slot },
+        ] {
+            let (of_merge, of_payloads) = (merged.file(&a, component), made.file(&b, component));
+            assert!(of_merge == of_payloads, "{} {component:?}", field.path);
+            compared += usize::from(of_merge.is_some());
+        }
+    }
+    assert_eq!(compared, 4 + 3 + usize::from(phrases));
+    assert_eq!(a.texts.len(), 1);
+}
+
+#[test]
+fn merged_indexes_are_those_of_the_payloads() {
+    let parts = [(0, 3000), (5000, 1200), (10_000, 1), (20_000, 2000)];
+    check(true, &parts, 8 << 20);
+    check(false, &parts, 8 << 20);
+    // A segment alone.
+    check(true, &[(0, 700)], 8 << 20);
+    // Too little memory for reading side by side.
+    check(true, &parts, 600 << 10);
+}
