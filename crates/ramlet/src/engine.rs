@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, Storage};
@@ -56,8 +55,8 @@ pub enum AliasOp {
     Rename { from: String, to: String },
 }
 
-/// How long a new collection waits for others' points to be flushed.
-const CREATE_WAIT: Duration = Duration::from_secs(2);
+/// How often a new collection looks again whether others' points were flushed: for two seconds.
+const CREATE_TRIES: u32 = 100;
 
 /// A search slot's work.
 pub type SlotJob = Box<dyn FnOnce(&mut Scratch) + Send>;
@@ -363,11 +362,10 @@ impl Engine {
 
     /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it.
     pub fn create_collection(&self, name: &str, config: CollectionConfig) -> Result<()> {
-        let deadline = Instant::now() + CREATE_WAIT;
-        loop {
+        for _ in 0..CREATE_TRIES {
             match self.create_in_room(name, config.clone()) {
                 // Its buffers' share is full of other collections' points: on disk they don't need it.
-                Err(e) if e.kind() == ErrorKind::OverBudget && Instant::now() < deadline => {
+                Err(e) if e.kind() == ErrorKind::OverBudget => {
                     self.check_buffers(self.collection_names().len() as u64 + 1)?;
                     self.shared.want_room();
                     std::thread::sleep(ROOM_POLL);
@@ -375,6 +373,7 @@ impl Engine {
                 made => return made,
             }
         }
+        self.create_in_room(name, config)
     }
 
     fn create_in_room(&self, name: &str, config: CollectionConfig) -> Result<()> {

@@ -759,6 +759,8 @@ fn build_field_files(
     new: &PayloadField,
 ) -> Result<Vec<BuiltIndex>> {
     let mut files = Vec::with_capacity(segments.len());
+    let text = new.text.as_deref();
+    let _remembering = text.map(|text| text.remember(|bytes| core.shelf.spare(bytes)));
     for view in segments {
         let mut job = job_of(core, arena, schema, 0);
         let (segment, rows) = (view.segment.id(), view.segment.rows());
