@@ -96,15 +96,18 @@ def test_in_ram_means_no_reads_and_another_server_can_be_started(tmp_path, cache
     line = f"exec {binary()} serve --port {{port}} --data {{dir}} --memory {{memory}} --no-probe"
     done = bench(
         "ram", *SHAPE, *QUICK, "--cache", cache, "--dir", tmp_path, "--json", out, "--keep-caches", "--settle", 0, "--exec", line,
-        "--memory", "64MB", "--placements", "in-ram,vectors-on-disk", "--no-minimum", "--repeats", 1, "--aa", 0, "--load", "once", *limit,
+        "--memory", "64MB", "--placements", "in-ram,vectors-on-disk,all-on-disk", "--no-minimum", "--repeats", 1, "--aa", 0, "--load", "once", *limit,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    rows = json.loads(out.read_text())["results"]["rows"]
-    assert [row["placement"] for row in rows] == ["in-ram", "vectors-on-disk"]
+    results = json.loads(out.read_text())["results"]
+    rows = results["rows"]
+    assert [row["placement"] for row in rows] == ["in-ram", "vectors-on-disk", "all-on-disk"]
+    # What it is is known by more than its root, which says what the API's says: settings of its own depend on it.
+    assert results["server"].startswith("ramlet ")
     in_ram = rows[0]
     bytes_read = in_ram["runs"][0]["read_bytes_per_query"]
     assert in_ram["outcome"] == ("served" if bytes_read <= 100 else "reads_from_disk"), in_ram
-    assert rows[1]["outcome"] == "served"
+    assert rows[1]["outcome"] == rows[2]["outcome"] == "served"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -111,8 +111,17 @@ impl Api {
         }
     }
 
-    /// Name and version, as its root tells them.
+    /// Ramlet's own version; `None`: it is another server. Its root says word for word what the API's says.
+    pub fn ramlet(&mut self) -> Option<String> {
+        let memory = self.call("GET", "/memory", None).ok()?;
+        memory["result"]["version"].as_str().map(str::to_owned)
+    }
+
+    /// Name and version.
     pub fn about(&mut self) -> String {
+        if let Some(version) = self.ramlet() {
+            return format!("ramlet {version}");
+        }
         let root = self.call("GET", "/", None).unwrap_or_default();
         let text = |name: &str| root[name].as_str().unwrap_or("?").to_string();
         format!("{} {}", text("title"), text("version"))

@@ -375,7 +375,7 @@ impl<'a> Rig<'a> {
         memory: Option<u64>,
         used: &dyn Fn() -> Option<Used>,
     ) -> Result<Loaded> {
-        let is_ramlet = api.about().starts_with("ramlet");
+        let is_ramlet = api.ramlet().is_some();
         let config = self.args.config.as_ref();
         api.create(
             COLLECTION,

@@ -20,7 +20,7 @@ const COMMIT: &str = match option_env!("RAMLET_COMMIT") {
     None => "0000000000000000000000000000000000000000",
 };
 
-/// `GET /`: not in the envelope. Word for word the API's: clients and their suites compare all of it. Ramlet's own version is in `/metrics`.
+/// `GET /`: not in the envelope. Word for word the API's: clients and their suites compare all of it. Ramlet's own version is in `/memory` and `/metrics`.
 pub async fn version(_: Call) -> ApiResult<Answer> {
     let body = json!({
         "title": "qdrant - vector search engine",
@@ -78,6 +78,7 @@ fn memory_json(app: &App) -> Value {
         .map(|row| json!({ "name": row.name, "bytes": row.bytes, "kind": kind_name(row.kind) }))
         .collect();
     json!({
+        "version": OWN_VERSION,
         "budget": {
             "memory_bytes": table.memory_bytes, "search_threads": table.search_threads, "rows": rows,
         },

@@ -53,13 +53,8 @@ impl TextBuilders {
         for field in scored {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
             let tag = format!("{segment}-w{}", field.slot);
-            let held = match job.shelf.metadata.patient().reserve(2 * u64::from(rows)) {
-                Ok(held) => held,
-                // Rather a slow search than a flush that fails.
-                Err(e) => {
-                    tracing::warn!(segment, field = %field.path, "no lists of words, searches read payloads: {e}");
-                    continue;
-                }
+            let Some(held) = held_lengths(segment, field, rows, job) else {
+                continue;
             };
             let has_positions = has_positions(&field);
             building.push(Building {
@@ -238,6 +233,15 @@ impl<'a> TextOut<'a> {
         }
         Ok(())
     }
+}
+
+/// For the lengths of so many rows' texts. Where there is no room: rather a slow search than a flush or merge that fails.
+pub(super) fn held_lengths(segment: u64, field: &PayloadField, rows: u32, job: &Job<'_>) -> Option<Reservation> {
+    let held = job.shelf.metadata.patient().reserve(2 * u64::from(rows));
+    held.inspect_err(
+        |e| tracing::warn!(segment, field = %field.path, "no lists of words, searches read payloads: {e}"),
+    )
+    .ok()
 }
 
 /// Whether the lists of a field's words tell where these stand.

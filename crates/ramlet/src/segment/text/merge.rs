@@ -5,7 +5,7 @@
 use ramlet_format::manifest::FileEntry;
 use ramlet_io::{BlockFile, IoContext};
 
-use super::build::{EachPosting, TextOut, has_positions};
+use super::build::{EachPosting, TextOut, has_positions, held_lengths};
 use super::packed::skip_varints;
 use super::part::{Decoded, Directory, POSITIONS_MAX};
 use super::{ListPart, TextColumn, WORD_END, bad_list, parse_part};
@@ -42,7 +42,9 @@ pub fn merge(
 ) -> Result<()> {
     let rows = renumbered(views);
     let live: u32 = views.iter().map(SegmentView::live).sum();
-    let _held = job.shelf.metadata.patient().reserve(2 * u64::from(live))?;
+    let Some(_held) = held_lengths(segment, field, live, job) else {
+        return Ok(());
+    };
     let mut lengths = Vec::with_capacity(live as usize);
     let mut sources = Vec::with_capacity(views.len());
     for (view, rows) in views.iter().zip(&rows) {
