@@ -226,7 +226,7 @@ impl Consumer {
     }
 
     /// The same account; but its reservations wait a little for loans to come back before they are refused: half a second
-    /// at most. For threads that nobody waits for, or only those who know that it may take a while.
+    /// at most. For whoever would rather wait than be refused.
     pub fn patient(&self) -> Consumer {
         Consumer {
             waits: PATIENT_WAITS,

@@ -67,7 +67,10 @@ impl DeleteSet {
             ranks.push((before, within));
             before += sum;
         }
-        Ranks { chunks: ranks, all: before }
+        Ranks {
+            chunks: ranks,
+            all: before,
+        }
     }
 
     /// Deleted rows in ascending order.

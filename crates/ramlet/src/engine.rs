@@ -173,7 +173,8 @@ impl Engine {
             // Of what holds data for speed a quarter may be collections instead.
             collections: ledger.consumer("collections", (budget.elastic / 2).max(budget.pinned / 4)),
             slots: ledger.consumer("search slots", budget.search_slots),
-            extra: ledger.consumer("extra scratch", budget.elastic),
+            // A search that finds all lent waits until it isn't, rather than being refused: that is a matter of other searches.
+            extra: ledger.consumer("extra scratch", budget.elastic).patient(),
             snapshots: ledger.consumer("snapshots", budget.elastic),
         };
         let cache = BlockCache::new(

@@ -364,9 +364,8 @@ async fn who_waits_for_a_refusal_has_it_at_once_and_is_told_of_the_close() {
     let running = start(8).await;
     for announced in [4, 1_000_000_000_000_u64] {
         let mut stream = TcpStream::connect(running.addr).await.unwrap();
-        let refused = format!(
-            "PUT /nothing/here HTTP/1.1\r\nhost: localhost\r\ncontent-length: {announced}\r\n\r\n"
-        );
+        let refused =
+            format!("PUT /nothing/here HTTP/1.1\r\nhost: localhost\r\ncontent-length: {announced}\r\n\r\n");
         let asked = ask(&mut stream, &refused);
         let (head, _) = tokio::time::timeout(limits::BODY_IDLE_TIMEOUT / 2, asked)
             .await

@@ -12,6 +12,7 @@ use ramlet_index::IndexScratch;
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;
 
+use super::SegmentView;
 use super::files::{Shelf, split_row};
 use super::indexes::build_index;
 use super::names::{seed, segment_file};
@@ -22,7 +23,6 @@ use super::source::{Reads, RowSource, renumbered};
 use super::sparse::ListsBuilder;
 use super::streams::{KEYS_BYTES, lane_of, merge};
 use super::text::{self, TextBuilders};
-use super::SegmentView;
 use crate::error::{Error, Result};
 use crate::filter::index::is_presence;
 use crate::payload::Path;

@@ -32,12 +32,7 @@ impl RowSource for Payloads {
         self.0.iter().try_for_each(|(id, _)| each(PointId::Num(*id), 1))
     }
 
-    fn vectors(
-        &self,
-        _: u16,
-        _: &mut Reads<'_>,
-        _: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn vectors(&self, _: u16, _: &mut Reads<'_>, _: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
         Ok(())
     }
 
@@ -149,7 +144,8 @@ fn payloads(from: u64, count: u64) -> Payloads {
             _ => format!("rare{}\u{e9}", next(50_000)),
         };
         let text: Vec<String> = (0..words).map(|_| word(&mut next)).collect();
-        let mut all = json!({ "body": text.join(" "), "n": next(50), "tag": [format!("t{}", next(9)), "a\0b", "a"] });
+        let mut all =
+            json!({ "body": text.join(" "), "n": next(50), "tag": [format!("t{}", next(9)), "a\0b", "a"] });
         if next(3) == 0 {
             all["plain"] = json!([format!("Some words {}", id % 11), "", 7]);
         }
@@ -172,7 +168,11 @@ fn check(phrases: bool, parts: &[(u64, u64)], scratch_bytes: usize) {
         for row in (0..count as u32).filter(|row| nth > 0 && (row * 7919) % 5 < nth as u32) {
             deletes.insert(row);
         }
-        let left = rows.0.into_iter().zip(0..).filter(|(_, row)| !deletes.contains(*row));
+        let left = rows
+            .0
+            .into_iter()
+            .zip(0..)
+            .filter(|(_, row)| !deletes.contains(*row));
         live.extend(left.map(|(row, _)| row));
         views.push(SegmentView { segment, deletes });
     }

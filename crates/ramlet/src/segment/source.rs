@@ -140,11 +140,12 @@ impl RowSource for Merged<'_> {
             let mut result = Ok(());
             let read = column
                 .index
-                .for_each_row(job.scratch, job.io, &mut |row, vector| {
-                    match rows.row(row).filter(|_| column.has(row)) {
-                        Some(row) => each(row, vector).map_err(|e| keep(e, &mut result)),
-                        None => Ok(()),
-                    }
+                .for_each_row(job.scratch, job.io, &mut |row, vector| match rows
+                    .row(row)
+                    .filter(|_| column.has(row))
+                {
+                    Some(row) => each(row, vector).map_err(|e| keep(e, &mut result)),
+                    None => Ok(()),
                 });
             result?;
             read.map_err(index_error)?;

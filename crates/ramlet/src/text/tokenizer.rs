@@ -302,17 +302,37 @@ mod tests {
         let options = r#"{"max_token_len":9,"ascii_folding":true,"stopwords":{"languages":["english"]}}"#;
         let tokenizer = Tokenizer::new(&serde_json::from_str(options).unwrap()).unwrap();
         let long = "x".repeat(80);
-        let words = ["The", "Running", "dogs", "Ação", "dogs", "toolongforit", "", &long];
+        let words = [
+            "The",
+            "Running",
+            "dogs",
+            "Ação",
+            "dogs",
+            "toolongforit",
+            "",
+            &long,
+        ];
         // Many more than are remembered at once.
         let made = (0..40_000).map(|n| format!("{}{}", words[n % 8], n * 7919 % 20_011));
-        let text = words.map(str::to_owned).into_iter().chain(made).collect::<Vec<_>>().join(" ");
+        let text = words
+            .map(str::to_owned)
+            .into_iter()
+            .chain(made)
+            .collect::<Vec<_>>()
+            .join(" ");
         let tokens = || {
             let mut tokens = Vec::new();
-            tokenizer.words(&text, &mut |word, token| tokens.push((word.to_owned(), token.to_owned())));
+            tokenizer.words(&text, &mut |word, token| {
+                tokens.push((word.to_owned(), token.to_owned()))
+            });
             tokens
         };
         let alone = tokens();
-        assert!(alone.iter().any(|(word, token)| word == "Running" && token == "run"));
+        assert!(
+            alone
+                .iter()
+                .any(|(word, token)| word == "Running" && token == "run")
+        );
         let ledger = Ledger::new(2 << 20);
         let consumer = ledger.consumer("tokens", 2 << 20);
         let remembering = tokenizer.remember(|bytes| consumer.reserve(bytes).ok());

@@ -56,7 +56,7 @@ impl TextBuilders {
             let Some(held) = held_lengths(segment, field, rows, job) else {
                 continue;
             };
-            let has_positions = has_positions(&field);
+            let has_positions = has_positions(field);
             building.push(Building {
                 path,
                 field: field.clone(),
@@ -236,7 +236,12 @@ impl<'a> TextOut<'a> {
 }
 
 /// For the lengths of so many rows' texts. Where there is no room: rather a slow search than a flush or merge that fails.
-pub(super) fn held_lengths(segment: u64, field: &PayloadField, rows: u32, job: &Job<'_>) -> Option<Reservation> {
+pub(super) fn held_lengths(
+    segment: u64,
+    field: &PayloadField,
+    rows: u32,
+    job: &Job<'_>,
+) -> Option<Reservation> {
     let held = job.shelf.metadata.patient().reserve(2 * u64::from(rows));
     held.inspect_err(
         |e| tracing::warn!(segment, field = %field.path, "no lists of words, searches read payloads: {e}"),
