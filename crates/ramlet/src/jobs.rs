@@ -660,14 +660,20 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
     Ok(false)
 }
 
-/// How many kinds of a collection's files are kept in RAM as a whole, with what is there for that.
-fn kinds_kept(core: &Core, segments: &[SegmentView]) -> usize {
-    let pins = &core.shelf.pins;
+/// Bytes of the files that may be in RAM as a whole, by kind, and how many of all are there.
+fn whole_bytes(segments: &[SegmentView]) -> ([u64; Whole::KINDS], u64) {
     let (mut bytes, mut held) = ([0; Whole::KINDS], 0);
     for view in segments {
         view.segment.add_whole_bytes(&mut bytes);
         held += view.segment.whole_bytes_held();
     }
+    (bytes, held)
+}
+
+/// How many kinds of a collection's files are kept in RAM as a whole, with what is there for that.
+fn kinds_kept(core: &Core, segments: &[SegmentView]) -> usize {
+    let pins = &core.shelf.pins;
+    let (bytes, held) = whole_bytes(segments);
     kinds_kept_whole(&bytes, pins.room() + pins.records.bytes() + held)
 }
 
@@ -683,11 +689,7 @@ fn fill(core: &Core, segment: &Segment, kinds: usize, io: &mut IoContext) -> Res
 
 /// Whether at least half of what may be in RAM of some segments is there.
 fn is_warm(segments: &[SegmentView]) -> bool {
-    let (mut bytes, mut held) = ([0; Whole::KINDS], 0);
-    for view in segments {
-        view.segment.add_whole_bytes(&mut bytes);
-        held += view.segment.whole_bytes_held();
-    }
+    let (bytes, held) = whole_bytes(segments);
     held > 0 && 2 * held >= bytes.iter().sum()
 }
 
