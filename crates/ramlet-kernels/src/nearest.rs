@@ -127,9 +127,9 @@ fn check(queries: &[BraidQuery<'_>], count: usize, codes: &[u8]) {
     );
 }
 
-/// The functions by a table's own products, query by query, in the features of an instruction set.
+/// The functions by a table's own products, query by query.
 macro_rules! braided_kernels {
-    ($dot:path $(, $feature:literal)?) => {
+    ($dot:path) => {
         mod nearest {
             use std::ops::Range;
 
@@ -138,7 +138,6 @@ macro_rules! braided_kernels {
 
             pub(super) const KERNELS: NearestKernels = NearestKernels { nearest, within };
 
-            $(#[target_feature(enable = $feature)])?
             unsafe fn nearest(
                 queries: &[BraidQuery<'_>],
                 braids: &Braids<'_>,
@@ -149,7 +148,6 @@ macro_rules! braided_kernels {
                 unsafe { nearest::nearest($dot, queries, braids, range, nearest) }
             }
 
-            $(#[target_feature(enable = $feature)])?
             unsafe fn within(
                 queries: &[BraidQuery<'_>],
                 limits: &[BraidLimit],

@@ -1,7 +1,9 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
 mod braid;
+mod codes;
 mod entry;
+mod nearest;
 mod scan;
 mod sift;
 
@@ -12,7 +14,6 @@ use crate::Kernels;
 use crate::nearness::{self, Nearness};
 use crate::table::FloatKernel;
 
-braided_kernels!(braid::dot_braided, "avx2");
 grid_kernels!("avx2");
 trellis_kernels!("avx2");
 
@@ -21,7 +22,7 @@ pub(super) static TABLE: Kernels = Kernels {
     f32: [f32_dot::KERNEL, f32_l2sq::KERNEL, f32_l1::KERNEL],
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
-    codes: [dot_codes4, dot_codes8],
+    codes: [dot_codes4, codes::dot_codes8],
     fastscan: scan::fastscan,
     braided: braid::dot_braided,
     planes: scan::PLANES,
@@ -100,10 +101,16 @@ unsafe fn load_f32(row: *const u8) -> __m256 {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn tail_f32(row: *const u8, count: usize) -> __m256 {
-    let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lane);
     // SAFETY: masked-off lanes are not read.
-    unsafe { _mm256_maskload_ps(row.cast(), mask) }
+    unsafe { _mm256_maskload_ps(row.cast(), first(count)) }
+}
+
+/// The mask of so many lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn first(count: usize) -> __m256i {
+    let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lane)
 }
 
 #[inline]
@@ -280,30 +287,5 @@ fn dot_codes4(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
             sums = _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, ones));
         }
         *out = sum_u32(sums) as i32 + scalar::dot_code4(low_tail, high_tail, tail);
-    }
-}
-
-#[target_feature(enable = "avx2")]
-fn dot_codes8(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
-    let (query_steps, query_tail) = query.as_chunks::<32>();
-    let zero = _mm256_setzero_si256();
-    for (i, out) in out.iter_mut().enumerate() {
-        let (code, tail) = rows[i * stride..][..query.len()].as_chunks::<32>();
-        let mut sums = zero;
-        for (query, code) in query_steps.iter().zip(code) {
-            // Widened to 16 bits: a pair of products of bytes would saturate.
-            let (query, code) = (load_32(query), load_32(code));
-            let sign = _mm256_cmpgt_epi8(zero, query);
-            let low = _mm256_madd_epi16(
-                _mm256_unpacklo_epi8(query, sign),
-                _mm256_unpacklo_epi8(code, zero),
-            );
-            let high = _mm256_madd_epi16(
-                _mm256_unpackhi_epi8(query, sign),
-                _mm256_unpackhi_epi8(code, zero),
-            );
-            sums = _mm256_add_epi32(sums, _mm256_add_epi32(low, high));
-        }
-        *out = sum_u32(sums) as i32 + scalar::dot_code8(query_tail, tail);
     }
 }

@@ -4,28 +4,75 @@ use std::arch::x86_64::*;
 
 use crate::braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 
+/// Sums of the two halves of a braid.
+pub(super) type Halves = [__m256i; 2];
+
+/// Braids at a time with one query, whose columns are then widened once for all.
+pub(super) const BRAIDS: usize = 4;
+
 #[target_feature(enable = "avx2")]
 pub(super) fn dot_braided(query: &[i8], braids: &[u8], out: &mut [i32]) {
-    let (quads, _) = query.as_chunks::<BRAID_QUAD>();
     let bytes = braid_bytes(query.len());
-    let low_bytes = _mm256_set1_epi16(255);
-    // Products of bytes don't fit 16 bits pairwise: even and odd bytes are widened apart.
-    let pair = |a: i8, b: i8| _mm256_set1_epi32(i32::from(a as i16 as u16) | i32::from(b) << 16);
-    for (braid, out) in braids.chunks_exact(bytes).zip(out.chunks_exact_mut(BRAID)) {
-        let mut sums = [_mm256_setzero_si256(); 2];
-        for (quad, column) in quads.iter().zip(braid.chunks_exact(BRAID_COLUMN_BYTES)) {
-            let (even, odd) = (pair(quad[0], quad[2]), pair(quad[1], quad[3]));
-            for (sum, half) in sums.iter_mut().zip(column.chunks_exact(BRAID_COLUMN_BYTES / 2)) {
-                // SAFETY: 32 bytes.
-                let half = unsafe { _mm256_loadu_si256(half.as_ptr().cast()) };
-                let evens = _mm256_madd_epi16(_mm256_and_si256(half, low_bytes), even);
-                let odds = _mm256_madd_epi16(_mm256_srli_epi16::<8>(half), odd);
-                *sum = _mm256_add_epi32(*sum, _mm256_add_epi32(evens, odds));
-            }
+    let many = braids.chunks(bytes * BRAIDS);
+    for (braids, out) in many.zip(out.chunks_mut(BRAID * BRAIDS)) {
+        if out.len() == BRAID * BRAIDS {
+            // SAFETY: so many braids as there are numbers for.
+            store(unsafe { sums::<1, BRAIDS>([query], braids) }, out);
+            continue;
         }
-        for (sum, out) in sums.iter().zip(out.chunks_exact_mut(BRAID / 2)) {
-            // SAFETY: 8 entries of 4 bytes.
-            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), *sum) };
+        for (braid, out) in braids.chunks_exact(bytes).zip(out.chunks_exact_mut(BRAID)) {
+            // SAFETY: a whole braid.
+            store(unsafe { sums::<1, 1>([query], braid) }, out);
         }
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store<const B: usize>(sums: [[Halves; 1]; B], out: &mut [i32]) {
+    for ([halves], out) in sums.iter().zip(out.chunks_exact_mut(BRAID)) {
+        for (half, out) in halves.iter().zip(out.as_chunks_mut::<{ BRAID / 2 }>().0) {
+            // SAFETY: 8 entries of 4 bytes.
+            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), *half) };
+        }
+    }
+}
+
+/// Safety: `braids` has `B` braids of the queries' whole columns, of which all have as many.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn sums<const Q: usize, const B: usize>(
+    queries: [&[i8]; Q],
+    braids: &[u8],
+) -> [[Halves; Q]; B] {
+    let bytes = braid_bytes(queries[0].len());
+    debug_assert!(braids.len() >= bytes * B && queries.iter().all(|query| query.len() == queries[0].len()));
+    let low_bytes = _mm256_set1_epi16(255);
+    let mut sums = [[[_mm256_setzero_si256(); 2]; Q]; B];
+    for column in 0..queries[0].len() / BRAID_QUAD {
+        // Products of bytes don't fit 16 bits pairwise: even and odd bytes are widened apart.
+        let wide: [[__m256i; 2]; Q] = std::array::from_fn(|query| {
+            let quad = queries[query].as_ptr().wrapping_add(column * BRAID_QUAD);
+            // SAFETY: all queries have the same whole columns.
+            let quad = _mm256_set1_epi32(unsafe { quad.cast::<i32>().read_unaligned() });
+            [
+                _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(quad)),
+                _mm256_srai_epi16::<8>(quad),
+            ]
+        });
+        for (braid, sums) in sums.iter_mut().enumerate() {
+            for half in 0..2 {
+                let at = braid * bytes + column * BRAID_COLUMN_BYTES + half * (BRAID_COLUMN_BYTES / 2);
+                // SAFETY: a braid has two halves of 32 bytes for each column.
+                let codes = unsafe { _mm256_loadu_si256(braids.as_ptr().add(at).cast()) };
+                let (even, odd) = (_mm256_and_si256(codes, low_bytes), _mm256_srli_epi16::<8>(codes));
+                for (sums, wide) in sums.iter_mut().zip(&wide) {
+                    let products =
+                        _mm256_add_epi32(_mm256_madd_epi16(even, wide[0]), _mm256_madd_epi16(odd, wide[1]));
+                    sums[half] = _mm256_add_epi32(sums[half], products);
+                }
+            }
+        }
+    }
+    sums
 }

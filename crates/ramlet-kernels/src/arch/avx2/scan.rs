@@ -8,27 +8,34 @@ use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch};
 #[target_feature(enable = "avx2")]
 pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
-        let group = &groups[group * stride..][..lut.len()];
-        let mut totals = [_mm256_setzero_si256(); 4];
-        let blocks = lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
-        for (lut, codes) in blocks.zip(group.chunks(COLUMNS_U16 * COLUMN_BYTES)) {
-            let [first, second] = block_sums(lut, codes);
-            // Vectors 0..8 and 16..24, 8..16 and 24..32.
-            let quarters = [
-                _mm256_castsi256_si128(first),
-                _mm256_castsi256_si128(second),
-                _mm256_extracti128_si256::<1>(first),
-                _mm256_extracti128_si256::<1>(second),
-            ];
-            for (total, sums) in totals.iter_mut().zip(quarters) {
-                *total = _mm256_add_epi32(*total, _mm256_cvtepu16_epi32(sums));
-            }
-        }
+        let totals = group_sums(lut, &groups[group * stride..][..lut.len()]);
         for (out, total) in out.as_chunks_mut::<8>().0.iter_mut().zip(totals) {
             // SAFETY: 8 numbers.
             unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), total) };
         }
     }
+}
+
+/// The sums of a group's vectors, eight and eight.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn group_sums(lut: &[u8], group: &[u8]) -> [__m256i; 4] {
+    let mut totals = [_mm256_setzero_si256(); 4];
+    let blocks = lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
+    for (lut, codes) in blocks.zip(group.chunks(COLUMNS_U16 * COLUMN_BYTES)) {
+        let [first, second] = block_sums(lut, codes);
+        // Vectors 0..8 and 16..24, 8..16 and 24..32.
+        let quarters = [
+            _mm256_castsi256_si128(first),
+            _mm256_castsi256_si128(second),
+            _mm256_extracti128_si256::<1>(first),
+            _mm256_extracti128_si256::<1>(second),
+        ];
+        for (total, sums) in totals.iter_mut().zip(quarters) {
+            *total = _mm256_add_epi32(*total, _mm256_cvtepu16_epi32(sums));
+        }
+    }
+    totals
 }
 
 /// Sums of one half of the group: those of even vectors, plus 256 times those of odd ones, in 16 bits each; and those
