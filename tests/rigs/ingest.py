@@ -3,13 +3,15 @@
 
     tests/rigs/ingest.py --data DIR                     1M x 100 in 135 MB; DIR keeps the vectors between runs
     tests/rigs/ingest.py --data DIR --points 100000 --memory 64MB
+    tests/rigs/ingest.py --data DIR --texts             each point has a short document too, ranked by its words, beside and with the vector
 
 Prints one JSON object, for records/. Needs numpy, and about 1 GB for the truth of a million points. The vectors are clustered like word
-embeddings: a Zipf mixture with heavy-tailed noise, normalised, from a fixed seed.
+embeddings: a Zipf mixture with heavy-tailed noise, normalised, from a fixed seed. Documents are made by `ramlet-bench texts`, which `cargo build --release` builds.
 """
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -25,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness.cgroup import CannotMake, MemoryCgroup  # noqa: E402
 from harness.server import Server, binary  # noqa: E402
 
-NAME, K = "points", 10
+ROOT = Path(__file__).resolve().parents[2]
+NAME, K, FIELD = "points", 10, "body"
 
 
 def vectors(points, queries, dim, seed, clusters=15_000):
@@ -70,6 +73,19 @@ def prepare(arguments):
     return base_path, rest["queries"], rest["truth"]
 
 
+def prepare_texts(arguments):
+    """Documents as JSON lines, and one of each kind of queries in turn; made once."""
+    prefix = Path(arguments.data) / f"texts-{arguments.points}"
+    documents, queries = Path(f"{prefix}.docs.jsonl"), Path(f"{prefix}.queries.jsonl")
+    if not queries.exists():
+        tool = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "ramlet-bench"
+        subprocess.run([tool, "texts", prefix, "--documents", str(arguments.points)], check=True, stdout=subprocess.DEVNULL)
+    by_kind = {}
+    for query in map(json.loads, queries.read_text().splitlines()):
+        by_kind.setdefault(query["kind"], []).append(query["text"])
+    return documents, by_kind
+
+
 class Sampler(threading.Thread):
     """Resident memory of the server and usage of its cgroup, a few times a second."""
 
@@ -97,7 +113,14 @@ def wait_green(server):
 
 def search(server, queries, wanted, clients, params):
     """Queries/s, latencies and recall@K of one pass over all queries."""
-    bodies = [json.dumps({"query": q.tolist(), "limit": K, "params": params}) for q in queries]
+    found, record = ask(server, [{"query": q.tolist(), "limit": K, "params": params} for q in queries], clients)
+    hits = sum(len(set(f) & set(t.tolist())) for f, t in zip(found, wanted))
+    return {**record, "recall_at_10": round(hits / (K * len(found)), 4)}
+
+
+def ask(server, requests, clients):
+    """The ids that each query finds; queries/s and latencies of one pass over all."""
+    bodies = [json.dumps(request) for request in requests]
     found, seconds, failures = [()] * len(bodies), [0.0] * len(bodies), []
 
     def client(first):
@@ -123,15 +146,37 @@ def search(server, queries, wanted, clients, params):
     if failures:
         raise failures[0]
     seconds.sort()
-    hits = sum(len(set(f) & set(t.tolist())) for f, t in zip(found, wanted))
-    return {
+    return found, {
         "queries": len(bodies),
         "clients": clients,
         "queries_per_s": round(len(bodies) / took, 1),
-        "recall_at_10": round(hits / (K * len(bodies)), 4),
         "latency_ms_p50": round(seconds[len(seconds) // 2] * 1e3, 3),
         "latency_ms_p99": round(seconds[len(seconds) * 99 // 100] * 1e3, 3),
     }
+
+
+def search_texts(server, arguments, by_kind, queries):
+    """Documents by their words, kind by kind, and by words and vector together (RRF of the best 20 of each)."""
+    record = {}
+
+    def told(name, requests):
+        found, line = ask(server, requests, arguments.clients)
+        record[name] = {**line, "hits_per_query": round(sum(map(len, found)) / len(found), 2)}
+
+    for kind, texts in by_kind.items():
+        texts = texts[: arguments.queries]
+        if kind in ("term", "any"):
+            requests = [{"query": {"text": text}, "using": FIELD, "limit": 20, "with_payload": True} for text in texts]
+        else:
+            match = {"all": "text", "phrase": "phrase"}[kind]
+            only = [{"must": [{"key": FIELD, "match": {match: text}}]} for text in texts]
+            ranked = [{"query": {"text": text}, "using": FIELD, "limit": 20, "with_payload": True} for text in texts]
+            requests = [{**request, "filter": each} for request, each in zip(ranked, only)]
+        told(kind, requests)
+    both = zip(by_kind["any"], queries)
+    stages = [[{"query": {"text": text}, "using": FIELD, "limit": 20}, {"query": q.tolist(), "limit": 20}] for text, q in both]
+    told("hybrid", [{"prefetch": each, "query": {"fusion": "rrf"}, "limit": K} for each in stages])
+    return record
 
 
 def main():
@@ -146,9 +191,11 @@ def main():
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--clients", type=int, default=2)
     parser.add_argument("--datatype", default="float32")
+    parser.add_argument("--texts", action="store_true", help="points have documents, indexed and ranked by their words")
     parser.add_argument("--work", help="directory for the server's data [default: a temporary one]")
     arguments = parser.parse_args()
     base_path, queries, wanted = prepare(arguments)
+    documents, by_kind = prepare_texts(arguments) if arguments.texts else (None, {})
     limit = int(float(arguments.memory.removesuffix("MB")) * 1e6)
     try:
         group, why_not = MemoryCgroup(limit), None
@@ -157,7 +204,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ramlet-rig-", dir=arguments.work) as directory:
         server = Server(Path(directory) / "data", arguments.memory, ["--backend", arguments.backend], cgroup=group)
         try:
-            record = measure(server, group, arguments, base_path, queries, wanted)
+            record = measure(server, group, arguments, (base_path, documents), queries, wanted, by_kind)
         finally:
             server.kill()
             if group:
@@ -166,12 +213,14 @@ def main():
     print(json.dumps(record, indent=2))
 
 
-def measure(server, group, arguments, base_path, queries, wanted):
+def measure(server, group, arguments, files, queries, wanted, by_kind):
+    base_path, documents = files
     server.start()
     sampler = Sampler(server, group)
     sampler.start()
     command = [str(binary()), "import", str(base_path), "--collection", NAME, "--distance", "Cosine", "--url", server.url]
     command += ["--datatype", arguments.datatype]
+    command += ["--payload", str(documents), "--text", FIELD] if documents else []
     started = time.monotonic()
     subprocess.run(command, check=True, stdout=sys.stderr)
     acknowledged = time.monotonic() - started
@@ -197,6 +246,10 @@ def measure(server, group, arguments, base_path, queries, wanted):
         "search_one_client": search(server, queries, wanted, 1, {}),
         "search_exact": search(server, queries[:exact], wanted[:exact], arguments.clients, {"exact": True}),
     }
+    if by_kind:
+        # The first pass isn't counted: it reads what is still on disk.
+        search_texts(server, arguments, by_kind, queries)
+        record["texts"] = search_texts(server, arguments, by_kind, queries)
     sampler.stop.set()
     server.stop()
     started = time.monotonic()
@@ -207,6 +260,8 @@ def measure(server, group, arguments, base_path, queries, wanted):
     server.start(timeout=600)
     record["restart_after_kill_s"] = round(time.monotonic() - started, 3)
     record["search_after_restart"] = search(server, queries, wanted, arguments.clients, {})
+    if by_kind:
+        record["texts_after_restart"] = search_texts(server, arguments, by_kind, queries)
     record["disk_bytes"] = sum(f.stat().st_blocks * 512 for f in server.data.rglob("*") if f.is_file())
     record["cgroup_bytes_max"] = group.peak() if group else None
     record["oom_kills"] = group.oom_kills() if group else None

@@ -261,24 +261,36 @@ fn level(value: f32, per_unit: f32, most: f32) -> f32 {
 /// How the code with steps of `1 / per_unit` fits.
 #[inline(always)]
 fn measure(r: &[f32], per_unit: f32, most: f32) -> Fit {
-    let (mut along, mut squares) = ([0.0f32; LANES], [0.0f32; LANES]);
-    let mut add = |chunk: &[f32; LANES], counts: &[f32; LANES]| {
-        for lane in 0..LANES {
-            let u = counts[lane] * (level(chunk[lane], per_unit, most) + 0.5);
-            along[lane] += u * chunk[lane].abs();
-            squares[lane] += u * u;
-        }
-    };
+    let mut sums = [[0.0f32; LANES]; 2];
     let (chunks, rest) = r.as_chunks::<LANES>();
-    chunks.iter().for_each(|chunk| add(chunk, &[1.0; LANES]));
+    for chunk in chunks {
+        measure_eight(&mut sums, chunk, &[1.0; LANES], per_unit, most);
+    }
     let (mut last, mut counts) = ([0.0; LANES], [0.0; LANES]);
     last[..rest.len()].copy_from_slice(rest);
     counts[..rest.len()].fill(1.0);
-    add(&last, &counts);
+    measure_eight(&mut sums, &last, &counts, per_unit, most);
+    let [along, squares] = sums;
     let sum = |lanes: [f32; LANES]| lanes.iter().map(|lane| f64::from(*lane)).sum();
     Fit {
         along: sum(along),
         squares: sum(squares),
+    }
+}
+
+/// A function and not a closure, which would be compiled apart and without the instruction set's features.
+#[inline(always)]
+fn measure_eight(
+    [along, squares]: &mut [[f32; LANES]; 2],
+    values: &[f32; LANES],
+    counts: &[f32; LANES],
+    per_unit: f32,
+    most: f32,
+) {
+    for lane in 0..LANES {
+        let u = counts[lane] * (level(values[lane], per_unit, most) + 0.5);
+        along[lane] += u * values[lane].abs();
+        squares[lane] += u * u;
     }
 }
 
