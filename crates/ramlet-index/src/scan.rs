@@ -81,6 +81,9 @@ pub(crate) struct Lists {
     pub(crate) rows: Vec<u32>,
     /// Clusters with how far they are, the cluster in the lower half.
     pub(crate) clusters: Vec<u64>,
+    /// Where the nearest of them are, and a sample of them.
+    pub(crate) places: Vec<u32>,
+    pub(crate) sample: Vec<u64>,
     /// Positions of the clusters of one batch.
     pub(crate) ranges: Vec<Range<u32>>,
     /// Positions of the rows that a bitmap names.

@@ -125,6 +125,21 @@ fn centroids(table: &Kernels, count: usize) {
         table.nearness(black_box(&terms), &out, &heads, 0, &mut keys);
         black_box(&keys);
     });
+    let keys: Vec<u64> = (0..count as u64)
+        .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
+    let mut places = Vec::new();
+    report(
+        table,
+        &format!("{count} keys, a thirtieth kept"),
+        0,
+        count,
+        4,
+        &mut || {
+            table.places_at_most(black_box(&keys), u64::MAX / 30, &mut places);
+            black_box(&places);
+        },
+    );
 }
 
 /// Sixteen queries against the centroids of a cell, and against a block of rows: per pair.

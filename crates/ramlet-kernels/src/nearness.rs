@@ -15,7 +15,39 @@ pub struct Nearness {
 pub(crate) type NearnessKernel =
     unsafe fn(&Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]);
 
+/// Places that are written at a time.
+const PLACES: usize = 4;
+
+/// Safety: the processor has the table's features, and there is room for `keys.len() + 4` places at `out`. Returns how many were
+/// written.
+pub(crate) type PlacesKernel = unsafe fn(keys: &[u64], most: u64, out: *mut u32) -> usize;
+
+/// The reference: a place is overwritten by the next one unless it is kept, without a branch that nothing foretells.
+///
+/// Safety: that of [`PlacesKernel`].
+pub(crate) unsafe fn places(keys: &[u64], most: u64, out: *mut u32) -> usize {
+    let mut count = 0;
+    for (place, key) in (0u32..).zip(keys) {
+        // SAFETY: no more places than keys.
+        unsafe { out.add(count).write(place) };
+        count += usize::from(*key <= most);
+    }
+    count
+}
+
 impl Kernels {
+    /// Where keys are that are at most so much, ascending, in place of what `out` held.
+    pub fn places_at_most(&self, keys: &[u64], most: u64, out: &mut Vec<u32>) {
+        assert!(keys.len() <= u32::MAX as usize, "places of 32 bits");
+        out.clear();
+        out.reserve(keys.len() + PLACES);
+        // SAFETY: the table proves the features; there is room, and so many were written.
+        unsafe {
+            let count = (self.places)(keys, most, out.as_mut_ptr());
+            out.set_len(count);
+        }
+    }
+
     /// The keys of centroids `first..`, each [`packed`] with its centroid. All slices have the same length. Bit-equal in
     /// all tables, but for the bits of what isn't a number.
     pub fn nearness(

@@ -7,7 +7,7 @@ use crate::braid::BraidedKernel;
 use crate::entry::EntryKernels;
 use crate::grid::GridKernels;
 use crate::nearest::NearestKernels;
-use crate::nearness::NearnessKernel;
+use crate::nearness::{NearnessKernel, PlacesKernel};
 use crate::scan::{FastscanKernel, PlanesKernel};
 use crate::sift::SiftKernel;
 use crate::trellis::TrellisKernels;
@@ -86,6 +86,7 @@ pub struct Kernels {
     pub(crate) entry: EntryKernels,
     pub(crate) sift: SiftKernel,
     pub(crate) nearness: NearnessKernel,
+    pub(crate) places: PlacesKernel,
     pub(crate) braided: BraidedKernel,
     pub(crate) nearest: NearestKernels,
     pub(crate) grid: GridKernels,

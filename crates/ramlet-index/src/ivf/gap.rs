@@ -10,6 +10,8 @@
 //! 225 and 440 so; within a gap above the nearest one's key 213 and 414, but then the build takes 253 and 495 for it; above
 //! the key of the last neighbour 229 and 470.
 
+use ramlet_kernels::Kernels;
+
 use super::calibrate::{Calibration, CalibrationPoint, DEPTHS};
 use super::search::Ivf;
 use crate::scan::{Lists, Search};
@@ -212,24 +214,39 @@ impl Ivf {
         let Some(gap) = gap else {
             return nearest(clusters, probes);
         };
-        let rank = base_rank(clusters.len());
-        let (base, _) = ramlet_kernels::unpacked(*clusters.select_nth_unstable(rank - 1).1);
+        let (kernels, places) = (search.query.kernels(), &mut lists.places);
+        let base = base_key(clusters, kernels, places, &mut lists.sample);
+        let (base, _) = ramlet_kernels::unpacked(base);
         let most = base + gap * unit(search.query.metric(), squares);
-        let most = ramlet_kernels::packed(most, u32::MAX);
-        let mut within = 0;
-        for at in 0..clusters.len() {
-            // Without branches: a swap with itself costs less than a wrong guess.
-            let cluster = clusters[at];
-            clusters.swap(at, within);
-            within += usize::from(cluster <= most);
+        kernels.places_at_most(clusters, ramlet_kernels::packed(most, u32::MAX), places);
+        for (at, place) in places.iter().enumerate() {
+            clusters.swap(at, *place as usize);
         }
         let capped = probes.saturating_mul(CAP);
-        match within {
+        match places.len() {
             0 => nearest(clusters, 1),
-            _ if within > capped => nearest(clusters, capped),
-            _ => within,
+            within if within > capped => nearest(&mut clusters[..within], capped),
+            within => within,
         }
     }
+}
+
+/// One in so many clusters says about how near the nearest are.
+const SAMPLED: usize = 8;
+
+/// The key that others are held against. What a sample has of its rank is no less: among the few up to it that key is found.
+fn base_key(clusters: &[u64], kernels: &Kernels, places: &mut Vec<u32>, sample: &mut Vec<u64>) -> u64 {
+    let rank = base_rank(clusters.len());
+    sample.clear();
+    sample.extend(clusters.iter().step_by(SAMPLED));
+    if sample.len() < rank {
+        sample.clear();
+        sample.extend_from_slice(clusters);
+    }
+    let most = *sample.select_nth_unstable(rank - 1).1;
+    kernels.places_at_most(clusters, most, places);
+    let key = |place: &u32| clusters[*place as usize];
+    key(places.select_nth_unstable_by_key(rank - 1, key).1)
 }
 
 /// Puts the nearest to the front; how many there are.

@@ -29,6 +29,7 @@ pub(super) static TABLE: Kernels = Kernels {
     entry: entry::KERNELS,
     sift: sift::sift,
     nearness,
+    places,
     nearest: nearest::KERNELS,
     grid: grid::KERNELS,
     trellis: trellis::KERNELS,
@@ -39,6 +40,51 @@ pub(super) static TABLE: Kernels = Kernels {
 #[target_feature(enable = "avx2")]
 fn nearness(terms: &Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]) {
     nearness::of_each(terms, products, heads, first, out);
+}
+
+/// Which lanes of four are set, by their bits: their numbers, one behind another.
+const SET: [[u8; 4]; 16] = {
+    let mut set = [[0; 4]; 16];
+    let mut at = 0;
+    while at < 16 {
+        let (mut lane, mut count) = (0, 0);
+        while lane < 4 {
+            if at >> lane & 1 == 1 {
+                set[at][count] = lane;
+                count += 1;
+            }
+            lane += 1;
+        }
+        at += 1;
+    }
+    set
+};
+
+/// Safety: that of [`crate::nearness::PlacesKernel`].
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn places(keys: &[u64], most: u64, out: *mut u32) -> usize {
+    let (fours, rest) = keys.as_chunks::<4>();
+    // Only signed numbers are compared.
+    let sign = _mm256_set1_epi64x(i64::MIN);
+    let most_signed = _mm256_set1_epi64x(most as i64 ^ i64::MIN);
+    let mut count = 0;
+    for (four, first) in fours.iter().zip((0..).step_by(4)) {
+        // SAFETY: four keys.
+        let four = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
+        let above = _mm256_cmpgt_epi64(_mm256_xor_si256(four, sign), most_signed);
+        let kept = !_mm256_movemask_pd(_mm256_castsi256_pd(above)) as usize & 15;
+        let lanes = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(i32::from_le_bytes(SET[kept])));
+        // SAFETY: room for four places behind those of the keys so far.
+        unsafe { _mm_storeu_si128(out.add(count).cast(), _mm_add_epi32(_mm_set1_epi32(first), lanes)) };
+        count += kept.count_ones() as usize;
+    }
+    let first = (keys.len() - rest.len()) as u32;
+    for (place, key) in (first..).zip(rest) {
+        // SAFETY: no more places than keys.
+        unsafe { out.add(count).write(place) };
+        count += usize::from(*key <= most);
+    }
+    count
 }
 
 const LANES: usize = 8;

@@ -31,6 +31,7 @@ pub(super) const KERNELS: Kernels = Kernels {
     entry: entry::KERNELS,
     sift: sift::sift,
     nearness,
+    places: super::avx2::places,
     nearest: nearest::KERNELS,
     grid: grid::KERNELS,
     trellis: trellis::KERNELS,

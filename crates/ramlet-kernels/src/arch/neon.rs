@@ -26,6 +26,7 @@ pub(super) static TABLE: Kernels = Kernels {
     entry: super::scalar::entry::KERNELS,
     sift: sift::sift,
     nearness: crate::nearness::of_each,
+    places: crate::nearness::places,
     nearest: nearest::KERNELS,
     grid: grid::KERNELS,
     trellis: trellis::KERNELS,

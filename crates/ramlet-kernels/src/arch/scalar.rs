@@ -52,6 +52,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     entry: entry::KERNELS,
     sift: sift::sift,
     nearness: crate::nearness::of_each,
+    places: crate::nearness::places,
     nearest: nearest::KERNELS,
     grid: grid::KERNELS,
     trellis: trellis::KERNELS,

@@ -42,6 +42,24 @@ fn keys_are_what_the_formula_says_in_all_tables() {
 }
 
 #[test]
+fn places_are_those_of_keys_up_to_the_most() {
+    let mut random = Random::new(72);
+    for count in (0..40).chain([1_000]) {
+        let keys: Vec<u64> = (0..count).map(|_| random.next()).collect();
+        let some = keys.get(count / 2).copied().unwrap_or(7);
+        for most in [0, some, some.wrapping_sub(1), u64::MAX / 2, u64::MAX] {
+            let at_most = |place: &u32| keys[*place as usize] <= most;
+            let want: Vec<u32> = (0..count as u32).filter(at_most).collect();
+            for table in Kernels::all_available() {
+                let mut out = vec![9; 3];
+                table.places_at_most(&keys, most, &mut out);
+                assert_eq!(out, want, "{table:?}, {count} up to {most}");
+            }
+        }
+    }
+}
+
+#[test]
 fn packed_keys_are_in_the_order_of_keys_then_numbers() {
     let keys = [f32::MIN, -2.0, -1e-30, 0.0, 1e-30, 1.5, f32::MAX, f32::INFINITY];
     for pair in keys.windows(2) {
