@@ -36,6 +36,8 @@ use crate::DiskFigures;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
     pub cpu: String,
+    /// The instruction set that kernels are compiled for: one name may stand for processors with it and without.
+    pub kernels: &'static str,
     pub cores: usize,
     pub ram_bytes: u64,
     pub kernel: String,
@@ -49,6 +51,7 @@ impl Machine {
         let machine = kernel::machine();
         Machine {
             cpu: machine.cpu,
+            kernels: ramlet_kernels::kernels().name(),
             cores: machine.cores,
             ram_bytes: machine.ram_bytes,
             kernel: machine.kernel,

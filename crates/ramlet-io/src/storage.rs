@@ -33,6 +33,8 @@ pub enum IoErrorKind {
     Corrupt,
     /// The memory for this operation doesn't fit into the budget; the detail states both numbers.
     OverBudget,
+    /// Whoever this was done for is ending.
+    Closed,
     Other,
 }
 

@@ -62,7 +62,7 @@ pub struct Core {
     /// Writing has stopped after a failure; read without the writer's lock.
     pub has_stopped: Arc<AtomicBool>,
     /// Set by `delete_collection`: jobs stop at their next step, updates are refused.
-    pub dropped: AtomicBool,
+    pub dropped: Arc<AtomicBool>,
     /// Last failure of a job, until one succeeds.
     pub job_error: Mutex<Option<String>>,
     pub monitor: RecallMonitor,

@@ -87,6 +87,7 @@ impl From<IoError> for Error {
             IoErrorKind::NoSpace => ErrorKind::DiskFull,
             IoErrorKind::Corrupt => ErrorKind::Corrupt,
             IoErrorKind::OverBudget => ErrorKind::OverBudget,
+            IoErrorKind::Closed => ErrorKind::Closed,
             _ => ErrorKind::Io,
         };
         Error::new(kind, e.to_string())

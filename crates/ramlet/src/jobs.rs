@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::drift::{Drifted, KEPT};
 use crate::error::{Error, ErrorKind, Result};
+use crate::halting::Halting;
 use crate::limits::{
     DISK_FREE_MIN, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, MERGE_FANIN,
     MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
@@ -138,6 +139,7 @@ fn take_segment_id(writer: &mut Writer) -> u64 {
 fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, schema: &'a Schema, threshold_kb: u64) -> Job<'a> {
     Job {
         shelf: &core.shelf,
+        storage: Arc::new(Halting::new(core)),
         schema,
         indexing_threshold_kb: threshold_kb,
         scratch_bytes: arena.scratch_bytes,

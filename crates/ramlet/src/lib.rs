@@ -15,6 +15,7 @@ mod facet;
 pub mod filter;
 mod footprint;
 mod groups;
+mod halting;
 mod jobs;
 pub mod limits;
 mod log;

@@ -157,7 +157,8 @@ fn report(core: &Core, result: Result<bool>) -> bool {
     match result {
         Ok(did) => did,
         Err(e) => {
-            if e.kind() != ErrorKind::WritesStopped && !core.is_dropped() {
+            let expected = [ErrorKind::WritesStopped, ErrorKind::Closed].contains(&e.kind());
+            if !expected && !core.is_dropped() {
                 tracing::error!(collection = %core.id, error = %e, "a background job failed");
             }
             false

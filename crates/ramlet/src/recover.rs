@@ -158,7 +158,7 @@ fn assemble(
         writer: Mutex::new(writer),
         flushed: Condvar::new(),
         has_stopped,
-        dropped: AtomicBool::new(false),
+        dropped: Arc::default(),
         job_error: Mutex::default(),
         monitor: Default::default(),
         seen_idle: Default::default(),

@@ -120,6 +120,7 @@ impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Machine {
             cpu,
+            kernels,
             cores,
             ram_bytes,
             kernel,
@@ -127,7 +128,7 @@ impl fmt::Display for Measured {
         } = &self.machine;
         writeln!(
             f,
-            "{cpu}, {cores} cores, {} GB of RAM, Linux {kernel}",
+            "{cpu} ({kernels}), {cores} cores, {} GB of RAM, Linux {kernel}",
             ram_bytes / 1_000_000_000
         )?;
         for group in groups() {

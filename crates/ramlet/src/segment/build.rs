@@ -1,5 +1,7 @@
 //! Writes a segment: column by column, each file front to back, sorting within the job's memory.
 
+use std::sync::Arc;
+
 use ramlet_format::bitmap;
 use ramlet_format::bloom::{self, BloomBuilder, hash64};
 use ramlet_format::component::Component;
@@ -9,7 +11,7 @@ use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
 use ramlet_index::IndexScratch;
-use ramlet_io::IoContext;
+use ramlet_io::{IoContext, Storage};
 use roaring::RoaringBitmap;
 
 use super::SegmentView;
@@ -63,6 +65,8 @@ pub fn decode_row_id(row: &[u8]) -> Option<(PointId, u64)> {
 /// What a job may use.
 pub struct Job<'a> {
     pub shelf: &'a Shelf,
+    /// The shelf's, as far as what the job writes goes.
+    pub storage: Arc<dyn Storage>,
     pub schema: &'a Schema,
     /// kB of vectors from which a segment gets an approximate index; 0: never.
     pub indexing_threshold_kb: u64,
@@ -109,13 +113,13 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
 
 fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
     let mut sink = Sink::create(
-        job.shelf.storage.as_ref(),
+        job.storage.as_ref(),
         segment_file(id, Component::RowIds),
         Component::RowIds,
     )?;
     let mut writer = RowsWriter::new(seed(id, Component::RowIds), ROW_ID_BYTES);
     let mut sorter = Sorter::new(
-        job.shelf.storage.clone(),
+        job.storage.clone(),
         format!("{id}-ids"),
         job.scratch_bytes / 2,
         job.scratch_bytes / 2,
@@ -139,7 +143,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     files.push(sink.finish()?);
 
     let mut sink = Sink::create(
-        job.shelf.storage.as_ref(),
+        job.storage.as_ref(),
         segment_file(id, Component::Ids),
         Component::Ids,
     )?;
@@ -149,7 +153,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     files.push(sink.finish()?);
 
     let mut sink = Sink::create(
-        job.shelf.storage.as_ref(),
+        job.storage.as_ref(),
         segment_file(id, Component::IdFilter),
         Component::IdFilter,
     )?;
@@ -211,7 +215,7 @@ fn build_presence(
 ) -> Result<()> {
     let Some(present) = present else { return Ok(()) };
     let component = Component::Presence { slot };
-    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
     sink.out = bitmap::encode(EnvelopeKind::Presence, &present);
     files.push(sink.finish()?);
     Ok(())
@@ -226,7 +230,7 @@ fn build_records(
     files: &mut Vec<FileEntry>,
 ) -> Result<Starts> {
     let component = Component::VectorRecords { slot: vector.slot };
-    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
     let mut writer = RecordsWriter::new(seed(id, component));
     let mut lists = (vector.kind == VectorKind::Sparse).then(|| ListsBuilder::new(id, vector.slot, job));
     let (mut next, mut starts) = (0, Starts::default());
@@ -318,7 +322,7 @@ fn build_parts(
         && build_index(id, &clustered, &source, parts, job, files)?;
     if built {
         let component = Component::PartStarts { slot: vector.slot };
-        let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+        let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
         sink.out = bitmap::encode(EnvelopeKind::Presence, &starts.first);
         files.push(sink.finish()?);
     }
@@ -334,7 +338,7 @@ fn build_flat(
     files: &mut Vec<FileEntry>,
 ) -> Result<()> {
     let component = Component::Vector { slot: vector.slot };
-    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
     let mut writer = RowsWriter::new(seed(id, component), vector.row_bytes() as u32);
     let absent = vec![0; vector.row_bytes()];
     let total = source.rows();
@@ -374,7 +378,7 @@ fn build_payload(
     files: &mut Vec<FileEntry>,
 ) -> Result<Vec<(FileEntry, u32)>> {
     let mut sink = Sink::create(
-        job.shelf.storage.as_ref(),
+        job.storage.as_ref(),
         segment_file(id, Component::Payload),
         Component::Payload,
     )?;
@@ -445,7 +449,7 @@ fn merge_tables(
     let lanes = tables.filter_map(|(view, rows)| Some(lane_of(view.segment.field(field.slot)?, rows)));
     let mut lanes: Vec<_> = lanes.collect();
     let component = Component::FieldIndex { slot: field.slot };
-    let mut sink = Sink::create(job.shelf.storage.as_ref(), segment_file(id, component), component)?;
+    let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
     let mut table = SortedWriter::new(seed(id, component));
     let mut with_field = 0;
     merge(&mut lanes, job.io, &mut |key| {
@@ -479,7 +483,7 @@ impl FieldSorters {
         let sorter = |field: &PayloadField| {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
             let tag = format!("{segment}-x{}", field.slot);
-            let sorter = Sorter::new(job.shelf.storage.clone(), tag, share, job.scratch_bytes / 2);
+            let sorter = Sorter::new(job.storage.clone(), tag, share, job.scratch_bytes / 2);
             Ok(Sorted {
                 field: field.clone(),
                 path,
@@ -533,7 +537,7 @@ impl FieldSorters {
         } in self.fields
         {
             let component = Component::FieldIndex { slot: field.slot };
-            let storage = job.shelf.storage.as_ref();
+            let storage = job.storage.as_ref();
             let mut sink = Sink::create(storage, segment_file(self.segment, component), component)?;
             let mut table = SortedWriter::new(seed(self.segment, component));
             sorter.finish(job.io, &mut |key| push_key(&mut table, key, &mut sink))?;

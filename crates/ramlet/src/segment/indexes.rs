@@ -79,8 +79,9 @@ fn build_as(
     let room = room_for_codes(vector.dim as u64, u64::from(rows), job.shelf.pins.consumer.cap());
     let codes = fitted(codes_of(vector), vector, rows, room);
     let components = components_of(&kind, vector, &codes);
-    let storage = job.shelf.storage.as_ref();
-    let sink = |component: &Component| FileSink::create(storage, segment_file(id, *component), *component);
+    let storage = job.storage.clone();
+    let sink =
+        |component: &Component| FileSink::create(storage.as_ref(), segment_file(id, *component), *component);
     let mut sinks = components.iter().map(sink).collect::<Result<Vec<_>>>()?;
     let built = match kind {
         Kind::Clusters => build_clusters(id, vector, source, rows, job, (&codes, &mut sinks)),
@@ -477,9 +478,9 @@ fn build_clusters(
         centroids,
         codes: codes.collect(),
     };
-    let storage = job.shelf.storage.as_ref();
+    let storage = job.storage.clone();
     let mut replay = Replay::new(source, slot, rows, job);
-    let built = build_ivf(&params, &mut replay, storage, &mut targets);
+    let built = build_ivf(&params, &mut replay, storage.as_ref(), &mut targets);
     replay.error?;
     Ok(match ended(built)? {
         Err(little) => little,
@@ -524,7 +525,7 @@ fn build_graph_of(
             .ef_construct
             .map_or(CANDIDATES, |ef| ef.clamp(16, 512)),
     };
-    let storage = job.shelf.storage.as_ref();
+    let storage = job.storage.clone();
     let open = |component| storage.open(&segment_file(id, component));
     let mut targets = GraphFiles {
         nodes,
@@ -536,7 +537,7 @@ fn build_graph_of(
         open_positions: &|| open(Component::Position { slot }),
     };
     let mut replay = Replay::new(source, slot, rows, job);
-    let built = build_graph(&params, &mut replay, storage, &mut targets);
+    let built = build_graph(&params, &mut replay, storage.as_ref(), &mut targets);
     replay.error?;
     Ok(match ended(built)? {
         Err(little) => little,

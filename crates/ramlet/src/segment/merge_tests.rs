@@ -84,6 +84,7 @@ impl Bench {
         let mut scratch = IndexScratch::new(AnonBuf::new(0));
         let mut job = Job {
             shelf: &self.shelf,
+            storage: self.shelf.storage.clone(),
             schema: &self.schema,
             indexing_threshold_kb: 0,
             scratch_bytes,

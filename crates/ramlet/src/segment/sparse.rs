@@ -290,7 +290,7 @@ pub struct ListsBuilder {
 
 impl ListsBuilder {
     pub fn new(segment: u64, slot: u16, job: &Job<'_>) -> ListsBuilder {
-        let (storage, bytes) = (job.shelf.storage.clone(), job.scratch_bytes / 4);
+        let (storage, bytes) = (job.storage.clone(), job.scratch_bytes / 4);
         let sorter = Sorter::new(
             storage,
             format!("{segment}-p{slot}"),
@@ -321,11 +321,7 @@ impl ListsBuilder {
     pub fn finish(self, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
         let (segment, slot) = (self.segment, self.slot);
         let table = |component| -> Result<(SortedWriter, Sink)> {
-            let sink = Sink::create(
-                job.shelf.storage.as_ref(),
-                segment_file(segment, component),
-                component,
-            )?;
+            let sink = Sink::create(job.storage.as_ref(), segment_file(segment, component), component)?;
             Ok((SortedWriter::new(seed(segment, component)), sink))
         };
         let (mut lists, mut lists_sink) = table(Component::Postings { slot })?;

@@ -13,6 +13,7 @@ mod filter_limits;
 mod filter_payload;
 mod filtered;
 mod graphs;
+mod halting;
 mod indexed;
 mod kinds;
 mod loans;

@@ -61,7 +61,7 @@ impl TextBuilders {
                 path,
                 field: field.clone(),
                 inverter: Inverter::new(share, has_positions),
-                sorter: Sorter::new(job.shelf.storage.clone(), tag, share, share),
+                sorter: Sorter::new(job.storage.clone(), tag, share, share),
                 lengths: Vec::with_capacity(rows as usize),
                 _held: held,
                 word: Vec::new(),
@@ -138,7 +138,7 @@ impl Building {
         if self.sorter.has_runs() && !self.inverter.is_empty() {
             self.spill()?;
         }
-        let out = TextOut::new(segment, &self.field, &self.lengths, job.shelf.storage.as_ref())?;
+        let out = TextOut::new(segment, &self.field, &self.lengths, job.storage.as_ref())?;
         let (mut inverter, sorter) = (self.inverter, self.sorter);
         out.write(files, |take| match sorter.has_runs() {
             false => inverter.drain(take),

@@ -59,7 +59,7 @@ pub fn merge(
         })?;
         sources.push(Source::new(column, view.segment.rows(), rows));
     }
-    let out = TextOut::new(segment, field, &lengths, job.shelf.storage.as_ref())?;
+    let out = TextOut::new(segment, field, &lengths, job.storage.as_ref())?;
     out.write(files, |take| merge_words(&mut sources, job.io, take))
 }
 
