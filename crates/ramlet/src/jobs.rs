@@ -27,7 +27,7 @@ use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::{
     FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, Whole,
-    becomes_graph_unasked, build, kinds_kept_whole, note_calibration, note_field_rows, of_field,
+    becomes_graph, build, kinds_kept_whole, note_calibration, note_field_rows, of_field,
     was_refused_an_index,
 };
 use crate::shared::{JobArena, RunningJob};
@@ -304,19 +304,22 @@ pub fn merge_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
     };
     let mut merges = crowded.map(members);
     merges
-        .find(|views| !becomes_graph(core, writer, views))
+        .find(|views| !becomes_graph_later(core, writer, views))
         .unwrap_or_default()
 }
 
-/// Whether the merged rows would get a graph that nobody asked for. Building one takes ten times as long as clusters, and
-/// whoever writes waits for it once the write buffers are full: it is built once, when nothing else is to do.
-fn becomes_graph(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
+/// So many segments of a collection may wait for a graph that was asked for.
+const WAIT_FOR_GRAPH: usize = 64;
+
+/// Whether the merged rows would get a graph, for which there is time later. Building one takes ten times as long as clusters,
+/// and whoever writes waits for it once the write buffers are full: it is built once, when nothing else is to do. One that was
+/// asked for is built sooner where many segments have come together.
+fn becomes_graph_later(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
     let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
-    let vectors = &writer.schema.vectors;
+    let waits = |asked: bool| !asked || writer.segments.len() < WAIT_FOR_GRAPH;
+    let mut vectors = writer.schema.vectors.iter();
     threshold_kb(&writer.config) > 0
-        && vectors
-            .iter()
-            .any(|vector| becomes_graph_unasked(vector, rows, &core.shelf))
+        && vectors.any(|vector| becomes_graph(vector, rows, &core.shelf).is_some_and(waits))
 }
 
 /// Whether a segment is searched flat though the settings, which may have changed since it was built, want an index for it.

@@ -120,10 +120,10 @@ fn kind_of(vector: &VectorField, rows: u32, shelf: &Shelf) -> Kind {
     }
 }
 
-/// Whether so many rows of a vector get a graph though nobody asked for one.
-pub fn becomes_graph_unasked(vector: &VectorField, rows: u32, shelf: &Shelf) -> bool {
-    let unasked = matches!(vector.settings.index, IndexKind::Auto) && vector.fixed_bytes().is_some();
-    unasked && kind_of(vector, rows, shelf) == Kind::Graph
+/// Whether so many rows of a vector get a graph, and if so whether somebody asked for it.
+pub fn becomes_graph(vector: &VectorField, rows: u32, shelf: &Shelf) -> Option<bool> {
+    let graph = vector.fixed_bytes().is_some() && kind_of(vector, rows, shelf) == Kind::Graph;
+    graph.then_some(vector.settings.index == IndexKind::Hnsw)
 }
 
 fn disk_allows_graph(vector: &VectorField, rows: u32, shelf: &Shelf) -> bool {
