@@ -169,7 +169,7 @@ impl Engine {
             // The rest is for what segments need to be read at all.
             pinned: ledger.consumer("pinned files", pinned_bytes_max(budget.pinned)),
             pins: Pins::new(ledger, budget.pinned_max()),
-            updates: ledger.consumer("queued updates", budget.updates_max()),
+            updates: ledger.consumer("queued updates", budget.updates_max()).patient(),
             // Of what holds data for speed a quarter may be collections instead.
             collections: ledger.consumer("collections", (budget.elastic / 2).max(budget.pinned / 4)),
             slots: ledger.consumer("search slots", budget.search_slots),
