@@ -164,14 +164,10 @@ def search_texts(server, arguments, by_kind, queries):
         record[name] = {**line, "hits_per_query": round(sum(map(len, found)) / len(found), 2)}
 
     for kind, texts in by_kind.items():
-        texts = texts[: arguments.queries]
-        if kind in ("term", "any"):
-            requests = [{"query": {"text": text}, "using": FIELD, "limit": 20, "with_payload": True} for text in texts]
-        else:
-            match = {"all": "text", "phrase": "phrase"}[kind]
-            only = [{"must": [{"key": FIELD, "match": {match: text}}]} for text in texts]
-            ranked = [{"query": {"text": text}, "using": FIELD, "limit": 20, "with_payload": True} for text in texts]
-            requests = [{**request, "filter": each} for request, each in zip(ranked, only)]
+        requests = [{"query": {"text": text}, "using": FIELD, "limit": 20, "with_payload": True} for text in texts[: arguments.queries]]
+        if match := {"all": "text", "phrase": "phrase"}.get(kind):
+            for request in requests:
+                request["filter"] = {"must": [{"key": FIELD, "match": {match: request["query"]["text"]}}]}
         told(kind, requests)
     both = zip(by_kind["any"], queries)
     stages = [[{"query": {"text": text}, "using": FIELD, "limit": 20}, {"query": q.tolist(), "limit": 20}] for text, q in both]

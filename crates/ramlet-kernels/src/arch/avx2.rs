@@ -42,23 +42,26 @@ fn nearness(terms: &Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, o
     nearness::of_each(terms, products, heads, first, out);
 }
 
-/// Which lanes of four are set, by their bits: their numbers, one behind another.
-const SET: [[u8; 4]; 16] = {
-    let mut set = [[0; 4]; 16];
-    let mut at = 0;
-    while at < 16 {
+/// For each set of lanes, given by its bits, their numbers one behind another.
+const fn lanes_of<const LANES: usize, const SETS: usize>() -> [[u8; LANES]; SETS] {
+    assert!(SETS == 1 << LANES);
+    let mut numbers = [[0; LANES]; SETS];
+    let mut set = 0;
+    while set < SETS {
         let (mut lane, mut count) = (0, 0);
-        while lane < 4 {
-            if at >> lane & 1 == 1 {
-                set[at][count] = lane;
+        while lane < LANES {
+            if set >> lane & 1 == 1 {
+                numbers[set][count] = lane as u8;
                 count += 1;
             }
             lane += 1;
         }
-        at += 1;
+        set += 1;
     }
-    set
-};
+    numbers
+}
+
+const OF_FOUR: [[u8; 4]; 16] = lanes_of();
 
 /// Safety: that of [`crate::nearness::PlacesKernel`].
 #[target_feature(enable = "avx2")]
@@ -73,7 +76,7 @@ pub(super) unsafe fn places(keys: &[u64], most: u64, out: *mut u32) -> usize {
         let four = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
         let above = _mm256_cmpgt_epi64(_mm256_xor_si256(four, sign), most_signed);
         let kept = !_mm256_movemask_pd(_mm256_castsi256_pd(above)) as usize & 15;
-        let lanes = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(i32::from_le_bytes(SET[kept])));
+        let lanes = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(i32::from_le_bytes(OF_FOUR[kept])));
         // SAFETY: room for four places behind those of the keys so far.
         unsafe { _mm_storeu_si128(out.add(count).cast(), _mm_add_epi32(_mm_set1_epi32(first), lanes)) };
         count += kept.count_ones() as usize;

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::scan;
+use super::{lanes_of, scan};
 use crate::Kernels;
 use crate::scan::GROUP;
 use crate::sift::{Sift, Sifted};
@@ -39,22 +39,7 @@ struct Terms {
 }
 
 /// Which lanes to take for those that are kept, by their bits.
-const TAKEN: [[u8; 8]; 256] = {
-    let mut taken = [[0; 8]; 256];
-    let mut at = 0;
-    while at < 256 {
-        let (mut lane, mut count) = (0, 0);
-        while lane < 8 {
-            if at >> lane & 1 == 1 {
-                taken[at][count] = lane;
-                count += 1;
-            }
-            lane += 1;
-        }
-        at += 1;
-    }
-    taken
-};
+const TAKEN: [[u8; 8]; 256] = lanes_of();
 
 impl Terms {
     #[inline]
