@@ -30,7 +30,7 @@ mod table;
 
 pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use entry::Extent;
-pub use nearest::{BraidLimit, BraidQuery, Braids, Nearest};
+pub use nearest::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest};
 pub use nearness::{Nearness, packed, unpacked};
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use sift::{Bounds, FACTOR_BYTES, Kept, SIFT_GROUPS, Sift, Sifted};

@@ -40,6 +40,17 @@ pub struct BraidLimit {
     pub most: f32,
 }
 
+/// A query by squares, and the squared distances that are wanted of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BraidBall<'q> {
+    /// Whole columns, zeros behind the last dimension.
+    pub digits: &'q [i8],
+    /// The squared distance of a code is `its square + offset - 2 * product`, modulo 2^32.
+    pub offset: u32,
+    /// Those below this are wanted.
+    pub limit: u32,
+}
+
 /// Safety: the processor has the table's features; `braids` covers the range; one `Nearest` for each query.
 type NearestKernel =
     unsafe fn(queries: &[BraidQuery<'_>], braids: &Braids<'_>, range: Range<usize>, nearest: &mut [Nearest]);
@@ -54,10 +65,21 @@ type WithinKernel = unsafe fn(
     out: &mut [u16],
 );
 
+/// Safety: the processor has the table's features; `codes` covers the squares, which are of whole braids; `distances` has as many
+/// for each query, and `near` a number for each of its braids.
+type CloserKernel = unsafe fn(
+    queries: &[BraidBall<'_>],
+    codes: &[u8],
+    squares: &[u32],
+    distances: &mut [u32],
+    near: &mut [u16],
+);
+
 #[derive(Clone, Copy)]
 pub(crate) struct NearestKernels {
     pub(crate) nearest: NearestKernel,
     pub(crate) within: WithinKernel,
+    pub(crate) closer: CloserKernel,
 }
 
 impl Kernels {
@@ -72,7 +94,7 @@ impl Kernels {
         range: Range<usize>,
         nearest: &mut [Nearest],
     ) {
-        check(queries, range.end, braids.codes);
+        check(queries.iter().map(|query| query.digits), range.end, braids.codes);
         assert_eq!(queries.len(), nearest.len(), "one nearest for each query");
         assert!(
             range.end <= braids.scales.len()
@@ -98,7 +120,7 @@ impl Kernels {
         scales: &[f32],
         out: &mut [u16],
     ) {
-        check(queries, scales.len(), codes);
+        check(queries.iter().map(|query| query.digits), scales.len(), codes);
         assert_eq!(queries.len(), limits.len(), "one limit for each query");
         assert_eq!(
             out.len(),
@@ -111,14 +133,40 @@ impl Kernels {
         // SAFETY: the table proves the features; the rest was just checked.
         unsafe { (self.nearest.within)(queries, limits, codes, scales, out) }
     }
+
+    /// The squared distances of whole braids of codes from each query, one query behind another, and which of them are below its
+    /// limit: bit `v` of number `b` for code `16 b + v`.
+    ///
+    /// Bit-equal in all tables.
+    pub fn closer_braided(
+        &self,
+        queries: &[BraidBall<'_>],
+        codes: &[u8],
+        squares: &[u32],
+        distances: &mut [u32],
+        near: &mut [u16],
+    ) {
+        check(queries.iter().map(|query| query.digits), squares.len(), codes);
+        assert!(squares.len().is_multiple_of(BRAID), "a part of a braid");
+        assert!(
+            distances.len() == queries.len() * squares.len() && near.len() == distances.len() / BRAID,
+            "a distance for each code, a number for each braid"
+        );
+        if squares.is_empty() {
+            return;
+        }
+        // SAFETY: the table proves the features; the rest was just checked.
+        unsafe { (self.nearest.closer)(queries, codes, squares, distances, near) }
+    }
 }
 
-fn check(queries: &[BraidQuery<'_>], count: usize, codes: &[u8]) {
-    let Some(first) = queries.first() else { return };
-    let len = first.digits.len();
+fn check<'q>(mut digits: impl Iterator<Item = &'q [i8]>, count: usize, codes: &[u8]) {
+    let Some(len) = digits.next().map(<[i8]>::len) else {
+        return;
+    };
     assert!((1..=MAX_U8_DIMS).contains(&len) && len.is_multiple_of(BRAID_QUAD));
     assert!(
-        queries.iter().all(|query| query.digits.len() == len),
+        digits.all(|digits| digits.len() == len),
         "queries of different lengths"
     );
     assert!(
@@ -134,9 +182,13 @@ macro_rules! braided_kernels {
             use std::ops::Range;
 
             use super::*;
-            use crate::nearest::{self, BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
+            use crate::nearest::{self, BraidBall, BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
 
-            pub(super) const KERNELS: NearestKernels = NearestKernels { nearest, within };
+            pub(super) const KERNELS: NearestKernels = NearestKernels {
+                nearest,
+                within,
+                closer,
+            };
 
             unsafe fn nearest(
                 queries: &[BraidQuery<'_>],
@@ -157,6 +209,17 @@ macro_rules! braided_kernels {
             ) {
                 // SAFETY: the caller's, and the products are those of the same table.
                 unsafe { nearest::within($dot, queries, limits, codes, scales, out) }
+            }
+
+            unsafe fn closer(
+                queries: &[BraidBall<'_>],
+                codes: &[u8],
+                squares: &[u32],
+                distances: &mut [u32],
+                near: &mut [u16],
+            ) {
+                // SAFETY: the caller's, and the products are those of the same table.
+                unsafe { nearest::closer($dot, queries, codes, squares, distances, near) }
             }
         }
     };
@@ -266,6 +329,39 @@ pub(crate) unsafe fn within(
             }
             let near = near.iter().fold(0, |all, one| all | one);
             *out = near & (u16::MAX >> (BRAID - scales.len()));
+        }
+    }
+}
+
+/// As [`nearest`].
+///
+/// Safety: that of [`CloserKernel`], and the processor has what `dot` needs.
+#[inline(always)]
+pub(crate) unsafe fn closer(
+    dot: BraidedKernel,
+    queries: &[BraidBall<'_>],
+    codes: &[u8],
+    squares: &[u32],
+    distances: &mut [u32],
+    near: &mut [u16],
+) {
+    let of_queries = distances.chunks_exact_mut(squares.len());
+    let of_queries = of_queries.zip(near.chunks_exact_mut(squares.len() / BRAID));
+    for (query, (distances, near)) in queries.iter().zip(of_queries) {
+        let codes = codes.chunks_exact(braid_bytes(query.digits.len()));
+        let out = distances.as_chunks_mut::<BRAID>().0.iter_mut().zip(near);
+        let braids = codes.zip(squares.as_chunks::<BRAID>().0);
+        for ((codes, squares), (distances, near)) in braids.zip(out) {
+            let mut products = [0i32; BRAID];
+            // SAFETY: one braid.
+            unsafe { dot(query.digits, codes, &mut products) };
+            *near = 0;
+            for lane in 0..BRAID {
+                let twice = (products[lane] as u32).wrapping_mul(2);
+                let distance = squares[lane].wrapping_add(query.offset).wrapping_sub(twice);
+                distances[lane] = distance;
+                *near |= u16::from(distance < query.limit) << lane;
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
-use crate::jobs::{self, NewVector, vector_names};
+use crate::jobs::{self, Moment, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
@@ -93,8 +93,9 @@ impl Collection {
             let writer = self.core.writer();
             let busy = writer.frozen.is_some()
                 || maintenance::awaits_index(&writer)
-                || !jobs::merge_candidates(&self.core, &writer).is_empty()
-                || !jobs::idle_candidates(&self.core, &writer).is_empty();
+                || [Moment::Busy, Moment::Idle]
+                    .iter()
+                    .any(|moment| !jobs::candidates(&self.core, &writer, *moment).is_empty());
             (writer.config.clone(), busy, writer.stopped.clone())
         };
         let error = stopped.or_else(|| self.core.job_error.lock().expect("never poisoned").clone());
@@ -329,9 +330,9 @@ impl Collection {
     pub fn planned_jobs(&self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
         let (segments, candidates, buffers) = {
             let writer = self.core.writer();
-            let mut candidates = jobs::merge_candidates(&self.core, &writer);
+            let mut candidates = jobs::candidates(&self.core, &writer, Moment::Busy);
             if candidates.is_empty() {
-                candidates = jobs::idle_candidates(&self.core, &writer);
+                candidates = jobs::candidates(&self.core, &writer, Moment::Idle);
             }
             (writer.segments.clone(), candidates, writer.view().buffers)
         };

@@ -159,6 +159,13 @@ fn is_directory_id(name: &str) -> bool {
 impl Engine {
     /// Takes the directory's lock, recovers every collection, starts the threads.
     pub fn open(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
+        let engine = Engine::recovered(storage, options)?;
+        engine.start()?;
+        Ok(engine)
+    }
+
+    /// Without threads.
+    fn recovered(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
         let lock = storage.lock()?;
         let budget = &options.budget;
         let ledger = &options.ledger;
@@ -224,9 +231,7 @@ impl Engine {
         };
         engine.recover(&catalog)?;
         drop(slots);
-        let engine = Arc::new(engine);
-        engine.start()?;
-        Ok(engine)
+        Ok(Arc::new(engine))
     }
 
     fn recover(&self, catalog: &Catalog) -> Result<()> {
@@ -291,44 +296,43 @@ impl Engine {
         })
     }
 
-    fn start(self: &Arc<Self>) -> Result<()> {
-        let mut threads = self.threads.lock().expect("never poisoned");
-        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(name.into())
-                .stack_size(THREAD_STACK)
-                .spawn(body)
-                .map_err(|e| Error::new(ErrorKind::Io, format!("starting thread {name}: {e}")))
-        };
+    fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .stack_size(THREAD_STACK)
+            .spawn(body)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("starting thread {name}: {e}")))?;
+        self.threads.lock().expect("never poisoned").push(thread);
+        Ok(())
+    }
+
+    fn start_writer(&self) -> Result<()> {
         let (shared, mut lookup) = (self.shared.clone(), self.lookup()?);
-        threads.push(spawn(
-            "writer",
-            Box::new(move || {
-                or_abort("writer", || {
-                    while let Some(core) = shared.next_ready() {
-                        Turn::run(&core, &mut lookup);
-                        lookup.trim();
-                    }
-                });
-            }),
-        )?);
+        self.spawn("writer", move || {
+            or_abort("writer", || {
+                while let Some(core) = shared.next_ready() {
+                    Turn::run(&core, &mut lookup);
+                    lookup.trim();
+                }
+            });
+        })
+    }
+
+    fn start(&self) -> Result<()> {
+        self.start_writer()?;
         let shared = self.shared.clone();
-        threads.push(spawn(
-            "maintenance",
-            Box::new(move || or_abort("maintenance", || maintenance::run(&shared))),
-        )?);
+        self.spawn("maintenance", move || {
+            or_abort("maintenance", || maintenance::run(&shared))
+        })?;
         self.shared.wake_maintenance();
         let budget = &self.options.budget;
         for _ in budget.slots_outside..budget.search_threads {
             let (queue, mut slot) = (self.slots.clone(), self.new_slot(None)?);
-            threads.push(spawn(
-                "search",
-                Box::new(move || {
-                    while let Some(job) = queue.next() {
-                        slot.run(job);
-                    }
-                }),
-            )?);
+            self.spawn("search", move || {
+                while let Some(job) = queue.next() {
+                    slot.run(job);
+                }
+            })?;
         }
         Ok(())
     }
@@ -816,5 +820,115 @@ fn catalog_of(storage: &dyn Storage) -> Result<Option<Catalog>> {
             let why = format!("{}: no catalog, but a collection in {dir}", storage.location());
             Err(Error::corrupt(why))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ramlet_io::RamStorage;
+    use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
+    use serde_json::json;
+
+    use super::*;
+    use crate::collection::CollectionStatus;
+    use crate::jobs::{self, Moment};
+    use crate::request::{PointsSelector, UpdateMode, UpdateOp};
+    use crate::types::{Point, PointId};
+
+    const DIM: u64 = 24;
+    const EACH: u64 = 1_000;
+
+    /// An engine whose jobs are done by nobody but the test.
+    fn without_maintenance() -> Arc<Engine> {
+        let budget = BudgetTable::plan(BudgetRequest::new(64_000_000, 1)).expect("enough");
+        let options = EngineOptions {
+            ledger: Ledger::new(budget.ledger_limit()),
+            budget,
+            seed: 42,
+            log_file_bytes: None,
+        };
+        let engine = Engine::recovered(Arc::new(RamStorage::new(None)), options).expect("opens");
+        engine.start_writer().expect("a thread");
+        engine
+    }
+
+    fn add(collection: &Collection, ids: std::ops::Range<u64>) {
+        let value = |id: u64, i: u64| (id * 7919 + i * 104_729) % 1009;
+        let vector = |id: u64| -> Vec<f32> { (0..DIM).map(|i| value(id, i) as f32 - 500.0).collect() };
+        let point = |id| Point {
+            id: PointId::Num(id),
+            vectors: vec![(String::new(), vector(id).into())],
+            payload: b"{}".to_vec(),
+        };
+        let upsert = UpdateOp::Upsert {
+            points: ids.map(point).collect(),
+            filter: None,
+            mode: UpdateMode::Upsert,
+        };
+        collection.update(upsert).expect("upserts");
+        collection.flush().expect("flushes");
+    }
+
+    /// Rows and index of every segment, the largest first.
+    fn parts(collection: &Collection) -> Vec<(u32, &'static str)> {
+        let reports = collection.segment_reports();
+        let mut parts: Vec<_> = reports
+            .iter()
+            .map(|part| (part.rows, part.vectors[0].index))
+            .collect();
+        parts.sort_unstable_by_key(|(rows, _)| std::cmp::Reverse(*rows));
+        parts
+    }
+
+    #[test]
+    fn a_graph_that_was_asked_for_waits_until_nothing_else_is_due() {
+        let engine = without_maintenance();
+        let settings = json!({
+            "vectors": { "": { "size": DIM, "distance": "Cosine" } },
+            "indexing_threshold": 50,
+        });
+        let mut settings: CollectionConfig = serde_json::from_value(settings).expect("settings");
+        settings.other.insert("index".to_owned(), json!("hnsw"));
+        engine.create_collection("c", settings).expect("creates");
+        let collection = engine.collection("c").expect("is there");
+        let busy = || jobs::merge(collection.core(), Moment::Busy).expect("merges");
+        for first in (0..6 * EACH).step_by(EACH as usize) {
+            add(&collection, first..first + EACH);
+            // Each has rows enough for an index.
+            while busy() {}
+        }
+        let rows = EACH as u32;
+        assert_eq!(
+            parts(&collection),
+            [(4 * rows, "flat"), (rows, "flat"), (rows, "flat")]
+        );
+        assert_eq!(collection.info().status, CollectionStatus::Yellow);
+        assert!(jobs::merge(collection.core(), Moment::Idle).expect("merges"));
+        assert_eq!(parts(&collection), [(6 * rows, "hnsw")]);
+        assert_eq!(collection.info().status, CollectionStatus::Green);
+        // The graph isn't given up for what comes later, nor when a part of it is deleted.
+        for first in (6 * EACH..14 * EACH).step_by(EACH as usize) {
+            add(&collection, first..first + EACH);
+            while busy() {}
+        }
+        assert_eq!(
+            parts(&collection),
+            [(6 * rows, "hnsw"), (4 * rows, "flat"), (4 * rows, "flat")]
+        );
+        let gone = (0..2 * EACH).map(PointId::Num).collect();
+        collection
+            .update(UpdateOp::Delete(PointsSelector::Ids(gone)))
+            .expect("deletes");
+        assert!(busy() && !busy());
+        assert_eq!(
+            parts(&collection)
+                .iter()
+                .filter(|part| **part == (4 * rows, "hnsw"))
+                .count(),
+            1
+        );
+        assert!(jobs::merge(collection.core(), Moment::Idle).expect("merges"));
+        assert_eq!(parts(&collection), [(12 * rows, "hnsw")]);
+        assert!(!busy() && !jobs::merge(collection.core(), Moment::Idle).expect("nothing"));
     }
 }

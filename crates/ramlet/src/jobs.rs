@@ -89,7 +89,14 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
     };
     let segment = match source.rows() {
         0 => None,
-        _ => Some(build_segment(core, arena, id, &source, (&schema, threshold))?),
+        _ => {
+            let wanted = Wanted {
+                schema: &schema,
+                threshold_kb: threshold,
+                graphs: false,
+            };
+            Some(build_segment(core, arena, id, &source, wanted)?)
+        }
     };
     let others = core.view.load_full();
     if let Some(segment) = segment.as_ref().filter(|_| is_warm(&others.segments)) {
@@ -136,12 +143,22 @@ fn take_segment_id(writer: &mut Writer) -> u64 {
     id
 }
 
-fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, schema: &'a Schema, threshold_kb: u64) -> Job<'a> {
+/// What a job's segments shall be like.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    schema: &'a Schema,
+    threshold_kb: u64,
+    /// Whether graphs that were asked for are built, or left to an idle moment.
+    graphs: bool,
+}
+
+fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Job<'a> {
     Job {
         shelf: &core.shelf,
         storage: Arc::new(Halting::new(core)),
-        schema,
-        indexing_threshold_kb: threshold_kb,
+        schema: wanted.schema,
+        indexing_threshold_kb: wanted.threshold_kb,
+        graphs: wanted.graphs,
         scratch_bytes: arena.scratch_bytes,
         clusters: None,
         threads: arena.threads,
@@ -155,9 +172,10 @@ fn build_segment(
     arena: &mut JobArena,
     id: u64,
     source: &dyn RowSource,
-    (schema, threshold): (&Schema, u64),
+    wanted: Wanted<'_>,
 ) -> Result<Arc<Segment>> {
-    let mut job = job_of(core, arena, schema, threshold);
+    let schema = wanted.schema;
+    let mut job = job_of(core, arena, wanted);
     let texts = schema.fields.iter().filter_map(|field| field.text.as_deref());
     let remembering: Vec<_> = texts
         .map(|text| text.remember(|bytes| core.shelf.spare(bytes)))
@@ -269,7 +287,7 @@ fn entry_of(
 }
 
 /// Segments that are worth merging now: one with many deletes, or some of about the same size.
-pub fn merge_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
+fn merge_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
     let segments = &writer.segments;
     let wasteful = segments.iter().find(|s| {
         let rows = s.segment.rows();
@@ -279,7 +297,7 @@ pub fn merge_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
     if let Some(view) = wasteful {
         return vec![view.clone()];
     }
-    if let Some(view) = segments.iter().find(|view| lacks_index(writer, view)) {
+    if let Some(view) = segments.iter().find(|view| needs_index(core, writer, view)) {
         return vec![view.clone()];
     }
     if let Some(view) = segments.iter().find(|view| has_other_codes(writer, view)) {
@@ -300,47 +318,68 @@ pub fn merge_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
         .filter(|same| same.len() >= MERGE_FANIN);
     let members = |same: &[u32]| -> Vec<SegmentView> {
         let views = segments.iter().filter(|view| tier(view) == same[0]);
+        let views = views.filter(|view| !has_index_beside_graphs(core, writer, view));
         views.take(2 * MERGE_FANIN).cloned().collect()
     };
     let mut merges = crowded.map(members);
     merges
-        .find(|views| !becomes_graph_later(core, writer, views))
+        .find(|views| views.len() >= MERGE_FANIN && !becomes_graph_unasked(core, writer, views))
         .unwrap_or_default()
 }
 
-/// So many segments of a collection may wait for a graph that was asked for.
-const WAIT_FOR_GRAPH: usize = 64;
-
-/// Whether the merged rows would get a graph, for which there is time later. Building one takes ten times as long as clusters,
-/// and whoever writes waits for it once the write buffers are full: it is built once, when nothing else is to do. One that was
-/// asked for is built sooner where many segments have come together.
-fn becomes_graph_later(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
+/// Whether the merged rows would get a graph that nobody asked for: they have clusters as they are, and building a graph takes
+/// ten times as long, for which whoever writes waits once the write buffers are full. It is built when nothing else is to do.
+fn becomes_graph_unasked(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
     let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
-    let waits = |asked: bool| !asked || writer.segments.len() < WAIT_FOR_GRAPH;
     let mut vectors = writer.schema.vectors.iter();
     threshold_kb(&writer.config) > 0
-        && vectors.any(|vector| becomes_graph(vector, rows, &core.shelf).is_some_and(waits))
+        && vectors.any(|vector| becomes_graph(vector, rows, &core.shelf) == Some(false))
 }
 
-/// Whether a segment is searched flat though the settings, which may have changed since it was built, want an index for it.
-/// Counts no row that a rewrite would not: else it would be rewritten for ever.
-fn lacks_index(writer: &Writer, view: &SegmentView) -> bool {
+/// Whether a segment has an index of a vector for which a graph was asked. Merged with others, while there is more to do, rows
+/// are left without until there is time for a graph of all.
+fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
+    writer.schema.vectors.iter().any(|vector| {
+        becomes_graph(vector, view.live(), &core.shelf) == Some(true)
+            && view
+                .segment
+                .vector(vector.slot)
+                .is_some_and(|column| column.index.kind() != "flat")
+    })
+}
+
+/// Whether a vector of a segment is searched flat though the settings, which may have changed since it was built, want an
+/// index for it. Counts no row that a rewrite would not: else it would be rewritten for ever.
+fn lacks_index(writer: &Writer, view: &SegmentView, vector: &VectorField) -> bool {
     let threshold = threshold_kb(&writer.config);
-    let lacks = |vector: &VectorField| {
-        let column = view
-            .segment
-            .vector(vector.slot)
-            .filter(|column| column.index.kind() == "flat");
-        let rows = column.map_or(0, |c| {
-            c.present
-                .as_ref()
-                .map_or(u64::from(view.segment.rows()), |p| p.len())
-        });
-        let rows = rows.saturating_sub(u64::from(view.deletes.len()));
-        rows * vector.row_bytes() as u64 / 1024 >= threshold
-            && !was_refused_an_index(&view.segment.entry, vector.slot)
-    };
-    threshold > 0 && writer.schema.vectors.iter().any(lacks)
+    let column = view
+        .segment
+        .vector(vector.slot)
+        .filter(|column| column.index.kind() == "flat");
+    let rows = column.map_or(0, |c| {
+        c.present
+            .as_ref()
+            .map_or(u64::from(view.segment.rows()), |p| p.len())
+    });
+    let rows = rows.saturating_sub(u64::from(view.deletes.len()));
+    threshold > 0
+        && rows * vector.row_bytes() as u64 / 1024 >= threshold
+        && !was_refused_an_index(&view.segment.entry, vector.slot)
+}
+
+/// Whether a segment lacks an index that can't wait: clusters, or a graph once searches have spent on the rows what it costs.
+fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
+    let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_RENT_OF_GRAPH);
+    writer.schema.vectors.iter().any(|vector| {
+        lacks_index(writer, view, vector)
+            && (becomes_graph(vector, view.live(), &core.shelf).is_none() || is_paid())
+    })
+}
+
+/// Whether a segment lacks an index, whatever kind it is of.
+fn lacks_any_index(writer: &Writer, view: &SegmentView) -> bool {
+    let mut vectors = writer.schema.vectors.iter();
+    vectors.any(|vector| lacks_index(writer, view, vector))
 }
 
 /// Whether `quantization_config` has changed since a segment was built. Written anew it has the codes asked for, or no clusters.
@@ -364,8 +403,8 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
 
 /// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
 /// where one holds nearly everything. The last small one joins the large once searches have spent on it what that costs;
-/// if it has no index, it gets one of its own before, once they have spent what this costs.
-pub fn idle_candidates(_: &Core, writer: &Writer) -> Vec<SegmentView> {
+/// if it has no index, it gets one of its own before, once they have spent what this costs. Rows that waited for a graph get it.
+fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
     let segments = &writer.segments;
     let rows = |view: &SegmentView| u64::from(view.live());
     let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else {
@@ -377,10 +416,13 @@ pub fn idle_candidates(_: &Core, writer: &Writer) -> Vec<SegmentView> {
         .cloned()
         .collect();
     let small: u64 = others.iter().map(rows).sum();
-    if (small as f64) >= rows(largest) as f64 * IDLE_MERGE_SHARE {
+    if (small as f64) >= rows(largest) as f64 * IDLE_MERGE_SHARE || lacks_any_index(writer, largest) {
         return segments.to_vec();
     }
     let [other] = &others[..] else { return others };
+    if lacks_any_index(writer, other) {
+        return others;
+    }
     let has_graph = largest
         .segment
         .columns()
@@ -420,19 +462,32 @@ fn has_index(segments: &[SegmentView]) -> bool {
     largest.is_some_and(|view| view.segment.indexed_vectors() > 0)
 }
 
-/// Names segments to merge into one.
-type Choose = fn(&Core, &Writer) -> Vec<SegmentView>;
+/// What merges are chosen by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Something else may be due the next moment.
+    Busy,
+    Idle,
+}
 
-/// Merges what `choose` names; false when nothing is worth it.
-pub fn merge(core: &Core, choose: Choose) -> Result<bool> {
-    let sources = choose(core, &core.writer());
+/// Segments that are worth merging into one at such a moment.
+pub fn candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentView> {
+    match moment {
+        Moment::Busy => merge_candidates(core, writer),
+        Moment::Idle => idle_candidates(writer),
+    }
+}
+
+/// Merges what is worth it; false when nothing is.
+pub fn merge(core: &Core, moment: Moment) -> Result<bool> {
+    let sources = candidates(core, &core.writer(), moment);
     if sources.is_empty() {
         return Ok(false);
     }
     // What is merged is chosen again once no other job runs.
     let bytes = bytes_of(&sources);
     drop(sources);
-    let result = begin(core, bytes).and_then(|mut arena| merge_with(core, &mut arena, choose));
+    let result = begin(core, bytes).and_then(|mut arena| merge_with(core, &mut arena, moment));
     // Having had nothing to do doesn't undo an earlier failure.
     if !matches!(result, Ok(false)) {
         core.set_job_error(result.as_ref().err().map(Error::to_string));
@@ -451,11 +506,11 @@ fn check_disk(core: &Core, sources: &[SegmentView]) -> Result<()> {
     Ok(())
 }
 
-fn merge_with(core: &Core, arena: &mut JobArena, choose: Choose) -> Result<bool> {
-    let (sources, id, schema, threshold, for_budget) = {
+fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool> {
+    let (sources, id, schema, threshold, (for_budget, graphs)) = {
         let mut writer = core.writer();
         writer.check_writable()?;
-        let sources = choose(core, &writer);
+        let sources = candidates(core, &writer, moment);
         if sources.is_empty() {
             return Ok(false);
         }
@@ -470,19 +525,32 @@ fn merge_with(core: &Core, arena: &mut JobArena, choose: Choose) -> Result<bool>
             [one] => !has_other_codes(&writer, one) && fits_another_budget(core, &writer, one),
             _ => false,
         };
+        // Some segments of a size are merged without; one alone is written anew to get what it lacks, or keeps what it has.
+        let graphs = match &sources[..] {
+            _ if moment == Moment::Idle => true,
+            [one] => needs_index(core, &writer, one) || has_index_beside_graphs(core, &writer, one),
+            _ => false,
+        };
         let id = take_segment_id(&mut writer);
-        (sources, id, writer.schema.clone(), threshold, for_budget)
+        (
+            sources,
+            id,
+            writer.schema.clone(),
+            threshold,
+            (for_budget, graphs),
+        )
     };
     let rows = Merged(&sources).rows();
     let merged = match rows {
         0 => None,
-        _ => Some(build_segment(
-            core,
-            arena,
-            id,
-            &Merged(&sources),
-            (&schema, threshold),
-        )?),
+        _ => {
+            let wanted = Wanted {
+                schema: &schema,
+                threshold_kb: threshold,
+                graphs,
+            };
+            Some(build_segment(core, arena, id, &Merged(&sources), wanted)?)
+        }
     };
     if let (true, Some(segment), [source]) = (for_budget, &merged, &sources[..])
         && lost_its_index(segment, &source.segment)
@@ -769,7 +837,12 @@ fn build_field_files(
     let text = new.text.as_deref();
     let _remembering = text.map(|text| text.remember(|bytes| core.shelf.spare(bytes)));
     for view in segments {
-        let mut job = job_of(core, arena, schema, 0);
+        let without = Wanted {
+            schema,
+            threshold_kb: 0,
+            graphs: false,
+        };
+        let mut job = job_of(core, arena, without);
         let (segment, rows) = (view.segment.id(), view.segment.rows());
         let new = std::slice::from_ref(new);
         let for_texts = TextBuilders::scratch_of(new, &job);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::error::{ErrorKind, Result};
-use crate::jobs::{self, Pinning};
+use crate::jobs::{self, Moment, Pinning};
 use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX};
 use crate::pins::Pins;
 use crate::schema::VectorField;
@@ -59,7 +59,7 @@ const IDLE: Duration = Duration::from_millis(700);
 fn idle(shared: &Shared, retry: bool) -> bool {
     // A merge that can't succeed isn't begun every second.
     for core in live(shared).iter().filter(|core| retry || !core.has_job_error()) {
-        if report(core, jobs::merge(core, jobs::idle_candidates)) {
+        if report(core, jobs::merge(core, Moment::Idle)) {
             shared.wake_maintenance();
             return true;
         }
@@ -134,7 +134,7 @@ fn step(shared: &Shared) -> bool {
     cores.iter().any(|core| has_long_log(core) && freeze(core))
         || cores
             .iter()
-            .any(|core| report(core, jobs::merge(core, jobs::merge_candidates)))
+            .any(|core| report(core, jobs::merge(core, Moment::Busy)))
         || cores
             .iter()
             .any(|core| report(core, jobs::pin(core, Pinning::Needed)))
@@ -209,8 +209,8 @@ pub fn settle(core: &Core) -> Result<()> {
         core.check_not_dropped()?;
         if is_frozen(core) {
             jobs::flush(core)?;
-        } else if !jobs::merge(core, jobs::merge_candidates)?
-            && !jobs::merge(core, jobs::idle_candidates)?
+        } else if !jobs::merge(core, Moment::Busy)?
+            && !jobs::merge(core, Moment::Idle)?
             && !jobs::recalibrate(core)?
             && !jobs::pin(core, Pinning::All)?
         {

@@ -1,12 +1,25 @@
 //! Records side by side, for comparing many of them with one: no sum crosses lanes then, and what is too far is dropped
 //! sixteen at a time.
 
-use ramlet_kernels::{BRAID, BRAID_QUAD, Kernels, braid_bytes};
+use ramlet_kernels::{BRAID, BRAID_QUAD, BraidBall, Kernels, braid_bytes};
 
 use super::prune::{Compared, squares};
 
 /// Records compared by one call of the kernels: braids that are in flight at once, several times.
 const AT_ONCE: usize = 12 * BRAID;
+
+/// Queries that share what is loaded of the records.
+pub(super) const QUERIES: usize = 4;
+
+/// A squared distance, and the place of the record that it is to.
+pub(super) type Met = (u32, u32);
+
+/// A row that records are compared with, and those that the caller keeps.
+#[derive(Debug, Default)]
+pub(super) struct Near {
+    pub(super) compared: Compared,
+    pub(super) met: Vec<Met>,
+}
 
 /// 8-bit vectors, braided, and the sums of their squares.
 #[derive(Debug, Default)]
@@ -69,37 +82,43 @@ impl Braided {
         braid * BRAID
     }
 
-    /// Calls `each` with place and squared distance of every record that is nearer than the limit, in order; it returns
-    /// the limit from then on.
+    /// Meets every record that is nearer to one of at most [`QUERIES`] rows than the row's limit, which there is none of before
+    /// `each` sets it; those of a row in order. `each` is told the row's number.
     #[inline]
     pub(super) fn nearer(
         &self,
         table: &Kernels,
-        compared: &Compared,
-        mut limit: u32,
-        mut each: impl FnMut(usize, u32) -> u32,
+        rows: &mut [Near],
+        mut each: impl FnMut(usize, &mut Vec<Met>, Met, &mut u32),
     ) {
-        let mut products = [0i32; AT_ONCE];
+        let mut distances = [0u32; QUERIES * AT_ONCE];
+        let mut near = [0u16; QUERIES * AT_ONCE / BRAID];
+        let mut limits = [u32::MAX; QUERIES];
         let at_once = self.codes.chunks(AT_ONCE / BRAID * self.bytes);
         let firsts = (0..).step_by(AT_ONCE);
         for ((codes, squares), first) in at_once.zip(self.squares.chunks(AT_ONCE)).zip(firsts) {
-            let products = &mut products[..squares.len()];
-            table.dot_braided(compared.quads(), codes, products);
-            let braids = products.as_chunks::<BRAID>().0.iter();
-            let braids = braids.zip(squares.as_chunks::<BRAID>().0);
-            for ((products, squares), first) in braids.zip((first..).step_by(BRAID)) {
-                let mut distances = [0u32; BRAID];
-                let mut any = 0;
-                for ((distance, product), squares) in distances.iter_mut().zip(products).zip(squares) {
-                    *distance = compared.distance(*product, *squares);
-                    any |= u32::from(*distance < limit);
-                }
-                if any == 0 {
-                    continue;
-                }
-                for (i, distance) in distances.iter().enumerate() {
-                    if *distance < limit && first + i < self.count {
-                        limit = each(first + i, *distance);
+            let mut balls = [BraidBall::default(); QUERIES];
+            for (ball, (row, limit)) in balls.iter_mut().zip(rows.iter().zip(limits)) {
+                *ball = row.compared.ball(limit);
+            }
+            let distances = &mut distances[..rows.len() * squares.len()];
+            let near = &mut near[..distances.len() / BRAID];
+            table.closer_braided(&balls[..rows.len()], codes, squares, distances, near);
+            let of_rows = distances.chunks(squares.len());
+            let of_rows = of_rows.zip(near.chunks(squares.len() / BRAID)).enumerate();
+            for (number, (distances, near)) in of_rows {
+                let braids = distances.as_chunks::<BRAID>().0.iter().zip(near);
+                for ((distances, near), first) in braids.zip((first..).step_by(BRAID)) {
+                    let mut near = *near;
+                    while near != 0 {
+                        let lane = near.trailing_zeros() as usize;
+                        near &= near - 1;
+                        let (distance, place) = (distances[lane], first + lane);
+                        // Bits behind the last record mean nothing, and the limit may have fallen.
+                        if distance < limits[number] && place < self.count {
+                            let met = (distance, place as u32);
+                            each(number, &mut rows[number].met, met, &mut limits[number]);
+                        }
                     }
                 }
             }

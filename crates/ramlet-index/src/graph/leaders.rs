@@ -2,8 +2,7 @@
 
 use ramlet_kernels::kernels;
 
-use super::braided::Braided;
-use super::prune::Compared;
+use super::braided::{Braided, Near, QUERIES};
 
 /// Rounds of k-means on the sample. Leaders taken as they come find nearly as much (.82 of the true 100 nearest for
 /// .83), but in larger clusters.
@@ -61,20 +60,24 @@ impl Leaders {
             let parts = records.chunks(share * stride).zip(out.chunks_mut(share * each));
             for (records, out) in parts {
                 scope.spawn(move || {
-                    let mut compared = Compared::default();
-                    let mut near: Vec<(u32, u32)> = Vec::with_capacity(each + 1);
-                    for (record, out) in records.chunks_exact(stride).zip(out.chunks_exact_mut(each)) {
-                        near.clear();
-                        compared.prepare(record);
-                        self.braided
-                            .nearer(kernels(), &compared, u32::MAX, |leader, distance| {
-                                let at = near.partition_point(|known| known.0 <= distance);
-                                near.insert(at, (distance, leader as u32));
-                                near.truncate(each);
-                                near.get(each - 1).map_or(u32::MAX, |last| last.0)
-                            });
-                        for (out, (_, leader)) in out.iter_mut().zip(&near) {
-                            *out = *leader;
+                    let mut near: [Near; QUERIES] = Default::default();
+                    let fours = records.chunks(QUERIES * stride);
+                    for (records, out) in fours.zip(out.chunks_mut(QUERIES * each)) {
+                        let near = &mut near[..out.len() / each];
+                        for (near, record) in near.iter_mut().zip(records.chunks_exact(stride)) {
+                            near.met.clear();
+                            near.compared.prepare(record);
+                        }
+                        self.braided.nearer(kernels(), near, |_, met, one, limit| {
+                            let at = met.partition_point(|known| known.0 <= one.0);
+                            met.insert(at, one);
+                            met.truncate(each);
+                            *limit = met.get(each - 1).map_or(u32::MAX, |last| last.0);
+                        });
+                        for (out, near) in out.chunks_exact_mut(each).zip(&*near) {
+                            for (out, (_, leader)) in out.iter_mut().zip(&near.met) {
+                                *out = *leader;
+                            }
                         }
                     }
                 });

@@ -1,10 +1,13 @@
 //! All pairs within a cluster: each row's nearest there, which of them lie behind nearer ones, and the edges back.
 
+use std::sync::Mutex;
+
 use ramlet_kernels::kernels;
 
-use super::braided::Braided;
+use super::braided::{Braided, Near, QUERIES};
 use super::links::NONE;
 use super::prune::{Compared, Pruning, half, reach};
+use crate::error::Result;
 
 /// Candidates of a record; a row may have several records.
 pub(super) const CANDIDATES: usize = 16;
@@ -21,8 +24,11 @@ const CHOSEN_MAX: usize = 24;
 /// Edges back to a row that are looked at.
 const BACK_MAX: usize = 48;
 
-/// Rows whose lists are held at once.
-const BATCH: usize = 256;
+/// Rows of a batch, whose lists a thread holds at once.
+const AT_ONCE: usize = 8 * QUERIES;
+
+/// Is told a row's node, and a record. In any order.
+pub(super) type Tell<'t> = dyn FnMut(u32, &[u8]) -> Result<()> + Send + 't;
 
 /// How much a candidate is worth. What a row chose comes first; of what others chose it for, and lies behind nothing that
 /// it chose itself, a part.
@@ -91,12 +97,12 @@ pub(super) struct Cluster {
     /// Where each row's edges back begin, and they.
     starts: Vec<u32>,
     back: Vec<u32>,
-    told: Vec<u8>,
 }
 
 /// One thread's memory.
 #[derive(Default)]
 struct Worker {
+    near: [Near; QUERIES],
     pruning: Pruning,
     compared: Compared,
     records: Vec<u8>,
@@ -105,6 +111,7 @@ struct Worker {
     between: Vec<u32>,
     reach: Vec<f32>,
     behind: Vec<bool>,
+    told: Vec<u8>,
 }
 
 impl Pairs {
@@ -114,70 +121,61 @@ impl Pairs {
     }
 
     /// Tells of each row of the cluster what could be its neighbours: the row's node, and a record.
-    pub(super) fn compare(
-        &self,
-        cluster: &mut Cluster,
-        tell: &mut dyn FnMut(u32, &[u8]) -> crate::error::Result<()>,
-    ) -> crate::error::Result<()> {
+    pub(super) fn compare(&self, cluster: &mut Cluster, tell: &mut Tell<'_>) -> Result<()> {
         cluster.braided.fill(&cluster.records, self.stride);
         let mut chosen = std::mem::take(&mut cluster.chosen);
         chosen.clear();
         chosen.resize(cluster.nodes.len() * CHOSEN_MAX, NONE);
-        let mut told = std::mem::take(&mut cluster.told);
-        for (batch, chosen) in chosen.chunks_mut(BATCH * CHOSEN_MAX).enumerate() {
-            let rows = chosen.len() / CHOSEN_MAX;
-            told.clear();
-            told.resize(rows * self.told * TOLD_BYTES, 0xff);
-            let share = rows.div_ceil(self.threads.max(1)).max(1);
-            let cluster = &*cluster;
-            std::thread::scope(|scope| {
-                let parts = told.chunks_mut(share * self.told * TOLD_BYTES);
-                for ((told, chosen), part) in parts.zip(chosen.chunks_mut(share * CHOSEN_MAX)).zip(0..) {
-                    scope.spawn(move || {
-                        let mut worker = Worker::default();
-                        let first = batch * BATCH + part * share;
-                        let rows = told.chunks_exact_mut(self.told * TOLD_BYTES);
-                        for ((told, chosen), row) in
-                            rows.zip(chosen.chunks_exact_mut(CHOSEN_MAX)).zip(first..)
-                        {
-                            worker.nearest(self, cluster, row, chosen, told);
-                        }
-                    });
-                }
-            });
-            tell_all(&told, tell)?;
-        }
+        let tell = Mutex::new(tell);
+        let firsts = || (0..).step_by(AT_ONCE);
+        let batches = firsts().zip(chosen.chunks_mut(AT_ONCE * CHOSEN_MAX));
+        self.share(batches, |worker, (first, chosen)| {
+            let rows = chosen.chunks_mut(QUERIES * CHOSEN_MAX);
+            let rows = rows.zip((first..).step_by(QUERIES));
+            let bytes = QUERIES * self.told * TOLD_BYTES;
+            worker.tell(rows, bytes, &tell, |worker, (chosen, first), told| {
+                worker.nearest(self, cluster, first, chosen, told)
+            })
+        })?;
         cluster.chosen = chosen;
         cluster.turn();
-        for first in (0..cluster.nodes.len()).step_by(BATCH) {
-            let rows = BATCH.min(cluster.nodes.len() - first);
-            told.clear();
-            told.resize(rows * TOLD_BYTES, 0xff);
-            let share = rows.div_ceil(self.threads.max(1)).max(1);
-            let cluster = &*cluster;
-            std::thread::scope(|scope| {
-                for (told, part) in told.chunks_mut(share * TOLD_BYTES).zip(0..) {
-                    scope.spawn(move || {
-                        let mut worker = Worker::default();
-                        let rows = told.chunks_exact_mut(TOLD_BYTES);
-                        for (told, row) in rows.zip(first + part * share..) {
-                            worker.back(self, cluster, row, told);
-                        }
-                    });
-                }
-            });
-            tell_all(&told, tell)?;
-        }
-        cluster.told = told;
-        Ok(())
+        let cluster = &*cluster;
+        let rows = cluster.nodes.len();
+        let batches = firsts().take_while(|first| *first < rows);
+        self.share(batches, |worker, first| {
+            let rows = first..rows.min(first + AT_ONCE);
+            worker.tell(rows, TOLD_BYTES, &tell, |worker, row, told| {
+                worker.back(self, cluster, row, told)
+            })
+        })
+    }
+
+    /// Each thread takes the next batch when it is done with one: those of equal rows take unequal time.
+    fn share<B>(
+        &self,
+        batches: impl Iterator<Item = B> + Send,
+        each: impl Fn(&mut Worker, B) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let batches = Mutex::new(batches);
+        let next = || batches.lock().expect("never poisoned").next();
+        let run = || {
+            let mut worker = Worker::default();
+            while let Some(batch) = next() {
+                each(&mut worker, batch)?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..self.threads).map(|_| scope.spawn(run)).collect();
+            let own = run();
+            let others = others.into_iter().map(|other| other.join().expect("no panic"));
+            others.fold(own, Result::and)
+        })
     }
 }
 
 /// Tells records that aren't empty.
-fn tell_all(
-    told: &[u8],
-    tell: &mut dyn FnMut(u32, &[u8]) -> crate::error::Result<()>,
-) -> crate::error::Result<()> {
+fn tell_all(told: &[u8], tell: &mut Tell<'_>) -> Result<()> {
     let word = |bytes: &[u8]| {
         bytes
             .first_chunk()
@@ -220,28 +218,64 @@ impl Cluster {
 }
 
 impl Worker {
-    /// Finds a row's nearest, and what of it lies behind others.
-    fn nearest(&mut self, pairs: &Pairs, cluster: &Cluster, row: usize, chosen: &mut [u32], told: &mut [u8]) {
-        let (stride, wanted, pruning) = (pairs.stride, pairs.nearest, &mut self.pruning);
-        let Pruning {
-            compared, candidates, ..
-        } = &mut *pruning;
-        compared.prepare(cluster.record(row, stride));
-        candidates.clear();
-        let mut limit = u32::MAX;
-        cluster
-            .braided
-            .nearer(kernels(), compared, u32::MAX, |other, distance| {
-                if other != row {
-                    candidates.push((distance, other as u32));
-                    if candidates.len() == 2 * wanted {
-                        candidates.select_nth_unstable(wanted - 1);
-                        candidates.truncate(wanted);
-                        limit = candidates[wanted - 1].0;
-                    }
+    /// Tells what `find` writes of each row into a space of so many bytes, records that are empty where it writes none.
+    fn tell<R>(
+        &mut self,
+        rows: impl Iterator<Item = R>,
+        bytes: usize,
+        tell: &Mutex<&mut Tell<'_>>,
+        mut find: impl FnMut(&mut Worker, R, &mut [u8]),
+    ) -> Result<()> {
+        let mut told = std::mem::take(&mut self.told);
+        told.clear();
+        for row in rows {
+            let start = told.len();
+            told.resize(start + bytes, 0xff);
+            find(self, row, &mut told[start..]);
+        }
+        let result = tell_all(&told, *tell.lock().expect("never poisoned"));
+        self.told = told;
+        result
+    }
+
+    /// Finds the nearest of some rows that follow one another, and what of it lies behind others.
+    fn nearest(
+        &mut self,
+        pairs: &Pairs,
+        cluster: &Cluster,
+        first: usize,
+        chosen: &mut [u32],
+        told: &mut [u8],
+    ) {
+        let (stride, wanted) = (pairs.stride, pairs.nearest);
+        let count = chosen.len() / CHOSEN_MAX;
+        let near = &mut self.near[..count];
+        for (near, row) in near.iter_mut().zip(first..) {
+            near.compared.prepare(cluster.record(row, stride));
+            near.met.clear();
+        }
+        cluster.braided.nearer(kernels(), near, |query, met, one, limit| {
+            if one.1 as usize != first + query {
+                met.push(one);
+                if met.len() == 2 * wanted {
+                    met.select_nth_unstable(wanted - 1);
+                    met.truncate(wanted);
+                    *limit = met[wanted - 1].0;
                 }
-                limit
-            });
+            }
+        });
+        let out = chosen.chunks_exact_mut(CHOSEN_MAX);
+        let out = out.zip(told.chunks_exact_mut(pairs.told * TOLD_BYTES));
+        for (row, (chosen, told)) in (first..).zip(out) {
+            std::mem::swap(&mut self.pruning.candidates, &mut self.near[row - first].met);
+            self.choose(pairs, cluster, row, chosen, told);
+        }
+    }
+
+    /// Tells of a row whose nearest are the candidates.
+    fn choose(&mut self, pairs: &Pairs, cluster: &Cluster, row: usize, chosen: &mut [u32], told: &mut [u8]) {
+        let (stride, wanted, pruning) = (pairs.stride, pairs.nearest, &mut self.pruning);
+        let candidates = &mut pruning.candidates;
         candidates.sort_unstable();
         candidates.truncate(wanted);
         pruning.records.clear();

@@ -1,6 +1,6 @@
 //! Vectors of 8 bits for building, and choosing neighbours among candidates.
 
-use ramlet_kernels::{BRAID_QUAD, kernels};
+use ramlet_kernels::{BRAID_QUAD, BraidBall, kernels};
 
 use super::braided::Braided;
 use super::code::Frame;
@@ -100,6 +100,15 @@ impl Compared {
     /// The vector, with zeros up to a whole column of a braid.
     pub(super) fn quads(&self) -> &[i8] {
         &self.query
+    }
+
+    /// Records nearer than the limit.
+    pub(super) fn ball(&self, limit: u32) -> BraidBall<'_> {
+        BraidBall {
+            digits: &self.query,
+            offset: self.offset,
+            limit,
+        }
     }
 
     /// The squared distance of a record of which product and sum of squares are known.

@@ -1,6 +1,6 @@
 //! Several queries against braided codes.
 
-use ramlet_kernels::{BRAID, BraidLimit, BraidQuery, Braids, Kernels, Nearest, braid_bytes};
+use ramlet_kernels::{BRAID, BraidBall, BraidLimit, BraidQuery, Braids, Kernels, Nearest, braid_bytes};
 
 use crate::random::Random;
 
@@ -43,11 +43,15 @@ impl Set {
         each.map(query).collect()
     }
 
-    fn score(&self, query: &BraidQuery<'_>, base: f32, code: usize) -> f32 {
+    fn product(&self, digits: &[i8], code: usize) -> i32 {
         let braid = &self.codes[code / BRAID * braid_bytes(self.len)..];
         let digit = |i: usize| i32::from(braid[i / 4 * 64 + code % BRAID * 4 + i % 4]);
-        let products = query.digits.iter().enumerate();
-        let product: i32 = products.map(|(i, q)| digit(i) * i32::from(*q)).sum();
+        let products = digits.iter().enumerate();
+        products.map(|(i, q)| digit(i) * i32::from(*q)).sum()
+    }
+
+    fn score(&self, query: &BraidQuery<'_>, base: f32, code: usize) -> f32 {
+        let product = self.product(query.digits, code);
         base + query.per_product * self.scales[code] * (product - query.less) as f32
     }
 }
@@ -149,6 +153,45 @@ fn those_within_a_limit_are_told() {
                         check_within(&set, most);
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn squared_distances_and_those_below_a_limit_are_told() {
+    let mut random = Random::new(85);
+    for (columns, braids) in [(1, 1), (3, 2), (25, 3), (25, 4), (2, 13)] {
+        for queries in [0, 1, 3, 4, 7] {
+            let set = Set::new(&mut random, columns, queries, braids * BRAID, false);
+            let squares: Vec<u32> = set
+                .codes
+                .iter()
+                .take(braids * BRAID)
+                .map(|_| random.next() as u32)
+                .collect();
+            let ball = |(i, digits)| BraidBall {
+                digits,
+                offset: random.next() as u32,
+                limit: [0, 1 << 30, 1 << 31, 3 << 30, u32::MAX][i % 5],
+            };
+            let balls: Vec<BraidBall<'_>> = set.digits.chunks_exact(set.len).enumerate().map(ball).collect();
+            let mut want = (Vec::new(), vec![0u16; queries * braids]);
+            for (i, query) in balls.iter().enumerate() {
+                for (code, own) in squares.iter().enumerate() {
+                    let twice = 2 * i64::from(set.product(query.digits, code));
+                    let distance = (i64::from(*own) + i64::from(query.offset) - twice) as u32;
+                    want.0.push(distance);
+                    want.1[i * braids + code / BRAID] |= u16::from(distance < query.limit) << (code % BRAID);
+                }
+            }
+            for table in Kernels::all_available() {
+                let mut got = (vec![7; queries * squares.len()], vec![0xaaaa; queries * braids]);
+                table.closer_braided(&balls, &set.codes, &squares, &mut got.0, &mut got.1);
+                assert!(
+                    got == want,
+                    "{table:?}, {columns} columns, {braids} braids, {queries} queries"
+                );
             }
         }
     }

@@ -16,7 +16,7 @@ use roaring::RoaringBitmap;
 
 use super::SegmentView;
 use super::files::{Shelf, split_row};
-use super::indexes::build_index;
+use super::indexes::{becomes_graph, build_index};
 use super::names::{seed, segment_file};
 use super::parts::PartsSource;
 use super::sink::Sink;
@@ -70,6 +70,8 @@ pub struct Job<'a> {
     pub schema: &'a Schema,
     /// kB of vectors from which a segment gets an approximate index; 0: never.
     pub indexing_threshold_kb: u64,
+    /// Whether graphs that were asked for are built. Else their vectors have no index yet.
+    pub graphs: bool,
     /// Bytes of scratch memory for sorting and index builds.
     pub scratch_bytes: usize,
     /// Clusters of the next index, where there is no room for as many as usual.
@@ -196,13 +198,14 @@ fn build_vectors(
     }
     let kb = rows * vector.row_bytes() as u64 / 1024;
     let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
-    let index = wanted && has_room_for_clusters(vector, rows, job);
+    let waits = !job.graphs && becomes_graph(vector, rows as u32, job.shelf) == Some(true);
+    let index = wanted && !waits && has_room_for_clusters(vector, rows, job);
     let built = index && build_index(id, vector, source, rows as u32, job, files)?;
     if !built {
         build_flat(id, vector, source, job, files)?;
     }
     build_presence(id, vector.slot, present, job, files)?;
-    Ok(built || !wanted)
+    Ok(built || !wanted || waits)
 }
 
 /// Which rows have the vector, unless all do.

@@ -87,6 +87,7 @@ impl Bench {
             storage: self.shelf.storage.clone(),
             schema: &self.schema,
             indexing_threshold_kb: 0,
+            graphs: true,
             scratch_bytes,
             clusters: None,
             threads: 1,

@@ -5,9 +5,13 @@ use std::ops::Range;
 
 use super::braid::{BRAIDS, Halves, sums};
 use crate::braid::{BRAID, braid_bytes};
-use crate::nearest::{BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
+use crate::nearest::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
 
-pub(super) const KERNELS: NearestKernels = NearestKernels { nearest, within };
+pub(super) const KERNELS: NearestKernels = NearestKernels {
+    nearest,
+    within,
+    closer,
+};
 
 /// Queries at a time.
 const QUERIES: usize = 4;
@@ -196,6 +200,73 @@ fn within_of<const Q: usize>(
                 _mm256_movemask_ps(near) as u16
             };
             out[query * braids + braid] = (near(0) | near(1) << HALF) & there;
+        }
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn closer(queries: &[BraidBall<'_>], codes: &[u8], squares: &[u32], distances: &mut [u32], near: &mut [u16]) {
+    let (fours, rest) = queries.as_chunks::<QUERIES>();
+    let (distances_fours, distances_rest) = distances.split_at_mut(fours.len() * QUERIES * squares.len());
+    let (near_fours, near_rest) = near.split_at_mut(distances_fours.len() / BRAID);
+    let out = distances_fours.chunks_exact_mut(QUERIES * squares.len());
+    let out = out.zip(near_fours.chunks_exact_mut(QUERIES * squares.len() / BRAID));
+    for (queries, (distances, near)) in fours.iter().zip(out) {
+        closer_of::<QUERIES, 1>(queries, codes, squares, distances, near);
+    }
+    let out = distances_rest.chunks_exact_mut(squares.len());
+    let out = out.zip(near_rest.chunks_exact_mut(squares.len() / BRAID));
+    for (query, (distances, near)) in rest.iter().zip(out) {
+        closer_of::<1, BRAIDS>(&[*query], codes, squares, distances, near);
+    }
+}
+
+/// With `B` braids at a time.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn closer_of<const Q: usize, const B: usize>(
+    queries: &[BraidBall<'_>; Q],
+    codes: &[u8],
+    squares: &[u32],
+    distances: &mut [u32],
+    near: &mut [u16],
+) {
+    let digits = queries.map(|query| query.digits);
+    let (bytes, braids) = (braid_bytes(digits[0].len()), squares.len() / BRAID);
+    let mut meet = |braid: usize, sums: &[Halves; Q]| {
+        let squares = squares[braid * BRAID..].first_chunk::<BRAID>().expect("a braid");
+        for (q, (query, sums)) in queries.iter().zip(sums).enumerate() {
+            let at = (q * braids + braid) * BRAID;
+            let out = distances[at..].first_chunk_mut::<BRAID>().expect("a braid");
+            let mut far = [0; 2];
+            for half in 0..2 {
+                // SAFETY: 8 numbers behind each place.
+                unsafe {
+                    let own = _mm256_loadu_si256(squares.as_ptr().add(half * HALF).cast());
+                    let own = _mm256_add_epi32(own, _mm256_set1_epi32(query.offset as i32));
+                    let distance = _mm256_sub_epi32(own, _mm256_slli_epi32::<1>(sums[half]));
+                    _mm256_storeu_si256(out.as_mut_ptr().add(half * HALF).cast(), distance);
+                    let more = _mm256_max_epu32(distance, _mm256_set1_epi32(query.limit as i32));
+                    let more = _mm256_castsi256_ps(_mm256_cmpeq_epi32(more, distance));
+                    far[half] = _mm256_movemask_ps(more) as u16;
+                }
+            }
+            near[q * braids + braid] = !(far[0] | far[1] << HALF);
+        }
+    };
+    let mut first = 0;
+    while first < braids {
+        let codes = &codes[first * bytes..];
+        if braids - first >= B {
+            // SAFETY: so many braids of the squares are left, and theirs lie in the codes.
+            let sums = unsafe { sums::<Q, B>(digits, codes) };
+            (first..).zip(&sums).for_each(|(braid, sums)| meet(braid, sums));
+            first += B;
+        } else {
+            // SAFETY: as above.
+            let [sums] = unsafe { sums::<Q, 1>(digits, codes) };
+            meet(first, &sums);
+            first += 1;
         }
     }
 }

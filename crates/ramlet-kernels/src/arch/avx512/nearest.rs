@@ -4,9 +4,13 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 use crate::braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD};
-use crate::nearest::{BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
+use crate::nearest::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
 
-pub(super) const KERNELS: NearestKernels = NearestKernels { nearest, within };
+pub(super) const KERNELS: NearestKernels = NearestKernels {
+    nearest,
+    within,
+    closer,
+};
 
 /// Queries at a time.
 const QUERIES: usize = 4;
@@ -15,11 +19,11 @@ const QUERIES: usize = 4;
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn sums<const Q: usize, const B: usize>(
-    queries: &[BraidQuery<'_>; Q],
+    queries: [&[i8]; Q],
     codes: &[u8],
     first: usize,
 ) -> [[__m512i; Q]; B] {
-    let columns = queries[0].digits.len() / BRAID_QUAD;
+    let columns = queries[0].len() / BRAID_QUAD;
     let bytes = columns * BRAID_COLUMN_BYTES;
     let mut sums = [[_mm512_setzero_si512(); Q]; B];
     // SAFETY: the caller vouches for the braids.
@@ -29,7 +33,6 @@ unsafe fn sums<const Q: usize, const B: usize>(
             // SAFETY: all queries have the same whole columns.
             let quad = unsafe {
                 queries[query]
-                    .digits
                     .as_ptr()
                     .add(i * BRAID_QUAD)
                     .cast::<i32>()
@@ -141,7 +144,7 @@ fn several<const Q: usize, const B: usize>(
     least: &mut Least<Q>,
 ) -> usize {
     // SAFETY: the range's braids lie in the codes, and `B` of them are left of it.
-    let sums = unsafe { sums::<Q, B>(queries, braids.codes, first) };
+    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.digits), braids.codes, first) };
     for (braid, sums) in sums.iter().enumerate() {
         let mask = lanes(first + braid, range);
         let scale = floats(braids.scales, first + braid, mask);
@@ -204,7 +207,7 @@ fn several_within<const Q: usize, const B: usize>(
     out: &mut [u16],
 ) -> usize {
     // SAFETY: the scales' braids lie in the codes, and `B` of them are left.
-    let sums = unsafe { sums::<Q, B>(queries, codes, first) };
+    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.digits), codes, first) };
     let braids = scales.len().div_ceil(BRAID);
     for (braid, sums) in sums.iter().enumerate() {
         let mask = lanes(first + braid, &(0..scales.len()));
@@ -216,6 +219,74 @@ fn several_within<const Q: usize, const B: usize>(
             );
             let score = score(&queries[query], base, scale, *sum);
             out[query * braids + first + braid] = _mm512_mask_cmp_ps_mask::<_CMP_NGT_UQ>(mask, score, most);
+        }
+    }
+    B
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn closer(queries: &[BraidBall<'_>], codes: &[u8], squares: &[u32], distances: &mut [u32], near: &mut [u16]) {
+    let (fours, rest) = queries.as_chunks::<QUERIES>();
+    let (distances_fours, distances_rest) = distances.split_at_mut(fours.len() * QUERIES * squares.len());
+    let (near_fours, near_rest) = near.split_at_mut(distances_fours.len() / BRAID);
+    let out = distances_fours.chunks_exact_mut(QUERIES * squares.len());
+    let out = out.zip(near_fours.chunks_exact_mut(QUERIES * squares.len() / BRAID));
+    for (queries, (distances, near)) in fours.iter().zip(out) {
+        closer_of(queries, codes, squares, distances, near);
+    }
+    let out = distances_rest.chunks_exact_mut(squares.len());
+    let out = out.zip(near_rest.chunks_exact_mut(squares.len() / BRAID));
+    for (query, (distances, near)) in rest.iter().zip(out) {
+        closer_of(&[*query], codes, squares, distances, near);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn closer_of<const Q: usize>(
+    queries: &[BraidBall<'_>; Q],
+    codes: &[u8],
+    squares: &[u32],
+    distances: &mut [u32],
+    near: &mut [u16],
+) {
+    let last = squares.len() / BRAID;
+    let mut first = 0;
+    while first < last {
+        first += match last - first {
+            1 => several_closer::<Q, 1>(queries, (codes, squares), first, distances, near),
+            2 | 3 => several_closer::<Q, 2>(queries, (codes, squares), first, distances, near),
+            _ => several_closer::<Q, 4>(queries, (codes, squares), first, distances, near),
+        };
+    }
+}
+
+/// Compares with `B` braids, so many as it returns.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn several_closer<const Q: usize, const B: usize>(
+    queries: &[BraidBall<'_>; Q],
+    (codes, squares): (&[u8], &[u32]),
+    first: usize,
+    distances: &mut [u32],
+    near: &mut [u16],
+) -> usize {
+    // SAFETY: the squares' braids lie in the codes, and `B` of them are left.
+    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.digits), codes, first) };
+    let braids = squares.len() / BRAID;
+    for (braid, sums) in (first..).zip(&sums) {
+        let squares = squares[braid * BRAID..].first_chunk::<BRAID>().expect("a braid");
+        // SAFETY: 16 numbers.
+        let squares = unsafe { _mm512_loadu_si512(squares.as_ptr().cast()) };
+        for (q, (query, sum)) in queries.iter().zip(sums).enumerate() {
+            let at = (q * braids + braid) * BRAID;
+            let out = distances[at..].first_chunk_mut::<BRAID>().expect("a braid");
+            let own = _mm512_add_epi32(squares, _mm512_set1_epi32(query.offset as i32));
+            let distance = _mm512_sub_epi32(own, _mm512_slli_epi32::<1>(*sum));
+            // SAFETY: 16 numbers.
+            unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), distance) };
+            near[q * braids + braid] =
+                _mm512_cmplt_epu32_mask(distance, _mm512_set1_epi32(query.limit as i32));
         }
     }
     B
