@@ -65,6 +65,16 @@ pub struct ServeArgs {
     /// Listen on any address without a key
     #[arg(long)]
     pub insecure: bool,
+    /// Encrypt all connections, REST and gRPC, with this certificate, or chain of them (PEM); it is read again every hour
+    /// [env: RAMLET_TLS_CERT, or QDRANT__SERVICE__ENABLE_TLS with QDRANT__TLS__CERT]
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of that certificate (PEM) [env: RAMLET_TLS_KEY, QDRANT__TLS__KEY]
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Let in only clients whose certificate one of these (PEM) has signed [env: RAMLET_TLS_CLIENT_CA, QDRANT__TLS__CA_CERT]
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
     /// Let web pages of any origin use the server [env: RAMLET_CORS, QDRANT__SERVICE__ENABLE_CORS] [default: if a key is set]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub cors: Option<bool>,
@@ -78,7 +88,7 @@ pub struct ServeArgs {
     /// the data]
     #[arg(long, value_name = "DIR")]
     pub snapshots_path: Option<PathBuf>,
-    /// Let clients restore snapshots from http:// URLs: the server then connects to whatever host they name
+    /// Let clients restore snapshots from http:// and https:// URLs: the server then connects to whatever host they name
     #[arg(long, env = "RAMLET_SNAPSHOTS_FROM_URLS", value_parser = clap::builder::FalseyValueParser::new())]
     pub snapshots_from_urls: bool,
     /// Restore a collection from a snapshot before serving; may be given several times

@@ -10,6 +10,7 @@ mod search;
 mod serve;
 mod settings;
 mod snapshots;
+mod tls;
 /// Sizes as people write them.
 mod size {
     pub use ramlet_bench::ByteSize;

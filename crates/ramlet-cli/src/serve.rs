@@ -16,6 +16,7 @@ use crate::profile;
 use crate::settings::Settings;
 use crate::size::ByteSize;
 use crate::snapshots;
+use crate::tls::TlsFiles;
 
 /// Threads of the engine beside the search slots: writer and jobs.
 const ENGINE_THREADS: usize = 2;
@@ -35,6 +36,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let settings = Settings::new(args)?;
     let has_key = settings.api_key.is_some() || settings.alt_api_key.is_some();
     check_exposure(&settings.host, has_key, settings.insecure).map_err(|e| anyhow!(e))?;
+    // Before all that takes time: a file that isn't there is told at once.
+    let tls = settings.tls.clone().map(TlsFiles::load).transpose()?;
     let budget = budget(&settings)?;
     say(format_args!(
         "memory {} ({})",
@@ -64,6 +67,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     ));
 
     let mut options = ServerOptions::new(engine.clone());
+    if let Some(tls) = tls {
+        options = options.encrypted(tls);
+    }
     options.host = settings.host;
     options.port = settings.port;
     options.grpc_port = settings.grpc_port;
@@ -86,8 +92,9 @@ fn say(line: std::fmt::Arguments<'_>) {
 
 async fn serve(options: ServerOptions) -> Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
     let server = ramlet_server::bind(options).await?;
-    say(format_args!("listening on http://{}", server.local_addr()?));
+    say(format_args!("listening on {scheme}://{}", server.local_addr()?));
     if let Some(addr) = server.grpc_addr() {
         say(format_args!("gRPC on {addr}"));
     }

@@ -12,6 +12,7 @@ use ramlet_server::GrpcPort;
 
 use crate::args::{self, ServeArgs};
 use crate::size::ByteSize;
+use crate::tls::TlsFiles;
 
 /// All settings of a server, decided.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub struct Settings {
     pub api_key: Option<String>,
     pub alt_api_key: Option<String>,
     pub read_only_api_key: Option<String>,
+    pub tls: Option<TlsFiles>,
     /// `None`: if a key is set.
     pub cors: Option<bool>,
     pub insecure: bool,
@@ -82,6 +84,7 @@ impl Settings {
                 &args.alt_api_key,
                 &["RAMLET_ALT_API_KEY", "QDRANT__SERVICE__ALT_API_KEY"],
             ),
+            tls: TlsFiles::decide(args, env)?,
             cors: cors(args.cors, env)?,
             read_only_api_key: text(
                 &args.read_only_api_key,
@@ -106,7 +109,7 @@ pub fn data_directory(flag: Option<&Path>, env: Env) -> PathBuf {
 }
 
 /// The first of `names` that is set to something.
-fn first(env: Env, names: &[&str]) -> Option<(String, String)> {
+pub fn first(env: Env, names: &[&str]) -> Option<(String, String)> {
     names
         .iter()
         .find_map(|name| Some((name.to_string(), env(name).filter(|v| !v.is_empty())?)))

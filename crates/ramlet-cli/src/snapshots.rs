@@ -13,6 +13,7 @@ use ureq::Agent;
 
 use crate::args::ServeArgs;
 use crate::settings::Settings;
+use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Silence of the other server.
@@ -62,20 +63,22 @@ fn open(path: &Path) -> Result<SnapshotFile> {
     Ok(SnapshotFile::open(storage.as_ref(), name)?)
 }
 
-/// Reads a URL for the server. Speaks no TLS.
+/// Reads a URL for the server.
 pub fn fetch() -> SnapshotFetch {
     let config = Agent::config_builder()
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .timeout_recv_response(Some(ANSWER_TIMEOUT))
         .max_redirects(REDIRECTS)
+        .tls_config(tls::of_client())
         .build();
     let agent = config.new_agent();
     Arc::new(move |url, key, sink| {
         let failed = |e: &dyn std::fmt::Display| ApiError::wrong_input(format!("downloading {url}: {e}"));
-        if !url.starts_with("http://") {
-            return Err(failed(&anyhow!(
-                "this version speaks no TLS; only http:// is possible"
-            )));
+        if !["http://", "https://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            return Err(failed(&anyhow!("only http:// and https:// are possible")));
         }
         let mut request = agent.get(url);
         if let Some(key) = key {

@@ -15,6 +15,7 @@ use crate::options::{AllocatorStats, ServerOptions, SnapshotFetch};
 use crate::quotas::Quotas;
 use crate::stats::RequestStats;
 use crate::strict::Rates;
+use crate::tls::Tls;
 
 /// The server's state: one per process, shared by all connections.
 pub struct App {
@@ -30,6 +31,8 @@ pub struct App {
     /// Account of open connections of HTTP/2.
     pub(crate) calls: Consumer,
     pub(crate) http2: Http2,
+    /// What connections are encrypted with.
+    pub(crate) tls: Option<Tls>,
     /// Places on the blocking pool for changes of collections...
     pub(crate) managing: Arc<Semaphore>,
     /// ... and for builds of payload indexes, which may take long.
@@ -54,16 +57,19 @@ pub struct App {
 impl App {
     pub fn new(options: ServerOptions) -> Arc<App> {
         let ledger = options.engine.ledger().clone();
-        let http2 = Http2::new(options.engine.budget().elastic);
+        let encrypted = options.tls.is_some();
+        let http2 = Http2::new(options.engine.budget().elastic, encrypted);
+        let connection_bytes = limits::CONNECTION_BYTES + limits::tls_bytes(encrypted);
         let connections_max = options.connections.max(1);
         Arc::new(App {
             keys: Keys::new(&options),
             requests: ledger.consumer("requests", options.request_bytes),
             responses: ledger.consumer("responses", options.response_bytes),
-            connections: ledger.consumer("connections", connections_max as u64 * limits::CONNECTION_BYTES),
+            connections: ledger.consumer("connections", connections_max as u64 * connection_bytes),
             connections_max,
             calls: ledger.consumer("connections of HTTP/2", http2.all_bytes()),
             http2,
+            tls: options.tls,
             managing: Arc::new(Semaphore::new(limits::MANAGE_CALLS)),
             building: Arc::new(Semaphore::new(limits::BUILD_CALLS)),
             snapshotting: Arc::new(Semaphore::new(1)),

@@ -36,6 +36,7 @@ mod stats;
 mod stream;
 mod strict;
 mod timed_io;
+mod tls;
 mod turns;
 mod wire;
 
@@ -45,3 +46,4 @@ pub use error::{ApiError, status_of};
 pub use options::{AllocatorStats, GrpcPort, ServerOptions, SnapshotFetch, check_exposure, is_loopback};
 pub use routes::router;
 pub use serve::{Bound, bind, runtime, serve};
+pub use tls::Tls;

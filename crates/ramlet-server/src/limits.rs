@@ -9,6 +9,16 @@ const MIB: u64 = 1 << 20;
 
 /// Bytes an idle HTTP/1 connection holds: task, read and write buffers, kernel socket (measured: 14 KiB).
 pub const CONNECTION_BYTES: u64 = 14 * KIB;
+/// What is encrypted and not yet sent, of a connection.
+pub const TLS_SEND_BYTES: usize = 16 << 10;
+/// Bytes that a connection holds more when it is encrypted: keys, a record that came (16 KiB at most), and what isn't sent.
+const TLS_BYTES: u64 = 48 * KIB;
+
+/// What encryption takes of a connection's memory.
+pub const fn tls_bytes(encrypted: bool) -> u64 {
+    if encrypted { TLS_BYTES } else { 0 }
+}
+
 /// Connections open at once when nothing else is said: 3.5 MiB of the budget.
 pub const CONNECTIONS_DEFAULT: usize = 256;
 /// ... and in the smallest budget.

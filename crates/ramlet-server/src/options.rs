@@ -7,6 +7,7 @@ use ramlet::plan::Machine;
 
 use crate::error::ApiResult;
 use crate::limits;
+use crate::tls::Tls;
 
 /// Where gRPC is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct ServerOptions {
     pub read_only_api_key: Option<String>,
     /// Whether web pages of any origin may use the server. `None`: if a key is set.
     pub cors: Option<bool>,
+    /// Encrypts all connections, of both ports; see [`ServerOptions::encrypted`].
+    pub tls: Option<Tls>,
     /// Connections open at once.
     pub connections: usize,
     /// Bytes that bodies and what is parsed from them may hold together.
@@ -56,7 +59,6 @@ impl ServerOptions {
     pub fn new(engine: Arc<Engine>) -> ServerOptions {
         let elastic = engine.budget().elastic;
         let request_bytes = engine.budget().requests_max();
-        let affordable = usize::try_from(elastic / 4 / limits::CONNECTION_BYTES).unwrap_or(usize::MAX);
         ServerOptions {
             engine,
             host: "127.0.0.1".to_owned(),
@@ -66,7 +68,8 @@ impl ServerOptions {
             alt_api_key: None,
             read_only_api_key: None,
             cors: None,
-            connections: affordable.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_DEFAULT),
+            tls: None,
+            connections: affordable(elastic, limits::CONNECTION_BYTES),
             request_bytes,
             response_bytes: elastic / 2,
             fetch: None,
@@ -74,6 +77,22 @@ impl ServerOptions {
             machine: Arc::default(),
         }
     }
+
+    /// The same with encrypted connections, which are fewer.
+    pub fn encrypted(self, tls: Tls) -> ServerOptions {
+        let each = limits::CONNECTION_BYTES + limits::tls_bytes(true);
+        ServerOptions {
+            tls: Some(tls),
+            connections: affordable(self.engine.budget().elastic, each),
+            ..self
+        }
+    }
+}
+
+/// Connections that a quarter of the elastic memory is enough for.
+fn affordable(elastic: u64, each: u64) -> usize {
+    let affordable = usize::try_from(elastic / 4 / each).unwrap_or(usize::MAX);
+    affordable.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_DEFAULT)
 }
 
 /// Reads a URL, with an API key if one is given, and hands it on piece by piece; what the sink refuses ends it.

@@ -29,6 +29,7 @@ use crate::pool::spawn_blocking;
 use crate::routes::router;
 use crate::shards::{Api, Paid, Shards};
 use crate::timed_io::TimedIo;
+use crate::tls::Socket;
 use crate::turns::{Stay, Turns};
 
 /// A server that has its port and isn't answering yet.
@@ -129,7 +130,8 @@ impl Bound {
             listener,
             places: Arc::new(Semaphore::new(app.connections_max)),
             account: app.connections.clone(),
-            bytes: limits::CONNECTION_BYTES,
+            bytes: limits::CONNECTION_BYTES + limits::tls_bytes(app.tls.is_some()),
+            encrypted: app.tls.is_some(),
             api: Api::Rest(router(app.clone())),
             turns: Arc::default(),
         };
@@ -140,6 +142,7 @@ impl Bound {
                 places: Arc::new(Semaphore::new(app.http2.places)),
                 account: app.calls.clone(),
                 bytes: app.http2.connection_bytes(),
+                encrypted: app.tls.is_some(),
                 api: Api::Grpc,
                 turns: Arc::default(),
             };
@@ -161,6 +164,7 @@ struct Door {
     places: Arc<Semaphore>,
     account: Consumer,
     bytes: u64,
+    encrypted: bool,
     api: Api,
     turns: Arc<Turns>,
 }
@@ -209,10 +213,11 @@ impl Door {
         tokio::time::sleep(limits::TURN_PAUSE).await;
     }
 
-    /// Says why and when to come again, without a task or a buffer. Clients of gRPC try again by themselves.
+    /// Says why and when to come again, without a task or a buffer. Clients of gRPC try again by themselves; for an encrypted
+    /// answer there is no memory.
     fn turn_away(&self, stream: &TcpStream, e: &ApiError) {
         tracing::debug!("a connection is turned away: {}", e.message);
-        if matches!(self.api, Api::Rest(_)) {
+        if !self.encrypted && matches!(self.api, Api::Rest(_)) {
             turn_away(stream, e);
         }
     }
@@ -230,23 +235,19 @@ async fn monitor_recall(engine: Arc<Engine>) {
 
 /// HTTP/1, or HTTP/2 where the client begins with it.
 pub async fn connection(
-    stream: TcpStream,
+    stream: Socket,
     (app, router): (Arc<App>, Router),
     mut stopped: watch::Receiver<bool>,
     (_paid, stay): (Paid, Stay),
 ) {
-    let _ = stream.set_nodelay(true);
-    let mut begins = [0; 3];
-    let first = async {
-        tokio::select! {
-            first = tokio::time::timeout(limits::HEAD_TIMEOUT, stream.peek(&mut begins)) => first.ok()?.ok(),
-            () = stay.asked() => None,
-        }
+    let http2 = tokio::select! {
+        http2 = stream.speaks_http2() => http2,
+        () = stay.asked() => return,
     };
-    let Some(n) = first.await else {
+    let Ok(http2) = http2 else {
         return;
     };
-    if begins[..n] == *b"PRI" {
+    if http2 {
         match app.calls.reserve(app.http2.connection_bytes()) {
             Ok(_more) => {
                 serve_http2(

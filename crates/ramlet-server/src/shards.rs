@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::tls::Socket;
 use crate::turns::Stay;
 use crate::{grpc, inline, limits, pool, serve};
 
@@ -132,6 +133,15 @@ async fn hold(accepted: Accepted, app: Arc<App>, stopped: watch::Receiver<bool>)
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(e) => return tracing::warn!("a connection can't be held: {e}"),
+    };
+    let _ = stream.set_nodelay(true);
+    let socket = tokio::select! {
+        socket = Socket::new(stream, app.tls.as_ref()) => socket,
+        () = paid.1.asked() => return,
+    };
+    let stream = match socket {
+        Ok(socket) => socket,
+        Err(e) => return tracing::debug!("a connection can't be encrypted: {e}"),
     };
     match api {
         Api::Rest(router) => serve::connection(stream, (app, router), stopped, paid).await,

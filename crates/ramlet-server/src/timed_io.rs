@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::limits::{HEAD_TIMEOUT, WRITE_TIMEOUT};
+use crate::tls::Socket;
 
 /// What every connection of HTTP/2 begins with.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -16,14 +16,14 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Fails a write that makes no progress for [`WRITE_TIMEOUT`]: a client that doesn't read its answer would
 /// otherwise hold the answer's memory as long as it likes.
 pub struct TimedIo {
-    stream: TcpStream,
+    stream: Socket,
     stalled: Option<Pin<Box<Sleep>>>,
     /// Read already, and to be read again.
     again: &'static [u8],
 }
 
 impl TimedIo {
-    pub fn new(stream: TcpStream) -> TimedIo {
+    pub fn new(stream: Socket) -> TimedIo {
         TimedIo {
             stream,
             stalled: None,
@@ -32,7 +32,7 @@ impl TimedIo {
     }
 
     /// A connection whose client said in time that it speaks HTTP/2: the library would wait for it without end.
-    pub async fn after_preface(mut stream: TcpStream) -> io::Result<TimedIo> {
+    pub async fn after_preface(mut stream: Socket) -> io::Result<TimedIo> {
         let mut said = [0; PREFACE.len()];
         timeout(HEAD_TIMEOUT, stream.read_exact(&mut said)).await??;
         if said != *PREFACE {
@@ -93,7 +93,11 @@ impl AsyncWrite for TimedIo {
         self.stream.is_write_vectored()
     }
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            // What is encrypted and not yet sent.
+            Poll::Pending => self.watch(cx, Poll::Pending),
+            ready => ready,
+        }
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)

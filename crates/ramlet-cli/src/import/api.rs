@@ -12,6 +12,7 @@ use ureq::http::Method;
 
 use super::source::Layout;
 use crate::args::{Datatype, Distance};
+use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that merges may keep an upsert waiting, but not for longer than this.
@@ -59,19 +60,31 @@ pub struct CollectionState {
     pub payload_schema: Value,
 }
 
+/// Whether the server's certificate is refused, which it would be again.
+fn is_distrust(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
+        ureq::Error::Rustls(_) => true,
+        _ => false,
+    }
+}
+
 impl Api {
     /// `connections`: how many threads will ask at once.
     pub fn new(url: &str, key: Option<String>, connections: usize) -> Result<Api> {
         let url = url.trim_end_matches('/').to_string();
-        let rest = url.strip_prefix("http://");
-        if rest.is_none_or(str::is_empty) {
-            bail!("the URL '{url}' must begin with http:// (an import speaks no TLS; use a tunnel)");
+        let host = url
+            .strip_prefix("http://")
+            .or_else(|| url.strip_prefix("https://"));
+        if host.is_none_or(str::is_empty) {
+            bail!("the URL '{url}' must begin with http:// or https://");
         }
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .max_idle_connections_per_host(connections)
+            .tls_config(tls::of_client())
             .build();
         Ok(Api {
             agent: config.new_agent(),
@@ -121,6 +134,7 @@ impl Api {
                     );
                 }
                 Ok(reply) => return Ok(reply),
+                Err(error) if is_distrust(&error) => return Err(self.distrusted(error)),
                 Err(error) => {
                     let lost = *lost_since.get_or_insert_with(Instant::now);
                     if lost.elapsed() > RECONNECT_FOR {
@@ -151,10 +165,18 @@ impl Api {
         }
     }
 
+    fn distrusted(&self, error: ureq::Error) -> anyhow::Error {
+        anyhow!(
+            "{} isn't trusted: {error}; SSL_CERT_FILE=ca.pem names who has signed its certificate",
+            self.url
+        )
+    }
+
     /// Fails at once, with the way out, when nobody listens.
     pub fn check_reachable(&self) -> Result<()> {
         match self.call(Method::GET, "/", b"") {
             Ok(_) => Ok(()),
+            Err(error) if is_distrust(&error) => Err(self.distrusted(error)),
             Err(error) => Err(anyhow!(
                 "no server answers at {} ({error}); start one: ramlet serve --memory 135MB",
                 self.url

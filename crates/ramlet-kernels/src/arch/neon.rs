@@ -1,5 +1,6 @@
 //! NEON: 4 floats or 16 bytes a step.
 
+mod codes;
 mod scan;
 mod sift;
 
@@ -9,7 +10,7 @@ use super::scalar;
 use crate::Kernels;
 use crate::table::FloatKernel;
 
-braided_kernels!(scalar::braid::dot_braided);
+braided_kernels!(codes::dot_braided);
 grid_kernels!();
 trellis_kernels!();
 
@@ -18,18 +19,18 @@ pub(super) static TABLE: Kernels = Kernels {
     f32: [f32_dot::KERNEL, f32_l2sq::KERNEL, f32_l1::KERNEL],
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
-    // The half-precision vector types are not stable for every compiler we support.
-    codes: [scalar::dot_codes4, scalar::dot_codes8],
+    codes: [codes::dot_codes4, codes::dot_codes8],
     fastscan: scan::fastscan,
-    braided: scalar::braid::dot_braided,
+    braided: codes::dot_braided,
     planes: scan::PLANES,
-    entry: super::scalar::entry::KERNELS,
+    entry: scalar::entry::KERNELS,
     sift: sift::sift,
     nearness: crate::nearness::of_each,
     places: crate::nearness::places,
     nearest: nearest::KERNELS,
     grid: grid::KERNELS,
     trellis: trellis::KERNELS,
+    // The half-precision vector types are not stable for every compiler we support.
     to_f16: scalar::f32_to_f16,
     from_f16: scalar::f16_to_f32,
 };

@@ -8,7 +8,6 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::dispatch::dispatch;
@@ -16,12 +15,15 @@ use crate::app::App;
 use crate::limits;
 use crate::shards::Paid;
 use crate::timed_io::TimedIo;
+use crate::tls::Socket;
 use crate::turns::Stay;
 
 /// What a connection may be sent before it is read, and what it takes in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Http2 {
     pub window: u32,
+    /// Bytes of a connection beside its window.
+    pub own: u64,
     /// Connections at once.
     pub places: usize,
 }
@@ -30,19 +32,21 @@ impl Http2 {
     /// Of `elastic` bytes: half for connections at most, taken as they come, and a thousandth for one's window. (Programs have a
     /// connection for each of their processes, and one without a place waits in the kernel until its client gives up: with an eighth
     /// there were 14 places in 135 MB.)
-    pub fn new(elastic: u64) -> Http2 {
+    pub fn new(elastic: u64, encrypted: bool) -> Http2 {
         let window = (elastic / 1024).clamp(*limits::WINDOW_BYTES.start(), *limits::WINDOW_BYTES.end());
-        let each = limits::CONNECTION_BYTES_HTTP2 + window;
+        let own = limits::CONNECTION_BYTES_HTTP2 + limits::tls_bytes(encrypted);
+        let each = own + window;
         let places = usize::try_from(elastic / 2 / each).unwrap_or(usize::MAX);
         Http2 {
             window: window as u32,
+            own,
             places: places.clamp(limits::CONNECTIONS_HTTP2_MIN, limits::CONNECTIONS_DEFAULT),
         }
     }
 
     /// Bytes that one connection takes at most, its calls apart.
     pub fn connection_bytes(self) -> u64 {
-        limits::CONNECTION_BYTES_HTTP2 + u64::from(self.window)
+        self.own + u64::from(self.window)
     }
 
     pub fn all_bytes(self) -> u64 {
@@ -70,12 +74,11 @@ fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
 
 /// Answers the calls of one connection.
 pub async fn serve_calls(
-    stream: TcpStream,
+    stream: Socket,
     app: Arc<App>,
     stopped: watch::Receiver<bool>,
     (_paid, stay): (Paid, Stay),
 ) {
-    let _ = stream.set_nodelay(true);
     let of = app.http2;
     let service = service_fn(move |request| {
         let app = app.clone();
@@ -88,7 +91,7 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Answers the requests of one connection until it ends or `stopped` says so.
 pub async fn serve_http2<S, B>(
-    stream: TcpStream,
+    stream: Socket,
     (of, stay): (Http2, &Stay),
     mut stopped: watch::Receiver<bool>,
     service: S,
@@ -141,7 +144,7 @@ mod tests {
             (12_419_072, 56),
             (1 << 30, 256),
         ] {
-            let of = Http2::new(elastic);
+            let of = Http2::new(elastic, false);
             assert!(of.places >= least, "{} places of {elastic} bytes", of.places);
             assert!(
                 of.all_bytes() <= elastic / 2,

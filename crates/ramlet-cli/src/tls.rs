@@ -1,0 +1,204 @@
+//! The files that connections are encrypted with: which, and read anew now and then, as they are replaced before they expire.
+//! And whom the commands trust that ask servers.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use ramlet_server::Tls;
+use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
+
+use crate::args::ServeArgs;
+use crate::settings::{Env, first};
+
+/// Certificates are asked for once an hour whether they were replaced, as by the API's server.
+const RENEW: Duration = Duration::from_secs(3600);
+
+/// Certificate, key and the authorities of clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    cert: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+    /// `None`: read once.
+    renew: Option<Duration>,
+}
+
+impl TlsFiles {
+    /// The flags, our names, the API server's, which has files of its own where they aren't named.
+    pub fn decide(args: &ServeArgs, env: Env<'_>) -> Result<Option<TlsFiles>> {
+        let named = |flag: &Option<PathBuf>, name: &str| {
+            flag.clone()
+                .or_else(|| first(env, &[name]).map(|(_, path)| path.into()))
+        };
+        let cert = named(&args.tls_cert, "RAMLET_TLS_CERT");
+        let key = named(&args.tls_key, "RAMLET_TLS_KEY");
+        let client_ca = named(&args.tls_client_ca, "RAMLET_TLS_CLIENT_CA");
+        if cert.is_none() && key.is_none() && client_ca.is_none() {
+            return TlsFiles::of_api(env);
+        }
+        match (cert, key) {
+            (Some(cert), Some(key)) => Ok(Some(TlsFiles {
+                cert,
+                key,
+                client_ca,
+                renew: Some(RENEW),
+            })),
+            _ => Err(anyhow!(
+                "TLS takes both a certificate and its key: --tls-cert and --tls-key"
+            )),
+        }
+    }
+
+    fn of_api(env: Env<'_>) -> Result<Option<TlsFiles>> {
+        if !is_true(env, "QDRANT__SERVICE__ENABLE_TLS")? {
+            return Ok(None);
+        }
+        let file = |name: &str, usual: &str| {
+            first(env, &[name]).map_or_else(|| usual.into(), |(_, path)| PathBuf::from(path))
+        };
+        let renew = match first(env, &["QDRANT__TLS__CERT_TTL"]) {
+            None => RENEW,
+            Some((name, value)) => {
+                let seconds = value.parse();
+                Duration::from_secs(
+                    seconds.with_context(|| format!("{name}={value} is no number of seconds"))?,
+                )
+            }
+        };
+        let verify = is_true(env, "QDRANT__SERVICE__VERIFY_HTTPS_CLIENT_CERTIFICATE")?;
+        Ok(Some(TlsFiles {
+            cert: file("QDRANT__TLS__CERT", "./tls/cert.pem"),
+            key: file("QDRANT__TLS__KEY", "./tls/key.pem"),
+            client_ca: verify.then(|| file("QDRANT__TLS__CA_CERT", "./tls/cacert.pem")),
+            renew: (!renew.is_zero()).then_some(renew),
+        }))
+    }
+
+    /// Reads them, and has them read again.
+    pub fn load(self) -> Result<Tls> {
+        let (cert, key) = self.read()?;
+        let client_ca = self.client_ca.as_deref().map(read).transpose()?;
+        let tls = Tls::new(&cert, &key, client_ca.as_deref())
+            .map_err(|e| anyhow!("TLS with {} and {}: {e}", self.cert.display(), self.key.display()))?;
+        if let Some(every) = self.renew {
+            let (tls, mut known) = (tls.clone(), (cert, key));
+            std::thread::Builder::new()
+                .name("certificate".to_owned())
+                .stack_size(128 << 10)
+                .spawn(move || {
+                    loop {
+                        std::thread::sleep(every);
+                        self.renew(&tls, &mut known);
+                    }
+                })?;
+        }
+        Ok(tls)
+    }
+
+    fn read(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+        Ok((read(&self.cert)?, read(&self.key)?))
+    }
+
+    /// What is wrong now, half a replacement say, is looked at again the next time: until then all stays as it is.
+    fn renew(&self, tls: &Tls, known: &mut (Vec<u8>, Vec<u8>)) {
+        let renewed = self.read().map_err(|e| format!("{e:#}")).and_then(|now| {
+            if now == *known {
+                return Ok(false);
+            }
+            tls.renew(&now.0, &now.1)?;
+            *known = now;
+            Ok(true)
+        });
+        match renewed {
+            Ok(false) => {}
+            Ok(true) => tracing::info!("connections get the new certificate of {}", self.cert.display()),
+            Err(e) => tracing::warn!("the certificate isn't renewed: {e}"),
+        }
+    }
+}
+
+/// Servers are trusted whose certificate one of the machine's authorities has signed, or one of the file that `SSL_CERT_FILE` names.
+pub fn of_client() -> TlsConfig {
+    TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::PlatformVerifier)
+        .build()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("TLS: reading {}", path.display()))
+}
+
+fn is_true(env: Env<'_>, name: &str) -> Result<bool> {
+    let Some((name, value)) = first(env, &[name]) else {
+        return Ok(false);
+    };
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(anyhow!("{name}={value} is not true or false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn decide(line: &str, env: &[(&str, &str)]) -> Result<Option<TlsFiles>> {
+        let Command::Serve(args) = Cli::try_parse_from(line.split(' '))?.command else {
+            panic!("{line} is no serve");
+        };
+        let of = |name: &str| {
+            let found = env.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.to_string())
+        };
+        TlsFiles::decide(&args, &of)
+    }
+
+    #[test]
+    fn flags_go_before_our_names_and_these_before_the_apis() {
+        assert_eq!(decide("ramlet serve", &[]).expect("nothing"), None);
+        let ours = [
+            ("RAMLET_TLS_CERT", "c"),
+            ("RAMLET_TLS_KEY", "k"),
+            ("QDRANT__SERVICE__ENABLE_TLS", "1"),
+        ];
+        let files = decide("ramlet serve --tls-key k2", &ours)
+            .expect("both")
+            .expect("files");
+        assert_eq!(
+            (files.cert, files.key, files.client_ca),
+            ("c".into(), "k2".into(), None)
+        );
+        let api = [
+            ("QDRANT__SERVICE__ENABLE_TLS", "true"),
+            ("QDRANT__TLS__KEY", "/k.pem"),
+            ("QDRANT__TLS__CERT_TTL", "0"),
+            ("QDRANT__SERVICE__VERIFY_HTTPS_CLIENT_CERTIFICATE", "true"),
+        ];
+        let files = decide("ramlet serve", &api).expect("its own").expect("files");
+        let wanted = TlsFiles {
+            cert: "./tls/cert.pem".into(),
+            key: "/k.pem".into(),
+            client_ca: Some("./tls/cacert.pem".into()),
+            renew: None,
+        };
+        assert_eq!(files, wanted);
+    }
+
+    #[test]
+    fn half_of_it_is_refused() {
+        assert!(decide("ramlet serve --tls-cert c", &[]).is_err());
+        assert!(decide("ramlet serve --tls-client-ca c", &[]).is_err());
+        assert!(decide("ramlet serve", &[("QDRANT__SERVICE__ENABLE_TLS", "perhaps")]).is_err());
+        let many = [
+            ("QDRANT__SERVICE__ENABLE_TLS", "1"),
+            ("QDRANT__TLS__CERT_TTL", "hourly"),
+        ];
+        assert!(decide("ramlet serve", &many).is_err());
+    }
+}
