@@ -340,9 +340,12 @@ mod tests {
     }
 
     #[test]
-    fn urls_without_http() {
-        for url in ["https://host:6333", "localhost:6333", "http://"] {
+    fn urls_need_a_scheme_and_a_host() {
+        for url in ["ftp://host:6333", "localhost:6333", "http://", "https://"] {
             assert!(Api::new(url, None, 1).is_err(), "{url}");
+        }
+        for url in ["http://host:6333", "https://host"] {
+            assert!(Api::new(url, None, 1).is_ok(), "{url}");
         }
     }
 }
