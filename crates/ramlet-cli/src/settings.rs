@@ -135,14 +135,21 @@ fn grpc_port(flag: Option<&str>, env: Env) -> Result<GrpcPort> {
 }
 
 fn cors(flag: Option<bool>, env: Env) -> Result<Option<bool>> {
-    let named = || first(env, &["RAMLET_CORS", "QDRANT__SERVICE__ENABLE_CORS"]);
-    match (flag, named()) {
-        (None, Some((name, value))) => match value.to_ascii_lowercase().as_str() {
-            "true" | "1" => Ok(Some(true)),
-            "false" | "0" => Ok(Some(false)),
-            _ => Err(anyhow!("{name}={value} is not true or false")),
-        },
-        (flag, _) => Ok(flag),
+    match flag {
+        Some(said) => Ok(Some(said)),
+        None => truth(env, &["RAMLET_CORS", "QDRANT__SERVICE__ENABLE_CORS"]),
+    }
+}
+
+/// What the first of `names` that is set says: yes or no.
+pub fn truth(env: Env, names: &[&str]) -> Result<Option<bool>> {
+    let Some((name, value)) = first(env, names) else {
+        return Ok(None);
+    };
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(Some(true)),
+        "false" | "0" => Ok(Some(false)),
+        _ => Err(anyhow!("{name}={value} is not true or false")),
     }
 }
 

@@ -9,7 +9,7 @@ use ramlet_server::Tls;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use crate::args::ServeArgs;
-use crate::settings::{Env, first};
+use crate::settings::{Env, first, truth};
 
 /// Certificates are asked for once an hour whether they were replaced, as by the API's server.
 const RENEW: Duration = Duration::from_secs(3600);
@@ -51,7 +51,7 @@ impl TlsFiles {
     }
 
     fn of_api(env: Env<'_>) -> Result<Option<TlsFiles>> {
-        if !is_true(env, "QDRANT__SERVICE__ENABLE_TLS")? {
+        if truth(env, &["QDRANT__SERVICE__ENABLE_TLS"])? != Some(true) {
             return Ok(None);
         }
         let file = |name: &str, usual: &str| {
@@ -66,7 +66,7 @@ impl TlsFiles {
                 )
             }
         };
-        let verify = is_true(env, "QDRANT__SERVICE__VERIFY_HTTPS_CLIENT_CERTIFICATE")?;
+        let verify = truth(env, &["QDRANT__SERVICE__VERIFY_HTTPS_CLIENT_CERTIFICATE"])? == Some(true);
         Ok(Some(TlsFiles {
             cert: file("QDRANT__TLS__CERT", "./tls/cert.pem"),
             key: file("QDRANT__TLS__KEY", "./tls/key.pem"),
@@ -128,17 +128,6 @@ pub fn of_client() -> TlsConfig {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("TLS: reading {}", path.display()))
-}
-
-fn is_true(env: Env<'_>, name: &str) -> Result<bool> {
-    let Some((name, value)) = first(env, &[name]) else {
-        return Ok(false);
-    };
-    match value.to_ascii_lowercase().as_str() {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(anyhow!("{name}={value} is not true or false")),
-    }
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl App {
         let ledger = options.engine.ledger().clone();
         let encrypted = options.tls.is_some();
         let http2 = Http2::new(options.engine.budget().elastic, encrypted);
-        let connection_bytes = limits::CONNECTION_BYTES + limits::tls_bytes(encrypted);
+        let connection_bytes = limits::connection_bytes(encrypted);
         let connections_max = options.connections.max(1);
         Arc::new(App {
             keys: Keys::new(&options),

@@ -14,6 +14,11 @@ pub const TLS_SEND_BYTES: usize = 16 << 10;
 /// Bytes that a connection holds more when it is encrypted: keys, a record that came (16 KiB at most), and what isn't sent.
 const TLS_BYTES: u64 = 48 * KIB;
 
+/// Bytes of an HTTP/1 connection.
+pub const fn connection_bytes(encrypted: bool) -> u64 {
+    CONNECTION_BYTES + tls_bytes(encrypted)
+}
+
 /// What encryption takes of a connection's memory.
 pub const fn tls_bytes(encrypted: bool) -> u64 {
     if encrypted { TLS_BYTES } else { 0 }

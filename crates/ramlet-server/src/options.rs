@@ -69,7 +69,7 @@ impl ServerOptions {
             read_only_api_key: None,
             cors: None,
             tls: None,
-            connections: affordable(elastic, limits::CONNECTION_BYTES),
+            connections: affordable(elastic, false),
             request_bytes,
             response_bytes: elastic / 2,
             fetch: None,
@@ -80,18 +80,17 @@ impl ServerOptions {
 
     /// The same with encrypted connections, which are fewer.
     pub fn encrypted(self, tls: Tls) -> ServerOptions {
-        let each = limits::CONNECTION_BYTES + limits::tls_bytes(true);
         ServerOptions {
             tls: Some(tls),
-            connections: affordable(self.engine.budget().elastic, each),
+            connections: affordable(self.engine.budget().elastic, true),
             ..self
         }
     }
 }
 
 /// Connections that a quarter of the elastic memory is enough for.
-fn affordable(elastic: u64, each: u64) -> usize {
-    let affordable = usize::try_from(elastic / 4 / each).unwrap_or(usize::MAX);
+fn affordable(elastic: u64, encrypted: bool) -> usize {
+    let affordable = usize::try_from(elastic / 4 / limits::connection_bytes(encrypted)).unwrap_or(usize::MAX);
     affordable.clamp(limits::CONNECTIONS_MIN, limits::CONNECTIONS_DEFAULT)
 }
 

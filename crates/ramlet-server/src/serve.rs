@@ -130,7 +130,7 @@ impl Bound {
             listener,
             places: Arc::new(Semaphore::new(app.connections_max)),
             account: app.connections.clone(),
-            bytes: limits::CONNECTION_BYTES + limits::tls_bytes(app.tls.is_some()),
+            bytes: limits::connection_bytes(app.tls.is_some()),
             encrypted: app.tls.is_some(),
             api: Api::Rest(router(app.clone())),
             turns: Arc::default(),
