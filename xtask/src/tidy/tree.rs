@@ -12,10 +12,11 @@ pub struct TextFile {
 }
 
 /// Directories that hold nothing of ours.
-const SKIPPED: [&str; 7] = [
+const SKIPPED: [&str; 8] = [
     "target",
     ".git",
     ".venv",
+    ".venv-integrations",
     "ramlet-data",
     "__pycache__",
     ".pytest_cache",
