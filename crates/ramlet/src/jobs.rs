@@ -32,7 +32,7 @@ use crate::segment::{
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
-use crate::text::TextField;
+use crate::text::{Cut, TextField};
 use crate::types::{CollectionConfig, FieldIndex, FieldKind};
 use crate::writer::Writer;
 
@@ -785,7 +785,7 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
         crate::schema::check_index(&index)?;
         let mut config = writer.config.clone();
         let old = config.payload_schema.get(field);
-        if old.is_some_and(|old| has_same_keys(old, &index)) {
+        if old.is_some_and(|old| has_same_keys(old, &index, writer.slots.cut_of(field))) {
             // Same tables; the parameters may be said anew.
             config.payload_schema.insert(field.to_string(), index);
             drop(writer);
@@ -810,10 +810,11 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
     })
 }
 
-/// Whether two indexes of a field have the same tables.
-fn has_same_keys(old: &FieldIndex, new: &FieldIndex) -> bool {
+/// Whether two indexes of a field have the same tables; `cut`: how those of the old one were made.
+fn has_same_keys(old: &FieldIndex, new: &FieldIndex, cut: Cut) -> bool {
     let text = |index: &FieldIndex| TextField::new(index.params.as_ref()).ok();
-    old.kind == new.kind && (new.kind != FieldKind::Text || text(old) == text(new))
+    let old_text = || Some(text(old)?.cutting(cut));
+    old.kind == new.kind && (new.kind != FieldKind::Text || old_text() == text(new))
 }
 
 /// A segment's files of a new payload index.
@@ -875,6 +876,7 @@ pub fn delete_field_index(core: &Core, field: &str) -> Result<()> {
             return Ok(());
         }
         slots.fields.remove(field);
+        slots.segmented.remove(field);
         (config, slots)
     };
     replace_field_files(core, &mut arena, Vec::new(), config, slots)

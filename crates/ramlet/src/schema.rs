@@ -1,6 +1,6 @@
 //! What the rows of a collection consist of: the settings, resolved once for the hot paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ramlet_format::Component;
@@ -14,7 +14,7 @@ use crate::payload::Path;
 use crate::settings::{
     Placement, Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key,
 };
-use crate::text::TextField;
+use crate::text::{Cut, TextField};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldIndex, FieldKind, Modifier, VectorParams};
 
 /// What stands for a point under a vector's name.
@@ -135,6 +135,9 @@ pub struct Slots {
     /// Of a manifest without it no vector was ever dropped.
     #[serde(default)]
     pub next_vector: u16,
+    /// Fields whose texts were cut by a dictionary where they are written without spaces; of a manifest without it none.
+    #[serde(default)]
+    pub segmented: BTreeSet<String>,
 }
 
 impl Slots {
@@ -153,6 +156,7 @@ impl Slots {
         for path in config.payload_schema.keys() {
             // At most `FIELD_INDEXES_MAX`: the settings were checked.
             slots.fields.insert(path.clone(), slots.next_field);
+            slots.segmented.insert(path.clone());
             slots.next_field += 1;
         }
         slots
@@ -173,7 +177,16 @@ impl Slots {
             .ok_or_else(|| no_slot("payload index", path, Component::TEXT_SLOTS))?;
         self.next_field = slot + 1;
         self.fields.insert(path.to_string(), slot);
+        self.segmented.insert(path.to_string());
         Ok(slot)
+    }
+
+    /// How the tables of a field, if it has some, were made of texts without spaces.
+    pub fn cut_of(&self, path: &str) -> Cut {
+        match self.segmented.contains(path) {
+            true => Cut::Dictionary,
+            false => Cut::Characters,
+        }
     }
 }
 
@@ -245,7 +258,7 @@ impl Schema {
                 path: path.clone(),
                 slot,
                 kind: index.kind,
-                text: text_of(path, index),
+                text: text_of(path, index, slots.cut_of(path)),
                 abilities: Abilities::of(index),
                 placement: placement_of(index),
             });
@@ -288,7 +301,7 @@ fn placement_of(index: &FieldIndex) -> Placement {
     })
 }
 
-fn text_of(path: &str, index: &FieldIndex) -> Option<Arc<TextField>> {
+fn text_of(path: &str, index: &FieldIndex, cut: Cut) -> Option<Arc<TextField>> {
     if index.kind != FieldKind::Text {
         return None;
     }
@@ -297,7 +310,7 @@ fn text_of(path: &str, index: &FieldIndex) -> Option<Arc<TextField>> {
         tracing::warn!("payload index `{path}`: parameters that say nothing are passed over: {e}");
         TextField::new(None)
     });
-    text.ok().map(Arc::new)
+    text.ok().map(|text| Arc::new(text.cutting(cut)))
 }
 
 /// Refuses parameters that no payload index can have.
@@ -400,5 +413,36 @@ pub(crate) fn element(datatype: Datatype) -> Element {
         Datatype::Float32 => Element::F32,
         Datatype::Float16 | Datatype::Turbo4 | Datatype::Turbo8 | Datatype::Turbo16 => Element::F16,
         Datatype::Uint8 => Element::U8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_as_the_tables_of_their_field_were() {
+        let index = FieldIndex {
+            kind: FieldKind::Text,
+            params: Some(serde_json::json!({"type": "text", "tokenizer": "multilingual"})),
+        };
+        let config = CollectionConfig {
+            payload_schema: BTreeMap::from([("t".to_owned(), index)]),
+            ..CollectionConfig::default()
+        };
+        let tokens = |slots: &Slots| {
+            let schema = Schema::new(&config, slots).unwrap();
+            let mut all = Vec::new();
+            let text = schema.field("t").unwrap().text.as_ref().unwrap();
+            text.query("今天天气", &mut |token| all.push(token.to_owned()));
+            all
+        };
+        // As a version without the dictionary wrote it.
+        let old = r#"{"vectors": {}, "fields": {"t": 0}, "next_field": 1}"#;
+        let mut slots: Slots = serde_json::from_str(old).unwrap();
+        assert_eq!(tokens(&slots), ["今", "天", "天", "气"]);
+        slots.take_field("t").unwrap();
+        assert_eq!(tokens(&slots), ["今天", "天气"]);
+        assert_eq!(tokens(&Slots::for_config(&config)), ["今天", "天气"]);
     }
 }

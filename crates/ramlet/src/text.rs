@@ -10,9 +10,11 @@ mod language;
 mod memo;
 mod murmur;
 mod options;
+mod scripts;
 mod tokenizer;
 
 pub use bm25::{Bm25, Bm25Options};
 pub use field::TextField;
 pub use options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
+pub use scripts::Cut;
 pub use tokenizer::{Remembering, Tokenizer};

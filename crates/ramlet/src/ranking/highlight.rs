@@ -344,10 +344,10 @@ mod tests {
         let multilingual = json!({"type": "text", "tokenizer": "multilingual"});
         check(
             multilingual,
-            "\u{5929}",
-            json!({"t": "\u{4eca}\u{5929} a"}),
+            "天气",
+            json!({"t": "今天天气 a"}),
             &marks,
-            json!({"t": ["\u{4eca}[\u{5929}] a"]}),
+            json!({"t": ["今天[天气] a"]}),
         );
     }
 

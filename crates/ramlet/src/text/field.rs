@@ -6,7 +6,8 @@ use ramlet_memory::Reservation;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::options::TextOptions;
+use super::options::{TextOptions, TokenizerKind};
+use super::scripts::Cut;
 use super::tokenizer::{Remembering, Tokenizer};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_PARAMS_BYTES_MAX;
@@ -17,6 +18,7 @@ const NO_LANGUAGE: &str = "none";
 /// How a text index cuts its texts, and those it is asked for.
 pub struct TextField {
     options: TextOptions,
+    cut: Cut,
     tokenizer: Tokenizer,
     is_scored: bool,
     has_positions: bool,
@@ -76,9 +78,20 @@ impl TextField {
         Ok(TextField {
             tokenizer: Tokenizer::new(&options)?,
             options,
+            cut: Cut::default(),
             is_scored,
             has_positions,
         })
+    }
+
+    /// The same, for tables that were made so.
+    pub fn cutting(self, cut: Cut) -> TextField {
+        let tokenizer = self.tokenizer.cutting(cut);
+        TextField {
+            tokenizer,
+            cut,
+            ..self
+        }
     }
 
     /// Whether points can be ranked by the texts (`scoring`).
@@ -114,7 +127,11 @@ impl TextField {
 
 impl PartialEq for TextField {
     fn eq(&self, other: &TextField) -> bool {
-        let kept = |field: &TextField| (field.is_scored, field.has_positions);
+        let cut = |field: &TextField| match field.options.tokenizer {
+            Some(TokenizerKind::Multilingual) => Some(field.cut),
+            _ => None,
+        };
+        let kept = |field: &TextField| (field.is_scored, field.has_positions, cut(field));
         self.options == other.options && kept(self) == kept(other)
     }
 }

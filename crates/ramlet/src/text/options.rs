@@ -13,7 +13,7 @@ pub enum TokenizerKind {
     /// Runs of letters and digits.
     #[default]
     Word,
-    /// Runs of letters and digits; of scripts that write without spaces each character.
+    /// Runs of letters and digits; of scripts that write without spaces the words of a dictionary.
     Multilingual,
 }
 

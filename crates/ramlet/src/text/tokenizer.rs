@@ -11,6 +11,7 @@ use super::fold::fold;
 use super::language;
 use super::memo::Memo;
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
+use super::scripts::{self, Cut};
 use crate::error::{Error, Result};
 use crate::limits::STOPWORDS_MAX;
 
@@ -19,6 +20,7 @@ const LANGUAGE_DEFAULT: &str = "english";
 /// [`TextOptions`], ready.
 pub struct Tokenizer {
     kind: TokenizerKind,
+    cut: Cut,
     lowercase: bool,
     ascii_folding: bool,
     /// Of languages, lower case, ascending, and the user's own.
@@ -83,6 +85,7 @@ impl Tokenizer {
         };
         Ok(Tokenizer {
             kind: options.tokenizer.unwrap_or_default(),
+            cut: Cut::default(),
             lowercase,
             ascii_folding: options.ascii_folding.unwrap_or(false),
             listed,
@@ -92,6 +95,11 @@ impl Tokenizer {
             max_len: options.max_token_len.unwrap_or(usize::MAX),
             memo: Mutex::default(),
         })
+    }
+
+    /// The same tokenizer, with scripts that write without spaces cut so.
+    pub fn cutting(self, cut: Cut) -> Tokenizer {
+        Tokenizer { cut, ..self }
     }
 
     /// Shows `each` the tokens of a stored text.
@@ -137,7 +145,7 @@ impl Tokenizer {
         };
         match self.kind {
             TokenizerKind::Whitespace => text.split_whitespace().for_each(offer),
-            TokenizerKind::Multilingual => words(text).for_each(|word| by_script(word, &mut offer)),
+            TokenizerKind::Multilingual => scripts::words(text, self.cut, &mut offer),
             TokenizerKind::Word | TokenizerKind::Prefix => words(text).for_each(offer),
         }
     }
@@ -220,28 +228,6 @@ fn cut(token: &str, chars: usize) -> &str {
     end.map_or(token, |(at, _)| &token[..at])
 }
 
-/// Characters of scripts that write without spaces stand alone.
-fn by_script(word: &str, each: &mut dyn FnMut(&str)) {
-    let mut start = 0;
-    for (at, c) in word.char_indices() {
-        if is_alone(c) {
-            if start < at {
-                each(&word[start..at]);
-            }
-            start = at + c.len_utf8();
-            each(&word[at..start]);
-        }
-    }
-    if start < word.len() {
-        each(&word[start..]);
-    }
-}
-
-/// Han, Hiragana, Katakana.
-fn is_alone(c: char) -> bool {
-    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
-}
-
 #[cfg(test)]
 mod tests {
     use ramlet_memory::Ledger;
@@ -287,7 +273,7 @@ mod tests {
         same(
             r#"{"tokenizer":"multilingual"}"#,
             "今天 hello",
-            &["今", "天", "hello"],
+            &["今天", "hello"],
         );
         check(
             r#"{"tokenizer":"prefix","min_token_len":2,"max_token_len":4,"language":"none"}"#,

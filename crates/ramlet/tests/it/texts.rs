@@ -17,7 +17,7 @@ const WORDS: [(&str, &str); 12] = [
     ("the", "the"),
     ("House", "hous"),
     ("Ação", "ação"),
-    ("今天", "今天"),
+    ("今天天气", "今天天气"),
     ("wonderful", "wonder"),
     ("run", "run"),
     ("dog", "dog"),
@@ -77,7 +77,7 @@ fn tokens(field: &str, text: &str, is_query: bool) -> Vec<String> {
         "multi" => lower(text)
             .iter()
             .flat_map(|w| match w.as_str() {
-                "今天" => vec!["今".to_owned(), "天".to_owned()],
+                "今天天气" => vec!["今天".to_owned(), "天气".to_owned()],
                 w => vec![w.to_owned()],
             })
             .collect(),

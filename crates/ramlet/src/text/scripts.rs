@@ -1,0 +1,127 @@
+//! Words of scripts that write without spaces, by the dictionaries of ICU (Unicode Standard Annex 29, "Word Boundaries", 3: Chinese, Japanese, Thai, Lao,
+//! Khmer and Burmese need one). They are a part of the program: their pages are read like its code, and nothing of them is on the heap.
+
+use icu_segmenter::WordSegmenter;
+use icu_segmenter::options::WordBreakInvariantOptions;
+
+/// What is cut at once: ICU lists the ends of all words of a run, 8 bytes each.
+const RUN_BYTES: usize = 4096;
+
+/// How a run of such a script becomes words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cut {
+    /// Each Han or Kana character alone; the other scripts aren't known. So were indexes made before there was a dictionary.
+    Characters,
+    #[default]
+    Dictionary,
+}
+
+/// Shows `each` the words of a text of any scripts: runs of letters and digits, and what `cut` makes of runs without spaces.
+pub fn words<'t>(text: &'t str, cut: Cut, each: &mut dyn FnMut(&'t str)) {
+    let script = |c: char| match cut {
+        Cut::Characters if is_han_or_kana(c) && c.is_alphanumeric() => Script::Dense,
+        Cut::Dictionary if is_dense(c) => Script::Dense,
+        _ if c.is_alphanumeric() => Script::Spaced,
+        _ => Script::None,
+    };
+    let mut rest = text.char_indices().map(|(at, c)| (at, script(c))).peekable();
+    while let Some((start, script)) = rest.next() {
+        while rest.next_if(|(_, next)| *next == script).is_some() {}
+        let run = &text[start..rest.peek().map_or(text.len(), |(end, _)| *end)];
+        match (script, cut) {
+            (Script::None, _) => (),
+            (Script::Spaced, _) => each(run),
+            (Script::Dense, Cut::Characters) => characters(run, each),
+            (Script::Dense, Cut::Dictionary) => by_dictionary(run, each),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Script {
+    /// White space, punctuation.
+    None,
+    Spaced,
+    Dense,
+}
+
+fn characters<'t>(run: &'t str, each: &mut dyn FnMut(&'t str)) {
+    let ends = run.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
+    ends.for_each(|(start, end)| each(&run[start..end]));
+}
+
+fn by_dictionary<'t>(mut run: &'t str, each: &mut dyn FnMut(&'t str)) {
+    // Nothing but references to what is compiled in.
+    let segmenter = WordSegmenter::new_dictionary(WordBreakInvariantOptions::default());
+    while !run.is_empty() {
+        let (piece, rest) = run.split_at(run.floor_char_boundary(RUN_BYTES));
+        let mut start = 0;
+        for end in segmenter.segment_str(piece) {
+            let word = &piece[start..end];
+            if word.contains(char::is_alphanumeric) {
+                each(word);
+            }
+            start = end;
+        }
+        run = rest;
+    }
+}
+
+fn is_han_or_kana(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
+}
+
+/// Letters and marks of the scripts that ICU has a dictionary of; their digits stand among other scripts' digits.
+fn is_dense(c: char) -> bool {
+    // Most texts end here.
+    if c < '\u{e00}' {
+        return false;
+    }
+    is_han_or_kana(c)
+        || matches!(c,
+            '\u{0e01}'..='\u{0e3a}' | '\u{0e40}'..='\u{0e4e}' // Thai
+            | '\u{0e81}'..='\u{0ece}' | '\u{0edc}'..='\u{0edf}' // Lao
+            | '\u{1000}'..='\u{103f}' | '\u{1050}'..='\u{108f}' | '\u{109a}'..='\u{109f}' | '\u{aa60}'..='\u{aa7f}' // Burmese
+            | '\u{1780}'..='\u{17d3}' | '\u{17dc}'..='\u{17dd}' // Khmer
+            | '\u{3005}'..='\u{3007}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}' | '\u{31350}'..='\u{323af}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str, cut: Cut) -> Vec<&str> {
+        let mut all = Vec::new();
+        words(text, cut, &mut |word| all.push(word));
+        all
+    }
+
+    #[test]
+    fn words_of_each_script() {
+        for (text, expected) in [
+            ("これはテストです", "これ|は|テスト|です"),
+            ("我们在北京大学学习。", "我们|在|北京|大学|学习"),
+            ("ภาษาไทยเขียนไม่มีช่องว่าง", "ภาษา|ไทย|เขียน|ไม่มี|ช่อง|ว่าง"),
+            ("Qdrantのコード v2、don't", "Qdrant|の|コード|v2|don|t"),
+            ("ရွှေ ၁၂", "ရွှေ|၁၂"),
+            ("한국어 문장", "한국어|문장"),
+            ("・。、 -", ""),
+        ] {
+            let expected: Vec<&str> = expected.split('|').filter(|word| !word.is_empty()).collect();
+            assert_eq!(cut(text, Cut::Dictionary), expected);
+        }
+        assert_eq!(
+            cut("今天a日 ไม่มี", Cut::Characters),
+            ["今", "天", "a", "日", "ไม", "มี"],
+            "as before there was a dictionary"
+        );
+    }
+
+    #[test]
+    fn long_runs_lose_nothing() {
+        let text = "我们在北京大学学习".repeat(2000);
+        let all = cut(&text, Cut::Dictionary);
+        assert_eq!(all.concat(), text);
+        assert!(all.len() < 5 * 2000 + 100, "{}", all.len());
+    }
+}
