@@ -15,6 +15,8 @@ pub enum TokenizerKind {
     Word,
     /// Runs of letters and digits; of scripts that write without spaces the words of a dictionary.
     Multilingual,
+    /// Runs of letters, runs of digits; `fooBar` and `HTTPServer` are two words each, as `foo_bar` is.
+    Code,
 }
 
 /// What becomes of the words.

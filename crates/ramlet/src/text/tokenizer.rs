@@ -146,6 +146,7 @@ impl Tokenizer {
         match self.kind {
             TokenizerKind::Whitespace => text.split_whitespace().for_each(offer),
             TokenizerKind::Multilingual => scripts::words(text, self.cut, &mut offer),
+            TokenizerKind::Code => words(text).for_each(|word| parts_of_name(word, &mut offer)),
             TokenizerKind::Word | TokenizerKind::Prefix => words(text).for_each(offer),
         }
     }
@@ -228,6 +229,28 @@ fn cut(token: &str, chars: usize) -> &str {
     end.map_or(token, |(at, _)| &token[..at])
 }
 
+/// Parts of a name in a program: it is cut where digits begin and end, before a capital after a small letter, and before the last of several capitals if a
+/// small letter follows it.
+fn parts_of_name<'t>(word: &'t str, each: &mut dyn FnMut(&'t str)) {
+    let mut rest = word.char_indices().peekable();
+    let (mut start, mut before) = (0, None);
+    while let Some((at, c)) = rest.next() {
+        let small_follows = rest.peek().is_some_and(|(_, next)| next.is_lowercase());
+        let cut = before.is_some_and(|last: char| match (last.is_numeric(), c.is_numeric()) {
+            (false, false) => {
+                c.is_uppercase() && (last.is_lowercase() || last.is_uppercase() && small_follows)
+            }
+            (last, now) => last != now,
+        });
+        if cut {
+            each(&word[start..at]);
+            start = at;
+        }
+        before = Some(c);
+    }
+    each(&word[start..]);
+}
+
 #[cfg(test)]
 mod tests {
     use ramlet_memory::Ledger;
@@ -274,6 +297,13 @@ mod tests {
             r#"{"tokenizer":"multilingual"}"#,
             "今天 hello",
             &["今天", "hello"],
+        );
+        same(
+            r#"{"tokenizer":"code","language":"none"}"#,
+            "let fooBar_baz2 = HTTPServer::new(Größe, µX, ID);",
+            &[
+                "let", "foo", "bar", "baz", "2", "http", "server", "new", "größe", "µ", "x", "id",
+            ],
         );
         check(
             r#"{"tokenizer":"prefix","min_token_len":2,"max_token_len":4,"language":"none"}"#,

@@ -47,6 +47,7 @@ fn fields() -> Vec<(&'static str, Value)> {
             "fold",
             json!({"type": "text", "ascii_folding": true, "min_token_len": 3, "max_token_len": 7, "phrase_matching": true}),
         ),
+        ("code", json!({"type": "text", "tokenizer": "code"})),
         ("plain", Value::Null),
     ]
 }
@@ -78,6 +79,13 @@ fn tokens(field: &str, text: &str, is_query: bool) -> Vec<String> {
             .iter()
             .flat_map(|w| match w.as_str() {
                 "今天天气" => vec!["今天".to_owned(), "天气".to_owned()],
+                w => vec![w.to_owned()],
+            })
+            .collect(),
+        "code" => lower(text)
+            .iter()
+            .flat_map(|w| match w.as_str() {
+                "x1" => vec!["x".to_owned(), "1".to_owned()],
                 w => vec![w.to_owned()],
             })
             .collect(),
