@@ -51,7 +51,7 @@ impl BenchArgs {
 /// Where the results go, beside the table on standard output.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OutputArgs {
-    /// Write all figures as JSON to this file, beside the machine's
+    /// Write all figures as JSON to this file, beside the machine's (`ram`: each row as soon as it is measured)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Draw the curves as SVG into this directory
@@ -87,14 +87,25 @@ impl OutputArgs {
         Ok(())
     }
 
+    /// Keeps what there is so far in the JSON file: of a run that is stopped it stays. The file is whole at any moment.
+    pub fn keep_so_far(&self, results: &Value) -> Result<()> {
+        let Some(path) = &self.json else {
+            return Ok(());
+        };
+        let mut text = serde_json::to_vec_pretty(
+            &serde_json::json!({ "machine": Machine::here(), "results": results }),
+        )?;
+        text.push(b'\n');
+        let mut new = path.clone().into_os_string();
+        new.push(".new");
+        std::fs::write(&new, text).with_context(|| path.display().to_string())?;
+        std::fs::rename(&new, path).with_context(|| path.display().to_string())
+    }
+
     /// Writes `results` wherever they were asked for; `name` is that of the record. Says where on standard error.
     pub fn keep(&self, name: &str, results: &Value) -> Result<()> {
+        self.keep_so_far(results)?;
         if let Some(path) = &self.json {
-            let mut text = serde_json::to_vec_pretty(
-                &serde_json::json!({ "machine": Machine::here(), "results": results }),
-            )?;
-            text.push(b'\n');
-            std::fs::write(path, text).with_context(|| path.display().to_string())?;
             eprintln!("{}", path.display());
         }
         if let Some(root) = &self.records {

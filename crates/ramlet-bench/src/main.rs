@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use ramlet_bench::args::Args;
-use ramlet_bench::machine::{against_fio, comparable};
+use ramlet_bench::machine::{Beside, against_fio, comparable};
 use ramlet_bench::{
     Comparison, Difficulty, Element, Filters, K, Machine, Record, Selection, Set, Shape, Summary,
     WriteOptions, probe_disk, write_set,
@@ -23,8 +23,8 @@ const USAGE: &str = "usage:
       writes PREFIX.docs.jsonl and PREFIX.queries.jsonl: what `ramlet bench text` searches and asks, 2,000 queries of each kind
   ramlet-bench machine [--disk DIR] [--disk-bytes 1GB] [--seconds 2]
       prints the machine's figures as JSON; with --disk also those of random reads there
-  ramlet-bench fio DIR [--file-bytes 1GiB] [--turns 3] [--seconds 1] [--all]
-      the disk lines of `ramlet machine` by us and by fio, in turns, on one file in DIR; fails when a line differs by more than 10 %
+  ramlet-bench fio DIR [--file-bytes 1GiB] [--turns 9] [--seconds 0.7] [--all]
+      the disk lines of `ramlet machine` by us, by fio and by fio again, in turns, on one file in DIR; fails when a line's median differs by more than 10 % from fio's
   ramlet-bench record NAME [--root records] [--disk DIR]
       writes the JSON on standard input, beside the machine's figures, to ROOT/YYYY-MM-DD-MACHINE/NAME.json; prints the path
   ramlet-bench compare
@@ -170,8 +170,8 @@ fn print_machine(args: &Args) -> Result<(), String> {
 
 fn fio(directory: &Path, args: &Args) -> Result<(), String> {
     let bytes = args.bytes("file-bytes")?.unwrap_or(1 << 30);
-    let (turns, seconds) = (args.value("turns", 3)?, args.value("seconds", 1.0)?);
-    println!("{:<48}{:>10}{:>10}{:>8}", "", "here", "fio", "ratio");
+    let (turns, seconds) = (args.value("turns", 9)?, args.value("seconds", 0.7)?);
+    println!("{}", Beside::head());
     let lines = against_fio(
         directory,
         bytes,

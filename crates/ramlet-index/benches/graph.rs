@@ -15,6 +15,7 @@ use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
 use ramlet_index::graph::{GraphFiles, GraphParams, RamForm, build_graph, degree_for};
+use ramlet_index::ivf::Progress;
 use ramlet_index::{
     Allowed, Element, Graph, IndexScratch, Metric, Query, Result, RowSource, RowsFile, SearchStats, TopK,
     VectorIndex, Want, encode_row,
@@ -122,6 +123,7 @@ fn build(dir: &Path, base: &mut Base, queries: &[f32], scratch_bytes: usize) {
         seed: 1,
         degree: degree_for(base.rows().into(), dims, Element::F32),
         candidates: 100,
+        progress: Progress::default(),
     };
     let mut out = GraphFiles {
         nodes: &mut **nodes,

@@ -22,6 +22,7 @@ use crate::request::*;
 use crate::schema::{PayloadField, Schema};
 use crate::scroll;
 use crate::segment::field_rows;
+use crate::tracking::JobUnderWay;
 use crate::types::*;
 use crate::view::View;
 
@@ -326,7 +327,12 @@ impl Collection {
         maintenance::settle(&self.core)
     }
 
-    /// Segments that the next job will rewrite, and those it leaves: their numbers and live points.
+    /// What is made of some of the segments just now.
+    pub fn job_under_way(&self) -> Option<Arc<JobUnderWay>> {
+        self.core.tracking.job()
+    }
+
+    /// Segments that the next job will rewrite, beside those that one is rewriting now, and those that are left: their numbers and live points.
     pub fn planned_jobs(&self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
         let (segments, candidates, buffers) = {
             let writer = self.core.writer();
@@ -337,10 +343,19 @@ impl Collection {
             (writer.segments.clone(), candidates, writer.view().buffers)
         };
         let shown = |s: &crate::segment::SegmentView| (s.segment.id(), u64::from(s.live()));
-        let planned: Vec<(u64, u64)> = candidates.iter().map(shown).collect();
-        let rest = segments
-            .iter()
-            .map(shown)
+        let under_way = self.job_under_way();
+        let is_taken = |id: u64| {
+            let mut sources = under_way.iter().flat_map(|job| &job.sources);
+            sources.any(|(source, _)| *source == id)
+        };
+        let of = |views: &[crate::segment::SegmentView]| -> Vec<(u64, u64)> {
+            let all = views.iter().map(shown);
+            all.filter(|(id, _)| !is_taken(*id)).collect()
+        };
+        let planned = of(&candidates);
+        let rest = of(&segments);
+        let rest = rest
+            .into_iter()
             .filter(|(id, _)| planned.iter().all(|(p, _)| p != id));
         // Counted as segments in `info`, and numbered where no segment's number is.
         let buffered = buffers.iter().enumerate().filter(|(_, buffer)| buffer.len > 0);

@@ -14,6 +14,7 @@ use crate::monitor::RecallMonitor;
 use crate::request::UpdateOp;
 use crate::segment::Shelf;
 use crate::shared::Shared;
+use crate::tracking::Tracking;
 use crate::view::View;
 use crate::writer::Writer;
 
@@ -66,6 +67,7 @@ pub struct Core {
     /// Last failure of a job, until one succeeds.
     pub job_error: Mutex<Option<String>>,
     pub monitor: RecallMonitor,
+    pub tracking: Tracking,
     /// Number of the newest change when the maintenance thread was last idle.
     pub seen_idle: AtomicU64,
     pub _held: Reservation,

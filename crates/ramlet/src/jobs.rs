@@ -33,6 +33,7 @@ use crate::segment::{
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
 use crate::text::{Cut, TextField};
+use crate::tracking::JobKind;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind};
 use crate::writer::Writer;
 
@@ -162,6 +163,7 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Jo
         scratch_bytes: arena.scratch_bytes,
         clusters: None,
         threads: arena.threads,
+        tracked: core.tracking.job(),
         io: &mut arena.lookup.io,
         scratch: &mut arena.lookup.index,
     }
@@ -507,7 +509,7 @@ fn check_disk(core: &Core, sources: &[SegmentView]) -> Result<()> {
 }
 
 fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool> {
-    let (sources, id, schema, threshold, (for_budget, graphs)) = {
+    let (sources, id, schema, threshold, (for_budget, graphs), kind) = {
         let mut writer = core.writer();
         writer.check_writable()?;
         let sources = candidates(core, &writer, moment);
@@ -531,6 +533,11 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             [one] => needs_index(core, &writer, one) || has_index_beside_graphs(core, &writer, one),
             _ => false,
         };
+        let kind = match &sources[..] {
+            [one] if lacks_any_index(&writer, one) || threshold == 1 => JobKind::Index,
+            [_] => JobKind::Rewrite,
+            _ => JobKind::Merge,
+        };
         let id = take_segment_id(&mut writer);
         (
             sources,
@@ -538,9 +545,12 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             writer.schema.clone(),
             threshold,
             (for_budget, graphs),
+            kind,
         )
     };
     let rows = Merged(&sources).rows();
+    let shown = |view: &SegmentView| (view.segment.id(), u64::from(view.live()));
+    let tracked = core.tracking.begin(id, kind, sources.iter().map(shown).collect());
     let merged = match rows {
         0 => None,
         _ => {
@@ -552,6 +562,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             Some(build_segment(core, arena, id, &Merged(&sources), wanted)?)
         }
     };
+    drop(tracked);
     if let (true, Some(segment), [source]) = (for_budget, &merged, &sources[..])
         && lost_its_index(segment, &source.segment)
     {

@@ -161,6 +161,7 @@ fn assemble(
         dropped: Arc::default(),
         job_error: Mutex::default(),
         monitor: Default::default(),
+        tracking: Default::default(),
         seen_idle: Default::default(),
         _held: parts.held,
     })

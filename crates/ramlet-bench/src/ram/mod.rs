@@ -38,6 +38,7 @@ pub fn run(args: &RamArgs) -> Result<()> {
     let rig = Rig::new(args, &data, &progress)?;
     let mut report = Report::new(args, &data);
     report.cgroup = rig.cgroup_version();
+    progress.note(ahead(args));
     for &placement in &args.placements {
         budgets(&rig, placement, &mut report)?;
         if args.server.is_none() && !args.no_minimum {
@@ -54,6 +55,25 @@ pub fn run(args: &RamArgs) -> Result<()> {
         true => Ok(()),
         false => bail!("the server served in none of the limits"),
     }
+}
+
+/// What is going to be done: it may take hours, and shows what it found row by row.
+fn ahead(args: &RamArgs) -> String {
+    if args.server.is_some() {
+        return "a server that runs: its speed, without limits".to_owned();
+    }
+    let (placements, limits) = (args.placements.len(), args.memory.len());
+    let loads = match args.load {
+        LoadIn::Each => {
+            "each loaded inside its limit (--load once: the largest alone, which takes a quarter of the time)"
+        }
+        LoadIn::Once => "loaded once in the largest",
+    };
+    let searches = match args.no_minimum {
+        true => "",
+        false => "; then the smallest limit that serves is looked for (--no-minimum: not)",
+    };
+    format!("{placements} placements in {limits} limits, {loads}{searches}")
 }
 
 /// What can be known to fail before vectors are made or read.
@@ -93,6 +113,7 @@ fn budgets(rig: &Rig, placement: Placement, report: &mut Report) -> Result<()> {
         report.note_aa(&row, turns);
         let serves = row.verdict == Verdict::Served;
         report.rows.push(row);
+        report.keep_so_far()?;
         if !serves {
             // In less it wouldn't either, and finding that out may cost a load each.
             break;
@@ -116,6 +137,7 @@ fn smallest(rig: &Rig, placement: Placement, report: &mut Report) -> Result<Opti
             tell(rig, &row);
             search.note(limit, row.verdict == Verdict::Served);
             report.rows.push(row);
+            report.keep_so_far()?;
         }
         let Some(found) = search.serves() else {
             return Ok(None);
@@ -144,6 +166,7 @@ fn smallest(rig: &Rig, placement: Placement, report: &mut Report) -> Result<Opti
             Some(at) => report.rows[at] = row,
             None => report.rows.push(row),
         }
+        report.keep_so_far()?;
         if serves {
             return Ok(Some(found));
         }

@@ -78,6 +78,11 @@ impl<'a> Report<'a> {
         });
     }
 
+    /// What there is before the end, in the JSON file.
+    pub fn keep_so_far(&self) -> Result<()> {
+        self.args.output.keep_so_far(&self.json())
+    }
+
     /// Prints the tables and writes what was asked for.
     pub fn finish(&self) -> Result<()> {
         println!("{}", self.heading());

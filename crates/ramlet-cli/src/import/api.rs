@@ -199,6 +199,16 @@ impl Api {
         Ok(Some(answer.result))
     }
 
+    /// How far the index is that is built, if the server says so: `, compare 45 %`.
+    pub fn step(&self, collection: &str) -> Option<String> {
+        let path = format!("{}/optimizations", collection_path(collection));
+        let answer = self.get(&path).ok()??;
+        let step = &answer["running"][0]["progress"]["children"][0];
+        let (done, total) = (step["done"].as_u64()?, step["total"].as_u64()?);
+        let percent = done * 100 / total.max(1);
+        Some(format!(", {} {percent} %", step["name"].as_str()?))
+    }
+
     pub fn create_collection(
         &self,
         name: &str,

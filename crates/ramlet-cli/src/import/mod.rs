@@ -178,8 +178,9 @@ fn wait_until_green(api: &Api, collection: &str) -> Result<()> {
             "green" => break,
             "red" => bail!("collection '{collection}' is red: {}", state.optimizer_status),
             status => bar.set_message(format!(
-                "{} points, {status}: building indexes",
-                HumanCount(state.points_count.unwrap_or(0))
+                "{} points, {status}: building indexes{}",
+                HumanCount(state.points_count.unwrap_or(0)),
+                api.step(collection).unwrap_or_default(),
             )),
         }
         sleep(POLL_EVERY);

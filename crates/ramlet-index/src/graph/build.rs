@@ -25,11 +25,12 @@ use super::temporary::{Appender, Stored};
 use super::write::Nodes;
 use crate::error::{IndexError, Result};
 use crate::flat::stream;
+use crate::ivf::{Phase, Progress};
 use crate::{Element, Metric, RowSource};
 
 /// What is built, and with what.
 #[derive(Clone, Copy, Debug)]
-pub struct GraphParams {
+pub struct GraphParams<'p> {
     pub metric: Metric,
     pub element: Element,
     pub dims: usize,
@@ -44,6 +45,7 @@ pub struct GraphParams {
     pub degree: usize,
     /// Nearest rows among which neighbours are chosen first (the API's `ef_construct`): 16 to 512.
     pub candidates: usize,
+    pub progress: Progress<'p>,
 }
 
 /// The files of the graph, created and later synced by the caller. The seeds are those of their blocks.
@@ -88,7 +90,7 @@ const DEPTH: usize = 16;
 /// Builds the graph of the source's rows. Temporary files named `tmp-graph-*` and `tmp-ivf-*` are created in `spill`
 /// and removed; they take about as many bytes as the nodes. One build at a time per `spill`.
 pub fn build_graph(
-    params: &GraphParams,
+    params: &GraphParams<'_>,
     source: &mut dyn RowSource,
     spill: &dyn Storage,
     files: &mut GraphFiles<'_>,
@@ -112,7 +114,7 @@ pub fn build_graph(
 }
 
 struct Build<'b> {
-    params: &'b GraphParams,
+    params: &'b GraphParams<'b>,
     clustered: &'b Clustered<'b>,
     spill: &'b dyn Storage,
     io: IoContext,
@@ -138,6 +140,7 @@ impl<'b> Build<'b> {
             seed: params.seed,
             scratch_bytes: params.scratch_bytes,
             spill: self.spill,
+            progress: params.progress,
         };
         let links = find.link(&mut self.io, &mut self.buf)?;
         drop(points);
@@ -152,6 +155,7 @@ impl<'b> Build<'b> {
             rows,
             scratch_bytes: params.scratch_bytes,
         };
+        params.progress.report(Phase::Inline, 0, rows.into());
         let mut inlined = join.join(self.spill, &mut self.io, &mut self.buf)?;
         let nodes = Nodes {
             rows: &self.clustered.rows,
@@ -162,6 +166,7 @@ impl<'b> Build<'b> {
             at_once_bytes: params.scratch_bytes / 8,
             spill: self.spill,
         };
+        params.progress.report(Phase::Nodes, 0, rows.into());
         nodes.write(&mut inlined, files.nodes, &mut self.io, &mut self.buf)?;
         drop((inlined, links));
         let (mut coded, mut read) = (Vec::new(), Vec::new());

@@ -9,7 +9,7 @@ use super::pairs::{CANDIDATES, Candidate, Cluster, Pairs, Rank, TOLD_BYTES};
 use super::spread::Sorter;
 use super::temporary::{Appender, Stored};
 use crate::error::Result;
-use crate::ivf::Random;
+use crate::ivf::{Phase, Progress, Random};
 
 /// Times that the rows are divided anew, and clusters that each row is in, each time.
 const TIMES: usize = 6;
@@ -47,6 +47,7 @@ pub(super) struct Candidates<'a, 's> {
     pub(super) seed: u64,
     pub(super) scratch_bytes: usize,
     pub(super) spill: &'s dyn Storage,
+    pub(super) progress: Progress<'a>,
 }
 
 /// How the rows are divided.
@@ -127,8 +128,16 @@ impl<'s> Candidates<'_, 's> {
             self.scratch_bytes / 5,
         )?;
         let mut random = Random::new(self.seed);
+        let mut compared = 0;
         for _ in 0..division.times {
-            self.divide_once(&division, &pairs, &mut random, &mut told, io, buf)?;
+            self.divide_once(
+                (&division, &mut compared),
+                &pairs,
+                &mut random,
+                &mut told,
+                io,
+                buf,
+            )?;
         }
         let mut links = Vec::new();
         let part_of = |record: &[u8]| (word(record) / window) as usize;
@@ -140,6 +149,9 @@ impl<'s> Candidates<'_, 's> {
             links.clear();
             links.resize(nodes.len() * self.degree, NONE);
             self.choose(first, &lists, &mut links);
+            let (before, done) = (first.into(), u64::from(first) + nodes.len() as u64);
+            self.progress
+                .advance(Phase::Choose, before, done, self.rows.into());
             out.push_words(&links)
         })
     }
@@ -162,7 +174,7 @@ impl<'s> Candidates<'_, 's> {
     /// Divides the rows into clusters, and tells of each row its nearest ones there.
     fn divide_once(
         &self,
-        division: &Division,
+        (division, compared): (&Division, &mut u64),
         pairs: &Pairs,
         random: &mut Random,
         told: &mut Sorter<'_>,
@@ -189,6 +201,10 @@ impl<'s> Candidates<'_, 's> {
                 cluster.nodes.push(word(&member[4..]));
                 cluster.records.extend_from_slice(&member[MEMBER_HEAD..]);
             }
+            let before = *compared;
+            *compared += cluster.nodes.len() as u64;
+            let all = (division.times * division.each) as u64 * u64::from(self.rows);
+            self.progress.advance(Phase::Compare, before, *compared, all);
             pairs.compare(&mut cluster, &mut |node, record| {
                 told.push((node / division.window) as usize, record)
             })
@@ -235,14 +251,15 @@ impl<'s> Candidates<'_, 's> {
 
     /// Chooses the neighbours of neighbouring nodes, among all that was told of them.
     fn choose(&self, first: u32, lists: &[&[u8]], links: &mut [u32]) {
-        let nodes = links.len() / self.degree;
+        let degree = self.degree;
+        let nodes = links.len() / degree;
         let share = nodes.div_ceil(self.threads.max(1)).max(1);
         std::thread::scope(|scope| {
-            for (part, links) in links.chunks_mut(share * self.degree).enumerate() {
+            for (part, links) in links.chunks_mut(share * degree).enumerate() {
                 scope.spawn(move || {
                     let mut candidates: Vec<Candidate> = Vec::new();
                     let start = first + (part * share) as u32;
-                    for (node, links) in (start..).zip(links.chunks_exact_mut(self.degree)) {
+                    for (node, links) in (start..).zip(links.chunks_exact_mut(degree)) {
                         let from = lists.partition_point(|list| word(list) < node);
                         let end = lists.partition_point(|list| word(list) <= node);
                         candidates.clear();

@@ -16,7 +16,7 @@ use super::code::{Frame, decode, dot};
 use super::temporary::Temporary;
 use crate::error::Result;
 use crate::flat::stream;
-use crate::ivf::{IvfFiles, IvfParams, Progress, build_ivf};
+use crate::ivf::{IvfFiles, IvfParams, build_ivf};
 use crate::scan::trailing_number;
 use crate::{Metric, RowSource, RowsFile};
 
@@ -42,7 +42,7 @@ pub(super) struct Survey {
 
 impl<'a> Clustered<'a> {
     pub(super) fn build(
-        params: &GraphParams,
+        params: &GraphParams<'_>,
         source: &mut dyn RowSource,
         spill: &'a dyn Storage,
         files: &mut GraphFiles<'_>,
@@ -58,7 +58,7 @@ impl<'a> Clustered<'a> {
             threads: params.threads,
             seed: params.seed,
             clusters: clusters(params, source.rows()),
-            progress: Progress::default(),
+            progress: params.progress,
             seed_centroids: None,
         };
         let mut out = IvfFiles {
@@ -84,7 +84,7 @@ impl<'a> Clustered<'a> {
     /// Centres, and the frame of all codes.
     pub(super) fn survey(
         &self,
-        params: &GraphParams,
+        params: &GraphParams<'_>,
         io: &mut IoContext,
         buf: &mut AnonBuf,
     ) -> Result<Survey> {
@@ -123,7 +123,7 @@ impl<'a> Clustered<'a> {
 }
 
 /// Fewer clusters than an inverted file has, where the scratch hasn't room for pieces of so many buckets.
-fn clusters(params: &GraphParams, rows: u32) -> Option<u32> {
+fn clusters(params: &GraphParams<'_>, rows: u32) -> Option<u32> {
     let buckets = (params.scratch_bytes / 2 / PIECE_BYTES).max(1) as u32;
     let rows_each = rows / buckets;
     let usual = (rows / (8 * rows.isqrt()).max(1)).max(ROWS_PER_CLUSTER);

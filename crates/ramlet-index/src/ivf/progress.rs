@@ -15,6 +15,31 @@ pub enum Phase {
     Distribute,
     /// Buckets are sorted and written, rows coded.
     Write,
+    /// Of a graph, whose rows have been put in the order of clusters by then: rows are compared within clusters that overlap.
+    Compare,
+    /// Neighbours are chosen.
+    Choose,
+    /// Codes are joined to the neighbours.
+    Inline,
+    /// Nodes are written.
+    Nodes,
+}
+
+impl Phase {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Sample => "sample",
+            Phase::Train => "train",
+            Phase::Assign => "assign",
+            Phase::Distribute => "distribute",
+            Phase::Write => "write",
+            Phase::Compare => "compare",
+            Phase::Choose => "choose",
+            Phase::Inline => "inline",
+            Phase::Nodes => "nodes",
+        }
+    }
 }
 
 /// Hears how far a build is: the phase, how much of it is done, and how much there is. Phases come in order, `done`
@@ -23,14 +48,14 @@ pub enum Phase {
 pub struct Progress<'p>(pub Option<&'p dyn Fn(Phase, u64, u64)>);
 
 impl Progress<'_> {
-    pub(super) fn report(self, phase: Phase, done: u64, total: u64) {
+    pub(crate) fn report(self, phase: Phase, done: u64, total: u64) {
         if let Some(hear) = self.0 {
             hear(phase, done, total);
         }
     }
 
     /// Reports every hundredth of the way.
-    pub(super) fn advance(self, phase: Phase, before: u64, done: u64, total: u64) {
+    pub(crate) fn advance(self, phase: Phase, before: u64, done: u64, total: u64) {
         let part = |done: u64| done * 100 / total.max(1);
         if part(before) != part(done) || done == total {
             self.report(phase, done, total);

@@ -27,7 +27,7 @@ const EXACT: Want = Want {
     told: None,
 };
 
-fn params(rows: &Rows) -> GraphParams {
+fn params(rows: &Rows) -> GraphParams<'static> {
     GraphParams {
         metric: rows.metric,
         element: rows.element,
@@ -38,10 +38,11 @@ fn params(rows: &Rows) -> GraphParams {
         seed: 42,
         degree: 64,
         candidates: 24,
+        progress: Progress::default(),
     }
 }
 
-fn try_build(rows: &mut Rows, disk: &Disk, name: &str, params: &GraphParams) -> Result<GraphBuilt> {
+fn try_build(rows: &mut Rows, disk: &Disk, name: &str, params: &GraphParams<'_>) -> Result<GraphBuilt> {
     let parts = ["nodes", "places", "meta"].map(|part| format!("{name}-{part}"));
     let [mut nodes, mut positions, mut meta] = parts
         .each_ref()

@@ -1,6 +1,9 @@
-//! `GET /collections/{collection}/optimizations`: what the background will do to the segments.
+//! `GET /collections/{collection}/optimizations`: what the background does and will do to the segments.
 
-use ramlet::Collection;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ramlet::filter::format_datetime;
+use ramlet::{Collection, JobKind, JobStep, JobUnderWay};
 use serde_json::{Value, json};
 
 use crate::call::Call;
@@ -8,8 +11,8 @@ use crate::dispatch::Answer;
 use crate::error::ApiResult;
 use crate::wire::info::segment_uuid;
 
-/// Parts that are told only when `with` names them. Jobs are done one at a time for all collections, and what was done
-/// isn't kept: so nothing is ever listed as running or completed, a job under way is still the first of the queue.
+/// Parts that are told only when `with` names them. Jobs are done one at a time for all collections. What was done isn't kept: nothing is ever listed as
+/// completed.
 pub async fn list(call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let with = call.query.get("with").unwrap_or("").to_owned();
@@ -21,7 +24,7 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
             "queued_optimizations": u64::from(!planned.is_empty()), "queued_segments": planned.len(),
             "queued_points": points, "idle_segments": idle.len(),
         },
-        "running": [],
+        "running": collection.job_under_way().iter().map(|job| running(&collection, job)).collect::<Vec<_>>(),
     });
     if wants("queued") {
         let job = json!([{ "optimizer": "merge", "segments": segments(&collection, &planned) }]);
@@ -34,6 +37,35 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
         out["idle_segments"] = segments(&collection, &idle);
     }
     call.answer(&out)
+}
+
+fn running(collection: &Collection, job: &JobUnderWay) -> Value {
+    let optimizer = match job.kind {
+        JobKind::Merge => "merge",
+        JobKind::Index => "indexing",
+        JobKind::Rewrite => "vacuum",
+    };
+    json!({
+        "uuid": segment_uuid(collection.id(), job.segment), "optimizer": optimizer, "status": "optimizing",
+        "segments": segments(collection, &job.sources),
+        "progress": {
+            "name": "Segment Optimizing", "started_at": time(job.started),
+            "children": job.step().iter().map(step).collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn step(step: &JobStep) -> Value {
+    let name = match step.vector.as_str() {
+        "" => step.name.to_owned(),
+        vector => format!("{vector}: {}", step.name),
+    };
+    json!({ "name": name, "started_at": time(step.started), "done": step.done, "total": step.total })
+}
+
+fn time(at: SystemTime) -> String {
+    let micros = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    format_datetime(micros as i64)
 }
 
 fn segments(collection: &Collection, all: &[(u64, u64)]) -> Value {

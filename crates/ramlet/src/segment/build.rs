@@ -30,6 +30,7 @@ use crate::filter::index::is_presence;
 use crate::payload::Path;
 use crate::schema::{PayloadField, Schema, VectorField, VectorKind};
 use crate::settings::IndexKind;
+use crate::tracking::JobUnderWay;
 use crate::types::PointId;
 
 /// Row of the `row` file: id (u128), then version with the top bit telling a UUID.
@@ -72,6 +73,8 @@ pub struct Job<'a> {
     pub indexing_threshold_kb: u64,
     /// Whether graphs that were asked for are built. Else their vectors have no index yet.
     pub graphs: bool,
+    /// Hears how far index builds are.
+    pub tracked: Option<Arc<JobUnderWay>>,
     /// Bytes of scratch memory for sorting and index builds.
     pub scratch_bytes: usize,
     /// Clusters of the next index, where there is no room for as many as usual.

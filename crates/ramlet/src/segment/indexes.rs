@@ -3,7 +3,7 @@
 use ramlet_format::component::Component;
 use ramlet_format::manifest::FileEntry;
 use ramlet_index::graph::{DEGREE_MAX, GraphFiles, GraphParams, build_graph, bytes_for, degree_for};
-use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
+use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Phase, Progress, build_ivf};
 use ramlet_index::{CodeKind, IndexError};
 
 use super::build::Job;
@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::query::index_error;
 use crate::schema::VectorField;
 use crate::settings::{CodeSpec, IndexKind, codes_wanted};
+use crate::tracking::JobUnderWay;
 
 /// Which index a segment gets for a vector. Another kind of index comes in here, and in `VectorColumn::open`.
 #[derive(Clone, Copy, PartialEq)]
@@ -452,6 +453,8 @@ fn build_clusters(
     };
     // About a hundredth of the vectors, or less: part of what the scratch doesn't count.
     let seeds = source.centroids(slot);
+    let tracked = job.tracked.clone();
+    let hear = |phase, done, total| note(tracked.as_deref(), vector, phase, done, total);
     let params = IvfParams {
         metric: vector.metric,
         element: vector.element,
@@ -462,7 +465,7 @@ fn build_clusters(
         seed: id,
         clusters: job.clusters,
         seed_centroids: seeds.as_ref(),
-        progress: Progress::default(),
+        progress: Progress(Some(&hear)),
     };
     let codes = codes.iter_mut().zip(kinds);
     let codes = codes.map(|(file, (component, kind))| IvfCodes {
@@ -504,6 +507,8 @@ fn build_graph_of(
     let [nodes, positions, meta] = sinks else {
         unreachable!("three files");
     };
+    let tracked = job.tracked.clone();
+    let hear = |phase, done, total| note(tracked.as_deref(), vector, phase, done, total);
     let usual = || degree_for(rows.into(), vector.dim, vector.element);
     let params = GraphParams {
         metric: vector.metric,
@@ -524,6 +529,7 @@ fn build_graph_of(
             .hnsw
             .ef_construct
             .map_or(CANDIDATES, |ef| ef.clamp(16, 512)),
+        progress: Progress(Some(&hear)),
     };
     let storage = job.storage.clone();
     let open = |component| storage.open(&segment_file(id, component));
@@ -547,6 +553,12 @@ fn build_graph_of(
             Built::Whole
         }
     })
+}
+
+fn note(tracked: Option<&JobUnderWay>, vector: &VectorField, phase: Phase, done: u64, total: u64) {
+    if let Some(job) = tracked {
+        job.note(&vector.name, phase, done, total);
+    }
 }
 
 /// A source's vectors, as an index build reads them.

@@ -54,7 +54,11 @@ fn by_dictionary<'t>(mut run: &'t str, each: &mut dyn FnMut(&'t str)) {
     // Nothing but references to what is compiled in.
     let segmenter = WordSegmenter::new_dictionary(WordBreakInvariantOptions::default());
     while !run.is_empty() {
-        let (piece, rest) = run.split_at(run.floor_char_boundary(RUN_BYTES));
+        let mut end = run.len().min(RUN_BYTES);
+        while !run.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (piece, rest) = run.split_at(end);
         let mut start = 0;
         for end in segmenter.segment_str(piece) {
             let word = &piece[start..end];

@@ -1,6 +1,7 @@
 //! A graph on disk through the engine: filtered, with deletes, after half of its points were replaced. Against brute force.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ramlet::filter::Filter;
 use ramlet::*;
@@ -172,4 +173,48 @@ fn a_graph_keeps_its_recall_through_filters_deletes_and_replacement() {
     gone.iter().for_each(|id| data.vectors[*id as usize] = None);
     assert!(data.recall(None) >= RECALL - NOISE, "{}", data.recall(None));
     assert!(data.recall(Some(("known", 100))) >= RECALL - NOISE);
+}
+
+#[test]
+fn what_is_made_of_segments_is_told_meanwhile() {
+    let mut rng = Rng(3);
+    let centers: Vec<Vec<f32>> = (0..CENTERS).map(|_| rng.vector(DIM)).collect();
+    let mut data = empty(&mut rng, &centers);
+    let (collection, is_done) = (data.collection.clone(), AtomicBool::new(false));
+    let seen = std::thread::scope(|scope| {
+        let seen = scope.spawn(|| {
+            let mut seen: Vec<(JobKind, u64, JobStep)> = Vec::new();
+            while !is_done.load(Ordering::Relaxed) {
+                if let Some(job) = collection.job_under_way()
+                    && let Some(step) = job.step()
+                    && seen.last().is_none_or(|(.., last)| *last != step)
+                {
+                    let rows = job.sources.iter().map(|(_, points)| points).sum();
+                    seen.push((job.kind, rows, step));
+                    let (planned, rest) = collection.planned_jobs();
+                    let named = |all: &[(u64, u64)]| all.iter().any(|one| job.sources.contains(one));
+                    let is_over = collection
+                        .job_under_way()
+                        .is_none_or(|now| now.segment != job.segment);
+                    assert!(is_over || !named(&planned) && !named(&rest));
+                }
+                std::thread::yield_now();
+            }
+            seen
+        });
+        data.put(0..POINTS, &mut || near(&mut rng, &centers));
+        data.settle();
+        is_done.store(true, Ordering::Relaxed);
+        seen.join().expect("asks")
+    });
+    assert!(data.collection.job_under_way().is_none());
+    let of_graphs: Vec<_> = seen.iter().filter(|(.., step)| step.name == "compare").collect();
+    assert!(!of_graphs.is_empty(), "{seen:?}");
+    for (_, rows, step) in of_graphs {
+        // Several times, in clusters that overlap.
+        assert!(
+            step.vector == DEFAULT_VECTOR && *rows > 0 && step.done <= step.total && step.total >= *rows,
+            "{rows} {step:?}"
+        );
+    }
 }

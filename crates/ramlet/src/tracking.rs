@@ -1,0 +1,105 @@
+//! What the background does to a collection's segments, for those who ask meanwhile.
+
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use ramlet_index::ivf::Phase;
+
+/// Why segments are written anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobKind {
+    /// Several become one.
+    Merge,
+    /// One gets an index that it lacks.
+    Index,
+    /// One gets rid of deleted rows, or gets codes of another kind or size.
+    Rewrite,
+}
+
+/// How far the part of a job is that is under way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobStep {
+    /// Of the vector whose index is built.
+    pub vector: String,
+    /// `sample`, `train`, `assign`, `distribute`, `write`; of a graph `compare`, `choose`, `inline`, `nodes` besides.
+    pub name: &'static str,
+    pub started: SystemTime,
+    /// In rows, but for `train`, whose steps have no unit.
+    pub done: u64,
+    pub total: u64,
+}
+
+/// A job under way.
+#[derive(Debug)]
+pub struct JobUnderWay {
+    /// Number of the segment that it makes.
+    pub segment: u64,
+    pub kind: JobKind,
+    /// Numbers and live points of the segments that it makes it of.
+    pub sources: Vec<(u64, u64)>,
+    pub started: SystemTime,
+    step: Mutex<Option<JobStep>>,
+}
+
+impl JobUnderWay {
+    /// The part that is under way; `None` before the first index and between two.
+    pub fn step(&self) -> Option<JobStep> {
+        self.step.lock().ok()?.clone()
+    }
+
+    /// Notes how far the index of a vector is.
+    pub(crate) fn note(&self, vector: &str, phase: Phase, done: u64, total: u64) {
+        let Ok(mut step) = self.step.lock() else { return };
+        let name = phase.name();
+        match &mut *step {
+            Some(step) if step.name == name && step.vector == vector => {
+                (step.done, step.total) = (done, total);
+            }
+            step => {
+                *step = Some(JobStep {
+                    vector: vector.to_owned(),
+                    name,
+                    started: SystemTime::now(),
+                    done,
+                    total,
+                });
+            }
+        }
+    }
+}
+
+/// The place where a collection's job under way is found.
+#[derive(Default)]
+pub struct Tracking(Mutex<Option<Arc<JobUnderWay>>>);
+
+/// A job under way, until it is dropped.
+pub struct Tracked<'a>(&'a Tracking);
+
+impl Tracking {
+    pub fn begin(&self, segment: u64, kind: JobKind, sources: Vec<(u64, u64)>) -> Tracked<'_> {
+        self.set(Some(Arc::new(JobUnderWay {
+            segment,
+            kind,
+            sources,
+            started: SystemTime::now(),
+            step: Mutex::default(),
+        })));
+        Tracked(self)
+    }
+
+    pub fn job(&self) -> Option<Arc<JobUnderWay>> {
+        self.0.lock().ok()?.clone()
+    }
+
+    fn set(&self, job: Option<Arc<JobUnderWay>>) {
+        if let Ok(mut place) = self.0.lock() {
+            *place = job;
+        }
+    }
+}
+
+impl Drop for Tracked<'_> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
