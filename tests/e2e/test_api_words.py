@@ -5,6 +5,7 @@ import math
 import random
 import time
 
+import numpy as np
 import pytest
 
 POINTS = [("a", [0, 1]), ("a", [0]), ("b", [0, 1, 2]), ("b", [1])]
@@ -169,6 +170,28 @@ def test_telemetry_of_what_was_just_written(http, name):
     assert shard["update_queue"] == {"length": 0, "op_num": 1}
     path = f"/collections/{name}/optimizations?with=idle_segments"
     assert [segment["points_count"] for segment in http.result("GET", path)["idle_segments"]] == [4]
+
+
+def test_what_is_under_way_is_told(http):
+    path = "/collections/under-way"
+    rng = np.random.default_rng(5)
+    http.call("PUT", path, {"vectors": {"v": {"size": 64, "distance": "Cosine", "index": "hnsw"}}, "optimizers_config": {"indexing_threshold": 100}})
+    for first in range(0, 20_000, 1000):
+        vectors = rng.standard_normal((1000, 64)).round(3).tolist()
+        points = [{"id": first + n, "vector": {"v": vector}} for n, vector in enumerate(vectors)]
+        http.call("PUT", f"{path}/points?wait=true", {"points": points})
+    steps, deadline = set(), time.monotonic() + 120
+    while http.result("GET", path)["status"] != "green":
+        assert time.monotonic() < deadline, "isn't indexed"
+        for job in http.result("GET", f"{path}/optimizations?with=queued")["running"]:
+            assert job["status"] == "optimizing" and job["optimizer"] in ("merge", "indexing")
+            assert sum(segment["points_count"] for segment in job["segments"]) <= 20_000
+            for step in job["progress"]["children"]:
+                assert 0 <= step["done"] <= step["total"]
+                steps.add(step["name"])
+    assert {"v: compare"} <= steps, steps
+    assert http.result("GET", f"{path}/optimizations")["running"] == []
+    http.call("DELETE", path)
 
 
 def strict(http, name, **more):

@@ -1,7 +1,6 @@
 //! What the background does to a collection's segments, for those who ask meanwhile.
 
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 
 use ramlet_index::ivf::Phase;
 
@@ -23,7 +22,6 @@ pub struct JobStep {
     pub vector: String,
     /// `sample`, `train`, `assign`, `distribute`, `write`; of a graph `compare`, `choose`, `inline`, `nodes` besides.
     pub name: &'static str,
-    pub started: SystemTime,
     /// In rows, but for `train`, whose steps have no unit.
     pub done: u64,
     pub total: u64,
@@ -37,7 +35,6 @@ pub struct JobUnderWay {
     pub kind: JobKind,
     /// Numbers and live points of the segments that it makes it of.
     pub sources: Vec<(u64, u64)>,
-    pub started: SystemTime,
     step: Mutex<Option<JobStep>>,
 }
 
@@ -59,7 +56,6 @@ impl JobUnderWay {
                 *step = Some(JobStep {
                     vector: vector.to_owned(),
                     name,
-                    started: SystemTime::now(),
                     done,
                     total,
                 });
@@ -81,7 +77,6 @@ impl Tracking {
             segment,
             kind,
             sources,
-            started: SystemTime::now(),
             step: Mutex::default(),
         })));
         Tracked(self)

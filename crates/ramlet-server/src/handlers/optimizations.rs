@@ -1,8 +1,5 @@
 //! `GET /collections/{collection}/optimizations`: what the background does and will do to the segments.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use ramlet::filter::format_datetime;
 use ramlet::{Collection, JobKind, JobStep, JobUnderWay};
 use serde_json::{Value, json};
 
@@ -12,7 +9,7 @@ use crate::error::ApiResult;
 use crate::wire::info::segment_uuid;
 
 /// Parts that are told only when `with` names them. Jobs are done one at a time for all collections. What was done isn't kept: nothing is ever listed as
-/// completed.
+/// completed; nor is when it began (the engine reads no clock).
 pub async fn list(call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let with = call.query.get("with").unwrap_or("").to_owned();
@@ -49,7 +46,7 @@ fn running(collection: &Collection, job: &JobUnderWay) -> Value {
         "uuid": segment_uuid(collection.id(), job.segment), "optimizer": optimizer, "status": "optimizing",
         "segments": segments(collection, &job.sources),
         "progress": {
-            "name": "Segment Optimizing", "started_at": time(job.started),
+            "name": "Segment Optimizing",
             "children": job.step().iter().map(step).collect::<Vec<_>>(),
         },
     })
@@ -60,12 +57,7 @@ fn step(step: &JobStep) -> Value {
         "" => step.name.to_owned(),
         vector => format!("{vector}: {}", step.name),
     };
-    json!({ "name": name, "started_at": time(step.started), "done": step.done, "total": step.total })
-}
-
-fn time(at: SystemTime) -> String {
-    let micros = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
-    format_datetime(micros as i64)
+    json!({ "name": name, "done": step.done, "total": step.total })
 }
 
 fn segments(collection: &Collection, all: &[(u64, u64)]) -> Value {
