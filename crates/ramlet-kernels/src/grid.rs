@@ -121,7 +121,7 @@ macro_rules! grid_kernels {
 
             $(#[target_feature(enable = $feature)])?
             fn digits(vector: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
-                grid::digits(vector, planes, digits)
+                grid::digits(vector, planes, digits, None)
             }
 
             $(#[target_feature(enable = $feature)])?
@@ -158,9 +158,9 @@ macro_rules! grid_kernels {
 }
 
 /// Added and taken away again, it leaves the nearest whole number, which the sum's lowest bits are.
-const ROUNDER: f32 = 12_582_912.0;
+pub(crate) const ROUNDER: f32 = 12_582_912.0;
 
-const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 
 #[inline(always)]
 fn largest(values: &[f32]) -> f32 {
@@ -197,20 +197,33 @@ const WORSE: usize = 2;
 
 /// `<u, r>` and `|u|^2`.
 #[derive(Clone, Copy)]
-struct Fit {
+pub(crate) struct Fit {
     along: f64,
     squares: f64,
 }
 
+/// How the code with steps of `1 / per_unit` fits. Safety: the processor has the table's features.
+type Measure = unsafe fn(r: &[f32], per_unit: f32, most: f32) -> Fit;
+
 impl Fit {
+    #[inline(always)]
+    pub(crate) fn of([along, squares]: [[f32; LANES]; 2]) -> Fit {
+        let sum = |lanes: [f32; LANES]| lanes.iter().map(|lane| f64::from(*lane)).sum();
+        Fit {
+            along: sum(along),
+            squares: sum(squares),
+        }
+    }
+
     #[inline(always)]
     fn cosine(self) -> f64 {
         self.along / self.squares.sqrt()
     }
 }
 
+/// `by_hand` goes before [`measure`].
 #[inline(always)]
-pub(crate) fn digits(r: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
+pub(crate) fn digits(r: &[f32], planes: u32, digits: &mut [u8], by_hand: Option<Measure>) -> f64 {
     let most = ((1u32 << planes) - 1) as f32;
     let fits = largest(r) / (most + 1.0);
     let (mut best, mut worse): (Option<(f32, Fit, f64)>, _) = (None, 0);
@@ -219,7 +232,11 @@ pub(crate) fn digits(r: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
         if !per_unit.is_finite() {
             continue;
         }
-        let found = measure(r, per_unit, most);
+        let found = match by_hand {
+            // SAFETY: it is of the table that this is of.
+            Some(by_hand) => unsafe { by_hand(r, per_unit, most) },
+            None => measure(r, per_unit, most),
+        };
         let cosine = found.cosine();
         if best.is_none_or(|(_, _, best)| cosine > best) {
             (best, worse) = (Some((per_unit, found, cosine)), 0);
@@ -270,12 +287,7 @@ fn measure(r: &[f32], per_unit: f32, most: f32) -> Fit {
     last[..rest.len()].copy_from_slice(rest);
     counts[..rest.len()].fill(1.0);
     measure_eight(&mut sums, &last, &counts, per_unit, most);
-    let [along, squares] = sums;
-    let sum = |lanes: [f32; LANES]| lanes.iter().map(|lane| f64::from(*lane)).sum();
-    Fit {
-        along: sum(along),
-        squares: sum(squares),
-    }
+    Fit::of(sums)
 }
 
 /// A function and not a closure, which would be compiled apart and without the instruction set's features.

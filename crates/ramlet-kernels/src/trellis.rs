@@ -140,8 +140,14 @@ pub(crate) fn chain(
             }
         }
     }
+    trace(&sums, before, digits)
+}
+
+/// Writes the digits that led to the least of the sums, and returns it.
+#[inline(always)]
+pub(crate) fn trace(sums: &TrellisCosts, before: &[[u32; TRELLIS_STATES]], digits: &mut [u8]) -> f32 {
     let (mut digit, mut least) = (0, sums[0]);
-    for (state, sum) in (0u32..).zip(sums) {
+    for (state, sum) in (0u32..).zip(*sums) {
         if sum < least {
             (digit, least) = (state, sum);
         }

@@ -2,10 +2,12 @@
 
 mod braid;
 mod codes;
+mod digits;
 mod entry;
 mod nearest;
 mod scan;
 mod sift;
+mod trellis;
 
 use std::arch::x86_64::*;
 
@@ -15,7 +17,6 @@ use crate::nearness::{self, Nearness};
 use crate::table::FloatKernel;
 
 grid_kernels!("avx2");
-trellis_kernels!("avx2");
 
 pub(super) static TABLE: Kernels = Kernels {
     name: "avx2",
@@ -31,7 +32,7 @@ pub(super) static TABLE: Kernels = Kernels {
     nearness,
     places,
     nearest: nearest::KERNELS,
-    grid: grid::KERNELS,
+    grid: digits::KERNELS,
     trellis: trellis::KERNELS,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
