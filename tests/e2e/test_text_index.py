@@ -100,6 +100,47 @@ def test_conditions(remote):
     remote.delete_collection(name)
 
 
+# Words as dictionaries have them, cut by hand.
+SCRIPTS = {
+    1: "我们 在 北京 大学 学习",
+    2: "これ は テスト です",
+    3: "ภาษา ไทย เขียน ไม่มี ช่อง ว่าง",
+    4: "Qdrant の コード",
+}
+
+
+def test_scripts_without_spaces_and_names_of_programs(remote):
+    name = f"scripts-{os.getpid()}"
+    remote.delete_collection(name)
+    remote.create_collection(name, vectors_config={})
+    payloads = {n: {"t": words.replace(" ", ""), "c": "let fooBar_baz = HTTPServer2::new();"} for n, words in SCRIPTS.items()}
+    points = [models.PointStruct(id=n, vector={}, payload=payload) for n, payload in payloads.items()]
+    remote.upsert(name, points[:2], wait=True)
+    for field, tokenizer in [("t", models.TokenizerType.MULTILINGUAL), ("c", models.TokenizerType.CODE)]:
+        params = models.TextIndexParams(type="text", tokenizer=tokenizer, phrase_matching=True)
+        remote.create_payload_index(name, field, field_schema=params, wait=True)
+    remote.upsert(name, points[2:], wait=True)
+
+    def found(field, match):
+        condition = models.FieldCondition(key=field, match=match)
+        return [r.id for r in remote.scroll(name, scroll_filter=models.Filter(must=[condition]))[0]]
+
+    for number, words in SCRIPTS.items():
+        words = words.split()
+        for first, second in zip(words, words[1:]):
+            assert number in found("t", models.MatchText(text=first))
+            assert found("t", models.MatchPhrase(phrase=first + second)) == [number]
+    # Of two words the last and the first character.
+    assert found("t", models.MatchText(text="京大")) == []
+    assert found("t", models.MatchTextAny(text_any="大学 テスト")) == [1, 2]
+    for asked, count in [("foo", 4), ("http", 4), ("server", 4), ("2", 4), ("foobar", 0), ("BAZ", 4), ("fooBar", 4), ("barFoo", 4)]:
+        assert len(found("c", models.MatchText(text=asked))) == count, asked
+    assert len(found("c", models.MatchPhrase(phrase="HttpServer 2 new"))) == 4
+    assert found("c", models.MatchPhrase(phrase="barFoo")) == []
+    CASES["text index"] += 20
+    remote.delete_collection(name)
+
+
 def test_by_name_and_refusals(http):
     path = f"/collections/text-refused-{os.getpid()}"
     http.call("PUT", path, {"vectors": {}})
