@@ -108,15 +108,28 @@ fn at_recall(points: &[(f64, f64)], recall: f64) -> Option<f64> {
 
 /// What was measured on the reference machine in each budget, over its turns: queries a second within 30 %, RAM within 5 %.
 #[test]
-fn the_record_is_predicted() {
-    const RECORD: &str = include_str!("../../../../records/2026-11-22-epyc-2core/million-hard.json");
-    let record: serde_json::Value = serde_json::from_str(RECORD).expect("a record");
-    let rounds = record["results"]["curve"].as_array().expect("turns");
+fn the_records_are_predicted() {
+    // As `ramlet machine --only profile` found the disk that day.
     let mut machine = Machine::default();
-    // As `ramlet machine --only profile` found it that day.
     machine.disk.iops_depth64 = 82_500.0;
+    let record = include_str!("../../../../records/2026-11-22-epyc-2core/million-hard.json");
+    is_predicted(record, &machine, &[300, 135, 64, 32]);
+    // A processor with AVX2 alone, as `ramlet plan --measure` found it.
+    machine.cpu.ns_per_code = 0.622;
+    machine.cpu.ns_per_fine = 31.0;
+    machine.cpu.ns_per_centroid = 3.94;
+    machine.disk.iops_depth64 = 72_600.0;
+    let record = include_str!("../../../../records/2026-11-23-epyc-2core/million-avx2.json");
+    // In 32 MB 1,409 are predicted at .91 where 1,907 were measured: more reads than there were (docs/plan.md).
+    is_predicted(record, &machine, &[135, 64]);
+}
+
+/// Queries/s within 30 % of a record's, and memory within 5 %, in these MB.
+fn is_predicted(record: &str, machine: &Machine, budgets: &[u64]) {
+    let record: serde_json::Value = serde_json::from_str(record).expect("a record");
+    let rounds = record["results"]["curve"].as_array().expect("turns");
     let mut compared = 0;
-    for budget in [300, 135, 64, 32] {
+    for &budget in budgets {
         let label = format!("{budget}MB");
         let turns: Vec<_> = rounds
             .iter()
@@ -151,7 +164,7 @@ fn the_record_is_predicted() {
             });
             let measured = measured.sum::<f64>() / turns.len() as f64;
             let spec = Spec { recall, ..million() };
-            let plan = plan(&spec, &machine, &memory).expect("a plan");
+            let plan = plan(&spec, machine, &memory).expect("a plan");
             let qps = plan.chosen.speed.qps;
             assert!(
                 (measured / 1.3..measured * 1.3).contains(&qps),
@@ -171,7 +184,7 @@ fn the_record_is_predicted() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 12);
+    assert_eq!(compared, 3 * budgets.len());
 }
 
 /// records/2026-11-21-epyc-2core/graph-1m-100-16mb-quiet.txt: 16 threads in 16 MB, 810 searches a second of 55.9 reads with recall
