@@ -1,13 +1,13 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
 mod braid;
+mod chain;
 mod codes;
 mod digits;
 mod entry;
 mod nearest;
 mod scan;
 mod sift;
-mod trellis;
 
 use std::arch::x86_64::*;
 
@@ -17,6 +17,7 @@ use crate::nearness::{self, Nearness};
 use crate::table::FloatKernel;
 
 grid_kernels!("avx2");
+trellis_kernels!("avx2");
 
 pub(super) static TABLE: Kernels = Kernels {
     name: "avx2",
@@ -33,7 +34,7 @@ pub(super) static TABLE: Kernels = Kernels {
     places,
     nearest: nearest::KERNELS,
     grid: digits::KERNELS,
-    trellis: trellis::KERNELS,
+    trellis: chain::KERNELS,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,
 };

@@ -4,7 +4,10 @@ use std::arch::x86_64::*;
 
 use crate::trellis::{self, OwnCosts, TRELLIS_STATES, TrellisCosts, TrellisKernels};
 
-pub(super) const KERNELS: TrellisKernels = TrellisKernels { chain, entries };
+pub(super) const KERNELS: TrellisKernels = TrellisKernels {
+    chain,
+    ..super::trellis::KERNELS
+};
 
 const LANES: usize = 8;
 
@@ -82,15 +85,4 @@ fn load(costs: &TrellisCosts) -> All<__m256> {
         let half = |half: usize| _mm256_loadu_ps(costs.as_ptr().add(half * LANES));
         All([half(0), half(1)])
     }
-}
-
-#[target_feature(enable = "avx2")]
-fn entries(
-    values: &[f32],
-    edges: &[usize],
-    words: [&[TrellisCosts]; 2],
-    scale: f32,
-    out: &mut [TrellisCosts],
-) {
-    trellis::entries(values, edges, words, scale, out);
 }
