@@ -87,6 +87,7 @@ fn a_million_vectors_get_the_codes_they_want() {
         // Without the filter, which is for writes.
         (BudgetRequest::in_process(32 * MB, 2), 25 * MB, MB),
         (BudgetRequest::in_process(32 * MB, 4), 24 * MB, 5 * MB / 4),
+        (BudgetRequest::in_process(32 * MB, 8), 47 * MB / 2, 5 * MB / 4),
         (BudgetRequest::in_process(16 * MB, 2), 9 * MB, MB),
     ] {
         let table = BudgetTable::plan(request).expect("enough to start with");
@@ -139,9 +140,12 @@ fn search_threads_follow_the_cores_until_memory_is_scarce() {
         (16, 2, 2, 8),
         (16, 64, 2, 8),
         (24, 2, 3, 8),
-        // Codes want the memory.
-        (32, 2, 4, 4),
-        (48, 2, 6, 6),
+        (31, 2, 3, 8),
+        // Slots divide what there is.
+        (32, 1, 4, 4),
+        (32, 2, 8, 8),
+        (32, 64, 8, 8),
+        (48, 2, 8, 8),
         (64, 2, 8, 8),
         (135, 2, 8, 8),
         (135, 16, 16, 16),
