@@ -85,16 +85,20 @@ impl Shard {
         let (inbox, accepted) = mpsc::unbounded_channel();
         let (ends, ended) = oneshot::channel();
         let (held, home) = (open.clone(), Handle::current());
+        let (has_entered, entered) = std::sync::mpsc::channel();
         std::thread::Builder::new()
             .name("ramlet-http".into())
             .stack_size(limits::SEARCH_STACK_BYTES)
             .spawn(move || {
                 pool::adopt(home);
                 inline::enter(&app.engine);
+                drop(has_entered);
                 run(runtime, app, accepted, (held, stopped));
                 inline::leave();
                 drop(ends);
             })?;
+        // Its slot is its own before anybody can ask for one: the sender is dropped by then.
+        let _: Result<(), _> = entered.recv();
         Ok(Shard { open, inbox, ended })
     }
 }
