@@ -139,8 +139,9 @@ const REQUESTS_SHARE: u64 = 5;
 
 /// Memory below which a further search thread doesn't pay.
 const MEMORY_PER_SEARCHER: u64 = 8_000_000;
-/// So many do nevertheless from [`MEMORY_OF_GRAPHS`] on: their slots divide what fewer have, and what is read from the disk wants company. A million in
-/// 32 MB, in process, recall .92: 1,760 queries/s with four threads, 1,965 with six, 2,040 with eight.
+/// So many do nevertheless in process, from [`MEMORY_OF_GRAPHS`] on: their slots divide what fewer have, and what is read from the disk wants company. A
+/// million in 32 MB, recall .92: 1,760 queries/s with four threads, 1,965 with six, 2,040 with eight. (A server of 32 MB with eight was killed while it
+/// indexed vectors of 65,536 dimensions, `memory_torture.py --only large_vectors`: what its threads take beside their slots is too much there.)
 const SEARCHERS: usize = 8;
 /// Memory below which a large collection is a graph on disk: it needs little in RAM but many reads in flight. A thread there.
 const MEMORY_OF_GRAPHS: u64 = 32_000_000;
@@ -191,23 +192,25 @@ impl BudgetRequest {
     /// Search threads of a server with this much memory when nobody says how many: several a core, because they wait for the
     /// disk most of the time; fewer where memory is scarce, since each takes a slot.
     pub fn search_threads_for(memory_bytes: u64, cores: usize) -> usize {
-        threads_for(memory_bytes, cores, MEMORY_PER_SEARCHER)
+        threads_for(memory_bytes, cores, (MEMORY_PER_SEARCHER, 0))
     }
 
     /// The same for an engine inside another program, where a thread is smaller: below 32 MB it is not codes that want the
     /// memory, but a graph that wants reads in flight.
     pub fn search_threads_in_process(memory_bytes: u64, cores: usize) -> usize {
-        threads_for(memory_bytes, cores, MEMORY_PER_WALKER)
+        let wish = match memory_bytes < MEMORY_OF_GRAPHS {
+            true => (MEMORY_PER_WALKER, 0),
+            false => (MEMORY_PER_SEARCHER, SEARCHERS),
+        };
+        threads_for(memory_bytes, cores, wish)
     }
 }
 
-/// `each`: memory of a thread where it is scarce.
-fn threads_for(memory_bytes: u64, cores: usize, each: u64) -> usize {
-    let most = |each| usize::try_from(memory_bytes / each).unwrap_or(usize::MAX);
-    let most = match memory_bytes < MEMORY_OF_GRAPHS {
-        true => most(each),
-        false => most(MEMORY_PER_SEARCHER).max(SEARCHERS),
-    };
+/// A thread for `each` so many bytes, but so many at `least`.
+fn threads_for(memory_bytes: u64, cores: usize, (each, least): (u64, usize)) -> usize {
+    let most = usize::try_from(memory_bytes / each)
+        .unwrap_or(usize::MAX)
+        .max(least);
     (cores * SEARCHERS_PER_CORE).min(most).max(cores.clamp(1, 2))
 }
 
