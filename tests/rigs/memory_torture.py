@@ -45,12 +45,12 @@ def cold_copy(work):
 class Run:
     """One server in one group, and what it answered."""
 
-    def __init__(self, memory, points, work):
+    def __init__(self, memory, points, work, threads=None):
         self.memory, self.points = memory, points
         self.bytes = int(float(memory.removesuffix("MB")) * 1e6)
         self.group = MemoryCgroup(self.bytes)
         self._watch_sockets()
-        self.server = Server(Path(work) / "data", memory, cgroup=self.group)
+        self.server = Server(Path(work) / "data", memory, ["--threads", str(threads)] if threads else [], cgroup=self.group)
         self.answers, self.problems, self.lock = collections.Counter(), [], threading.Lock()
         self.acked = 0
 
@@ -585,7 +585,7 @@ def torture(memory, arguments):
     with tempfile.TemporaryDirectory(prefix="ramlet-torture-", dir=arguments.work) as work:
         original = os.environ.get("RAMLET_BIN")
         cold_copy(work)
-        run = Run(memory, arguments.points, work)
+        run = Run(memory, arguments.points, work, arguments.threads)
         try:
             run.server.start()
         except RuntimeError as error:
@@ -647,6 +647,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memory", action="append", help="a budget in MB, e.g. 16MB; may be said again")
     parser.add_argument("--points", type=int, default=200_000, help="points of the collection that most scenarios ask")
+    parser.add_argument("--threads", type=int, help="search threads [default: as the server chooses]")
     parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="this scenario (and the data that it needs)")
     parser.add_argument("--work", help="directory for the server's data [default: a temporary one]")
     parser.add_argument("--keep-log", help="file for the server's log")

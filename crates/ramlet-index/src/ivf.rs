@@ -40,7 +40,7 @@ mod train;
 mod tree;
 mod way;
 
-pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf};
+pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf, scratch_least};
 pub use calibrate::{Calibration, CalibrationPoint};
 pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;

@@ -182,6 +182,9 @@ impl Kernels {
     #[inline]
     pub fn f32_row(&self, measure: Measure, query: &[f32], row: &[u8]) -> f32 {
         assert_eq!(row.len(), query.len() * 4, "row and query differ in dimensions");
+        if query.len() < SUMMED_IN_ORDER {
+            return in_order(measure, query, row);
+        }
         // SAFETY: the table proves the features; the lengths were just compared.
         unsafe { (self.f32[measure as usize].one)(query, row) }
     }
@@ -211,6 +214,12 @@ impl Kernels {
     /// Faster than one call per row, because several rows are in flight at once.
     pub fn f32_rows(&self, measure: Measure, query: &[f32], rows: &[u8], stride: usize, out: &mut [f32]) {
         check_rows(query.len() * 4, rows, stride, out.len());
+        if query.len() < SUMMED_IN_ORDER {
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = in_order(measure, query, &rows[i * stride..][..query.len() * 4]);
+            }
+            return;
+        }
         // SAFETY: the table proves the features; `check_rows` has checked the extent.
         unsafe { (self.f32[measure as usize].rows)(query, rows, stride, out) }
     }
@@ -282,6 +291,20 @@ pub(crate) fn check_rows(row_bytes: usize, rows: &[u8], stride: usize, count: us
         "{count} rows of {row_bytes} bytes, {stride} apart, do not lie in {} bytes",
         rows.len()
     );
+}
+
+/// Fewer dimensions are summed in their order, each product rounded, on every processor: so does the server whose API this is, and
+/// small vectors' scores, which people read and tests compare, are the same to the last digit. (With 100 it would take ten times as long.)
+const SUMMED_IN_ORDER: usize = 16;
+
+fn in_order(measure: Measure, query: &[f32], row: &[u8]) -> f32 {
+    let row = row.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+    let pairs = query.iter().zip(row);
+    match measure {
+        Measure::Dot => pairs.fold(0.0, |sum, (q, v)| sum + q * v),
+        Measure::L2sq => pairs.fold(0.0, |sum, (q, v)| sum + (q - v) * (q - v)),
+        Measure::L1 => pairs.fold(0.0, |sum, (q, v)| sum + (q - v).abs()),
+    }
 }
 
 fn f32_bytes(values: &[f32]) -> &[u8] {

@@ -1,6 +1,6 @@
 //! Searching codes: against brute force, and against searching without them.
 
-use ramlet_index::ivf::{CodesInRam, IvfParams, Progress};
+use ramlet_index::ivf::{CodesInRam, IvfParams, Progress, scratch_least};
 use ramlet_index::{
     Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Query, TopK, VectorIndex, Want,
 };
@@ -299,6 +299,32 @@ fn files_repeat_and_fit_the_scratch() {
         build("peak-codes", &[CodeKind::Coarse, FINE], &mut rows),
     );
     assert!(coded < scratch_bytes, "held {coded} bytes, {plain} without codes");
+}
+
+/// In many dimensions it isn't the scratch that counts, but what a build holds of each dimension however little it is given.
+#[test]
+fn a_build_of_wide_rows_says_what_it_needs_and_holds_no_more() {
+    const WIDE: usize = 8192;
+    let mut random = Random::new(5);
+    let disk = Disk::files();
+    let mut rows = Rows::of_dims(WIDE, Metric::Cosine, Element::F32, 120, &mut random);
+    let tiers: [&[CodeKind]; 2] = [&[CodeKind::Coarse, FINE], &[CodeKind::Product { m: 64 }]];
+    for (i, kinds) in tiers.into_iter().enumerate() {
+        let least = scratch_least(WIDE, kinds);
+        let mut build = |name: &str, scratch_bytes: usize| {
+            let params = rows.params(scratch_bytes);
+            crate::counting::peak_bytes(|| rows.try_build(&disk, &format!("{name}{i}"), &params, kinds))
+        };
+        let (peak, built) = build("least", least);
+        built.expect("a build");
+        assert!(peak < least / 8 * 15, "{kinds:?}: {peak} of {least}");
+        let (peak, refused) = build("less", least - 1);
+        assert!(
+            matches!(refused, Err(IndexError::Scratch { needed_bytes, .. }) if needed_bytes == least as u64),
+            "{refused:?}"
+        );
+        assert!(peak < 4096, "{peak}");
+    }
 }
 
 #[test]

@@ -99,6 +99,7 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
     let mut entry_extra = serde_json::Value::Null;
     if !unindexed.is_empty() {
         entry_extra[UNINDEXED] = unindexed.into();
+        entry_extra[UNINDEXED_IN] = job.shelf.pins.consumer.cap().into();
     }
     for (file, rows) in build_payload(id, source, job, &mut files)? {
         note_field_rows(&mut entry_extra, &file, rows);
@@ -564,6 +565,19 @@ struct Sorted {
 }
 
 const UNINDEXED: &str = "unindexed";
+/// Bytes that might be pinned at most when that was tried: what tells one budget from another.
+const UNINDEXED_IN: &str = "unindexed_in";
+
+/// So much more room, and an index that was refused is tried again.
+const WORTH_ANOTHER_TRY: f64 = 1.25;
+
+/// Forgets that indexes were refused, if the budget has grown since.
+pub fn reconsider_refusals(extra: &mut serde_json::Value, room: u64) {
+    let before = extra.get(UNINDEXED_IN).and_then(serde_json::Value::as_u64);
+    if before.is_some_and(|before| room as f64 >= before as f64 * WORTH_ANOTHER_TRY) {
+        extra[UNINDEXED] = serde_json::Value::Array(Vec::new());
+    }
+}
 
 /// Whether a segment was written without the index that a vector should have, for want of memory: it would be again.
 pub fn was_refused_an_index(entry: &SegmentEntry, slot: u16) -> bool {

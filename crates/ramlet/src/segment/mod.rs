@@ -34,7 +34,7 @@ use ramlet_io::{IoContext, Storage};
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
-use build::forget_refusal;
+use build::{forget_refusal, reconsider_refusals};
 pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refused_an_index};
 use calibration::forget_calibration;
 pub use calibration::note_calibration;
@@ -128,8 +128,14 @@ impl SegmentView {
 impl Segment {
     /// Opens all files; their blocks are verified when they are read. Vectors go to RAM where the settings and the budget
     /// allow it.
-    pub fn open(entry: SegmentEntry, shelf: &Shelf, schema: &Schema, io: &mut IoContext) -> Result<Segment> {
+    pub fn open(
+        mut entry: SegmentEntry,
+        shelf: &Shelf,
+        schema: &Schema,
+        io: &mut IoContext,
+    ) -> Result<Segment> {
         let id = entry.id;
+        reconsider_refusals(&mut entry.extra, shelf.pins.consumer.cap());
         let one = |component| {
             entry
                 .files

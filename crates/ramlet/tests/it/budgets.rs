@@ -96,3 +96,47 @@ fn an_index_is_written_anew_once_for_a_budget_that_its_codes_do_not_fit() {
         "larger codes leave fewer rows to read: {cost:?}"
     );
 }
+
+/// So many dimensions that an index of them takes more scratch than a small budget has for a job.
+const WIDE: usize = 4096;
+const FEW: usize = 300;
+
+#[test]
+fn vectors_too_wide_for_a_small_budget_get_their_index_in_a_larger_one() {
+    let directory = Directory::new("wide");
+    let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
+    let clustered = Clustered::new(Shape { dims: WIDE, ..SHAPE });
+    let mut rows = vec![0.0; FEW * WIDE];
+    clustered.rows(0, &mut rows);
+    let kind_and_answer = |engine: &Arc<ramlet::Engine>| {
+        let collection = engine.collection("c").expect("is there");
+        collection.wait_idle().expect("settles");
+        let mut scratch = engine.scratch().expect("a scratch");
+        let request = search_request(rows[..WIDE].to_vec(), 1);
+        let answer = collection.search(&request, &mut scratch).expect("searches");
+        assert_eq!(answer.hits.first().map(|hit| hit.id.clone()), Some(ramlet::PointId::Num(0)));
+        collection.info().indexed_vectors_count
+    };
+    let mut budget = searching_budget(400_000);
+    budget.write_buffers += 2_000_000;
+    budget.job_scratch = 900 << 10;
+    budget.headroom -= 2_500_000;
+    let small = engine(&storage, budget);
+    let mut config = config(WIDE, ramlet::Distance::Cosine);
+    config.indexing_threshold = Some(100);
+    small.create_collection("c", config).expect("creates");
+    let collection = small.collection("c").expect("is there");
+    for (id, vector) in (0..).zip(rows.chunks_exact(WIDE)) {
+        collection
+            .update(upsert(vec![point(id, vector.to_vec(), "")]))
+            .expect("upserts");
+    }
+    collection.flush().expect("flushes");
+    drop(collection);
+    assert_eq!(kind_and_answer(&small), 0, "all rows are compared");
+    small.close();
+    drop(small);
+    let large = engine(&storage, loading_budget());
+    assert_eq!(kind_and_answer(&large), FEW as u64);
+    large.close();
+}
