@@ -113,6 +113,18 @@ fn centroids(table: &Kernels, count: usize) {
             black_box(&out);
         },
     );
+    let narrow: Vec<i8> = query.iter().map(|entry| entry / 2).collect();
+    report(
+        table,
+        &format!("{count} int8 centroids, -64 to 64"),
+        dims,
+        count,
+        4,
+        &mut || {
+            table.dot_codes(CodeWidth::Eight, black_box(&narrow), &bytes, dims, &mut out);
+            black_box(&out);
+        },
+    );
     let mut braided = vec![0; count];
     let braids = self::bytes(count / BRAID * braid_bytes(dims));
     report(table, &format!("{count} braided"), dims, count, 4, &mut || {

@@ -46,6 +46,9 @@ fn codes_are_multiplied_exactly() {
                 let len = (count * stride).saturating_sub(gap);
                 let rows: Vec<u8> = (0..len).map(|_| (random.next() >> 56) as u8).collect();
                 check(width, &query, &rows, code_bytes, stride, count);
+                // Whose products fit fewer bits.
+                let narrow: Vec<i8> = query.iter().map(|entry| entry / 2).collect();
+                check(width, &narrow, &rows, code_bytes, stride, count);
             }
         }
     }
@@ -55,7 +58,7 @@ fn codes_are_multiplied_exactly() {
 fn codes_do_not_overflow() {
     for width in WIDTHS {
         let code_bytes = width.code_bytes(65_536);
-        for query in [i8::MIN, i8::MAX] {
+        for query in [i8::MIN, -65, -64, 64, 65, i8::MAX] {
             let (query, code) = (vec![query; 65_536], vec![0xff; code_bytes]);
             check(width, &query, &code, code_bytes, code_bytes, 1);
         }
