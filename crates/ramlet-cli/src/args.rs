@@ -62,6 +62,9 @@ pub struct ServeArgs {
     /// Key that may only read [env: RAMLET_READ_ONLY_API_KEY, QDRANT__SERVICE__READ_ONLY_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub read_only_api_key: Option<String>,
+    /// Take tokens (JWT) that the admin key has signed as keys, each for what it says [env: RAMLET_JWT_RBAC, QDRANT__SERVICE__JWT_RBAC]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub jwt_rbac: Option<bool>,
     /// Listen on any address without a key
     #[arg(long)]
     pub insecure: bool,

@@ -36,6 +36,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let settings = Settings::new(args)?;
     let has_key = settings.api_key.is_some() || settings.alt_api_key.is_some();
     check_exposure(&settings.host, has_key, settings.insecure).map_err(|e| anyhow!(e))?;
+    if settings.jwt_rbac && !has_key {
+        return Err(anyhow!("--jwt-rbac needs --api-key: tokens are signed with it"));
+    }
     // Before all that takes time: a file that isn't there is told at once.
     let tls = settings.tls.clone().map(TlsFiles::load).transpose()?;
     let budget = budget(&settings)?;
@@ -76,6 +79,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.api_key = settings.api_key;
     options.alt_api_key = settings.alt_api_key;
     options.read_only_api_key = settings.read_only_api_key;
+    options.jwt_rbac = settings.jwt_rbac;
     options.cors = settings.cors;
     options.allocator = Some(allocator_stats);
     options.fetch = args.snapshots_from_urls.then(snapshots::fetch);

@@ -29,6 +29,7 @@ pub struct Settings {
     pub api_key: Option<String>,
     pub alt_api_key: Option<String>,
     pub read_only_api_key: Option<String>,
+    pub jwt_rbac: bool,
     pub tls: Option<TlsFiles>,
     /// `None`: if a key is set.
     pub cors: Option<bool>,
@@ -84,6 +85,10 @@ impl Settings {
                 &args.alt_api_key,
                 &["RAMLET_ALT_API_KEY", "QDRANT__SERVICE__ALT_API_KEY"],
             ),
+            jwt_rbac: match args.jwt_rbac {
+                Some(said) => said,
+                None => truth(env, &["RAMLET_JWT_RBAC", "QDRANT__SERVICE__JWT_RBAC"])?.unwrap_or(false),
+            },
             tls: TlsFiles::decide(args, env)?,
             cors: cors(args.cors, env)?,
             read_only_api_key: text(

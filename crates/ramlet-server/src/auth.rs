@@ -1,33 +1,112 @@
 //! Who asks, and what a route asks for.
 
+use std::sync::Arc;
+
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::error::{ApiError, ApiResult};
+use crate::jwt::{GlobalAccess, Mode, Refusal, Signers, Token, TokenAccess, ValueExists};
 use crate::options::{ServerOptions, is_loopback};
 
-/// What a route does, and so which key it needs when one is set.
+/// What a route does, and so which key it needs when one is set. A token may open some collections only: then it matters whether the
+/// route's path names one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Health and version: no key.
     Public,
     /// Reads data or figures.
     Read,
+    /// Reads of several collections those that the key opens.
+    ReadSome,
+    /// Reads a collection's snapshots.
+    ReadFiles,
     /// Changes points.
     Write,
-    /// Creates, changes or drops collections, aliases and indexes.
+    /// Changes a collection's payload indexes, names of vectors, snapshots.
+    WriteFiles,
+    /// Creates, changes or drops collections and aliases, restores snapshots.
     Manage,
 }
 
+impl Access {
+    pub(crate) fn reads(self) -> bool {
+        matches!(self, Access::Read | Access::ReadSome | Access::ReadFiles)
+    }
+}
+
+/// What a request may touch of what its route does.
+#[derive(Debug, Clone, Default)]
+pub struct Grant(Option<Arc<Token>>);
+
+impl Grant {
+    /// Whether a collection may be seen in lists of them.
+    pub fn sees(&self, collection: &str) -> bool {
+        match self.collections() {
+            None => true,
+            Some(list) => list.iter().any(|one| one.collection == collection),
+        }
+    }
+
+    /// Whether it is some collections' only.
+    pub fn is_limited(&self) -> bool {
+        self.collections().is_some()
+    }
+
+    /// Refuses what a token doesn't open of a route with this collection in its path.
+    pub fn check(&self, access: Access, collection: Option<&str>) -> ApiResult<()> {
+        let Some(list) = self.collections() else {
+            return Ok(());
+        };
+        match access {
+            Access::Public | Access::ReadSome => return Ok(()),
+            Access::Manage => return Err(forbidden("Global access is required")),
+            Access::Read | Access::ReadFiles | Access::Write | Access::WriteFiles => {}
+        }
+        let Some(name) = collection else {
+            return Err(forbidden("Global access is required"));
+        };
+        let Some(one) = list.iter().find(|one| one.collection == name) else {
+            return Err(forbidden(&format!("Access to collection {name} is required")));
+        };
+        match (one.access, access) {
+            (Mode::Points, Access::ReadFiles | Access::WriteFiles) => Err(forbidden(&format!(
+                "Only points access is allowed for collection {name}"
+            ))),
+            (Mode::Read, Access::Write | Access::WriteFiles) => Err(forbidden(&format!(
+                "Write access to collection {name} is required"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The point that must be there for the token to count.
+    pub(crate) fn value_exists(&self) -> Option<&ValueExists> {
+        self.0.as_ref()?.value_exists.as_ref()
+    }
+
+    fn collections(&self) -> Option<&[crate::jwt::CollectionAccess]> {
+        match &self.0.as_ref()?.access {
+            TokenAccess::Global(_) => None,
+            TokenAccess::Collections(list) => Some(list),
+        }
+    }
+}
+
+fn forbidden(what: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, format!("Forbidden: {what}"))
+}
+
 /// Who a request's key makes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Identity {
+#[derive(Debug)]
+enum Identity {
     /// No key given.
     Anonymous,
-    /// A key that is none of ours.
-    Unknown,
     ReadOnly,
     Admin,
+    Token(Token),
+    /// A key that opens nothing.
+    Refused(Refusal),
 }
 
 /// The keys of the server. Without any, everybody is admin.
@@ -37,6 +116,8 @@ pub struct Keys {
     /// As good as `admin`: while one takes the other's place, both are in use.
     alternative: Option<String>,
     read_only: Option<String>,
+    /// What tokens are signed with; none if there are to be no tokens.
+    signers: Signers,
     /// Refuse what a browser was lured into sending: set when the server has no key and listens on loopback.
     guard_local: bool,
     any_origin: bool,
@@ -52,6 +133,10 @@ impl Keys {
             read_only: given(&options.read_only_api_key),
             ..Keys::default()
         };
+        if options.jwt_rbac {
+            let secrets = [&keys.admin, &keys.alternative];
+            keys.signers = Signers::new(secrets.into_iter().flatten().map(String::as_str));
+        }
         keys.guard_local = is_loopback(&options.host) && !keys.any();
         keys.any_origin = options.cors.unwrap_or(keys.any());
         keys
@@ -63,13 +148,17 @@ impl Keys {
             .any(|key| key.is_some())
     }
 
+    pub fn takes_tokens(&self) -> bool {
+        !self.signers.is_empty()
+    }
+
     /// Whether pages of any origin may read answers.
     pub fn any_origin(&self) -> bool {
         self.any_origin
     }
 
     /// Reads `api-key` or `Authorization: Bearer`. All keys are always compared, each in constant time.
-    pub fn identify(&self, headers: &HeaderMap) -> Identity {
+    fn identify(&self, headers: &HeaderMap) -> Identity {
         if !self.any() {
             return Identity::Admin;
         }
@@ -83,30 +172,45 @@ impl Keys {
         match (is(&self.admin) | is(&self.alternative), is(&self.read_only)) {
             (true, _) => Identity::Admin,
             (false, true) => Identity::ReadOnly,
-            (false, false) => Identity::Unknown,
+            (false, false) => match self.signers.read(given) {
+                Ok(token) => Identity::Token(token),
+                Err(refusal) => Identity::Refused(refusal),
+            },
         }
     }
 
-    /// Whether a request with these headers may use a route of this access.
-    pub fn authorise(&self, access: Access, headers: &HeaderMap) -> ApiResult<()> {
+    /// Whether a request with these headers may use a route of this access, and of what. The grant is to be held against the
+    /// collection that the route is asked for: [`Grant::check`].
+    pub fn authorise(&self, access: Access, headers: &HeaderMap) -> ApiResult<Grant> {
         if self.guard_local && access != Access::Public {
             refuse_lured_browser(headers, self.any_origin)?;
         }
         if access == Access::Public {
-            return Ok(());
+            return Ok(Grant::default());
         }
-        match (self.identify(headers), access) {
-            (Identity::Admin, _) | (Identity::ReadOnly, Access::Read) => Ok(()),
-            (Identity::ReadOnly, _) => Err(ApiError::new(
-                StatusCode::FORBIDDEN,
-                "Forbidden: this key may only read",
-            )),
-            (Identity::Anonymous, _) => Err(ApiError::new(
-                StatusCode::UNAUTHORIZED,
-                "Must provide an API key or an Authorization bearer token",
-            )),
-            (Identity::Unknown, _) => Err(ApiError::new(StatusCode::UNAUTHORIZED, "Invalid API key or JWT")),
+        let unauthorized = |why: &str| Err(ApiError::new(StatusCode::UNAUTHORIZED, why));
+        let (mode, token) = match self.identify(headers) {
+            Identity::Admin => (Some(GlobalAccess::Manage), None),
+            Identity::ReadOnly => (Some(GlobalAccess::Read), None),
+            Identity::Token(token) => {
+                let mode = match token.access {
+                    TokenAccess::Global(mode) => Some(mode),
+                    TokenAccess::Collections(_) => None,
+                };
+                (mode, Some(Arc::new(token)))
+            }
+            Identity::Anonymous => {
+                return unauthorized("Must provide an API key or an Authorization bearer token");
+            }
+            Identity::Refused(Refusal::Unknown) => return unauthorized("Invalid API key or JWT"),
+            Identity::Refused(Refusal::Claims(why)) => return unauthorized(&format!("Invalid JWT: {why}")),
+            Identity::Refused(Refusal::Signature) => return Err(forbidden("InvalidSignature")),
+            Identity::Refused(Refusal::Expired) => return Err(forbidden("ExpiredSignature")),
+        };
+        if mode == Some(GlobalAccess::Read) && !access.reads() {
+            return Err(forbidden("Global manage access is required"));
         }
+        Ok(Grant(token))
     }
 }
 

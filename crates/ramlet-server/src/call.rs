@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::admission::Held;
 use crate::app::App;
+use crate::auth::{Access, Grant};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::node::{self, Node};
@@ -33,6 +34,7 @@ pub struct Call {
     params: Vec<(String, String)>,
     pub query: QueryParams,
     pub incoming: Incoming,
+    pub grant: Grant,
     body: Given,
     form: Form,
     /// Held until the engine is done with what the body became, even when the client is gone by then.
@@ -112,6 +114,7 @@ impl Call {
             params,
             query,
             incoming: Incoming::default(),
+            grant: Grant::default(),
             body,
             form,
             held: Arc::new(held),
@@ -123,6 +126,16 @@ impl Call {
     /// The same, with the request itself.
     pub fn with(self, incoming: Incoming) -> Call {
         Call { incoming, ..self }
+    }
+
+    /// The same, for somebody who may do no more than this.
+    pub fn granted(self, grant: Grant) -> Call {
+        Call { grant, ..self }
+    }
+
+    /// Refuses points of other collections than those that the key opens.
+    pub fn check_lookup(&self, collection: &str) -> ApiResult<()> {
+        self.grant.check(Access::Read, Some(collection))
     }
 
     /// What the engine is asked for is a matter of a millisecond: the thread that holds the connection may do it itself.
@@ -357,6 +370,26 @@ impl Call {
             job(&app.engine)
         });
         done.await.map_err(ApiError::internal)?
+    }
+}
+
+/// Refuses a token whose point isn't there any more.
+pub async fn confirm(app: &App, grant: &Grant, deadline: Instant) -> ApiResult<()> {
+    const WORDS: &str = "Invalid JWT, stateful validation failed";
+    let Some(exists) = grant.value_exists() else {
+        return Ok(());
+    };
+    let Ok(collection) = app.engine.collection(&exists.collection) else {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            format!("Forbidden: {WORDS}"),
+        ));
+    };
+    let filter = exists.filter.clone();
+    let count = move |scratch: &mut Scratch| Ok(collection.count(Some(&filter), true, scratch)?);
+    match on_slot(app, deadline, count).await? {
+        0 => Err(ApiError::new(StatusCode::UNAUTHORIZED, WORDS)),
+        _ => Ok(()),
     }
 }
 

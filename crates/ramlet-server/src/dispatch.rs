@@ -12,12 +12,13 @@ use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
-use crate::auth::name_host;
-use crate::call::{Call, Given, Incoming};
+use crate::auth::{Grant, name_host};
+use crate::call::{Call, Given, Incoming, confirm};
 use crate::caught::caught;
 use crate::cors;
 use crate::encode::{self, Packer, takes_gzip};
 use crate::error::{ApiError, ApiResult};
+use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::routes::Route;
@@ -129,16 +130,17 @@ async fn answer(
 ) -> ApiResult<Answer> {
     let (mut parts, mut unread) = request.into_parts();
     name_host(&mut parts);
-    app.keys.authorise(route.access, &parts.headers)?;
+    let grant = app.keys.authorise(route.access, &parts.headers)?;
     let raw_query = parts.uri.query().unwrap_or("").to_owned();
     let query = QueryParams::parse(&raw_query)?;
     let params = RawPathParams::from_request_parts(&mut parts, &())
         .await
         .map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "the path is not valid UTF-8"))?;
-    let params = params
+    let params: Vec<(String, String)> = params
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
+    admit(app, &grant, route, &params, start).await?;
     let Admitted { body, held } = read_body(&parts.headers, &mut unread, route.body, &app.requests).await?;
     let incoming = Incoming {
         query: raw_query,
@@ -148,7 +150,20 @@ async fn answer(
     };
     let given = (Given::Json(body), Form::Json);
     let call = Call::new(app.clone(), params, query, given, held, start);
-    (route.handler)(call.with(incoming)).await
+    (route.handler)(call.granted(grant).with(incoming)).await
+}
+
+/// Refuses what a token doesn't open of a route, with what its path is given.
+pub async fn admit(
+    app: &App,
+    grant: &Grant,
+    route: &Route,
+    params: &[(String, String)],
+    start: Instant,
+) -> ApiResult<()> {
+    let collection = params.iter().find(|(name, _)| name == "collection");
+    grant.check(route.access, collection.map(|(_, name)| name.as_str()))?;
+    confirm(app, grant, start + limits::READ_TIMEOUT).await
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {

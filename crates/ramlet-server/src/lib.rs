@@ -19,6 +19,7 @@ pub mod grpc;
 mod handlers;
 pub mod inference;
 mod inline;
+mod jwt;
 mod leftover;
 pub mod limits;
 mod multipart;
@@ -41,7 +42,7 @@ mod turns;
 mod wire;
 
 pub use app::App;
-pub use auth::{Access, Identity};
+pub use auth::Access;
 pub use error::{ApiError, status_of};
 pub use options::{AllocatorStats, GrpcPort, ServerOptions, SnapshotFetch, check_exposure, is_loopback};
 pub use routes::router;

@@ -34,6 +34,8 @@ pub struct ServerOptions {
     pub alt_api_key: Option<String>,
     /// Key that may only read.
     pub read_only_api_key: Option<String>,
+    /// Whether tokens (JWT) that the admin key has signed are keys too, each for what it says.
+    pub jwt_rbac: bool,
     /// Whether web pages of any origin may use the server. `None`: if a key is set.
     pub cors: Option<bool>,
     /// Encrypts all connections, of both ports; see [`ServerOptions::encrypted`].
@@ -67,6 +69,7 @@ impl ServerOptions {
             api_key: None,
             alt_api_key: None,
             read_only_api_key: None,
+            jwt_rbac: false,
             cors: None,
             tls: None,
             connections: affordable(elastic, false),

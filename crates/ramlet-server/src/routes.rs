@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use crate::admission::BodyRule;
 use crate::app::App;
-use crate::auth::Access::{self, Manage, Public, Read, Write};
+use crate::auth::Access::{self, Manage, Public, Read, ReadFiles, ReadSome, Write, WriteFiles};
 use crate::call::Call;
 use crate::cors;
 use crate::dispatch::{Answer, dispatch, refuse};
@@ -71,14 +71,14 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/dashboard/dashboard.js" Public NONE => dashboard::script),
         route!("GET" "/dashboard/dashboard.css" Public NONE => dashboard::style),
         route!("GET" "/metrics" Read NONE => metrics::metrics),
-        route!("GET" "/telemetry" Read NONE => telemetry::telemetry),
+        route!("GET" "/telemetry" ReadSome NONE => telemetry::telemetry),
         route!("GET" "/memory" Read NONE => service::memory),
         route!("POST" "/plan" Read CONFIG => plan::make),
         route!("GET" "/cluster" Read NONE => cluster::status),
-        route!("GET" "/cluster/telemetry" Read NONE => cluster::telemetry),
+        route!("GET" "/cluster/telemetry" ReadSome NONE => cluster::telemetry),
         route!("POST" "/cluster/recover" Manage NONE => cluster::recover),
         route!("DELETE" "/cluster/peer/{peer}" Manage NONE => cluster::remove_peer),
-        route!("GET" "/issues" Read NONE => issues::list),
+        route!("GET" "/issues" ReadSome NONE => issues::list),
         route!("DELETE" "/issues" Manage NONE => issues::clear),
         route!("GET" "/quotas" Read NONE => quotas::get),
         route!("PUT" "/quotas" Manage CONFIG => quotas::set),
@@ -87,9 +87,9 @@ fn service_routes() -> Vec<Route> {
 
 fn collection_routes() -> Vec<Route> {
     vec![
-        route!("GET" "/collections" Read NONE => collections::list),
+        route!("GET" "/collections" ReadSome NONE => collections::list),
         route!("POST" "/collections/aliases" Manage CONFIG => aliases::change),
-        route!("GET" "/aliases" Read NONE => aliases::all),
+        route!("GET" "/aliases" ReadSome NONE => aliases::all),
         route!("GET" "/collections/{collection}" Read NONE => collections::info),
         route!("PUT" "/collections/{collection}" Manage CONFIG => collections::create),
         route!("PATCH" "/collections/{collection}" Manage CONFIG => collections::update),
@@ -103,10 +103,10 @@ fn collection_routes() -> Vec<Route> {
         route!("POST" "/collections/{collection}/shards/delete" Manage CONFIG => cluster::change_shard_key),
         route!("GET" "/collections/{collection}/optimizations" Read NONE => optimizations::list),
         route!("GET" "/collections/{collection}/memory" Read NONE => collections::memory),
-        route!("PUT" "/collections/{collection}/index" Manage CONFIG => indexes::create),
-        route!("DELETE" "/collections/{collection}/index/{field}" Manage NONE => indexes::delete),
-        route!("PUT" "/collections/{collection}/vectors/{vector}" Manage CONFIG => vector_names::create),
-        route!("DELETE" "/collections/{collection}/vectors/{vector}" Manage NONE => vector_names::delete),
+        route!("PUT" "/collections/{collection}/index" WriteFiles CONFIG => indexes::create),
+        route!("DELETE" "/collections/{collection}/index/{field}" WriteFiles NONE => indexes::delete),
+        route!("PUT" "/collections/{collection}/vectors/{vector}" WriteFiles CONFIG => vector_names::create),
+        route!("DELETE" "/collections/{collection}/vectors/{vector}" WriteFiles NONE => vector_names::delete),
     ]
 }
 
@@ -147,25 +147,25 @@ fn snapshot_routes() -> Vec<Route> {
     vec![
         route!("GET" "/snapshots" Read NONE => snapshots::list),
         route!("POST" "/snapshots" Manage NONE => snapshots::create),
-        route!("GET" "/snapshots/{snapshot}" Manage NONE => snapshots::download),
+        route!("GET" "/snapshots/{snapshot}" Read NONE => snapshots::download),
         route!("DELETE" "/snapshots/{snapshot}" Manage NONE => snapshots::delete),
-        route!("GET" "/collections/{collection}/snapshots" Read NONE => snapshots::list),
-        route!("POST" "/collections/{collection}/snapshots" Manage NONE => snapshots::create),
+        route!("GET" "/collections/{collection}/snapshots" ReadFiles NONE => snapshots::list),
+        route!("POST" "/collections/{collection}/snapshots" WriteFiles NONE => snapshots::create),
         route!("POST" "/collections/{collection}/snapshots/upload" Manage NONE => snapshots::upload),
         route!("PUT" "/collections/{collection}/snapshots/recover" Manage CONFIG => snapshots::recover),
-        route!("GET" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => snapshots::download),
-        route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" Manage NONE => snapshots::delete),
-        route!("GET" "/collections/{collection}/shards/{shard}/snapshot" Manage NONE => snapshots::stream),
+        route!("GET" "/collections/{collection}/snapshots/{snapshot}" ReadFiles NONE => snapshots::download),
+        route!("DELETE" "/collections/{collection}/snapshots/{snapshot}" WriteFiles NONE => snapshots::delete),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshot" WriteFiles NONE => snapshots::stream),
         route!("GET" "/collections/{collection}/shards/{shard}/snapshot/partial/manifest" Manage NONE => snapshots::manifest),
         route!("POST" "/collections/{collection}/shards/{shard}/snapshot/partial/create" Manage CONFIG => snapshots::create_partial),
         route!("POST" "/collections/{collection}/shards/{shard}/snapshot/partial/recover" Manage NONE => snapshots::upload),
         route!("POST" "/collections/{collection}/shards/{shard}/snapshot/partial/recover_from" Manage CONFIG => snapshots::recover_from),
-        route!("GET" "/collections/{collection}/shards/{shard}/snapshots" Read NONE => snapshots::list),
-        route!("POST" "/collections/{collection}/shards/{shard}/snapshots" Manage NONE => snapshots::create),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshots" ReadFiles NONE => snapshots::list),
+        route!("POST" "/collections/{collection}/shards/{shard}/snapshots" WriteFiles NONE => snapshots::create),
         route!("POST" "/collections/{collection}/shards/{shard}/snapshots/upload" Manage NONE => snapshots::upload),
         route!("PUT" "/collections/{collection}/shards/{shard}/snapshots/recover" Manage CONFIG => snapshots::recover),
-        route!("GET" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Manage NONE => snapshots::download),
-        route!("DELETE" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" Manage NONE => snapshots::delete),
+        route!("GET" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" ReadFiles NONE => snapshots::download),
+        route!("DELETE" "/collections/{collection}/shards/{shard}/snapshots/{snapshot}" WriteFiles NONE => snapshots::delete),
     ]
 }
 

@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::auth::{Access, name_host};
 use crate::call::{Call, Given};
 use crate::caught::caught;
-use crate::dispatch::Answer;
+use crate::dispatch::{Answer, admit};
 use crate::encode;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -157,7 +157,7 @@ async fn call(
     start: Instant,
 ) -> ApiResult<Bytes> {
     let (method, route) = (bound.method, bound.route);
-    app.keys.authorise(route.access, headers)?;
+    let grant = app.keys.authorise(route.access, headers)?;
     let rule = rule_of(bound);
     let mut held = Held::default();
     held.in_time(limits::CALL_BYTES, &app.requests).await?;
@@ -167,10 +167,11 @@ async fn call(
     let len = message.len();
     let mut asked = decode(app, method, rule, message, &mut held).await?;
     check_collection(&asked)?;
+    admit(app, &grant, route, &asked.params, start).await?;
     if route.path.starts_with("/collections/{collection}/") {
         *collection = asked.params.first().map(|(_, name)| name.clone());
     }
-    if route.access == Access::Read
+    if route.access.reads()
         && let Some(given) = grpc_timeout(headers)
     {
         asked.query.timeout = Some(asked.query.timeout.map_or(given, |t| t.min(given)));
@@ -179,7 +180,7 @@ async fn call(
         Given::Message(asked.body, len),
         Form::Messages(method.points.field()),
     );
-    let call = Call::new(app.clone(), asked.params, asked.query, given, held, start);
+    let call = Call::new(app.clone(), asked.params, asked.query, given, held, start).granted(grant);
     let answer = (route.handler)(call).await?;
     write(app, method, answer, start)
 }

@@ -95,7 +95,8 @@ pub async fn change(mut call: Call) -> ApiResult<Answer> {
 
 /// `GET /aliases`.
 pub async fn all(call: Call) -> ApiResult<Answer> {
-    let aliases = call.app.engine.aliases();
+    let mut aliases = call.app.engine.aliases();
+    aliases.retain(|(_, collection)| call.grant.sees(collection));
     answer(&call, &aliases)
 }
 

@@ -29,6 +29,7 @@ pub async fn telemetry(call: Call) -> ApiResult<Answer> {
         .engine
         .collection_names()
         .into_iter()
+        .filter(|name| call.grant.sees(name))
         .map(|name| (name.clone(), json!({ "id": name })))
         .collect();
     call.answer(&json!({

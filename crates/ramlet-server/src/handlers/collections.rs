@@ -11,7 +11,8 @@ use crate::wire::memory::memory_json;
 
 /// `GET /collections`.
 pub async fn list(call: Call) -> ApiResult<Answer> {
-    let names = call.app.engine.collection_names();
+    let mut names = call.app.engine.collection_names();
+    names.retain(|name| call.grant.sees(name));
     let collections: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
     call.answer(&json!({ "collections": collections }))
 }

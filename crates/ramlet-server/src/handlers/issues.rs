@@ -17,7 +17,11 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
             "solution": "none",
         }))
     };
-    let issues: Vec<Value> = engine.collection_names().into_iter().filter_map(of).collect();
+    let names = engine.collection_names().into_iter();
+    let issues: Vec<Value> = names
+        .filter(|name| call.grant.sees(name))
+        .filter_map(of)
+        .collect();
     call.answer(&json!({ "issues": issues }))
 }
 

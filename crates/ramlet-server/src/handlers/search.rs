@@ -84,6 +84,7 @@ where
     T: IntoQuery + DeserializeOwned + Send + 'static,
 {
     let asked = Asked::from(call.parse::<T>().await?.into_query()?);
+    check_lookups(&call, std::slice::from_ref(&asked))?;
     let collection = call.collection()?;
     let asked = match check(&call, &collection, std::slice::from_ref(&asked), false)? {
         None => asked,
@@ -102,6 +103,18 @@ where
         })
     })
     .await
+}
+
+/// Refuses vectors of collections that the key doesn't open.
+fn check_lookups(call: &Call, asked: &[Asked]) -> ApiResult<()> {
+    for one in asked {
+        if let Asked::Query(query) = one {
+            for name in query.other_collections() {
+                call.check_lookup(name)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Nothing but the nearest points, and few of them: no filter whose index may be large, no scan.
@@ -131,6 +144,7 @@ where
     let all = searches
         .map(|search| search.into_query().map(Asked::from))
         .collect::<ApiResult<Vec<_>>>()?;
+    check_lookups(&call, &all)?;
     let collection = call.collection()?;
     let all = match check(&call, &collection, &all, true)? {
         None => all,
@@ -251,6 +265,12 @@ where
 {
     let mut request: QueryGroupsRequest = call.parse::<T>().await?.into_groups()?;
     let hits = request.query.limit.saturating_mul(request.group_size);
+    for name in request.query.other_collections() {
+        call.check_lookup(name)?;
+    }
+    if let Some(lookup) = &request.with_lookup {
+        call.check_lookup(&lookup.collection)?;
+    }
     let collection = call.collection()?;
     if let Some(strict) = call.strict(&collection) {
         strict.group_by(&request.group_by)?;

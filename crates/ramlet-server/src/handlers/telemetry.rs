@@ -22,13 +22,14 @@ use crate::wire::info::{config_json, optimizer_status, params_json, segment_uuid
 pub async fn telemetry(call: Call) -> ApiResult<Answer> {
     let level = call.query.number("details_level")?.unwrap_or(0);
     let anonymize = call.query.boolean("anonymize")?.unwrap_or(false);
-    let by_collection = call.query.boolean("per_collection")?.unwrap_or(false);
+    // Counts by collection tell of all of them.
+    let by_collection = call.query.boolean("per_collection")?.unwrap_or(false) && !call.grant.is_limited();
     let _held = call.gather(by_collection, limits::TELEMETRY_BYTES).await?;
     let app = &call.app;
     let mut out = json!({
         "id": format!("{:016x}", app.started_at),
         "app": app_json(app, level),
-        "collections": collections_json(app, level, anonymize),
+        "collections": collections_json(&call, level, anonymize),
         "cluster": cluster_json(level),
         "requests": {
             "rest": requests_json(app, false, by_collection, anonymize),
@@ -78,7 +79,7 @@ fn app_json(app: &App, level: u64) -> Value {
             "ram_size": machine.ram_bytes / 1024, "cpu_flags": "",
             "cpu_endian": if cfg!(target_endian = "little") { "little" } else { "big" },
         });
-        out["jwt_rbac"] = json!(false);
+        out["jwt_rbac"] = json!(app.keys.takes_tokens());
         out["hide_jwt_dashboard"] = json!(false);
     }
     out
@@ -91,8 +92,10 @@ fn cluster_json(level: u64) -> Value {
     }
 }
 
-fn collections_json(app: &App, level: u64, anonymize: bool) -> Value {
-    let names = app.engine.collection_names();
+fn collections_json(call: &Call, level: u64, anonymize: bool) -> Value {
+    let app = &call.app;
+    let mut names = app.engine.collection_names();
+    names.retain(|name| call.grant.sees(name));
     let mut out = json!({ "number_of_collections": names.len() });
     if level > 0 {
         let open = names

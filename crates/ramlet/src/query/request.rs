@@ -114,6 +114,21 @@ pub struct Prefetch {
     pub lookup_from: Option<LookupLocation>,
 }
 
+impl QueryRequest {
+    /// Names of other collections that vectors are taken from, by this query and its prefetches.
+    pub fn other_collections(&self) -> Vec<&str> {
+        fn add<'q>(from: Option<&'q LookupLocation>, prefetch: &'q [Prefetch], out: &mut Vec<&'q str>) {
+            out.extend(from.map(|from| from.collection.as_str()));
+            for one in prefetch {
+                add(one.lookup_from.as_ref(), &one.prefetch, out);
+            }
+        }
+        let mut names = Vec::new();
+        add(self.lookup_from.as_ref(), &self.prefetch, &mut names);
+        names
+    }
+}
+
 impl Default for Prefetch {
     fn default() -> Prefetch {
         let request = QueryRequest::default();
