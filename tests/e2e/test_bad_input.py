@@ -134,6 +134,20 @@ def test_collections(collection):
     assert collection.raw("GET", "/collections/not-made")[0] == 404
 
 
+@pytest.mark.parametrize("datatype", ["float16", "turbo4"])
+def test_numbers_beyond_their_datatype(collection, datatype):
+    """An infinite half would come back as null."""
+    base = "/collections/halves"
+    collection.call("PUT", base, {"vectors": {"size": 2, "distance": "Dot", "datatype": datatype}})
+    try:
+        put = f"{base}/points?wait=true"
+        check(collection, "PUT", put, {"points": [{"id": 1, "vector": [1.0, 65520]}]}, 400, "element 1", "65504")
+        collection.result("PUT", put, {"points": [{"id": 1, "vector": [1.0, -65519]}]})
+        assert collection.result("GET", f"{base}/points/1")["vector"] == [1.0, -65504.0]
+    finally:
+        collection.call("DELETE", base)
+
+
 def test_deep_nesting(collection):
     """Filters and payloads a thousand levels deep are refused, not run into the stack's end."""
     deep = '{"filter":' + '{"must":[' * 2000 + "]}" * 2000 + "}"

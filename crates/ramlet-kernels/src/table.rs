@@ -298,7 +298,11 @@ pub(crate) fn check_rows(row_bytes: usize, rows: &[u8], stride: usize, count: us
 const SUMMED_IN_ORDER: usize = 16;
 
 fn in_order(measure: Measure, query: &[f32], row: &[u8]) -> f32 {
-    let row = row.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+    let row = row
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes));
     let pairs = query.iter().zip(row);
     match measure {
         Measure::Dot => pairs.fold(0.0, |sum, (q, v)| sum + q * v),

@@ -6,7 +6,7 @@
 //! | sparse | count u32, then that many indices u32 ascending, then as many weights f32 |
 //! | several | part after part, each as a dense one: their number is the length's |
 
-use ramlet_index::{Query, SparseRow, decode_row, encode_row, validate};
+use ramlet_index::{Element, Metric, Query, SparseRow, decode_row, encode_row, validate};
 
 use crate::error::{Error, Result};
 use crate::limits::{MULTI_NUMBERS_MAX, SPARSE_ENTRIES_MAX};
@@ -32,6 +32,7 @@ pub(crate) fn encode_vector(field: &VectorField, vector: &Vector) -> Result<Vec<
     match (field.kind, vector) {
         (VectorKind::Dense, Vector::Dense(values)) => {
             check_numbers(field, values)?;
+            check_halves(field, values)?;
             let mut row = Vec::with_capacity(field.row_bytes());
             encode_row(field.metric, field.element, values, &mut row);
             Ok(row)
@@ -41,6 +42,7 @@ pub(crate) fn encode_vector(field: &VectorField, vector: &Vector) -> Result<Vec<
         // One part may come without its own brackets.
         (VectorKind::Multi, Vector::Dense(values)) => {
             check_numbers(field, values)?;
+            check_halves(field, values)?;
             let mut row = Vec::with_capacity(field.row_bytes());
             encode_row(field.metric, field.element, values, &mut row);
             Ok(row)
@@ -120,6 +122,7 @@ pub(crate) fn sorted_sparse(sparse: &SparseVector) -> Result<SparseVector> {
 
 fn encode_multi(field: &VectorField, multi: &MultiVector) -> Result<Vec<u8>> {
     check_multi(field, multi)?;
+    check_halves(field, &multi.values)?;
     let mut row = Vec::with_capacity(multi.values.len() * field.element.bytes());
     for part in multi.parts() {
         encode_row(field.metric, field.element, part, &mut row);
@@ -178,6 +181,23 @@ pub(crate) fn check_numbers(field: &VectorField, values: &[f32]) -> Result<()> {
         return Err(dimension(field, values.len()));
     }
     validate(values).map_err(|e| Error::bad_input(format!("Wrong input: vector: {e}")))
+}
+
+/// From here on a number rounds to an infinite half.
+const HALVES_END: f32 = 65_520.0;
+
+/// Refuses numbers that a field of 16-bit floats can't hold: an infinite one would compare with nothing and come back as null.
+fn check_halves(field: &VectorField, values: &[f32]) -> Result<()> {
+    if field.element != Element::F16 || field.metric == Metric::Cosine {
+        return Ok(());
+    }
+    match values.iter().position(|value| value.abs() >= HALVES_END) {
+        None => Ok(()),
+        Some(position) => Err(Error::bad_input(format!(
+            "Wrong input: vector: element {position} is {}: this datatype is kept in 16-bit floats, which end at 65504",
+            values[position]
+        ))),
+    }
 }
 
 fn dimension(field: &VectorField, got: usize) -> Error {

@@ -55,7 +55,11 @@ const LEAST_PER_DIM_PRODUCT: usize = 440;
 /// writes and reads have the rest of a job's memory.
 pub fn scratch_least(dims: usize, codes: &[CodeKind]) -> usize {
     let product = codes.iter().any(|kind| kind.digits().is_some());
-    let each = if product { LEAST_PER_DIM_PRODUCT } else { LEAST_PER_DIM };
+    let each = if product {
+        LEAST_PER_DIM_PRODUCT
+    } else {
+        LEAST_PER_DIM
+    };
     each * dims * 4 / 5
 }
 

@@ -34,8 +34,8 @@ use ramlet_io::{IoContext, Storage};
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
-use build::{forget_refusal, reconsider_refusals};
 pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refused_an_index};
+use build::{forget_refusal, reconsider_refusals};
 use calibration::forget_calibration;
 pub use calibration::note_calibration;
 pub(crate) use files::graph_width;
