@@ -131,3 +131,40 @@ def test_any_query(wide):
     wanted |= {"feedback of a dense vector", "fusion rrf", "fusion dbsf", "fusion rrf with k or weights", "formula", "order_by", "order_by over prefetches"}
     wanted |= {f"endpoint {name}" for name in ["query", "batch", "groups"]}
     assert wanted <= set(wide.drawn), f"never drawn: {wanted - set(wide.drawn)}"
+
+
+def test_a_random_sample_is_not_skipped_in(pair):
+    """Chance has no order."""
+    pair.create(models.VectorParams(size=1, distance=models.Distance.DOT))
+    pair.both(lambda c: c.upsert(pair.name, [models.PointStruct(id=n, vector=[float(n)]) for n in range(20)]))
+    sample = models.SampleQuery(sample=models.Sample.RANDOM)
+    assert len(pair.remote.query_points(pair.name, query=sample, limit=2, offset=3).points) == 2
+
+
+def test_groups_of_a_fusion_have_its_scores(pair):
+    """Whether they are filled or not: a filter would change ranks."""
+    dot = models.VectorParams(size=1, distance=models.Distance.DOT)
+    pair.create({"a": dot, "b": dot})
+    values = {1: (10, 9, "g"), 2: (9, 10, "g"), 3: (8, 8, "h"), 4: (1, 1, "h")}
+    values.update({n: (7 - n / 10, 7 - n / 10, "g") for n in range(5, 12)})
+    pair.both(lambda c: c.upsert(pair.name, [models.PointStruct(id=n, vector={"a": [a], "b": [b]}, payload={"k": g}) for n, (a, b, g) in values.items()]))
+    for fusion in (models.Fusion.RRF, models.Fusion.DBSF):
+        asked = {
+            "prefetch": [models.Prefetch(query=[1.0], using=using, limit=100) for using in "ab"],
+            "query": models.FusionQuery(fusion=fusion),
+        }
+        scores = {p.id: p.score for p in pair.remote.query_points(pair.name, limit=20, **asked).points}
+        for size in (1, 2, 3):
+            groups = pair.remote.query_points_groups(pair.name, group_by="k", limit=2, group_size=size, **asked).groups
+            best = {name: sorted((scores[n] for n, v in values.items() if v[2] == name), reverse=True)[:size] for name in "gh"}
+            assert {g.id: [hit.score for hit in g.hits] for g in groups} == {n: pytest.approx(s) for n, s in best.items()}, (fusion, size)
+            tops = [g.hits[0].score for g in groups]
+            assert tops == sorted(tops, reverse=True)
+
+
+def test_groups_named_by_the_largest_integers_are_filled(pair):
+    pair.create(models.VectorParams(size=1, distance=models.Distance.DOT))
+    names = [2**63, "x", "y", "y", "x", 2**63, 2**63 + 4096]
+    pair.both(lambda c: c.upsert(pair.name, [models.PointStruct(id=n, vector=[10.0 - n], payload={"k": name}) for n, name in enumerate(names)]))
+    groups = pair.remote.query_points_groups(pair.name, query=[1.0], group_by="k", limit=2, group_size=2).groups
+    assert [(g.id, [hit.id for hit in g.hits]) for g in groups] == [(2**63, [0, 5]), ("x", [1, 4])]

@@ -225,3 +225,12 @@ def test_count(filled):
     for _ in range(30):
         condition = data.random_filter(rng, ids)
         pair.agree("counts", lambda c: c.count(pair.name, condition, exact=True).count, context=str(condition))
+
+
+def test_a_point_that_is_asked_for_twice_comes_once(remote, pair):
+    """As from the API's server; its client's local mode repeats it."""
+    pair.create(models.VectorParams(size=2, distance=models.Distance.DOT))
+    points = [models.PointStruct(id=i, vector=[1.0, 2.0]) for i in (1, 2, "550e8400-e29b-41d4-a716-446655440002")]
+    pair.both(lambda c: c.upsert(pair.name, points))
+    ids = [2, "550E8400E29B41D4A716446655440002", 1, 2, 7, 1, "550e8400-e29b-41d4-a716-446655440002"]
+    assert [p.id for p in pair.remote.retrieve(pair.name, ids)] == [2, "550e8400-e29b-41d4-a716-446655440002", 1]

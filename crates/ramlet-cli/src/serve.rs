@@ -84,8 +84,11 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.allocator = Some(allocator_stats);
     options.fetch = args.snapshots_from_urls.then(snapshots::fetch);
     profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
-    let served = ramlet_server::runtime()?.block_on(serve(options));
+    let runtime = ramlet_server::runtime()?;
+    let served = runtime.block_on(serve(options));
+    // What still runs for requests hears of it, before the runtime waits for it.
     engine.close();
+    drop(runtime);
     served
 }
 

@@ -94,6 +94,9 @@ pub struct Expected {
     pub portion: u64,
 }
 
+/// Portions of a streamed answer in memory at once.
+const PORTIONS: u64 = 3;
+
 /// A list that is open in the answer, and what closes it.
 pub struct List {
     pub portions: Portions,
@@ -293,6 +296,11 @@ impl Call {
     where
         F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<List> + Send + 'static,
     {
+        // Beside the list are the portions that are sent, ready and fetched: without room for them it would wait for itself.
+        let together = expected.listing.saturating_add(PORTIONS * expected.portion);
+        if expected.listing > expected.portion && together > self.app.responses.cap() {
+            self.app.responses.reserve(together)?;
+        }
         let mut listing = Held::default();
         listing.at_least(expected.listing, &self.app.responses)?;
         let mut out = self.begin(expected.portion).await?;

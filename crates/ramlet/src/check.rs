@@ -11,6 +11,7 @@ use ramlet_memory::{AnonBuf, Ledger};
 use crate::encoding::decode_vector;
 use crate::error::{Error, Result};
 use crate::jobs::Settings;
+use crate::leftovers::unlisted_collections;
 use crate::log::Log;
 use crate::pins::Pins;
 use crate::query::index_error;
@@ -46,7 +47,10 @@ const CHECK_MEMORY: u64 = 256 << 20;
 
 /// Verifies everything in a data directory, telling `each` as it goes. Takes the directory's lock: no server may have it.
 pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Result<CheckReport> {
-    let _lock = storage.lock()?;
+    // Not even a lock's file is made in a directory that isn't ours.
+    let newest = store::newest_catalog(storage.as_ref());
+    let is_ours = !matches!(newest, Ok(None));
+    let _lock = is_ours.then(|| storage.lock()).transpose()?;
     let mut checker = Checker {
         each,
         report: CheckReport::default(),
@@ -59,6 +63,9 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
         );
         return Ok(checker.report);
     };
+    for what in unlisted_collections(storage.as_ref(), &catalog)? {
+        checker.say("catalog", 0, Err(Error::corrupt(what)));
+    }
     for entry in &catalog.collections {
         checker.report.collections += 1;
         let directory = storage.subdir(&entry.id)?;

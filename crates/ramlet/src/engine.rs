@@ -14,6 +14,7 @@ use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::groups::{ROOM_POLL, Turn};
+use crate::leftovers::{Leftover, directory_id, is_directory_id, leftover, number_of, unlisted};
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::lookup::Lookup;
 use crate::pins::Pins;
@@ -147,15 +148,6 @@ impl SlotQueue {
     }
 }
 
-fn directory_id(number: u64) -> String {
-    format!("c{number:08}")
-}
-
-fn is_directory_id(name: &str) -> bool {
-    name.strip_prefix('c')
-        .is_some_and(|d| d.len() >= 8 && d.bytes().all(|b| b.is_ascii_digit()))
-}
-
 impl Engine {
     /// Takes the directory's lock, recovers every collection, starts the threads.
     pub fn open(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
@@ -244,7 +236,7 @@ impl Engine {
         }
         for name in self.storage.list_subdirs()? {
             if is_directory_id(&name) && !catalog.collections.iter().any(|c| c.id == name) {
-                self.storage.remove_subdir(&name)?;
+                self.clear_away(&name, catalog)?;
             }
         }
         let mut lookup = self.lookup()?;
@@ -257,6 +249,26 @@ impl Engine {
             names.open.insert(entry.name.clone(), self.register(core));
         }
         Ok(())
+    }
+
+    /// Removes a directory that the catalog doesn't list, if it was dropped, or never finished. One of a number that the catalog
+    /// hasn't given away yet, with points in it, is of a newer catalog that is missing: it is somebody's data.
+    fn clear_away(&self, id: &str, catalog: &Catalog) -> Result<()> {
+        if number_of(id).is_some_and(|number| number < catalog.next_id) {
+            return Ok(self.storage.remove_subdir(id)?);
+        }
+        let storage = self.storage.subdir(id)?;
+        match leftover(storage.as_ref())? {
+            Leftover::Unfinished => Ok(self.storage.remove_subdir(id)?),
+            Leftover::Foreign => {
+                tracing::warn!(directory = %storage.location(), "not a collection, left alone");
+                let mut names = self.names.lock().expect("never poisoned");
+                let after = number_of(id).map_or(0, |number| number + 1);
+                names.catalog.next_id = names.catalog.next_id.max(after);
+                Ok(())
+            }
+            Leftover::Collection => Err(Error::corrupt(unlisted(storage.as_ref(), catalog))),
+        }
     }
 
     pub(crate) fn register(&self, core: Core) -> Arc<Collection> {
@@ -474,7 +486,10 @@ impl Engine {
         let mut names = self.names.lock().expect("never poisoned");
         self.check_buffers(names.open.len() as u64 + 1)?;
         let id = directory_id(names.catalog.next_id);
-        names.catalog.next_id += 1;
+        // Committed before there is data in it: what a crash leaves is then known to belong to nobody.
+        let mut catalog = names.catalog.clone();
+        catalog.next_id += 1;
+        self.commit(&mut names, catalog)?;
         drop(names);
         self.parts(&id)
     }

@@ -12,6 +12,7 @@ use ramlet_io::{
 };
 
 use crate::core::Core;
+use crate::error::{self, Error, ErrorKind};
 use crate::shared::Shared;
 
 /// A collection's storage, as long as anybody wants what is written. Removing works to the end.
@@ -40,6 +41,17 @@ impl Wanted {
             (false, true) => "the collection was deleted",
         };
         Err(IoError::new(op, file, IoErrorKind::Closed, why))
+    }
+}
+
+/// Rows after which a build looks whether anybody wants it.
+pub const ROWS_BETWEEN_LOOKS: u32 = 256;
+
+/// Ends a build when the engine closes or the collection is dropped.
+pub fn check_wanted(core: &Core) -> error::Result<()> {
+    match core.shared.is_closed() || core.is_dropped() {
+        true => Err(Error::new(ErrorKind::Closed, "stopped while an index was built")),
+        false => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::drift::{Drifted, KEPT};
 use crate::error::{Error, ErrorKind, Result};
-use crate::halting::Halting;
+use crate::halting::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
 use crate::limits::{
     DISK_FREE_MIN, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, MERGE_FANIN,
     MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
@@ -861,7 +861,11 @@ fn build_field_files(
         let mut texts = TextBuilders::new((segment, rows), new, for_texts, &job)?;
         job.scratch_bytes -= for_texts;
         let mut sorters = FieldSorters::new(segment, new, &job)?;
-        view.segment.for_each_payload(job.io, &mut |_, payload| {
+        view.segment.for_each_payload(job.io, &mut |row, payload| {
+            // Words are gathered for long before any are written.
+            if row % ROWS_BETWEEN_LOOKS == 0 {
+                check_wanted(core)?;
+            }
             texts.push(payload)?;
             sorters.push(payload)
         })?;

@@ -17,6 +17,7 @@ mod footprint;
 mod groups;
 mod halting;
 mod jobs;
+mod leftovers;
 pub mod limits;
 mod log;
 mod lookup;

@@ -109,15 +109,12 @@ impl Log {
         for name in unused {
             storage.remove(&name)?;
         }
-        let Some(Tailing {
+        let Tailing {
             mut file,
             salt,
             offset,
             summary,
-        }) = tail
-        else {
-            return Log::create(storage, applied_lsn + 1, setup);
-        };
+        } = tail;
         clear_tail(file.as_mut(), offset)?;
         let (name, record) = (summary.name, Vec::new());
         let mut log = Log {
@@ -337,7 +334,7 @@ struct Tailing {
 
 /// What a pass over all files found.
 struct Scanned {
-    tail: Option<Tailing>,
+    tail: Tailing,
     closed: Vec<Closed>,
     /// Files whose header was never synced: nothing in them was acknowledged.
     unused: Vec<String>,
@@ -352,12 +349,8 @@ fn scan(
 ) -> Result<Scanned> {
     let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
     names.sort_unstable();
-    let mut found = Scanned {
-        tail: None,
-        closed: Vec::new(),
-        unused: Vec::new(),
-        last_lsn: applied_lsn,
-    };
+    let (mut tail, mut closed, mut unused) = (None::<Tailing>, Vec::new(), Vec::new());
+    let mut last_lsn = applied_lsn;
     for name in names {
         let mut file = storage.open_log(&name)?;
         if sync {
@@ -365,11 +358,11 @@ fn scan(
         }
         let first = first_lsn_of(&name).unwrap_or_default();
         let Some(header) = read_header(file.as_ref(), &name)?.filter(|h| h.first_lsn == first) else {
-            found.unused.push(name);
+            unused.push(name);
             continue;
         };
-        if first > found.last_lsn + 1 {
-            let missing = found.last_lsn + 1;
+        if first > last_lsn + 1 {
+            let missing = last_lsn + 1;
             return Err(Error::corrupt(format!(
                 "{name}: log starts at group {first}, group {missing} is missing"
             )));
@@ -380,21 +373,34 @@ fn scan(
             salt: header.salt,
             first,
         };
-        let (offset, last_lsn) = scan.replay(applied_lsn, &mut found.last_lsn, group)?;
-        found.closed.extend(found.tail.take().map(|t| t.summary));
+        let (offset, last) = scan.replay(applied_lsn, &mut last_lsn, group)?;
+        closed.extend(tail.take().map(|t| t.summary));
         let summary = Closed {
             name,
-            last_lsn,
+            last_lsn: last,
             bytes: file.len(),
         };
-        found.tail = Some(Tailing {
+        tail = Some(Tailing {
             file,
             salt: header.salt,
             offset,
             summary,
         });
     }
-    Ok(found)
+    let Some(tail) = tail else {
+        // One is made before the first manifest, and the next one before an old one goes.
+        let what = match unused.first() {
+            None => "there is no log file: what isn't in segments is lost".to_owned(),
+            Some(name) => format!("{name}: its header is lost, and it is the only log file"),
+        };
+        return Err(Error::corrupt(format!("{}: {what}", storage.location())));
+    };
+    Ok(Scanned {
+        tail,
+        closed,
+        unused,
+        last_lsn,
+    })
 }
 
 /// Bytes of a log that are searched at once for a record behind its end.
@@ -429,6 +435,13 @@ impl Scan<'_> {
                     if window.fill(needed)? {
                         continue;
                     }
+                    if needed > log::HEADER_BYTES {
+                        // There was room for it before it was written.
+                        let (name, at, end) = (self.name, window.start, self.file.len());
+                        return Err(Error::corrupt(format!(
+                            "{name} at byte {at}: a group of {needed} bytes, but the file ends at {end}: it was cut"
+                        )));
+                    }
                     break;
                 }
                 Decoded::Record(record) if record.lsn == last + 1 => {
@@ -448,7 +461,11 @@ impl Scan<'_> {
         let later = self.find_later(end)?;
         let blank = later.is_none() && self.is_blank(end)?;
         match log::judge_tail(last, durable, Stop { at: end, blank }, later) {
-            Tail::Clean | Tail::Torn { .. } => Ok((end, last)),
+            Tail::Clean => Ok((end, last)),
+            Tail::Torn { at } => {
+                tracing::warn!(log = %self.name, at, last_group = last, "the group behind it wasn't written whole, so nobody was told that it was");
+                Ok((end, last))
+            }
             Tail::Corrupt { at, why } => Err(Error::corrupt(format!("{} at byte {at}: {why}", self.name))),
         }
     }

@@ -39,7 +39,7 @@ pub trait Source {
 pub fn open(path: &Path, key: &str, payload: Option<&Path>, ids: Ids) -> Result<Box<dyn Source>> {
     let name = path
         .file_name()
-        .and_then(OsStr::to_str)
+        .map(OsStr::to_string_lossy)
         .unwrap_or_default()
         .to_ascii_lowercase();
     let here = || path.display().to_string();

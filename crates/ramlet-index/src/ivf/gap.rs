@@ -10,7 +10,7 @@
 //! 225 and 440 so; within a gap above the nearest one's key 213 and 414, but then the build takes 253 and 495 for it; above
 //! the key of the last neighbour 229 and 470.
 
-use ramlet_kernels::Kernels;
+use ramlet_kernels::{Kernels, packed, unpacked};
 
 use super::calibrate::{Calibration, CalibrationPoint, DEPTHS};
 use super::search::Ivf;
@@ -215,10 +215,8 @@ impl Ivf {
             return nearest(clusters, probes);
         };
         let (kernels, places) = (search.query.kernels(), &mut lists.places);
-        let base = base_key(clusters, kernels, places, &mut lists.sample);
-        let (base, _) = ramlet_kernels::unpacked(base);
-        let most = base + gap * unit(search.query.metric(), squares);
-        kernels.places_at_most(clusters, ramlet_kernels::packed(most, u32::MAX), places);
+        let gap = gap * unit(search.query.metric(), squares);
+        within_gap(clusters, gap, kernels, places, &mut lists.sample);
         for (at, place) in places.iter().enumerate() {
             clusters.swap(at, *place as usize);
         }
@@ -234,8 +232,9 @@ impl Ivf {
 /// One in so many clusters says about how near the nearest are.
 const SAMPLED: usize = 8;
 
-/// The key that others are held against. What a sample has of its rank is no less: among the few up to it that key is found.
-fn base_key(clusters: &[u64], kernels: &Kernels, places: &mut Vec<u32>, sample: &mut Vec<u64>) -> u64 {
+/// Where the clusters lie whose keys are at most `gap` above the one that others are held against. What a sample has of that
+/// key's rank is no less: what lies within the gap above it is found in one pass over all, and the rest among that.
+fn within_gap(clusters: &[u64], gap: f32, kernels: &Kernels, places: &mut Vec<u32>, sample: &mut Vec<u64>) {
     let rank = base_rank(clusters.len());
     sample.clear();
     sample.extend(clusters.iter().step_by(SAMPLED));
@@ -243,10 +242,18 @@ fn base_key(clusters: &[u64], kernels: &Kernels, places: &mut Vec<u32>, sample: 
         sample.clear();
         sample.extend_from_slice(clusters);
     }
-    let most = *sample.select_nth_unstable(rank - 1).1;
-    kernels.places_at_most(clusters, most, places);
+    let no_less = *sample.select_nth_unstable(rank - 1).1;
+    let above = |base: u64| {
+        // Rounding of a gap below zero must not lose the base itself.
+        packed(unpacked(base).0 + gap, u32::MAX).max(base)
+    };
+    kernels.places_at_most(clusters, above(no_less), places);
     let key = |place: &u32| clusters[*place as usize];
-    key(places.select_nth_unstable_by_key(rank - 1, key).1)
+    sample.clear();
+    sample.extend(places.iter().map(key));
+    let base = *sample.select_nth_unstable(rank - 1).1;
+    let most = packed(unpacked(base).0 + gap, u32::MAX);
+    places.retain(|place| key(place) <= most);
 }
 
 /// Puts the nearest to the front; how many there are.

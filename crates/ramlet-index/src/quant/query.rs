@@ -167,9 +167,9 @@ impl Entered {
         let fine_along = fine.map_or(0.0, |fine| along / (1u32 << fine.planes()) as f32 / 2.0);
         let fine_error = fine.map_or(0.0, |fine| {
             // Rounding errors of `y` lie evenly in +-step / 2.
-            let rounding = f64::from(z_step).powi(2) / 12.0;
-            let left = fine.remainder_squared() * f64::from(squares) / f64::from(dims - 1.0).max(1.0);
-            f64::from(scale * unit) * (left + rounding).sqrt()
+            let rounding = z_step * z_step / 12.0;
+            let left = fine.remainder_squared() as f32 * squares / (dims - 1.0).max(1.0);
+            scale * unit * (left + rounding).sqrt()
         });
         self.terms = Terms {
             bounds: Bounds {
@@ -185,7 +185,7 @@ impl Entered {
             fine_along,
             z_step,
             along,
-            fine_error: epsilon.fine * fine_error as f32,
+            fine_error: epsilon.fine * fine_error,
         };
     }
 

@@ -51,7 +51,8 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
         vectors: vector_selector(wire.with_vector),
     };
     let collection = call.collection()?;
-    let n = wire.ids.len();
+    let ids = each_once(wire.ids);
+    let n = ids.len();
     if let Some(strict) = call.strict(&collection) {
         strict.read(n as u64)?;
     }
@@ -62,11 +63,24 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
     call.list(expected, move |_, out| {
         out.raw("[");
         Ok(List {
-            portions: Portions::ids(collection, wire.ids, parts),
+            portions: Portions::ids(collection, ids, parts),
             suffix: "]".to_owned(),
         })
     })
     .await
+}
+
+/// A point comes once, where it is asked for first.
+fn each_once(mut ids: Vec<PointId>) -> Vec<PointId> {
+    let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+    order.sort_unstable_by_key(|&at| (ids[at as usize], at));
+    let mut again = vec![false; ids.len()];
+    for pair in order.windows(2) {
+        again[pair[1] as usize] = ids[pair[0] as usize] == ids[pair[1] as usize];
+    }
+    let mut again = again.into_iter();
+    ids.retain(|_| again.next() != Some(true));
+    ids
 }
 
 /// `POST /collections/{collection}/points/scroll`.

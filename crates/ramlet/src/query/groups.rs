@@ -12,7 +12,7 @@ use super::{Scratch, collect_found};
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match};
+use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match, Range};
 use crate::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
 use crate::payload::{Json, JsonRef, Number, Path};
 use crate::view::View;
@@ -54,9 +54,13 @@ pub(crate) fn query_groups(
         path: &path,
         size,
     };
-    let mut table = gather.first_groups(limit, wanted.max(1), scratch)?;
+    // A filter would change the ranks that are merged, and so the scores: more points of all are asked for instead.
+    let merges = request.query.query.as_ref().is_some_and(is_fusion) || merges(&request.query.prefetch);
+    let mut table = gather.first_groups(limit, (wanted.max(1), merges), scratch)?;
     table.groups.truncate(limit);
-    gather.fill(&request.group_by, &mut table, scratch)?;
+    if !merges {
+        gather.fill(&request.group_by, &mut table, scratch)?;
+    }
     let plain = matches!(
         request.query.query,
         None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom)
@@ -78,6 +82,16 @@ pub(crate) fn query_groups(
         look_up(lookup, &mut groups, engine, scratch)?;
     }
     Ok(groups)
+}
+
+fn is_fusion(query: &QueryKind) -> bool {
+    matches!(query, QueryKind::Fusion(_))
+}
+
+/// Whether a point's score depends on which others are found.
+fn merges(prefetch: &[Prefetch]) -> bool {
+    let one = |p: &Prefetch| p.query.as_ref().is_some_and(is_fusion) || merges(&p.prefetch);
+    prefetch.iter().any(one)
 }
 
 /// Each stage finds enough for groups of this size.
@@ -111,11 +125,22 @@ struct Gathered {
 }
 
 impl Gather<'_> {
-    fn first_groups(&mut self, limit: usize, wanted: usize, scratch: &mut Scratch) -> Result<Table> {
+    /// So many groups; `whole`: until they are full.
+    fn first_groups(
+        &mut self,
+        limit: usize,
+        (wanted, whole): (usize, bool),
+        scratch: &mut Scratch,
+    ) -> Result<Table> {
         let mut points = wanted;
         loop {
             let table = self.table(points, &[], scratch)?;
-            if table.groups.len() >= limit || table.exhausted || points >= GROUP_POINTS_MAX {
+            let full = |groups: &[Gathered]| groups.iter().all(|group| group.found.len() >= self.size);
+            let enough = table
+                .groups
+                .get(..limit)
+                .is_some_and(|groups| !whole || full(groups));
+            if enough || table.exhausted || points >= GROUP_POINTS_MAX {
                 return Ok(table);
             }
             points = points.saturating_mul(GROWTH).min(GROUP_POINTS_MAX.max(wanted));
@@ -196,6 +221,11 @@ fn any_of(key: &str, ids: &[GroupId]) -> Filter {
             check: FieldCheck::Match(Match::Any(any)),
         })
     };
+    // Integers that no match takes: by what is around them, the groups themselves are told apart.
+    let beyond = ids.iter().filter_map(|id| match id {
+        GroupId::Unsigned(n) if i64::try_from(*n).is_err() => Some(*n as f64),
+        _ => None,
+    });
     let ints = ids.iter().filter_map(|id| match id {
         GroupId::Unsigned(n) => i64::try_from(*n).ok(),
         GroupId::Signed(n) => Some(*n),
@@ -206,7 +236,17 @@ fn any_of(key: &str, ids: &[GroupId]) -> Filter {
         _ => None,
     });
     let (ints, strs): (Vec<i64>, Vec<String>) = (ints.collect(), strs.collect());
-    let mut should = Vec::new();
+    let around = |n| {
+        Condition::Field(FieldCondition {
+            key: key.to_owned(),
+            check: FieldCheck::Range(Range {
+                gte: Some(n),
+                lte: Some(n),
+                ..Range::default()
+            }),
+        })
+    };
+    let mut should: Vec<Condition> = beyond.map(around).collect();
     if !ints.is_empty() {
         should.push(field(AnyOf::Ints(ints)));
     }

@@ -39,11 +39,7 @@ pub fn query(
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
     let view = core.view.load_full();
     let (mut run, list) = Run::over(core, &view, request, &[], engine, scratch)?;
-    let skip = match (&request.query, request.prefetch.is_empty()) {
-        // Chance has no order that one could skip in.
-        (Some(QueryKind::SampleRandom), true) => 0,
-        _ => request.offset,
-    };
+    let skip = skipped(request);
     let mut response = SearchResponse {
         hits: Vec::with_capacity(list.found.len().saturating_sub(skip)),
         cost: run.cost,
@@ -66,6 +62,15 @@ pub fn query(
     response.cost.disk_reads = scratch.lookup.io.reads() - before.0;
     response.cost.disk_bytes = scratch.lookup.io.bytes() - before.1;
     Ok(response)
+}
+
+/// Points of the answer that are left out from its beginning.
+fn skipped(request: &QueryRequest) -> usize {
+    match (&request.query, request.prefetch.is_empty()) {
+        // Chance has no order that one could skip in.
+        (Some(QueryKind::SampleRandom), true) => 0,
+        _ => request.offset,
+    }
 }
 
 /// One query under way.
@@ -115,7 +120,7 @@ impl<'s> Stage<'s> {
             params: &request.params,
             score_threshold: request.score_threshold,
             limit: request.limit,
-            k: request.limit.saturating_add(request.offset),
+            k: request.limit.saturating_add(skipped(request)),
             lookup_from: request.lookup_from.as_ref(),
         }
     }

@@ -115,7 +115,7 @@ fn vectors_too_wide_for_a_small_budget_get_their_index_in_a_larger_one() {
         let request = search_request(rows[..WIDE].to_vec(), 1);
         let answer = collection.search(&request, &mut scratch).expect("searches");
         assert_eq!(
-            answer.hits.first().map(|hit| hit.id.clone()),
+            answer.hits.first().map(|hit| hit.id),
             Some(ramlet::PointId::Num(0))
         );
         collection.info().indexed_vectors_count

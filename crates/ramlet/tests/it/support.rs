@@ -21,7 +21,11 @@ pub fn options(memory: u64) -> EngineOptions {
 }
 
 pub fn open(storage: Arc<dyn Storage>) -> Arc<Engine> {
-    Engine::open(storage, options(64 * MB)).expect("opens")
+    try_open(storage).expect("opens")
+}
+
+pub fn try_open(storage: Arc<dyn Storage>) -> Result<Arc<Engine>> {
+    Engine::open(storage, options(64 * MB))
 }
 
 pub fn config(dim: usize, distance: Distance) -> CollectionConfig {
