@@ -163,6 +163,9 @@ fn deletes_of(view: &SegmentView, memory: &Consumer) -> Result<(Vec<u8>, Reserva
     Ok((bytes, held))
 }
 
+/// Bytes of a group in a snapshot, unless one point has more: it is held whole where it is restored, which may be in a smaller budget.
+const SNAPSHOT_GROUP_BYTES: usize = 64 << 10;
+
 /// The live rows of the buffers as groups of the log, each with the number of the operation that wrote it.
 fn write_buffers(
     core: &Core,
@@ -171,7 +174,7 @@ fn write_buffers(
     sink: &mut Sink,
     work: &Workspace,
 ) -> Result<()> {
-    let most = core.shared.group_bytes;
+    let most = core.shared.group_bytes.min(SNAPSHOT_GROUP_BYTES);
     let mut held = work.memory.reserve(most as u64)?;
     let (mut group, mut change) = (Group::default(), Vec::new());
     for buffer in buffers {

@@ -125,6 +125,26 @@ fn what_comes_back_is_what_was_there() {
     assert!(collection.is_dropped(), "a handle of before leads nowhere");
 }
 
+/// A group of fresh rows is held whole where it is restored.
+#[test]
+fn a_snapshot_of_a_large_budget_is_restored_in_a_small_one() {
+    let large = Engine::open(ram(), options(512 * MB)).expect("opens");
+    large
+        .create_collection("c", config(DIM, Distance::Dot))
+        .unwrap();
+    let payload = format!("{{\"text\":\"{}\"}}", "x".repeat(4000));
+    let points = (0..2_000).map(|id| point(id, vec![id as f32; DIM], &payload));
+    let collection = large.collection("c").unwrap();
+    collection.update(upsert(points.collect())).unwrap();
+    let snapshot = large.create_snapshot(C, NOW).unwrap();
+    let small = Engine::open(ram(), options(16 * MB)).expect("opens");
+    let received = upload(&small, &bytes_of(&large, &snapshot.name));
+    small
+        .recover_upload("c", received, snapshot.checksum.as_deref())
+        .unwrap();
+    assert_eq!(small.collection("c").unwrap().info().points_count, 2_000);
+}
+
 #[test]
 fn restored_collections_survive_a_restart() {
     let disk = SimStorage::new();
