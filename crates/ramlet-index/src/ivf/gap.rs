@@ -237,6 +237,8 @@ const SAMPLED: usize = 8;
 fn within_gap(clusters: &[u64], gap: f32, kernels: &Kernels, places: &mut Vec<u32>, sample: &mut Vec<u64>) {
     let rank = base_rank(clusters.len());
     sample.clear();
+    // Once: how many lie within differs from search to search.
+    sample.reserve(clusters.len());
     sample.extend(clusters.iter().step_by(SAMPLED));
     if sample.len() < rank {
         sample.clear();

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use ramlet_index::ivf::{Centroids, IvfBuilt, IvfParams, Phase, Progress};
+use ramlet_index::ivf::{Centroids, IvfBuilt, IvfParams, Phase, Progress, scratch_least};
 use ramlet_index::{Element, Ivf, Metric, RowSource, VectorIndex};
 
 use crate::disk::Disk;
@@ -276,7 +276,7 @@ fn odd_shapes_build() {
             element: odd.element,
             dims: odd.dims,
             segment_rows: odd.rows(),
-            scratch_bytes: 1 << 20,
+            scratch_bytes: scratch_least(odd.dims, &[]).max(1 << 20),
             threads: 2,
             seed: 1,
             clusters: None,

@@ -129,9 +129,7 @@ fn what_comes_back_is_what_was_there() {
 #[test]
 fn a_snapshot_of_a_large_budget_is_restored_in_a_small_one() {
     let large = Engine::open(ram(), options(512 * MB)).expect("opens");
-    large
-        .create_collection("c", config(DIM, Distance::Dot))
-        .unwrap();
+    large.create_collection("c", config(DIM, Distance::Dot)).unwrap();
     let payload = format!("{{\"text\":\"{}\"}}", "x".repeat(4000));
     let points = (0..2_000).map(|id| point(id, vec![id as f32; DIM], &payload));
     let collection = large.collection("c").unwrap();
