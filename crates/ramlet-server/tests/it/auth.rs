@@ -56,11 +56,12 @@ async fn identities_against_routes() {
     ];
     for route in routes() {
         for (who, headers) in identities {
-            let allowed = match (who, route.access) {
-                ("admin", _) | (_, Access::Public) => true,
-                ("reader", Access::Read | Access::ReadSome | Access::ReadFiles) => true,
-                _ => false,
-            };
+            let allowed = matches!(
+                (who, route.access),
+                ("admin", _)
+                    | (_, Access::Public)
+                    | ("reader", Access::Read | Access::ReadSome | Access::ReadFiles)
+            );
             let body = if allowed {
                 Body::empty()
             } else {
