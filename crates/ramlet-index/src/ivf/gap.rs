@@ -245,16 +245,14 @@ fn within_gap(clusters: &[u64], gap: f32, kernels: &Kernels, places: &mut Vec<u3
         sample.extend_from_slice(clusters);
     }
     let no_less = *sample.select_nth_unstable(rank - 1).1;
-    let above = |base: u64| {
-        // Rounding of a gap below zero must not lose the base itself.
-        packed(unpacked(base).0 + gap, u32::MAX).max(base)
-    };
-    kernels.places_at_most(clusters, above(no_less), places);
+    let above = |base: u64| packed(unpacked(base).0 + gap, u32::MAX);
+    // With a gap below zero too the base itself is among them.
+    kernels.places_at_most(clusters, above(no_less).max(no_less), places);
     let key = |place: &u32| clusters[*place as usize];
     sample.clear();
     sample.extend(places.iter().map(key));
     let base = *sample.select_nth_unstable(rank - 1).1;
-    let most = packed(unpacked(base).0 + gap, u32::MAX);
+    let most = above(base);
     places.retain(|place| key(place) <= most);
 }
 

@@ -11,8 +11,7 @@ use crate::wire::memory::memory_json;
 
 /// `GET /collections`.
 pub async fn list(call: Call) -> ApiResult<Answer> {
-    let mut names = call.app.engine.collection_names();
-    names.retain(|name| call.grant.sees(name));
+    let names = call.collection_names();
     let collections: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
     call.answer(&json!({ "collections": collections }))
 }

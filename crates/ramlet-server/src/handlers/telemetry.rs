@@ -94,8 +94,7 @@ fn cluster_json(level: u64) -> Value {
 
 fn collections_json(call: &Call, level: u64, anonymize: bool) -> Value {
     let app = &call.app;
-    let mut names = app.engine.collection_names();
-    names.retain(|name| call.grant.sees(name));
+    let names = call.collection_names();
     let mut out = json!({ "number_of_collections": names.len() });
     if level > 0 {
         let open = names
