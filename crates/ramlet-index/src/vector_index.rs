@@ -28,7 +28,8 @@ pub struct CodesWanted {
     /// Compare the rows themselves, as if there were no codes.
     pub ignore: bool,
     /// `Some(true)`: every hit's score is that of the row itself. `Some(false)`: no row is read, scores are those of
-    /// the codes. `None`: rows are read where codes can't tell which of them are among the nearest.
+    /// the codes. `None`: rows are read where codes can't tell which of them are among the nearest, and those of all hits where
+    /// codes are rough or the rows in memory.
     pub rescore: Option<bool>,
     /// Look at this many times the rows wanted (at least 1) before the nearest are chosen by their rows.
     pub oversampling: Option<f32>,

@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use ramlet_kernels::{
-    BRAID, Bounds, BraidLimit, BraidQuery, Braids, CodeWidth, GROUP, Kernels, Measure, Nearest, Nearness,
-    OwnCosts, SIFT_GROUPS, Sift, Sifted, TRELLIS_STATES, TrellisCosts, braid_bytes,
+    BRAID, Bounds, BraidLimit, BraidQuery, Braids, CodeWidth, FACTOR_BYTES, GROUP, Kernels, Measure, Nearest,
+    Nearness, OwnCosts, SIFT_GROUPS, Sift, Sifted, TRELLIS_STATES, TrellisCosts, braid_bytes,
 };
 
 const ROWS: usize = 32;
@@ -318,6 +318,61 @@ fn sift(table: &Kernels, dims: usize, rounds: usize) {
         table.sift(black_box(&sift), &groups, &[], &mut out);
         black_box(&out);
     });
+    sift_some(table, dims, rounds);
+}
+
+/// Groups of which one vector in 25 is kept, which nobody can foresee.
+fn sift_some(table: &Kernels, dims: usize, rounds: usize) {
+    let columns = dims.div_ceil(4);
+    let stride = columns * 16 + GROUP * 7;
+    let lut = bytes(columns * 16);
+    let mut groups: Vec<u8> = (0..64 * SIFT_GROUPS * stride as u32 as usize)
+        .map(|i| ((i as u32).wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    for group in groups.chunks_exact_mut(stride) {
+        for half in group[columns * 16..][..FACTOR_BYTES].as_chunks_mut::<2>().0 {
+            *half = 0x3c00u16.to_le_bytes();
+        }
+    }
+    let mut sift = Sift {
+        lut: &lut,
+        stride,
+        bounds: Bounds {
+            along: -1.0,
+            ..Bounds::default()
+        },
+        limit: f32::INFINITY,
+    };
+    let mut out = Sifted::default();
+    let mut keys = Vec::new();
+    for groups in groups.chunks_exact(SIFT_GROUPS * stride) {
+        table.sift(&sift, groups, &[], &mut out);
+        keys.extend(out.iter().map(|kept| kept.key));
+    }
+    keys.sort_by(f32::total_cmp);
+    sift.limit = keys[keys.len() / 25];
+    let sets = groups.len() / stride / SIFT_GROUPS;
+    let mut state = 1u32;
+    report(
+        table,
+        "sift, some kept",
+        dims,
+        groups.len() / stride * GROUP,
+        rounds,
+        &mut || {
+            for _ in 0..sets {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let set = (state >> 16) as usize % sets;
+                table.sift(
+                    black_box(&sift),
+                    &groups[set * SIFT_GROUPS * stride..][..SIFT_GROUPS * stride],
+                    &[],
+                    &mut out,
+                );
+                black_box(&out);
+            }
+        },
+    );
 }
 
 /// Bit planes, singly and together.

@@ -23,7 +23,9 @@ pub(crate) fn detected() -> [Option<&'static Kernels>; 4] {
     // Exactly the union of features that the functions of each module enable.
     let avx2 = is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c");
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("popcnt");
     let avx512 = avx2
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")

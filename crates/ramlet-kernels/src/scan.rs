@@ -81,24 +81,13 @@ impl Kernels {
     /// where the processor has no such instruction.
     #[inline]
     pub fn prefetch(bytes: &[u8]) {
-        for line in bytes.chunks(64) {
-            fetch(line.as_ptr());
-        }
-        // A slice that starts within a line ends in one line more.
-        if let Some(last) = bytes.last() {
-            fetch(last);
-        }
+        lines(bytes).for_each(fetch);
     }
 
     /// The same for what is long, and read in sequence later: it comes into the second cache.
     #[inline]
     pub fn prefetch_far(bytes: &[u8]) {
-        for line in bytes.chunks(64) {
-            fetch_far(line.as_ptr());
-        }
-        if let Some(last) = bytes.last() {
-            fetch_far(last);
-        }
+        lines(bytes).for_each(fetch_far);
     }
 }
 
@@ -126,6 +115,22 @@ fn check_row(row: &[u8], planes: u32, plane_bytes: usize) {
         row_bytes,
         "a row of {planes} planes has {row_bytes} bytes"
     );
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// The cache lines that bytes lie in: the first one's beginning may lie before them.
+#[inline]
+fn lines(bytes: &[u8]) -> impl Iterator<Item = *const u8> {
+    let first = bytes.as_ptr();
+    let before = first.addr() % LINE;
+    let count = if bytes.is_empty() {
+        0
+    } else {
+        (before + bytes.len()).div_ceil(LINE)
+    };
+    (0..count).map(move |line| first.wrapping_sub(before).wrapping_add(line * LINE))
 }
 
 /// Asks for one cache line, wherever it points.

@@ -42,6 +42,28 @@ const LEAN_MOST: f32 = 0.6;
 /// `lambda` is told by the row wanted last and the one of so many times its rank.
 const LEAN_RANKS: usize = 4;
 
+/// Of how many of the first rows what is in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Known {
+    /// Codes that leave hardly anything over.
+    pub(super) held: u32,
+    /// The rows.
+    pub(super) rows: u32,
+}
+
+impl Known {
+    /// Of an index's rows.
+    pub(super) fn new(held: u32, rows: &RowsFile) -> Known {
+        let in_ram = || rows.in_ram().map_or(0, |view| view.held());
+        let rows = if rows.is_in_memory() {
+            rows.rows()
+        } else {
+            in_ram()
+        };
+        Known { held, rows }
+    }
+}
+
 /// A row whose key lies within `error` of `key`, all but certainly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
@@ -86,8 +108,8 @@ pub(super) struct Candidates {
     /// Rows to choose the nearest from.
     pool: usize,
     room: usize,
-    /// The first rows so many that are known without reading.
-    held: u32,
+    /// The first rows so many that are known without reading: their keys as good as exact, or the rows themselves.
+    known: Known,
     /// Whether keys have been made to lean.
     leant: bool,
     /// Working lists of `settle`.
@@ -97,12 +119,11 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// `pool` rows will be chosen from; `more` may be added between two looks at [`Candidates::is_full`]. Of rows below
-    /// position `held` the keys can be had without reading.
-    pub(super) fn start(&mut self, pool: usize, filtered: bool, more: usize, held: u32) {
+    /// `pool` rows will be chosen from; `more` may be added between two looks at [`Candidates::is_full`].
+    pub(super) fn start(&mut self, pool: usize, filtered: bool, more: usize, known: Known) {
         self.list.clear();
         self.uppers.clear(pool);
-        (self.held, self.leant) = (held, false);
+        (self.known, self.leant) = (known, false);
         (self.filtered, self.admitted, self.pool) = (filtered, 0, pool);
         let room = pool.saturating_mul(CANDIDATES_PER_WANTED);
         self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(pool);
@@ -233,7 +254,7 @@ impl Candidates {
         let asked = codes.rescore == Some(true) || codes.oversampling.is_some();
         let mut forced = if asked { self.pool } else { 0 };
         if asked {
-            self.held = 0;
+            self.known.held = 0;
         }
         while codes.rescore != Some(false) {
             match forced {
@@ -255,21 +276,27 @@ impl Candidates {
         // What is surely among the nearest has a better score for little.
         self.choose_nearest(self.pool);
         self.look(held);
-        Ok(())
+        let here = self.known.rows;
+        self.positions.retain(|position| *position < here);
+        match codes.rescore {
+            Some(false) => Ok(()),
+            _ => self.read(search, rows, reads, buf),
+        }
     }
 
     /// Takes from the positions to read those of which the keys are known otherwise; the list is in order again.
     fn look(&mut self, held: &mut Held<'_>) {
-        if self.held == 0 || self.positions.is_empty() {
+        let Known { held: first, rows } = self.known;
+        if first <= rows || self.positions.is_empty() {
             return;
         }
         self.list.sort_unstable_by_key(|candidate| candidate.position);
-        let (list, first, mut at) = (&mut self.list, self.held, 0);
+        let (list, mut at) = (&mut self.list, 0);
         self.positions.retain(|position| {
             while list[at].position < *position {
                 at += 1;
             }
-            let key = match *position < first {
+            let key = match (rows..first).contains(position) {
                 true => held.key(*position),
                 false => None,
             };
@@ -307,6 +334,7 @@ impl Candidates {
     fn choose_doubtful(&mut self, top: &mut TopK) {
         self.positions.clear();
         let k = top.k();
+        let cheap_end = self.known.held.max(self.known.rows);
         self.keys.clear();
         self.keys.extend(self.list.iter().map(|candidate| candidate.key));
         self.keys.extend(top.sorted().iter().map(|hit| hit.key));
@@ -318,7 +346,7 @@ impl Candidates {
         let border = last / 2.0 + *next / 2.0;
         self.doubtful.clear();
         for candidate in &self.list {
-            let cheap = if candidate.position < self.held {
+            let cheap = if candidate.position < cheap_end {
                 HELD_REACH
             } else {
                 0.0

@@ -8,7 +8,7 @@ use std::ops::Range;
 use ramlet_kernels::{Kept, Kernels, SIFT_GROUPS, Sifted};
 use ramlet_memory::AnonBuf;
 
-use super::candidates::{Candidate, Candidates};
+use super::candidates::{Candidate, Candidates, Known};
 use super::held::{Held, HeldCodes, HeldLists};
 use super::meta::{self, Meta};
 use super::ranked::RankQuery;
@@ -37,6 +37,9 @@ const BY_DISTANCE: usize = 40;
 
 /// Fine codes compared by one call of the kernels.
 const AT_ONCE: usize = 8;
+
+/// Bits of a dimension up to which codes are rough.
+const ROUGH_BITS: u8 = 2;
 
 /// Codes in RAM, each with what it is.
 #[derive(Debug, Default)]
@@ -159,6 +162,14 @@ impl Codes {
     pub(super) fn fine_kind(&self) -> Option<CodeKind> {
         let fine = self.fine.as_ref();
         fine.map(|(layout, _)| CodeKind::Fine { bits: layout.bits })
+    }
+
+    /// Whether scores by these codes may be far off: then those of hits are the rows' own, unless told otherwise. (The API's
+    /// server does so with one and two bits.)
+    pub(super) fn are_rough(&self) -> bool {
+        self.fine
+            .as_ref()
+            .is_none_or(|(layout, _)| layout.bits <= ROUGH_BITS)
     }
 
     /// Deviation of finer estimates of a product of two vectors of length 1, a residual and what it is compared with.
@@ -505,7 +516,7 @@ impl Ivf {
         let filtered = search.allowed.filter.is_some();
         code_lists
             .candidates
-            .start(pool, filtered, per_scan, views.held());
+            .start(pool, filtered, per_scan, Known::new(views.held(), &self.rows));
         let mut visited = 0;
         loop {
             let found = search.top.len() + lists.codes.candidates.found();

@@ -13,7 +13,7 @@ use std::ops::Range;
 use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
-use super::candidates::{self, Candidates};
+use super::candidates::{self, Candidates, Known};
 use super::codes::put_in_order;
 use super::held::Held;
 use super::meta::Shape;
@@ -239,14 +239,20 @@ fn pieces(positions: Range<u32>) -> impl Iterator<Item = Range<u32>> {
 
 impl ProductLists {
     /// For codes that say which rows they are.
-    fn start_known(&mut self, numbers: NumberedLayout, pool: usize, filtered: bool, reach: f32) {
+    fn start_known(
+        &mut self,
+        numbers: NumberedLayout,
+        pool: usize,
+        filtered: bool,
+        (reach, known): (f32, Known),
+    ) {
         let per_scan = GROUPS as usize * GROUP;
         self.query.start();
         self.sums.reserve(per_scan);
         self.missing.clear();
         self.numbers = Some(numbers);
         self.reach = reach;
-        self.known.start(pool, filtered, per_scan, 0);
+        self.known.start(pool, filtered, per_scan, known);
     }
 
     fn start(&mut self, pool: usize, narrows: bool, whole_blocks: bool) {
@@ -381,9 +387,12 @@ impl Ivf {
             Some(numbers) => {
                 epsilon = effort.bounds().fine;
                 let filtered = allowed.filter.is_some();
-                lists
-                    .products
-                    .start_known(numbers, pool, filtered, effort.epsilon.fine);
+                lists.products.start_known(
+                    numbers,
+                    pool,
+                    filtered,
+                    (effort.epsilon.fine, Known::new(0, &self.rows)),
+                );
             }
             None => lists.products.start(pool, narrows, whole_blocks),
         }

@@ -22,7 +22,7 @@ use crate::report::IndexReport;
 use crate::rows_file::RowsFile;
 use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, trailing_number};
 use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
-use crate::{Allowed, CodeKind, Element, Metric, Query, TopK};
+use crate::{Allowed, CodeKind, CodesWanted, Element, Metric, Query, TopK};
 
 /// An inverted file: vectors lie in clusters, and a search visits those whose centroids are nearest to the query.
 ///
@@ -280,6 +280,16 @@ impl Ivf {
         }
     }
 
+    /// What is wanted, with what isn't said about the scores of hits.
+    fn rescored(&self, want: &Want) -> Want {
+        let rough = self.codes.as_ref().is_some_and(Codes::are_rough);
+        let codes = CodesWanted {
+            rescore: want.codes.rescore.or(rough.then_some(true)),
+            ..want.codes
+        };
+        Want { codes, ..*want }
+    }
+
     fn check(&self, query: &Query) -> Result<()> {
         let shape = self.meta.shape;
         if (query.metric(), query.element(), query.dims()) == (shape.metric, shape.element, shape.dims) {
@@ -420,6 +430,7 @@ impl VectorIndex for Ivf {
         } = scratch;
         reach.start(top.k(), allowed);
         *stats = SearchStats::default();
+        let want = &self.rescored(want);
         let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
         let mut search = Search {
             query,

@@ -20,22 +20,30 @@ pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn group_sums(lut: &[u8], group: &[u8]) -> [__m256i; 4] {
+    const BLOCK: usize = COLUMNS_U16 * COLUMN_BYTES;
+    if lut.len() <= BLOCK {
+        return widened(block_sums(lut, group));
+    }
     let mut totals = [_mm256_setzero_si256(); 4];
-    let blocks = lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
-    for (lut, codes) in blocks.zip(group.chunks(COLUMNS_U16 * COLUMN_BYTES)) {
-        let [first, second] = block_sums(lut, codes);
-        // Vectors 0..8 and 16..24, 8..16 and 24..32.
-        let quarters = [
-            _mm256_castsi256_si128(first),
-            _mm256_castsi256_si128(second),
-            _mm256_extracti128_si256::<1>(first),
-            _mm256_extracti128_si256::<1>(second),
-        ];
-        for (total, sums) in totals.iter_mut().zip(quarters) {
-            *total = _mm256_add_epi32(*total, _mm256_cvtepu16_epi32(sums));
+    for (lut, codes) in lut.chunks(BLOCK).zip(group.chunks(BLOCK)) {
+        let sums = widened(block_sums(lut, codes));
+        for (total, sums) in totals.iter_mut().zip(sums) {
+            *total = _mm256_add_epi32(*total, sums);
         }
     }
     totals
+}
+
+/// The sums of vectors 0..8 and 16..24, and of 8..16 and 24..32, in 32 bits and in order.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn widened([first, second]: [__m256i; 2]) -> [__m256i; 4] {
+    [
+        _mm256_cvtepu16_epi32(_mm256_castsi256_si128(first)),
+        _mm256_cvtepu16_epi32(_mm256_castsi256_si128(second)),
+        _mm256_cvtepu16_epi32(_mm256_extracti128_si256::<1>(first)),
+        _mm256_cvtepu16_epi32(_mm256_extracti128_si256::<1>(second)),
+    ]
 }
 
 /// Sums of one half of the group: those of even vectors, plus 256 times those of odd ones, in 16 bits each; and those

@@ -1,45 +1,79 @@
 //! Dropping what is too far, 8 vectors a step.
+//!
+//! Whether one of eight is kept can't be foreseen, and one of four eights has one that is: so nothing branches on it. First the
+//! places of those that are kept are put one behind the other, then the keys are reckoned of these alone.
 
 use std::arch::x86_64::*;
 
-use super::{lanes_of, scan};
+use super::scan;
 use crate::Kernels;
 use crate::scan::GROUP;
-use crate::sift::{Sift, Sifted};
+use crate::sift::{FACTOR_BYTES, SIFT_GROUPS, Sift, Sifted};
 
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,f16c,bmi1,popcnt")]
 pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
     let terms = Terms::new(sift);
-    for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
+    let mut all = Sums([[0; GROUP]; SIFT_GROUPS]);
+    let mut count = 0;
+    for ((i, group), all) in groups.chunks_exact(sift.stride).enumerate().zip(&mut all.0) {
         if let Some(bytes) = ahead.get(i) {
             Kernels::prefetch_far(bytes);
         }
         let (codes, factors) = group.split_at(sift.lut.len());
-        let (adds, factors) = factors.split_at(GROUP * 2);
-        let (adds, factors) = (adds.as_chunks::<16>().0, factors.as_chunks::<16>().0);
-        let eights = scan::group_sums(sift.lut, codes)
-            .into_iter()
-            .zip(adds.iter().zip(factors));
-        for (eight, (sums, (adds, factors))) in eights.enumerate() {
-            terms.keep(sums, [adds, factors], i * GROUP + eight * 8, out);
-        }
+        let sums = scan::group_sums(sift.lut, codes);
+        let factors: &[u8; FACTOR_BYTES] = match factors.first_chunk() {
+            Some(factors) => factors,
+            None => panic!("a group with its factors"),
+        };
+        let kept = [
+            terms.keep::<0>(sums[0], factors, all),
+            terms.keep::<1>(sums[1], factors, all),
+            terms.keep::<2>(sums[2], factors, all),
+            terms.keep::<3>(sums[3], factors, all),
+        ];
+        count = put(lanes(kept), (i * GROUP) as u32, count, &mut out.places);
+    }
+    out.count = count;
+    for i in 0..count {
+        let place = out.places[i] as usize;
+        let (group, lane) = (place / GROUP, place % GROUP);
+        let factors = &groups[group * sift.stride + sift.lut.len()..][..FACTOR_BYTES];
+        reckon(sift, factors, (lane, all.0[group][lane]), i, out);
     }
 }
 
-/// What keys and bounds are made of, in all lanes.
+/// Of all vectors of a call.
+#[repr(align(32))]
+struct Sums([[u32; GROUP]; SIFT_GROUPS]);
+
+/// What is told of a vector that was kept, in the order of the reference.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn reckon(sift: &Sift<'_>, factors: &[u8], (lane, sum): (usize, u32), i: usize, out: &mut Sifted) {
+    let half = |at: usize| i32::from(u16::from_le_bytes([factors[at * 2], factors[at * 2 + 1]]));
+    let (add, factor) = (half(lane), half(GROUP + lane));
+    let wide = _mm_cvtph_ps(_mm_cvtsi32_si128(add | factor << 16));
+    let (add, factor) = (_mm_cvtss_f32(wide), _mm_cvtss_f32(_mm_movehdup_ps(wide)));
+    let bounds = &sift.bounds;
+    let along = 2.0 * sum as i32 as f32 - bounds.offset;
+    let key = bounds.base + bounds.add * add - bounds.along * factor * along;
+    let left = factor * factor - add;
+    let left = if left > 0.0 { left } else { 0.0 };
+    out.sums[i] = sum;
+    out.adds[i] = add;
+    out.keys[i] = key;
+    out.lowers[i] = key - bounds.error * left.sqrt() - bounds.rounding;
+}
+
+/// What is compared of keys and bounds, in all lanes.
 struct Terms {
     base: __m256,
     add: __m256,
     along: __m256,
     offset: __m256,
-    error: __m256,
-    rounding: __m256,
     limit: __m256,
     error_squared: __m256,
 }
-
-/// Which lanes to take for those that are kept, by their bits.
-const TAKEN: [[u8; 8]; 256] = lanes_of();
 
 impl Terms {
     #[inline]
@@ -51,25 +85,32 @@ impl Terms {
             add: _mm256_set1_ps(bounds.add),
             along: _mm256_set1_ps(bounds.along),
             offset: _mm256_set1_ps(bounds.offset),
-            error: _mm256_set1_ps(bounds.error),
-            rounding: _mm256_set1_ps(bounds.rounding),
             limit: _mm256_set1_ps(within.limit),
             error_squared: _mm256_set1_ps(within.error_squared),
         }
     }
 
+    /// Writes down the sums of the group's eight number `E`; all ones for those that are kept.
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    fn keep(&self, sums: __m256i, [adds, factors]: [&[u8; 16]; 2], first: usize, out: &mut Sifted) {
-        // SAFETY: 8 halves of either factor.
+    fn keep<const E: usize>(
+        &self,
+        sums: __m256i,
+        factors: &[u8; FACTOR_BYTES],
+        all: &mut [u32; GROUP],
+    ) -> __m256i {
+        const { assert!(E * 8 + 8 <= GROUP && FACTOR_BYTES == GROUP * 4) };
+        // SAFETY: 8 halves of either factor, 8 sums.
         let (add, factor) = unsafe {
+            _mm256_storeu_si256(all.as_mut_ptr().add(E * 8).cast(), sums);
+            let at = factors.as_ptr().add(E * 16);
             (
-                _mm256_cvtph_ps(_mm_loadu_si128(adds.as_ptr().cast())),
-                _mm256_cvtph_ps(_mm_loadu_si128(factors.as_ptr().cast())),
+                _mm256_cvtph_ps(_mm_loadu_si128(at.cast())),
+                _mm256_cvtph_ps(_mm_loadu_si128(at.add(GROUP * 2).cast())),
             )
         };
         let sum = _mm256_cvtepi32_ps(sums);
-        let along = _mm256_sub_ps(_mm256_mul_ps(_mm256_set1_ps(2.0), sum), self.offset);
+        let along = _mm256_sub_ps(_mm256_add_ps(sum, sum), self.offset);
         let key = _mm256_sub_ps(
             _mm256_add_ps(self.base, _mm256_mul_ps(self.add, add)),
             _mm256_mul_ps(_mm256_mul_ps(self.along, factor), along),
@@ -78,39 +119,43 @@ impl Terms {
         // The second one, if the first isn't a number.
         let left = _mm256_max_ps(left, _mm256_setzero_ps());
         let beyond = _mm256_sub_ps(key, self.limit);
+        // The square with the sign of what it is of: none below zero is above `most`.
+        let size = _mm256_andnot_ps(_mm256_set1_ps(-0.0), beyond);
         let most = _mm256_mul_ps(self.error_squared, left);
-        let dropped = _mm256_and_ps(
-            _mm256_cmp_ps::<_CMP_GT_OQ>(beyond, _mm256_setzero_ps()),
-            _mm256_cmp_ps::<_CMP_GT_OQ>(_mm256_mul_ps(beyond, beyond), most),
-        );
-        let dropped = _mm256_movemask_ps(dropped) as usize;
-        if dropped == 255 {
-            return;
-        }
-        let kept = !dropped & 255;
-        let error = _mm256_mul_ps(self.error, _mm256_sqrt_ps(left));
-        let lower = _mm256_sub_ps(_mm256_sub_ps(key, error), self.rounding);
-        let each = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        let places = _mm256_add_epi32(_mm256_set1_epi32(first as i32), each);
-        let at = out.count;
-        assert!(at + 8 <= out.places.len());
-        // SAFETY: 8 bytes, and room for a whole register behind those that were kept.
-        unsafe {
-            let taken = _mm256_cvtepu8_epi32(_mm_loadl_epi64(TAKEN[kept].as_ptr().cast()));
-            let whole = |to: &mut [u32], from| {
-                let to: *mut __m256i = to.as_mut_ptr().add(at).cast();
-                _mm256_storeu_si256(to, _mm256_permutevar8x32_epi32(from, taken));
-            };
-            let float = |to: &mut [f32], from| {
-                let to = to.as_mut_ptr().add(at);
-                _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(from, taken));
-            };
-            whole(&mut out.places, places);
-            whole(&mut out.sums, sums);
-            float(&mut out.adds, add);
-            float(&mut out.keys, key);
-            float(&mut out.lowers, lower);
-        }
-        out.count += kept.count_ones() as usize;
+        let kept = _mm256_cmp_ps::<_CMP_NGT_UQ>(_mm256_mul_ps(beyond, size), most);
+        _mm256_castps_si256(kept)
     }
+}
+
+/// One bit for each of the four eights' lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lanes([a, b, c, d]: [__m256i; 4]) -> u32 {
+    let bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    // Fours of a, b, c, d, and the same of their second halves.
+    let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_movemask_epi8(_mm256_permutevar8x32_epi32(bytes, order)) as u32
+}
+
+/// Places of one group written without looking at how many they are; more are hardly ever kept.
+const FEW: usize = 4;
+
+/// Puts the places of the set bits behind the `count` that there are; how many there are then.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,popcnt")]
+fn put(mut kept: u32, first: u32, count: usize, places: &mut [u32]) -> usize {
+    let end = count + kept.count_ones() as usize;
+    let places = &mut places[count..][..GROUP.max(FEW)];
+    for place in &mut places[..FEW] {
+        *place = first + kept.trailing_zeros();
+        kept &= kept.wrapping_sub(1);
+    }
+    for place in &mut places[FEW..] {
+        if kept == 0 {
+            break;
+        }
+        *place = first + kept.trailing_zeros();
+        kept &= kept - 1;
+    }
+    end
 }
