@@ -267,3 +267,33 @@ def test_many_collections(limited):
             hits = http.result("POST", f"/collections/m{n}/points/query", {"query": [0, 1] + [0] * 62, "limit": 3, "with_payload": True})
             assert [(hit["id"], hit["payload"]["n"]) for hit in hits["points"]] == [(i, n) for i in (19, 18, 17)], n
     assert group.oom_kills() == 0
+
+
+@pytest.mark.parametrize(("limited", "tokenizer", "words", "letters"), [(LIMIT, "prefix", 45_000, 30), (32_000_000, "prefix", 54_000, 12), (32_000_000, "word", 54_000, 12)], indirect=["limited"])
+def test_a_text_of_many_words_is_flushed_in_the_memory_there_is(limited, tokenizer, words, letters):
+    """One text with more distinct words than there is memory for: by piece, and found as it was before the flush."""
+    server, group = limited
+    rng = random.Random(1)
+    http = server.http(timeout=120)
+    http.call("PUT", "/collections/t", {"vectors": {}})
+    schema = {"type": "text", "tokenizer": tokenizer, "scoring": True}
+    http.call("PUT", "/collections/t/index?wait=true", {"field_name": "t", "field_schema": schema})
+    all_words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=letters)) for _ in range(words)]
+    http.call("PUT", "/collections/t/points?wait=true", {"points": [{"id": 1, "vector": {}, "payload": {"t": " ".join(all_words)}}]})
+    asked = [all_words[0], all_words[-1] + " " + all_words[7], all_words[9][:3], "nothing"]
+
+    def found():
+        results = [http.result("POST", "/collections/t/points/query", {"query": {"text": text}, "using": "t", "limit": 3}) for text in asked]
+        return [[(hit["id"], hit["score"]) for hit in result["points"]] for result in results]
+
+    before = found()
+    assert before[0] and before[1] and not before[3]
+    for start in range(100, 6_100, 100):
+        points = [{"id": start + n, "vector": {}, "payload": {"x": "y" * 4_000}} for n in range(100)]
+        http.call("PUT", "/collections/t/points?wait=true", {"points": points})
+    wait_until_green(server, "/collections/t")
+    explained = http.call("POST", "/collections/t/points/query", {"query": {"text": asked[0]}, "using": "t", "params": {"explain": True}})
+    assert "'index': 'text'" in str(explained), "it is in a segment, and has lists"
+    assert found() == before
+    assert group.oom_kills() == 0 and server.alive()
+    http.close()

@@ -96,3 +96,27 @@ def test_what_makes_no_sense_is_refused(texts, how):
     with pytest.raises(Answer) as refused:
         asked(call, query={"text": "fox"}, highlight=how)
     assert refused.value.status in (400, 422) and "highlight" in str(refused.value)
+
+
+def test_long_words_and_scripts_without_spaces(server):
+    http = server.http()
+    call = lambda method, path, body=None: http.call(method, f"/collections/highlights-odd{path}", body)  # noqa: E731
+    call("PUT", "", {"vectors": {}})
+    for field, tokenizer in (("zh", "multilingual"), ("blob", "prefix")):
+        schema = {"type": "text", "tokenizer": tokenizer, "scoring": True}
+        call("PUT", "/index?wait=true", {"field_name": field, "field_schema": schema})
+    zh, blob = "我们在北京大学学习中文。" * 30, "a1" * 30_000
+    call("PUT", "/points?wait=true", {"points": [{"id": 1, "vector": {}, "payload": {"zh": zh, "blob": f"before {blob} behind"}}]})
+
+    def fragment(field, text, chars):
+        body = {"using": field, "query": {"text": text}, "highlight": {"fragment_chars": chars}}
+        [point] = call("POST", "/points/query", body)["result"]["points"]
+        [found] = point["highlights"][field]
+        return found
+
+    for chars in (20, 40, 100):
+        found = fragment("zh", "大学", chars)
+        assert "<em>大学</em>" in found and chars / 2 < len(plain(found)) <= chars and plain(found) in zh
+        assert fragment("blob", "a1a1a", chars) == f"<em>{blob[:chars]}</em>"
+    call("DELETE", "")
+    http.close()

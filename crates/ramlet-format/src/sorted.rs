@@ -19,7 +19,7 @@ mod block;
 mod index;
 mod writer;
 
-pub use block::{SortedBlock, SortedCursor};
+pub use block::{SortedBlock, SortedCursor, SortedPlace};
 pub use index::SortedIndex;
 pub use writer::{SortedMeta, SortedWriter};
 

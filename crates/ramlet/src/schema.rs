@@ -14,7 +14,7 @@ use crate::payload::Path;
 use crate::settings::{
     Placement, Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key,
 };
-use crate::text::{Cut, TextField};
+use crate::text::{Cut, Folding, Runs, TextField};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldIndex, FieldKind, Modifier, VectorParams};
 
 /// What stands for a point under a vector's name.
@@ -138,6 +138,9 @@ pub struct Slots {
     /// Fields whose texts were cut by a dictionary where they are written without spaces; of a manifest without it none.
     #[serde(default)]
     pub segmented: BTreeSet<String>,
+    /// Fields whose texts were folded to ASCII by the whole mapping; of a manifest without it none. Some may be gone.
+    #[serde(default)]
+    pub folded: BTreeSet<String>,
 }
 
 impl Slots {
@@ -157,6 +160,7 @@ impl Slots {
             // At most `FIELD_INDEXES_MAX`: the settings were checked.
             slots.fields.insert(path.clone(), slots.next_field);
             slots.segmented.insert(path.clone());
+            slots.folded.insert(path.clone());
             slots.next_field += 1;
         }
         slots
@@ -178,14 +182,22 @@ impl Slots {
         self.next_field = slot + 1;
         self.fields.insert(path.to_string(), slot);
         self.segmented.insert(path.to_string());
+        self.folded.insert(path.to_string());
+        self.folded.retain(|path| self.fields.contains_key(path));
         Ok(slot)
     }
 
-    /// How the tables of a field, if it has some, were made of texts without spaces.
+    /// How the tables of a field, if it has some, were made of texts.
     pub fn cut_of(&self, path: &str) -> Cut {
-        match self.segmented.contains(path) {
-            true => Cut::Dictionary,
-            false => Cut::Characters,
+        Cut {
+            runs: match self.segmented.contains(path) {
+                true => Runs::Dictionary,
+                false => Runs::Characters,
+            },
+            folding: match self.folded.contains(path) {
+                true => Folding::All,
+                false => Folding::Latin,
+            },
         }
     }
 }
@@ -444,5 +456,36 @@ mod tests {
         slots.take_field("t").unwrap();
         assert_eq!(tokens(&slots), ["今天", "天气"]);
         assert_eq!(tokens(&Slots::for_config(&config)), ["今天", "天气"]);
+    }
+
+    #[test]
+    fn texts_are_folded_as_the_tables_of_their_field_were() {
+        let index = FieldIndex {
+            kind: FieldKind::Text,
+            params: Some(serde_json::json!({"type": "text", "ascii_folding": true})),
+        };
+        let config = CollectionConfig {
+            payload_schema: BTreeMap::from([("t".to_owned(), index)]),
+            ..CollectionConfig::default()
+        };
+        let tokens = |slots: &Slots| {
+            let schema = Schema::new(&config, slots).unwrap();
+            let mut all = Vec::new();
+            let text = schema.field("t").unwrap().text.as_ref().unwrap().clone();
+            text.query("Th\u{1b0} \u{e9}t\u{e9}", &mut |token| all.push(token.to_owned()));
+            (all.join(" "), text)
+        };
+        // As a version that knew fewer letters wrote it.
+        let old = r#"{"vectors": {}, "fields": {"t": 0}, "next_field": 1, "segmented": ["t"]}"#;
+        let mut slots: Slots = serde_json::from_str(old).unwrap();
+        let (before, was) = tokens(&slots);
+        assert_eq!(before, "th\u{1b0} ete");
+        slots.folded.insert("gone".to_owned());
+        slots.take_field("t").unwrap();
+        let (after, is) = tokens(&slots);
+        assert_eq!(after, "thu ete");
+        assert_ne!(was, is, "else asking for the index again would leave its tables");
+        assert_eq!(tokens(&Slots::for_config(&config)).0, "thu ete");
+        assert_eq!(slots.folded.len(), 1);
     }
 }

@@ -4,6 +4,7 @@
 //! weighs the tokens. [`TextField`] is the tokenizer of a payload index.
 
 mod bm25;
+mod cut;
 mod field;
 mod fold;
 mod language;
@@ -14,7 +15,9 @@ mod scripts;
 mod tokenizer;
 
 pub use bm25::{Bm25, Bm25Options};
+pub use cut::Cut;
 pub use field::TextField;
+pub use fold::Folding;
 pub use options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
-pub use scripts::Cut;
-pub use tokenizer::{Remembering, Tokenizer};
+pub use scripts::{Runs, is_dense, words as for_words};
+pub use tokenizer::{Remembering, Token, Tokenizer};

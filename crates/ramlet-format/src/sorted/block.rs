@@ -97,17 +97,44 @@ pub struct SortedCursor<'a> {
     pending: bool,
 }
 
-impl<'a> SortedCursor<'a> {
+/// Where a walk over a block is, for one that lets go of the block between two keys.
+#[derive(Debug, Clone, Copy)]
+pub struct SortedPlace {
+    at: usize,
+    next: usize,
+}
+
+impl Default for SortedPlace {
     /// Before the first key.
-    pub fn new(block: SortedBlock<'a>, key: &'a mut Vec<u8>) -> Self {
-        key.clear();
+    fn default() -> Self {
+        Self { at: 2, next: 0 }
+    }
+}
+
+impl<'a> SortedCursor<'a> {
+    /// Goes on where `place` is; `key` is still what [`next`](Self::next) gave there, or empty before the first key.
+    pub fn resume(block: SortedBlock<'a>, key: &'a mut Vec<u8>, place: SortedPlace) -> Self {
         Self {
             block,
             key,
-            at: 2,
-            next: 0,
+            at: place.at,
+            next: place.next,
             pending: false,
         }
+    }
+
+    /// Behind the key that `next` gave last. Not for a cursor that was moved by a seek.
+    pub fn place(&self) -> SortedPlace {
+        SortedPlace {
+            at: self.at,
+            next: self.next,
+        }
+    }
+
+    /// Before the first key.
+    pub fn new(block: SortedBlock<'a>, key: &'a mut Vec<u8>) -> Self {
+        key.clear();
+        Self::resume(block, key, SortedPlace::default())
     }
 
     /// The next key; `None` after the last, from then on. `Err` if the entry is broken.

@@ -17,6 +17,7 @@ pub struct SortedWriter {
     last_key: Vec<u8>,
     /// Fences as in the index region.
     fences: Vec<u8>,
+    keeps_fences: bool,
     /// Entries of the block that isn't full yet.
     entries: Vec<u8>,
     count: usize,
@@ -44,9 +45,18 @@ impl SortedWriter {
             first_key: Vec::new(),
             last_key: Vec::new(),
             fences: Vec::new(),
+            keeps_fences: true,
             entries: Vec::with_capacity(PAGE),
             count: 0,
             restarts: Vec::new(),
+        }
+    }
+
+    /// For keys that are only read from front to back: fences of long keys that are much alike would be a tenth of the file.
+    pub fn without_fences(seed: u64) -> Self {
+        Self {
+            keeps_fences: false,
+            ..Self::new(seed)
         }
     }
 
@@ -147,6 +157,9 @@ impl SortedWriter {
         } else {
             &key[..common + 1]
         };
+        if !self.keeps_fences {
+            return Ok(());
+        }
         if self.fences.len() + 2 + fence.len() > u32::MAX as usize {
             return Err(FormatError::new(
                 WHAT,

@@ -1,5 +1,6 @@
 use crate::support::Random;
 use ramlet_format::bloom::{Bloom, BloomBuilder, file_bytes, hash64};
+use ramlet_format::hash::Hash64;
 
 fn filter(seed: u64, keys: u64) -> Bloom {
     let mut builder = BloomBuilder::new(keys);
@@ -34,6 +35,25 @@ fn hashes_that_are_already_random_do_as_well() {
     let bloom = Bloom::parse(1, &builder.finish(1)).unwrap();
     let false_positives = (0..100_000).filter(|_| bloom.may_contain(random.next())).count();
     assert!(false_positives <= 2000, "{false_positives} of 100,000");
+}
+
+#[test]
+fn the_hash_of_pieces_is_that_of_the_whole() {
+    let bytes: Vec<u8> = (0..400u32).map(|n| (n * 37 % 251) as u8).collect();
+    for step in [1, 3, 31, 32, 33, 200] {
+        let mut hash = Hash64::new();
+        assert_eq!(hash.get(), hash64(&[]));
+        for piece in bytes.chunks(step) {
+            hash.push(piece);
+            assert_eq!(
+                hash.get(),
+                hash64(&bytes[..hash.len()]),
+                "{} bytes by {step}",
+                hash.len()
+            );
+        }
+        assert_eq!(hash.len(), bytes.len());
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 use crate::support::{Random, drain, open, verified};
-use ramlet_format::sorted::{KEY_BYTES_MAX, SortedBlock, SortedCursor, SortedIndex, SortedWriter};
+use ramlet_format::sorted::{
+    KEY_BYTES_MAX, SortedBlock, SortedCursor, SortedIndex, SortedPlace, SortedWriter,
+};
 use std::collections::BTreeSet;
 
 const SEED: u64 = 0x0003_0001;
@@ -70,9 +72,28 @@ impl Table {
     }
 }
 
+/// All keys of a table, with the block let go of behind each.
+fn step_by_step(table: &Table) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for page in 0..table.index.blocks() {
+        let (mut place, mut key) = (SortedPlace::default(), Vec::new());
+        loop {
+            let block = SortedBlock::parse(verified(&table.file, SEED, page, 1)).unwrap();
+            let mut cursor = SortedCursor::resume(block, &mut key, place);
+            if cursor.next().unwrap().is_none() {
+                break;
+            }
+            place = cursor.place();
+            found.push(key.clone());
+        }
+    }
+    found
+}
+
 fn check(keys: &Keys, probes: impl IntoIterator<Item = Vec<u8>>) {
     let table = Table::new(keys);
     assert_eq!(table.index.keys(), keys.len() as u64);
+    assert!(step_by_step(&table).iter().eq(keys.iter()), "key by key");
     assert_eq!(table.index.first_key(), keys.first().map(|key| key.as_slice()));
     assert_eq!(table.index.last_key(), keys.last().map(|key| key.as_slice()));
     assert_eq!(

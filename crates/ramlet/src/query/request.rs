@@ -40,7 +40,7 @@ pub struct QueryRequest {
 pub struct Highlight {
     /// Stretches of a field at most, the best ones; 0: its texts whole.
     pub fragments: usize,
-    /// Of a fragment, at most, without what stands around words; characters beyond ASCII count for each of their bytes.
+    /// Of a fragment, at most, without what stands around words; of a word that is longer, its beginning.
     pub fragment_chars: usize,
     /// What stands before each word, and what behind it. Texts aren't escaped.
     pub pre: String,

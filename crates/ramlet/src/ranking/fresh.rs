@@ -14,6 +14,7 @@ use std::sync::Arc;
 use ramlet_format::bloom::hash64;
 
 use super::terms::Terms;
+use super::token_hash::TokenHash;
 use super::tokens_of;
 use crate::payload::Path;
 use crate::schema::Schema;
@@ -28,7 +29,11 @@ const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 
 /// A token's hash at the place where an entry has it.
 pub fn hash_of(token: &str) -> u64 {
-    hash64(token.as_bytes()) >> COUNT_BITS << COUNT_BITS
+    entry_of(hash64(token.as_bytes()))
+}
+
+fn entry_of(hash: u64) -> u64 {
+    hash >> COUNT_BITS << COUNT_BITS
 }
 
 /// The scored fields that a buffer keeps tokens of.
@@ -61,22 +66,21 @@ impl FreshTexts {
     pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
         let begin = out.len();
         for field in &self.fields {
-            let (mut tokens, mut entries) = (0u32, Vec::new());
+            let taken = out.len() - begin + HEAD;
+            let mut counts = Counts::new(ROW_BYTES_MAX.saturating_sub(taken) / 8);
+            let (mut tokens, mut hash) = (0u32, TokenHash::default());
             tokens_of(&field.text, &field.path, payload, &mut |token| {
                 tokens = tokens.saturating_add(1);
-                entries.push(hash_of(token));
+                hash.follow(&token);
+                if !counts.are_too_many {
+                    counts.add(entry_of(hash.of(token.text)));
+                }
             });
-            entries.sort_unstable();
-            let distinct = entries.chunk_by(|a, b| a == b).count();
-            let is_short = out.len() - begin + HEAD + 8 * distinct <= ROW_BYTES_MAX;
+            let entries = counts.finish();
             out.extend_from_slice(&tokens.to_le_bytes());
-            let kept = if is_short { distinct as u32 } else { NOT_HERE };
+            let kept = entries.as_ref().map_or(NOT_HERE, |entries| entries.len() as u32);
             out.extend_from_slice(&kept.to_le_bytes());
-            if !is_short {
-                continue;
-            }
-            for same in entries.chunk_by(|a, b| a == b) {
-                let entry = same[0] | (same.len() as u64).min(COUNT_MAX);
+            for entry in entries.iter().flatten() {
                 out.extend_from_slice(&entry.to_le_bytes());
             }
         }
@@ -125,6 +129,55 @@ impl FreshTexts {
             rest = after;
         }
         None
+    }
+}
+
+/// The distinct tokens of a text, as long as there are no more than may be kept: of a longer one none is.
+struct Counts {
+    /// Entries, of which several may be of the same token.
+    entries: Vec<u64>,
+    most: usize,
+    are_too_many: bool,
+}
+
+impl Counts {
+    fn new(most: usize) -> Counts {
+        Counts {
+            entries: Vec::new(),
+            most,
+            are_too_many: false,
+        }
+    }
+
+    fn add(&mut self, hash: u64) {
+        // Twice as many, so that each of them is sorted only a few times.
+        if self.entries.len() > 2 * self.most {
+            self.merge();
+        }
+        self.entries.push(hash | 1);
+    }
+
+    /// Each token once.
+    fn merge(&mut self) {
+        self.entries.sort_unstable();
+        self.entries.dedup_by(|next, kept| {
+            let is_same = *next >> COUNT_BITS == *kept >> COUNT_BITS;
+            if is_same {
+                let count = (*next & COUNT_MAX) + (*kept & COUNT_MAX);
+                *kept = *kept >> COUNT_BITS << COUNT_BITS | count.min(COUNT_MAX);
+            }
+            is_same
+        });
+        if self.entries.len() > self.most {
+            self.are_too_many = true;
+            self.entries = Vec::new();
+        }
+    }
+
+    /// The entries, ascending; `None`: they are too many.
+    fn finish(mut self) -> Option<Vec<u64>> {
+        self.merge();
+        (!self.are_too_many).then_some(self.entries)
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::excerpt::around;
 use super::terms::Terms;
 use crate::error::{Error, Result};
 use crate::payload::{Json, JsonRef, Path};
@@ -28,6 +29,8 @@ pub struct Marked<'a> {
 #[derive(Debug, Clone, PartialEq)]
 struct Mark {
     bytes: Range<usize>,
+    /// The same place in characters.
+    chars: Range<usize>,
     /// Which word of the query, by its list and its place there.
     word: (usize, usize),
 }
@@ -120,7 +123,7 @@ impl Marked<'_> {
             let start = if from.0 == stretch.text { from.1 } else { 0 };
             let marks = &marks[stretch.marks.clone()];
             let words = marks[0].bytes.start..marks[marks.len() - 1].bytes.end;
-            let bytes = around(text, words, start..end, how);
+            let bytes = around(text, words, start..end, how.fragment_chars);
             from = (stretch.text, bytes.end);
             fragments.push(between(text, bytes, marks, how));
         }
@@ -130,19 +133,22 @@ impl Marked<'_> {
     /// At most so many, by place.
     fn marks(&self, text: &str, most: usize) -> Vec<Mark> {
         let mut marks: Vec<Mark> = Vec::new();
-        self.field.words(text, &mut |word, token| {
+        self.field.tokens(text, &mut |token| {
             // A part of the text: its place is where it lies in memory.
-            let start = word.as_ptr().addr() - text.as_ptr().addr();
+            let start = token.word.as_ptr().addr() - text.as_ptr().addr();
             let known = marks.last().is_some_and(|last| last.bytes.start == start);
             if known || marks.len() == most {
                 return;
             }
             let mut lists = self.terms.iter().enumerate();
-            if let Some(word_of) = lists.find_map(|(list, terms)| Some((list, terms.place(token)?))) {
-                marks.push(Mark {
-                    bytes: start..start + word.len(),
-                    word: word_of,
-                });
+            if let Some(word) = lists.find_map(|(list, terms)| Some((list, terms.place(token.text)?))) {
+                let bytes = start..start + token.word.len();
+                let (at, chars) = marks
+                    .last()
+                    .map_or((0, 0), |last| (last.bytes.end, last.chars.end));
+                let first = chars + text[at..start].chars().count();
+                let chars = first..first + token.word.chars().count();
+                marks.push(Mark { bytes, chars, word });
             }
         });
         marks
@@ -155,8 +161,7 @@ fn best_of(texts: &[(String, Vec<Mark>)], how: &Highlight) -> Vec<Stretch> {
     for (text, (_, marks)) in texts.iter().enumerate() {
         let mut end = 0;
         for (at, first) in marks.iter().enumerate() {
-            // Bytes, of which a character may have several: a fragment is at most as long as was asked for.
-            let fits = |mark: &Mark| mark.bytes.end <= first.bytes.start + how.fragment_chars;
+            let fits = |mark: &Mark| mark.chars.end <= first.chars.start + how.fragment_chars;
             end = end.max(at + 1);
             while end < marks.len() && fits(&marks[end]) {
                 end += 1;
@@ -186,51 +191,17 @@ fn best_of(texts: &[(String, Vec<Mark>)], how: &Highlight) -> Vec<Stretch> {
     chosen
 }
 
-/// A stretch with what is around it within `room`, as far as the fragment may go, from the beginning of a word to the end of one.
-fn around(text: &str, stretch: Range<usize>, room: Range<usize>, how: &Highlight) -> Range<usize> {
-    let spare = how.fragment_chars.saturating_sub(stretch.len());
-    let mut start = stretch.start.saturating_sub(spare / 2).max(room.start);
-    let mut end = (stretch.end + spare - (stretch.start - start)).min(room.end);
-    let left = spare.saturating_sub(end - stretch.end);
-    start = start.min(stretch.start.saturating_sub(left).max(room.start));
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let is_cut = |at: usize| {
-        let before = text[..at].chars().next_back();
-        let behind = text[at..].chars().next();
-        let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-        is_word(before) && is_word(behind)
-    };
-    if is_cut(start) {
-        let word = text[start..stretch.start].find(char::is_whitespace);
-        start = word.map_or(stretch.start, |at| start + at);
-    }
-    if is_cut(end) {
-        let word = text[stretch.end..end].rfind(char::is_whitespace);
-        end = word.map_or(stretch.end, |at| stretch.end + at);
-    }
-    let inner = &text[start..end];
-    let skipped = inner.len() - inner.trim_start().len();
-    start + skipped..start + skipped + inner.trim().len()
-}
-
-/// A part of a text, its words of the query marked.
+/// A part of a text, its words of the query marked; of a word that is longer than the part, what is in it.
 fn between(text: &str, part: Range<usize>, marks: &[Mark], how: &Highlight) -> String {
     let mut out = String::with_capacity(part.len() + marks.len() * (how.pre.len() + how.post.len()));
     let mut at = part.start;
-    for mark in marks
-        .iter()
-        .filter(|mark| part.start <= mark.bytes.start && mark.bytes.end <= part.end)
-    {
-        out.push_str(&text[at..mark.bytes.start]);
+    for Mark { bytes, .. } in marks {
+        let end = bytes.end.min(part.end);
+        out.push_str(&text[at..bytes.start]);
         out.push_str(&how.pre);
-        out.push_str(&text[mark.bytes.clone()]);
+        out.push_str(&text[bytes.start..end]);
         out.push_str(&how.post);
-        at = mark.bytes.end;
+        at = end;
     }
     out.push_str(&text[at..part.end]);
     out
@@ -371,7 +342,7 @@ mod tests {
             for fragment in fragments {
                 let plain = fragment.replace("<em>", "").replace("</em>", "");
                 assert!(
-                    plain.len() <= fragment_chars && fragment.len() > plain.len(),
+                    plain.chars().count() <= fragment_chars && fragment.len() > plain.len(),
                     "{fragment}"
                 );
                 assert!(

@@ -8,6 +8,7 @@
 
 mod bm25;
 mod cursor;
+mod excerpt;
 mod fresh;
 mod fresh_lists;
 mod highlight;
@@ -17,6 +18,7 @@ mod pruned;
 mod search;
 mod statistics;
 mod terms;
+mod token_hash;
 mod words;
 
 pub use bm25::Bm25Params;
@@ -26,16 +28,17 @@ pub use fresh_lists::{FreshLists, FreshListsWriter};
 pub use highlight::{Marked, fragments_of};
 pub use search::{Ranked, rank};
 pub use terms::Terms;
+pub use token_hash::TokenHash;
 
 use crate::payload::{Json, JsonRef, Path};
-use crate::text::TextField;
+use crate::text::{TextField, Token};
 
 /// Shows `each` the tokens of all texts at `path`, in their order.
-pub fn tokens_of(field: &TextField, path: &Path, payload: &[u8], each: &mut dyn FnMut(&str)) {
+pub fn tokens_of(field: &TextField, path: &Path, payload: &[u8], each: &mut dyn FnMut(Token<'_>)) {
     let Some(root) = JsonRef::new(payload) else { return };
     path.any_value(root, &mut |value| {
         if let Some(Json::Str(text)) = value.read() {
-            field.document(&text, each);
+            field.tokens(&text, each);
         }
         false
     });

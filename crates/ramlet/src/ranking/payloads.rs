@@ -20,7 +20,7 @@ impl Counted<'_> {
         let mut tokens = 0u32;
         tokens_of(self.field, self.path, payload, &mut |token| {
             tokens = tokens.saturating_add(1);
-            if let Some(place) = self.terms.place(token) {
+            if let Some(place) = self.terms.place(token.text) {
                 counts[place] = counts[place].saturating_add(1);
             }
         });

@@ -1,5 +1,7 @@
 //! The words of a query.
 
+use std::cmp::Ordering;
+
 use super::fresh::hash_of;
 use crate::error::{Error, Result};
 use crate::limits::TEXT_TOKENS_MAX;
@@ -11,7 +13,7 @@ pub struct Terms {
     tokens: Vec<String>,
     /// By term: how often it counts.
     times: Vec<u32>,
-    /// Places in `tokens`, ascending by token.
+    /// Places in `tokens`, in [`order`].
     sorted: Vec<u32>,
     hashes: Vec<u64>,
 }
@@ -41,7 +43,7 @@ impl Terms {
             )));
         }
         let mut sorted: Vec<u32> = (0..tokens.len() as u32).collect();
-        sorted.sort_unstable_by(|&a, &b| tokens[a as usize].cmp(&tokens[b as usize]));
+        sorted.sort_unstable_by(|&a, &b| order(&tokens[a as usize], &tokens[b as usize]));
         Ok(Terms {
             hashes: tokens.iter().map(|token| hash_of(token)).collect(),
             sorted,
@@ -76,7 +78,12 @@ impl Terms {
     pub fn place(&self, token: &str) -> Option<usize> {
         let found = self
             .sorted
-            .binary_search_by(|&at| self.tokens[at as usize].as_str().cmp(token));
+            .binary_search_by(|&at| order(&self.tokens[at as usize], token));
         found.ok().map(|at| self.sorted[at] as usize)
     }
+}
+
+/// Shorter ones first: among the beginnings of a long word, all but one are told apart by their length.
+fn order(a: &str, b: &str) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }

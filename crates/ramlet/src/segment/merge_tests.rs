@@ -213,3 +213,93 @@ fn merged_indexes_are_those_of_the_payloads() {
     // Too little memory for reading side by side.
     check(true, &parts, 600 << 10);
 }
+
+/// Rows of a text of so many distinct words, of so many letters; another of a few words again and again; and one of both.
+fn long_texts(words: u32, letters: usize) -> Payloads {
+    let word = |n: u32| {
+        format!("{:016x}", u64::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15)).repeat(letters.div_ceil(16))
+    };
+    let many: Vec<String> = (0..words).map(|n| word(n)[..letters].to_owned()).collect();
+    let few: Vec<&str> = (0..4 * words)
+        .map(|n| ["a", "bc", "a", "d\u{e9}"][n as usize % 4])
+        .collect();
+    let texts = [
+        many.join(" "),
+        few.join(" "),
+        "short a".to_owned(),
+        many.join(" a ") + " " + &few.join(" "),
+    ];
+    let payload = |text: &String| serde_json::to_vec(&json!({ "body": text })).unwrap();
+    Payloads(
+        texts
+            .iter()
+            .zip(0..)
+            .map(|(text, id)| (id, payload(text)))
+            .collect(),
+    )
+}
+
+fn schema_of(tokenizer: &str) -> Schema {
+    let text = json!({"type": "text", "tokenizer": tokenizer, "scoring": true, "phrase_matching": true});
+    let field = FieldIndex {
+        kind: FieldKind::Text,
+        params: Some(text),
+    };
+    let config = CollectionConfig {
+        payload_schema: BTreeMap::from([("body".to_owned(), field)]),
+        ..CollectionConfig::default()
+    };
+    Schema::new(&config, &Slots::for_config(&config)).unwrap()
+}
+
+/// Builds the texts of some rows in little memory and in plenty.
+fn check_scratch(tokenizer: &str, rows: &Payloads, scratch_bytes: usize) {
+    let schema = schema_of(tokenizer);
+    let (little, plenty) = (Bench::new(&schema), Bench::new(&schema));
+    let a = little.build(1, rows, scratch_bytes);
+    let b = plenty.build(1, rows, 256 << 20);
+    let slot = schema.fields[0].slot;
+    for component in [
+        Component::TextTerms { slot },
+        Component::TextLists { slot },
+        Component::TextPositions { slot },
+        Component::TextLengths { slot },
+    ] {
+        let (a, b) = (little.file(&a, component), plenty.file(&b, component));
+        assert!(
+            a.is_some() && a == b,
+            "{tokenizer} {component:?} in {scratch_bytes}"
+        );
+    }
+}
+
+#[test]
+fn texts_of_any_length_are_the_same_in_any_memory() {
+    for scratch_bytes in [100 << 10, 1 << 20] {
+        check_scratch("word", &long_texts(20_000, 12), scratch_bytes);
+        check_scratch("prefix", &long_texts(3_000, 30), scratch_bytes);
+    }
+    // Words longer than keys, of which all beginnings are told apart.
+    check_scratch("prefix", &long_texts(12, 900), 200 << 10);
+}
+
+#[test]
+fn words_whose_table_finds_no_room_get_no_lists() {
+    let schema = schema_of("prefix");
+    let (rows, bench) = (long_texts(50, 900), Bench::new(&schema));
+    let slot = schema.fields[0].slot;
+    let files = |bench: &Bench| bench.shelf.storage.list().unwrap();
+    let held = bench.shelf.metadata.reserve((32 << 20) - (150 << 10)).unwrap();
+    let segment = bench.build(1, &rows, 200 << 10);
+    assert!(segment.text(slot).is_none());
+    let left = files(&bench);
+    assert!(
+        left.iter()
+            .all(|name| !name.starts_with("tmp-") && !name.contains(".t")),
+        "{left:?}"
+    );
+    drop(held);
+    let segment = bench.build(2, &rows, 200 << 10);
+    assert!(segment.text(slot).is_some());
+    assert!(files(&bench).iter().any(|name| name.contains(".tw")));
+}

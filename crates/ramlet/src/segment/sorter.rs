@@ -164,7 +164,7 @@ impl RunWriter {
         Ok(RunWriter {
             file,
             name,
-            writer: SortedWriter::new(0),
+            writer: SortedWriter::without_fences(0),
             out: Vec::new(),
         })
     }

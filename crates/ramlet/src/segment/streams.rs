@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 
 use ramlet_format::records::{BlockAt, RecordsBlock};
-use ramlet_format::sorted::{SortedBlock, SortedCursor};
+use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedPlace};
 use ramlet_io::{BlockFile, IoContext, PAGE};
 use ramlet_memory::AnonBuf;
 
@@ -14,22 +14,25 @@ use crate::error::{Error, Result};
 /// Pages that are read of a file at once.
 const RUN_PAGES: u32 = 8;
 
-/// What a stream of keys costs: its pages, and their keys decoded with their ends.
-pub const KEYS_BYTES: usize = 3 * RUN_PAGES as usize * PAGE;
+/// What a stream of keys costs: its pages, as they are read and held, and the longest keys.
+pub const KEYS_BYTES: usize = (2 * RUN_PAGES as usize + 1) * PAGE;
 /// What a stream of records costs, where none is longer than its pages.
 pub const RECORDS_BYTES: usize = 2 * RUN_PAGES as usize * PAGE;
 
-/// Keys of sorted blocks, ascending, past the cache.
+/// Keys of sorted blocks, ascending, past the cache. One key at a time is whole: blocks keep of a key what the one before it hasn't, so a page may hold a hundred
+/// times its bytes of long keys.
 pub struct KeyStream<F> {
     file: F,
     pages: u64,
     next_page: u64,
     buf: AnonBuf,
-    /// Those of the pages that were read last, end to end.
-    keys: Vec<u8>,
-    ends: Vec<u32>,
-    /// Of `ends`: the key that comes next.
-    next: usize,
+    /// The pages that were read last.
+    bytes: Vec<u8>,
+    /// Where in `bytes` the page is whose keys are given, and where in it the walk is.
+    page_at: usize,
+    place: SortedPlace,
+    /// The key that was given last.
+    key: Vec<u8>,
 }
 
 impl<F: Borrow<BlockFile>> KeyStream<F> {
@@ -40,45 +43,49 @@ impl<F: Borrow<BlockFile>> KeyStream<F> {
             pages,
             next_page: 0,
             buf: AnonBuf::new(RUN_PAGES as usize * PAGE),
-            keys: Vec::new(),
-            ends: Vec::new(),
-            next: 0,
+            bytes: Vec::with_capacity(RUN_PAGES as usize * PAGE),
+            page_at: 0,
+            place: SortedPlace::default(),
+            key: Vec::new(),
         }
     }
 
     pub fn next(&mut self, io: &mut IoContext) -> Result<Option<&[u8]>> {
-        if self.next == self.ends.len() && !self.load(io)? {
-            return Ok(None);
+        loop {
+            if self.page_at == self.bytes.len() && !self.load(io)? {
+                return Ok(None);
+            }
+            if self.step().map_err(|e| Error::corrupt(e.to_string()))? {
+                return Ok(Some(&self.key));
+            }
+            self.page_at += PAGE;
+            self.place = SortedPlace::default();
+            self.key.clear();
         }
-        let start = self.next.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let end = self.ends[self.next];
-        self.next += 1;
-        Ok(Some(&self.keys[start as usize..end as usize]))
     }
 
+    /// The next key of the page; false: there is none.
+    fn step(&mut self) -> ramlet_format::Result<bool> {
+        let block = SortedBlock::parse(&self.bytes[self.page_at..][..PAGE])?;
+        let mut cursor = SortedCursor::resume(block, &mut self.key, self.place);
+        let is_there = cursor.next()?.is_some();
+        self.place = cursor.place();
+        Ok(is_there)
+    }
+
+    /// The next pages; false: there are none.
     fn load(&mut self, io: &mut IoContext) -> Result<bool> {
-        self.next = 0;
-        self.keys.clear();
-        self.ends.clear();
-        let mut key = Vec::new();
-        while self.ends.is_empty() {
-            let count = (self.pages - self.next_page).min(u64::from(RUN_PAGES)) as u32;
-            if count == 0 {
-                return Ok(false);
-            }
-            let file = self.file.borrow();
-            let bytes = file.read_run(io, self.next_page, count, 1, &mut self.buf)?;
-            self.next_page += u64::from(count);
-            for page in bytes.chunks_exact(PAGE) {
-                let block = SortedBlock::parse(page).map_err(|e| Error::corrupt(e.to_string()))?;
-                key.clear();
-                let mut cursor = SortedCursor::new(block, &mut key);
-                while let Some(key) = cursor.next().map_err(|e| Error::corrupt(e.to_string()))? {
-                    self.keys.extend_from_slice(key);
-                    self.ends.push(self.keys.len() as u32);
-                }
-            }
+        let count = (self.pages - self.next_page).min(u64::from(RUN_PAGES)) as u32;
+        if count == 0 {
+            return Ok(false);
         }
+        let file = self.file.borrow();
+        let read = file.read_run(io, self.next_page, count, 1, &mut self.buf)?;
+        self.next_page += u64::from(count);
+        // They may lie in RAM already, where they must not be borrowed from.
+        self.bytes.clear();
+        self.bytes.extend_from_slice(read);
+        self.page_at = 0;
         Ok(true)
     }
 }

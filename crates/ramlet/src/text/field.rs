@@ -6,9 +6,9 @@ use ramlet_memory::Reservation;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::cut::Cut;
 use super::options::{TextOptions, TokenizerKind};
-use super::scripts::Cut;
-use super::tokenizer::{Remembering, Tokenizer};
+use super::tokenizer::{Remembering, Token, Tokenizer};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_PARAMS_BYTES_MAX;
 
@@ -114,9 +114,9 @@ impl TextField {
         self.tokenizer.document(text, each);
     }
 
-    /// Shows `each` the words of a stored text, parts of it, each with a token that it became.
-    pub fn words(&self, text: &str, each: &mut dyn FnMut(&str, &str)) {
-        self.tokenizer.words(text, each);
+    /// The same, each with what is known of it.
+    pub fn tokens(&self, text: &str, each: &mut dyn FnMut(Token<'_>)) {
+        self.tokenizer.tokens(text, each);
     }
 
     /// Shows `each` the tokens of a text that is searched with.
@@ -127,11 +127,15 @@ impl TextField {
 
 impl PartialEq for TextField {
     fn eq(&self, other: &TextField) -> bool {
-        let cut = |field: &TextField| match field.options.tokenizer {
-            Some(TokenizerKind::Multilingual) => Some(field.cut),
+        let runs = |field: &TextField| match field.options.tokenizer {
+            Some(TokenizerKind::Multilingual) => Some(field.cut.runs),
             _ => None,
         };
-        let kept = |field: &TextField| (field.is_scored, field.has_positions, cut(field));
+        let folding = |field: &TextField| match field.options.ascii_folding {
+            Some(true) => Some(field.cut.folding),
+            _ => None,
+        };
+        let kept = |field: &TextField| (field.is_scored, field.has_positions, runs(field), folding(field));
         self.options == other.options && kept(self) == kept(other)
     }
 }

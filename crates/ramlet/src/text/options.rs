@@ -30,7 +30,7 @@ pub struct TextOptions {
     /// True unless set.
     #[serde(default)]
     pub lowercase: Option<bool>,
-    /// Letters with marks become those without. False unless set.
+    /// Letters with marks become those without, and other forms of letters, digits and signs those of ASCII. False unless set.
     #[serde(default)]
     pub ascii_folding: Option<bool>,
     #[serde(default)]

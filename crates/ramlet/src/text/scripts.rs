@@ -9,18 +9,18 @@ const RUN_BYTES: usize = 4096;
 
 /// How a run of such a script becomes words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Cut {
+pub enum Runs {
     /// Each Han or Kana character alone; the other scripts aren't known. So were indexes made before there was a dictionary.
     Characters,
     #[default]
     Dictionary,
 }
 
-/// Shows `each` the words of a text of any scripts: runs of letters and digits, and what `cut` makes of runs without spaces.
-pub fn words<'t>(text: &'t str, cut: Cut, each: &mut dyn FnMut(&'t str)) {
-    let script = |c: char| match cut {
-        Cut::Characters if is_han_or_kana(c) && c.is_alphanumeric() => Script::Dense,
-        Cut::Dictionary if is_dense(c) => Script::Dense,
+/// Shows `each` the words of a text of any scripts: runs of letters and digits, and what `runs` says of runs without spaces.
+pub fn words<'t>(text: &'t str, runs: Runs, each: &mut dyn FnMut(&'t str)) {
+    let script = |c: char| match runs {
+        Runs::Characters if is_han_or_kana(c) && c.is_alphanumeric() => Script::Dense,
+        Runs::Dictionary if is_dense(c) => Script::Dense,
         _ if c.is_alphanumeric() => Script::Spaced,
         _ => Script::None,
     };
@@ -28,11 +28,11 @@ pub fn words<'t>(text: &'t str, cut: Cut, each: &mut dyn FnMut(&'t str)) {
     while let Some((start, script)) = rest.next() {
         while rest.next_if(|(_, next)| *next == script).is_some() {}
         let run = &text[start..rest.peek().map_or(text.len(), |(end, _)| *end)];
-        match (script, cut) {
+        match (script, runs) {
             (Script::None, _) => (),
             (Script::Spaced, _) => each(run),
-            (Script::Dense, Cut::Characters) => characters(run, each),
-            (Script::Dense, Cut::Dictionary) => by_dictionary(run, each),
+            (Script::Dense, Runs::Characters) => characters(run, each),
+            (Script::Dense, Runs::Dictionary) => by_dictionary(run, each),
         }
     }
 }
@@ -76,7 +76,7 @@ fn is_han_or_kana(c: char) -> bool {
 }
 
 /// Letters and marks of the scripts that ICU has a dictionary of; their digits stand among other scripts' digits.
-fn is_dense(c: char) -> bool {
+pub fn is_dense(c: char) -> bool {
     // Most texts end here.
     if c < '\u{e00}' {
         return false;
@@ -94,9 +94,9 @@ fn is_dense(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn cut(text: &str, cut: Cut) -> Vec<&str> {
+    fn cut(text: &str, runs: Runs) -> Vec<&str> {
         let mut all = Vec::new();
-        words(text, cut, &mut |word| all.push(word));
+        words(text, runs, &mut |word| all.push(word));
         all
     }
 
@@ -112,10 +112,10 @@ mod tests {
             ("・。、 -", ""),
         ] {
             let expected: Vec<&str> = expected.split('|').filter(|word| !word.is_empty()).collect();
-            assert_eq!(cut(text, Cut::Dictionary), expected);
+            assert_eq!(cut(text, Runs::Dictionary), expected);
         }
         assert_eq!(
-            cut("今天a日 ไม่มี", Cut::Characters),
+            cut("今天a日 ไม่มี", Runs::Characters),
             ["今", "天", "a", "日", "ไม", "มี"],
             "as before there was a dictionary"
         );
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn long_runs_lose_nothing() {
         let text = "我们在北京大学学习".repeat(2000);
-        let all = cut(&text, Cut::Dictionary);
+        let all = cut(&text, Runs::Dictionary);
         assert_eq!(all.concat(), text);
         assert!(all.len() < 5 * 2000 + 100, "{}", all.len());
     }

@@ -7,11 +7,12 @@ use std::sync::Mutex;
 use ramlet_memory::Reservation;
 use rust_stemmers::Stemmer;
 
+use super::cut::Cut;
 use super::fold::fold;
 use super::language;
 use super::memo::Memo;
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
-use super::scripts::{self, Cut};
+use super::scripts;
 use crate::error::{Error, Result};
 use crate::limits::STOPWORDS_MAX;
 
@@ -31,6 +32,16 @@ pub struct Tokenizer {
     max_len: usize,
     /// While much is cut: see [`Tokenizer::remember`].
     memo: Mutex<Option<Memo>>,
+}
+
+/// A token of a stored text.
+#[derive(Debug, Clone, Copy)]
+pub struct Token<'a> {
+    pub text: &'a str,
+    /// The part of the text that it comes from; a word may have several tokens.
+    pub word: &'a str,
+    /// Whether it is the token before, of the same word, with more behind it.
+    pub goes_on: bool,
 }
 
 /// See [`Tokenizer::remember`].
@@ -97,25 +108,31 @@ impl Tokenizer {
         })
     }
 
-    /// The same tokenizer, with scripts that write without spaces cut so.
+    /// The same tokenizer, cutting so.
     pub fn cutting(self, cut: Cut) -> Tokenizer {
         Tokenizer { cut, ..self }
     }
 
     /// Shows `each` the tokens of a stored text.
     pub fn document(&self, text: &str, each: &mut dyn FnMut(&str)) {
-        self.words(text, &mut |_, token| each(token));
+        self.tokens(text, &mut |token| each(token.text));
     }
 
-    /// The same, each with the part of the text that it comes from; a word may have several tokens.
-    pub fn words(&self, text: &str, each: &mut dyn FnMut(&str, &str)) {
+    /// The same, each with what is known of it.
+    pub fn tokens(&self, text: &str, each: &mut dyn FnMut(Token<'_>)) {
         match self.kind {
             TokenizerKind::Prefix => words(text).for_each(|word| {
                 if let Some(token) = self.token(word, true).filter(|token| self.is_long(token)) {
-                    self.beginnings(&token, &mut |token| each(word, token));
+                    self.beginnings(word, &token, each);
                 }
             }),
-            _ => self.whole(text, each),
+            _ => self.whole(text, &mut |word, text| {
+                each(Token {
+                    text,
+                    word,
+                    goes_on: false,
+                })
+            }),
         }
     }
 
@@ -145,7 +162,7 @@ impl Tokenizer {
         };
         match self.kind {
             TokenizerKind::Whitespace => text.split_whitespace().for_each(offer),
-            TokenizerKind::Multilingual => scripts::words(text, self.cut, &mut offer),
+            TokenizerKind::Multilingual => scripts::words(text, self.cut.runs, &mut offer),
             TokenizerKind::Code => words(text).for_each(|word| parts_of_name(word, &mut offer)),
             TokenizerKind::Word | TokenizerKind::Prefix => words(text).for_each(offer),
         }
@@ -168,7 +185,7 @@ impl Tokenizer {
     fn token<'t>(&self, word: &'t str, stopwords: bool) -> Option<Cow<'t, str>> {
         let mut token = Cow::Borrowed(word);
         if self.ascii_folding {
-            token = fold(token);
+            token = fold(token, self.cut.folding);
         }
         if self.lowercase {
             token = lower(token);
@@ -190,7 +207,7 @@ impl Tokenizer {
         self.min_len <= token.len() && self.min_len <= token.chars().count()
     }
 
-    fn beginnings(&self, token: &str, each: &mut dyn FnMut(&str)) {
+    fn beginnings(&self, word: &str, token: &str, each: &mut dyn FnMut(Token<'_>)) {
         let ends = token.char_indices().map(|(at, c)| at + c.len_utf8());
         let (least, most) = (self.min_len.max(1), self.max_len);
         for (end, n) in ends.zip(1..) {
@@ -198,7 +215,8 @@ impl Tokenizer {
                 return;
             }
             if n >= least {
-                each(&token[..end]);
+                let (text, goes_on) = (&token[..end], n > least);
+                each(Token { text, word, goes_on });
             }
         }
     }
@@ -338,8 +356,8 @@ mod tests {
             .join(" ");
         let tokens = || {
             let mut tokens = Vec::new();
-            tokenizer.words(&text, &mut |word, token| {
-                tokens.push((word.to_owned(), token.to_owned()))
+            tokenizer.tokens(&text, &mut |token| {
+                tokens.push((token.word.to_owned(), token.text.to_owned()))
             });
             tokens
         };

@@ -8,15 +8,16 @@ use ramlet_format::sorted::SortedWriter;
 use ramlet_io::Storage;
 use ramlet_memory::Reservation;
 
-use super::inverter::{EachEntry, Inverter};
+use super::inverter::Inverter;
+use super::joined::{EachPosting, Joined};
 use super::part::{PartWriter, Written};
 use super::{VERSION, WORD_END, decoded_length, encoded_length, push_word};
 use crate::error::{Error, Result};
 use crate::payload::Path;
-use crate::ranking::tokens_of;
+use crate::ranking::{TokenHash, tokens_of};
 use crate::schema::PayloadField;
 use crate::segment::build::{Job, push_key};
-use crate::segment::names::{seed, segment_file};
+use crate::segment::names::{SCRATCH_PREFIX, seed, segment_file};
 use crate::segment::sink::Sink;
 use crate::segment::sorter::Sorter;
 
@@ -52,7 +53,7 @@ impl TextBuilders {
         let mut building = Vec::with_capacity(scored.len());
         for field in scored {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
-            let tag = format!("{segment}-w{}", field.slot);
+            let tag = tag_of(segment, field.slot);
             let Some(held) = held_lengths(segment, field, rows, job) else {
                 continue;
             };
@@ -103,54 +104,72 @@ impl TextBuilders {
 
 impl Building {
     fn push(&mut self, row: u32, payload: &[u8]) -> Result<()> {
-        if self.inverter.is_full() {
-            self.spill()?;
-        }
-        let (word, inverter) = (&mut self.word, &mut self.inverter);
-        if let Some(text) = self.field.scored() {
-            tokens_of(text, &self.path, payload, &mut |token| {
+        let Building {
+            path,
+            field,
+            inverter,
+            sorter,
+            word,
+            ..
+        } = self;
+        inverter.begin_row(row);
+        if let Some(text) = field.scored() {
+            let (mut hash, mut result) = (TokenHash::default(), Ok(()));
+            tokens_of(text, path, payload, &mut |token| {
+                if result.is_err() {
+                    return;
+                }
+                hash.follow(&token);
                 word.clear();
-                push_word(token, word);
+                push_word(token.text, || hash.of(token.text), word);
+                // Also within a row: a text may have any number of words.
+                if !inverter.has_room(word) {
+                    result = spill(inverter, sorter);
+                }
                 inverter.push(word);
             });
+            result?;
         }
-        let tokens = inverter.end_row(row);
-        self.lengths.push(encoded_length(tokens as u64));
+        let tokens = inverter.end_row();
+        self.lengths.push(encoded_length(tokens.into()));
         Ok(())
     }
 
-    /// What is in memory goes to disk.
-    fn spill(&mut self) -> Result<()> {
-        let (inverter, mut key) = (&mut self.inverter, Vec::new());
-        self.sorter.push_sorted(&mut |each| {
-            inverter.drain(&mut |word, row, frequency, positions| {
-                key.clear();
-                key.extend_from_slice(word);
-                key.extend_from_slice(&row.to_be_bytes());
-                key.extend_from_slice(&frequency.to_be_bytes());
-                key.extend_from_slice(positions);
-                each(&key)
-            })
-        })
-    }
-
-    fn finish(mut self, segment: u64, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
-        if self.sorter.has_runs() && !self.inverter.is_empty() {
-            self.spill()?;
+    fn finish(self, segment: u64, job: &mut Job<'_>, files: &mut Vec<FileEntry>) -> Result<()> {
+        let (mut inverter, mut sorter) = (self.inverter, self.sorter);
+        if sorter.has_runs() && !inverter.is_empty() {
+            spill(&mut inverter, &mut sorter)?;
         }
-        let out = TextOut::new(segment, &self.field, &self.lengths, job.storage.as_ref())?;
-        let (mut inverter, sorter) = (self.inverter, self.sorter);
-        out.write(files, |take| match sorter.has_runs() {
-            false => inverter.drain(take),
-            true => {
+        let out = TextOut::new(segment, &self.field, &self.lengths, job)?;
+        let mut joined = Joined::new(has_positions(&self.field));
+        let storage = job.storage.clone();
+        let written = out.write(|take| {
+            if sorter.has_runs() {
                 drop(inverter);
                 sorter.finish(job.io, &mut |key| {
-                    let (of, row, frequency, positions) = split(key)?;
-                    take(of, row, frequency, positions)
-                })
+                    let (word, entry) = split(key)?;
+                    joined.push(word, entry, take)
+                })?;
+            } else {
+                inverter.drain(&mut |word, entry| joined.push(word, entry, take))?;
             }
-        })
+            joined.end(take)
+        });
+        or_none(written, (segment, &self.field), storage.as_ref(), files)
     }
+}
+
+/// What is in memory goes to disk.
+fn spill(inverter: &mut Inverter, sorter: &mut Sorter) -> Result<()> {
+    let mut key = Vec::new();
+    sorter.push_sorted(&mut |each| {
+        inverter.drain(&mut |word, entry| {
+            key.clear();
+            key.extend_from_slice(word);
+            key.extend_from_slice(entry);
+            each(&key)
+        })
+    })
 }
 
 /// The files of a field's texts.
@@ -160,18 +179,15 @@ pub(super) struct TextOut<'a> {
     out: ListsOut,
 }
 
-/// What takes a word, a row, a frequency and positions: ascending by word and row.
-pub(super) type EachPosting<'a> = EachEntry<'a, Error>;
-
 impl<'a> TextOut<'a> {
     /// Of texts of these lengths, by row.
     pub(super) fn new(
         segment: u64,
         field: &PayloadField,
         lengths: &'a [u16],
-        storage: &dyn Storage,
+        job: &Job<'_>,
     ) -> Result<TextOut<'a>> {
-        let slot = field.slot;
+        let (slot, storage) = (field.slot, job.storage.as_ref());
         let create = |component| Sink::create(storage, segment_file(segment, component), component);
         let lengths_at = Component::TextLengths { slot };
         let mut sink = create(lengths_at)?;
@@ -193,6 +209,7 @@ impl<'a> TextOut<'a> {
                 false => None,
             },
             records: 0,
+            fences: job.shelf.metadata.patient().reserve(0)?,
         };
         let folded = || lengths.iter().map(|&code| decoded_length(code));
         let documents = folded().filter(|&length| length > 0).count() as u64;
@@ -208,9 +225,8 @@ impl<'a> TextOut<'a> {
     /// Writes the lists of all that `feed` gives.
     pub(super) fn write(
         self,
-        files: &mut Vec<FileEntry>,
         feed: impl FnOnce(&mut EachPosting<'_>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Vec<FileEntry>> {
         let (mut out, lengths) = (self.out, self.lengths);
         let (mut parts, mut word) = (PartWriter::default(), Vec::new());
         feed(&mut |of, row, frequency, positions| {
@@ -225,14 +241,53 @@ impl<'a> TextOut<'a> {
         })?;
         parts.end(&mut |part| out.part(&word, part))?;
         out.terms.finish(&mut out.terms_sink.out);
-        files.push(self.lengths_file);
-        files.push(out.terms_sink.finish()?);
-        files.push(out.lists.finish()?);
+        let mut files = vec![self.lengths_file, out.terms_sink.finish()?, out.lists.finish()?];
         if let Some(positions) = out.positions {
             files.push(positions.finish()?);
         }
-        Ok(())
+        Ok(files)
     }
+}
+
+/// Takes the files of a field's lists; where their tables found no room, nothing is left of them: see [`held_lengths`].
+pub(super) fn or_none(
+    written: Result<Vec<FileEntry>>,
+    (segment, field): (u64, &PayloadField),
+    storage: &dyn Storage,
+    files: &mut Vec<FileEntry>,
+) -> Result<()> {
+    match written {
+        Err(e) if e.is_over_budget() => {
+            tracing::warn!(segment, field = %field.path, "no lists of words, searches read payloads: {e}");
+            remove_files(segment, field.slot, storage)
+        }
+        written => {
+            files.extend(written?);
+            Ok(())
+        }
+    }
+}
+
+fn remove_files(segment: u64, slot: u16, storage: &dyn Storage) -> Result<()> {
+    let ours = [
+        Component::TextTerms { slot },
+        Component::TextLists { slot },
+        Component::TextLengths { slot },
+        Component::TextPositions { slot },
+    ]
+    .map(|component| segment_file(segment, component));
+    let scratch = format!("{SCRATCH_PREFIX}{}-", tag_of(segment, slot));
+    for name in storage.list()? {
+        if ours.contains(&name) || name.starts_with(&scratch) {
+            storage.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// What tells the scratch files of a field's texts from others.
+fn tag_of(segment: u64, slot: u16) -> String {
+    format!("{segment}-w{slot}")
 }
 
 /// For the lengths of so many rows' texts. Where there is no room: rather a slow search than a flush or merge that fails.
@@ -254,21 +309,11 @@ pub(super) fn has_positions(field: &PayloadField) -> bool {
     field.text.as_ref().is_some_and(|text| text.has_positions())
 }
 
-/// Word, row, frequency and positions of a sorted key. A word ends with the first `0xFF`: it has none itself.
-fn split(key: &[u8]) -> Result<(&[u8], u32, u32, &[u8])> {
-    let parts = || {
-        let end = key.iter().position(|byte| *byte == WORD_END)? + 1;
-        let (word, rest) = key.split_at(end);
-        let (row, rest) = rest.split_first_chunk::<4>()?;
-        let (frequency, positions) = rest.split_first_chunk::<4>()?;
-        Some((
-            word,
-            u32::from_be_bytes(*row),
-            u32::from_be_bytes(*frequency),
-            positions,
-        ))
-    };
-    parts().ok_or_else(|| Error::corrupt("a sorted word without its row"))
+/// Word and entry of a sorted key. A word ends with the first `0xFF`: it has none itself.
+fn split(key: &[u8]) -> Result<(&[u8], &[u8])> {
+    let end = key.iter().position(|byte| *byte == WORD_END);
+    end.and_then(|end| key.split_at_checked(end + 1))
+        .ok_or_else(|| Error::corrupt("a sorted word without its row"))
 }
 
 /// A file of records being written.
@@ -304,7 +349,16 @@ struct ListsOut {
     lists: RecordsOut,
     positions: Option<RecordsOut>,
     records: u32,
+    /// For the table's fences, which are held until all words are there: hundreds of bytes a page where words are long and much alike.
+    fences: Reservation,
 }
+
+/// Fences that are held, and the copy that is made of them to write them.
+const FENCES_TIMES: u64 = 2;
+/// What they take of tables of usual words isn't worth going without lists in a small budget: so much is not reserved.
+const FENCES_FREE: u64 = 64 << 10;
+/// What is reserved at once.
+const FENCES_STEP: u64 = 16 << 10;
 
 impl ListsOut {
     fn record(&mut self, list: &[u8], positions: &[u8]) -> Result<()> {
@@ -323,6 +377,11 @@ impl ListsOut {
         part.peaks.push_le(&mut key);
         key.extend_from_slice(&self.records.to_be_bytes());
         self.record(part.bytes, part.positions)?;
+        let fences = FENCES_TIMES * self.terms.heap_bytes() as u64;
+        if fences > self.fences.bytes() + FENCES_FREE {
+            self.fences
+                .grow(fences - self.fences.bytes() - FENCES_FREE + FENCES_STEP)?;
+        }
         push_key(&mut self.terms, &key, &mut self.terms_sink)
     }
 }

@@ -5,7 +5,8 @@
 use ramlet_format::manifest::FileEntry;
 use ramlet_io::{BlockFile, IoContext};
 
-use super::build::{EachPosting, TextOut, has_positions, held_lengths};
+use super::build::{TextOut, has_positions, held_lengths, or_none};
+use super::joined::EachPosting;
 use super::packed::skip_varints;
 use super::part::{Decoded, Directory, POSITIONS_MAX};
 use super::{ListPart, TextColumn, WORD_END, bad_list, parse_part};
@@ -59,8 +60,9 @@ pub fn merge(
         })?;
         sources.push(Source::new(column, view.segment.rows(), rows));
     }
-    let out = TextOut::new(segment, field, &lengths, job.storage.as_ref())?;
-    out.write(files, |take| merge_words(&mut sources, job.io, take))
+    let out = TextOut::new(segment, field, &lengths, job)?;
+    let written = out.write(|take| merge_words(&mut sources, job.io, take));
+    or_none(written, (segment, field), job.storage.as_ref(), files)
 }
 
 fn merge_words(sources: &mut [Source<'_>], io: &mut IoContext, take: &mut EachPosting<'_>) -> Result<()> {

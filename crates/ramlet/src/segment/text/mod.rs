@@ -11,6 +11,7 @@
 
 mod build;
 mod inverter;
+mod joined;
 mod merge;
 mod packed;
 mod part;
@@ -176,7 +177,7 @@ impl TextColumn {
         each: &mut dyn FnMut(ListPart) -> Result<()>,
     ) -> Result<()> {
         let mut from = Vec::with_capacity(WORD_BYTES + 24);
-        push_word(word, &mut from);
+        push_word(word, || hash64(word.as_bytes()), &mut from);
         let mut to = from.clone();
         to.push(WORD_END);
         let mut result = Ok(());
@@ -269,15 +270,15 @@ impl TextColumn {
     }
 }
 
-/// A word as the keys begin with it.
-fn push_word(word: &str, key: &mut Vec<u8>) {
+/// A word as the keys begin with it; `hash`: XXH64 of a long one.
+fn push_word(word: &str, hash: impl FnOnce() -> u64, key: &mut Vec<u8>) {
     let bytes = word.as_bytes();
     match bytes.split_at_checked(WORD_BYTES + 1) {
         None => key.extend_from_slice(bytes),
         Some(_) => {
             key.extend_from_slice(&bytes[..WORD_BYTES]);
             key.push(WORD_CUT);
-            key.extend_from_slice(format!("{:016x}", hash64(bytes)).as_bytes());
+            key.extend_from_slice(format!("{:016x}", hash()).as_bytes());
         }
     }
     key.push(WORD_END);

@@ -1,0 +1,90 @@
+//! Hashes of tokens of which many are the beginnings of one long word: what two have in common is hashed once.
+
+use ramlet_format::hash::{Hash64, hash64};
+
+use crate::text::Token;
+
+/// Up to so many bytes a token is hashed at once.
+const SHORT_BYTES: usize = 64;
+
+/// XXH64 of one token after another.
+#[derive(Default)]
+pub struct TokenHash {
+    /// Of the beginning of a long word that was hashed last.
+    beginning: Hash64,
+}
+
+impl TokenHash {
+    /// A token comes; each must be shown, hashed or not.
+    pub fn follow(&mut self, token: &Token<'_>) {
+        if !token.goes_on && !self.beginning.is_empty() {
+            self.beginning = Hash64::new();
+        }
+    }
+
+    /// Of the token that came last.
+    pub fn of(&mut self, token: &str) -> u64 {
+        let bytes = token.as_bytes();
+        if bytes.len() <= SHORT_BYTES {
+            return hash64(bytes);
+        }
+        self.beginning.push(&bytes[self.beginning.len()..]);
+        self.beginning.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::text::TextField;
+
+    #[test]
+    fn hashes_are_those_of_the_tokens() {
+        for params in [
+            json!({"type": "text", "tokenizer": "prefix", "min_token_len": 3}),
+            json!({"type": "text", "tokenizer": "prefix", "max_token_len": 150}),
+            json!({"type": "text"}),
+        ] {
+            let field = TextField::new(Some(&params)).expect("parameters");
+            let long = |first: &str, rest: &str| format!("{first}{}", rest.repeat(200));
+            let text = [
+                long("a", "x"),
+                "short".into(),
+                long("b", "\u{e9}x"),
+                long("c", "1"),
+                long("cc", "1"),
+            ];
+            let (mut hash, mut count) = (TokenHash::default(), 0);
+            field.tokens(&text.join(" "), &mut |token| {
+                hash.follow(&token);
+                // Not all are asked for.
+                if count % 3 > 0 || token.text.len() == 70 {
+                    assert_eq!(
+                        hash.of(token.text),
+                        hash64(token.text.as_bytes()),
+                        "{}",
+                        token.text
+                    );
+                }
+                count += 1;
+            });
+            assert!(count >= 5);
+        }
+    }
+
+    #[test]
+    fn a_long_word_takes_no_more_than_its_length() {
+        // By hashing each beginning anew this would be 2,000 GB.
+        let text = "a1".repeat(1 << 20);
+        let params = json!({"type": "text", "tokenizer": "prefix"});
+        let field = TextField::new(Some(&params)).expect("parameters");
+        let (mut hash, mut last) = (TokenHash::default(), 0);
+        field.tokens(&text, &mut |token| {
+            hash.follow(&token);
+            last = hash.of(token.text);
+        });
+        assert_eq!(last, hash64(text.as_bytes()));
+    }
+}
