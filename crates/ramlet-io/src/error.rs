@@ -5,6 +5,7 @@ use std::io;
 use ramlet_memory::OverBudget;
 
 use crate::storage::{IoError, IoErrorKind, Result};
+use crate::system;
 
 impl IoError {
     pub fn new(op: &'static str, file: &str, kind: IoErrorKind, detail: impl Into<String>) -> IoError {
@@ -21,10 +22,17 @@ impl IoError {
             Some(libc::ENOENT) => IoErrorKind::NotFound,
             Some(libc::EEXIST) => IoErrorKind::AlreadyExists,
             Some(libc::ENOSPC | libc::EDQUOT) => IoErrorKind::NoSpace,
+            Some(libc::EMFILE | libc::ENFILE) => IoErrorKind::NoDescriptors,
             _ if error.kind() == io::ErrorKind::UnexpectedEof => IoErrorKind::ShortRead,
             _ => IoErrorKind::Other,
         };
-        IoError::new(op, file, kind, error.to_string())
+        let detail = match (kind, system::open_files_most()) {
+            (IoErrorKind::NoDescriptors, Some(most)) => {
+                format!("{error}; this process may have {most} (ulimit -n)")
+            }
+            _ => error.to_string(),
+        };
+        IoError::new(op, file, kind, detail)
     }
 
     pub(crate) fn short_read(file: &str, offset: u64, bytes: usize, len: u64) -> IoError {

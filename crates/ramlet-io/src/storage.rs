@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::system::OpenFiles;
+
 /// Alignment of file offsets, lengths and buffers that every backend accepts (O_DIRECT needs it).
 pub const PAGE: usize = 4096;
 
@@ -23,6 +25,8 @@ pub enum IoErrorKind {
     NotFound,
     AlreadyExists,
     NoSpace,
+    /// The process, or the machine, has no file descriptor left.
+    NoDescriptors,
     /// A read reached past the end of the file.
     ShortRead,
     /// Another process holds the lock.
@@ -75,6 +79,10 @@ pub trait Storage: Send + Sync {
     /// Bytes of this file system, used and free, as an ordinary user sees it; `None` where that is no question.
     fn capacity_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
+    }
+    /// File descriptors of this process, where its files take any.
+    fn open_files(&self) -> Option<OpenFiles> {
+        None
     }
     /// A reader for one thread: the backend's way to do many reads at once. `depth`: reads in flight at most.
     fn reader(&self, depth: usize) -> Result<Box<dyn BatchReader>>;

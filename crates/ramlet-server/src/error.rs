@@ -28,6 +28,7 @@ pub fn status_of(kind: ErrorKind) -> (StatusCode, &'static str) {
         ErrorKind::OverBudget => (StatusCode::TOO_MANY_REQUESTS, "Memory budget taken: "),
         ErrorKind::Busy => (StatusCode::TOO_MANY_REQUESTS, "Busy: "),
         ErrorKind::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "Disk full: "),
+        ErrorKind::NoDescriptors => (StatusCode::INSUFFICIENT_STORAGE, "Out of file descriptors: "),
         ErrorKind::WritesStopped => (StatusCode::SERVICE_UNAVAILABLE, "Writes stopped: "),
         ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "Shutting down: "),
         ErrorKind::Corrupt => (

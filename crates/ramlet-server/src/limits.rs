@@ -74,8 +74,12 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(100);
 pub const TURN_SILENCE: Duration = Duration::from_secs(1);
 /// ... or when none is silent, one that has been there so long, after an answer.
 pub const TURN_TIME: Duration = Duration::from_millis(250);
+/// A silent connection that is to end has so long to say goodbye.
+pub const GOODBYE: Duration = Duration::from_millis(300);
 /// Whoever waits outside looks again after this.
 pub const TURN_PAUSE: Duration = Duration::from_millis(20);
+/// Between two lines in the log about connections that can't be accepted.
+pub const WARNING_PERIOD: Duration = Duration::from_secs(5);
 /// Silence inside a body.
 pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The slowest body that is waited for, bytes a second, after [`BODY_IDLE_TIMEOUT`] of grace.

@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::serve_http2;
+use crate::leaving::{Sending, last_answers};
 use crate::leftover;
 use crate::limits;
 use crate::options::{GrpcPort, ServerOptions};
@@ -171,6 +172,7 @@ struct Door {
 
 impl Door {
     async fn stand_open(self, shards: Arc<Shards>) {
+        let mut failures = Seldom::default();
         loop {
             let dealt = match self.listener.accept().await {
                 Ok((stream, _)) => match self.pay().await {
@@ -184,7 +186,9 @@ impl Door {
             };
             // Out of file descriptors, or a client gone again: the next one may do.
             if let Err(e) = dealt {
-                tracing::warn!("accepting a connection failed: {e}");
+                if let Some(before) = failures.tell(Instant::now()) {
+                    tracing::warn!(untold = before, "accepting a connection failed: {e}");
+                }
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
         }
@@ -220,6 +224,26 @@ impl Door {
         if !self.encrypted && matches!(self.api, Api::Rest(_)) {
             turn_away(stream, e);
         }
+    }
+}
+
+/// What happens many times a second and is told now and then.
+#[derive(Default)]
+struct Seldom {
+    told: Option<Instant>,
+    untold: u64,
+}
+
+impl Seldom {
+    /// How many weren't told since the last one, if this one is to be told.
+    fn tell(&mut self, now: Instant) -> Option<u64> {
+        let long_ago = |at| now.saturating_duration_since(at) >= limits::WARNING_PERIOD;
+        if self.told.is_some_and(|at| !long_ago(at)) {
+            self.untold += 1;
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.untold))
     }
 }
 
@@ -278,23 +302,23 @@ pub async fn connection(
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| Sending { body, _busy: busy }))
         }
     });
     let mut serving = std::pin::pin!(builder.serve_connection(io, service));
     let ended = tokio::select! {
-        ended = serving.as_mut() => ended,
+        ended = serving.as_mut() => Some(ended),
         // The value is always "stop": nothing else is ever sent.
         _ = stopped.changed() => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            last_answers(serving, &stay).await
         }
         () = stay.asked() => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            last_answers(serving, &stay).await
         }
     };
-    if let Err(e) = ended {
+    if let Some(Err(e)) = ended {
         tracing::debug!("a connection ended: {e}");
     }
 }
@@ -309,4 +333,18 @@ fn turn_away(stream: &TcpStream, e: &ApiError) {
         body.len()
     );
     let _ = stream.try_write(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_all_the_time_is_told_now_and_then() {
+        let (mut failures, start) = (Seldom::default(), Instant::now());
+        let told: Vec<_> = (0..1_000)
+            .filter_map(|i| failures.tell(start + limits::WARNING_PERIOD * i / 400))
+            .collect();
+        assert_eq!(told, [0, 399, 399]);
+    }
 }

@@ -115,6 +115,11 @@ impl Stay {
         Busy(self.guest.clone())
     }
 
+    /// Whether nothing is being answered, nor was a moment ago.
+    pub fn is_silent(&self) -> bool {
+        self.guest.silence(Instant::now()) >= TURN_SILENCE
+    }
+
     /// Done when the connection is to end as soon as it has answered what it was asked.
     pub async fn asked(&self) {
         self.guest.asked.notified().await;

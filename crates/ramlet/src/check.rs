@@ -46,6 +46,7 @@ pub struct CheckReport {
 const CHECK_MEMORY: u64 = 256 << 20;
 
 /// Verifies everything in a data directory, telling `each` as it goes. Takes the directory's lock: no server may have it.
+/// Fails with "not found" where there is no catalog: of a directory that isn't ours nothing is damaged.
 pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Result<CheckReport> {
     // Not even a lock's file is made in a directory that isn't ours.
     let newest = store::newest_catalog(storage.as_ref());
@@ -56,12 +57,9 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
         report: CheckReport::default(),
     };
     let Some(catalog) = store::newest_catalog(storage.as_ref())? else {
-        checker.say(
-            "catalog",
-            0,
-            Err(Error::corrupt("there is none: this is not a data directory")),
-        );
-        return Ok(checker.report);
+        return Err(Error::not_found(
+            "it holds no catalog: this is no data directory, or its catalog is lost",
+        ));
     };
     for what in unlisted_collections(storage.as_ref(), &catalog)? {
         checker.say("catalog", 0, Err(Error::corrupt(what)));

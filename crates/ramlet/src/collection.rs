@@ -12,7 +12,6 @@ use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
 use crate::jobs::{self, Moment, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use crate::maintenance;
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::payload::{Path, validate};
 use crate::query::request::{PointGroup, QueryGroupsRequest, QueryRequest};
@@ -25,6 +24,7 @@ use crate::segment::field_rows;
 use crate::tracking::JobUnderWay;
 use crate::types::*;
 use crate::view::View;
+use crate::{descriptors, maintenance};
 
 /// Called once, on an engine thread, when an update is durable and searchable, or has failed.
 pub type Completion = Box<dyn FnOnce(Result<UpdateResult>) + Send>;
@@ -99,7 +99,7 @@ impl Collection {
                     .any(|moment| !jobs::candidates(&self.core, &writer, *moment).is_empty());
             (writer.config.clone(), busy, writer.stopped.clone())
         };
-        let error = stopped.or_else(|| self.core.job_error.lock().expect("never poisoned").clone());
+        let error = stopped.or_else(|| self.core.troubles.first());
         let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
         CollectionInfo {
             status: match (&error, busy) {
@@ -287,6 +287,7 @@ impl Collection {
             .map_err(|e| Error::bad_input(format!("Wrong input: field_name `{field}`: {e}")))?;
         self.core.check_open()?;
         self.core.shelf.check_room()?;
+        descriptors::check_files(&self.core)?;
         jobs::create_field_index(&self.core, field, index)?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
@@ -307,6 +308,7 @@ impl Collection {
     pub fn create_vector_name(&self, name: &str, new: &NewVector) -> Result<UpdateResult> {
         self.core.check_open()?;
         self.core.shelf.check_room()?;
+        descriptors::check_files(&self.core)?;
         vector_names::add(&self.core, name, new)?;
         Ok(UpdateResult {
             operation_id: self.view().operation,

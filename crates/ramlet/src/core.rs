@@ -15,6 +15,7 @@ use crate::request::UpdateOp;
 use crate::segment::Shelf;
 use crate::shared::Shared;
 use crate::tracking::Tracking;
+use crate::troubles::Troubles;
 use crate::view::View;
 use crate::writer::Writer;
 
@@ -64,8 +65,8 @@ pub struct Core {
     pub has_stopped: Arc<AtomicBool>,
     /// Set by `delete_collection`: jobs stop at their next step, updates are refused.
     pub dropped: Arc<AtomicBool>,
-    /// Last failure of a job, until one succeeds.
-    pub job_error: Mutex<Option<String>>,
+    /// Jobs that failed, until they succeed.
+    pub troubles: Troubles,
     pub monitor: RecallMonitor,
     pub tracking: Tracking,
     /// Number of the newest change when the maintenance thread was last idle.
@@ -137,13 +138,5 @@ impl Core {
         for pending in waiting {
             (pending.done)(Err(Error::new(ErrorKind::Closed, "the server is shutting down")));
         }
-    }
-
-    pub fn has_job_error(&self) -> bool {
-        self.job_error.lock().expect("no job panics").is_some()
-    }
-
-    pub fn set_job_error(&self, error: Option<String>) {
-        *self.job_error.lock().expect("no job panics") = error;
     }
 }

@@ -25,7 +25,7 @@ use crate::shared::{JobArena, Shared};
 use crate::snapshot::SnapshotDir;
 use crate::store::{self, CommitError};
 use crate::types::CollectionConfig;
-use crate::{jobs, maintenance};
+use crate::{capacity, descriptors, jobs, maintenance};
 
 /// Reads in flight of one search slot.
 const SLOT_READS: usize = 64;
@@ -169,8 +169,7 @@ impl Engine {
             pinned: ledger.consumer("pinned files", pinned_bytes_max(budget.pinned)),
             pins: Pins::new(ledger, budget.pinned_max()),
             updates: ledger.consumer("queued updates", budget.updates_max()).patient(),
-            // Of what holds data for speed a quarter may be collections instead.
-            collections: ledger.consumer("collections", (budget.elastic / 2).max(budget.pinned / 4)),
+            collections: ledger.consumer("collections", capacity::collections_bytes_max(budget)),
             slots: ledger.consumer("search slots", budget.search_slots),
             // A search that finds all lent waits until it isn't, rather than being refused: that is a matter of other searches.
             extra: ledger.consumer("extra scratch", budget.elastic).patient(),
@@ -227,6 +226,7 @@ impl Engine {
     }
 
     fn recover(&self, catalog: &Catalog) -> Result<()> {
+        capacity::check_collections(&self.options.budget, catalog.collections.len())?;
         // A catalog that was being written when the process ended.
         for name in self.storage.list()? {
             let began = name.strip_suffix(".tmp").and_then(catalog::parse_file_name);
@@ -407,6 +407,7 @@ impl Engine {
             ));
         }
         self.check_buffers(names.open.len() as u64 + 1)?;
+        descriptors::check_collection(self.storage.as_ref(), &self.shared.live_collections(), &config)?;
         let id = directory_id(names.catalog.next_id);
         // A number is used once, even when creating fails half-way.
         names.catalog.next_id += 1;
@@ -485,6 +486,9 @@ impl Engine {
     pub(crate) fn new_parts(&self) -> Result<Parts> {
         let mut names = self.names.lock().expect("never poisoned");
         self.check_buffers(names.open.len() as u64 + 1)?;
+        // Its settings aren't known yet.
+        let (others, config) = (self.shared.live_collections(), CollectionConfig::default());
+        descriptors::check_collection(self.storage.as_ref(), &others, &config)?;
         let id = directory_id(names.catalog.next_id);
         // Committed before there is data in it: what a crash leaves is then known to belong to nobody.
         let mut catalog = names.catalog.clone();

@@ -29,6 +29,8 @@ pub enum ErrorKind {
     Busy,
     /// The disk is full or nearly (507).
     DiskFull,
+    /// The process has no file descriptors left, or too few for what was asked (507).
+    NoDescriptors,
     /// A write to log or manifest failed; reads go on, writes need a restart (503).
     WritesStopped,
     /// Bytes on disk aren't what was written (500).
@@ -61,6 +63,10 @@ impl Error {
     pub fn is_over_budget(&self) -> bool {
         matches!(self.kind, ErrorKind::OverBudget | ErrorKind::TooLarge)
     }
+    /// Whether the disk or the file descriptors are used up: what was to be done may be done once there are some again.
+    pub fn is_full(&self) -> bool {
+        matches!(self.kind, ErrorKind::DiskFull | ErrorKind::NoDescriptors)
+    }
     pub fn is_corrupt(&self) -> bool {
         self.kind == ErrorKind::Corrupt
     }
@@ -85,6 +91,7 @@ impl From<IoError> for Error {
     fn from(e: IoError) -> Error {
         let kind = match e.kind {
             IoErrorKind::NoSpace => ErrorKind::DiskFull,
+            IoErrorKind::NoDescriptors => ErrorKind::NoDescriptors,
             IoErrorKind::Corrupt => ErrorKind::Corrupt,
             IoErrorKind::OverBudget => ErrorKind::OverBudget,
             IoErrorKind::Closed => ErrorKind::Closed,

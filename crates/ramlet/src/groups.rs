@@ -1,15 +1,19 @@
 //! What the writer thread does with queued updates: groups of changes, one sync each.
 
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ramlet_memory::Reservation;
 
-use crate::change;
+use crate::change::{self, Change};
 use crate::collection::Completion;
 use crate::core::{Core, Pending, Work};
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits::{BUFFER_CHUNK_BYTES, DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX};
+use crate::limits::{
+    BUFFER_CHUNK_BYTES, BUFFER_ROW_OVERHEAD, DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX,
+    LOG_BYTES_MAX,
+};
 use crate::lookup::Lookup;
 use crate::maintenance;
 use crate::request::UpdateResult;
@@ -18,8 +22,12 @@ use crate::writer::{Group, NoRoom, Writer};
 /// How long to wait for a flush of this collection before looking again: room may come from another one's flush.
 pub const ROOM_POLL: Duration = Duration::from_millis(20);
 
-/// How long to wait after a flush that failed.
-const ROOM_RETRY: Duration = Duration::from_millis(500);
+/// The same while flushes fail: trying again without pause would only burn.
+pub const FAILED_POLL: Duration = Duration::from_millis(100);
+
+/// So often an update looks for room while flushes fail, before it is refused: for two seconds. Once one was refused, the next
+/// ones look once.
+const FAILED_POLLS: u32 = 20;
 
 /// Updates whose changes are in the open group.
 struct Acknowledge {
@@ -71,6 +79,10 @@ impl<'a> Turn<'a> {
 
     fn take(&mut self, pending: Pending) {
         let Pending { work, done, held } = pending;
+        if self.core.shared.flush_failure().is_some() {
+            // Deletes aren't to be refused for a put beside them that finds no room.
+            self.finish_group();
+        }
         match work {
             Work::Changes(changes) => {
                 if let Err(e) = self.admit(&changes) {
@@ -205,7 +217,8 @@ impl<'a> Turn<'a> {
 
     fn commit_group(&mut self, group: &[u8]) -> Result<()> {
         let core = self.core;
-        let mut writer = core.writer();
+        let (mut writer, fits) = wait_until_it_fits(core, group);
+        fits?;
         // Under the lock: who deletes the collection waits for it before the directory goes.
         core.check_open()?;
         let lsn = writer.commit_group(group, core.shared.salt())?;
@@ -270,44 +283,117 @@ fn freeze_if_full(core: &Core, writer: &mut Writer) -> Result<()> {
     Ok(())
 }
 
-/// Gives up the lock until a flush has ended; `true`: try again. Readers see the part of the group that is applied.
-fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> (Guard<'a>, Result<bool>) {
+/// Waits for room for a group that isn't in the log yet: once it is, it has to get in, and nobody can be refused any more.
+/// While flushes fail, the wait has an end.
+fn wait_until_it_fits<'a>(core: &'a Core, group: &[u8]) -> (Guard<'a>, Result<()>) {
+    let mut writer = core.writer();
+    let needed = room_for(&writer, group);
+    let mut polls = 0;
+    while needed > 0 && writer.buffers.available() < needed {
+        core.shared.nothing_to_flush.store(false, Ordering::Release);
+        let again;
+        (writer, again) = ask_for_room(core, writer);
+        if let Err(e) = again {
+            return (writer, Err(e));
+        }
+        if core.shared.nothing_to_flush.load(Ordering::Acquire) {
+            // It may still fit: what is needed was an estimate.
+            break;
+        }
+        polls = match core.shared.flush_failure() {
+            None => 0,
+            Some((why, refused)) if refused || polls >= FAILED_POLLS => {
+                core.shared.note_refusal();
+                return (
+                    writer,
+                    Err(why.at("the write buffers are full, and flushing them fails")),
+                );
+            }
+            Some(_) => polls + 1,
+        };
+    }
+    (writer, Ok(()))
+}
+
+/// About what the puts of a group take of the write buffers at most: their bytes, what a row costs beside, and the steps in
+/// which memory is taken. As much as empty buffers leave at least is always enough to begin with.
+fn room_for(writer: &Writer, group: &[u8]) -> u64 {
+    const STEPS_BYTES: u64 = 64 << 10;
+    let (mut rows, mut bytes) = (0, 0);
+    // One that doesn't decode is told of when it is applied.
+    let _ = change::for_each(group, |_, change| {
+        if let Change::Put(_, row) = change {
+            let vectors: usize = row.vectors().map(|(_, vector)| vector.len() + 8).sum();
+            rows += 1;
+            bytes += (row.payload.len() + vectors) as u64;
+        }
+        Ok(())
+    });
+    if rows == 0 {
+        return 0;
+    }
+    // Tokens of texts, and the lists of them.
+    let scored = writer.schema.fields.iter().any(|field| field.scored().is_some());
+    let bytes = if scored { 3 * bytes } else { bytes };
+    let needed = bytes + rows * (BUFFER_ROW_OVERHEAD + ROW_BYTES) + STEPS_BYTES;
+    needed.min(writer.buffers.cap() / 2)
+}
+
+/// Header and directory entry of a row in a write buffer, rounded up.
+const ROW_BYTES: u64 = 80;
+
+/// Asks for a flush and gives up the lock until one has ended, or for a moment. An error: nobody waits any more. Readers see
+/// the part of the group that is applied.
+fn ask_for_room<'a>(core: &'a Core, mut writer: Guard<'a>) -> (Guard<'a>, Result<()>) {
+    if let Err(e) = freeze_own(core, &mut writer) {
+        return (writer, Err(e));
+    }
+    core.shared.want_room();
+    let pause = match core.shared.flush_failure() {
+        None => ROOM_POLL,
+        Some(_) => FAILED_POLL,
+    };
+    let (writer, _) = core.flushed.wait_timeout(writer, pause).expect("never poisoned");
+    let ended = core.shared.is_closed() || core.is_dropped() || writer.stopped.is_some();
+    let again = match ended {
+        true => Err(Error::new(ErrorKind::Closed, "stopped while waiting for room")),
+        false => Ok(()),
+    };
+    (writer, again)
+}
+
+/// Gives up the rows of the active buffer, if none is frozen yet.
+fn freeze_own(core: &Core, writer: &mut Writer) -> Result<()> {
     if writer.frozen.is_none() && !writer.active.is_empty() {
         match writer.freeze(core.shared.salt()) {
             // Not even for an empty buffer is there room: another collection's flush gives it.
-            Err(e) if !e.is_over_budget() => return (writer, Err(e)),
+            Err(e) if !e.is_over_budget() => return Err(e),
             _ => {}
         }
     }
-    core.publish(&writer);
-    if writer.log.is_none() {
-        // While it is recovered, the maintenance thread doesn't know of it, or doesn't run yet.
-        let frozen = writer.frozen.is_some();
-        drop(writer);
-        let made = match frozen {
-            true => crate::jobs::flush(core).map(|()| true),
-            false => maintenance::flush_largest(&core.shared),
-        };
-        let made = made.and_then(|made| {
-            if made {
-                Ok(true)
-            } else {
-                Err(Error::from(no_room.0))
-            }
-        });
-        return (core.writer(), made);
+    core.publish(writer);
+    Ok(())
+}
+
+/// Makes room for a group that is in the log; `true`: try again.
+fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> (Guard<'a>, Result<bool>) {
+    if writer.log.is_some() {
+        let (writer, again) = ask_for_room(core, writer);
+        return (writer, again.map(|()| true));
     }
-    core.shared.want_room();
-    let wait = |writer, time| core.flushed.wait_timeout(writer, time).expect("never poisoned").0;
-    let mut writer = wait(writer, ROOM_POLL);
-    if core.has_job_error() {
-        // It failed, for want of disk perhaps: trying without pause would only burn.
-        writer = wait(writer, ROOM_RETRY);
+    // While it is recovered, the maintenance thread doesn't know of it, or doesn't run yet.
+    if let Err(e) = freeze_own(core, &mut writer) {
+        return (writer, Err(e));
     }
-    let stopped = core.shared.is_closed() || core.is_dropped() || writer.stopped.is_some();
-    let again = match stopped {
-        true => Err(Error::new(ErrorKind::Closed, "stopped while waiting for room")),
-        false => Ok(true),
+    let frozen = writer.frozen.is_some();
+    drop(writer);
+    let made = match frozen {
+        true => crate::jobs::flush(core).map(|()| true),
+        false => maintenance::flush_largest(&core.shared),
     };
-    (writer, again)
+    let made = made.and_then(|made| match made {
+        true => Ok(true),
+        false => Err(Error::from(no_room.0)),
+    });
+    (core.writer(), made)
 }

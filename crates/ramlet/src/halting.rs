@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ramlet_io::system::OpenFiles;
 use ramlet_io::{
     BatchRead, BatchReader, IoError, IoErrorKind, LogFile, ReadFile, Result, Storage, WriteFile,
 };
@@ -132,6 +133,10 @@ impl Storage for Halting {
 
     fn capacity_bytes(&self) -> Result<Option<u64>> {
         self.storage.capacity_bytes()
+    }
+
+    fn open_files(&self) -> Option<OpenFiles> {
+        self.storage.open_files()
     }
 
     fn reader(&self, depth: usize) -> Result<Box<dyn BatchReader>> {

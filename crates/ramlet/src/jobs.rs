@@ -1,7 +1,9 @@
 //! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
+mod merging;
 pub mod vector_names;
 
+pub use merging::{Moment, candidates, clear_dead, merge};
 pub use vector_names::NewVector;
 
 use std::sync::Arc;
@@ -15,25 +17,21 @@ use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::drift::{Drifted, KEPT};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::halting::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
-use crate::limits::{
-    DISK_FREE_MIN, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, MERGE_FANIN,
-    MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
-};
+use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE};
 use crate::lookup::Lookup;
 use crate::pins::PinRank;
 use crate::query::index_error;
-use crate::schema::{PayloadField, Schema, Slots, VectorField};
+use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::{
-    FieldSorters, Job, Merged, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, Whole,
-    becomes_graph, build, kinds_kept_whole, note_calibration, note_field_rows, of_field,
-    was_refused_an_index,
+    FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, Whole, build,
+    kinds_kept_whole, note_calibration, note_field_rows, of_field,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
 use crate::text::{Cut, TextField};
-use crate::tracking::JobKind;
+use crate::troubles::Job as Kind;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind};
 use crate::writer::Writer;
 
@@ -65,9 +63,12 @@ fn bytes_of(segments: &[SegmentView]) -> u64 {
 
 /// Turns the frozen buffer into a segment; nothing to do when there is none.
 pub fn flush(core: &Core) -> Result<()> {
-    let frozen = core.writer().frozen.as_ref().map_or(0, |f| f.buffer.bytes());
-    let result = begin(core, frozen).and_then(|mut arena| flush_with(core, &mut arena));
-    core.set_job_error(result.as_ref().err().map(Error::to_string));
+    let frozen = core.writer().frozen.as_ref().map(|f| f.buffer.bytes());
+    let result = begin(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
+    core.troubles.note(Kind::Flush, &result.clone().map(|()| true));
+    if frozen.is_some() {
+        core.shared.note_flush(&result);
+    }
     core.flushed.notify_all();
     result
 }
@@ -286,333 +287,6 @@ fn entry_of(
         _ => Some(store::write_deletes(storage, view, number)?),
     };
     Ok(entry)
-}
-
-/// Segments that are worth merging now: one with many deletes, or some of about the same size.
-fn merge_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
-    let segments = &writer.segments;
-    let wasteful = segments.iter().find(|s| {
-        let rows = s.segment.rows();
-        let gone = s.deletes.len();
-        gone == rows || rows >= REWRITE_ROWS_MIN && f64::from(gone) > f64::from(rows) * REWRITE_DELETED_SHARE
-    });
-    if let Some(view) = wasteful {
-        return vec![view.clone()];
-    }
-    if let Some(view) = segments.iter().find(|view| needs_index(core, writer, view)) {
-        return vec![view.clone()];
-    }
-    if let Some(view) = segments.iter().find(|view| has_other_codes(writer, view)) {
-        return vec![view.clone()];
-    }
-    if let Some(view) = segments
-        .iter()
-        .find(|view| fits_another_budget(core, writer, view))
-    {
-        return vec![view.clone()];
-    }
-    // Tiers by powers of the fan-in: each row is rewritten once per tier.
-    let tier = |view: &SegmentView| view.live().max(1).ilog(MERGE_FANIN as u32);
-    let mut tiers: Vec<u32> = segments.iter().map(tier).collect();
-    tiers.sort_unstable();
-    let crowded = tiers
-        .chunk_by(|a, b| a == b)
-        .filter(|same| same.len() >= MERGE_FANIN);
-    let members = |same: &[u32]| -> Vec<SegmentView> {
-        let views = segments.iter().filter(|view| tier(view) == same[0]);
-        let views = views.filter(|view| !has_index_beside_graphs(core, writer, view));
-        views.take(2 * MERGE_FANIN).cloned().collect()
-    };
-    let mut merges = crowded.map(members);
-    merges
-        .find(|views| views.len() >= MERGE_FANIN && !becomes_graph_unasked(core, writer, views))
-        .unwrap_or_default()
-}
-
-/// Whether the merged rows would get a graph that nobody asked for: they have clusters as they are, and building a graph takes
-/// ten times as long, for which whoever writes waits once the write buffers are full. It is built when nothing else is to do.
-fn becomes_graph_unasked(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
-    let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
-    let mut vectors = writer.schema.vectors.iter();
-    threshold_kb(&writer.config) > 0
-        && vectors.any(|vector| becomes_graph(vector, rows, &core.shelf) == Some(false))
-}
-
-/// Whether a segment has an index of a vector for which a graph was asked. Merged with others, while there is more to do, rows
-/// are left without until there is time for a graph of all.
-fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
-    writer.schema.vectors.iter().any(|vector| {
-        becomes_graph(vector, view.live(), &core.shelf) == Some(true)
-            && view
-                .segment
-                .vector(vector.slot)
-                .is_some_and(|column| column.index.kind() != "flat")
-    })
-}
-
-/// Whether a vector of a segment is searched flat though the settings, which may have changed since it was built, want an
-/// index for it. Counts no row that a rewrite would not: else it would be rewritten for ever.
-fn lacks_index(writer: &Writer, view: &SegmentView, vector: &VectorField) -> bool {
-    let threshold = threshold_kb(&writer.config);
-    let column = view
-        .segment
-        .vector(vector.slot)
-        .filter(|column| column.index.kind() == "flat");
-    let rows = column.map_or(0, |c| {
-        c.present
-            .as_ref()
-            .map_or(u64::from(view.segment.rows()), |p| p.len())
-    });
-    let rows = rows.saturating_sub(u64::from(view.deletes.len()));
-    threshold > 0
-        && rows * vector.row_bytes() as u64 / 1024 >= threshold
-        && !was_refused_an_index(&view.segment.entry, vector.slot)
-}
-
-/// Whether a segment lacks an index that can't wait: clusters, or a graph once searches have spent on the rows what it costs.
-fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
-    let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_RENT_OF_GRAPH);
-    writer.schema.vectors.iter().any(|vector| {
-        lacks_index(writer, view, vector)
-            && (becomes_graph(vector, view.live(), &core.shelf).is_none() || is_paid())
-    })
-}
-
-/// Whether a segment lacks an index, whatever kind it is of.
-fn lacks_any_index(writer: &Writer, view: &SegmentView) -> bool {
-    let mut vectors = writer.schema.vectors.iter();
-    vectors.any(|vector| lacks_index(writer, view, vector))
-}
-
-/// Whether `quantization_config` has changed since a segment was built. Written anew it has the codes asked for, or no clusters.
-fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
-    writer.schema.vectors.iter().any(|vector| {
-        let column = view.segment.vector(vector.slot);
-        column.is_some_and(|column| column.has_other_codes(vector))
-    })
-}
-
-/// Whether a segment's codes were made for another budget: in this one they don't fit, or larger ones would.
-fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
-    let most = core.shelf.pins.consumer.cap();
-    threshold_kb(&writer.config) > 0
-        && !view.segment.stays_as_it_is()
-        && writer.schema.vectors.iter().any(|vector| {
-            let column = view.segment.vector(vector.slot);
-            column.is_some_and(|c| c.was_built_for_another_budget(vector, view.segment.rows(), most))
-        })
-}
-
-/// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
-/// where one holds nearly everything. The last small one joins the large once searches have spent on it what that costs;
-/// if it has no index, it gets one of its own before, once they have spent what this costs. Rows that waited for a graph get it.
-fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
-    let segments = &writer.segments;
-    let rows = |view: &SegmentView| u64::from(view.live());
-    let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else {
-        return Vec::new();
-    };
-    let others: Vec<SegmentView> = segments
-        .iter()
-        .filter(|view| view.segment.id() != largest.segment.id())
-        .cloned()
-        .collect();
-    let small: u64 = others.iter().map(rows).sum();
-    if (small as f64) >= rows(largest) as f64 * IDLE_MERGE_SHARE || lacks_any_index(writer, largest) {
-        return segments.to_vec();
-    }
-    let [other] = &others[..] else { return others };
-    if lacks_any_index(writer, other) {
-        return others;
-    }
-    let has_graph = largest
-        .segment
-        .columns()
-        .any(|column| column.index.kind() == "hnsw");
-    let rent = if has_graph {
-        MERGE_RENT_OF_GRAPH
-    } else {
-        MERGE_RENT
-    };
-    if other.segment.spent() >= (rows(largest) + small).saturating_mul(rent) {
-        return segments.to_vec();
-    }
-    if earns_an_index(writer, other) && has_index(segments) {
-        return others;
-    }
-    Vec::new()
-}
-
-/// Whether searches have spent as much on a segment without an index, too small for one by the default threshold, as
-/// building one takes.
-fn earns_an_index(writer: &Writer, view: &SegmentView) -> bool {
-    let segment = &view.segment;
-    let lacks = |vector: &VectorField| {
-        let column = segment.vector(vector.slot);
-        column.is_some_and(|column| column.index.kind() == "flat")
-            && !was_refused_an_index(&segment.entry, vector.slot)
-    };
-    writer.config.indexing_threshold.is_none()
-        && view.live() >= EARLY_INDEX_ROWS
-        && segment.spent() >= u64::from(view.live()) * MERGE_RENT
-        && writer.schema.vectors.iter().any(lacks)
-}
-
-/// Whether the largest of the segments has an index for its vectors.
-fn has_index(segments: &[SegmentView]) -> bool {
-    let largest = segments.iter().max_by_key(|view| view.live());
-    largest.is_some_and(|view| view.segment.indexed_vectors() > 0)
-}
-
-/// What merges are chosen by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// Something else may be due the next moment.
-    Busy,
-    Idle,
-}
-
-/// Segments that are worth merging into one at such a moment.
-pub fn candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentView> {
-    match moment {
-        Moment::Busy => merge_candidates(core, writer),
-        Moment::Idle => idle_candidates(writer),
-    }
-}
-
-/// Merges what is worth it; false when nothing is.
-pub fn merge(core: &Core, moment: Moment) -> Result<bool> {
-    let sources = candidates(core, &core.writer(), moment);
-    if sources.is_empty() {
-        return Ok(false);
-    }
-    // What is merged is chosen again once no other job runs.
-    let bytes = bytes_of(&sources);
-    drop(sources);
-    let result = begin(core, bytes).and_then(|mut arena| merge_with(core, &mut arena, moment));
-    // Having had nothing to do doesn't undo an earlier failure.
-    if !matches!(result, Ok(false)) {
-        core.set_job_error(result.as_ref().err().map(Error::to_string));
-    }
-    result
-}
-
-/// Refuses a merge that would fill the disk: its sources are there until it is done.
-fn check_disk(core: &Core, sources: &[SegmentView]) -> Result<()> {
-    let needed = bytes_of(sources) + DISK_FREE_MIN;
-    let free = core.shelf.storage.free_bytes()?;
-    if free < needed {
-        let what = format!("merging segments needs {needed} bytes of free disk, there are {free}");
-        return Err(Error::new(ErrorKind::DiskFull, what));
-    }
-    Ok(())
-}
-
-fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool> {
-    let (sources, id, schema, threshold, (for_budget, graphs), kind) = {
-        let mut writer = core.writer();
-        writer.check_writable()?;
-        let sources = candidates(core, &writer, moment);
-        if sources.is_empty() {
-            return Ok(false);
-        }
-        check_disk(core, &sources)?;
-        let threshold = match &sources[..] {
-            [one] if earns_an_index(&writer, one) => 1,
-            // With more rows it has no less use for one.
-            _ if writer.config.indexing_threshold.is_none() && has_index(&sources) => 1,
-            _ => threshold_kb(&writer.config),
-        };
-        let for_budget = match &sources[..] {
-            [one] => !has_other_codes(&writer, one) && fits_another_budget(core, &writer, one),
-            _ => false,
-        };
-        // Some segments of a size are merged without; one alone is written anew to get what it lacks, or keeps what it has.
-        let graphs = match &sources[..] {
-            _ if moment == Moment::Idle => true,
-            [one] => needs_index(core, &writer, one) || has_index_beside_graphs(core, &writer, one),
-            _ => false,
-        };
-        let kind = match &sources[..] {
-            [one] if lacks_any_index(&writer, one) || threshold == 1 => JobKind::Index,
-            [_] => JobKind::Rewrite,
-            _ => JobKind::Merge,
-        };
-        let id = take_segment_id(&mut writer);
-        (
-            sources,
-            id,
-            writer.schema.clone(),
-            threshold,
-            (for_budget, graphs),
-            kind,
-        )
-    };
-    let rows = Merged(&sources).rows();
-    let shown = |view: &SegmentView| (view.segment.id(), u64::from(view.live()));
-    let tracked = core.tracking.begin(id, kind, sources.iter().map(shown).collect());
-    let merged = match rows {
-        0 => None,
-        _ => {
-            let wanted = Wanted {
-                schema: &schema,
-                threshold_kb: threshold,
-                graphs,
-            };
-            Some(build_segment(core, arena, id, &Merged(&sources), wanted)?)
-        }
-    };
-    drop(tracked);
-    if let (true, Some(segment), [source]) = (for_budget, &merged, &sources[..])
-        && lost_its_index(segment, &source.segment)
-    {
-        source.segment.note_stays();
-        drop(merged);
-        store::remove_job_files(core.shelf.storage.as_ref(), id);
-        return Ok(false);
-    }
-    // Where its sources are in RAM, so should it be before searches meet it.
-    let kinds = is_warm(&sources).then(|| kinds_kept(core, &sources));
-    if let (Some(segment), Some(kinds)) = (&merged, kinds) {
-        fill(core, segment, kinds, &mut arena.lookup.io)?;
-    }
-    let mut writer = core.writer();
-    let mut deletes = DeleteSet::default();
-    let mut base = 0;
-    let mut segments = Vec::new();
-    for view in &writer.segments {
-        if !sources.iter().any(|s| s.segment.id() == view.segment.id()) {
-            segments.push(view.clone());
-        }
-    }
-    for source in &sources {
-        let now = writer
-            .segments
-            .iter()
-            .find(|s| s.segment.id() == source.segment.id());
-        let now = now.expect("only jobs remove segments, one runs at a time");
-        carry(&now.deletes, &source.deletes, base, &mut deletes);
-        base += source.live();
-    }
-    let newest = merged.clone();
-    segments.extend(merged.map(|segment| SegmentView { segment, deletes }));
-    let applied_lsn = writer.manifest.applied_lsn;
-    commit_built(core, &mut writer, segments, applied_lsn, id)?;
-    core.publish(&writer);
-    drop(writer);
-    // What had no room beside its sources has it when they are gone.
-    drop(sources);
-    if let (Some(segment), Some(kinds)) = (newest, kinds) {
-        fill(core, &segment, kinds, &mut arena.lookup.io)?;
-    }
-    Ok(true)
-}
-
-/// Whether there was too little memory to write an index that is there in the segment it was written from.
-fn lost_its_index(segment: &Segment, source: &Segment) -> bool {
-    source
-        .columns()
-        .any(|column| column.index.kind() != "flat" && was_refused_an_index(&segment.entry, column.slot))
 }
 
 /// Measures the indexes of a vector again whose queries find less than they should, on those queries, and keeps what was

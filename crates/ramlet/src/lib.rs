@@ -2,11 +2,13 @@
 
 mod beside;
 mod buffer;
+mod capacity;
 mod change;
 mod check;
 mod collection;
 mod core;
 mod deletes;
+mod descriptors;
 mod drift;
 mod encoding;
 mod engine;
@@ -47,6 +49,7 @@ mod strict;
 mod sums;
 pub mod text;
 mod tracking;
+mod troubles;
 mod types;
 mod vector;
 mod view;

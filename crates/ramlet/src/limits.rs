@@ -73,6 +73,8 @@ pub const SORT_RUNS_MAX: usize = 64;
 pub const INDEXING_THRESHOLD_KB: usize = 10_000;
 /// Free disk below which upserts answer 507; deletes still work.
 pub const DISK_FREE_MIN: u64 = 64 << 20;
+/// Free disk that a merge leaves which gives back more than it writes: manifests and lists of deletes must still be written.
+pub const MERGE_FREE_MIN: u64 = 4 << 20;
 /// Changes that are taken before free disk is asked for again.
 pub const DISK_RECHECK_BYTES: usize = 8 << 20;
 /// Most hits of one search (limit + offset) and most points of one page.

@@ -25,7 +25,7 @@ struct Closed {
 }
 
 /// The open log. Every method that fails leaves it unusable: the caller stops writing (DESIGN section 5). The exception is
-/// a full disk where a new file was to be made.
+/// a full disk, or no descriptor left, where a new file was to be made.
 pub struct Log {
     storage: Arc<dyn Storage>,
     file: Box<dyn LogFile>,
@@ -200,6 +200,15 @@ impl Log {
             }
         }
         Ok(())
+    }
+
+    /// Removes the files that were to be taken again; false when there are none.
+    pub fn drop_spares(&mut self) -> bool {
+        let removed = self
+            .spare
+            .drain(..)
+            .filter(|name| self.storage.remove(name).is_ok());
+        removed.count() > 0
     }
 
     /// Goes on in a fresh file, so that the groups up to now can be released as a whole.

@@ -11,34 +11,33 @@ use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX};
 use crate::pins::Pins;
 use crate::schema::VectorField;
 use crate::shared::{Due, Shared};
+use crate::troubles::Job;
 use crate::writer::Writer;
 
 /// Runs until the engine closes.
 pub fn run(shared: &Shared) {
-    let mut quiet = 0;
     let mut calm = 0;
     let mut written = 0;
     loop {
-        match shared.wait_due(IDLE) {
+        let due = shared.wait_due(IDLE);
+        let rounds = if due == Due::Idle { IDLE_ROUNDS } else { 1 };
+        live(shared).iter().for_each(|core| core.troubles.pass(rounds));
+        match due {
             Due::Closed => return,
             Due::Now => {
                 calm = 0;
-                while !shared.is_closed() && step(shared) {}
+                work(shared);
                 // What a job needed it needs no more.
                 with_pins(shared, Pins::forget_asked);
             }
             Due::Idle => {
-                quiet += 1;
-                let retry = quiet % RETRY_ROUNDS == 0;
-                // What failed may succeed now: there may be disk again.
-                if retry {
-                    shared.wake_maintenance();
-                }
+                // What failed may succeed now, and deletes don't wake anybody.
+                work(shared);
                 freeze_awaited(shared);
                 // Who writes, or just did, would take back at once what is lent now.
                 let before = std::mem::replace(&mut written, operations(shared));
                 calm = if written == before { calm + 1 } else { 0 };
-                if !idle(shared, retry) && calm >= CALM_ROUNDS {
+                if !idle(shared) && calm >= CALM_ROUNDS {
                     pin_all(shared);
                 }
             }
@@ -46,8 +45,8 @@ pub fn run(shared: &Shared) {
     }
 }
 
-/// Idle rounds after which failed jobs are tried again.
-const RETRY_ROUNDS: u32 = 40;
+/// What an idle round counts for in the rests of jobs that failed: nobody waits for them.
+const IDLE_ROUNDS: u32 = 2;
 
 /// Idle rounds without a write after which memory that nobody uses is lent.
 const CALM_ROUNDS: u32 = 2;
@@ -55,15 +54,18 @@ const CALM_ROUNDS: u32 = 2;
 /// How long nothing must become due before segments are merged just to have fewer.
 const IDLE: Duration = Duration::from_millis(700);
 
+fn work(shared: &Shared) {
+    while !shared.is_closed() && step(shared) {}
+}
+
 /// False when there is nothing to merge.
-fn idle(shared: &Shared, retry: bool) -> bool {
-    // A merge that can't succeed isn't begun every second.
-    for core in live(shared).iter().filter(|core| retry || !core.has_job_error()) {
-        if report(core, jobs::merge(core, Moment::Idle)) {
+fn idle(shared: &Shared) -> bool {
+    for core in live(shared) {
+        if try_job(&core, Job::Merge, |core| jobs::merge(core, Moment::Idle)) {
             shared.wake_maintenance();
             return true;
         }
-        if report(core, jobs::recalibrate(core)) {
+        if try_job(&core, Job::Upkeep, jobs::recalibrate) {
             return true;
         }
     }
@@ -76,7 +78,7 @@ fn freeze_awaited(shared: &Shared) {
     for core in live(shared) {
         let operation = core.view.load().operation;
         let unchanged = core.seen_idle.swap(operation, Ordering::Relaxed) == operation;
-        if unchanged && !core.has_job_error() && awaits_index(&core.writer()) && freeze(&core) {
+        if unchanged && core.troubles.first().is_none() && awaits_index(&core.writer()) && freeze(&core) {
             shared.wake_maintenance();
         }
     }
@@ -110,7 +112,8 @@ fn with_pins(shared: &Shared, act: fn(&Pins)) {
 fn pin_all(shared: &Shared) {
     with_pins(shared, Pins::note_calm);
     for core in live(shared) {
-        while !shared.is_closed() && !shared.is_due() && report(&core, jobs::pin(&core, Pinning::All)) {}
+        let more = || try_job(&core, Job::Upkeep, |core| jobs::pin(core, Pinning::All));
+        while !shared.is_closed() && !shared.is_due() && more() {}
     }
 }
 
@@ -125,19 +128,22 @@ fn live(shared: &Shared) -> Vec<Arc<Core>> {
 /// Does the most urgent thing; false when nothing is due. What fails for one collection is no reason to leave the others.
 fn step(shared: &Shared) -> bool {
     let cores = live(shared);
-    if cores.iter().any(|core| flush_frozen(core)) {
+    let any = |job: Job, act: fn(&Core) -> Result<bool>| cores.iter().any(|core| try_job(core, job, act));
+    if any(Job::Clear, jobs::clear_dead) || any(Job::Flush, flush_frozen) {
         return true;
     }
-    if shared.room_wanted.swap(false, Ordering::AcqRel) && freeze_largest(&cores) {
-        return true;
+    if shared.room_wanted.swap(false, Ordering::AcqRel) {
+        // Where disk or descriptors are lacking, one more frozen buffer would only wait like the others.
+        let in_vain = shared.flush_failure().is_some_and(|(e, _)| e.is_full());
+        if !in_vain && freeze_largest(&cores) {
+            return true;
+        }
+        let nothing = !cores.iter().any(|core| is_frozen(core));
+        shared.nothing_to_flush.store(nothing, Ordering::Release);
     }
     cores.iter().any(|core| has_long_log(core) && freeze(core))
-        || cores
-            .iter()
-            .any(|core| report(core, jobs::merge(core, Moment::Busy)))
-        || cores
-            .iter()
-            .any(|core| report(core, jobs::pin(core, Pinning::Needed)))
+        || any(Job::Merge, |core| jobs::merge(core, Moment::Busy))
+        || any(Job::Upkeep, |core| jobs::pin(core, Pinning::Needed))
 }
 
 fn has_long_log(core: &Core) -> bool {
@@ -148,22 +154,31 @@ fn is_frozen(core: &Core) -> bool {
     core.writer().frozen.is_some()
 }
 
-fn flush_frozen(core: &Core) -> bool {
-    is_frozen(core) && report(core, jobs::flush(core).map(|()| true))
+fn flush_frozen(core: &Core) -> Result<bool> {
+    match is_frozen(core) {
+        true => jobs::flush(core).map(|()| true),
+        false => Ok(false),
+    }
 }
 
-/// A failed job is shown in the collection's status and tried again when something else becomes due.
-fn report(core: &Core, result: Result<bool>) -> bool {
-    match result {
-        Ok(did) => did,
-        Err(e) => {
-            let expected = [ErrorKind::WritesStopped, ErrorKind::Closed].contains(&e.kind());
-            if !expected && !core.is_dropped() {
-                tracing::error!(collection = %core.id, error = %e, "a background job failed");
-            }
-            false
-        }
+/// Does a job that has something to do and doesn't rest. What fails is shown in the collection's status and tried again after
+/// its rest.
+fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bool {
+    if core.troubles.is_resting(job) {
+        return false;
     }
+    let result = act(core);
+    if job == Job::Upkeep {
+        core.troubles.note(job, &result);
+    }
+    let Err(e) = result else {
+        return matches!(result, Ok(true));
+    };
+    let expected = [ErrorKind::WritesStopped, ErrorKind::Closed].contains(&e.kind());
+    if let (Some(times), false) = (core.troubles.news(job), expected || core.is_dropped()) {
+        tracing::error!(collection = %core.id, error = %e, times, "a background job failed");
+    }
+    false
 }
 
 fn freeze(core: &Core) -> bool {
@@ -176,14 +191,18 @@ fn freeze(core: &Core) -> bool {
         .and_then(|()| writer.freeze(core.shared.salt()));
     core.publish(&writer);
     drop(writer);
-    report(core, frozen.map(|()| true))
+    if let Err(e) = &frozen {
+        tracing::warn!(collection = %core.id, error = %e, "a write buffer could not be handed over");
+    }
+    frozen.is_ok()
 }
 
 /// Someone waits for room: the collection that holds most gives it.
 fn freeze_largest(cores: &[Arc<Core>]) -> bool {
     let bytes = |core: &Arc<Core>| {
         let writer = core.writer();
-        (!writer.active.is_empty()).then(|| writer.active.bytes())
+        // One that has a frozen buffer already can't give another.
+        (writer.frozen.is_none() && !writer.active.is_empty()).then(|| writer.active.bytes())
     };
     let largest = cores
         .iter()
@@ -209,7 +228,8 @@ pub fn settle(core: &Core) -> Result<()> {
         core.check_not_dropped()?;
         if is_frozen(core) {
             jobs::flush(core)?;
-        } else if !jobs::merge(core, Moment::Busy)?
+        } else if !jobs::clear_dead(core)?
+            && !jobs::merge(core, Moment::Busy)?
             && !jobs::merge(core, Moment::Idle)?
             && !jobs::recalibrate(core)?
             && !jobs::pin(core, Pinning::All)?

@@ -159,7 +159,7 @@ fn assemble(
         flushed: Condvar::new(),
         has_stopped,
         dropped: Arc::default(),
-        job_error: Mutex::default(),
+        troubles: Default::default(),
         monitor: Default::default(),
         tracking: Default::default(),
         seen_idle: Default::default(),

@@ -10,6 +10,7 @@ use ramlet_index::IndexScratch;
 use ramlet_memory::{AnonBuf, Consumer, OverBudget, Reservation};
 
 use crate::core::Core;
+use crate::error::{Error, ErrorKind};
 use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
 use crate::log::LogSetup;
 use crate::lookup::Lookup;
@@ -78,6 +79,10 @@ pub struct Shared {
     job: Mutex<JobArena>,
     /// Updates wait for room in the write buffers.
     pub room_wanted: AtomicBool,
+    /// Who waited for room was answered that there is nothing to flush.
+    pub nothing_to_flush: AtomicBool,
+    /// Why the last flush failed, until one succeeds; and whether an update was refused for it.
+    flush_failure: Mutex<Option<(Error, bool)>>,
     closed: AtomicBool,
     salt: AtomicU64,
     log_file_bytes: u64,
@@ -97,6 +102,8 @@ impl Shared {
             due_told: Condvar::new(),
             job: Mutex::new(arena),
             room_wanted: AtomicBool::new(false),
+            nothing_to_flush: AtomicBool::new(false),
+            flush_failure: Mutex::default(),
             closed: AtomicBool::new(false),
             salt: AtomicU64::new(seed),
             log_file_bytes,
@@ -161,6 +168,31 @@ impl Shared {
     pub fn want_room(&self) {
         self.room_wanted.store(true, Ordering::Release);
         self.wake_maintenance();
+    }
+
+    /// How a flush of some collection went.
+    pub fn note_flush(&self, result: &crate::error::Result<()>) {
+        let mut failure = self.flush_failure.lock().expect("never poisoned");
+        match result {
+            Ok(()) => *failure = None,
+            // Nothing that others have to know of.
+            Err(e)
+                if [ErrorKind::Closed, ErrorKind::NotFound, ErrorKind::WritesStopped].contains(&e.kind()) => {
+            }
+            Err(e) => *failure = Some((e.clone(), failure.as_ref().is_some_and(|(_, refused)| *refused))),
+        }
+    }
+
+    /// Why flushes fail at the moment, and whether an update was refused for it already.
+    pub fn flush_failure(&self) -> Option<(Error, bool)> {
+        self.flush_failure.lock().expect("never poisoned").clone()
+    }
+
+    /// An update was refused because flushes fail: the next ones wait less.
+    pub fn note_refusal(&self) {
+        if let Some((_, refused)) = &mut *self.flush_failure.lock().expect("never poisoned") {
+            *refused = true;
+        }
     }
 
     pub fn wake_maintenance(&self) {

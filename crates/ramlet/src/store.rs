@@ -6,7 +6,7 @@ use ramlet_format::manifest::{self, FileEntry, Manifest, SegmentEntry};
 use ramlet_format::{Component, FileCrc, bitmap};
 use ramlet_io::{IoErrorKind, Storage};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::segment::{SCRATCH_PREFIX, SegmentView, deletes_file, is_ours};
 
 const TMP: &str = ".tmp";
@@ -22,8 +22,9 @@ pub enum CommitError {
 impl CommitError {
     fn before(e: impl Into<Error>) -> CommitError {
         let e = e.into();
-        // Only a full disk is known to leave nothing behind that later syncs might pretend to have written.
-        if e.kind() == ErrorKind::DiskFull {
+        // Only a full disk and a file that couldn't be opened are known to leave nothing behind that later syncs might
+        // pretend to have written.
+        if e.is_full() {
             CommitError::Before(e)
         } else {
             CommitError::Unknown(e)

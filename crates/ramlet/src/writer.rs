@@ -84,12 +84,12 @@ impl Writer {
         }
     }
 
-    /// Makes a group durable. On failure writing stops for good, except for a full disk before anything was written.
+    /// Makes a group durable. On failure writing stops for good, except when disk or descriptors were lacking before anything was written.
     pub fn commit_group(&mut self, group: &[u8], salt: u64) -> Result<u64> {
         self.check_writable()?;
         let log = self.log.as_mut().expect("groups come after recovery");
         match log.make_room(group.len(), salt) {
-            Err(e) if e.kind() == ErrorKind::DiskFull => return Err(e),
+            Err(e) if e.is_full() => return Err(e),
             Err(e) => return Err(self.stop(e)),
             Ok(()) => {}
         }
@@ -153,7 +153,7 @@ impl Writer {
         let cut = self.log.as_mut().map_or(Ok(()), |log| log.cut(salt));
         match cut {
             // With a full disk they go on in the old file, and are released with its last one.
-            Err(e) if e.kind() != ErrorKind::DiskFull => return Err(self.stop(e)),
+            Err(e) if !e.is_full() => return Err(self.stop(e)),
             _ => {}
         }
         let buffer = std::mem::replace(&mut self.active, fresh);
@@ -190,6 +190,11 @@ impl Writer {
             Some(log) => log.release(applied_lsn).map_err(|e| self.stop(e)),
             None => Ok(()),
         }
+    }
+
+    /// Gives the disk back that the log keeps for its next files; false when it keeps none.
+    pub fn drop_spare_logs(&mut self) -> bool {
+        self.log.as_mut().is_some_and(Log::drop_spares)
     }
 
     pub fn log_bytes(&self) -> u64 {

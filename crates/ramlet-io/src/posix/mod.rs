@@ -18,6 +18,7 @@ use std::sync::Arc;
 use crate::error::{At, check_name};
 use crate::reader::SerialReader;
 use crate::storage::{BatchReader, IoError, IoErrorKind, LogFile, ReadFile, Result, Storage, WriteFile};
+use crate::system::{self, OpenFiles};
 
 pub use scratch::{Access, ScratchFile, ring_reader, serial_reader};
 
@@ -211,6 +212,10 @@ impl Storage for Directory {
     fn capacity_bytes(&self) -> Result<Option<u64>> {
         let space = advice::space(&self.handle).at("statvfs", &self.location())?;
         Ok(Some(space.used + space.free))
+    }
+
+    fn open_files(&self) -> Option<OpenFiles> {
+        system::open_files()
     }
 
     fn reader(&self, depth: usize) -> Result<Box<dyn BatchReader>> {

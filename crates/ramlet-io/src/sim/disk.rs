@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::fault::{Fault, FaultOp};
 use super::pages::Pages;
 use crate::storage::{IoError, Result};
+use crate::system::OpenFiles;
 
 /// A file or directory, whatever it is called; never used again.
 pub type NodeId = usize;
@@ -23,6 +24,7 @@ pub struct Disk {
     pub journal: Vec<Effect>,
     pub faults: Vec<Fault>,
     pub free_bytes: u64,
+    pub open_files: Option<OpenFiles>,
     locks: BTreeMap<NodeId, Arc<AtomicBool>>,
 }
 
@@ -144,6 +146,7 @@ impl Disk {
             journal: Vec::new(),
             faults: Vec::new(),
             free_bytes: 1 << 40,
+            open_files: None,
             locks: BTreeMap::new(),
         };
         let mut paths = Vec::new();

@@ -22,6 +22,7 @@ use crate::error::check_name;
 use crate::ram::LockGuard;
 use crate::reader::SerialReader;
 use crate::storage::{BatchReader, IoError, IoErrorKind, LogFile, ReadFile, Result, Storage, WriteFile};
+use crate::system::OpenFiles;
 use disk::{Disk, Effect, Node, NodeId, ROOT};
 pub use fault::{Fault, FaultOp};
 use files::{SimLog, SimReader, SimWriter};
@@ -131,6 +132,11 @@ impl SimStorage {
     /// What `free_bytes` answers from now on; writes don't use it up.
     pub fn set_free_bytes(&self, bytes: u64) {
         self.disk().free_bytes = bytes;
+    }
+
+    /// What `open_files` answers from now on; files that are opened don't use it up.
+    pub fn set_open_files(&self, files: OpenFiles) {
+        self.disk().open_files = Some(files);
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
@@ -289,6 +295,10 @@ impl Storage for SimStorage {
 
     fn free_bytes(&self) -> Result<u64> {
         Ok(self.disk().free_bytes)
+    }
+
+    fn open_files(&self) -> Option<OpenFiles> {
+        self.disk().open_files
     }
 
     fn reader(&self, _depth: usize) -> Result<Box<dyn BatchReader>> {

@@ -1,6 +1,7 @@
 //! What the kernel says about this process and this machine. Linux only: elsewhere everything is None or unknown.
 
 mod cgroup;
+mod descriptors;
 mod process;
 mod usage;
 
@@ -8,6 +9,8 @@ use std::fs;
 use std::time::Duration;
 
 pub use cgroup::{cgroup_memory_limit, cgroup_memory_usage};
+pub(crate) use descriptors::open_files_most;
+pub use descriptors::{OpenFiles, open_files, raise_open_files};
 pub use process::{ProcessCounts, process_counts};
 pub use usage::{Usage, Whose};
 

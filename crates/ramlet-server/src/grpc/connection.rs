@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::dispatch::dispatch;
 use crate::app::App;
+use crate::leaving::{Sending, last_answers};
 use crate::limits;
 use crate::shards::Paid;
 use crate::timed_io::TimedIo;
@@ -99,11 +100,15 @@ pub async fn serve_http2<S, B>(
     S: Service<Request<Incoming>, Response = Response<B>> + Send,
     S::Future: Send + 'static,
     S::Error: Into<Cause>,
-    B: Body + Send + 'static,
+    B: Body + Send + Unpin + 'static,
     B::Data: Send,
     B::Error: Into<Cause>,
 {
-    let Ok(io) = TimedIo::after_preface(stream).await else {
+    let begun = tokio::select! {
+        begun = TimedIo::after_preface(stream) => begun,
+        () = stay.asked() => return,
+    };
+    let Ok(io) = begun else {
         return;
     };
     let service = service_fn(|request: Request<Incoming>| {
@@ -111,22 +116,22 @@ pub async fn serve_http2<S, B>(
         async move {
             let response = answered.await;
             busy.leave_if_told();
-            response
+            response.map(|response| response.map(|body| Sending { body, _busy: busy }))
         }
     });
     let mut serving = std::pin::pin!(http2(of).serve_connection(TokioIo::new(io), service));
     let ended = tokio::select! {
-        ended = serving.as_mut() => ended,
+        ended = serving.as_mut() => Some(ended),
         _ = stopped.changed() => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            last_answers(serving, stay).await
         }
         () = stay.asked() => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            last_answers(serving, stay).await
         }
     };
-    if let Err(e) = ended {
+    if let Some(Err(e)) = ended {
         tracing::debug!("a connection ended: {e}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ramlet::Engine;
 use ramlet_memory::{BudgetRequest, BudgetTable};
@@ -355,6 +356,36 @@ async fn the_port_of_rest_speaks_http2_to_those_who_begin_with_it() {
         "{:?}",
         String::from_utf8_lossy(&body)
     );
+}
+
+#[tokio::test]
+async fn who_began_and_went_silent_gives_its_place_up() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let settings = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
+    let half_settings = &settings[..PREFACE.len() + 4];
+    let head = b"GET /collections HTTP/1.1\r\nhost: localhost\r\n";
+    for said in [
+        b"",
+        &PREFACE[..3],
+        &PREFACE[..20],
+        PREFACE,
+        half_settings,
+        &settings,
+        head,
+    ] {
+        let running = start(1).await;
+        let mut silent = TcpStream::connect(running.addr).await.unwrap();
+        silent.write_all(said).await.unwrap();
+        // It has the place before the other one comes.
+        while running.held("connections") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut other = TcpStream::connect(running.addr).await.unwrap();
+        let answered = tokio::time::timeout(Duration::from_secs(8), ask(&mut other, GET)).await;
+        let what = String::from_utf8_lossy(said);
+        let (head, _) = answered.unwrap_or_else(|_| panic!("no place after {what:?}"));
+        assert!(head.starts_with("http/1.1 200"), "{what:?}: {head}");
+    }
 }
 
 /// The rest of such a body would be waited for in vain: an announced length that nobody reads, and a client that sends on

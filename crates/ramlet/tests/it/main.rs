@@ -22,6 +22,7 @@ mod multivectors;
 mod plan;
 mod quantization;
 mod ranking;
+mod shortage;
 mod snapshots;
 mod support;
 mod texts;

@@ -1,0 +1,18 @@
+//! File descriptors: each segment of a collection keeps a dozen open, and what a shell gives is often 1,024.
+
+/// Limits below this are told of at the start: some hundred collections come close.
+const SMALL: u64 = 4096;
+
+/// Raises the limit as far as this process may. Nothing here waits in `select`, which is what the small one is for.
+pub fn raise() {
+    match ramlet_io::system::raise_open_files() {
+        Ok((before, now)) if now < SMALL => tracing::warn!(
+            "{now} file descriptors are allowed ({before} before they were raised): enough for some dozens of collections"
+        ),
+        Ok((before, now)) if before < SMALL => {
+            tracing::info!("file descriptors: {before} were allowed, {now} are now")
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!("the limit of file descriptors can't be raised: {error}"),
+    }
+}

@@ -1,0 +1,75 @@
+//! File descriptors: a collection that is made now must still open after a restart, with the same limit.
+//!
+//! Every file of a segment that is read stays open, as do a collection's log and directory. A collection whose points are in
+//! the write buffers still takes two descriptors and will take a dozen, once they are flushed: these are counted as promised.
+//! (306 collections of six vectors, made under a limit of 1,024, flushed theirs while they were opened, and couldn't be.)
+
+use std::sync::Arc;
+
+use ramlet_io::Storage;
+use ramlet_io::system::OpenFiles;
+
+use crate::core::Core;
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::CollectionConfig;
+
+/// Descriptors of a collection without segments: its log and its directory.
+const EMPTY: u64 = 2;
+/// Files of a segment that stay open beside those of its vectors: ids by row, rows by id, payloads.
+const SEGMENT: u64 = 3;
+/// Files of a vector with an index: its rows, where they are, its codes in up to five files.
+const INDEXED_VECTOR: u64 = 7;
+/// The part of all descriptors that new collections leave free, for connections, segments that are being written, merges.
+const FREE_SHARE: u64 = 3;
+
+/// Refuses a new collection whose segments might find no descriptors.
+pub fn check_collection(
+    storage: &dyn Storage,
+    others: &[Arc<Core>],
+    config: &CollectionConfig,
+) -> Result<()> {
+    check(storage, others, EMPTY + of_segment(config))
+}
+
+/// Refuses a new file for each segment of a collection.
+pub fn check_files(core: &Core) -> Result<()> {
+    let files = core.view.load().segments.len() as u64 + 1;
+    check(
+        core.shelf.storage.as_ref(),
+        &core.shared.live_collections(),
+        files,
+    )
+}
+
+fn check(storage: &dyn Storage, collections: &[Arc<Core>], wanted: u64) -> Result<()> {
+    let Some(OpenFiles { open, most }) = storage.open_files() else {
+        return Ok(());
+    };
+    let promised: u64 = collections.iter().map(|core| promised_to(core)).sum();
+    let allowed = most - most / FREE_SHARE;
+    if open.saturating_add(promised).saturating_add(wanted) <= allowed {
+        return Ok(());
+    }
+    let what = format!(
+        "{open} of {most} file descriptors are open, {promised} more are for segments of the collections that are there, \
+         {wanted} are asked for, and a third is kept free; a higher limit (ulimit -n) allows more"
+    );
+    Err(Error::new(ErrorKind::NoDescriptors, what))
+}
+
+/// What a collection will open when its write buffer becomes its first segment.
+fn promised_to(core: &Core) -> u64 {
+    match core.view.load().segments.is_empty() && !core.is_dropped() {
+        true => of_segment(&core.writer().config),
+        false => 0,
+    }
+}
+
+/// Files of a small segment: a vector has one, and more if even a small one is to have an index.
+fn of_segment(config: &CollectionConfig) -> u64 {
+    let of_vector = match config.indexing_threshold {
+        Some(1..) => INDEXED_VECTOR,
+        _ => 1,
+    };
+    SEGMENT + config.vectors.len() as u64 * of_vector + config.payload_schema.len() as u64
+}

@@ -1,0 +1,475 @@
+//! Merges: which segments are worth it, whether the disk has room for what is made of them, and the merge itself.
+
+use super::{
+    Wanted, begin, build_segment, bytes_of, carry, commit, commit_built, fill, is_warm, kinds_kept,
+    take_segment_id, threshold_kb,
+};
+use crate::core::Core;
+use crate::deletes::DeleteSet;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::{
+    DISK_FREE_MIN, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_FANIN, MERGE_FREE_MIN, MERGE_RENT,
+    MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
+};
+use crate::schema::VectorField;
+use crate::segment::{Merged, RowSource, Segment, SegmentView, becomes_graph, was_refused_an_index};
+use crate::shared::JobArena;
+use crate::store;
+use crate::tracking::JobKind;
+use crate::troubles::Job;
+use crate::writer::Writer;
+
+/// Tells which segments may be merged: where one isn't to be had, the next is asked about.
+type May<'a> = &'a dyn Fn(&[SegmentView]) -> bool;
+
+/// Segments that are worth merging now: one with many deletes, or some of about the same size.
+fn merge_candidates(core: &Core, writer: &Writer, may: May<'_>) -> Vec<SegmentView> {
+    let segments = &writer.segments;
+    let reasons: [&dyn Fn(&SegmentView) -> bool; 4] = [
+        &is_wasteful,
+        &|view| needs_index(core, writer, view),
+        &|view| has_other_codes(writer, view),
+        &|view| fits_another_budget(core, writer, view),
+    ];
+    for reason in reasons {
+        let mut due = segments.iter().filter(|view| reason(view));
+        if let Some(view) = due.find(|view| may(std::slice::from_ref(view))) {
+            return vec![view.clone()];
+        }
+    }
+    // Tiers by powers of the fan-in: each row is rewritten once per tier.
+    let tier = |view: &SegmentView| view.live().max(1).ilog(MERGE_FANIN as u32);
+    let mut tiers: Vec<u32> = segments.iter().map(tier).collect();
+    tiers.sort_unstable();
+    let crowded = tiers
+        .chunk_by(|a, b| a == b)
+        .filter(|same| same.len() >= MERGE_FANIN);
+    let members = |same: &[u32]| -> Vec<SegmentView> {
+        let views = segments.iter().filter(|view| tier(view) == same[0]);
+        let views = views.filter(|view| !has_index_beside_graphs(core, writer, view));
+        views.take(2 * MERGE_FANIN).cloned().collect()
+    };
+    let mut merges = crowded.map(members);
+    merges
+        .find(|views| views.len() >= MERGE_FANIN && !becomes_graph_unasked(core, writer, views) && may(views))
+        .unwrap_or_default()
+}
+
+/// Whether a segment is worth writing anew for its deletes alone.
+fn is_wasteful(view: &SegmentView) -> bool {
+    let (rows, gone) = (view.segment.rows(), view.deletes.len());
+    rows >= REWRITE_ROWS_MIN && f64::from(gone) > f64::from(rows) * REWRITE_DELETED_SHARE
+}
+
+fn is_dead(view: &SegmentView) -> bool {
+    view.live() == 0
+}
+
+/// Whether the merged rows would get a graph that nobody asked for: they have clusters as they are, and building a graph takes
+/// ten times as long, for which whoever writes waits once the write buffers are full. It is built when nothing else is to do.
+fn becomes_graph_unasked(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
+    let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
+    let mut vectors = writer.schema.vectors.iter();
+    threshold_kb(&writer.config) > 0
+        && vectors.any(|vector| becomes_graph(vector, rows, &core.shelf) == Some(false))
+}
+
+/// Whether a segment has an index of a vector for which a graph was asked. Merged with others, while there is more to do, rows
+/// are left without until there is time for a graph of all.
+fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
+    writer.schema.vectors.iter().any(|vector| {
+        becomes_graph(vector, view.live(), &core.shelf) == Some(true)
+            && view
+                .segment
+                .vector(vector.slot)
+                .is_some_and(|column| column.index.kind() != "flat")
+    })
+}
+
+/// Whether a vector of a segment is searched flat though the settings, which may have changed since it was built, want an
+/// index for it. Counts no row that a rewrite would not: else it would be rewritten for ever.
+fn lacks_index(writer: &Writer, view: &SegmentView, vector: &VectorField) -> bool {
+    let threshold = threshold_kb(&writer.config);
+    let column = view
+        .segment
+        .vector(vector.slot)
+        .filter(|column| column.index.kind() == "flat");
+    let rows = column.map_or(0, |c| {
+        c.present
+            .as_ref()
+            .map_or(u64::from(view.segment.rows()), |p| p.len())
+    });
+    let rows = rows.saturating_sub(u64::from(view.deletes.len()));
+    threshold > 0
+        && rows * vector.row_bytes() as u64 / 1024 >= threshold
+        && !was_refused_an_index(&view.segment.entry, vector.slot)
+}
+
+/// Whether a segment lacks an index that can't wait: clusters, or a graph once searches have spent on the rows what it costs.
+fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
+    let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_RENT_OF_GRAPH);
+    writer.schema.vectors.iter().any(|vector| {
+        lacks_index(writer, view, vector)
+            && (becomes_graph(vector, view.live(), &core.shelf).is_none() || is_paid())
+    })
+}
+
+/// Whether a segment lacks an index, whatever kind it is of.
+fn lacks_any_index(writer: &Writer, view: &SegmentView) -> bool {
+    let mut vectors = writer.schema.vectors.iter();
+    vectors.any(|vector| lacks_index(writer, view, vector))
+}
+
+/// Whether `quantization_config` has changed since a segment was built. Written anew it has the codes asked for, or no clusters.
+fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
+    writer.schema.vectors.iter().any(|vector| {
+        let column = view.segment.vector(vector.slot);
+        column.is_some_and(|column| column.has_other_codes(vector))
+    })
+}
+
+/// Whether a segment's codes were made for another budget: in this one they don't fit, or larger ones would.
+fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
+    let most = core.shelf.pins.consumer.cap();
+    threshold_kb(&writer.config) > 0
+        && !view.segment.stays_as_it_is()
+        && writer.schema.vectors.iter().any(|vector| {
+            let column = view.segment.vector(vector.slot);
+            column.is_some_and(|c| c.was_built_for_another_budget(vector, view.segment.rows(), most))
+        })
+}
+
+/// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
+/// where one holds nearly everything. The last small one joins the large once searches have spent on it what that costs;
+/// if it has no index, it gets one of its own before, once they have spent what this costs. Rows that waited for a graph get it.
+fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
+    let segments = &writer.segments;
+    let rows = |view: &SegmentView| u64::from(view.live());
+    let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else {
+        return Vec::new();
+    };
+    let others: Vec<SegmentView> = segments
+        .iter()
+        .filter(|view| view.segment.id() != largest.segment.id())
+        .cloned()
+        .collect();
+    let small: u64 = others.iter().map(rows).sum();
+    if (small as f64) >= rows(largest) as f64 * IDLE_MERGE_SHARE || lacks_any_index(writer, largest) {
+        return segments.to_vec();
+    }
+    let [other] = &others[..] else { return others };
+    if lacks_any_index(writer, other) {
+        return others;
+    }
+    let has_graph = largest
+        .segment
+        .columns()
+        .any(|column| column.index.kind() == "hnsw");
+    let rent = if has_graph {
+        MERGE_RENT_OF_GRAPH
+    } else {
+        MERGE_RENT
+    };
+    if other.segment.spent() >= (rows(largest) + small).saturating_mul(rent) {
+        return segments.to_vec();
+    }
+    if earns_an_index(writer, other) && has_index(segments) {
+        return others;
+    }
+    Vec::new()
+}
+
+/// Whether searches have spent as much on a segment without an index, too small for one by the default threshold, as
+/// building one takes.
+fn earns_an_index(writer: &Writer, view: &SegmentView) -> bool {
+    let segment = &view.segment;
+    let lacks = |vector: &VectorField| {
+        let column = segment.vector(vector.slot);
+        column.is_some_and(|column| column.index.kind() == "flat")
+            && !was_refused_an_index(&segment.entry, vector.slot)
+    };
+    writer.config.indexing_threshold.is_none()
+        && view.live() >= EARLY_INDEX_ROWS
+        && segment.spent() >= u64::from(view.live()) * MERGE_RENT
+        && writer.schema.vectors.iter().any(lacks)
+}
+
+/// Whether the largest of the segments has an index for its vectors.
+fn has_index(segments: &[SegmentView]) -> bool {
+    let largest = segments.iter().max_by_key(|view| view.live());
+    largest.is_some_and(|view| view.segment.indexed_vectors() > 0)
+}
+
+/// What merges are chosen by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Something else may be due the next moment.
+    Busy,
+    Idle,
+}
+
+/// Segments that are worth merging into one at such a moment, or have no row any more.
+pub fn candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentView> {
+    let dead: Vec<SegmentView> = writer
+        .segments
+        .iter()
+        .filter(|view| is_dead(view))
+        .cloned()
+        .collect();
+    match dead.is_empty() {
+        true => chosen(core, writer, moment, &|_| true),
+        false => dead,
+    }
+}
+
+fn chosen(core: &Core, writer: &Writer, moment: Moment, may: May<'_>) -> Vec<SegmentView> {
+    match moment {
+        Moment::Busy => merge_candidates(core, writer, may),
+        Moment::Idle => {
+            let views = idle_candidates(writer);
+            if may(&views) { views } else { Vec::new() }
+        }
+    }
+}
+
+/// Those of the candidates that the disk has room for, with what is made of them. `DiskFull` when there are some and it has
+/// room for none.
+fn affordable(core: &Core, writer: &Writer, moment: Moment) -> Result<Vec<SegmentView>> {
+    let wanted = chosen(core, writer, moment, &|_| true);
+    if wanted.is_empty() {
+        return Ok(wanted);
+    }
+    let free = core.shelf.storage.free_bytes()?;
+    let views = chosen(core, writer, moment, &|views| disk_needed(views) <= free);
+    if views.is_empty() {
+        let needed = disk_needed(&wanted);
+        let what = format!("merging segments needs {needed} bytes of free disk, there are {free}");
+        return Err(Error::new(ErrorKind::DiskFull, what));
+    }
+    Ok(views)
+}
+
+/// Free disk that a merge is begun with: its sources are there until it is done.
+fn disk_needed(sources: &[SegmentView]) -> u64 {
+    let each = sources
+        .iter()
+        .map(|view| (view.segment.disk_bytes(), view.segment.rows(), view.live()));
+    disk_needed_for(each)
+}
+
+/// The same for sources of so many bytes, rows, and live rows. One that gives back more than it writes may take what else is
+/// kept free: it is the way back to a disk with room.
+fn disk_needed_for(sources: impl Iterator<Item = (u64, u32, u32)>) -> u64 {
+    let (mut taken, mut live_bytes) = (0, 0);
+    for (bytes, rows, live) in sources {
+        taken += bytes;
+        let share = u128::from(bytes) * u128::from(live) / u128::from(rows.max(1));
+        live_bytes += share as u64;
+    }
+    // Half as much again for scratch files and codes that it didn't have, and what small files are rounded up by.
+    let written = live_bytes + live_bytes / 2 + MERGE_ROUNDING;
+    match written < taken {
+        true => written + MERGE_FREE_MIN,
+        false => taken + DISK_FREE_MIN,
+    }
+}
+
+/// What the files of a small segment take beyond their share of a larger one's.
+const MERGE_ROUNDING: u64 = 1 << 20;
+
+/// Drops segments without a row; false when there is none. It takes no disk but for the manifest, and no memory.
+pub fn clear_dead(core: &Core) -> Result<bool> {
+    if !core.writer().segments.iter().any(is_dead) {
+        return Ok(false);
+    }
+    let result = clear_dead_with(core);
+    core.troubles.note(Job::Clear, &result);
+    result
+}
+
+fn clear_dead_with(core: &Core) -> Result<bool> {
+    let _job = core.shared.job();
+    core.check_not_dropped()?;
+    let mut writer = core.writer();
+    let left = writer.segments.iter().filter(|view| !is_dead(view));
+    let left: Vec<SegmentView> = left.cloned().collect();
+    if left.len() == writer.segments.len() {
+        return Ok(false);
+    }
+    let applied_lsn = writer.manifest.applied_lsn;
+    let mut done = commit(core, &mut writer, left.clone(), applied_lsn, None);
+    if matches!(&done, Err(e) if e.kind() == ErrorKind::DiskFull) && writer.drop_spare_logs() {
+        // Not a block was left for the manifest: what the log keeps for later is of more use so.
+        done = commit(core, &mut writer, left, applied_lsn, None);
+    }
+    done?;
+    core.publish(&writer);
+    Ok(true)
+}
+
+/// Merges what is worth it; false when nothing is.
+pub fn merge(core: &Core, moment: Moment) -> Result<bool> {
+    let result = merge_live(core, moment);
+    core.troubles.note(Job::Merge, &result);
+    if matches!(result, Ok(false)) && core.troubles.is_full(Job::Merge) && has_nothing_to_merge(core) {
+        // What the disk had no room for was deleted meanwhile.
+        core.troubles.forget(Job::Merge);
+    }
+    result
+}
+
+fn has_nothing_to_merge(core: &Core) -> bool {
+    let writer = core.writer();
+    let mut moments = [Moment::Busy, Moment::Idle].into_iter();
+    moments.all(|moment| candidates(core, &writer, moment).is_empty())
+}
+
+fn merge_live(core: &Core, moment: Moment) -> Result<bool> {
+    let sources = affordable(core, &core.writer(), moment)?;
+    if sources.is_empty() {
+        return Ok(false);
+    }
+    // What is merged is chosen again once no other job runs.
+    let bytes = bytes_of(&sources);
+    drop(sources);
+    let mut arena = begin(core, bytes)?;
+    merge_with(core, &mut arena, moment)
+}
+
+fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool> {
+    let (sources, id, schema, threshold, (for_budget, graphs), kind) = {
+        let mut writer = core.writer();
+        writer.check_writable()?;
+        let sources = affordable(core, &writer, moment)?;
+        if sources.is_empty() {
+            return Ok(false);
+        }
+        let threshold = match &sources[..] {
+            [one] if earns_an_index(&writer, one) => 1,
+            // With more rows it has no less use for one.
+            _ if writer.config.indexing_threshold.is_none() && has_index(&sources) => 1,
+            _ => threshold_kb(&writer.config),
+        };
+        let for_budget = match &sources[..] {
+            [one] => !has_other_codes(&writer, one) && fits_another_budget(core, &writer, one),
+            _ => false,
+        };
+        // Some segments of a size are merged without; one alone is written anew to get what it lacks, or keeps what it has.
+        let graphs = match &sources[..] {
+            _ if moment == Moment::Idle => true,
+            [one] => needs_index(core, &writer, one) || has_index_beside_graphs(core, &writer, one),
+            _ => false,
+        };
+        let kind = match &sources[..] {
+            [one] if lacks_any_index(&writer, one) || threshold == 1 => JobKind::Index,
+            [_] => JobKind::Rewrite,
+            _ => JobKind::Merge,
+        };
+        let id = take_segment_id(&mut writer);
+        (
+            sources,
+            id,
+            writer.schema.clone(),
+            threshold,
+            (for_budget, graphs),
+            kind,
+        )
+    };
+    let rows = Merged(&sources).rows();
+    let shown = |view: &SegmentView| (view.segment.id(), u64::from(view.live()));
+    let tracked = core.tracking.begin(id, kind, sources.iter().map(shown).collect());
+    let merged = match rows {
+        0 => None,
+        _ => {
+            let wanted = Wanted {
+                schema: &schema,
+                threshold_kb: threshold,
+                graphs,
+            };
+            Some(build_segment(core, arena, id, &Merged(&sources), wanted)?)
+        }
+    };
+    drop(tracked);
+    if let (true, Some(segment), [source]) = (for_budget, &merged, &sources[..])
+        && lost_its_index(segment, &source.segment)
+    {
+        source.segment.note_stays();
+        drop(merged);
+        store::remove_job_files(core.shelf.storage.as_ref(), id);
+        return Ok(false);
+    }
+    // Where its sources are in RAM, so should it be before searches meet it.
+    let kinds = is_warm(&sources).then(|| kinds_kept(core, &sources));
+    if let (Some(segment), Some(kinds)) = (&merged, kinds) {
+        fill(core, segment, kinds, &mut arena.lookup.io)?;
+    }
+    let mut writer = core.writer();
+    let mut deletes = DeleteSet::default();
+    let mut base = 0;
+    let mut segments = Vec::new();
+    for view in &writer.segments {
+        if !sources.iter().any(|s| s.segment.id() == view.segment.id()) {
+            segments.push(view.clone());
+        }
+    }
+    for source in &sources {
+        let now = writer
+            .segments
+            .iter()
+            .find(|s| s.segment.id() == source.segment.id());
+        let now = now.expect("only jobs remove segments, one runs at a time");
+        carry(&now.deletes, &source.deletes, base, &mut deletes);
+        base += source.live();
+    }
+    let newest = merged.clone();
+    segments.extend(merged.map(|segment| SegmentView { segment, deletes }));
+    let applied_lsn = writer.manifest.applied_lsn;
+    commit_built(core, &mut writer, segments, applied_lsn, id)?;
+    core.publish(&writer);
+    drop(writer);
+    // What had no room beside its sources has it when they are gone.
+    drop(sources);
+    if let (Some(segment), Some(kinds)) = (newest, kinds) {
+        fill(core, &segment, kinds, &mut arena.lookup.io)?;
+    }
+    Ok(true)
+}
+
+/// Whether there was too little memory to write an index that is there in the segment it was written from.
+fn lost_its_index(segment: &Segment, source: &Segment) -> bool {
+    source
+        .columns()
+        .any(|column| column.index.kind() != "flat" && was_refused_an_index(&segment.entry, column.slot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_merge_that_shrinks_asks_for_what_it_writes() {
+        let check = |sources: &[(u64, u32, u32)], expected| {
+            assert_eq!(disk_needed_for(sources.iter().copied()), expected, "{sources:?}");
+        };
+        // Nothing is given back: its sources again, and what is kept free.
+        check(
+            &[(100 * MIB, 1_000, 1_000), (50 * MIB, 500, 500)],
+            150 * MIB + DISK_FREE_MIN,
+        );
+        check(&[(100 * MIB, 1_000, 700)], 100 * MIB + DISK_FREE_MIN);
+        // A tenth is left, and half of that again.
+        check(
+            &[(100 * MIB, 1_000, 100)],
+            15 * MIB + MERGE_ROUNDING + MERGE_FREE_MIN,
+        );
+        check(
+            &[(100 * MIB, 1_000, 0), (10 * MIB, 10, 10)],
+            15 * MIB + MERGE_ROUNDING + MERGE_FREE_MIN,
+        );
+        // Small files don't shrink by as much.
+        check(&[(MIB, 1_000, 1)], MIB + DISK_FREE_MIN);
+        check(&[(u64::MAX / 4, u32::MAX, 0)], MERGE_ROUNDING + MERGE_FREE_MIN);
+    }
+}
