@@ -167,3 +167,56 @@ def test_the_target_goes_away_and_comes_back(own_server, other, tmp_path):
     own_server.restart(kill=True)
     thread.join()
     same(everything(client_of(own_server), "one"), everything(theirs, "one"))
+
+
+def test_own_settings_and_strict_mode(own_server, other, tmp_path):
+    """Limits of either side make pages and requests smaller; what only Ramlet knows comes along."""
+    http = other.http()
+    vectors = {"a": {"size": DIM, "distance": "Dot", "recall": 0.98}, "b": {"size": 2, "distance": "Dot"}}
+    settings = {"vectors": vectors, "index": "hnsw", "recall": 0.9, "wal_config": {"wal_capacity_mb": 7}, "payload": {"memory": "cold"}}
+    http.call("PUT", "/collections/c", settings)
+    points = [{"id": n, "vector": {"a": [n] * DIM}, "payload": {"n": n}} for n in range(500)]
+    http.call("PUT", "/collections/c/points?wait=true", {"points": points})
+    strict = {"enabled": True, "max_query_limit": 20, "upsert_max_batchsize": 3}
+    http.call("PATCH", "/collections/c", {"strict_mode_config": strict})
+    run(other, own_server, cwd=tmp_path)
+    ours, theirs = (http_of.call("GET", "/collections/c")["result"] for http_of in (own_server.http(), http))
+    assert ours["config"] == theirs["config"]
+    assert ours["ramlet"]["vectors"] == theirs["ramlet"]["vectors"]
+    assert theirs["ramlet"]["vectors"]["a"]["index"] == "hnsw"
+    # Again, into a collection that has the limits by now.
+    run(other, own_server, cwd=tmp_path)
+    for server in (own_server, other):
+        server.http().call("PATCH", "/collections/c", {"strict_mode_config": {"enabled": False}})
+    copied = everything(client_of(own_server), "c")
+    assert len(copied) == 500
+    same(copied, everything(client_of(other), "c"))
+
+
+def test_one_that_fails_and_one_that_is_gone(own_server, other, tmp_path):
+    theirs, ours = client_of(other), client_of(own_server)
+    for name in ("a", "b", "c"):
+        fill(theirs, name, 60)
+    ours.create_collection("b", vectors_config=models.VectorParams(size=4, distance=models.Distance.DOT))
+    said = run(other, own_server, cwd=tmp_path, expect=1)
+    assert "is there with the vectors" in said and "1 of 3 collections failed: 'b'" in said
+    assert [ours.count(name).count for name in ("a", "b", "c")] == [60, 0, 60]
+    # Of those that are done one is dropped, and one has lost points.
+    ours.delete_collection("a")
+    ours.delete_collection("b")
+    lost = [p.id for p in ours.scroll("c", limit=20)[0]]
+    ours.delete("c", lost, wait=True)
+    said = run(other, own_server, cwd=tmp_path, expect=1)
+    assert "60 points" in said and "sent again" in said
+    assert "'c' has 40 points" in said and "60 were put in" in said and "ramlet-import.json" in said
+    for name in ("a", "b"):
+        same(everything(ours, name), everything(theirs, name))
+    (tmp_path / "ramlet-import.json").unlink()
+    run(other, own_server, cwd=tmp_path)
+    same(everything(ours, "c"), everything(theirs, "c"))
+
+
+def test_https_of_a_server_without_tls(own_server, other, tmp_path):
+    other.url = other.url.replace("http:", "https:")
+    said = run(other, own_server, cwd=tmp_path, expect=1)
+    assert "doesn't speak TLS" in said and "SSL_CERT_FILE" not in said

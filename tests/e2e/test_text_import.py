@@ -81,6 +81,33 @@ def test_ids_of_other_kinds(server, http, name, tmp_path):
     assert points(http, name) == {0: {"id": "17", "body": "a"}, 1: {"id": "MED-10", "body": "b"}, 17: {"body": "a"}, **hashed}
 
 
+def test_vectors_of_every_kind_into_a_collection_that_is_there(server, http, name, tmp_path):
+    settings = {
+        "vectors": {"d": {"size": 2, "distance": "Dot"}, "m": {"size": 2, "distance": "Dot", "multivector_config": {"comparator": "max_sim"}}},
+        "sparse_vectors": {"s": {}, "t": {"modifier": "idf"}},
+    }
+    http.call("PUT", f"/collections/{name}", settings)
+    lines = [
+        {"id": 1, "vector": {"s": {"indices": [3, 7], "values": [0.5, 1.5]}}, "payload": None},
+        {"id": 2, "vector": {"m": [[1.0, 2.0], [3.0, 4.0]]}, "title": "two"},
+        {"id": 3, "vector": {"t": {"text": "red", "model": "qdrant/bm25"}}},
+        {"id": 4, "payload": {"n": 4}, "shard_key": None, "order_value": 7},
+        {"id": 5, "vector": {"d": [1.0, 2.0]}},
+    ]
+    send = ["import", write(tmp_path / "v.jsonl", lines), "--collection", name, "--url", server.url]
+    run(*send, cwd=tmp_path)
+    assert points(http, name) == {1: {}, 2: {"title": "two"}, 3: {}, 4: {"n": 4}, 5: {}}
+    body = {"limit": 10, "with_vector": True}
+    vectors = {p["id"]: p["vector"] for p in http.result("POST", f"/collections/{name}/points/scroll", body)["points"]}
+    assert vectors[1] == lines[0]["vector"] and vectors[2] == lines[1]["vector"] and vectors[4] == {} and vectors[5] == lines[4]["vector"]
+    assert len(vectors[3]["t"]["indices"]) == 1
+    said = run(*send[:2], "--collection", f"{name}-new", "--url", server.url, cwd=tmp_path, expect=1)
+    assert f"there is no collection '{name}-new'" in said and "line 1" in said and "'s'" in said
+    # What the server refuses it refuses by name.
+    wrong = write(tmp_path / "wrong.jsonl", [{"id": 6, "vector": {"s": {"indices": [1], "values": [1, 2]}}}])
+    assert "points 0 to 0" in run("import", wrong, *send[2:], cwd=tmp_path, expect=1)
+
+
 @pytest.mark.parametrize("line", ["{", "[1]", '{"id": -3, "body": "x"}', "nonsense"])
 def test_errors_name_the_line(server, http, name, tmp_path, line):
     file = tmp_path / "docs.jsonl"
@@ -131,6 +158,19 @@ def test_search_for_words(server, library, tmp_path):
     assert ids("lazy", "dog", "--filter", old) == [1]
     nothing = search("zebra")
     assert nothing.strip() == "nothing was found"
+
+
+def test_search_shows_lists_of_texts_and_commands_no_terminal(server, http, name, tmp_path):
+    evil = "\x1b[31mred\x1b[0m \x9bwheel \x7f"
+    file = write(tmp_path / "docs.jsonl", [{"id": 1, "body": ["green", "a " + evil, "blue"], "title": "\x1b]0;title\x07"}])
+    run("import", file, "--collection", name, "--url", server.url, "--text", "body", cwd=tmp_path)
+    send = ["search", "wheel", "--collection", name, "--url", server.url]
+    shown = run(*send, cwd=tmp_path)
+    assert "wheel" in shown and "green" not in shown and "title" in shown
+    line = run(*send, "--json", cwd=tmp_path)
+    for text in (shown, line):
+        assert not [c for c in text if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160)], text
+    assert json.loads(line)["payload"]["body"][1] == "a " + evil
 
 
 def test_search_says_what_is_wrong(server, http, library, tmp_path):

@@ -38,8 +38,8 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// RAM in all, as a memory cgroup counts it: 135MB, 128MiB, 1.5GB
-    /// [default: the cgroup's limit, or else a quarter of the machine's RAM]
-    #[arg(long, env = "RAMLET_MEMORY", value_name = "SIZE")]
+    /// [env: RAMLET_MEMORY] [default: the cgroup's limit, or else a quarter of the machine's RAM]
+    #[arg(long, value_name = "SIZE")]
     pub memory: Option<ByteSize>,
     /// Directory of the data [env: RAMLET_DATA, QDRANT__STORAGE__STORAGE_PATH] [default: ./ramlet-data]
     #[arg(long, value_name = "DIR")]
@@ -63,7 +63,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "KEY")]
     pub read_only_api_key: Option<String>,
     /// Take tokens (JWT) that the admin key has signed as keys, each for what it says [env: RAMLET_JWT_RBAC, QDRANT__SERVICE__JWT_RBAC]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub jwt_rbac: Option<bool>,
     /// Listen on any address without a key
     #[arg(long)]
@@ -79,20 +79,21 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
     /// Let web pages of any origin use the server [env: RAMLET_CORS, QDRANT__SERVICE__ENABLE_CORS] [default: if a key is set]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub cors: Option<bool>,
     /// How files are read [env: RAMLET_BACKEND, QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER] [default: auto]
     #[arg(long, value_enum)]
     pub backend: Option<Backend>,
-    /// Don't measure the machine when its profile isn't there (2 s of reads in the background)
-    #[arg(long, env = "RAMLET_NO_PROBE", value_parser = clap::builder::FalseyValueParser::new())]
+    /// Don't measure the machine when its profile isn't there (2 s of reads in the background) [env: RAMLET_NO_PROBE]
+    #[arg(long)]
     pub no_probe: bool,
     /// Directory of the snapshots [env: RAMLET_SNAPSHOTS, QDRANT__STORAGE__SNAPSHOTS_PATH] [default: snapshots, in that of
     /// the data]
     #[arg(long, value_name = "DIR")]
     pub snapshots_path: Option<PathBuf>,
     /// Let clients restore snapshots from http:// and https:// URLs: the server then connects to whatever host they name
-    #[arg(long, env = "RAMLET_SNAPSHOTS_FROM_URLS", value_parser = clap::builder::FalseyValueParser::new())]
+    /// [env: RAMLET_SNAPSHOTS_FROM_URLS]
+    #[arg(long)]
     pub snapshots_from_urls: bool,
     /// Restore a collection from a snapshot before serving; may be given several times
     #[arg(long, value_name = "FILE:COLLECTION")]
@@ -103,8 +104,8 @@ pub struct ServeArgs {
     /// Let restored collections replace those that are there
     #[arg(long)]
     pub force_snapshot: bool,
-    /// Search threads [default: one per core]
-    #[arg(long, env = "RAMLET_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Search threads [env: RAMLET_THREADS] [default: four a core, but at most one for each 8 MB of memory]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
 }
 
@@ -221,7 +222,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "FILE", default_value = "ramlet-import.json")]
     pub state: PathBuf,
     /// Collection to fill, created with the file's dimension when it isn't there; with --from the only one to copy
-    #[arg(long, value_name = "NAME", required_unless_present = "from")]
+    #[arg(long, value_name = "NAME", required_unless_present = "from", value_parser = filled)]
     pub collection: Option<String>,
     /// Server to send to
     #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
@@ -244,7 +245,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub batch: Option<usize>,
     /// Requests under way at once
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = connections)]
     pub parallel: usize,
     /// Leave out the first N points
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -285,7 +286,7 @@ pub struct SearchArgs {
     /// Words to search for
     #[arg(required_unless_present = "like")]
     pub words: Vec<String>,
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = filled)]
     pub collection: String,
     /// Server to ask
     #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
@@ -377,6 +378,43 @@ fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Each is a thread of its own.
+const CONNECTIONS_MAX: usize = 256;
+
+fn connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=CONNECTIONS_MAX) => Ok(n),
+        _ => Err(format!("it takes a whole number from 1 to {CONNECTIONS_MAX}")),
+    }
+}
+
+const THREADS_MAX: u16 = 256;
+
+/// Search threads, of the flag and of the environment.
+pub fn threads(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(n @ 1..=THREADS_MAX) => Ok(n),
+        _ => Err(format!("it takes a whole number from 1 to {THREADS_MAX}")),
+    }
+}
+
+/// What is empty is an unset variable of a shell more often than not.
+fn filled(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("it is empty".to_string()),
+        false => Ok(text.to_string()),
+    }
+}
+
+/// Yes or no, in the words of flags and of the environment alike.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err("it is neither true, 1, yes, on nor false, 0, no, off".to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -410,6 +448,10 @@ mod tests {
         assert_eq!((args.limit, args.parallel, args.wait), (Some(5), 2, true));
         let ok = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
         assert!(!ok("ramlet import a --collection c --batch 0"));
+        assert!(ok("ramlet import a --collection c --parallel 256"));
+        assert!(!ok("ramlet import a --collection c --parallel 257"));
+        assert!(!ok("ramlet import a --collection c --parallel 0"));
+        assert!(!ok("ramlet import a --collection "), "its name is empty");
         assert!(
             ok("ramlet import --from http://a:6333") && ok("ramlet import --from http://a --collection c")
         );

@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod descriptors;
 mod import;
 mod machine;
 mod plan;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use ramlet::plan::{
     Cpu, Disk, Hardness, Ids, IndexKind, IndexWish, Layout, Machine, Memory, Place, Plan, Spec, Wish, Wishes,
     plan, plan_at_most,
@@ -90,6 +90,10 @@ fn machine_of(args: &PlanArgs) -> Result<(Machine, String)> {
         return Ok((machine, format!("machine as in {}", file.display())));
     }
     if let Some(directory) = &args.measure {
+        // Made anew it would hide that the name is wrong, and another disk might be measured.
+        if !directory.is_dir() {
+            bail!("--measure {}: it is no directory", directory.display());
+        }
         return Ok((
             measure(directory)?,
             format!("machine as measured in {}", directory.display()),

@@ -38,7 +38,7 @@ pub fn run(args: &SearchArgs) -> Result<()> {
     let marks = std::io::stdout().is_terminal();
     for (at, point) in points.iter().enumerate() {
         match args.json {
-            true => println!("{point}"),
+            true => println!("{}", escaped(&point.to_string())),
             false => println!("{}", told(at + 1, point, field.as_deref(), &args.words, marks)),
         }
     }
@@ -109,14 +109,14 @@ fn told(place: usize, point: &Value, field: Option<&str>, words: &[String], mark
     let payload = &point["payload"];
     let id = point["id"]
         .as_str()
-        .map_or_else(|| point["id"].to_string(), str::to_string);
+        .map_or_else(|| point["id"].to_string(), shown);
     let score = point["score"].as_f64().unwrap_or_default();
     let mut out = format!("{place:>3}. {score:<9.4} {id}");
     if let Some(title) = payload["title"].as_str().filter(|_| field != Some("title")) {
-        out.push_str(&format!("  {title}"));
+        out.push_str(&format!("  {}", shown(title)));
     }
     let text = match field {
-        Some(field) => value_at(payload, field).as_str().map(str::to_string),
+        Some(field) => best_text(&texts_at(payload, field), words).map(str::to_string),
         None => payload
             .as_object()
             .filter(|o| !o.is_empty())
@@ -128,39 +128,83 @@ fn told(place: usize, point: &Value, field: Option<&str>, words: &[String], mark
     out
 }
 
-/// A value by its path: `article.body`.
-fn value_at<'v>(payload: &'v Value, path: &str) -> &'v Value {
-    match payload.get(path) {
-        Some(value) => value,
-        None => path.split('.').fold(payload, |value, key| &value[key]),
+/// The texts at a path, `article.body`, in the order of the payload; lists on the way are gone through.
+fn texts_at<'v>(value: &'v Value, path: &str) -> Vec<&'v str> {
+    match (value, path) {
+        (Value::Array(list), path) => list.iter().flat_map(|each| texts_at(each, path)).collect(),
+        (Value::String(text), "") => vec![text],
+        (Value::Object(fields), path) if !path.is_empty() => {
+            if let Some(value) = fields.get(path) {
+                return texts_at(value, "");
+            }
+            let (key, rest) = path.split_once('.').unwrap_or((path, ""));
+            let found = fields.get(key.strip_suffix("[]").unwrap_or(key));
+            found.map_or_else(Vec::new, |value| texts_at(value, rest))
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The first text with one of the words, or the first.
+fn best_text<'v>(texts: &[&'v str], words: &[String]) -> Option<&'v str> {
+    let asked = Asked::new(words);
+    let has_word = |text: &&&str| {
+        text.split(|c: char| !c.is_alphanumeric())
+            .any(|word| asked.is_asked(word))
+    };
+    texts.iter().find(has_word).or(texts.first()).copied()
+}
+
+/// For the terminal, on one line: blanks of any kind are one, and a character that would command the terminal is a sign that it
+/// was there.
+fn shown(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace(
+        char::is_control,
+        char::REPLACEMENT_CHARACTER.encode_utf8(&mut [0; 4]),
+    )
+}
+
+/// JSON escapes some control characters; those of DEL and beyond may be escaped too.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c.is_control() {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// The words that were asked for, by their beginnings.
+struct Asked(Vec<String>);
+
+impl Asked {
+    fn new(words: &[String]) -> Asked {
+        let parts = words
+            .iter()
+            .flat_map(|word| word.split(|c: char| !c.is_alphanumeric()));
+        Asked(parts.filter(|word| !word.is_empty()).map(beginning).collect())
+    }
+
+    fn is_asked(&self, word: &str) -> bool {
+        let word = word.to_lowercase();
+        self.0.iter().any(|stem| {
+            let more = word.chars().count().saturating_sub(stem.chars().count());
+            word.starts_with(stem) && more <= 2 * ENDING_CHARS
+        })
     }
 }
 
 fn snippet(text: &str, words: &[String], marks: bool) -> String {
-    let stems: Vec<String> = words
-        .iter()
-        .flat_map(|word| word.split(|c: char| !c.is_alphanumeric()))
-        .filter(|word| !word.is_empty())
-        .map(beginning)
-        .collect();
-    let is_asked = |word: &str| {
-        let word = word.to_lowercase();
-        stems.iter().any(|stem| {
-            let more = word.chars().count().saturating_sub(stem.chars().count());
-            word.starts_with(stem) && more <= 2 * ENDING_CHARS
-        })
-    };
-    let chars: Vec<char> = text
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-        .collect();
+    let asked = Asked::new(words);
+    let chars: Vec<char> = shown(text).chars().collect();
     let words = spans(&chars);
     let word = |span: &(usize, usize)| chars[span.0..span.1].iter().collect::<String>();
     let first = words
         .iter()
-        .find(|span| is_asked(&word(span)))
+        .find(|span| asked.is_asked(&word(span)))
         .map_or(0, |span| span.0);
     let wanted = first.saturating_sub(BEFORE_CHARS);
     // Not from the middle of a word.
@@ -174,7 +218,7 @@ fn snippet(text: &str, words: &[String], marks: bool) -> String {
     let mut out = String::from(if from > 0 { "…" } else { "" });
     let mut at = from;
     for span in words.iter().filter(|span| span.0 >= from && span.1 <= to) {
-        if marks && is_asked(&word(span)) {
+        if marks && asked.is_asked(&word(span)) {
             out.extend(&chars[at..span.0]);
             out.push_str(&format!("\x1b[1m{}\x1b[0m", word(span)));
             at = span.1;
@@ -244,6 +288,36 @@ mod tests {
             "\x1b[1mcat\x1b[0m \x1b[1mcatalogue\x1b[0m \x1b[1mcats\x1b[0m"
         );
         assert_eq!(snippet("concatenation", &words("cat"), true), "concatenation");
+    }
+
+    #[test]
+    fn nothing_commands_the_terminal() {
+        let evil = "\u{1b}[31mred\u{7f} \u{9b}2J\r\n\tend";
+        let point = json!({"id": "x\u{1b}]0;", "score": 1.0, "payload": {"title": evil, "body": [evil]}});
+        for (field, words) in [(Some("body"), words("red")), (None, Vec::new())] {
+            let got = told(1, &point, field, &words, false);
+            let commands = got.chars().filter(|c| c.is_control() && *c != '\n').count();
+            assert_eq!(commands, 0, "{got:?}");
+            assert!(got.contains("\u{fffd}[31mred\u{fffd} \u{fffd}2J end"), "{got:?}");
+        }
+        let line = escaped(&json!({ "a": evil }).to_string());
+        assert!(!line.contains(char::is_control), "{line:?}");
+        let back: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(back["a"], evil);
+    }
+
+    #[test]
+    fn of_several_texts_the_one_with_the_words() {
+        let payload = json!({"a": {"body": ["green", "the reds", "red"]}, "b": [{"t": "one"}, {"t": "two"}], "c.d": "e"});
+        let told = |path: &str, asked: &str| {
+            let texts = texts_at(&payload, path);
+            best_text(&texts, &words(asked)).map(str::to_string)
+        };
+        assert_eq!(told("a.body", "red").as_deref(), Some("the reds"));
+        assert_eq!(told("a.body[]", "blue").as_deref(), Some("green"));
+        assert_eq!(told("b[].t", "two").as_deref(), Some("two"));
+        assert_eq!(told("c.d", "x").as_deref(), Some("e"));
+        assert_eq!(told("a", "x"), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::ServeArgs;
+use crate::descriptors;
 use crate::profile;
 use crate::settings::Settings;
 use crate::size::ByteSize;
@@ -30,6 +31,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         .with_writer(std::io::stderr)
         .init();
 
+    descriptors::raise();
     if let Err(error) = ramlet_io::read_code_in_portions() {
         tracing::warn!("the program's code is read ahead of, as the disk is set: {error}");
     }
@@ -42,6 +44,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     // Before all that takes time: a file that isn't there is told at once.
     let tls = settings.tls.clone().map(TlsFiles::load).transpose()?;
     let budget = budget(&settings)?;
+    if let Some(warning) = settings.memory_warning() {
+        tracing::warn!("{warning}");
+    }
     say(format_args!(
         "memory {} ({})",
         settings.memory, settings.memory_origin
@@ -82,7 +87,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.jwt_rbac = settings.jwt_rbac;
     options.cors = settings.cors;
     options.allocator = Some(allocator_stats);
-    options.fetch = args.snapshots_from_urls.then(snapshots::fetch);
+    options.fetch = settings.snapshots_from_urls.then(snapshots::fetch);
     profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
     let runtime = ramlet_server::runtime()?;
     let served = runtime.block_on(serve(options));

@@ -38,6 +38,7 @@ pub struct Settings {
     pub search_threads: usize,
     /// Measure the machine when its profile isn't there.
     pub probe: bool,
+    pub snapshots_from_urls: bool,
 }
 
 const ASYNC_SCORER: &str = "QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER";
@@ -53,7 +54,8 @@ impl Settings {
     }
 
     fn decide(args: &ServeArgs, env: Env, cgroup: Option<u64>, ram: impl Fn() -> u64) -> Result<Settings> {
-        let (memory, memory_origin) = memory(args.memory, cgroup, ram)?;
+        refuse_empty_keys(args)?;
+        let (memory, memory_origin) = memory(memory_wish(args.memory, env)?, cgroup, ram)?;
         let cores = available_parallelism().map_or(1, usize::from);
         let text = |flag: &Option<String>, names: &[&str]| {
             flag.clone().or_else(|| first(env, names).map(|(_, v)| v))
@@ -97,12 +99,54 @@ impl Settings {
             ),
             insecure: args.insecure,
             backend: backend(args.backend, env)?,
-            probe: !args.no_probe,
-            search_threads: args
-                .threads
+            probe: !(args.no_probe || truth(env, &["RAMLET_NO_PROBE"])?.unwrap_or(false)),
+            snapshots_from_urls: args.snapshots_from_urls
+                || truth(env, &["RAMLET_SNAPSHOTS_FROM_URLS"])?.unwrap_or(false),
+            search_threads: threads_wish(args.threads, env)?
                 .map_or_else(|| BudgetRequest::search_threads_for(memory.0, cores), usize::from),
         })
     }
+
+    /// A sentence when more memory was asked for than this process can get.
+    pub fn memory_warning(&self) -> Option<String> {
+        too_much(self.memory, cgroup_memory_limit(), machine().ram_bytes)
+    }
+}
+
+/// An empty key is an unset variable of whoever starts the server, and would leave it open.
+fn refuse_empty_keys(args: &ServeArgs) -> Result<()> {
+    let keys = [
+        ("--api-key", &args.api_key),
+        ("--alt-api-key", &args.alt_api_key),
+        ("--read-only-api-key", &args.read_only_api_key),
+    ];
+    match keys
+        .iter()
+        .find(|(_, key)| key.as_deref().is_some_and(|key| key.trim().is_empty()))
+    {
+        Some((flag, _)) => Err(anyhow!(
+            "{flag} is empty: give it a key, or leave the flag out to run without one"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A machine whose RAM can't be told (0) has no say.
+fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
+    let limits = [
+        (cgroup.unwrap_or(0), "the limit of this process's memory cgroup"),
+        (ram, "the RAM of this machine"),
+    ];
+    let (least, what) = limits
+        .into_iter()
+        .filter(|(bytes, _)| *bytes > 0)
+        .min_by_key(|(bytes, _)| *bytes)?;
+    (memory.0 > least).then(|| {
+        format!(
+            "{memory} of memory is more than {what}, {}: the system may end the server before it has used that",
+            ByteSize(least)
+        )
+    })
 }
 
 /// Where the data is, and the machine's profile beside it: the same for every command.
@@ -151,10 +195,9 @@ pub fn truth(env: Env, names: &[&str]) -> Result<Option<bool>> {
     let Some((name, value)) = first(env, names) else {
         return Ok(None);
     };
-    match value.to_ascii_lowercase().as_str() {
-        "true" | "1" => Ok(Some(true)),
-        "false" | "0" => Ok(Some(false)),
-        _ => Err(anyhow!("{name}={value} is not true or false")),
+    match args::boolean(&value) {
+        Ok(said) => Ok(Some(said)),
+        Err(why) => Err(anyhow!("{name}={value}: {why}")),
     }
 }
 
@@ -163,11 +206,10 @@ fn backend(flag: Option<args::Backend>, env: Env) -> Result<Backend> {
     let chosen = match (flag, first(env, &["RAMLET_BACKEND", ASYNC_SCORER])) {
         (Some(backend), _) => backend,
         (None, None) => args::Backend::Auto,
-        (None, Some((name, value))) if name == ASYNC_SCORER => match value.to_ascii_lowercase().as_str() {
+        (None, Some((name, _))) if name == ASYNC_SCORER => match truth(env, &[ASYNC_SCORER])? {
+            Some(false) => args::Backend::Pread,
             // As there, the server starts without it where the kernel refuses it, and says so.
-            "true" | "1" => args::Backend::Auto,
-            "false" | "0" => args::Backend::Pread,
-            _ => return Err(anyhow!("{name}={value} is not true or false")),
+            _ => args::Backend::Auto,
         },
         (None, Some((name, value))) => args::Backend::from_str(&value, true)
             .map_err(|_| anyhow!("{name}={value} is not auto, io_uring, pread or mmap"))?,
@@ -180,7 +222,27 @@ fn backend(flag: Option<args::Backend>, env: Env) -> Result<Backend> {
     })
 }
 
-/// The flag (clap has looked at RAMLET_MEMORY for it), the cgroup's limit, a quarter of the machine.
+fn memory_wish(flag: Option<ByteSize>, env: Env) -> Result<Option<ByteSize>> {
+    match (flag, first(env, &["RAMLET_MEMORY"])) {
+        (None, Some((name, value))) => match value.parse() {
+            Ok(size) => Ok(Some(size)),
+            Err(why) => Err(anyhow!("{name}={value}: {why}")),
+        },
+        (flag, _) => Ok(flag),
+    }
+}
+
+fn threads_wish(flag: Option<u16>, env: Env) -> Result<Option<u16>> {
+    match (flag, first(env, &["RAMLET_THREADS"])) {
+        (None, Some((name, value))) => match args::threads(&value) {
+            Ok(threads) => Ok(Some(threads)),
+            Err(why) => Err(anyhow!("{name}={value}: {why}")),
+        },
+        (flag, _) => Ok(flag),
+    }
+}
+
+/// What was wished for, the cgroup's limit, a quarter of the machine.
 fn memory(
     flag: Option<ByteSize>,
     cgroup: Option<u64>,
@@ -305,6 +367,89 @@ mod tests {
         );
         assert_eq!(memory("ramlet serve", Some(64_000_000)), 64_000_000);
         assert_eq!(memory("ramlet serve", None), 2_000_000_000);
+    }
+
+    #[test]
+    fn empty_keys_are_refused_as_flags_and_unset_in_the_environment() {
+        for flag in ["--api-key", "--alt-api-key", "--read-only-api-key"] {
+            // Splitting at blanks leaves an empty argument behind the last one.
+            let error = decide(&format!("ramlet serve --host 0.0.0.0 {flag} "), &[], None)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(&format!("{flag} is empty")), "{error}");
+        }
+        let settings = decide("ramlet serve", &[("RAMLET_API_KEY", "")], None).unwrap();
+        assert_eq!(settings.api_key, None);
+    }
+
+    #[test]
+    fn what_is_empty_in_the_environment_is_unset() {
+        let empty = [
+            ("RAMLET_MEMORY", ""),
+            ("RAMLET_THREADS", ""),
+            ("RAMLET_NO_PROBE", ""),
+        ];
+        let settings = decide("ramlet serve", &empty, Some(64_000_000)).unwrap();
+        assert_eq!((settings.memory.0, settings.probe), (64_000_000, true));
+        let set = [
+            ("RAMLET_MEMORY", "100MB"),
+            ("RAMLET_THREADS", "3"),
+            ("RAMLET_NO_PROBE", "yes"),
+        ];
+        let settings = decide("ramlet serve", &set, Some(64_000_000)).unwrap();
+        assert_eq!((settings.memory.0, settings.search_threads), (100_000_000, 3));
+        assert!(!settings.probe && !settings.snapshots_from_urls);
+        let flags = decide("ramlet serve --memory 90MB --threads 2", &set, None).unwrap();
+        assert_eq!((flags.memory.0, flags.search_threads), (90_000_000, 2));
+        for (name, value) in [("RAMLET_MEMORY", "much"), ("RAMLET_THREADS", "257")] {
+            let error = decide("ramlet serve", &[(name, value)], None)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(&format!("{name}={value}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn booleans_are_read_in_one_way() {
+        let from_urls = |value: &str| {
+            let env = [("RAMLET_SNAPSHOTS_FROM_URLS", value)];
+            decide("ramlet serve", &env, None).map(|settings| settings.snapshots_from_urls)
+        };
+        for yes in ["true", "1", "yes", "On"] {
+            assert!(from_urls(yes).unwrap(), "{yes}");
+        }
+        for no in ["false", "0", "no", "off", ""] {
+            assert!(!from_urls(no).unwrap(), "{no}");
+        }
+        for name in [
+            "RAMLET_SNAPSHOTS_FROM_URLS",
+            "RAMLET_NO_PROBE",
+            "RAMLET_CORS",
+            "RAMLET_JWT_RBAC",
+        ] {
+            let error = decide("ramlet serve", &[(name, "maybe")], None)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(&format!("{name}=maybe")), "{error}");
+        }
+        assert!(!decide("ramlet serve --jwt-rbac off", &[], None).unwrap().jwt_rbac);
+    }
+
+    #[test]
+    fn more_memory_than_there_is() {
+        let warned = |memory, cgroup, ram| too_much(ByteSize(memory), cgroup, ram);
+        assert_eq!(warned(1_000_000_000, None, 8_000_000_000), None);
+        assert_eq!(warned(1_000_000_000, None, 0), None, "nobody knows");
+        let said = warned(20_000_000_000, None, 8_000_000_000).unwrap();
+        assert!(
+            said.contains("20.0 GB") && said.contains("RAM of this machine, 8000 MB"),
+            "{said}"
+        );
+        let said = warned(100_000_000, Some(64_000_000), 8_000_000_000).unwrap();
+        assert!(
+            said.contains("100 MB") && said.contains("cgroup, 64 MB"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use ramlet::{Engine, SnapshotFile};
 use ramlet_io::{Backend, open_best};
-use ramlet_server::{ApiError, SnapshotFetch};
+use ramlet_server::{ApiError, SnapshotFetch, collection_name_fault};
 use ureq::Agent;
 
 use crate::args::ServeArgs;
@@ -45,6 +45,9 @@ pub fn prepare(engine: &Arc<Engine>, settings: &Settings, args: &ServeArgs) -> R
 
 fn restore(engine: &Engine, text: &str, force: bool) -> Result<()> {
     let (file, name) = text.rsplit_once(':').context("it takes FILE:COLLECTION")?;
+    if let Some(fault) = collection_name_fault(name) {
+        bail!("no collection can be called '{name}': {fault}");
+    }
     if !force && engine.collection(name).is_ok() {
         bail!("collection '{name}' is there already; --force-snapshot replaces it");
     }

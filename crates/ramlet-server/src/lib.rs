@@ -20,6 +20,7 @@ mod handlers;
 pub mod inference;
 mod inline;
 mod jwt;
+mod leaving;
 mod leftover;
 pub mod limits;
 mod multipart;
@@ -48,3 +49,4 @@ pub use options::{AllocatorStats, GrpcPort, ServerOptions, SnapshotFetch, check_
 pub use routes::router;
 pub use serve::{Bound, bind, runtime, serve};
 pub use tls::Tls;
+pub use wire::collection::collection_name_fault;

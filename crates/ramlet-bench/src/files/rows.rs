@@ -41,7 +41,7 @@ pub struct RowLayout {
     pub rows: u64,
     /// Offset of row 0.
     pub start: u64,
-    /// Each row begins with its dimension as a u32 (`.fvecs`).
+    /// Each row begins with its dimension as an i32 (`.fvecs`).
     pub prefixed: bool,
 }
 
@@ -114,8 +114,8 @@ impl Rows for RowFile {
         let mut bytes = self.bytes.as_slice();
         if self.layout.prefixed {
             let (prefix, rest) = bytes.split_at(4);
-            let dim = u32::from_le_bytes(prefix.try_into().expect("four bytes"));
-            if dim as usize != self.layout.dim {
+            let dim = i32::from_le_bytes(prefix.try_into().expect("four bytes"));
+            if usize::try_from(dim) != Ok(self.layout.dim) {
                 bail!(
                     "row {} says it has {dim} numbers, row 0 has {}",
                     self.row,

@@ -1,5 +1,6 @@
 //! The few calls of the REST API that an import makes.
 
+use std::fmt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that merges may keep an upsert waiting, but not for longer than this.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// Shortly after an upsert is acknowledged it may not be counted yet.
+const COUNT_FOR: Duration = Duration::from_secs(5);
+const COUNT_EVERY: Duration = Duration::from_millis(200);
 /// How long a connection that fails is tried again; upserts may be repeated, they end in the same state.
 const RECONNECT_FOR: Duration = Duration::from_secs(30);
 /// How long a server may answer nothing but 429 to one request.
@@ -38,10 +42,58 @@ pub struct Reply {
     body: Vec<u8>,
 }
 
+/// An answer that isn't read, as it is longer than was asked for: less of it may be.
+#[derive(Debug)]
+pub struct TooLong {
+    /// When the server told before it sent.
+    bytes: Option<u64>,
+    bytes_max: u64,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = self.bytes_max;
+        match self.bytes {
+            Some(bytes) => write!(f, "an answer of {bytes} bytes, of which at most {most} are read"),
+            None => write!(f, "an answer of more than the {most} bytes that are read at most"),
+        }
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+/// The server is gone, for everything that would be asked of it next as well.
+#[derive(Debug)]
+pub struct Lost(String);
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no answer from {}", self.0)
+    }
+}
+
+/// Why there is no reply.
+enum Failure {
+    TooLong(TooLong),
+    Http(ureq::Error),
+}
+
+impl From<ureq::Error> for Failure {
+    fn from(error: ureq::Error) -> Failure {
+        match error {
+            ureq::Error::BodyExceedsLimit(bytes_max) => Failure::TooLong(TooLong {
+                bytes: None,
+                bytes_max,
+            }),
+            error => Failure::Http(error),
+        }
+    }
+}
+
 /// Why the server takes no points.
 #[derive(Debug)]
 pub enum Refusal {
-    /// 413: smaller requests may pass.
+    /// Smaller requests may pass.
     TooLarge(String),
     /// Anything else that repeating won't change.
     Final(anyhow::Error),
@@ -58,15 +110,9 @@ pub struct CollectionState {
     pub config: Value,
     #[serde(default)]
     pub payload_schema: Value,
-}
-
-/// Whether the server's certificate is refused, which it would be again.
-fn is_distrust(error: &ureq::Error) -> bool {
-    match error {
-        ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
-        ureq::Error::Rustls(_) => true,
-        _ => false,
-    }
+    /// What another Ramlet tells beyond the API.
+    #[serde(default)]
+    pub ramlet: Value,
 }
 
 impl Api {
@@ -89,11 +135,12 @@ impl Api {
         Ok(Api {
             agent: config.new_agent(),
             url,
-            key,
+            // An empty variable is an unset one.
+            key: key.filter(|key| !key.is_empty()),
         })
     }
 
-    fn call(&self, method: Method, path: &str, body: &[u8]) -> Result<Reply, ureq::Error> {
+    fn call(&self, method: Method, path: &str, body: &[u8], bytes_max: u64) -> Result<Reply, Failure> {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
@@ -101,7 +148,12 @@ impl Api {
         if let Some(key) = &self.key {
             request = request.header("api-key", key);
         }
-        let mut answer = self.agent.run(request.body(body)?)?;
+        let request = request.body(body).map_err(ureq::Error::from)?;
+        let mut answer = self.agent.run(request)?;
+        let bytes = answer.body().content_length();
+        if bytes.is_some_and(|bytes| bytes > bytes_max) {
+            return Err(Failure::TooLong(TooLong { bytes, bytes_max }));
+        }
         let retry_after = answer
             .headers()
             .get("retry-after")
@@ -110,21 +162,22 @@ impl Api {
         Ok(Reply {
             status: answer.status().as_u16(),
             retry_after,
-            body: answer
-                .body_mut()
-                .with_config()
-                .limit(ANSWER_BYTES_MAX)
-                .read_to_vec()?,
+            body: answer.body_mut().with_config().limit(bytes_max).read_to_vec()?,
         })
     }
 
     /// Asks until there is an answer other than 429: waits as long as the server says, and outlives a short loss of the connection.
     pub fn ask(&self, method: Method, path: &str, body: &[u8]) -> Result<Reply> {
+        self.ask_for(method, path, body, ANSWER_BYTES_MAX)
+    }
+
+    /// As [`Api::ask`], for so many bytes at most: else the error is [`TooLong`].
+    pub fn ask_for(&self, method: Method, path: &str, body: &[u8], bytes_max: u64) -> Result<Reply> {
         let start = Instant::now();
         let (mut pause, mut lost_since) = (Duration::from_millis(250), None);
         loop {
-            match self.call(method.clone(), path, body) {
-                Ok(reply) if reply.status == 429 && start.elapsed() < BUSY_FOR => {
+            let failure = match self.call(method.clone(), path, body, bytes_max) {
+                Ok(reply) if reply.is_busy() && start.elapsed() < BUSY_FOR => {
                     lost_since = None;
                     sleep(
                         reply
@@ -132,18 +185,21 @@ impl Api {
                             .unwrap_or(Duration::from_secs(1))
                             .min(RETRY_AFTER_MAX),
                     );
+                    continue;
                 }
                 Ok(reply) => return Ok(reply),
-                Err(error) if is_distrust(&error) => return Err(self.distrusted(error)),
-                Err(error) => {
-                    let lost = *lost_since.get_or_insert_with(Instant::now);
-                    if lost.elapsed() > RECONNECT_FOR {
-                        return Err(error).with_context(|| format!("no answer from {}", self.url));
-                    }
-                    sleep(pause);
-                    pause = (pause * 2).min(Duration::from_secs(4));
-                }
+                Err(Failure::TooLong(why)) => return Err(anyhow!(why)),
+                Err(Failure::Http(error)) => error,
+            };
+            if let Some(why) = self.tls_fault(&failure) {
+                return Err(anyhow!(why));
             }
+            let lost = *lost_since.get_or_insert_with(Instant::now);
+            if lost.elapsed() > RECONNECT_FOR {
+                return Err(anyhow!(failure).context(Lost(self.url.clone())));
+            }
+            sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(4));
         }
     }
 
@@ -165,23 +221,29 @@ impl Api {
         }
     }
 
-    fn distrusted(&self, error: ureq::Error) -> anyhow::Error {
-        anyhow!(
-            "{} isn't trusted: {error}; SSL_CERT_FILE=ca.pem names who has signed its certificate",
-            self.url
-        )
+    /// A sentence when encryption fails, which it would again.
+    fn tls_fault(&self, error: &ureq::Error) -> Option<String> {
+        let is_tls = match error {
+            ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
+            ureq::Error::Rustls(_) => true,
+            _ => false,
+        };
+        (is_tls && self.url.starts_with("https://")).then(|| tls_sentence(&self.url, &error.to_string()))
     }
 
     /// Fails at once, with the way out, when nobody listens.
     pub fn check_reachable(&self) -> Result<()> {
-        match self.call(Method::GET, "/", b"") {
-            Ok(_) => Ok(()),
-            Err(error) if is_distrust(&error) => Err(self.distrusted(error)),
-            Err(error) => Err(anyhow!(
+        let error = match self.call(Method::GET, "/", b"", ANSWER_BYTES_MAX) {
+            Ok(_) | Err(Failure::TooLong(_)) => return Ok(()),
+            Err(Failure::Http(error)) => error,
+        };
+        Err(match self.tls_fault(&error) {
+            Some(why) => anyhow!(why),
+            None => anyhow!(
                 "no server answers at {} ({error}); start one: ramlet serve --memory 135MB",
                 self.url
-            )),
-        }
+            ),
+        })
     }
 
     /// The collection, or `None` when there is none.
@@ -197,6 +259,25 @@ impl Api {
         let answer: Answer =
             serde_json::from_slice(reply.success()?).context("the server's answer about the collection")?;
         Ok(Some(answer.result))
+    }
+
+    /// Its points, exactly.
+    pub fn count(&self, collection: &str) -> Result<u64> {
+        let path = format!("{}/points/count", collection_path(collection));
+        let answer = self.ok(Method::POST, &path, &json!({ "exact": true }))?;
+        answer["count"].as_u64().context("an answer without a count")
+    }
+
+    /// As [`Api::count`], once it is `least`, or stays below that for a while.
+    pub fn count_settled(&self, collection: &str, least: u64) -> Result<u64> {
+        let start = Instant::now();
+        loop {
+            let count = self.count(collection)?;
+            if count >= least || start.elapsed() > COUNT_FOR {
+                return Ok(count);
+            }
+            sleep(COUNT_EVERY);
+        }
     }
 
     /// How far the index is that is built, if the server says so: `, compare 45 %`.
@@ -252,14 +333,46 @@ impl Api {
     pub fn upsert(&self, collection: &str, body: &[u8]) -> Result<(), Refusal> {
         let path = format!("{}/points?wait=false", collection_path(collection));
         let reply = self.ask(Method::PUT, &path, body).map_err(Refusal::Final)?;
-        if reply.status == 413 {
+        if reply.asks_for_less() {
             return Err(Refusal::TooLarge(reply.sentence()));
         }
         reply.success().map(drop).map_err(Refusal::Final)
     }
 }
 
+/// What a failure of the TLS library is about, by its words: it has no error of its own for a server without TLS.
+fn tls_sentence(url: &str, error: &str) -> String {
+    if error.contains("corrupt message") {
+        let plain = url.replacen("https://", "http://", 1);
+        format!("{url} doesn't speak TLS ({error}); without encryption it is {plain}")
+    } else if error.contains("certificate") {
+        format!("{url} isn't trusted: {error}; SSL_CERT_FILE=ca.pem names who has signed its certificate")
+    } else {
+        format!("no encrypted connection to {url}: {error}")
+    }
+}
+
 impl Reply {
+    /// It may answer the same request later.
+    fn is_busy(&self) -> bool {
+        self.status == 429 && !self.asks_for_less()
+    }
+
+    /// It refuses as many points at once, and may take fewer: no room for the request (413), a limit of the collection's strict mode
+    /// (400), or more than the collection's rate of a minute (429).
+    pub fn asks_for_less(&self) -> bool {
+        match self.status {
+            413 => true,
+            429 => self.sentence().contains("split your request"),
+            _ => self.is_over_limit(),
+        }
+    }
+
+    /// Strict mode's word for a number in the request that is too large, which it stays.
+    pub fn is_over_limit(&self) -> bool {
+        matches!(self.status, 400 | 422) && self.sentence().contains("Limit exceeded")
+    }
+
     fn result(&self) -> Result<Value> {
         #[derive(Deserialize)]
         struct Answer {
@@ -327,6 +440,38 @@ mod tests {
     }
 
     #[test]
+    fn answers_that_ask_for_less() {
+        let asks = |status, sentence: &str| {
+            let reply = Reply {
+                status,
+                retry_after: None,
+                body: json!({ "status": { "error": sentence } }).to_string().into(),
+            };
+            (reply.asks_for_less(), reply.is_busy())
+        };
+        let limit = "Bad request: Limit exceeded 32 > 20 for \"limit\". Help: Reduce it";
+        assert_eq!(asks(413, "Payload too large"), (true, false));
+        assert_eq!(asks(400, limit), (true, false));
+        assert_eq!(asks(400, "Wrong input: Vector dimension error"), (false, false));
+        assert_eq!(asks(404, limit), (false, false));
+        assert_eq!(asks(429, "Too many requests"), (false, true));
+        assert_eq!(asks(429, "please try to split your request"), (true, false));
+    }
+
+    #[test]
+    fn failures_of_tls_are_told_apart() {
+        let said = |error: &str| tls_sentence("https://h:6333", error);
+        let plain = said("io: received corrupt message of type InvalidContentType");
+        assert!(
+            plain.contains("doesn't speak TLS") && plain.contains("http://h:6333"),
+            "{plain}"
+        );
+        let distrusted = said("io: invalid peer certificate: UnknownIssuer");
+        assert!(distrusted.contains("SSL_CERT_FILE"), "{distrusted}");
+        assert!(!said("io: received fatal alert: ProtocolVersion").contains("SSL_CERT_FILE"));
+    }
+
+    #[test]
     fn layouts_of_collections() {
         let layout = |vectors: Value| {
             let state = CollectionState {
@@ -335,6 +480,7 @@ mod tests {
                 optimizer_status: Value::Null,
                 config: json!({"params": {"vectors": vectors}}),
                 payload_schema: Value::Null,
+                ramlet: Value::Null,
             };
             state.layout()
         };

@@ -1,7 +1,7 @@
 //! JSON lines, plain or gzipped: one point a line.
 //!
 //! `{"id": 7, "vector": [..] | {"name": [..]}, "payload": {..}}`. What becomes of the id says [`Ids`]; without a `payload`
-//! the other keys of the line are the payload. Vectors and payloads pass through as the text they are.
+//! the other keys of the line are the payload. Vectors and payloads pass through as the text they are, for the server to judge.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -22,6 +22,10 @@ use crate::args::Ids;
 /// Longest line read; the bound on this reader's memory.
 const LINE_BYTES_MAX: u64 = 32 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
+/// What some programs begin UTF-8 with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Keys of an answer to a scroll that are neither vectors nor payload: such answers are imported as they are.
+const KEYS_OF_SCROLL: [&str; 4] = ["shard_key", "order_value", "score", "version"];
 
 /// Lines of a file, one in memory at a time.
 pub struct Lines {
@@ -89,22 +93,29 @@ impl Lines {
     /// Reads the next line that isn't blank; false at the end.
     pub fn next(&mut self) -> Result<bool> {
         loop {
-            self.line.clear();
             let place = self.number + 1;
+            let mut bytes = std::mem::take(&mut self.line).into_bytes();
+            bytes.clear();
             let n = (&mut self.reader)
                 .take(LINE_BYTES_MAX)
-                .read_line(&mut self.line)
+                .read_until(b'\n', &mut bytes)
                 .with_context(|| format!("{}: reading line {place}", self.name))?;
             if n == 0 {
                 return Ok(false);
             }
             self.number = place;
-            if n as u64 == LINE_BYTES_MAX && !self.line.ends_with('\n') {
+            // Before the text is looked at: the cut may lie within a character.
+            if n as u64 == LINE_BYTES_MAX && !bytes.ends_with(b"\n") {
                 bail!(
                     "{}: line {place} is longer than {LINE_BYTES_MAX} bytes",
                     self.name
                 );
             }
+            if place == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
+                bytes.drain(..BYTE_ORDER_MARK.len());
+            }
+            self.line = String::from_utf8(bytes)
+                .with_context(|| format!("{}: line {place} is no UTF-8", self.name))?;
             if !self.line.trim().is_empty() {
                 return Ok(true);
             }
@@ -139,8 +150,17 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 struct Document<'a> {
     id: Option<&'a RawValue>,
     vector: Option<&'a RawValue>,
-    payload: Option<&'a RawValue>,
+    payload: Payload<'a>,
     rest: Vec<(String, &'a RawValue)>,
+}
+
+#[derive(Clone, Copy)]
+enum Payload<'a> {
+    /// The other fields of the line.
+    Fields,
+    /// `null`: there is none.
+    Nothing,
+    Object(&'a RawValue),
 }
 
 impl<'a> Document<'a> {
@@ -149,39 +169,62 @@ impl<'a> Document<'a> {
         let mut document = Document {
             id: None,
             vector: None,
-            payload: None,
+            payload: Payload::Fields,
             rest: Vec::new(),
         };
         for (key, value) in fields {
             match key.as_str() {
                 "id" => document.id = Some(value),
                 "vector" | "vectors" => document.vector = Some(value),
-                "payload" if value.get().starts_with('{') => document.payload = Some(value),
+                "payload" if value.get().starts_with('{') => document.payload = Payload::Object(value),
+                "payload" if value.get() == "null" => document.payload = Payload::Nothing,
                 _ => document.rest.push((key, value)),
             }
         }
         document.vector = document.vector.filter(|v| v.get() != "null");
+        document.check_rest()?;
         Ok(document)
     }
 
-    /// The vectors' names and dimensions.
-    fn layout(&self) -> Result<Layout> {
+    /// With a payload of its own a line has no place for other fields, and none is dropped silently.
+    fn check_rest(&self) -> Result<()> {
+        if matches!(self.payload, Payload::Fields) {
+            return Ok(());
+        }
+        let is_known = |key: &str| KEYS_OF_SCROLL.contains(&key);
+        match self.rest.iter().find(|(key, _)| !is_known(key)) {
+            Some((key, _)) => bail!(
+                "the field '{key}' stands beside 'payload', which holds all fields of a point: put it in there, or leave 'payload' out"
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Each vector's name and dimension, or why it isn't one that a collection can be made for.
+    fn vectors(&self) -> Result<Vec<(String, Result<usize>)>> {
         let Some(vector) = self.vector else {
-            return Ok(Layout::new());
+            return Ok(Vec::new());
         };
+        let alone = |dimension| Ok(vec![(String::new(), dimension)]);
         match vector.get().as_bytes().first() {
-            Some(b'[') => Ok(vec![(String::new(), dimension("vector", vector)?)]),
+            Some(b'[') => alone(dimension("vector", vector)),
             Some(b'{') => {
                 let Fields(named) = serde_json::from_str(vector.get())?;
-                named
-                    .into_iter()
-                    .map(|(name, v)| {
-                        let dim = dimension(&name, v)?;
-                        Ok((name, dim))
-                    })
-                    .collect()
+                let has = |key: &str| named.iter().any(|(name, _)| name == key);
+                if has("indices") && has("values") {
+                    return alone(Err(anyhow!(
+                        "'vector' is a sparse vector, which must have a name"
+                    )));
+                }
+                let of = |(name, v): (String, &RawValue)| {
+                    let dimension = dimension(&name, v);
+                    (name, dimension)
+                };
+                Ok(named.into_iter().map(of).collect())
             }
-            _ => bail!("'vector' is neither a list of numbers nor an object of them"),
+            _ => alone(Err(anyhow!(
+                "'vector' is neither a list of numbers nor an object of them"
+            ))),
         }
     }
 
@@ -194,18 +237,19 @@ impl<'a> Document<'a> {
         // The file's own id, when the point has another.
         let kept = kept.map(|id| ("id".to_string(), id));
         match (self.payload, kept) {
-            (Some(payload), None) => {
+            (Payload::Object(payload), None) => {
                 out.extend_from_slice(b",\"payload\":");
                 out.extend_from_slice(payload.get().as_bytes());
             }
-            (Some(payload), Some(kept)) => {
+            (Payload::Object(payload), Some(kept)) => {
                 let Fields(mut fields) = serde_json::from_str(payload.get())?;
                 if fields.iter().all(|(key, _)| *key != kept.0) {
                     fields.push(kept);
                 }
                 write_payload(&fields, out);
             }
-            (None, kept) => {
+            (Payload::Nothing, kept) => write_payload(&Vec::from_iter(kept), out),
+            (Payload::Fields, kept) => {
                 let fields: Vec<_> = kept.into_iter().chain(self.rest.iter().cloned()).collect();
                 write_payload(&fields, out);
             }
@@ -244,7 +288,12 @@ fn dimension(name: &str, vector: &RawValue) -> Result<usize> {
 /// Points from JSON lines. Memory: one line of at most 32 MiB, and a buffer.
 pub struct JsonlSource {
     lines: Lines,
+    /// Of line 1, but for vectors that aren't lists of numbers.
     layout: Layout,
+    /// Why line 1 is no pattern for a collection.
+    odd: Option<Error>,
+    /// The collection was made for vectors as line 1 has them.
+    settled: bool,
     ids: Ids,
     /// The first line is read at opening, to know the layout, and given out first.
     pending: bool,
@@ -255,12 +304,22 @@ impl JsonlSource {
         if !lines.next()? {
             bail!("there is no line in it");
         }
-        let layout = Document::parse(lines.line())
-            .and_then(|document| document.layout())
-            .with_context(|| format!("line {}", lines.number()))?;
+        let place = || format!("line {}", lines.number());
+        let vectors = Document::parse(lines.line())
+            .and_then(|document| document.vectors())
+            .with_context(place)?;
+        let (mut layout, mut odd) = (Layout::new(), None);
+        for (name, dimension) in vectors {
+            match dimension {
+                Ok(dimension) => layout.push((name, dimension)),
+                Err(error) => odd = odd.or(Some(error.context(place()))),
+            }
+        }
         Ok(JsonlSource {
             lines,
             layout,
+            odd,
+            settled: false,
             ids,
             pending: true,
         })
@@ -279,6 +338,14 @@ impl Source for JsonlSource {
         &self.layout
     }
 
+    fn settle_layout(&mut self) -> Result<()> {
+        self.settled = true;
+        match self.odd.take() {
+            Some(error) => Err(error.context("a collection for such vectors must be there before")),
+            None => Ok(()),
+        }
+    }
+
     fn skip(&mut self, points: u64) -> Result<()> {
         for _ in 0..points {
             if !self.advance()? {
@@ -295,8 +362,11 @@ impl Source for JsonlSource {
         let number = self.lines.number();
         let place = || format!("{}: line {number}", self.lines.name());
         let document = Document::parse(self.lines.line()).with_context(place)?;
-        if document.vector.is_none() && !self.layout.is_empty() {
-            bail!("{} has no vector, line 1 has one", place());
+        if self.settled && document.vector.is_none() && !self.layout.is_empty() {
+            bail!(
+                "{} has no vector, line 1 has one, of which the collection was made; one that is there already takes points without",
+                place()
+            );
         }
         document.write(number, self.ids, out).with_context(place)?;
         Ok(true)
@@ -347,6 +417,22 @@ mod tests {
             r#"{"id": "6f9619ff-8b86-d011-b42d-00c04fc964ff", "body": "no vector"}"#,
             r#"{"id":"6f9619ff-8b86-d011-b42d-00c04fc964ff","vector":{},"payload":{"body":"no vector"}}"#,
         );
+        check(r#"{"vector": [1], "payload": null}"#, r#"{"id":7,"vector":[1]}"#);
+        check_as(
+            Ids::Line,
+            r#"{"id": "six", "payload": null, "shard_key": null}"#,
+            r#"{"id":7,"vector":{},"payload":{"id":"six"}}"#,
+        );
+        check(
+            r#"{"id": 1, "payload": {"a": 1}, "vector": [1], "shard_key": null, "order_value": 3, "score": 0, "version": 2}"#,
+            r#"{"id":1,"vector":[1],"payload":{"a": 1}}"#,
+        );
+        for payload in ["{}", "null"] {
+            check(
+                &format!(r#"{{"vector": [1], "title": "x", "payload": {payload}}}"#),
+                "error: the field 'title' stands beside 'payload', which holds all fields of a point: put it in there, or leave 'payload' out",
+            );
+        }
         check(
             r#"{"id": "six", "vector": [1]}"#,
             r#"error: the id "six" is neither an unsigned integer nor a UUID; --ids line or --ids hash takes it"#,
@@ -388,7 +474,13 @@ mod tests {
 
     #[test]
     fn layouts() {
-        let layout = |line: &str| Document::parse(line).unwrap().layout();
+        let layout = |line: &str| -> Result<Layout> {
+            let vectors = Document::parse(line)?.vectors()?;
+            vectors
+                .into_iter()
+                .map(|(name, dimension)| Ok((name, dimension?)))
+                .collect()
+        };
         assert_eq!(layout(r#"{"vector":[1,2]}"#).unwrap(), [(String::new(), 2)]);
         assert_eq!(
             layout(r#"{"vector":{"a":[1],"b":[1,2]}}"#).unwrap(),
@@ -400,6 +492,10 @@ mod tests {
             r#"{"vector":5}"#,
             r#"{"vector":["a"]}"#,
             r#"{"vector":{"a":[[1]]}}"#,
+            r#"{"vector":{"a":{"indices":[1],"values":[1]}}}"#,
+            r#"{"vector":{"indices":[1],"values":[1]}}"#,
+            r#"{"vector":{"a":{"text":"t","model":"qdrant/bm25"}}}"#,
+            r#"{"vector":"text"}"#,
         ] {
             assert!(layout(bad).is_err(), "{bad}");
         }

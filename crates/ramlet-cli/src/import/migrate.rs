@@ -6,7 +6,7 @@
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use indicatif::HumanCount;
 use ramlet_bench::api::collection_path;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use ureq::http::Method;
 
-use super::api::{Api, CollectionState, Refusal};
+use super::api::{Api, CollectionState, Lost, Refusal, TooLong};
 use super::progress::Progress;
 use super::resume::Resume;
 use crate::args::ImportArgs;
@@ -23,6 +23,10 @@ use crate::args::ImportArgs;
 const PAGE_BYTES: usize = 512 << 10;
 const PAGE_POINTS_MAX: usize = 2_000;
 const PAGE_POINTS_BEGIN: usize = 32;
+/// Most of a page that is read: points may be longer than those before them.
+const PAGE_BYTES_MAX: u64 = 16 << 20;
+/// And of a page of one point: it is this program's memory, not a server's.
+const POINT_BYTES_MAX: u64 = 64 << 20;
 
 /// Both ends of an import.
 struct Servers {
@@ -32,7 +36,8 @@ struct Servers {
 
 /// Runs an import from a server to its end; prints what it did.
 pub fn run(args: &ImportArgs, from: &str) -> Result<()> {
-    let from_key = args.from_api_key.clone().or_else(|| args.api_key.clone());
+    let from_key = args.from_api_key.clone().filter(|key| !key.is_empty());
+    let from_key = from_key.or_else(|| args.api_key.clone());
     let servers = Servers {
         from: Api::new(from, from_key, 2)?,
         to: Api::new(&args.url, args.api_key.clone(), 2)?,
@@ -47,22 +52,56 @@ pub fn run(args: &ImportArgs, from: &str) -> Result<()> {
         println!("the server at {from} has no collections");
     }
     let mut resume = Resume::open(&args.state, from, &args.url)?;
+    let mut failures = Failures {
+        of: names.len(),
+        names: Vec::new(),
+    };
     for name in &names {
-        if resume.is_done(name) {
-            println!("'{name}' is in already");
-            continue;
-        }
-        let done = servers.collection(name, args, &mut resume);
-        done.with_context(|| format!("collection '{name}'; run the same again to go on"))?;
-        resume.done(name)?;
+        let copied = servers.whole(name, args, &mut resume);
+        failures.hear(name, copied)?;
     }
     for name in &names {
-        servers.aliases(name)?;
-        if args.wait {
-            super::wait_until_green(&servers.to, name)?;
+        if !failures.names.contains(name) {
+            failures.hear(name, servers.finish(name, args.wait))?;
         }
     }
+    failures.end()?;
     resume.finish()
+}
+
+/// Collections that aren't in: one that fails doesn't keep the others from being tried.
+struct Failures {
+    /// Collections in all.
+    of: usize,
+    names: Vec<String>,
+}
+
+impl Failures {
+    /// Tells and remembers a failure; returns it when the next collections would fail of the same.
+    fn hear(&mut self, name: &str, outcome: Result<()>) -> Result<()> {
+        let Err(error) = outcome else {
+            return Ok(());
+        };
+        let error = error.context(format!("collection '{name}'; run the same again to go on"));
+        if self.of == 1 || error.is::<Lost>() {
+            return Err(error);
+        }
+        eprintln!("ramlet: {error:#}");
+        self.names.push(name.to_string());
+        Ok(())
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "{} of {} collections failed: '{}'; run the same again to go on",
+            self.names.len(),
+            self.of,
+            self.names.join("', '")
+        )
+    }
 }
 
 /// Names of all collections of a server.
@@ -80,12 +119,39 @@ fn collections(server: &Api) -> Result<Vec<String>> {
 }
 
 impl Servers {
+    /// A collection, unless it is in already.
+    fn whole(&self, name: &str, args: &ImportArgs, resume: &mut Resume) -> Result<()> {
+        if resume.is_done(name) && self.to.collection(name)?.is_some() {
+            super::check_holds(&self.to, name, resume.points(name), resume.path(), "")?;
+            println!("'{name}' is in already");
+            return Ok(());
+        }
+        self.collection(name, args, resume)?;
+        resume.done(name)
+    }
+
+    /// What waits until all collections are there.
+    fn finish(&self, name: &str, wait: bool) -> Result<()> {
+        self.aliases(name)?;
+        match wait {
+            true => super::wait_until_green(&self.to, name),
+            false => Ok(()),
+        }
+    }
+
     fn collection(&self, name: &str, args: &ImportArgs, resume: &mut Resume) -> Result<()> {
         let there = self.from.collection(name)?;
         let source = there.ok_or_else(|| anyhow!("the other server has none of this name"))?;
         match self.to.collection(name)? {
-            None => self.create(name, &source)?,
-            Some(ours) => check_same(name, &source.config, &ours.config)?,
+            None => {
+                // First, so that an end in between doesn't leave a place in a collection without points.
+                begin_again(name, resume)?;
+                self.create(name, &source)?;
+            }
+            Some(ours) => {
+                check_same(name, &source.config, &ours.config)?;
+                super::check_holds(&self.to, name, resume.points(name), resume.path(), "")?;
+            }
         }
         self.indexes(name, &source)?;
         let progress = Progress::new(source.points_count.unwrap_or(0));
@@ -93,7 +159,7 @@ impl Servers {
         progress.finish();
         let sent = sent?;
         self.strict_mode(name, &source)?;
-        let (theirs, ours) = (count(&self.from, name)?, count(&self.to, name)?);
+        let (theirs, ours) = (self.from.count(name)?, self.to.count(name)?);
         println!(
             "imported {} points into '{name}' in {:.1} s, {} points/s; it has {} now",
             HumanCount(sent),
@@ -111,7 +177,8 @@ impl Servers {
     }
 
     fn create(&self, name: &str, source: &CollectionState) -> Result<()> {
-        let settings = settings(&source.config);
+        let mut settings = settings(&source.config);
+        add_own(&mut settings, &source.ramlet["vectors"]);
         self.to.ok(Method::PUT, &collection_path(name), &settings)?;
         eprintln!("created collection '{name}' with the settings of the other");
         Ok(())
@@ -176,19 +243,23 @@ impl Servers {
         }
         let mut scroll = Scroll::new(&self.from, name, batch, resume.offset(name));
         let (sender, pages) = sync_channel::<Result<Page>>(1);
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                while let Some(page) = scroll.next() {
-                    let failed = page.is_err();
-                    // Nobody receives any more: the other side has failed, and tells why.
-                    if sender.send(page).is_err() || failed {
-                        return;
-                    }
+        let read = move || {
+            while let Some(page) = scroll.next() {
+                let failed = page.is_err();
+                // Nobody receives any more: the other side has failed, and tells why.
+                if sender.send(page).is_err() || failed {
+                    return;
                 }
-            });
+            }
+        };
+        let mut at_once = usize::MAX;
+        thread::scope(|scope| {
+            thread::Builder::new()
+                .spawn_scoped(scope, read)
+                .context("starting a thread to read with")?;
             for page in pages {
                 let page = page?;
-                self.send(name, &page.points)?;
+                self.send(name, &page.points, &mut at_once)?;
                 sent += page.points.len() as u64;
                 progress.acknowledged(page.points.len() as u64);
                 progress.at((before + sent, 0));
@@ -198,23 +269,22 @@ impl Servers {
         })
     }
 
-    /// In smaller requests when the server has no room for all at once.
-    fn send(&self, name: &str, points: &[String]) -> Result<()> {
-        if points.is_empty() {
-            return Ok(());
-        }
-        let body = format!("{{\"points\":[{}]}}", points.join(","));
-        match self.to.upsert(name, body.as_bytes()) {
-            Ok(()) => Ok(()),
-            Err(Refusal::TooLarge(_)) if points.len() > 1 => {
-                drop(body);
-                let (first, second) = points.split_at(points.len() / 2);
-                self.send(name, first)?;
-                self.send(name, second)
+    /// In requests of at most `at_once` points, and fewer when the server has no room for as many.
+    fn send(&self, name: &str, points: &[String], at_once: &mut usize) -> Result<()> {
+        let mut rest = points;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(*at_once));
+            let body = format!("{{\"points\":[{}]}}", now.join(","));
+            match self.to.upsert(name, body.as_bytes()) {
+                Ok(()) => rest = later,
+                Err(Refusal::TooLarge(_)) if now.len() > 1 => *at_once = now.len() / 2,
+                Err(Refusal::TooLarge(why)) => bail!("a point alone is too large for the server: {why}"),
+                Err(Refusal::Final(error)) => return Err(error),
             }
-            Err(Refusal::TooLarge(why)) => bail!("a point alone is too large for the server: {why}"),
-            Err(Refusal::Final(error)) => Err(error),
         }
+        // The next points may be shorter: one request more that is refused, once a page.
+        *at_once = at_once.saturating_mul(2);
+        Ok(())
     }
 }
 
@@ -230,9 +300,33 @@ struct Scroll<'a> {
     path: String,
     /// Points of a page: as many as make [`PAGE_BYTES`], unless they were given.
     points: usize,
+    /// Points of a page that the server is known to allow.
+    points_max: usize,
     fixed: bool,
     offset: Option<String>,
     ended: bool,
+    rounds: Rounds,
+}
+
+/// Notices offsets that come again, which no list of points has: of any round, within twice its pages (Brent's way to find a
+/// cycle with one value remembered).
+#[derive(Default)]
+struct Rounds {
+    pages: u64,
+    seen: Option<String>,
+}
+
+impl Rounds {
+    fn comes_again(&mut self, offset: &str) -> bool {
+        if self.seen.as_deref() == Some(offset) {
+            return true;
+        }
+        self.pages += 1;
+        if self.pages.is_power_of_two() {
+            self.seen = Some(offset.to_string());
+        }
+        false
+    }
 }
 
 #[derive(Deserialize)]
@@ -276,9 +370,11 @@ impl<'a> Scroll<'a> {
             server,
             path: format!("{}/points/scroll", collection_path(name)),
             points: batch.unwrap_or(PAGE_POINTS_BEGIN),
+            points_max: PAGE_POINTS_MAX,
             fixed: batch.is_some(),
             offset,
             ended: false,
+            rounds: Rounds::default(),
         }
     }
 
@@ -286,28 +382,61 @@ impl<'a> Scroll<'a> {
         (!self.ended).then(|| self.page())
     }
 
-    fn page(&mut self) -> Result<Page> {
-        let answer = loop {
+    /// The text of a page: of fewer points than were wanted when the server refuses as many, or sends more than is read.
+    fn answer(&mut self) -> Result<Vec<u8>> {
+        loop {
             let offset = self.offset.as_deref().unwrap_or("null");
             let body = format!(
                 "{{\"limit\":{},\"offset\":{offset},\"with_payload\":true,\"with_vector\":true}}",
                 self.points
             );
-            let reply = self.server.ask(Method::POST, &self.path, body.as_bytes())?;
-            match reply.status {
-                // It has no room for so long an answer.
-                413 if self.points > 1 => self.points /= 2,
-                _ => break reply.into_body()?,
+            let bytes_max = match self.points {
+                1 => POINT_BYTES_MAX,
+                _ => PAGE_BYTES_MAX,
+            };
+            let asked = self
+                .server
+                .ask_for(Method::POST, &self.path, body.as_bytes(), bytes_max);
+            match asked {
+                Ok(reply) if reply.asks_for_less() && self.points > 1 => {
+                    if reply.is_over_limit() {
+                        self.points_max = self.points / 2;
+                    }
+                }
+                Ok(reply) => return reply.into_body(),
+                Err(error) if error.is::<TooLong>() && self.points > 1 => {}
+                Err(error) => return Err(self.placed(error)),
             }
-        };
+            self.points /= 2;
+        }
+    }
+
+    /// Which point is too long.
+    fn placed(&self, error: Error) -> Error {
+        match (error.is::<TooLong>(), &self.offset) {
+            (false, _) => error,
+            (true, None) => error.context("the first point alone"),
+            (true, Some(id)) => error.context(format!("the point {id} alone")),
+        }
+    }
+
+    fn page(&mut self) -> Result<Page> {
+        let answer = self.answer()?;
         let Answer { result } = serde_json::from_slice(&answer).context("a page of points")?;
         self.offset = result.next_page_offset.map(|offset| offset.get().to_string());
         self.ended = self.offset.is_none();
+        if let Some(offset) = &self.offset
+            && self.rounds.comes_again(offset)
+        {
+            bail!(
+                "the other server goes round in a circle: it names {offset} as the offset of a next page again"
+            );
+        }
         let count = result.points.len().max(1);
         if !self.fixed {
             // At most twice as many as before: the next points may be longer.
             let fitting = PAGE_BYTES * count / answer.len().max(1);
-            self.points = fitting.clamp(1, (2 * self.points).min(PAGE_POINTS_MAX));
+            self.points = fitting.clamp(1, (2 * self.points).min(self.points_max));
         }
         Ok(Page {
             points: result.points.iter().map(Record::point).collect(),
@@ -316,22 +445,37 @@ impl<'a> Scroll<'a> {
     }
 }
 
-fn count(server: &Api, name: &str) -> Result<u64> {
-    let path = format!("{}/points/count", collection_path(name));
-    let answer = server.ok(Method::POST, &path, &json!({ "exact": true }))?;
-    answer["count"].as_u64().context("an answer without a count")
+/// Of a collection that isn't there no point is in, whatever was said before.
+fn begin_again(name: &str, resume: &mut Resume) -> Result<()> {
+    let before = resume.points(name);
+    if before > 0 || resume.is_done(name) {
+        eprintln!(
+            "'{name}' isn't there any more: the {} points that {} says are in are sent again",
+            HumanCount(before),
+            resume.path().display()
+        );
+        resume.forget(name)?;
+    }
+    Ok(())
 }
 
 /// What a collection is created with, out of what another one says of itself: all but how it was spread over machines.
 fn settings(config: &Value) -> Value {
     let params = &config["params"];
     let mut out = Map::new();
-    for name in ["vectors", "sparse_vectors", "on_disk_payload"] {
+    for name in [
+        "vectors",
+        "sparse_vectors",
+        "on_disk_payload",
+        "payload",
+        "id_tracker",
+    ] {
         out.insert(name.into(), without_nulls(&params[name]));
     }
     for (name, key) in [
         ("hnsw_config", "hnsw_config"),
         ("optimizers_config", "optimizer_config"),
+        ("wal_config", "wal_config"),
         ("quantization_config", "quantization_config"),
         ("metadata", "metadata"),
     ] {
@@ -339,6 +483,43 @@ fn settings(config: &Value) -> Value {
     }
     out.retain(|_, value| !value.is_null());
     Value::Object(out)
+}
+
+/// Settings of Ramlet's own, which it tells by vector as they came out: for the collection where all vectors agree, so that they
+/// can be changed for all at once as before. Other servers have none, and a default needn't be said.
+fn add_own(settings: &mut Value, own: &Value) {
+    let Some(own) = own.as_object() else { return };
+    for key in ["index", "recall"] {
+        let value = |of: &Value| short(&of[key]);
+        let mut all = own.values().map(value);
+        let first = all.next().flatten();
+        if all.all(|other| other == first) {
+            put(settings, key, first);
+            continue;
+        }
+        for (name, of) in own {
+            put(&mut settings["vectors"][name], key, value(of));
+        }
+    }
+}
+
+fn put(place: &mut Value, key: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        place[key] = value;
+    }
+}
+
+/// `None` for a default; of 32 bits, as recalls are kept, the digits that were meant.
+fn short(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::String(word) if word == "auto" => None,
+        Value::Number(number) => {
+            let digits = (number.as_f64()? as f32).to_string();
+            Some(json!(digits.parse::<f64>().ok()?))
+        }
+        other => Some(other.clone()),
+    }
 }
 
 /// What isn't set is left out: a server may refuse the null of a setting that it doesn't know.
@@ -402,13 +583,71 @@ mod tests {
             "sparse_vectors": {"s": {"modifier": "idf"}},
             "on_disk_payload": true,
             "hnsw_config": {"m": 16},
-            "optimizers_config": {"indexing_threshold": 5}
+            "optimizers_config": {"indexing_threshold": 5},
+            "wal_config": {"wal_capacity_mb": 32}
         });
         assert_eq!(settings(&config), expected);
         assert_eq!(shape(&config), ["'a' of 3 \"Dot\"", "'s' sparse"]);
         assert!(check_same("c", &config, &config).is_ok());
         let other = json!({"params": {"vectors": {"size": 3, "distance": "Dot"}}});
         assert!(check_same("c", &config, &other).is_err());
+    }
+
+    #[test]
+    fn own_settings_of_another() {
+        let check = |vectors: Value, own: Value, expected: Value| {
+            let mut settings = json!({ "vectors": vectors });
+            add_own(&mut settings, &own);
+            assert_eq!(settings, expected, "{own}");
+        };
+        let (one, two) = (json!({"size": 2}), json!({"a": {"size": 2}, "b": {"size": 3}}));
+        check(one.clone(), Value::Null, json!({ "vectors": one }));
+        check(
+            one.clone(),
+            json!({"": {"index": "auto", "recall": null}}),
+            json!({ "vectors": one }),
+        );
+        check(
+            one.clone(),
+            json!({"": {"index": "hnsw", "recall": f64::from(0.9f32)}}),
+            json!({ "vectors": one, "index": "hnsw", "recall": 0.9 }),
+        );
+        check(
+            two,
+            json!({"a": {"index": "ivf", "recall": f64::from(0.97f32)}, "b": {"index": "ivf", "recall": null}}),
+            json!({"vectors": {"a": {"size": 2, "recall": 0.97}, "b": {"size": 3}}, "index": "ivf"}),
+        );
+    }
+
+    #[test]
+    fn circles_are_noticed() {
+        let pages_until = |offsets: &mut dyn Iterator<Item = u64>| {
+            let mut rounds = Rounds::default();
+            offsets
+                .take(10_000)
+                .position(|offset| rounds.comes_again(&offset.to_string()))
+        };
+        assert_eq!(pages_until(&mut std::iter::repeat(7)), Some(1));
+        assert_eq!(pages_until(&mut [1, 2].into_iter().cycle()), Some(3));
+        assert!(pages_until(&mut (0..100).chain((100..130).cycle())).is_some_and(|page| page < 300));
+        assert_eq!(pages_until(&mut (0..)), None);
+    }
+
+    #[test]
+    fn one_failure_does_not_end_the_others() {
+        let mut failures = Failures {
+            of: 2,
+            names: Vec::new(),
+        };
+        assert!(failures.hear("a", Ok(())).is_ok() && failures.end().is_ok());
+        assert!(failures.hear("b", Err(anyhow!("wrong"))).is_ok());
+        let said = failures.end().unwrap_err().to_string();
+        assert!(said.contains("1 of 2") && said.contains("'b'"), "{said}");
+        let mut only = Failures {
+            of: 1,
+            names: Vec::new(),
+        };
+        assert!(only.hear("a", Err(anyhow!("wrong"))).is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use indicatif::HumanCount;
 
 use crate::args::{Datatype, Distance, ImportArgs};
@@ -41,11 +41,14 @@ fn run_file(args: &ImportArgs, file: &Path, collection: &str) -> Result<()> {
     let mut source = source::open(file, &args.key, args.payload.as_deref(), args.ids)?;
     let api = Api::new(&args.url, args.api_key.clone(), args.parallel)?;
     api.check_reachable()?;
-    let place = match args.resume {
+    let mut place = match args.resume {
         true => Some(Place::open(&args.state, file, &args.url, collection)?),
         false => None,
     };
-    prepare(&api, args, collection, source.as_ref())?;
+    let created = prepare(&api, args, collection, source.as_mut())?;
+    if let Some(place) = &mut place {
+        check_place(&api, collection, place, created)?;
+    }
     make_text_indexes(&api, args, collection)?;
 
     let first = place.as_ref().map_or(args.offset, Place::points);
@@ -93,10 +96,55 @@ fn progress_end(source: &dyn Source, args: &ImportArgs) -> u64 {
     }
 }
 
-/// Creates the collection, or checks that the one there takes these points.
-fn prepare(api: &Api, args: &ImportArgs, collection: &str, source: &dyn Source) -> Result<()> {
+/// A place in a collection without those points would leave them out: in a new one it is at the beginning again.
+fn check_place(api: &Api, collection: &str, place: &mut Place, created: bool) -> Result<()> {
+    let before = place.points();
+    if !created {
+        let hint = format!(
+            ". Or, if the file has ids twice, which count once: --offset {before} instead of --resume goes on"
+        );
+        return check_holds(api, collection, before, place.path(), &hint);
+    }
+    if before > 0 {
+        eprintln!(
+            "'{collection}' wasn't there any more: the {} points that {} says are in are sent again",
+            HumanCount(before),
+            place.path().display()
+        );
+        place.restart()?;
+    }
+    Ok(())
+}
+
+/// Fails where there are fewer points than `state` says were put in; what else can be done is behind it. More may have been
+/// there before.
+fn check_holds(api: &Api, collection: &str, said: u64, state: &Path, hint: &str) -> Result<()> {
+    let holds = match said {
+        0 => return Ok(()),
+        said => api.count_settled(collection, said)?,
+    };
+    if holds >= said {
+        return Ok(());
+    }
+    let state = state.display();
+    bail!(
+        "'{collection}' has {holds} points, but {state} says that {said} were put in: remove {state} to begin again{hint}"
+    )
+}
+
+/// Creates the collection (true), or checks that the one there takes these points (false).
+fn prepare(api: &Api, args: &ImportArgs, collection: &str, source: &mut dyn Source) -> Result<bool> {
     if let Some(there) = api.collection(collection)? {
-        return check_fits(collection, &there.layout(), source.layout());
+        check_fits(collection, &there.layout(), source.layout())?;
+        return Ok(false);
+    }
+    source.settle_layout().with_context(|| {
+        format!("there is no collection '{collection}', and none can be made of the file")
+    })?;
+    if let (None, Some(name)) = (args.distance, source.unknown_distance()) {
+        bail!(
+            "the distance of the file is '{name}', which the API doesn't have; --distance says which to take"
+        );
     }
     let (distance, origin) = match (args.distance, source.distance()) {
         (Some(distance), _) => (distance, ""),
@@ -113,7 +161,7 @@ fn prepare(api: &Api, args: &ImportArgs, collection: &str, source: &dyn Source) 
         distance.api_name(),
         datatype.unwrap_or(Datatype::Float32).api_name(),
     );
-    Ok(())
+    Ok(true)
 }
 
 /// Texts that are indexed before they come in are indexed once.
@@ -156,12 +204,6 @@ fn check_fits(collection: &str, there: &Layout, file: &Layout) -> Result<()> {
                 describe(file)
             ),
         }
-    }
-    if file.is_empty() && !there.is_empty() {
-        bail!(
-            "the points of the file have no vector, collection '{collection}' has {}",
-            describe(there)
-        );
     }
     Ok(())
 }
@@ -207,6 +249,6 @@ mod tests {
         assert!(fits(&[], &[]));
         assert!(!fits(&[("", 4)], &[("", 5)]));
         assert!(!fits(&[("a", 4)], &[("", 4)]));
-        assert!(!fits(&[("", 4)], &[]));
+        assert!(fits(&[("", 4)], &[]), "points without vectors are taken");
     }
 }

@@ -75,6 +75,16 @@ impl Place {
         self.state.points
     }
 
+    /// Begins again.
+    pub fn restart(&mut self) -> Result<()> {
+        self.state.points = 0;
+        self.write(0)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// So many are in now; written once a second.
     pub fn at(&self, points: u64) -> Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);

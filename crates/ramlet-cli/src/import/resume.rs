@@ -84,6 +84,16 @@ impl Resume {
         self.write()
     }
 
+    /// Begins a collection again.
+    pub fn forget(&mut self, name: &str) -> Result<()> {
+        self.state.collections.remove(name);
+        self.write()
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub fn done(&mut self, name: &str) -> Result<()> {
         self.state.collections.entry(name.to_string()).or_default().done = true;
         self.write()

@@ -11,7 +11,7 @@ use super::json::write_vector;
 use super::jsonl::{JsonlSource, Lines};
 use crate::args::Ids;
 
-/// The vectors of the points: (name, dimension). `""` is the unnamed one; empty when the points have none.
+/// The plain vectors of the points: (name, dimension). `""` is the unnamed one; empty when the points have none.
 pub type Layout = Vec<(String, usize)>;
 
 /// Points in order.
@@ -21,9 +21,18 @@ pub trait Source {
     fn distance(&self) -> Option<Distance> {
         None
     }
+    /// The name that the file has for a distance that the API hasn't.
+    fn unknown_distance(&self) -> Option<&str> {
+        None
+    }
     /// True when `uint8` storage loses nothing.
     fn is_u8(&self) -> bool {
         false
+    }
+    /// A collection is made with [`Source::layout`]: fails when it doesn't tell all, and points without such vectors are wrong
+    /// from now on.
+    fn settle_layout(&mut self) -> Result<()> {
+        Ok(())
     }
     /// Leaves out the first `points`.
     fn skip(&mut self, points: u64) -> Result<()>;
@@ -82,6 +91,22 @@ impl RowSource {
         }
     }
 
+    /// Behind the last row there is no payload either: else the two files aren't of the same points.
+    fn check_end(&mut self) -> Result<()> {
+        let Some(lines) = &mut self.payload else {
+            return Ok(());
+        };
+        if lines.next()? {
+            bail!(
+                "{}: line {} is one too many: there are {} rows of vectors",
+                lines.name(),
+                lines.number(),
+                self.rows.rows()
+            );
+        }
+        Ok(())
+    }
+
     fn payload_line(&mut self) -> Result<Option<&str>> {
         let Some(lines) = &mut self.payload else {
             return Ok(None);
@@ -108,6 +133,9 @@ impl Source for RowSource {
     fn distance(&self) -> Option<Distance> {
         self.rows.distance()
     }
+    fn unknown_distance(&self) -> Option<&str> {
+        self.rows.unknown_distance()
+    }
     fn is_u8(&self) -> bool {
         self.rows.is_u8()
     }
@@ -126,6 +154,7 @@ impl Source for RowSource {
 
     fn read(&mut self, out: &mut Vec<u8>) -> Result<bool> {
         if !self.rows.read(&mut self.vector)? {
+            self.check_end()?;
             return Ok(false);
         }
         let row = self.row;

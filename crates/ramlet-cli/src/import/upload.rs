@@ -80,8 +80,18 @@ pub fn run(api: &Api, source: &mut dyn Source, plan: &Plan, progress: &Progress)
     let (sender, receiver) = sync_channel(plan.connections);
     let receiver = Mutex::new(receiver);
     let read = thread::scope(|scope| {
-        for _ in 0..plan.connections {
-            scope.spawn(|| shared.send_all(&receiver, progress));
+        for number in 0..plan.connections {
+            let sending = || shared.send_all(&receiver, progress);
+            // Those that run already end as the channel does.
+            thread::Builder::new()
+                .spawn_scoped(scope, sending)
+                .with_context(|| {
+                    format!(
+                        "starting thread {} of the {} of --parallel",
+                        number + 1,
+                        plan.connections
+                    )
+                })?;
         }
         let read = read_all(source, plan, sender, &shared, progress);
         if read.is_err() {

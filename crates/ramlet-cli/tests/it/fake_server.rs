@@ -1,6 +1,6 @@
-//! A server that takes points as the API does and remembers them; it can be told to refuse.
+//! A server that takes points as the API does, remembers them and gives them out; it can be told to refuse.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,6 +20,14 @@ pub struct State {
     pub refusals: VecDeque<(u16, &'static str, &'static str)>,
     /// Larger bodies get 413.
     pub body_max: usize,
+    /// More points than this, the strict mode's limit, get 400.
+    pub batch_max: usize,
+    /// A scroll for more points than this gets 400.
+    pub page_max: usize,
+    /// With so many points the disk is full.
+    pub points_max: usize,
+    /// A scroll names this offset behind each page.
+    pub circle: Option<u64>,
     /// Statuses that the collection goes through; the last stays.
     pub statuses: VecDeque<&'static str>,
     pub keys: Vec<Option<String>>,
@@ -37,6 +45,9 @@ impl FakeServer {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let state = State {
             body_max: usize::MAX,
+            batch_max: usize::MAX,
+            page_max: usize::MAX,
+            points_max: usize::MAX,
             ..State::default()
         };
         let server = FakeServer {
@@ -146,10 +157,44 @@ impl FakeServer {
                     Err(problem) => return error(400, "", &format!("Format error: {problem}")),
                 };
                 let points = request["points"].as_array().cloned().unwrap_or_default();
+                if points.len() > state.batch_max {
+                    return error(
+                        400,
+                        "",
+                        &over_limit(points.len(), state.batch_max, "upsert limit"),
+                    );
+                }
+                if state.points.len() + points.len() > state.points_max {
+                    return error(507, "", "Disk full");
+                }
                 state.points.extend(points);
                 ok(json!({"operation_id": 1, "status": "acknowledged"}))
+            }
+            ("POST", "/collections/c/points/count") => ok(json!({"count": by_id(&state).len()})),
+            ("POST", "/collections/c/points/scroll") => {
+                let request: Value = serde_json::from_slice(body).unwrap_or_default();
+                let limit = request["limit"].as_u64().map_or(10, |limit| limit as usize);
+                if limit > state.page_max {
+                    return error(400, "", &over_limit(limit, state.page_max, "limit"));
+                }
+                let from = request["offset"].as_u64().unwrap_or(0);
+                let all = by_id(&state);
+                let page: Vec<&Value> = all.range(from..).take(limit).map(|(_, point)| *point).collect();
+                let behind = all.range(from..).nth(limit).map(|(id, _)| *id);
+                ok(json!({"points": page, "next_page_offset": state.circle.or(behind)}))
             }
             _ => error(404, "", "no such route"),
         }
     }
+}
+
+fn over_limit(given: usize, limit: usize, name: &str) -> String {
+    format!("Bad request: Limit exceeded {given} > {limit} for \"{name}\". Help: Reduce it.")
+}
+
+fn by_id(state: &State) -> BTreeMap<u64, &Value> {
+    let points = state.points.iter();
+    points
+        .map(|point| (point["id"].as_u64().unwrap_or_default(), point))
+        .collect()
 }

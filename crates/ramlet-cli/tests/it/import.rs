@@ -11,15 +11,19 @@ use serde_json::{Value, json};
 use crate::fake_server::FakeServer;
 
 /// A directory of its own for each test, removed at its end.
-struct TempDir(PathBuf);
+pub struct TempDir(PathBuf);
 
 impl TempDir {
-    fn new() -> TempDir {
+    pub fn new() -> TempDir {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("ramlet-import-{}-{number}", std::process::id()));
         fs::create_dir_all(&dir).expect("a temporary directory");
         TempDir(dir)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
@@ -180,6 +184,115 @@ fn payload_beside_rows() {
         !success && text.contains("line 2 is missing") && text.contains("--offset 1"),
         "{text}"
     );
+    let long = dir.file("long.jsonl", b"{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n{\"n\": 4}\n");
+    let payload = ["--payload", long.to_str().unwrap()];
+    let (success, text) = import(&FakeServer::start(), &file, &payload);
+    assert!(
+        !success && text.contains("line 4 is one too many: there are 3 rows"),
+        "{text}"
+    );
+    let some = [payload[0], payload[1], "--limit", "2"];
+    import_ok(&FakeServer::start(), &file, &some);
+}
+
+#[test]
+fn what_line_1_is_no_pattern_for() {
+    let dir = TempDir::new();
+    let text = concat!(
+        "{\"id\": 1, \"vector\": {\"s\": {\"indices\": [3], \"values\": [0.5]}}}\n",
+        "{\"id\": 2, \"vector\": {\"m\": [[1, 2], [3, 4]]}}\n",
+        "{\"id\": 3, \"vector\": {\"s\": {\"text\": \"red\", \"model\": \"qdrant/bm25\"}}}\n",
+        "{\"id\": 4, \"payload\": null}\n",
+        "{\"id\": 5, \"vector\": {\"d\": [1, 2]}}\n",
+    );
+    let file = dir.file("a.jsonl", text.as_bytes());
+    let server = FakeServer::start();
+    let (success, said) = import(&server, &file, &[]);
+    for part in ["no collection 'c'", "must be there before", "line 1", "'s'"] {
+        assert!(!success && said.contains(part), "{part}: {said}");
+    }
+    let there = || {
+        let server = FakeServer::start();
+        server.state().collection = Some(json!({"vectors": {"d": {"size": 2, "distance": "Dot"}}}));
+        server
+    };
+    let server = there();
+    import_ok(&server, &file, &[]);
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for (point, line) in points(&server).iter().zip(&lines) {
+        let vector = line.get("vector").cloned().unwrap_or(json!({}));
+        assert_eq!((&point["id"], &point["vector"]), (&line["id"], &vector));
+        assert_eq!(point.get("payload"), None);
+    }
+    assert_eq!(points(&server).len(), lines.len());
+
+    let documents = dir.file("b.jsonl", b"{\"body\": \"no vector\"}\n");
+    import_ok(&there(), &documents, &[]);
+    let file = dir.file("c.jsonl", b"{\"vector\": {\"d\": [1, 2, 3]}}\n");
+    let (success, said) = import(&there(), &file, &[]);
+    assert!(
+        !success && said.contains("with 2 dimensions, the file has 3"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let dir = TempDir::new();
+    let server = FakeServer::start();
+    import_ok(
+        &server,
+        &dir.file("a.jsonl", b"\xef\xbb\xbf{\"vector\": [1]}\n"),
+        &[],
+    );
+    assert_eq!(points(&server).len(), 1);
+}
+
+/// Points 0 to `points` of the file are in, says the state of an import that was cut off.
+fn cut_off(server: &FakeServer, file: &Path, state: &str, points: usize) {
+    server.state().points_max = points;
+    let more = ["--resume", "--state", state, "--batch", "10", "--parallel", "1"];
+    let (success, text) = import(server, file, &more);
+    assert!(!success && text.contains("Disk full"), "{text}");
+    server.state().points_max = usize::MAX;
+}
+
+#[test]
+fn a_place_in_a_collection_that_is_gone() {
+    let dir = TempDir::new();
+    let file = dir.file("a.npy", &npy("<f4", 50, 1, &le(&[1.0; 50])));
+    let state = dir.path("state.json");
+    let resume = ["--resume", "--state", &state];
+    let server = FakeServer::start();
+    cut_off(&server, &file, &state, 30);
+    let text = import_ok(&server, &file, &resume);
+    assert!(text.contains("imported 20 points"), "{text}");
+
+    let server_without = FakeServer::start();
+    // The state is of that URL.
+    cut_off(&server_without, &file, &state, 30);
+    server_without.state().collection = None;
+    server_without.state().points.clear();
+    let text = import_ok(&server_without, &file, &resume);
+    assert!(
+        text.contains("the 30 points that") && text.contains("sent again"),
+        "{text}"
+    );
+    assert_eq!(points(&server_without).len(), 50);
+
+    let server_emptied = FakeServer::start();
+    cut_off(&server_emptied, &file, &state, 30);
+    server_emptied.state().points.truncate(7);
+    let (success, text) = import(&server_emptied, &file, &resume);
+    assert!(
+        !success && text.contains("'c' has 7 points") && text.contains("30 were put in"),
+        "{text}"
+    );
+    assert!(text.contains(&state) && text.contains("--offset 30"), "{text}");
+    assert_eq!(points(&server_emptied).len(), 7);
 }
 
 #[test]
@@ -320,7 +433,25 @@ fn waiting_for_green() {
 fn bad_files_say_what_is_wrong() {
     let dir = TempDir::new();
     let server = FakeServer::start();
-    let cases: [(&str, Vec<u8>, &str); 9] = [
+    let cut = [b"{\"a\": \"x", "ä".repeat(17 << 20).as_bytes()].concat();
+    let cases: [(&str, Vec<u8>, &str); 14] = [
+        ("c.jsonl", cut, "line 1 is longer than 33554432 bytes"),
+        ("d.jsonl", b"{\"a\": \"\xff\"}".to_vec(), "line 1 is no UTF-8"),
+        (
+            "e.jsonl",
+            b"{\"id\": 1}\n{\"payload\": {}, \"title\": 1}\n".to_vec(),
+            "line 2: the field 'title' stands beside 'payload'",
+        ),
+        (
+            "c.fvecs",
+            vec![0xfd, 0xff, 0xff, 0xff, 0, 0, 0, 0],
+            "the dimension is -3",
+        ),
+        (
+            "d.fvecs",
+            vec![1, 0, 0, 0, 0, 0, 0, 0, 0xfd, 0xff, 0xff, 0xff, 0, 0, 0, 0],
+            "row 1 says it has -3 numbers, row 0 has 1",
+        ),
         (
             "a.npy",
             npy("<f4", 3, 2, &[0; 20]),

@@ -2,5 +2,7 @@
 
 mod fake_server;
 mod import;
+mod import_from;
 mod machine;
 mod plan;
+mod serve;

@@ -38,7 +38,7 @@ pub async fn make(mut call: Call) -> ApiResult<Answer> {
         true => Memory::in_process(own.memory_bytes),
         false => Memory::of_server(own.memory_bytes),
     };
-    memory.search_threads = wire.search_threads.map(|threads| threads.clamp(1, THREADS_MAX));
+    memory.search_threads = wire.search_threads.map(check_threads).transpose()?;
     match wire.memory_bytes {
         Some(bytes) => memory.bytes = bytes,
         None if memory.search_threads.is_none() => memory.search_threads = Some(own.search_threads),
@@ -48,6 +48,16 @@ pub async fn make(mut call: Call) -> ApiResult<Answer> {
     let machine = measured.cloned().unwrap_or_else(Machine::default);
     let plan = plan(&spec, &machine, &memory).map_err(refused)?;
     call.answer(&json!({ "plan": plan, "machine": machine, "machine_measured": measured.is_some() }))
+}
+
+fn check_threads(threads: usize) -> ApiResult<usize> {
+    match threads {
+        1..=THREADS_MAX => Ok(threads),
+        _ => Err(ApiError::validation(
+            "search_threads",
+            format!("value {threads} invalid, must be from 1 to {THREADS_MAX}"),
+        )),
+    }
 }
 
 fn refused(why: PlanError) -> ApiError {

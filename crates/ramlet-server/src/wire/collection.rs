@@ -405,15 +405,25 @@ fn put_optimizers(config: &mut CollectionConfig, diff: &Option<OptimizersDiff>) 
     put(&mut config.other, "optimizers_config", diff)
 }
 
+/// `/collections/aliases` is a route: a collection of this name could be neither asked nor dropped.
+const RESERVED_NAME: &str = "aliases";
+
+/// Why neither a collection nor an alias may have this name; `None`: they may.
+pub fn collection_name_fault(name: &str) -> Option<String> {
+    if name.is_empty() || name.len() > limits::NAME_BYTES {
+        Some(format!("must have from 1 to {} bytes", limits::NAME_BYTES))
+    } else if name == "." || name == ".." {
+        Some("must not be a path".to_owned())
+    } else if name == RESERVED_NAME {
+        Some(format!("`/collections/{RESERVED_NAME}` is a route of the API"))
+    } else {
+        forbidden_in(name).map(|c| format!("collection name cannot contain {c:?} char"))
+    }
+}
+
 /// Whether a collection or an alias may have this name. `field` is what the API calls it in this place.
 pub fn check_name(field: &str, name: &str) -> ApiResult<()> {
-    let what = if name.is_empty() || name.len() > limits::NAME_BYTES {
-        format!("must have from 1 to {} bytes", limits::NAME_BYTES)
-    } else if name == "." || name == ".." {
-        "must not be a path".to_owned()
-    } else if let Some(c) = forbidden_in(name) {
-        format!("collection name cannot contain {c:?} char")
-    } else {
+    let Some(what) = collection_name_fault(name) else {
         return Ok(());
     };
     let message = format!("Validation error in path parameters: [{field}: value {name:?} invalid, {what}]");

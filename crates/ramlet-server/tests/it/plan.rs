@@ -46,6 +46,24 @@ async fn a_collection_is_planned_as_it_is_and_as_it_may_become() {
 }
 
 #[tokio::test]
+async fn search_threads_have_bounds() {
+    let server = Server::open();
+    for threads in [0, 257] {
+        let body = format!(r#"{{"points":1000,"dims":8,"search_threads":{threads}}}"#);
+        let reply = server.call("POST", "/plan", &body).await;
+        assert_eq!(reply.status, StatusCode::UNPROCESSABLE_ENTITY, "{threads}");
+        let error = reply.error();
+        assert!(
+            error.contains(&threads.to_string()) && error.contains("256"),
+            "{error}"
+        );
+    }
+    let body = r#"{"points":1000,"dims":8,"search_threads":256,"memory_bytes":4000000000}"#;
+    let most = server.call("POST", "/plan", body).await.result();
+    assert_eq!(most["plan"]["search_threads"], 256);
+}
+
+#[tokio::test]
 async fn nonsense_is_a_bad_request_that_says_why() {
     let server = Server::open();
     for (body, word) in [

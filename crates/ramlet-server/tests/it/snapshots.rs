@@ -308,12 +308,10 @@ async fn uploads_that_are_none() {
         upload(&server, &format!("{uri}?priority=x"), b"").await.status,
         StatusCode::BAD_REQUEST
     );
-    assert_eq!(
-        upload(&server, "/collections/a%3Fb/snapshots/upload", b"")
-            .await
-            .status,
-        StatusCode::UNPROCESSABLE_ENTITY
-    );
+    for name in ["a%3Fb", "aliases", ".."] {
+        let reply = upload(&server, &format!("/collections/{name}/snapshots/upload"), b"").await;
+        assert_eq!(reply.status, StatusCode::UNPROCESSABLE_ENTITY, "{name}");
+    }
     assert_eq!((count(&server, "c").await, server.held("snapshots")), (50, 0));
 }
 

@@ -206,7 +206,10 @@ fn a_directory_of_others_is_not_written_to() {
     let directory = Directory::new("not-ours");
     fs::create_dir_all(&directory.0).expect("a directory");
     let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
-    let report = check(&storage, &mut |_| {}).expect("checks");
-    assert_eq!(report.problems, 1);
+    let error = check(&storage, &mut |_| {}).expect_err("it isn't ours");
+    assert!(
+        error.is_not_found() && error.to_string().contains("no data directory"),
+        "{error}"
+    );
     assert_eq!(fs::read_dir(&directory.0).expect("lists").count(), 0);
 }
