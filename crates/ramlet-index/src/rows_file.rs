@@ -82,6 +82,14 @@ impl RowsFile {
         self.file.pinned_bytes() > 0 || self.file.file().as_bytes().is_some()
     }
 
+    /// The first rows so many need no read.
+    pub(crate) fn held(&self) -> u32 {
+        match self.is_in_memory() {
+            true => self.rows(),
+            false => self.in_ram().map_or(0, |view| view.held()),
+        }
+    }
+
     /// Blocks that fit `buf`, which grows to one block if it is smaller.
     pub(crate) fn blocks_in(&self, buf: &mut AnonBuf) -> Result<u32> {
         buf.ensure(self.block_bytes())?;

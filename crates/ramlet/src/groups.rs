@@ -319,6 +319,11 @@ fn wait_until_it_fits<'a>(core: &'a Core, group: &[u8]) -> (Guard<'a>, Result<()
 /// which memory is taken. As much as empty buffers leave at least is always enough to begin with.
 fn room_for(writer: &Writer, group: &[u8]) -> u64 {
     const STEPS_BYTES: u64 = 64 << 10;
+    let most = writer.buffers.cap() / 2;
+    if writer.buffers.available() >= most {
+        // There is as much in any case: the group needn't be looked through.
+        return 0;
+    }
     let (mut rows, mut bytes) = (0, 0);
     // One that doesn't decode is told of when it is applied.
     let _ = change::for_each(group, |_, change| {
@@ -336,7 +341,7 @@ fn room_for(writer: &Writer, group: &[u8]) -> u64 {
     let scored = writer.schema.fields.iter().any(|field| field.scored().is_some());
     let bytes = if scored { 3 * bytes } else { bytes };
     let needed = bytes + rows * (BUFFER_ROW_OVERHEAD + ROW_BYTES) + STEPS_BYTES;
-    needed.min(writer.buffers.cap() / 2)
+    needed.min(most)
 }
 
 /// Header and directory entry of a row in a write buffer, rounded up.

@@ -51,19 +51,6 @@ pub(super) struct Known {
     pub(super) rows: u32,
 }
 
-impl Known {
-    /// Of an index's rows.
-    pub(super) fn new(held: u32, rows: &RowsFile) -> Known {
-        let in_ram = || rows.in_ram().map_or(0, |view| view.held());
-        let rows = if rows.is_in_memory() {
-            rows.rows()
-        } else {
-            in_ram()
-        };
-        Known { held, rows }
-    }
-}
-
 /// A row whose key lies within `error` of `key`, all but certainly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {

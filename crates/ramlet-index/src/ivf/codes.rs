@@ -514,9 +514,11 @@ impl Ivf {
         code_lists.scanned.reserve(per_scan);
         code_lists.pending.reserve(per_scan);
         let filtered = search.allowed.filter.is_some();
-        code_lists
-            .candidates
-            .start(pool, filtered, per_scan, Known::new(views.held(), &self.rows));
+        let known = Known {
+            held: views.held(),
+            rows: self.rows.held(),
+        };
+        code_lists.candidates.start(pool, filtered, per_scan, known);
         let mut visited = 0;
         loop {
             let found = search.top.len() + lists.codes.candidates.found();

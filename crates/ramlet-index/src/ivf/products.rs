@@ -387,12 +387,12 @@ impl Ivf {
             Some(numbers) => {
                 epsilon = effort.bounds().fine;
                 let filtered = allowed.filter.is_some();
-                lists.products.start_known(
-                    numbers,
-                    pool,
-                    filtered,
-                    (effort.epsilon.fine, Known::new(0, &self.rows)),
-                );
+                let known = Known {
+                    held: 0,
+                    rows: self.rows.held(),
+                };
+                let last = (effort.epsilon.fine, known);
+                lists.products.start_known(numbers, pool, filtered, last);
             }
             None => lists.products.start(pool, narrows, whole_blocks),
         }

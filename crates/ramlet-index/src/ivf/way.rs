@@ -228,13 +228,7 @@ fn filter_share(allowed: &Allowed<'_>) -> f64 {
 
 /// What so many rows cost, each for itself.
 fn alone(file: &RowsFile, rows: f64) -> f64 {
-    let in_ram = match file.is_in_memory() {
-        true => 1.0,
-        false => {
-            let held = file.in_ram().map_or(0, |view| view.held());
-            f64::from(held) / f64::from(file.rows().max(1))
-        }
-    };
+    let in_ram = f64::from(file.held()) / f64::from(file.rows().max(1));
     let of_ram = ROW_ALONE + file.stride() as f64 / ROW_BYTES_PER_PAGE;
     let of_disk = f64::from(file.block_pages()) * ALONE_COST as f64;
     rows * (in_ram * of_ram + (1.0 - in_ram) * of_disk)

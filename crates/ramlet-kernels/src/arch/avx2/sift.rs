@@ -145,7 +145,7 @@ const FEW: usize = 4;
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 fn put(mut kept: u32, first: u32, count: usize, places: &mut [u32]) -> usize {
     let end = count + kept.count_ones() as usize;
-    let places = &mut places[count..][..GROUP.max(FEW)];
+    let places = &mut places[count..][..GROUP];
     for place in &mut places[..FEW] {
         *place = first + kept.trailing_zeros();
         kept &= kept.wrapping_sub(1);
