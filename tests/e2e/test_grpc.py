@@ -313,6 +313,37 @@ def test_silent_and_odd_clients(server, filled):
     assert server.alive()
 
 
+def old_multivector(numbers, count):
+    """As clients before 1.16 send it: all numbers, and how many vectors they are."""
+    return pb.Vector(data=[0.5] * numbers, vectors_count=count)
+
+
+def test_counts_that_nothing_stands_behind(tmp_path):
+    """A few bytes that claim billions of vectors take no memory; parts that are there take what they weigh."""
+    with Server(tmp_path / "data", memory="128MB") as server:
+        client = conftest.client_of(server, prefer_grpc=True)
+        multi = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+        client.create_collection("m", vectors_config=models.VectorParams(size=128, distance=models.Distance.DOT, multivector_config=multi))
+
+        def upsert(vector):
+            point = pb.PointStruct(id=pb.PointId(num=1), vectors=pb.Vectors(vector=vector))
+            return call(server, "/qdrant.Points/Upsert", pb.UpsertPoints(collection_name="m", wait=True, points=[point]).SerializeToString(), timeout=20)
+
+        before, _ = server.rss()
+        for numbers, count in [(0, 2**32 - 1), (0, 30_000_000), (0, 0), (128, 0), (128, 3)]:
+            code, details, _ = upsert(old_multivector(numbers, count))
+            assert code == StatusCode.INVALID_ARGUMENT, (numbers, count, code, details)
+            recommend = pb.RecommendPoints(collection_name="m", limit=1, positive_vectors=[old_multivector(numbers, count)])
+            code, details, _ = call(server, "/qdrant.Points/Recommend", recommend.SerializeToString(), timeout=20)
+            assert code == StatusCode.INVALID_ARGUMENT, (numbers, count, code, details)
+        code, details, _ = upsert(old_multivector(128 * 2000, 2000))
+        assert code == StatusCode.OK, details
+        record = client.retrieve("m", [1], with_vectors=True)[0]
+        assert len(record.vector) == 2000 and set(record.vector[-1]) == {0.5}
+        _, peak = server.rss()
+        assert peak - before < 64 << 20, "a message of one megabyte"
+
+
 def test_many_calls_at_once(server, filled):
     client, name = filled
     with ThreadPoolExecutor(32) as pool:

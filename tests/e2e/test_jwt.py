@@ -154,6 +154,8 @@ def test_tokens_that_do_not_count(locked):
         (token({}, alg="none"), 401, "Invalid API key or JWT"),
         (token({}).rsplit(".", 1)[0] + ".", 403, "InvalidSignature"),
         (token({"access": "w"}), 401, "Invalid API key or JWT"),
+        (token({"access": None}), 401, "Invalid API key or JWT"),
+        (token({"access": "r", "exp": None}), 401, "Invalid API key or JWT"),
         (token({"access": [{"collection": "c", "access": "r", "payload": {"g": 1}}]}), 401, "payload"),
         ("x.y.z", 401, "Invalid API key or JWT"),
     ]:

@@ -5,8 +5,10 @@ mod check;
 mod descriptors;
 mod import;
 mod machine;
+mod output;
 mod plan;
 mod profile;
+mod redirect;
 mod search;
 mod serve;
 mod settings;
@@ -22,6 +24,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command};
+use output::note;
 
 /// In the binary only, never in the library: see docs/memory.md for its settings and why.
 #[global_allocator]
@@ -35,13 +38,13 @@ fn main() -> ExitCode {
         Command::Search(args) => search::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Machine(args) => machine::run(args),
-        Command::Bench(args) => args.run(),
+        Command::Bench(args) => output::guarded(|| args.run()),
         Command::Check(args) => check::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ramlet: {error:#}");
+            note!("ramlet: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -3,22 +3,24 @@
 use std::io::Read;
 use std::path::{Path, absolute};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ramlet::{Engine, SnapshotFile};
 use ramlet_io::{Backend, open_best};
-use ramlet_server::{ApiError, SnapshotFetch, collection_name_fault};
+use ramlet_server::{ApiError, SnapshotFetch, collection_name_fault, limits};
 use ureq::Agent;
+use ureq::http::uri::InvalidUri;
 
 use crate::args::ServeArgs;
+use crate::redirect::followed;
 use crate::settings::Settings;
 use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Silence of the other server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-const REDIRECTS: u32 = 3;
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Tells the engine where snapshots go, then restores what the command line names.
@@ -68,10 +70,19 @@ fn open(path: &Path) -> Result<SnapshotFile> {
 
 /// Reads a URL for the server.
 pub fn fetch() -> SnapshotFetch {
+    fetch_within(ANSWER_TIMEOUT)
+}
+
+/// As [`fetch`]. One download at a time keeps all work on snapshots waiting: a peer that says nothing for `silence`, or less than
+/// [`limits::BODY_RATE_MIN`] in the long run, ends it.
+fn fetch_within(silence: Duration) -> SnapshotFetch {
     let config = Agent::config_builder()
         .timeout_connect(Some(CONNECT_TIMEOUT))
-        .timeout_recv_response(Some(ANSWER_TIMEOUT))
-        .max_redirects(REDIRECTS)
+        .timeout_recv_response(Some(silence))
+        .timeout_per_read(Some(silence))
+        // For what never comes to a byte of the body, as the frames of its chunks.
+        .timeout_recv_body(Some(DOWNLOAD_TIMEOUT))
+        .max_redirects(0)
         .tls_config(tls::of_client())
         .build();
     let agent = config.new_agent();
@@ -83,18 +94,105 @@ pub fn fetch() -> SnapshotFetch {
         {
             return Err(failed(&anyhow!("only http:// and https:// are possible")));
         }
-        let mut request = agent.get(url);
-        if let Some(key) = key {
-            request = request.header("api-key", key);
+        let from = url.parse().map_err(|e: InvalidUri| failed(&e))?;
+        let answer = followed(from, key, |uri, key| {
+            let request = agent.get(uri);
+            match key {
+                Some(key) => request.header("api-key", key),
+                None => request,
+            }
+            .call()
+        });
+        let mut answer = answer.map_err(|e| failed(&e))?;
+        if !answer.status().is_success() {
+            return Err(failed(&format!("it is answered with {}", answer.status())));
         }
-        let mut answer = request.call().map_err(|e| failed(&e))?;
         let mut body = answer.body_mut().with_config().limit(u64::MAX).reader();
         let mut piece = vec![0; PIECE_BYTES];
+        let (start, mut bytes) = (Instant::now(), 0);
         loop {
             match body.read(&mut piece).map_err(|e| failed(&e))? {
                 0 => return Ok(()),
-                n => sink(&piece[..n])?,
+                n => {
+                    sink(&piece[..n])?;
+                    bytes += n as u64;
+                }
+            }
+            let slowest = Duration::from_secs(bytes / limits::BODY_RATE_MIN);
+            if start.elapsed() > silence + slowest {
+                return Err(failed(&format!("it comes too slowly, {bytes} bytes so far")));
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::redirect::tests::{peer, text, to};
+
+    /// What the URL gives.
+    fn fetched(port: u16, path: &str, silence: Duration) -> Result<String, String> {
+        let mut got = Vec::new();
+        let mut sink = |part: &[u8]| {
+            got.extend_from_slice(part);
+            Ok(())
+        };
+        let url = format!("http://127.0.0.1:{port}{path}");
+        let done = fetch_within(silence)(&url, Some("secret"), &mut sink);
+        done.map_err(|e| e.message)?;
+        Ok(String::from_utf8(got).expect("text"))
+    }
+
+    #[test]
+    fn the_key_stays_with_its_origin() {
+        let (elsewhere, seen_elsewhere) = peer(|_| text("abc"));
+        let (port, seen) = peer(move |path| match path {
+            "/away" => to(&format!("http://127.0.0.1:{elsewhere}/x")),
+            "/here" => to("there"),
+            "/circle" => to("/circle"),
+            _ => text("def"),
+        });
+        assert_eq!(fetched(port, "/here", ANSWER_TIMEOUT), Ok("def".to_owned()));
+        assert_eq!(fetched(port, "/away", ANSWER_TIMEOUT), Ok("abc".to_owned()));
+        let circle = fetched(port, "/circle", ANSWER_TIMEOUT).expect_err("no end");
+        assert!(circle.contains("302"), "{circle}");
+        let secret = || Some("secret".to_owned());
+        let asked = seen.lock().expect("no panic")[..3].to_vec();
+        let expected = ["/here", "/there", "/away"].map(|path| (path.to_owned(), secret()));
+        assert_eq!(asked, expected);
+        assert_eq!(
+            *seen_elsewhere.lock().expect("no panic"),
+            [("/x".to_owned(), None)]
+        );
+    }
+
+    /// Sends `part` again and again after a head that promises much.
+    fn endless(part: &'static [u8]) -> u16 {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept()?;
+            let _ = stream.read(&mut [0; 4096])?;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\nRAML")?;
+            loop {
+                std::thread::sleep(Duration::from_millis(10));
+                stream.write_all(part)?;
+            }
+            #[expect(unreachable_code, reason = "names the type of the error")]
+            std::io::Result::Ok(())
+        });
+        port
+    }
+
+    #[test]
+    fn a_peer_that_falls_silent_or_drips_is_left() {
+        let silence = Duration::from_millis(300);
+        let silent = fetched(endless(b""), "/a", silence).expect_err("no whole body");
+        assert!(silent.contains("timeout"), "{silent}");
+        let drips = fetched(endless(b"x"), "/a", silence).expect_err("no whole body");
+        assert!(drips.contains("too slowly"), "{drips}");
+    }
 }

@@ -31,6 +31,8 @@ pub struct App {
     /// Account of open connections of HTTP/2.
     pub(crate) calls: Consumer,
     pub(crate) http2: Http2,
+    /// Places of calls of HTTP/2 that wait for their first bytes.
+    pub(crate) waiting: Arc<Semaphore>,
     /// What connections are encrypted with.
     pub(crate) tls: Option<Tls>,
     /// Places on the blocking pool for changes of collections...
@@ -69,6 +71,7 @@ impl App {
             connections_max,
             calls: ledger.consumer("connections of HTTP/2", http2.all_bytes()),
             http2,
+            waiting: Arc::new(Semaphore::new(http2.waiting)),
             tls: options.tls,
             managing: Arc::new(Semaphore::new(limits::MANAGE_CALLS)),
             building: Arc::new(Semaphore::new(limits::BUILD_CALLS)),

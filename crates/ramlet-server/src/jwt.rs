@@ -2,7 +2,7 @@
 //!
 //! Claims, all optional: `exp` (seconds since 1970), `access` (`"r"`, `"m"`, or a list of collections with `"r"`, `"rw"` or `"prw"`;
 //! everything if it is left out), `value_exists` (a point of a collection that must be there). Others are ignored, as by the
-//! API's server.
+//! API's server. A claim of the first two that is there as `null` says nothing, and opens nothing, as there.
 
 use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ramlet::filter::Filter;
 use ring::hmac;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 /// What a token opens.
@@ -89,9 +89,16 @@ struct Header {
 
 #[derive(Deserialize)]
 struct Claims {
+    #[serde(default, deserialize_with = "said")]
     exp: Option<u64>,
+    #[serde(default, deserialize_with = "said")]
     access: Option<TokenAccess>,
     value_exists: Option<WireValueExists>,
+}
+
+/// A claim that is there; `null` is none of its values, or a program that lost what it meant to limit would open everything.
+fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(claim: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(claim).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -247,6 +254,7 @@ mod tests {
         };
         assert_eq!((list[0].access, list[1].access), (Mode::Points, Mode::ReadWrite));
         for odd in [
+            Value::Null,
             json!("x"),
             json!({}),
             json!([{ "collection": "a", "access": "m" }]),
@@ -265,7 +273,11 @@ mod tests {
         );
         assert_eq!(read(&json!({ "exp": 969 })), Err(Refusal::Expired));
         assert!(read(&json!({ "exp": 970, "sub": "x", "else": 1 })).is_ok());
-        assert_eq!(read(&json!({ "exp": "970" })), Err(Refusal::Unknown));
+        for odd in [json!("970"), Value::Null, json!(2_000.5), json!(-1)] {
+            assert_eq!(read(&json!({ "access": "r", "exp": odd })), Err(Refusal::Unknown));
+        }
+        let absent = read(&json!({ "value_exists": null })).map(|token| (token.access, token.value_exists));
+        assert_eq!(absent, Ok((TokenAccess::Global(GlobalAccess::Manage), None)));
         let exists =
             json!({ "value_exists": { "collection": "c", "matches": [{ "key": "a.b", "value": "x" }] } });
         let exists = read(&exists).expect("a token").value_exists.expect("a condition");

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
+use crate::admission::Held;
 use crate::limits::GOODBYE;
 use crate::turns::{Busy, Stay};
 
@@ -25,10 +26,11 @@ pub async fn last_answers<T>(mut serving: Pin<&mut impl Future<Output = T>>, sta
     }
 }
 
-/// The body of an answer: its connection is busy until all of it was taken.
+/// The body of an answer: its connection is busy until all of it was taken, and the call's bytes are held.
 pub struct Sending<B> {
     pub body: B,
     pub _busy: Busy,
+    pub _held: Held,
 }
 
 impl<B: Body + Unpin> Body for Sending<B> {

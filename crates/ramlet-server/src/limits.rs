@@ -43,8 +43,13 @@ pub const CONNECTION_BYTES_HTTP2: u64 = 40 * KIB;
 pub const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 64 * KIB - 1..=512 * KIB;
 /// Connections of HTTP/2 in the smallest budget.
 pub const CONNECTIONS_HTTP2_MIN: usize = 4;
-/// Calls at once on one connection.
-pub const STREAMS_MAX: u32 = 128;
+/// Calls at once on one connection: what its client sent of them before they are looked at has no account yet. Clients begin
+/// with 100 before they are told (RFC 9113, 6.5.2), so fewer are for budgets in which so many have no room anyway.
+pub const STREAMS: std::ops::RangeInclusive<u64> = 32..=128;
+/// Bytes of the elastic memory for each of them.
+pub const STREAM_SHARE: u64 = 64 * KIB;
+/// Largest head of a call, as HTTP/2 counts it: a 256th of the elastic memory within these.
+pub const HEAD_BYTES_HTTP2: std::ops::RangeInclusive<u64> = 8 * KIB..=HEAD_BYTES as u64;
 /// Largest frame.
 pub const FRAME_BYTES: u32 = 16 * KIB as u32;
 /// Bytes of a call's answer on their way into the socket.
@@ -57,8 +62,14 @@ pub const RESETS_LOCAL: usize = 128;
 pub const PING_PERIOD: Duration = Duration::from_secs(60);
 /// ... and ends when it doesn't say so.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Bytes of a call beside its message: headers, tasks.
+/// Bytes of a call beside its message: tasks, and a usual head, ...
 pub const CALL_BYTES: u64 = 6 * KIB;
+/// ... which has this, ...
+pub const CALL_HEAD_BYTES: u64 = 3 * KIB;
+/// ... a field of it that beside its texts: a table that doubles, of entries of 104 bytes.
+pub const HEADER_BYTES: u64 = 208;
+/// Calls that wait for these bytes: a 32nd of the elastic memory, within these. Others are refused at once.
+pub const CALLS_WAITING: std::ops::RangeInclusive<u64> = 32..=512;
 /// Bytes of a message on its way into the engine's form.
 pub const NODE_BYTES: u64 = 128;
 /// Objects and lists inside of each other in a payload.

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,7 +20,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::admission::Held;
 use crate::app::App;
+use crate::dispatch;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::serve_http2;
 use crate::leaving::{Sending, last_answers};
@@ -274,13 +277,8 @@ pub async fn connection(
     if http2 {
         match app.calls.reserve(app.http2.connection_bytes()) {
             Ok(_more) => {
-                serve_http2(
-                    stream,
-                    (app.http2, &stay),
-                    stopped,
-                    TowerToHyperService::new(router),
-                )
-                .await
+                let service = TowerToHyperService::new(router);
+                serve_http2(stream, (&app, &stay), stopped, (service, refuse)).await
             }
             Err(e) => tracing::debug!("a connection is turned away: {e}"),
         }
@@ -302,7 +300,13 @@ pub async fn connection(
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
-            Ok::<_, Infallible>(response.map(|body| Sending { body, _busy: busy }))
+            // A head of HTTP/1 is in its connection's bytes.
+            let _held = Held::default();
+            Ok::<_, Infallible>(response.map(|body| Sending {
+                body,
+                _busy: busy,
+                _held,
+            }))
         }
     });
     let mut serving = std::pin::pin!(builder.serve_connection(io, service));
@@ -321,6 +325,10 @@ pub async fn connection(
     if let Some(Err(e)) = ended {
         tracing::debug!("a connection ended: {e}");
     }
+}
+
+fn refuse(e: &ApiError) -> Response {
+    dispatch::refuse(e, Instant::now())
 }
 
 /// Says why and when to come again, without a task or a buffer.

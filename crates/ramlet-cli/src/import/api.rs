@@ -9,10 +9,11 @@ use ramlet_bench::api::collection_path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use ureq::Agent;
-use ureq::http::Method;
+use ureq::http::{Method, Uri};
 
 use super::source::Layout;
 use crate::args::{Datatype, Distance};
+use crate::redirect::followed;
 use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -127,6 +128,7 @@ impl Api {
         }
         let config = Agent::config_builder()
             .http_status_as_error(false)
+            .max_redirects(0)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .max_idle_connections_per_host(connections)
@@ -141,15 +143,23 @@ impl Api {
     }
 
     fn call(&self, method: Method, path: &str, body: &[u8], bytes_max: u64) -> Result<Reply, Failure> {
-        let mut request = ureq::http::Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.url))
-            .header("content-type", "application/json");
-        if let Some(key) = &self.key {
-            request = request.header("api-key", key);
-        }
-        let request = request.body(body).map_err(ureq::Error::from)?;
-        let mut answer = self.agent.run(request)?;
+        let uri = format!("{}{path}", self.url).parse::<Uri>();
+        let uri = uri.map_err(|e| ureq::Error::from(ureq::http::Error::from(e)))?;
+        let ask = |uri: &Uri, key: Option<&str>| {
+            let mut request = ureq::http::Request::builder()
+                .method(&method)
+                .uri(uri)
+                .header("content-type", "application/json");
+            if let Some(key) = key {
+                request = request.header("api-key", key);
+            }
+            self.agent.run(request.body(body)?)
+        };
+        // What changes something isn't said twice, and never to another server.
+        let mut answer = match method {
+            Method::GET => followed(uri, self.key.as_deref(), ask),
+            _ => ask(&uri, self.key.as_deref()),
+        }?;
         let bytes = answer.body().content_length();
         if bytes.is_some_and(|bytes| bytes > bytes_max) {
             return Err(Failure::TooLong(TooLong { bytes, bytes_max }));
@@ -426,6 +436,7 @@ impl CollectionState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redirect::tests::{peer, text, to};
 
     #[test]
     fn sentences() {
@@ -437,6 +448,17 @@ mod tests {
         let api = r#"{"status":{"error":"Wrong input: x"},"time":0.1}"#;
         assert_eq!(reply(api).sentence(), "Wrong input: x");
         assert_eq!(reply("bad gateway\n").sentence(), "bad gateway");
+    }
+
+    #[test]
+    fn the_key_stays_with_the_server_it_is_for() {
+        let (elsewhere, seen) = peer(|_| text(r#"{"result": 7}"#));
+        let (port, _) = peer(move |path| to(&format!("http://127.0.0.1:{elsewhere}{path}")));
+        let api = Api::new(&format!("http://127.0.0.1:{port}"), Some("secret".to_owned()), 1).expect("a URL");
+        assert_eq!(api.get("/x").expect("an answer"), Some(json!(7)));
+        let posted = api.ask(Method::POST, "/y", b"{}").expect("an answer");
+        assert_eq!(posted.status, 302, "only what changes nothing follows");
+        assert_eq!(*seen.lock().expect("no panic"), [("/x".to_owned(), None)]);
     }
 
     #[test]

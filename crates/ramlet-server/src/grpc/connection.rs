@@ -1,6 +1,7 @@
 //! Connections of HTTP/2, a bounded number of them.
 
 use std::convert::Infallible;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use axum::http::{Request, Response};
@@ -10,8 +11,11 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::watch;
 
-use super::dispatch::dispatch;
+use super::dispatch::{dispatch, refused};
+use super::entry::Entry;
+use crate::admission::Held;
 use crate::app::App;
+use crate::error::ApiError;
 use crate::leaving::{Sending, last_answers};
 use crate::limits;
 use crate::shards::Paid;
@@ -27,6 +31,12 @@ pub struct Http2 {
     pub own: u64,
     /// Connections at once.
     pub places: usize,
+    /// Calls at once on one.
+    pub streams: u32,
+    /// Largest head of a call.
+    pub head: u32,
+    /// Calls that may wait for their first bytes.
+    pub waiting: usize,
 }
 
 impl Http2 {
@@ -34,7 +44,8 @@ impl Http2 {
     /// connection for each of their processes, and one without a place waits in the kernel until its client gives up: with an eighth
     /// there were 14 places in 135 MB.)
     pub fn new(elastic: u64, encrypted: bool) -> Http2 {
-        let window = (elastic / 1024).clamp(*limits::WINDOW_BYTES.start(), *limits::WINDOW_BYTES.end());
+        let within = |n: u64, bounds: RangeInclusive<u64>| n.clamp(*bounds.start(), *bounds.end());
+        let window = within(elastic / 1024, limits::WINDOW_BYTES);
         let own = limits::CONNECTION_BYTES_HTTP2 + limits::tls_bytes(encrypted);
         let each = own + window;
         let places = usize::try_from(elastic / 2 / each).unwrap_or(usize::MAX);
@@ -42,6 +53,9 @@ impl Http2 {
             window: window as u32,
             own,
             places: places.clamp(limits::CONNECTIONS_HTTP2_MIN, limits::CONNECTIONS_DEFAULT),
+            streams: within(elastic / limits::STREAM_SHARE, limits::STREAMS) as u32,
+            head: within(elastic / 256, limits::HEAD_BYTES_HTTP2) as u32,
+            waiting: within(elastic / 32 / limits::CALL_BYTES, limits::CALLS_WAITING) as usize,
         }
     }
 
@@ -62,9 +76,9 @@ fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .initial_stream_window_size(of.window)
         .initial_connection_window_size(of.window)
-        .max_concurrent_streams(limits::STREAMS_MAX)
+        .max_concurrent_streams(of.streams)
         .max_frame_size(limits::FRAME_BYTES)
-        .max_header_list_size(limits::HEAD_BYTES as u32)
+        .max_header_list_size(of.head)
         .max_send_buf_size(limits::SEND_BUFFER_BYTES)
         .max_pending_accept_reset_streams(limits::RESETS_PENDING)
         .max_local_error_reset_streams(limits::RESETS_LOCAL)
@@ -80,22 +94,21 @@ pub async fn serve_calls(
     stopped: watch::Receiver<bool>,
     (_paid, stay): (Paid, Stay),
 ) {
-    let of = app.http2;
-    let service = service_fn(move |request| {
+    let service = service_fn(|request| {
         let app = app.clone();
         async move { Ok::<_, Infallible>(dispatch(app, request).await) }
     });
-    serve_http2(stream, (of, &stay), stopped, service).await;
+    serve_http2(stream, (&app, &stay), stopped, (service, refused)).await;
 }
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Answers the requests of one connection until it ends or `stopped` says so.
+/// Answers the requests of one connection until it ends or `stopped` says so; those that there is no memory for as `refused` has it.
 pub async fn serve_http2<S, B>(
     stream: Socket,
-    (of, stay): (Http2, &Stay),
+    (app, stay): (&Arc<App>, &Stay),
     mut stopped: watch::Receiver<bool>,
-    service: S,
+    (service, refused): (S, fn(&ApiError) -> Response<B>),
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send,
     S::Future: Send + 'static,
@@ -112,14 +125,29 @@ pub async fn serve_http2<S, B>(
         return;
     };
     let service = service_fn(|request: Request<Incoming>| {
-        let (busy, answered) = (stay.busy(), service.call(request));
+        let (app, busy) = (app.clone(), stay.busy());
+        // This far it is done before the connection's next head is looked at; the request goes at once where there is no memory.
+        let entry = Entry::of(&request, &app).map(|entry| (entry, service.call(request)));
         async move {
-            let response = answered.await;
+            let entered = match entry {
+                Ok((entry, answered)) => entry.held(&app).await.map(|held| (held, answered)),
+                Err(e) => Err(e),
+            };
+            let (_held, response) = match entered {
+                Ok((held, answered)) => (held, answered.await),
+                Err(e) => (Held::default(), Ok(refused(&e.into()))),
+            };
             busy.leave_if_told();
-            response.map(|response| response.map(|body| Sending { body, _busy: busy }))
+            response.map(|response| {
+                response.map(|body| Sending {
+                    body,
+                    _busy: busy,
+                    _held,
+                })
+            })
         }
     });
-    let mut serving = std::pin::pin!(http2(of).serve_connection(TokioIo::new(io), service));
+    let mut serving = std::pin::pin!(http2(app.http2).serve_connection(TokioIo::new(io), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => Some(ended),
         _ = stopped.changed() => {

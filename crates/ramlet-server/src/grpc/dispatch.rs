@@ -108,7 +108,7 @@ async fn packed(app: &App, message: Bytes) -> Response<Sent> {
     response
 }
 
-fn refused(e: &ApiError) -> Response<Sent> {
+pub fn refused(e: &ApiError) -> Response<Sent> {
     let mut response = Response::new(Sent::End(true));
     *response.headers_mut() = status::failed(e);
     response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
@@ -160,7 +160,6 @@ async fn call(
     let grant = app.keys.authorise(route.access, headers)?;
     let rule = rule_of(bound);
     let mut held = Held::default();
-    held.in_time(limits::CALL_BYTES, &app.requests).await?;
     let message = Messages::new(headers, body)?
         .single(rule, &mut held, &app.requests)
         .await?;
@@ -200,10 +199,7 @@ async fn decode(
         .weigh(&message)
         .map_err(ApiError::wrong_input)?;
     let becomes = weight.bytes + weight.elements * rule.per_open + weight.singles * limits::NODE_BYTES;
-    held.at_least(
-        rule.before(len).max(len + becomes) + limits::CALL_BYTES,
-        &app.requests,
-    )?;
+    held.at_least(rule.before(len).max(len + becomes), &app.requests)?;
     let decode = method.request.decode;
     if message.len() <= limits::PARSE_INLINE_BYTES {
         return decode(message);

@@ -8,6 +8,7 @@
 pub mod ask;
 mod connection;
 mod dispatch;
+mod entry;
 mod frame;
 mod health;
 mod methods;

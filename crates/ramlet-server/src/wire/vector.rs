@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use ramlet::limits::{MULTI_NUMBERS_MAX, SPARSE_ENTRIES_MAX};
+use ramlet::limits::{MULTI_NUMBERS_MAX, SPARSE_ENTRIES_MAX, VECTORS_MAX};
 use ramlet::{DEFAULT_VECTOR, MultiVector, NamedVectors, SparseVector, Vector};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -446,11 +446,16 @@ fn object<E: Error>(fields: &[(String, Box<RawValue>)]) -> Result<WireVector, E>
     keys.finish().map(|input| WireVector(Ok(input)))
 }
 
-fn put<E: Error>(out: &mut Vec<(String, WireVector)>, name: String, vector: WireVector) -> Result<(), E> {
+/// Adds what a name says. No collection has more names than [`VECTORS_MAX`]; each is compared with all before it, and a body of
+/// 32 MB would hold millions of them.
+fn put<T, E: Error>(out: &mut Vec<(String, T)>, name: String, said: T) -> Result<(), E> {
     if out.iter().any(|(other, _)| *other == name) {
         return Err(E::custom(format!("vector `{name}` is given twice")));
     }
-    out.push((name, vector));
+    if out.len() == VECTORS_MAX {
+        return Err(E::custom(format!("more than {VECTORS_MAX} vectors of one point")));
+    }
+    out.push((name, said));
     Ok(())
 }
 
@@ -479,10 +484,7 @@ impl<'de> Deserialize<'de> for BatchVectors {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<BatchVectors, A::Error> {
                 let mut out: Vec<(String, Vec<WireVector>)> = Vec::new();
                 while let Some((name, list)) = map.next_entry::<String, Vec<WireVector>>()? {
-                    if out.iter().any(|(other, _)| *other == name) {
-                        return Err(A::Error::custom(format!("vector `{name}` is given twice")));
-                    }
-                    out.push((name, list));
+                    put(&mut out, name, list)?;
                 }
                 Ok(BatchVectors::Named(out))
             }
@@ -537,6 +539,17 @@ mod tests {
             r#"{"image": [1], "text": [2, 3]}"#,
             Ok(&[("image", &[1.0]), ("text", &[2.0, 3.0])]),
         );
+    }
+
+    #[test]
+    fn as_many_names_as_a_collection_can_have() {
+        let point = |names: usize| {
+            let names: Vec<String> = (0..names).map(|n| format!(r#""v{n}": [1]"#)).collect();
+            named(&format!("{{{}}}", names.join(",")))
+        };
+        assert_eq!(point(VECTORS_MAX).map(|all| all.len()), Ok(VECTORS_MAX));
+        let refused = point(VECTORS_MAX + 1).expect_err("one too many");
+        assert!(refused.contains("more than 64 vectors"), "{refused}");
     }
 
     #[test]

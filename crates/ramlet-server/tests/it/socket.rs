@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ramlet::Engine;
 use ramlet_memory::{BudgetRequest, BudgetTable};
-use ramlet_server::{ServerOptions, limits};
+use ramlet_server::{GrpcPort, ServerOptions, limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -16,6 +16,8 @@ use crate::harness::{MEMORY, engine_with, options, options_of};
 
 struct Running {
     addr: SocketAddr,
+    /// The same where there is no gRPC.
+    grpc_addr: SocketAddr,
     stop: oneshot::Sender<()>,
     done: JoinHandle<std::io::Result<()>>,
     engine: Arc<Engine>,
@@ -31,12 +33,14 @@ async fn start_with(mut options: ServerOptions, connections: usize) -> Running {
     let engine = options.engine.clone();
     let bound = ramlet_server::bind(options).await.expect("a free port");
     let addr = bound.local_addr().expect("its address");
+    let grpc_addr = bound.grpc_addr().unwrap_or(addr);
     let (stop, stopped) = oneshot::channel::<()>();
     let done = tokio::spawn(bound.serve(async {
         let _ = stopped.await;
     }));
     Running {
         addr,
+        grpc_addr,
         stop,
         done,
         engine,
@@ -356,6 +360,134 @@ async fn the_port_of_rest_speaks_http2_to_those_who_begin_with_it() {
         "{:?}",
         String::from_utf8_lossy(&body)
     );
+}
+
+/// A frame of HTTP/2 (RFC 9113, 4.1).
+fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(id.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// A call whose body is to come, with `fields` of a kilobyte: as text, not to be remembered (RFC 7541, 6.2.2).
+fn long_head(path: &str, content_type: &str, fields: usize) -> Vec<u8> {
+    let mut head = vec![0x83, 0x86, 0x04, path.len() as u8];
+    head.extend_from_slice(path.as_bytes());
+    let content_type = ("content-type".to_owned(), content_type.to_owned());
+    let long = (0..fields).map(|n| (format!("x-{n}"), "a".repeat(1000)));
+    for (name, value) in std::iter::once(content_type).chain(long) {
+        head.extend([0, name.len() as u8]);
+        head.extend_from_slice(name.as_bytes());
+        // Seven bits of the length, the rest behind them (5.1).
+        match value.len() {
+            short @ 0..127 => head.push(short as u8),
+            long => head.extend([127, (long - 127) as u8 | 128, ((long - 127) >> 7) as u8]),
+        }
+        head.extend_from_slice(value.as_bytes());
+    }
+    head
+}
+
+/// Frames of the server until `enough` of them have come: kind, stream and payload.
+async fn frames_until(
+    stream: &mut TcpStream,
+    enough: impl Fn(&[(u8, u32, Vec<u8>)]) -> bool,
+) -> Vec<(u8, u32, Vec<u8>)> {
+    let (mut seen, mut frames) = (Vec::new(), Vec::new());
+    while !enough(&frames) {
+        let mut buf = [0; 4096];
+        let n = stream.read(&mut buf).await.expect("frames");
+        assert!(n > 0, "the connection closed early");
+        seen.extend_from_slice(&buf[..n]);
+        while seen.len() >= 9 {
+            let len = u32::from_be_bytes([0, seen[0], seen[1], seen[2]]) as usize;
+            if seen.len() < 9 + len {
+                break;
+            }
+            let frame: Vec<u8> = seen.drain(..9 + len).collect();
+            let id = u32::from_be_bytes([frame[5], frame[6], frame[7], frame[8]]);
+            frames.push((frame[3], id, frame[9..].to_vec()));
+        }
+    }
+    frames
+}
+
+/// Each holds a head of 15 KiB, and sends no body: those that there is no memory for are refused at once, not when a body is late.
+#[tokio::test]
+async fn heads_of_calls_are_on_the_account() {
+    const CALLS: u32 = 30;
+    const ROOM: u64 = 256 << 10;
+    for (path, content_type) in [
+        ("/collections/c/points/query", "application/json"),
+        ("/qdrant.Points/Query", "application/grpc"),
+    ] {
+        let mut options = options();
+        options.request_bytes = ROOM;
+        options.grpc_port = GrpcPort::At(0);
+        let running = start_with(options, 8).await;
+        let is_grpc = content_type == "application/grpc";
+        let addr = if is_grpc { running.grpc_addr } else { running.addr };
+        let mut stream = TcpStream::connect(addr).await.unwrap();
+        stream
+            .write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat())
+            .await
+            .unwrap();
+        let head = long_head(path, content_type, 14);
+        for call in 0..CALLS {
+            stream
+                .write_all(&frame(1, 0b100, 2 * call + 1, &head))
+                .await
+                .unwrap();
+        }
+        let fit = (ROOM / (14 << 10)) as usize;
+        let refused = |frames: &[(u8, u32, Vec<u8>)]| frames.iter().filter(|f| f.0 == 1).count();
+        let answered = frames_until(&mut stream, |frames| refused(frames) + fit >= CALLS as usize);
+        let frames = tokio::time::timeout(limits::BODY_IDLE_TIMEOUT / 2, answered)
+            .await
+            .expect("answers before the bodies");
+        assert!(refused(&frames) < CALLS as usize, "some have room");
+        if !is_grpc {
+            let told = frames.iter().find(|f| f.0 == 0).expect("an answer's body");
+            let told = String::from_utf8_lossy(&told.2);
+            assert!(told.contains(r#"{"status":{"error":"#), "{told}");
+        }
+        let on_account = running.held("requests");
+        assert!((ROOM / 2..=ROOM).contains(&on_account), "{on_account}");
+        drop(stream);
+        while running.held("requests") > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        running.end().await;
+    }
+}
+
+/// The settings that the server begins with: calls at once, and bytes of a head.
+#[tokio::test]
+async fn small_budgets_have_fewer_calls_and_shorter_heads() {
+    for (memory, expected) in [(24 << 20, 32..100), (256 << 20, 128..129)] {
+        let budget = BudgetTable::plan(BudgetRequest::new(memory, 1)).expect("enough memory");
+        let head = budget.elastic / 256;
+        let running = start_with(options_of(engine_with(budget)), 8).await;
+        let mut stream = TcpStream::connect(running.addr).await.unwrap();
+        stream
+            .write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat())
+            .await
+            .unwrap();
+        let is_settings = |frame: &(u8, u32, Vec<u8>)| frame.0 == 4 && !frame.2.is_empty();
+        let frames = frames_until(&mut stream, |frames| frames.iter().any(is_settings)).await;
+        let settings = &frames.iter().find(|f| is_settings(f)).expect("settings").2;
+        let setting = |id: u16| {
+            let mut all = settings.chunks_exact(6);
+            let found = all.find(|s| s[..2] == id.to_be_bytes()).expect("a setting");
+            u32::from_be_bytes([found[2], found[3], found[4], found[5]])
+        };
+        let (calls, bytes) = (setting(3), u64::from(setting(6)));
+        assert!(expected.contains(&calls), "{calls} calls in {memory} bytes");
+        assert_eq!(bytes, head.clamp(8 << 10, 16 << 10), "{memory}");
+        running.end().await;
+    }
 }
 
 #[tokio::test]

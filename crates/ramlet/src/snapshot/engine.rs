@@ -192,7 +192,8 @@ impl Engine {
         let id = parts.id.clone();
         let mut lookup = self.lookup()?;
         let opened = restore::build(reader, frame, &parts, fits, work)
-            .and_then(|()| recover::open(parts, &mut lookup));
+            .and_then(|()| recover::open(parts, &mut lookup))
+            .map_err(theirs);
         match opened {
             Ok(core) => Ok(self.register(core)),
             Err(e) => {
@@ -219,6 +220,15 @@ impl Engine {
     /// A buffer for sending a snapshot, from the account of snapshots.
     pub fn snapshot_buffer(&self, bytes: usize) -> Result<AnonBuf> {
         Ok(AnonBuf::reserved(self.snapshot_memory(), bytes)?)
+    }
+}
+
+/// What is damaged in files that were just copied, and whose checksums were right, came so: the client's mistake, who doesn't
+/// know our names of files.
+fn theirs(e: Error) -> Error {
+    match e.is_corrupt() {
+        true => refused(&"the inside of its files is damaged"),
+        false => e,
     }
 }
 

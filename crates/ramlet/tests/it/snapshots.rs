@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ramlet::*;
+use ramlet_format::manifest::Manifest;
 use ramlet_format::snapshot::{Frame, FrameKind};
 use ramlet_io::{Fault, FaultOp, IoErrorKind, RamStorage, SimStorage, Storage};
 
@@ -423,6 +424,57 @@ fn hostile_snapshots_are_refused() {
         let _ = other.delete_collection(&format!("x{round}"));
     }
     assert!(refused > 200, "{refused}");
+    assert!(other.writable() && other.collection_names().is_empty());
+}
+
+/// Checksums of frames and of whole files that are right, around files that are damaged: whoever sent them is told so, and
+/// nothing of our names of files.
+#[test]
+fn files_that_are_damaged_inside_are_the_sender_s_mistake() {
+    let engine = filled(ram(), 12);
+    let snapshot = engine.create_snapshot(C, NOW).unwrap();
+    let whole = frames(&bytes_of(&engine, &snapshot.name));
+    let header = &bytes_of(&engine, &snapshot.name)[..32];
+    let manifest = Manifest::decode(&whole[0].1).unwrap();
+    let names: Vec<String> = manifest
+        .segments
+        .iter()
+        .flat_map(|segment| segment.all_files().map(|file| file.name.clone()))
+        .collect();
+    let places: Vec<usize> = (0..whole.len())
+        .filter(|at| whole[*at].0 == FrameKind::File)
+        .collect();
+    assert_eq!(names.len(), places.len());
+    let (other, mut rng, mut refused) = (open(ram()), Rng(4), 0);
+    for round in 0..10 * places.len() {
+        let (mut frames, mut manifest) = (whole.clone(), manifest.clone());
+        let (file, place) = (&names[round % names.len()], places[round % places.len()]);
+        let body = &mut frames[place].1;
+        let byte = rng.below(body.len() as u64) as usize;
+        body[byte] ^= 1 << rng.below(8);
+        let crc = Frame::of(FrameKind::File, body).crc;
+        for segment in &mut manifest.segments {
+            let files = segment.files.iter_mut().chain(&mut segment.deletes);
+            files
+                .filter(|entry| entry.name == *file)
+                .for_each(|entry| entry.crc = crc);
+        }
+        frames[0].1 = manifest.encode();
+        let received = upload(&other, &sealed(header, &frames));
+        // Blocks that are read only by searches may pass.
+        let Err(error) = other.recover_upload("x", received, None) else {
+            other.delete_collection("x").unwrap();
+            continue;
+        };
+        refused += 1;
+        let told = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::BadInput, "{file} at byte {byte}: {told}");
+        assert!(
+            told.starts_with("the snapshot can't be restored: ") && !told.contains(file),
+            "{told}"
+        );
+    }
+    assert!(refused > places.len(), "{refused}");
     assert!(other.writable() && other.collection_names().is_empty());
 }
 

@@ -43,22 +43,18 @@ fn old_vector(of: q::Vector) -> Node {
     let Some(count) = of.vectors_count else {
         return Node::Floats(of.data);
     };
-    let count = count as usize;
-    if count == 0 || !of.data.len().is_multiple_of(count) {
+    let (data, count) = (of.data, count as usize);
+    // The count is the client's word, the numbers are there: a part has at least one of them.
+    if count == 0 || data.is_empty() || !data.len().is_multiple_of(count) {
         return Node::Wrong(format!(
             "{} numbers can't be {count} vectors of one length",
-            of.data.len()
+            data.len()
         ));
     }
-    let dim = of.data.len() / count;
-    let mut rest = of.data;
-    let mut rows = Vec::with_capacity(count);
-    while rows.len() + 1 < count {
-        let after = rest.split_off(dim);
-        rows.push(std::mem::replace(&mut rest, after));
-    }
-    rows.push(rest);
-    Node::list(rows, Node::Floats)
+    let dim = data.len() / count;
+    // One part at a time: all of them are what the message was weighed for, once.
+    let part = move |at: usize| Node::Floats(data[at * dim..(at + 1) * dim].to_vec());
+    Node::List(Box::new((0..count).map(part)))
 }
 
 pub fn sparse(indices: Vec<u32>, values: Vec<f32>) -> Node {
@@ -122,5 +118,44 @@ pub fn example(of: q::VectorExample) -> Node {
         Some(Id(of)) => id(of),
         Some(Vector(of)) => vector(of),
         None => Node::Wrong("an example is empty: neither an id nor a vector".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::node::read;
+
+    #[allow(deprecated)]
+    fn old(data: Vec<f32>, count: u32) -> Result<Vec<Vec<f32>>, String> {
+        let of = q::Vector {
+            data,
+            vectors_count: Some(count),
+            ..q::Vector::default()
+        };
+        read(vector(of)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn old_multivectors_are_cut_into_parts() {
+        assert_eq!(
+            old(vec![1.0, 2.0, 3.0, 4.0], 2),
+            Ok(vec![vec![1.0, 2.0], vec![3.0, 4.0]])
+        );
+        assert_eq!(old(vec![1.0, 2.0], 1), Ok(vec![vec![1.0, 2.0]]));
+        // A copy of what is left for each would be 320 GB here.
+        let parts = old(vec![0.5; 400_000], 400_000).expect("parts of one number");
+        assert_eq!((parts.len(), parts[1].as_slice()), (400_000, &[0.5][..]));
+    }
+
+    #[test]
+    fn a_count_without_its_numbers_is_refused_before_anything_is_made_of_it() {
+        for (numbers, count) in [(0, u32::MAX), (0, 1), (0, 0), (3, 0), (3, 2), (3, u32::MAX)] {
+            let refused = old(vec![0.5; numbers], count).expect_err("no parts of one length");
+            assert!(
+                refused.contains("can't be"),
+                "{numbers} numbers, {count} parts: {refused}"
+            );
+        }
     }
 }
