@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import urllib.request
 from urllib.parse import quote
@@ -10,9 +9,11 @@ from urllib.parse import quote
 import pytest
 from qdrant_client import models
 
+from browser import BROWSER, Page
 from conftest import client_of
+from harness.server import Server
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium here (apt-get install chromium)")
 FILES = {
     "/dashboard": "text/html; charset=utf-8",
     "/dashboard/dashboard.js": "text/javascript; charset=utf-8",
@@ -43,7 +44,7 @@ def test_files_are_served_to_be_run_from_here_only(server, path, media):
         assert len(answer.read()) > 1000
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here (apt-get install chromium)")
+@needs_browser
 def test_a_browser_shows_ram_collections_and_a_search(own_server, tmp_path):
     client, server = client_of(own_server), own_server
     client.create_collection("books", vectors_config=models.VectorParams(size=2, distance=models.Distance.EUCLID))
@@ -62,3 +63,115 @@ def test_a_browser_shows_ram_collections_and_a_search(own_server, tmp_path):
     hits = text_of(dom, "hits")
     assert hits.index("id 8") < hits.index("id 7") and "Far" not in hits
     assert "<b id=" not in dom, "markup of a payload became part of the page"
+
+
+SMALL = models.VectorParams(size=2, distance=models.Distance.DOT)
+FIGURES = "[...document.querySelectorAll('#live .figure')].map(f => f.innerText.replaceAll('\\n', ' '))"
+
+
+def linked(server, **fields):
+    return f"{server.url}/dashboard#" + "&".join(f"{name}={quote(str(value))}" for name, value in fields.items())
+
+
+def found(page):
+    page.until("document.getElementById('search-said').textContent")
+    return page.text("#search-said"), page.text("#hits")
+
+
+@needs_browser
+def test_whole_numbers_are_exact(own_server, tmp_path):
+    client, big = client_of(own_server), 2**63 + 1
+    client.create_collection("big", vectors_config=SMALL)
+    payload = {"n": 2**53 + 1, "title": {"an": "object"}}
+    client.upsert("big", [models.PointStruct(id=big, vector=[1, 0], payload=payload), models.PointStruct(id=5, vector=[0, 1])])
+    with Page(linked(own_server, collection="big", by="scroll"), tmp_path / "a") as page:
+        said, hits = found(page)
+        assert said.startswith("2 points") and str(big) in hits and str(2**53 + 1) in hits
+        assert "[object" not in hits
+    with Page(linked(own_server, collection="big", by="id", what=big), tmp_path / "b") as page:
+        said, hits = found(page)
+        assert said.startswith("1 points") and "id 5" in hits, said
+        assert str(big) in page.run("document.querySelector('#asked pre').textContent")
+
+
+@needs_browser
+def test_every_vector_can_be_asked(own_server, tmp_path):
+    client = client_of(own_server)
+    client.create_collection("named", vectors_config={"size": SMALL}, sparse_vectors_config={"words": models.SparseVectorParams()})
+    vector = {"size": [1, 2], "words": models.SparseVector(indices=[7], values=[0.5])}
+    client.upsert("named", [models.PointStruct(id=1, vector=vector)])
+    sparse = json.dumps({"indices": [7], "values": [2]})
+    for using, what in [("size", "1,1"), ("words", sparse)]:
+        with Page(linked(own_server, collection="named", by="vector", using=using, what=what), tmp_path / using) as page:
+            said, hits = found(page)
+            assert said.startswith("1 points") and "id 1" in hits, said
+            offered = page.run("[...document.forms.search.elements.using.options].map(o => o.value)")
+            assert offered == ["size", "words"]
+
+
+@needs_browser
+def test_collections_come_and_go_in_place(own_server, tmp_path):
+    client, long = client_of(own_server), "l" * 200
+    names = ["a-gone", *(f"b{i:03}" for i in range(80)), long]
+    for name in names:
+        client.create_collection(name, vectors_config=SMALL)
+    rows = "[...document.querySelectorAll('#collections tbody tr')]"
+    with Page(f"{own_server.url}/dashboard", tmp_path) as page:
+        page.until(f"{rows}.length == {len(names)} && {rows}.every(row => row.cells[1].textContent == 'green')")
+        assert page.run(f"{rows}.at(-1).querySelector('button').title") == long
+        assert page.run("document.getElementById('collections').offsetWidth <= innerWidth")
+
+        page.run(f"{rows}[1].querySelector('button').focus()")
+        page.run(f"{rows}[0].querySelector('button').click()")
+        page.until("document.querySelector('#collection h3')")
+        client.delete_collection("a-gone")
+        page.until(f"{rows}.length == {len(names) - 1} && !document.querySelector('#collection h3')")
+        assert page.run("document.activeElement.textContent") == "b000"
+
+
+@needs_browser
+def test_rates_after_a_restart_and_reads_by_id(own_server, tmp_path):
+    client, http = client_of(own_server), own_server.http()
+    client.create_collection("c", vectors_config=SMALL)
+    client.upsert("c", [models.PointStruct(id=1, vector=[1, 0])])
+    with Page(f"{own_server.url}/dashboard", tmp_path) as page:
+        page.until(f"{FIGURES}.length")
+        for _ in range(50):
+            http.call("POST", "/collections/c/points", {"ids": [1]})
+            client.query_points("c", query=[1.0, 1.0])
+        page.until(f"/^searches [1-9]/.test({FIGURES}[0])")
+        assert page.run(f"{FIGURES}[3]").startswith("writes 0.0"), "reads by id are no writes"
+        # The page isn't told: what it draws next is of the new process.
+        page.run("window.drawn = new Set(); new MutationObserver(() => window.drawn.add(document.getElementById('live').innerText))"
+                 ".observe(document.getElementById('live'), { childList: true })")
+        own_server.restart(kill=True)
+        page.until("window.drawn.size >= 2 && document.getElementById('trouble').hidden")
+        assert "-" not in page.run("[...window.drawn].join(' ')")
+
+
+@needs_browser
+def test_the_legend_says_which_size_is_meant(own_server, tmp_path):
+    with Page(f"{own_server.url}/dashboard", tmp_path) as page:
+        page.until("document.querySelectorAll('#legend li').length")
+        shown = dict(
+            re.match(r"(.*?) (\d.*)", line).groups() for line in page.text("#legend").splitlines() if re.match(r"(.*?) (\d.*)", line)
+        )
+    rows = json.load(urllib.request.urlopen(own_server.url + "/memory"))["result"]["budget"]["rows"]
+    for row in rows:
+        if row["bytes"] >= 1e6:
+            size = row["bytes"] / 1e6
+            divided = f"{size:.2f} MB" if size < 10 else f"{size:.1f} MB"
+            assert shown[row["name"]].startswith(divided), (row, shown)
+
+
+@needs_browser
+def test_a_link_is_followed_once_the_key_is_there(tmp_path):
+    with Server(tmp_path / "data", key="secret", arguments=["--api-key", "secret"]) as server:
+        client = client_of(server, api_key="secret")
+        client.create_collection("c", vectors_config=SMALL)
+        client.upsert("c", [models.PointStruct(id=3, vector=[1, 0])])
+        with Page(linked(server, collection="c", by="scroll", limit=3), tmp_path / "profile") as page:
+            page.until("!document.getElementById('key-form').hidden")
+            page.run("document.getElementById('key').value = 'secret'; document.querySelector('#key-form button').click()")
+            said, hits = found(page)
+            assert said.startswith("1 points") and "id 3" in hits, said

@@ -120,13 +120,15 @@ pub enum Backend {
     Mmap,
 }
 
+// A number below zero is a wrong number, not an unknown argument.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct PlanArgs {
     /// Points of the collection
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = points)]
     pub points: u64,
     /// Dimensions of a vector
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "D", value_parser = whole)]
     pub dim: u64,
     /// RAM in all, as a memory cgroup counts it [default: a table of what each amount brings]
     #[arg(long, value_name = "SIZE")]
@@ -135,7 +137,7 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 0.95)]
     pub recall: f64,
     /// Results of a query
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = results)]
     pub k: u32,
     #[arg(long, value_enum, ignore_case = true, default_value_t = Distance::Cosine)]
     pub metric: Distance,
@@ -143,7 +145,7 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value_t = PlanElement::F32)]
     pub element: PlanElement,
     /// JSON of a point, on average
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = whole)]
     pub payload_bytes: u64,
     /// Ids are UUIDs [default: numbers]
     #[arg(long)]
@@ -376,6 +378,19 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(0) | Err(_) => Err("it takes a whole number from 1".to_string()),
         Ok(n) => Ok(n),
     }
+}
+
+fn points(text: &str) -> Result<u64, String> {
+    whole(text).map_err(|_| format!("it takes a whole number from 0 to {}", ramlet::plan::POINTS_MAX))
+}
+
+// The planner knows their ranges.
+fn whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "it takes a whole number".to_string())
+}
+
+fn results(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "it takes a whole number".to_string())
 }
 
 /// Each is a thread of its own.

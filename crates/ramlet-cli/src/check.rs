@@ -7,6 +7,7 @@ use indicatif::{HumanBytes, ProgressBar};
 use ramlet_io::Backend;
 
 use crate::args::CheckArgs;
+use crate::output;
 
 /// Verifies a directory; fails when anything in it is wrong.
 pub fn run(args: &CheckArgs) -> Result<()> {
@@ -22,18 +23,21 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     } else {
         ProgressBar::hidden()
     };
-    let mut bytes = 0;
+    let (mut bytes, mut told) = (0, Ok(()));
     let report = ramlet::check(&storage, &mut |checked| {
         bytes += checked.bytes;
         bar.set_message(format!("{} verified", HumanBytes(bytes)));
         bar.tick();
         if let Some(problem) = &checked.problem {
-            bar.suspend(|| println!("{}: {problem}", checked.place));
+            let line = bar.suspend(|| output::line(format_args!("{}: {problem}", checked.place)));
+            if told.is_ok() {
+                told = line;
+            }
         }
     })
     .with_context(|| format!("checking {dir}"))?;
     bar.finish_and_clear();
-    println!(
+    output::line(format_args!(
         "{dir}: {} collections, {} files, {}, {} points, {} groups of changes in the logs, {} problems",
         report.collections,
         report.files,
@@ -41,7 +45,8 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         report.points,
         report.log_groups,
         report.problems
-    );
+    ))?;
+    told?;
     if report.problems > 0 {
         bail!("{} of {} files are damaged", report.problems, report.files);
     }

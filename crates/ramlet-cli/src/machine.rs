@@ -9,6 +9,7 @@ use ramlet_bench::server::check_is_disk;
 use ramlet_io::{Backend, open_best};
 
 use crate::args::MachineArgs;
+use crate::output::{self, note};
 use crate::profile;
 use crate::settings::data_directory;
 
@@ -21,7 +22,7 @@ pub fn run(args: &MachineArgs) -> Result<()> {
     check_plot(args)?;
     let places = Places::of(args)?;
     if check_is_disk(&places.disk).is_err() {
-        eprintln!(
+        note!(
             "{} lies in RAM: what is told of the disk is told of RAM; --dir names a directory on a disk",
             places.disk.display()
         );
@@ -51,7 +52,7 @@ pub fn run(args: &MachineArgs) -> Result<()> {
             only,
         });
         let measured = measured.map_err(|why| anyhow!("{why}"))?;
-        print!("{measured}");
+        output::text(&measured)?;
         if let Some(file) = &args.plot {
             measured.plot().write_svg(file)?;
         }
@@ -60,7 +61,7 @@ pub fn run(args: &MachineArgs) -> Result<()> {
         record["profile"] = profile;
     }
     if let Some(machine) = &profile {
-        println!("{}", sentence(machine, &places.data));
+        output::line(format_args!("{}", sentence(machine, &places.data)))?;
     }
     if let Some(json) = &args.json {
         let mut text = serde_json::to_string_pretty(&record)?;
@@ -148,7 +149,7 @@ fn write_profile(places: &Places) -> Result<Machine> {
     let scratch = Scratch::new(&places.disk).map_err(|why| anyhow!("{why}"))?;
     let (probed, fallback) = open_best(scratch.path(), Backend::Auto)?;
     if let Some(why) = fallback {
-        eprintln!("reading by pread, not by io_uring: {why}");
+        note!("reading by pread, not by io_uring: {why}");
     }
     let machine = profile::measure(probed.as_ref(), None)?;
     let (kept, _) = open_best(&places.data, Backend::Auto)?;

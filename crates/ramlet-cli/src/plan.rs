@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use ramlet::plan::{
-    Cpu, Disk, Hardness, Ids, IndexKind, IndexWish, Layout, Machine, Memory, Place, Plan, Spec, Wish, Wishes,
-    plan, plan_at_most,
+    Cpu, Disk, Hardness, Ids, IndexKind, IndexWish, Layout, Machine, Memory, Outcome, Place, Plan, Spec,
+    Wish, Wishes, plan, plan_at_most,
 };
 use ramlet::{Datatype, Distance};
 use ramlet_io::system::machine;
 use ramlet_io::{Backend, open_best};
 
 use crate::args::{self, PlanArgs};
+use crate::output::{self, note};
 use crate::profile;
 use crate::settings::data_directory;
 use crate::size::ByteSize;
@@ -36,10 +37,9 @@ pub fn run(args: &PlanArgs) -> Result<()> {
     }
     .map_err(|why| anyhow!("{why}"))?;
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&plan)?),
-        false => print!("{}", text(&plan, &origin, bytes.is_some())),
+        true => output::line(format_args!("{}", serde_json::to_string_pretty(&plan)?)),
+        false => output::text(text(&plan, &origin, bytes.is_some())),
     }
-    Ok(())
 }
 
 fn spec_of(args: &PlanArgs) -> Spec {
@@ -120,7 +120,7 @@ fn machine_of(args: &PlanArgs) -> Result<(Machine, String)> {
 fn measure(directory: &Path) -> Result<Machine> {
     let (storage, fallback) = open_best(directory, Backend::Auto)?;
     if let Some(why) = fallback {
-        eprintln!("reading by pread, not by io_uring: {why}");
+        note!("reading by pread, not by io_uring: {why}");
     }
     let machine = profile::measure(storage.as_ref(), None)?;
     machine.store(storage.as_ref())?;
@@ -134,8 +134,9 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
     let spec = &plan.spec;
     let _ = writeln!(
         out,
-        "{} points x {} {}, {:?}, recall {} of {}; {origin}\n",
+        "{} point{} x {} {}, {:?}, recall {} of {}; {origin}\n",
         spec.points,
+        if spec.points == 1 { "" } else { "s" },
         spec.dims,
         element_name(spec.element),
         spec.metric,
@@ -185,19 +186,19 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
     let speed = &chosen.speed;
     let _ = writeln!(
         out,
-        "{} queries/s with {} search threads on {} cores (limited by {}), {:.1} reads and {:.0} us of CPU each",
-        round(speed.qps),
+        "{} queries/s with {} search threads on {} cores (limited by {}), {} and {} us of CPU each",
+        queries(speed.qps),
         plan.search_threads,
         plan.cores,
         speed.limited_by,
-        chosen.reads_per_query,
-        speed.cpu_us
+        reads(chosen),
+        microseconds(speed.cpu_us)
     );
     let _ = writeln!(
         out,
-        "one query alone: p50 {:.2} ms, p99 {:.2} ms; index built in about {}\n",
-        speed.latency_us_p50 / 1e3,
-        speed.latency_us_p99 / 1e3,
+        "one query alone: p50 {} ms, p99 {} ms; index built in about {}\n",
+        milliseconds(speed.latency_us_p50),
+        milliseconds(speed.latency_us_p99),
         duration(chosen.build_seconds)
     );
     staircase(&mut out, plan);
@@ -211,27 +212,26 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
 fn staircase(out: &mut String, plan: &Plan) {
     let _ = writeln!(
         out,
-        "{:<10}{:<6}{:<16}{:>10}{:>8}{:>9}{:>11}{:>8}  in RAM",
+        "{:<10}{:<6}{:<17}{:>9}{:>8}{:>9}{:>11}{:>8}  in RAM",
         "--memory", "index", "layout", "data", "reads", "CPU us", "queries/s", "p50 ms"
     );
-    let current = plan
-        .steps
-        .iter()
-        .rposition(|step| step.memory_bytes_min <= plan.memory_bytes);
-    for (number, step) in plan.steps.iter().enumerate() {
+    for step in &plan.steps {
         let _ = writeln!(
             out,
-            "{:<10}{:<6}{:<16}{:>10}{:>8.1}{:>9.0}{:>11}{:>8.2}  {}{}",
+            "{:<10}{:<6}{:<17}{:>9}{:>8}{:>9}{:>11}{:>8}  {}{}",
             megabytes(step.memory_bytes_min, true).replace(' ', ""),
             index_name(step.index),
             layout_name(step.layout),
             megabytes(step.ram_bytes, false),
-            step.reads_per_query,
-            step.speed.cpu_us,
-            round(step.speed.qps),
-            step.speed.latency_us_p50 / 1e3,
+            match step.scan_bytes_per_query {
+                0.0 => format!("{:.1}", step.reads_per_query),
+                bytes => megabytes(bytes as u64, false).replace(' ', ""),
+            },
+            microseconds(step.speed.cpu_us),
+            queries(step.speed.qps),
+            milliseconds(step.speed.latency_us_p50),
             step.in_ram.join(", "),
-            if current == Some(number) { "  <" } else { "" },
+            if step.chosen { "  <" } else { "" },
         );
     }
     let _ = writeln!(out);
@@ -241,9 +241,41 @@ fn staircase(out: &mut String, plan: &Plan) {
 fn megabytes(bytes: u64, up: bool) -> String {
     let round = |value: f64| if up { value.ceil() } else { value };
     match bytes {
+        1..50_000 if !up => "< 0.1 MB".to_owned(),
         0..10_000_000 if !up => format!("{:.1} MB", bytes as f64 / 1e6),
         0..10_000_000_000 => format!("{:.0} MB", round(bytes as f64 / 1e6)),
         _ => format!("{:.1} GB", round(bytes as f64 / 1e8) / 10.0),
+    }
+}
+
+/// Random reads, and what is read in sequence beside them.
+fn reads(chosen: &Outcome) -> String {
+    let random = format!("{:.1} reads", chosen.reads_per_query);
+    match chosen.scan_bytes_per_query {
+        0.0 => random,
+        bytes => format!("{random}, {} read in sequence", megabytes(bytes as u64, false)),
+    }
+}
+
+/// A search of next to nothing takes what nothing here was measured for.
+fn queries(qps: f64) -> String {
+    match qps {
+        qps if qps > 1e6 => "> 1000000".to_owned(),
+        qps => round(qps),
+    }
+}
+
+fn microseconds(us: f64) -> String {
+    match us {
+        us if us < 1.0 => "< 1".to_owned(),
+        us => format!("{us:.0}"),
+    }
+}
+
+fn milliseconds(us: f64) -> String {
+    match us / 1e3 {
+        ms if ms < 0.01 => "< 0.01".to_owned(),
+        ms => format!("{ms:.2}"),
     }
 }
 
@@ -287,7 +319,8 @@ fn layout_name(layout: Layout) -> &'static str {
         Layout::Fine => "fine codes",
         Layout::AllCodes => "all codes",
         Layout::Edges => "edges and codes",
-        Layout::AllInRam => "all in RAM",
         Layout::VectorsInRam => "vectors in RAM",
+        Layout::VectorsAndSigns => "vectors and codes",
+        Layout::AllInRam => "all in RAM",
     }
 }

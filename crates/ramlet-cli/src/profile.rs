@@ -10,6 +10,8 @@ use ramlet::plan::Machine;
 use ramlet_io::{DiskProbe, PROBE_FILE_BYTES, Storage};
 use ramlet_memory::{Consumer, Ledger};
 
+use crate::output::note;
+
 /// Reads and buffers of the probe, and the data of the processor's calibration.
 const MEMORY: u64 = 3 << 20;
 /// Long enough for thousands of reads one by one.
@@ -39,7 +41,7 @@ pub fn beside(data: &Path) -> Option<Machine> {
         Err(error) => Err(error.to_string()),
     };
     machine
-        .inspect_err(|why| eprintln!("{} isn't used: {why}", path.display()))
+        .inspect_err(|why| note!("{} isn't used: {why}", path.display()))
         .ok()
 }
 

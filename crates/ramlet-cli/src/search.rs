@@ -9,6 +9,7 @@ use ureq::http::Method;
 
 use crate::args::{Mode, SearchArgs};
 use crate::import::api::Api;
+use crate::output::{self, note};
 
 /// Characters of a text that are shown, with the first of the words among them.
 const SNIPPET_CHARS: usize = 200;
@@ -33,13 +34,16 @@ pub fn run(args: &SearchArgs) -> Result<()> {
     let answer = api.ok(Method::POST, &path, &body)?;
     let points = answer["points"].as_array().context("an answer without points")?;
     if points.is_empty() {
-        eprintln!("nothing was found");
+        note!("nothing was found");
     }
     let marks = std::io::stdout().is_terminal();
     for (at, point) in points.iter().enumerate() {
         match args.json {
-            true => println!("{}", escaped(&point.to_string())),
-            false => println!("{}", told(at + 1, point, field.as_deref(), &args.words, marks)),
+            true => output::line(format_args!("{}", escaped(&point.to_string())))?,
+            false => {
+                let told = told(at + 1, point, field.as_deref(), &args.words, marks);
+                output::line(format_args!("{told}"))?;
+            }
         }
     }
     Ok(())

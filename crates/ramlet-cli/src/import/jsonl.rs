@@ -302,12 +302,12 @@ pub struct JsonlSource {
 impl JsonlSource {
     pub fn new(mut lines: Lines, ids: Ids) -> Result<JsonlSource> {
         if !lines.next()? {
-            bail!("there is no line in it");
+            bail!("{}: there is no line in it", lines.name());
         }
         let place = || format!("line {}", lines.number());
         let vectors = Document::parse(lines.line())
             .and_then(|document| document.vectors())
-            .with_context(place)?;
+            .with_context(|| format!("{}: {}", lines.name(), place()))?;
         let (mut layout, mut odd) = (Layout::new(), None);
         for (name, dimension) in vectors {
             match dimension {

@@ -18,6 +18,7 @@ use super::api::{Api, CollectionState, Lost, Refusal, TooLong};
 use super::progress::Progress;
 use super::resume::Resume;
 use crate::args::ImportArgs;
+use crate::output::{self, note};
 
 /// About the text of a page: neither server holds more of it at once than a few.
 const PAGE_BYTES: usize = 512 << 10;
@@ -49,7 +50,7 @@ pub fn run(args: &ImportArgs, from: &str) -> Result<()> {
         None => collections(&servers.from)?,
     };
     if names.is_empty() {
-        println!("the server at {from} has no collections");
+        output::line(format_args!("the server at {from} has no collections"))?;
     }
     let mut resume = Resume::open(&args.state, from, &args.url)?;
     let mut failures = Failures {
@@ -86,7 +87,7 @@ impl Failures {
         if self.of == 1 || error.is::<Lost>() {
             return Err(error);
         }
-        eprintln!("ramlet: {error:#}");
+        note!("ramlet: {error:#}");
         self.names.push(name.to_string());
         Ok(())
     }
@@ -123,7 +124,7 @@ impl Servers {
     fn whole(&self, name: &str, args: &ImportArgs, resume: &mut Resume) -> Result<()> {
         if resume.is_done(name) && self.to.collection(name)?.is_some() {
             super::check_holds(&self.to, name, resume.points(name), resume.path(), "")?;
-            println!("'{name}' is in already");
+            output::line(format_args!("'{name}' is in already"))?;
             return Ok(());
         }
         self.collection(name, args, resume)?;
@@ -160,15 +161,15 @@ impl Servers {
         let sent = sent?;
         self.strict_mode(name, &source)?;
         let (theirs, ours) = (self.from.count(name)?, self.to.count(name)?);
-        println!(
+        output::line(format_args!(
             "imported {} points into '{name}' in {:.1} s, {} points/s; it has {} now",
             HumanCount(sent),
             progress.elapsed().as_secs_f64(),
             HumanCount(progress.rate(sent)),
             HumanCount(ours),
-        );
+        ))?;
         if theirs != ours {
-            eprintln!(
+            note!(
                 "the other server has {} points: it was written to meanwhile, or '{name}' had others before",
                 HumanCount(theirs)
             );
@@ -180,7 +181,7 @@ impl Servers {
         let mut settings = settings(&source.config);
         add_own(&mut settings, &source.ramlet["vectors"]);
         self.to.ok(Method::PUT, &collection_path(name), &settings)?;
-        eprintln!("created collection '{name}' with the settings of the other");
+        note!("created collection '{name}' with the settings of the other");
         Ok(())
     }
 
@@ -239,7 +240,7 @@ impl Servers {
     ) -> Result<u64> {
         let (mut sent, before) = (0, resume.points(name));
         if before > 0 {
-            eprintln!("'{name}': going on after {} points", HumanCount(before));
+            note!("'{name}': going on after {} points", HumanCount(before));
         }
         let mut scroll = Scroll::new(&self.from, name, batch, resume.offset(name));
         let (sender, pages) = sync_channel::<Result<Page>>(1);
@@ -449,7 +450,7 @@ impl<'a> Scroll<'a> {
 fn begin_again(name: &str, resume: &mut Resume) -> Result<()> {
     let before = resume.points(name);
     if before > 0 || resume.is_done(name) {
-        eprintln!(
+        note!(
             "'{name}' isn't there any more: the {} points that {} says are in are sent again",
             HumanCount(before),
             resume.path().display()

@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::HumanCount;
 
 use crate::args::{Datatype, Distance, ImportArgs};
+use crate::output::{self, note};
 use api::Api;
 use place::Place;
 use progress::Progress;
@@ -53,7 +54,7 @@ fn run_file(args: &ImportArgs, file: &Path, collection: &str) -> Result<()> {
 
     let first = place.as_ref().map_or(args.offset, Place::points);
     if first > args.offset {
-        eprintln!("going on after the first {} points", HumanCount(first));
+        note!("going on after the first {} points", HumanCount(first));
     }
     source.skip(first)?;
     let plan = upload::Plan {
@@ -71,18 +72,18 @@ fn run_file(args: &ImportArgs, file: &Path, collection: &str) -> Result<()> {
     if let Some(place) = place {
         place.finish()?;
     }
-    println!(
+    output::line(format_args!(
         "imported {} points into '{collection}' in {:.1} s, {} points/s",
         HumanCount(points),
         progress.elapsed().as_secs_f64(),
         HumanCount(progress.rate(points)),
-    );
+    ))?;
     if args.wait {
         wait_until_green(&api, collection)?;
-        println!(
+        output::line(format_args!(
             "'{collection}' is green {:.1} s after the start",
             progress.elapsed().as_secs_f64()
-        );
+        ))?;
     }
     Ok(())
 }
@@ -106,7 +107,7 @@ fn check_place(api: &Api, collection: &str, place: &mut Place, created: bool) ->
         return check_holds(api, collection, before, place.path(), &hint);
     }
     if before > 0 {
-        eprintln!(
+        note!(
             "'{collection}' wasn't there any more: the {} points that {} says are in are sent again",
             HumanCount(before),
             place.path().display()
@@ -155,7 +156,7 @@ fn prepare(api: &Api, args: &ImportArgs, collection: &str, source: &mut dyn Sour
     let bytes = (source.is_u8() && distance != Distance::Cosine).then_some(Datatype::Uint8);
     let datatype = args.datatype.or(bytes);
     api.create_collection(collection, source.layout(), distance, datatype)?;
-    eprintln!(
+    note!(
         "created collection '{collection}': {} ({}{origin}), {}",
         describe(source.layout()),
         distance.api_name(),
@@ -175,7 +176,7 @@ fn make_text_indexes(api: &Api, args: &ImportArgs, collection: &str) -> Result<(
             schema["stemmer"] = serde_json::json!({ "type": "snowball", "language": args.language });
         }
         api.create_index(collection, field, &schema)?;
-        eprintln!("text index on '{field}' ({})", args.language);
+        note!("text index on '{field}' ({})", args.language);
     }
     Ok(())
 }

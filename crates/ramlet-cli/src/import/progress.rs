@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
+use crate::output::note;
+
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Progress of one import. The bar runs over what is read of the file (that is what has a known length); the figures beside it
@@ -54,7 +56,7 @@ impl Progress {
             if told.elapsed() >= LINE_EVERY {
                 *told = Instant::now();
                 let percent = 100 * self.bar.position() / self.bar.length().unwrap_or(1).max(1);
-                eprintln!("{message}, {percent} % read, {:.0?} to go", self.bar.eta());
+                note!("{message}, {percent} % read, {:.0?} to go", self.bar.eta());
             }
         }
         self.bar.set_message(message);

@@ -51,14 +51,13 @@ pub fn open(path: &Path, key: &str, payload: Option<&Path>, ids: Ids) -> Result<
         .map(OsStr::to_string_lossy)
         .unwrap_or_default()
         .to_ascii_lowercase();
-    let here = || path.display().to_string();
     let plain = name.strip_suffix(".gz").unwrap_or(&name);
     if plain.ends_with(".jsonl") || plain.ends_with(".ndjson") {
         if payload.is_some() {
             bail!("--payload goes with files of bare vectors; lines of {name} carry their own");
         }
         let lines = Lines::open(path)?;
-        return Ok(Box::new(JsonlSource::new(lines, ids).with_context(here)?));
+        return Ok(Box::new(JsonlSource::new(lines, ids)?));
     }
     if !EXTENSIONS.contains(&name.rsplit('.').next().unwrap_or_default()) {
         bail!(

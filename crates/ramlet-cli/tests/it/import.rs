@@ -321,6 +321,19 @@ fn json_lines_plain_and_gzipped() {
 }
 
 #[test]
+fn a_broken_file_is_named_once() {
+    let dir = TempDir::new();
+    for (name, bytes) in [
+        ("broken.jsonl.gz", &b"no gzip"[..]),
+        ("empty.jsonl", b"\n"),
+        ("bad.jsonl", b"{\n"),
+    ] {
+        let (ok, said) = import(&FakeServer::start(), &dir.file(name, bytes), &[]);
+        assert!(!ok && said.matches(name).count() == 1, "{said}");
+    }
+}
+
+#[test]
 fn a_new_collection_fits_the_file() {
     let dir = TempDir::new();
     let file = dir.file("a.npy", &npy("|u1", 1, 2, &[1, 2]));

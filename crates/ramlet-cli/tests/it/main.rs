@@ -4,5 +4,6 @@ mod fake_server;
 mod import;
 mod import_from;
 mod machine;
+mod output;
 mod plan;
 mod serve;

@@ -98,3 +98,41 @@ fn refusals_name_both_numbers() {
     let (ok, text) = run("--points 1 --dim 2 --machine /nonexistent/machine.json");
     assert!(!ok && text.contains("/nonexistent/machine.json"), "{text}");
 }
+
+#[test]
+fn numbers_that_make_no_sense_are_told_their_range() {
+    for (args, range) in [
+        ("--points 10 --dim 3 --recall -1", "0.5 to 0.999"),
+        ("--points -5 --dim 3", "from 0 to 68719476736"),
+        ("--points 5 --dim -3", "a whole number"),
+        ("--points 5 --dim 3 --k -1", "a whole number"),
+        ("--points 1 --dim 3 --memory 1KB", "1 kB"),
+    ] {
+        let (ok, text) = run(args);
+        assert!(!ok && text.contains(range), "{args}: {text}");
+        assert!(!text.contains("unexpected argument"), "{args}: {text}");
+    }
+}
+
+#[test]
+fn next_to_nothing_is_no_zero() {
+    let (ok, text) = run("--points 1 --dim 1");
+    assert!(ok && text.starts_with("1 point x 1 "), "{text}");
+    for figure in ["p50 < 0.01 ms", "> 1000000 queries/s", "< 1 us of CPU"] {
+        assert!(text.contains(figure), "{figure}: {text}");
+    }
+    assert!(!text.contains(" 0.00"), "{text}");
+}
+
+#[test]
+fn what_is_read_in_sequence_is_told() {
+    let (ok, text) = run("--points 1000000 --dim 100 --memory 16MB --ivf");
+    let head = text
+        .lines()
+        .find(|line| line.contains("queries/s with"))
+        .unwrap_or_default();
+    assert!(
+        ok && head.contains("0.0 reads, ") && head.contains("MB read in sequence"),
+        "{text}"
+    );
+}

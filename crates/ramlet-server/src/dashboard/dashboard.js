@@ -10,6 +10,8 @@ const el = (id) => document.getElementById(id);
 let key = sessionStorage.getItem("ramlet-key") ?? "";
 let chosen = null;
 let before = null;
+// A link that couldn't be followed yet: the key was missing.
+let linkWaits = true;
 const histories = new Map();
 
 function make(tag, attributes = {}, ...children) {
@@ -33,6 +35,17 @@ function bytes(n) {
 
 const count = (n) => Number(n).toLocaleString("en");
 
+// Ids and payloads have integers that a double hasn't: those are BigInt here.
+function exact(text) {
+  return JSON.parse(text, (_, value, context) =>
+    typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "") ? BigInt(context.source) : value);
+}
+
+function written(value, indent) {
+  const plain = (n) => JSON.rawJSON?.(`${n}`) ?? Number(n);
+  return JSON.stringify(value, (_, v) => (typeof v === "bigint" ? plain(v) : v), indent);
+}
+
 class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -46,7 +59,7 @@ async function ask(path, body, as = "json") {
   const answer = await fetch(path, {
     headers,
     method: body === undefined ? "GET" : "POST",
-    body: body === undefined ? undefined : JSON.stringify(body),
+    body: body === undefined ? undefined : written(body),
   });
   const text = await answer.text();
   if (!answer.ok) {
@@ -54,7 +67,7 @@ async function ask(path, body, as = "json") {
     try { said = JSON.parse(text).status.error; } catch { /* not in the envelope: shown as it is */ }
     throw new Refused(answer.status, said || `${path}: ${answer.status}`);
   }
-  return as === "text" ? text : JSON.parse(text);
+  return { text: (t) => t, json: JSON.parse, exact }[as](text);
 }
 
 // ---- metrics
@@ -80,10 +93,15 @@ function sum(samples, name, admits = () => true) {
 
 function totals(samples) {
   const search = (labels) => SEARCHES.test(labels.endpoint ?? "");
-  const write = (labels) => /\/points($|\/(payload|vectors|delete|batch))|\/(Upsert|Delete|Set|Update|Overwrite|Clear)/.test(labels.endpoint ?? "") && labels.method !== "GET";
+  // POST to /points reads points by their ids.
+  const write = ({ endpoint = "", method }) =>
+    (/\/points$/.test(endpoint) && method === "PUT") ||
+    (/\/points\/(payload|vectors|delete|batch)/.test(endpoint) && method !== "GET") ||
+    /\.Points\/(Upsert|Delete|Set|Update|Overwrite|Clear)/.test(endpoint);
   const of = (suffix, admits) => sum(samples, `rest_responses_${suffix}`, admits) + sum(samples, `grpc_responses_${suffix}`, admits);
   return {
     at: performance.now(),
+    uptime: sum(samples, "ramlet_uptime_seconds"),
     searches: of("total", search),
     searchSeconds: of("duration_seconds_sum", search),
     writes: of("total", write),
@@ -111,13 +129,16 @@ function figure(name, value, shown, unit) {
 
 function showLive(samples) {
   const now = totals(samples);
-  const was = before ?? now;
+  let was = before ?? now;
   before = now;
+  // Another process, which began at zero.
+  if (now.uptime < was.uptime) was = { at: now.at - now.uptime * 1000 };
   const seconds = Math.max((now.at - was.at) / 1000, 1e-3);
-  const rate = (field) => (now[field] - was[field]) / seconds;
-  const searches = now.searches - was.searches;
-  const latency = searches > 0 ? ((now.searchSeconds - was.searchSeconds) / searches) * 1000 : NaN;
-  const perSearch = searches > 0 ? (now.read - was.read) / searches : NaN;
+  const grown = (field) => Math.max(now[field] - (was[field] ?? 0), 0);
+  const rate = (field) => grown(field) / seconds;
+  const searches = grown("searches");
+  const latency = searches > 0 ? (grown("searchSeconds") / searches) * 1000 : NaN;
+  const perSearch = searches > 0 ? grown("read") / searches : NaN;
   el("live").replaceChildren(
     figure("searches", rate("searches"), rate("searches").toFixed(rate("searches") < 10 ? 1 : 0), "a second"),
     figure("mean time", latency, Number.isFinite(latency) ? latency.toFixed(2) : "–", "ms a search"),
@@ -155,8 +176,16 @@ function showMemory({ budget, ledger, process, storage }) {
   const limit = process.cgroup_limit_bytes ? `; the cgroup has ${bytes(process.cgroup_used_bytes)} of ${bytes(process.cgroup_limit_bytes)}` : "";
   el("ram-sum").textContent =
     `${bytes(whole)} were given. The process has ${bytes(process.rss_bytes)} resident (most so far ${bytes(process.rss_peak_bytes)})${limit}. Disk: ${storage}.`;
-  const seen = new Map([...budget.rows.map((r) => [r.name, r.bytes]), ...held.filter((h) => h.bytes > 0).map((h) => [h.name, h.bytes])]);
-  el("legend").replaceChildren(...[...seen].map(([name, n]) => make("li", {}, make("i", { class: colour(name) }), `${name} ${bytes(n)}`)));
+  // Of a name that is in both bars, both sizes; what is reserved is held as it was divided.
+  const share = new Map(budget.rows.map((r) => [r.name, r.bytes]));
+  const now = new Map(held.filter((h) => h.bytes > 0).map((h) => [h.name, h.bytes]));
+  const sizes = (name) => {
+    if (!share.has(name)) return `${bytes(now.get(name))} held`;
+    const same = !now.has(name) || now.get(name) === share.get(name);
+    return same ? bytes(share.get(name)) : `${bytes(share.get(name))}, ${bytes(now.get(name))} held`;
+  };
+  el("legend").replaceChildren(...[...new Set([...share.keys(), ...now.keys()])].map((name) =>
+    make("li", {}, make("i", { class: colour(name) }), `${name} ${sizes(name)}`)));
   el("consumers").replaceChildren(...ledger.consumers.map((c) => make("tr", {},
     make("td", {}, c.name),
     make("td", { class: "n" }, bytes(c.used_bytes)),
@@ -168,30 +197,68 @@ function showMemory({ budget, ledger, process, storage }) {
 
 // ---- collections
 
+// Rows stay the same elements while they are drawn anew: the focus stays where it is.
+const rows = new Map();
+// What each collection said last, and when. There may be thousands: each time some are asked, those in view first.
+const said = new Map();
+const ASKED_AT_ONCE = 50;
+
+function rowOf(name) {
+  if (!rows.has(name)) {
+    const cells = ["", "n", "n", "n", "n"].map((kind) => make("td", { class: kind }));
+    const button = make("button", { type: "button", title: name, onclick: () => choose(name) }, name);
+    rows.set(name, { row: make("tr", {}, make("td", {}, button), ...cells), cells });
+  }
+  return rows.get(name);
+}
+
+function placeRows(names) {
+  const body = document.querySelector("#collections tbody");
+  const there = new Set(names);
+  for (const name of [...rows.keys()].filter((name) => !there.has(name))) {
+    rows.get(name).row.remove();
+    rows.delete(name);
+    said.delete(name);
+  }
+  const none = body.querySelector(".none");
+  if (names.length > 0) none?.remove();
+  else if (!none) body.append(make("tr", { class: "none" }, make("td", { colspan: 6, class: "quiet" }, "none yet")));
+  names.forEach((name, at) => {
+    const { row } = rowOf(name);
+    if (body.children[at] !== row) body.insertBefore(row, body.children[at] ?? null);
+  });
+}
+
+function inView({ row }) {
+  const { top, bottom } = row.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}
+
 async function showCollections(samples) {
   const names = (await ask("/collections")).result.collections.map((c) => c.name).sort();
-  const of = (name, metric, label) => samples.find((s) => s.name === metric && s.labels[label] === name)?.value;
-  const status = new Map();
-  await Promise.all(names.slice(0, 50).map(async (name) => {
-    const info = await ask(`/collections/${encodeURIComponent(name)}`).catch(() => null);
-    status.set(name, info?.result);
-  }));
-  const rows = names.map((name) => {
-    const info = status.get(name);
-    const recall = of(name, "ramlet_recall_measured", "collection");
-    return make("tr", {},
-      make("td", {}, make("button", { type: "button", onclick: () => choose(name) }, name)),
-      make("td", { class: info?.status === "red" ? "alarm" : "" }, info?.status ?? "–"),
-      make("td", { class: "n" }, count(of(name, "collection_points", "id") ?? info?.points_count ?? 0)),
-      make("td", { class: "n" }, bytes(of(name, "ramlet_collection_memory_bytes", "id"))),
-      make("td", { class: "n" }, bytes(of(name, "ramlet_collection_disk_bytes", "id"))),
-      make("td", { class: "n" }, recall === undefined ? "–" : recall.toFixed(3)),
-    );
-  });
-  if (rows.length === 0) rows.push(make("tr", {}, make("td", { colspan: 6, class: "quiet" }, "none yet")));
-  document.querySelector("#collections tbody").replaceChildren(...rows);
+  placeRows(names);
   offer(document.forms.search.elements.collection, names);
-  if (chosen && names.includes(chosen)) await showCollection(chosen);
+  const age = new Map(names.map((name) => [name, inView(rowOf(name)) ? -1 : said.get(name)?.at ?? 0]));
+  const asked = names.toSorted((a, b) => age.get(a) - age.get(b)).slice(0, ASKED_AT_ONCE);
+  await Promise.all(asked.map(async (name) => {
+    const info = await ask(`/collections/${encodeURIComponent(name)}`).catch(() => null);
+    said.set(name, { at: performance.now(), info: info?.result });
+  }));
+  const of = (metric, label) => new Map(samples.filter((s) => s.name === metric).map((s) => [s.labels[label], s.value]));
+  const points = of("collection_points", "id");
+  const [ram, disk] = ["memory", "disk"].map((what) => of(`ramlet_collection_${what}_bytes`, "id"));
+  const recall = of("ramlet_recall_measured", "collection");
+  for (const name of names) {
+    const info = said.get(name)?.info;
+    const status = info?.status ?? (said.has(name) ? "–" : "…");
+    const shown = [status, count(points.get(name) ?? info?.points_count ?? 0), bytes(ram.get(name)), bytes(disk.get(name)), recall.get(name)?.toFixed(3) ?? "–"];
+    const { cells } = rowOf(name);
+    cells.forEach((cell, at) => { if (cell.textContent !== shown[at]) cell.textContent = shown[at]; });
+    cells[0].className = status === "red" ? "alarm" : "";
+    cells[0].title = status === "…" ? "asked in its turn, or once it is in view" : "";
+  }
+  if (chosen && !names.includes(chosen)) await choose(chosen);
+  if (chosen) await showCollection(chosen);
 }
 
 async function choose(name) {
@@ -202,6 +269,8 @@ async function choose(name) {
 
 async function showCollection(name) {
   const { result } = await ask(`/collections/${encodeURIComponent(name)}/memory`);
+  // Another one was chosen meanwhile, or none.
+  if (name !== chosen) return;
   const rows = new Map();
   for (const c of result.components) {
     const label = `${c.component} · ${c.kind}`;
@@ -250,12 +319,15 @@ let touched = false;
 async function offerUsing() {
   const form = document.forms.search.elements;
   const by = form.by.value;
-  el("what-label").textContent = { text: "Words", id: "Id", vector: "Numbers", scroll: "" }[by];
+  el("what-label").textContent = { text: "Words", id: "Id", vector: 'Numbers, or {"indices": [1], "values": [0.5]}', scroll: "" }[by];
   form.what.disabled = by === "scroll";
   el("using-label").hidden = by === "scroll";
   el("using-label").firstChild.textContent = by === "text" ? "Field " : "Vector ";
-  if (!form.collection.value || by === "scroll") return;
-  const { result } = await ask(`/collections/${encodeURIComponent(form.collection.value)}`);
+  const name = form.collection.value;
+  if (!name || by === "scroll") return;
+  const { result } = await ask(`/collections/${encodeURIComponent(name)}`);
+  // Something else was chosen meanwhile.
+  if (form.by.value !== by || form.collection.value !== name) return;
   if (by === "text") {
     const ranked = Object.entries(result.payload_schema).filter(([, s]) => s.data_type === "text" && s.params?.scoring);
     // Without words to rank there is nothing to type: ids are what every collection has.
@@ -265,18 +337,20 @@ async function offerUsing() {
     }
     offer(form.using, ranked.map(([field]) => field));
   } else {
-    const vectors = result.config.params.vectors ?? {};
-    offer(form.using, "size" in vectors ? [""] : Object.keys(vectors));
+    const { vectors, sparse_vectors: sparse } = result.config.params;
+    // A vector may have the name `size`.
+    const dense = typeof vectors?.size === "number" ? [""] : Object.keys(vectors ?? {});
+    offer(form.using, [...dense, ...Object.keys(sparse ?? {})]);
   }
 }
 
 function requestOf(form) {
   const { by, what, using, limit, filter } = form;
   const request = { limit: Number(limit.value), with_payload: true };
-  if (filter.value.trim()) request.filter = JSON.parse(filter.value);
+  if (filter.value.trim()) request.filter = exact(filter.value);
   if (by.value === "text") request.query = { text: what.value };
-  if (by.value === "id") request.query = /^\d+$/.test(what.value.trim()) ? Number(what.value) : what.value.trim();
-  if (by.value === "vector") request.query = JSON.parse(what.value.trim().startsWith("[") ? what.value : `[${what.value}]`);
+  if (by.value === "id") request.query = /^\d+$/.test(what.value.trim()) ? BigInt(what.value) : what.value.trim();
+  if (by.value === "vector") request.query = JSON.parse(/^\s*[[{]/.test(what.value) ? what.value : `[${what.value}]`);
   if (by.value !== "scroll" && using.value) request.using = using.value;
   if (by.value === "text") {
     if (!using.value) throw new Error("this collection has no text index with `scoring`: words can't be ranked");
@@ -292,8 +366,8 @@ async function search(event) {
     const request = requestOf(form);
     const path = `/collections/${encodeURIComponent(form.collection.value)}/points/query`;
     el("asked").hidden = false;
-    document.querySelector("#asked pre").textContent = `POST ${path}\n${JSON.stringify(request, null, 2)}`;
-    const { result, time } = await ask(path, request);
+    document.querySelector("#asked pre").textContent = `POST ${path}\n${written(request, 2)}`;
+    const { result, time } = await ask(path, request, "exact");
     el("search-said").textContent = `${result.points.length} points in ${(time * 1000).toFixed(2)} ms`;
     el("search-said").className = "";
     el("hits").replaceChildren(...result.points.map(showHit));
@@ -310,6 +384,7 @@ async function searchAsLinked() {
   const form = document.forms.search.elements;
   touched = true;
   const names = (await ask("/collections")).result.collections.map((c) => c.name).sort();
+  linkWaits = false;
   offer(form.collection, names);
   for (const field of ["collection", "by"]) if (linked.has(field)) form[field].value = linked.get(field);
   await offerUsing();
@@ -318,11 +393,11 @@ async function searchAsLinked() {
 }
 
 function showHit(hit) {
-  const title = hit.payload?.title ?? hit.payload?.name;
+  const title = [hit.payload?.title, hit.payload?.name].find((t) => ["string", "number", "bigint"].includes(typeof t));
   return make("li", {},
     make("b", {}, title === undefined ? `${hit.id}` : `${title}`), " ",
     make("span", { class: "quiet" }, `id ${hit.id}, score ${hit.score.toFixed(4)}`),
-    make("code", {}, JSON.stringify(hit.payload ?? {}).slice(0, 600)));
+    make("code", {}, written(hit.payload ?? {}).slice(0, 600)));
 }
 
 // ---- the loop
@@ -361,6 +436,7 @@ el("key-form").addEventListener("submit", (event) => {
   key = el("key").value;
   sessionStorage.setItem("ramlet-key", key);
   el("key-form").hidden = true;
+  if (linkWaits) searchAsLinked().catch(trouble);
 });
 document.forms.search.addEventListener("submit", search);
 document.forms.search.elements.collection.addEventListener("change", () => offerUsing().catch(trouble));

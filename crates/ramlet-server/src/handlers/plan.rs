@@ -21,8 +21,7 @@ struct WirePlan {
     /// Default: this server's.
     memory_bytes: Option<u64>,
     search_threads: Option<usize>,
-    #[serde(default)]
-    in_process: bool,
+    in_process: Option<bool>,
     #[serde(flatten)]
     spec: Map<String, Value>,
 }
@@ -34,7 +33,7 @@ pub async fn make(mut call: Call) -> ApiResult<Answer> {
     let wire: WirePlan = call.parse().await?;
     let spec = spec_of(&call, &wire)?;
     let own = call.app.engine.budget();
-    let mut memory = match wire.in_process {
+    let mut memory = match wire.in_process.unwrap_or(false) {
         true => Memory::in_process(own.memory_bytes),
         false => Memory::of_server(own.memory_bytes),
     };
@@ -76,7 +75,9 @@ fn spec_of(call: &Call, wire: &WirePlan) -> ApiResult<Spec> {
         }
         None => Map::new(),
     };
-    fields.extend(wire.spec.clone());
+    // As everywhere in the API, null is what isn't there.
+    let given = wire.spec.iter().filter(|(_, value)| !value.is_null());
+    fields.extend(given.map(|(name, value)| (name.clone(), value.clone())));
     serde_json::from_value(Value::Object(fields)).map_err(ApiError::format)
 }
 

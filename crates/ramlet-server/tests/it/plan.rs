@@ -22,6 +22,19 @@ async fn a_specification_is_planned_for_this_server_or_another() {
 }
 
 #[tokio::test]
+async fn null_is_what_is_absent() {
+    let server = Server::open();
+    let plain = server
+        .call("POST", "/plan", r#"{"points":1000,"dims":10}"#)
+        .await
+        .result();
+    let nulls = r#"{"points":1000,"dims":10,"recall":null,"k":null,"wishes":null,"in_process":null,"memory_bytes":null}"#;
+    let nulls = server.call("POST", "/plan", nulls).await.result();
+    assert_eq!(nulls["plan"]["spec"], plain["plan"]["spec"]);
+    assert_eq!(nulls["plan"]["qps"], plain["plan"]["qps"]);
+}
+
+#[tokio::test]
 async fn a_collection_is_planned_as_it_is_and_as_it_may_become() {
     let server = Server::open();
     let create = r#"{"vectors":{"size":4,"distance":"Dot","on_disk":true},"on_disk_payload":true}"#;

@@ -19,6 +19,8 @@ const ROWS_PER_CLUSTER_MIN: u64 = 128;
 const ROW_ID_BYTES: u64 = 24;
 /// Rows of one segment at most; more make further segments.
 pub const SEGMENT_ROWS_MAX: u64 = 1 << 31;
+/// Vectors of so many dimensions and more have no product codes: codes of one bit tell as much of them.
+pub const SIGNS_DIMS: u64 = 400;
 /// Payload blocks carry headers and checksums.
 const RECORD_BYTES: u64 = 6;
 
@@ -73,6 +75,11 @@ pub fn numbered(rows: u64, dims: u64, digits: u64) -> u64 {
     product(rows, dims, digits) + rows.div_ceil(GROUP) * GROUP * id
 }
 
+/// Digits of product codes with rows' numbers, the fewest and the most.
+pub fn numbered_digits(dims: u64) -> [u64; 2] {
+    [(dims * 3).div_ceil(5), dims]
+}
+
 /// Bits of the fine codes for so many dimensions.
 pub fn fine_bits(dims: u64) -> u64 {
     let least = if dims <= 1024 { 3 } else { 2 };
@@ -100,6 +107,11 @@ pub fn row_pages(row_bytes: u64) -> u64 {
 /// Vectors in cluster order, each with its row number.
 pub fn vectors(spec: &Spec) -> u64 {
     rows_file(spec.points, spec.row_bytes() + 4)
+}
+
+/// The same in RAM, where nothing is between the blocks' rows.
+pub fn vectors_ram(spec: &Spec) -> u64 {
+    spec.points * (spec.row_bytes() + 4)
 }
 
 /// Ids by row, rows by id, and the filter of ids.

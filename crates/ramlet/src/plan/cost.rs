@@ -165,7 +165,8 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
         Work::Flat | Work::Rows => scanned * (exact + COST.sieve * slower),
         Work::Signs { planes } => {
             let fine = match planes {
-                0 => 0.0,
+                // By their vectors.
+                0 => COST.refine * slower + exact,
                 planes => cpu.ns_per_fine * wide * planes as f64 / 5.0 + COST.refine * slower,
             };
             counts.clusters_probed * COST.probe_signs * slower * wide

@@ -4,7 +4,7 @@ use super::bytes::{self, Codes};
 use super::cost::{self, Reading, Work};
 use super::counts::{self, Counts};
 use super::machine::Machine;
-use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place, PlanError};
+use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place};
 use super::room::Memory;
 use super::spec::{Ids, IndexWish, Spec, Wish};
 use crate::types::Distance;
@@ -21,93 +21,193 @@ struct Shape {
     reading: Reading,
 }
 
-/// Every layout that the wishes allow, whether it fits or not. An error when they contradict each other.
-pub fn all(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Outcome>, PlanError> {
-    let mut outcomes = Vec::new();
-    let room = memory.room(machine.cores).ok();
-    for shape in shapes(spec, room) {
-        let unasked = shape.index == IndexKind::Hnsw && spec.index == IndexWish::Auto;
-        if !allowed(spec, &shape)
-            || unasked && !memory.builds_graph(bytes::graph_scratch(spec), machine.cores)
-        {
-            continue;
-        }
-        let id_places: &[bool] = match spec.ids {
-            Ids::Numbers => &[false, true],
-            Ids::Uuids => &[false],
-        };
-        for &ids_in_ram in id_places {
+/// Search threads up to which each is a turn; beyond, only twice as many.
+const THREADS_EACH: usize = 16;
+
+/// Of what the engine builds in this memory, the level that is fastest, and of equally fast ones the best; `None` where none keeps
+/// the wishes.
+pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> {
+    let room = memory.room(machine.cores).ok()?;
+    let shapes = shapes(spec, &Built::within(spec, machine, memory, room));
+    let mut best: Option<(&Shape, Outcome)> = None;
+    // The best level first: one that is worse has to be faster.
+    for shape in &shapes {
+        for &ids_in_ram in id_places(spec) {
             for payload_in_ram in payload_places(spec) {
-                outcomes.push(shape.outcome(spec, machine, memory, ids_in_ram, payload_in_ram));
+                if shape.ram_bytes(spec, ids_in_ram, payload_in_ram) > room {
+                    continue;
+                }
+                let outcome = shape.outcome(spec, machine, memory, ids_in_ram, payload_in_ram);
+                let faster = |(_, best): &(_, Outcome)| outcome.speed.qps > best.speed.qps;
+                if best.as_ref().is_none_or(faster) {
+                    best = Some((shape, outcome));
+                }
             }
         }
     }
-    match outcomes.is_empty() {
-        true => Err(PlanError::BadSpec(
-            "no layout keeps all these wishes: codes in RAM need an index with codes, which Manhattan distance \
-             doesn't have"
-                .to_owned(),
-        )),
-        false => Ok(outcomes),
+    best.map(|(shape, outcome)| Outcome {
+        memory_bytes_min: shape.memory_bytes_min(spec, machine, memory, &outcome),
+        ..outcome
+    })
+}
+
+/// Amounts of memory at which [`held`] may change, ascending: where another level, other files or more threads begin. Between
+/// two of them codes have more digits, at most.
+pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
+    let cores = machine.cores;
+    let mut needs = vec![0];
+    for built in Built::all(spec) {
+        for shape in shapes(spec, &built) {
+            for &ids_in_ram in id_places(spec) {
+                let places = payload_places(spec).into_iter();
+                needs.extend(places.map(|payload| shape.room_bytes(spec, ids_in_ram, payload)));
+            }
+        }
+    }
+    needs.sort_unstable();
+    needs.dedup();
+    let mut turns: Vec<u64> = needs
+        .iter()
+        .map(|bytes| memory.least_for(*bytes, cores))
+        .collect();
+    if spec.index == IndexWish::Auto {
+        turns.push(memory.least(|memory| memory.builds_graph(bytes::graph_scratch(spec), cores)));
+        turns.push(memory.least(|memory| {
+            let room = memory.room(cores);
+            room.is_ok_and(|room| crate::segment::codes_fit(spec.dims, spec.points, room))
+        }));
+    }
+    let most = memory.with(u64::MAX / 2).threads(cores);
+    let doubled = std::iter::successors(Some(2 * THREADS_EACH), |threads| threads.checked_mul(2));
+    let threads = (2..=THREADS_EACH)
+        .chain(doubled)
+        .take_while(|threads| *threads <= most);
+    if memory.search_threads.is_none() {
+        turns.extend(threads.map(|threads| memory.least(|memory| memory.threads(cores) >= threads)));
+    }
+    turns.sort_unstable();
+    turns.dedup();
+    turns
+}
+
+fn id_places(spec: &Spec) -> &'static [bool] {
+    match spec.ids {
+        Ids::Numbers => &[true, false],
+        Ids::Uuids => &[false],
     }
 }
 
-/// With product codes of all digits, and of as many as an index gets that is built where `room` bytes may be pinned, if that is
-/// known: the staircase speaks of whole ones.
-fn shapes(spec: &Spec, room: Option<u64>) -> Vec<Shape> {
-    let flat = spec.points * spec.row_bytes() < FLAT_BYTES;
-    if flat && spec.index == IndexWish::Auto {
-        return vec![flat_shape(spec, Place::Disk), flat_shape(spec, Place::Ram)];
-    }
-    let mut shapes = Vec::new();
-    let coded = spec.metric != Distance::Manhattan;
-    if spec.index != IndexWish::Hnsw || !coded {
-        let all = spec.dims.div_ceil(2);
-        let ivf = |spec, layout| ivf(spec, layout, all);
-        shapes.push(ivf(spec, Layout::OnDisk));
-        shapes.push(ivf(spec, Layout::VectorsInRam));
-        if coded {
-            shapes.extend([Layout::Signs, Layout::Product].map(|layout| ivf(spec, layout)));
-            let digits = room.map_or(all, |room| {
-                crate::segment::digits_for(spec.dims, spec.points, room)
-            });
-            if digits < all {
-                shapes.push(self::ivf(spec, Layout::Product, digits));
-            }
-            let numbered = match spec.metric {
-                Distance::Cosine | Distance::Dot => {
-                    crate::segment::numbered_for(spec.dims, spec.points, room)
-                }
-                Distance::Euclid | Distance::Manhattan => None,
-            };
-            match numbered {
-                // Fine codes of few bits aren't built beside them.
-                Some(digits) => shapes.push(self::ivf(spec, Layout::Numbered, digits)),
-                None if bytes::fine_low_bits(spec.dims).is_some() => shapes.push(ivf(spec, Layout::FineLow)),
-                None => {}
-            }
-            if bytes::rest(spec).is_some() {
-                shapes.push(ivf(spec, Layout::AllCodes));
-            }
-            shapes.extend([Layout::Fine, Layout::AllInRam].map(|layout| ivf(spec, layout)));
-        }
-    }
-    let codes_fit = room.is_some_and(|room| crate::segment::codes_fit(spec.dims, spec.points, room));
-    match spec.index {
-        _ if !coded => {}
-        IndexWish::Hnsw => {
-            shapes.extend([Layout::OnDisk, Layout::Edges, Layout::AllInRam].map(|layout| graph(spec, layout)))
-        }
+/// What a build writes that depends on the memory it is made in.
+struct Built {
+    graph: bool,
+    products: Option<Products>,
+}
+
+#[derive(Clone, Copy)]
+enum Products {
+    Plain { digits: u64 },
+    Numbered { digits: u64 },
+}
+
+impl Built {
+    fn within(spec: &Spec, machine: &Machine, memory: &Memory, room: u64) -> Built {
+        let coded = has_codes(spec);
+        let (rows, dims) = (spec.points, spec.dims);
         // Nobody asked for it: the engine builds one where codes don't fit.
-        IndexWish::Auto if !codes_fit => shapes.push(graph(spec, Layout::OnDisk)),
-        IndexWish::Auto | IndexWish::Ivf => {}
+        let unasked = || {
+            !crate::segment::codes_fit(dims, rows, room)
+                && memory.builds_graph(bytes::graph_scratch(spec), machine.cores)
+        };
+        let plain = || (dims < bytes::SIGNS_DIMS).then(|| crate::segment::digits_for(dims, rows, room));
+        let numbered = || crate::segment::numbered_for(dims, rows, Some(room)).filter(|_| may_number(spec));
+        Built {
+            graph: match spec.index {
+                IndexWish::Hnsw => coded,
+                IndexWish::Auto => coded && unasked(),
+                IndexWish::Ivf => false,
+            },
+            products: match numbered() {
+                Some(digits) => Some(Products::Numbered { digits }),
+                None => plain().map(|digits| Products::Plain { digits }),
+            },
+        }
     }
+
+    /// All that there may be, product codes with the fewest digits and the most.
+    fn all(spec: &Spec) -> Vec<Built> {
+        let built = |graph: bool, products| Built { graph, products };
+        let mut all = vec![built(spec.index != IndexWish::Ivf && has_codes(spec), None)];
+        if spec.dims >= bytes::SIGNS_DIMS {
+            return all;
+        }
+        let plain = [0, u64::MAX].map(|room| crate::segment::digits_for(spec.dims, spec.points, room));
+        all.extend(plain.map(|digits| built(false, Some(Products::Plain { digits }))));
+        if may_number(spec) {
+            let numbered = bytes::numbered_digits(spec.dims);
+            all.extend(numbered.map(|digits| built(false, Some(Products::Numbered { digits }))));
+        }
+        all
+    }
+}
+
+fn has_codes(spec: &Spec) -> bool {
+    spec.metric != Distance::Manhattan
+}
+
+fn may_number(spec: &Spec) -> bool {
+    matches!(spec.metric, Distance::Cosine | Distance::Dot)
+}
+
+/// The levels of what was built, the best first (`levels` in `segment/vectors.rs`), as far as the wishes allow.
+fn shapes(spec: &Spec, built: &Built) -> Vec<Shape> {
+    let flat = spec.points * spec.row_bytes() < FLAT_BYTES;
+    let mut shapes = Vec::new();
+    if flat && spec.index == IndexWish::Auto {
+        shapes.extend([Place::Ram, Place::Disk].map(|place| flat_shape(spec, place)));
+    } else {
+        if built.graph {
+            let layouts = [Layout::AllInRam, Layout::Edges, Layout::OnDisk];
+            shapes.extend(layouts.map(|layout| graph(spec, layout)));
+        }
+        if spec.index != IndexWish::Hnsw || !has_codes(spec) {
+            shapes.extend(clusters_of(spec, built));
+        }
+    }
+    shapes.retain(|shape| allowed(spec, shape));
     shapes
+}
+
+fn clusters_of(spec: &Spec, built: &Built) -> Vec<Shape> {
+    let mut layouts = Vec::new();
+    let low = bytes::fine_low_bits(spec.dims).map(|_| Layout::FineLow);
+    if has_codes(spec) {
+        layouts.push(Layout::AllInRam);
+        layouts.extend(bytes::rest(spec).map(|_| Layout::AllCodes));
+        layouts.extend([Layout::VectorsAndSigns, Layout::Fine]);
+        layouts.extend(match built.products {
+            // Fine codes of few bits aren't built beside them.
+            Some(Products::Numbered { .. }) => vec![Layout::Numbered],
+            Some(Products::Plain { .. }) => low.into_iter().chain([Layout::Product]).collect(),
+            None => low.into_iter().collect(),
+        });
+        layouts.push(Layout::Signs);
+    }
+    if !has_codes(spec) || spec.wishes.codes == Some(Wish::Cold) {
+        layouts.push(Layout::VectorsInRam);
+    }
+    layouts.push(Layout::OnDisk);
+    layouts
+        .into_iter()
+        .map(|layout| ivf(spec, layout, built))
+        .collect()
 }
 
 /// Whether the wishes about vectors and codes are kept.
 fn allowed(spec: &Spec, shape: &Shape) -> bool {
-    let vectors = matches!(shape.layout, Layout::AllInRam | Layout::VectorsInRam);
+    let vectors = matches!(
+        shape.layout,
+        Layout::AllInRam | Layout::VectorsAndSigns | Layout::VectorsInRam
+    );
     let codes = shape
         .components
         .iter()
@@ -126,6 +226,7 @@ fn payload_places(spec: &Spec) -> Vec<bool> {
     match (spec.payload_bytes, spec.wishes.payload) {
         (0, _) | (_, Some(Wish::Cold)) => vec![false],
         (_, Some(Wish::Pinned)) => vec![true],
+        // Where it brings nothing, it is left out.
         (_, Some(Wish::Cached) | None) => vec![false, true],
     }
 }
@@ -163,16 +264,24 @@ fn flat_shape(spec: &Spec, place: Place) -> Shape {
     }
 }
 
-fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
+fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     let (rows, dims) = (spec.points, spec.dims);
     let (bits, low_bits) = (bytes::fine_bits(dims), bytes::fine_low_bits(dims));
     let in_ram = |held: bool| if held { Place::Ram } else { Place::Disk };
     let signs = matches!(
         layout,
-        Layout::Signs | Layout::FineLow | Layout::Fine | Layout::AllCodes | Layout::AllInRam
+        Layout::Signs
+            | Layout::FineLow
+            | Layout::Fine
+            | Layout::AllCodes
+            | Layout::VectorsAndSigns
+            | Layout::AllInRam
     );
     let fine = matches!(layout, Layout::Fine | Layout::AllCodes | Layout::AllInRam);
-    let vectors = matches!(layout, Layout::AllInRam | Layout::VectorsInRam);
+    let vectors = matches!(
+        layout,
+        Layout::AllInRam | Layout::VectorsAndSigns | Layout::VectorsInRam
+    );
     let mut components = vec![component(
         "centroids",
         Place::Ram,
@@ -183,25 +292,37 @@ fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
     if spec.metric != Distance::Manhattan {
         add("coarse codes", signs, bytes::coarse(rows, dims));
         add("fine codes", fine, bytes::fine(rows, dims, bits));
-        if let Some(bits) = low_bits.filter(|_| layout != Layout::Numbered) {
+        let numbered = matches!(built.products, Some(Products::Numbered { .. }));
+        if let Some(bits) = low_bits.filter(|_| !numbered) {
             add(
                 "low fine codes",
                 layout == Layout::FineLow,
                 bytes::fine(rows, dims, bits),
             );
         }
-        let (held, products) = match layout {
-            Layout::Numbered => (true, bytes::numbered(rows, dims, digits)),
-            _ => (layout == Layout::Product, bytes::product(rows, dims, digits)),
-        };
-        add("product codes", held, products);
+        let held = matches!(layout, Layout::Product | Layout::Numbered);
+        match built.products {
+            Some(Products::Numbered { digits }) => {
+                add("product codes", held, bytes::numbered(rows, dims, digits));
+            }
+            Some(Products::Plain { digits }) => {
+                add("product codes", held, bytes::product(rows, dims, digits));
+            }
+            None => {}
+        }
         if let Some(bytes) = bytes::rest(spec) {
             add("rest codes", layout == Layout::AllCodes, bytes);
         }
     }
-    add("vectors", vectors, bytes::vectors(spec));
+    components.push(component(
+        "vectors",
+        in_ram(vectors),
+        bytes::vectors_ram(spec),
+        bytes::vectors(spec),
+    ));
     // Each row's place in cluster order.
-    add("positions", false, bytes::rows_file(rows, 4));
+    let positions = bytes::rows_file(rows, 4);
+    components.push(component("positions", Place::Disk, positions, positions));
 
     let mut reading = Reading {
         pages: bytes::row_pages(spec.row_bytes() + 4) as f64,
@@ -210,9 +331,16 @@ fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
     };
     let (work, codes) = match layout {
         Layout::OnDisk | Layout::VectorsInRam | Layout::Edges => (Work::Rows, None),
-        Layout::Signs => (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 })),
-        Layout::Product => (Work::Product { digits }, Some(Codes::Product { digits })),
-        Layout::Numbered => (Work::Product { digits }, Some(Codes::Numbered { digits })),
+        Layout::Signs | Layout::VectorsAndSigns => {
+            (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 }))
+        }
+        Layout::Product | Layout::Numbered => match built.products {
+            Some(Products::Numbered { digits }) => {
+                (Work::Product { digits }, Some(Codes::Numbered { digits }))
+            }
+            Some(Products::Plain { digits }) => (Work::Product { digits }, Some(Codes::Product { digits })),
+            None => (Work::Rows, None),
+        },
         Layout::FineLow => {
             let bits = low_bits.unwrap_or(bits);
             (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))
@@ -226,6 +354,10 @@ fn ivf(spec: &Spec, layout: Layout, digits: u64) -> Shape {
         counts.rows_refined = counts::survivors(counts.rows_scanned, dims);
     }
     match codes {
+        // Scored where they are, in RAM.
+        Some(codes) if layout == Layout::VectorsAndSigns => {
+            counts.rows_refined = counts::ambiguous(spec, codes);
+        }
         Some(codes) if !vectors && layout != Layout::AllCodes => {
             counts.reads_vectors = counts::ambiguous(spec, codes);
             reading.rounds = counts.reads_vectors.min(1.0);
@@ -290,6 +422,40 @@ fn graph(spec: &Spec, layout: Layout) -> Shape {
 }
 
 impl Shape {
+    /// What of it and of ids and payloads is in RAM.
+    fn ram_bytes(&self, spec: &Spec, ids_in_ram: bool, payload_in_ram: bool) -> u64 {
+        let parts: u64 = self.components.iter().map(|part| part.ram_bytes).sum();
+        let ids = u64::from(ids_in_ram) * bytes::ids_ram(spec.points);
+        let payload = u64::from(payload_in_ram) * bytes::payload(spec.points, spec.payload_bytes);
+        parts + ids + payload
+    }
+
+    /// The least memory for it, as it is in `outcome`.
+    fn memory_bytes_min(&self, spec: &Spec, machine: &Machine, memory: &Memory, outcome: &Outcome) -> u64 {
+        let room_bytes = outcome.ram_bytes.max(self.fitted_bytes(spec));
+        let unasked = self.index == IndexKind::Hnsw && spec.index == IndexWish::Auto;
+        memory.least(|memory| {
+            memory.room(machine.cores).is_ok_and(|room| room >= room_bytes)
+                && (!unasked || memory.builds_graph(bytes::graph_scratch(spec), machine.cores))
+        })
+    }
+
+    /// The room that there must be for it.
+    fn room_bytes(&self, spec: &Spec, ids_in_ram: bool, payload_in_ram: bool) -> u64 {
+        let ram_bytes = self.ram_bytes(spec, ids_in_ram, payload_in_ram);
+        ram_bytes.max(self.fitted_bytes(spec))
+    }
+
+    /// Codes that are fitted into the room leave some of it.
+    fn fitted_bytes(&self, spec: &Spec) -> u64 {
+        match self.work {
+            Work::Product { digits } if self.layout == Layout::Numbered => {
+                crate::segment::room_of_numbered(spec.dims, spec.points, digits)
+            }
+            _ => 0,
+        }
+    }
+
     fn outcome(
         &self,
         spec: &Spec,
@@ -321,17 +487,7 @@ impl Shape {
         }
         let ram_bytes: u64 = components.iter().map(|c| c.ram_bytes).sum();
         let disk_bytes = components.iter().map(|c| c.disk_bytes).sum();
-        // Codes that are fitted into the room leave some of it.
-        let fitted = match self.work {
-            Work::Product { digits } if self.layout == Layout::Numbered => {
-                crate::segment::room_of_numbered(spec.dims, spec.points, digits)
-            }
-            _ => 0,
-        };
-        let memory_bytes_min = memory.least_for(ram_bytes.max(fitted), machine.cores);
-        let threads = memory
-            .with(memory.bytes.max(memory_bytes_min))
-            .threads(machine.cores);
+        let threads = memory.threads(machine.cores);
         if self.work == Work::Graph {
             let width = crate::segment::graph_width(threads) as f64;
             let more = counts::WIDER * (width - 1.0) * counts.reads_vectors;
@@ -345,9 +501,10 @@ impl Shape {
             components,
             ram_bytes,
             disk_bytes,
-            memory_bytes_min,
+            memory_bytes_min: memory.bytes,
             counts,
             reads_per_query: counts.reads(),
+            scan_bytes_per_query: reading.scan_bytes,
             speed: cost::speed(spec, machine, self.work, &counts, &reading, threads),
             build_seconds: cost::build_seconds(spec, machine, self.work, clusters, disk_bytes),
         }

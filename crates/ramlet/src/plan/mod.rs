@@ -9,6 +9,7 @@ mod machine;
 mod outcome;
 mod room;
 mod spec;
+mod stairs;
 
 pub use cost::Speed;
 pub use counts::Counts;
@@ -17,7 +18,8 @@ pub use outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place, Plan, PlanEr
 pub use room::Memory;
 pub use spec::{Hardness, Ids, IndexWish, POINTS_MAX, Spec, Wish, Wishes};
 
-/// The best layout within `memory`: of all that fit and keep the wishes, the one that answers most queries a second.
+/// The layout within `memory`: the index and the codes that the engine builds there, and of their levels (docs/memory.md) that fit
+/// and keep the wishes the fastest, or of equally fast ones the best.
 ///
 /// Predicted are a search for `spec.k` results without filter on one segment, with as many in flight as there are
 /// search threads. Bytes are exact up to what files waste; speeds are as good as the tables of the modules `counts` and
@@ -28,13 +30,9 @@ pub use spec::{Hardness, Ids, IndexWish, POINTS_MAX, Spec, Wish, Wishes};
 pub fn plan(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Plan, PlanError> {
     spec.check()?;
     let room_bytes = memory.room(machine.cores)?;
-    let layouts = layouts::all(spec, machine, memory)?;
-    let chosen = layouts
-        .iter()
-        .filter(|outcome| outcome.ram_bytes <= room_bytes)
-        .reduce(faster)
-        .cloned()
-        .ok_or_else(|| refusal(spec, memory, &layouts))?;
+    let chosen = layouts::held(spec, machine, memory).ok_or_else(|| refusal(spec, machine, memory))?;
+    let mut steps = stairs::all(spec, machine, memory);
+    stairs::mark(&mut steps, &chosen, spec, machine, memory);
     Ok(Plan {
         spec: spec.clone(),
         memory_bytes: memory.bytes,
@@ -42,7 +40,7 @@ pub fn plan(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Plan, Pla
         cores: machine.cores,
         chosen,
         room_bytes,
-        steps: steps(spec, machine, memory)?,
+        steps,
         assumptions: assumptions(spec, machine),
     })
 }
@@ -50,46 +48,19 @@ pub fn plan(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Plan, Pla
 /// The plan with as much memory as the last of its steps needs: all that helps is in RAM.
 pub fn plan_at_most(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Plan, PlanError> {
     spec.check()?;
-    let steps = steps(spec, machine, memory)?;
+    let steps = stairs::all(spec, machine, memory);
     let most = steps.last().map_or(memory.bytes, |step| step.memory_bytes_min);
     plan(spec, machine, &memory.with(most))
 }
 
-/// Every layout that is faster than all that need less, by the memory it needs.
-fn steps(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Vec<Step>, PlanError> {
-    // With its own least memory each: more may allow more threads.
-    let mut layouts = layouts::all(spec, machine, &memory.with(0))?;
-    layouts.sort_by(|a, b| {
-        a.memory_bytes_min
-            .cmp(&b.memory_bytes_min)
-            .then(b.speed.qps.total_cmp(&a.speed.qps))
-    });
-    let mut steps: Vec<Step> = Vec::new();
-    for layout in &layouts {
-        if steps
-            .last()
-            .is_none_or(|last| layout.speed.qps > last.speed.qps * FASTER)
-        {
-            steps.push(layout.step());
-        }
-    }
-    Ok(steps)
-}
-
-/// A step that brings less isn't worth a line.
-const FASTER: f64 = 1.03;
-
-fn faster<'a>(a: &'a Outcome, b: &'a Outcome) -> &'a Outcome {
-    let order = a
-        .speed
-        .qps
-        .total_cmp(&b.speed.qps)
-        .then(b.ram_bytes.cmp(&a.ram_bytes));
-    if order.is_ge() { a } else { b }
-}
-
-fn refusal(spec: &Spec, memory: &Memory, layouts: &[Outcome]) -> PlanError {
-    let least = layouts.iter().min_by_key(|outcome| outcome.memory_bytes_min);
+fn refusal(spec: &Spec, machine: &Machine, memory: &Memory) -> PlanError {
+    let Some(memory_bytes_min) = stairs::least(spec, machine, memory) else {
+        return PlanError::BadSpec(
+            "no layout keeps all these wishes: codes in RAM need an index with codes, which Manhattan distance \
+             doesn't have"
+                .to_owned(),
+        );
+    };
     let wished = [
         ("vectors", spec.wishes.vectors),
         ("codes", spec.wishes.codes),
@@ -101,17 +72,24 @@ fn refusal(spec: &Spec, memory: &Memory, layouts: &[Outcome]) -> PlanError {
         .map(|(name, _)| *name)
         .collect();
     let what = match wished.is_empty() {
-        true => format!("an index of {} points", spec.points),
+        true => format!("an index of {}", counted(spec.points)),
         false => format!(
-            "keeping the {} of {} points in RAM",
+            "keeping the {} of {} in RAM",
             wished.join(" and "),
-            spec.points
+            counted(spec.points)
         ),
     };
     PlanError::DoesNotFit {
         what,
         memory_bytes: memory.bytes,
-        memory_bytes_min: least.map_or(0, |outcome| outcome.memory_bytes_min),
+        memory_bytes_min,
+    }
+}
+
+fn counted(points: u64) -> String {
+    match points {
+        1 => "1 point".to_owned(),
+        points => format!("{points} points"),
     }
 }
 

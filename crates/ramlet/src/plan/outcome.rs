@@ -20,7 +20,7 @@ pub struct Plan {
     pub chosen: Outcome,
     /// Bytes that data may take in this memory.
     pub room_bytes: u64,
-    /// The staircase: every layout that is faster than all that need less memory.
+    /// The staircase: every layout that is faster than all that need less memory, and what was chosen.
     pub steps: Vec<Step>,
     /// What the figures rest on, in sentences.
     pub assumptions: Vec<String>,
@@ -39,6 +39,8 @@ pub struct Outcome {
     pub memory_bytes_min: u64,
     pub counts: Counts,
     pub reads_per_query: f64,
+    /// Read in sequence beside them, where whole clusters or all rows are.
+    pub scan_bytes_per_query: f64,
     #[serde(flatten)]
     pub speed: Speed,
     pub build_seconds: f64,
@@ -47,13 +49,17 @@ pub struct Outcome {
 /// A layout on the staircase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
+    /// The least `--memory` that brings it.
     pub memory_bytes_min: u64,
+    /// Whether it is what the plan is about.
+    pub chosen: bool,
     pub index: IndexKind,
     pub layout: Layout,
     /// What of it is in RAM.
     pub in_ram: Vec<&'static str>,
     pub ram_bytes: u64,
     pub reads_per_query: f64,
+    pub scan_bytes_per_query: f64,
     #[serde(flatten)]
     pub speed: Speed,
 }
@@ -66,7 +72,7 @@ pub enum IndexKind {
     Hnsw,
 }
 
-/// What of the index is in RAM, best last.
+/// What of the index is in RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
@@ -86,10 +92,12 @@ pub enum Layout {
     AllCodes,
     /// A graph's edges and codes.
     Edges,
-    /// Codes of many bits, or a graph's edges, and the vectors.
-    AllInRam,
     /// The vectors, without codes.
     VectorsInRam,
+    /// The vectors, and codes of one bit a dimension.
+    VectorsAndSigns,
+    /// Codes of many bits, or a graph's edges, and the vectors.
+    AllInRam,
 }
 
 /// Where a component is.
@@ -115,14 +123,17 @@ impl Outcome {
         self.components.iter().filter(held).map(|c| c.component).collect()
     }
 
-    pub fn step(&self) -> Step {
+    /// As a step that so much memory brings.
+    pub fn step(&self, memory_bytes_min: u64) -> Step {
         Step {
-            memory_bytes_min: self.memory_bytes_min,
+            memory_bytes_min,
+            chosen: false,
             index: self.index,
             layout: self.layout,
             in_ram: self.in_ram(),
             ram_bytes: self.ram_bytes,
             reads_per_query: self.reads_per_query,
+            scan_bytes_per_query: self.scan_bytes_per_query,
             speed: self.speed,
         }
     }
@@ -152,11 +163,12 @@ impl fmt::Display for PlanError {
             } => {
                 // Up for the one and down for the other, so that the numbers never look alike.
                 let min = (*memory_bytes_min as f64 / 1e5).ceil() / 10.0;
-                let given = (*memory_bytes as f64 / 1e5).floor() / 10.0;
-                write!(
-                    f,
-                    "a budget of {given} MB is below the {min} MB that {what} needs"
-                )
+                let given = match *memory_bytes {
+                    bytes @ 0..1_000 => format!("{bytes} bytes"),
+                    bytes @ 1_000..100_000 => format!("{} kB", bytes / 1_000),
+                    bytes => format!("{} MB", (bytes as f64 / 1e5).floor() / 10.0),
+                };
+                write!(f, "a budget of {given} is below the {min} MB that {what} needs")
             }
         }
     }

@@ -84,7 +84,12 @@ impl Memory {
 
     /// The least memory whose room is `bytes`.
     pub fn least_for(&self, bytes: u64, cores: usize) -> u64 {
-        let fits = |memory: u64| self.with(memory).room(cores).is_ok_and(|room| room >= bytes);
+        self.least(|memory| memory.room(cores).is_ok_and(|room| room >= bytes))
+    }
+
+    /// The least memory with which something is so that is so with all that is more.
+    pub fn least(&self, is_so: impl Fn(&Memory) -> bool) -> u64 {
+        let fits = |memory: u64| is_so(&self.with(memory));
         let (mut low, mut high) = (0, 1u64 << 62);
         while low + 1 < high {
             let middle = low + (high - low) / 2;
