@@ -41,7 +41,7 @@ mod tree;
 mod way;
 
 pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf, scratch_least};
-pub use calibrate::{Calibration, CalibrationPoint};
+pub use calibrate::{Calibration, CalibrationPoint, Reached, Rule};
 pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;
 pub use codes::CodesInRam;

@@ -172,6 +172,23 @@ impl Metric {
         if self == Metric::Euclid { 2.0 } else { 1.0 }
     }
 
+    /// Below it no key lies, of whatever query and row.
+    fn least_key(self) -> f32 {
+        match self {
+            Metric::Euclid | Metric::Manhattan => 0.0,
+            Metric::Cosine => -1.0,
+            Metric::Dot => f32::NEG_INFINITY,
+        }
+    }
+
+    /// A key as estimated, but not below what keys can be; what isn't a number stays so. (Of many rows whose estimates are off by more
+    /// than the nearest are away, some seem to lie beyond the query itself, and ruled out all others.)
+    #[inline]
+    pub(crate) fn possible(self, key: f32) -> f32 {
+        let least = self.least_key();
+        if key < least { least } else { key }
+    }
+
     /// Share of the row's own part in a key.
     fn add_scale(self) -> f32 {
         match self {
@@ -192,11 +209,31 @@ pub(crate) fn squares(values: &[f32]) -> f64 {
     dot(values, values)
 }
 
-/// Rounds to half precision; what is too large becomes infinite, and estimates from it are then not believed.
+/// Most that half precision has, the least that it has whole, and the step of what is less.
+const HALF_MOST: f64 = 65_504.0;
+const HALF_NORMAL: f64 = 1.0 / 16_384.0;
+const HALF_STEP: f64 = 1.0 / 16_777_216.0;
+
+/// What isn't a number: whoever reckons with it knows nothing, and nobody takes it for near or far.
+const HALF_UNKNOWN: [u8; 2] = [0, 0x7e];
+
+/// Rounds to half precision; what is too large isn't a number, and estimates from it are then not believed. (Infinite factors made
+/// keys infinite, of which all rows but these were nearer.)
 fn to_half(value: f64) -> [u8; 2] {
+    if value.is_nan() || value.abs() > HALF_MOST {
+        return HALF_UNKNOWN;
+    }
     let mut bits = [0];
     ramlet_kernels::kernels().f32_to_f16(&[value as f32], &mut bits);
     bits[0].to_le_bytes()
+}
+
+/// The same, but not more than the value where it is small: rounded up, `a` could exceed `f^2`, of which it is a part.
+fn to_half_below(value: f64) -> [u8; 2] {
+    match value > 0.0 && value < HALF_NORMAL {
+        true => ((value / HALF_STEP) as u16).to_le_bytes(),
+        false => to_half(value),
+    }
 }
 
 fn from_half(bytes: [u8; 2]) -> f32 {

@@ -134,6 +134,7 @@ impl<'b> Build<'b> {
             points: &points,
             rows,
             stride: bytes8.stride(),
+            hollow_record: self.hollow_record(&survey, &bytes8),
             degree: layout.degree,
             nearest: (self.params.candidates / 2).clamp(16, 256),
             threads: params.threads,
@@ -209,13 +210,25 @@ impl<'b> Build<'b> {
                 decode(params.metric, params.element, vector_of(row), &mut vector);
                 frame.rotate(&vector, &mut rotated, &mut mixing);
                 point.clear();
-                bytes8.encode(&rotated, dot(&vector, &vector), &mut point);
+                let squares = dot(&vector, &vector);
+                bytes8.encode(&rotated, squares, &mut point);
                 points.push(&point)?;
-                frame.encode(&rotated, &mut digits, &mut coded);
+                frame.encode((&rotated, squares), &mut digits, &mut coded);
                 codes.push(&coded)
             },
         )?;
         Ok((points.finish()?, codes.finish()?))
+    }
+
+    /// Under cosine, what a row of zeros is among the points.
+    fn hollow_record(&self, survey: &Survey, bytes8: &Bytes8) -> Vec<u8> {
+        let (mut rotated, mut mixing, mut record) = (Vec::new(), Vec::new(), Vec::new());
+        if self.params.metric == Metric::Cosine {
+            let zeros = vec![0.0; self.params.dims];
+            survey.frame.rotate(&zeros, &mut rotated, &mut mixing);
+            bytes8.encode(&rotated, 0.0, &mut record);
+        }
+        record
     }
 
     fn calibrate(&self, files: &mut GraphFiles<'_>, meta: &[u8]) -> Result<GraphCalibration> {

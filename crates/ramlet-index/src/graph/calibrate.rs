@@ -12,7 +12,7 @@ use super::walk::{GraphLists, Walk};
 use crate::error::Result;
 use crate::flat::stream;
 use crate::scan::SearchStats;
-use crate::{Query, RowsFile, TopK, decode_row};
+use crate::{Metric, Query, RowsFile, TopK, decode_row};
 
 /// Neighbours that are looked for.
 const DEPTHS: [usize; 2] = [10, 100];
@@ -141,6 +141,10 @@ fn hold_out(graph: &Graph, rows: &RowsFile, io: &mut IoContext, buf: &mut AnonBu
     crate::flat::read_positions(rows, &places, &mut reads, buf, io, &mut |node, row| {
         vector.clear();
         decode_row(shape.element, vector_of(row), &mut vector);
+        // What is like nothing has no neighbours to be found.
+        if shape.metric == Metric::Cosine && vector.iter().all(|value| *value == 0.0) {
+            return Ok(());
+        }
         held_out.push(HeldOut {
             node,
             number: number_of(row)?,

@@ -39,6 +39,8 @@ pub(super) struct Candidates<'a, 's> {
     pub(super) points: &'a Stored<'a>,
     pub(super) rows: u32,
     pub(super) stride: usize,
+    /// See [`Cluster::hollow_record`].
+    pub(super) hollow_record: Vec<u8>,
     /// Neighbours of a node.
     pub(super) degree: usize,
     /// Nearest rows of a cluster that are looked at.
@@ -93,8 +95,14 @@ impl<'s> Candidates<'_, 's> {
         (self.scratch_bytes / 2 / pairs.row_bytes()).max(LEAST)
     }
 
-    fn all_together(&self, pairs: &Pairs, out: &mut Appender<'_>) -> Result<()> {
+    fn empty_cluster(&self) -> Cluster {
         let mut cluster = Cluster::default();
+        cluster.hollow_record.clone_from(&self.hollow_record);
+        cluster
+    }
+
+    fn all_together(&self, pairs: &Pairs, out: &mut Appender<'_>) -> Result<()> {
+        let mut cluster = self.empty_cluster();
         cluster.nodes.extend(0..self.rows);
         cluster.records.resize(self.rows as usize * self.stride, 0);
         self.points.read(&mut cluster.records, 0)?;
@@ -192,7 +200,7 @@ impl<'s> Candidates<'_, 's> {
         )?;
         self.assign(&leaders, division.each, &mut clusters)?;
         drop(leaders);
-        let mut cluster = Cluster::default();
+        let mut cluster = self.empty_cluster();
         let leader_of = |member: &[u8]| word(member) as usize;
         clusters.for_each(division.rows_max, io, buf, &leader_of, &mut |_, members| {
             cluster.nodes.clear();

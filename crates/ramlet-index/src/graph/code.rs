@@ -84,8 +84,8 @@ impl Frame {
         self.rotation.apply(out, mixing);
     }
 
-    /// Writes code and factors of `r`.
-    pub(crate) fn encode(&self, r: &[f32], digits: &mut Vec<u8>, out: &mut [u8]) {
+    /// Writes code and factors of `r`, of a vector of this squared length.
+    pub(crate) fn encode(&self, (r, squares): (&[f32], f32), digits: &mut Vec<u8>, out: &mut [u8]) {
         let f = quantise(r, digits);
         let (code, factors) = out.split_at_mut(code_bytes(r.len()));
         code.copy_from_slice(&digits[..code.len()]);
@@ -95,6 +95,9 @@ impl Frame {
             .for_each(|(byte, high)| *byte |= high << 4);
         let add = match self.metric {
             Metric::Dot => 0.0,
+            // Zeros, which are like nothing, are as far as what has a product of 0: by distance they were nearer than most rows, and walks
+            // met nothing else.
+            Metric::Cosine if squares == 0.0 => dot(r, r) + 1.0 / (self.unit * self.unit),
             Metric::Cosine | Metric::Euclid | Metric::Manhattan => dot(r, r),
         };
         // Larger ones than half precision has would be no numbers to compare with.
@@ -275,7 +278,7 @@ mod tests {
                 .map(|(x, m)| x + m)
                 .collect();
             frame.rotate(&x, &mut rotated, &mut mixing);
-            frame.encode(&rotated, &mut digits, &mut coded);
+            frame.encode((&rotated, dot(&x, &x)), &mut digits, &mut coded);
             let (code, factors) = coded.split_at(code_bytes(dims));
             let mut key = [0.0];
             query.estimate(kernels(), code, &factors[..2], &factors[2..], &mut key);

@@ -24,6 +24,9 @@ const CHOSEN_MAX: usize = 24;
 /// Edges back to a row that are looked at.
 const BACK_MAX: usize = 48;
 
+/// Candidates at the very same distance, which are equal rows then: one of them covers the others, and lists full of them lead nowhere else.
+const EQUALS_MAX: usize = 4;
+
 /// Rows of a batch, whose lists a thread holds at once.
 const AT_ONCE: usize = 8 * QUERIES;
 
@@ -91,6 +94,11 @@ pub(super) struct Pairs {
 pub(super) struct Cluster {
     pub(super) nodes: Vec<u32>,
     pub(super) records: Vec<u8>,
+    /// The record of rows that are no neighbours of others, and others none of theirs: under cosine those of zeros, which lie as near to
+    /// every row as the sphere's centre does and are like none. Or empty.
+    pub(super) hollow_record: Vec<u8>,
+    /// Whether rows are such; or empty.
+    hollow: Vec<bool>,
     braided: Braided,
     /// By row: its edges as places in the cluster, at most [`CHOSEN_MAX`], then [`NONE`].
     chosen: Vec<u32>,
@@ -123,6 +131,7 @@ impl Pairs {
     /// Tells of each row of the cluster what could be its neighbours: the row's node, and a record.
     pub(super) fn compare(&self, cluster: &mut Cluster, tell: &mut Tell<'_>) -> Result<()> {
         cluster.braided.fill(&cluster.records, self.stride);
+        cluster.find_hollow(self.stride);
         let mut chosen = std::mem::take(&mut cluster.chosen);
         chosen.clear();
         chosen.resize(cluster.nodes.len() * CHOSEN_MAX, NONE);
@@ -174,6 +183,25 @@ impl Pairs {
     }
 }
 
+/// Sorts what was met by a row; of equals those are kept that follow the row, or the first after the last: so each is met by some.
+fn keep_few_equals(met: &mut Vec<(u32, u32)>, row: u32) {
+    met.sort_unstable();
+    let (mut kept, mut from) = (0, 0);
+    while from < met.len() {
+        let distance = met[from].0;
+        let count = met[from..].iter().take_while(|one| one.0 == distance).count();
+        let equals = &mut met[from..from + count];
+        if count > EQUALS_MAX {
+            let next = equals.partition_point(|one| one.1 < row);
+            equals.rotate_left(next % count);
+        }
+        let few = count.min(EQUALS_MAX);
+        met.copy_within(from..from + few, kept);
+        (kept, from) = (kept + few, from + count);
+    }
+    met.truncate(kept);
+}
+
 /// Tells records that aren't empty.
 fn tell_all(told: &[u8], tell: &mut Tell<'_>) -> Result<()> {
     let word = |bytes: &[u8]| {
@@ -210,6 +238,25 @@ impl Cluster {
         }
         self.starts.rotate_right(1);
         self.starts[0] = 0;
+    }
+
+    fn find_hollow(&mut self, stride: usize) {
+        let is_hollow = |record: &[u8]| record == self.hollow_record;
+        let mut hollow = std::mem::take(&mut self.hollow);
+        hollow.clear();
+        if !self.hollow_record.is_empty() {
+            hollow.extend(self.records.chunks_exact(stride).map(is_hollow));
+        }
+        if !hollow.contains(&true) {
+            hollow.clear();
+        }
+        self.hollow = hollow;
+    }
+
+    /// Whether two rows may be neighbours.
+    #[inline]
+    fn pairs(&self, a: usize, b: usize) -> bool {
+        self.hollow.is_empty() || self.hollow[a] == self.hollow[b]
     }
 
     fn record(&self, row: usize, stride: usize) -> &[u8] {
@@ -255,12 +302,17 @@ impl Worker {
             near.met.clear();
         }
         cluster.braided.nearer(kernels(), near, |query, met, one, limit| {
-            if one.1 as usize != first + query {
+            let row = first + query;
+            if one.1 as usize != row && cluster.pairs(row, one.1 as usize) {
                 met.push(one);
                 if met.len() == 2 * wanted {
                     met.select_nth_unstable(wanted - 1);
                     met.truncate(wanted);
                     *limit = met[wanted - 1].0;
+                    if met.iter().filter(|other| other.0 == *limit).count() > EQUALS_MAX {
+                        keep_few_equals(met, row as u32);
+                        *limit = u32::MAX;
+                    }
                 }
             }
         });
@@ -276,7 +328,7 @@ impl Worker {
     fn choose(&mut self, pairs: &Pairs, cluster: &Cluster, row: usize, chosen: &mut [u32], told: &mut [u8]) {
         let (stride, wanted, pruning) = (pairs.stride, pairs.nearest, &mut self.pruning);
         let candidates = &mut pruning.candidates;
-        candidates.sort_unstable();
+        keep_few_equals(candidates, row as u32);
         candidates.truncate(wanted);
         pruning.records.clear();
         for (_, other) in &pruning.candidates {

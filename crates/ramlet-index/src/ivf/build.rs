@@ -13,7 +13,7 @@ use super::assign::{Batch, Batches};
 use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
 use super::calibrate::{Calibration, HeldOut, measure};
 use super::centroids::Centroids;
-use super::encode::{Coded, CodesWriter};
+use super::encode::{Coded, CodesWriter, unit_of};
 use super::gap::Gaps;
 use super::meta::{self, Shape};
 use super::misses::Asked;
@@ -211,6 +211,7 @@ impl<'p> Build<'p> {
         let mut tree = reused.map_or_else(|| training.run(), Ok)?;
         drop(sample);
         let (assigned, mut counts, distances) = self.assign(source, &tree, &pointer, spill)?;
+        let unit = unit_of(&counts, &distances);
         let numbers = tree.drop_empty(&mut counts, &distances);
         drop(distances);
         let (buckets, plan) =
@@ -234,7 +235,7 @@ impl<'p> Build<'p> {
         let (order, coded) = self.write_rows(
             &buckets,
             &plan,
-            (&centroids.view(), &pointer),
+            (&centroids.view(), unit, &pointer),
             (rotation.as_ref(), asked.as_ref(), model.as_ref()),
             spill,
             files,
@@ -427,6 +428,7 @@ impl<'p> Build<'p> {
             centroids.write(cluster, &mut centroid);
             sample.extend(vector.iter().zip(&centroid).map(|(x, c)| x - c));
         }
+        leave_out_far(&mut sample, shape.dims);
         if sample.is_empty() {
             sample.resize(shape.dims, 0.0);
         }
@@ -450,7 +452,7 @@ impl<'p> Build<'p> {
         &self,
         buckets: &Buckets<'_>,
         plan: &Plan,
-        (centroids, pointer): (&Ranked<'_>, &Pointer),
+        (centroids, unit, pointer): (&Ranked<'_>, f32, &Pointer),
         (rotation, asked, model): (Option<&Rotation>, Option<&Asked>, Option<&ProductModel>),
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
@@ -459,8 +461,9 @@ impl<'p> Build<'p> {
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
         let per_block = RowsLayout::for_row(record_bytes as u32 - 4).rows_per_block() as usize;
-        let mut codes = rotation
-            .map(|rotation| self.codes_writer(&mut files.codes, *centroids, (rotation, asked, model)));
+        let mut codes = rotation.map(|rotation| {
+            self.codes_writer(&mut files.codes, (*centroids, unit), (rotation, asked, model))
+        });
         let mut write = |record: &[u8]| {
             order.push(crate::scan::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
@@ -495,7 +498,7 @@ impl<'p> Build<'p> {
     fn codes_writer<'w>(
         &self,
         codes: &'w mut [IvfCodes<'_>],
-        centroids: Ranked<'w>,
+        centroids: (Ranked<'w>, f32),
         how: (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
     ) -> CodesWriter<'w> {
         let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
@@ -718,6 +721,32 @@ impl<'s> Sample<'s> {
 
 /// Vectors that product codes are trained with, if there are none more and they fit a quarter of the scratch.
 const TRAINED_WITH: usize = 4096;
+
+/// Squared length of a residual from which on books aren't made for it, and times that of the one in the middle: the square of it is
+/// reckoned with too, and must be a number.
+const TRAINED_SQUARES: f64 = 1e18;
+const TRAINED_TIMES: f64 = 1e6;
+
+/// Leaves out residuals that are too long. (One vector of 1e18 among others made the whole job fail.)
+fn leave_out_far(sample: &mut Vec<f32>, dims: usize) {
+    let mut squares: Vec<f64> = sample.chunks_exact(dims).map(crate::quant::squares).collect();
+    let middle = squares.len() / 2;
+    let most = match squares.is_empty() {
+        true => return,
+        false => *squares.select_nth_unstable_by(middle, f64::total_cmp).1,
+    };
+    let most = (most * TRAINED_TIMES).max(TRAINED_SQUARES);
+    let mut kept = 0;
+    for row in 0..sample.len() / dims {
+        let at = row * dims..(row + 1) * dims;
+        let square = crate::quant::squares(&sample[at.clone()]);
+        if square <= most && square.is_finite() {
+            sample.copy_within(at, kept * dims);
+            kept += 1;
+        }
+    }
+    sample.truncate(kept * dims);
+}
 
 /// Adds to rotated residuals as many more, up to `most` in all. All directions are equal to a random rotation: what is found in
 /// some dimensions may as well be found in others, but for their variances. So copies are shifted by an even number of

@@ -10,7 +10,7 @@ use ramlet_kernels::BRAID;
 
 use super::centroids::AT_ONCE;
 use super::centroids::{Centroids, handicap};
-use super::gap::Gaps;
+use super::gap::{Gaps, key_as_of_clusters};
 use super::misses::Deviations;
 use super::rough::{Block, QUERIES, RoughQuery};
 use crate::{Metric, Query, TopK};
@@ -18,15 +18,74 @@ use crate::{Metric, Query, TopK};
 /// Neighbours whose clusters are looked at.
 pub(super) const DEPTHS: [usize; 2] = [10, 100];
 
-/// Recall reached with so many clusters visited on average, over the held-out rows.
+/// Recall over clusters at which the two rules are compared.
+const COMPARED_AT: [f32; 3] = [0.9, 0.95, 0.98];
+
+/// Of the clusters visited by gap so many may be visited by the border.
+const BORDER_WORTH: f64 = 0.97;
+
+/// Recall reached with so many clusters visited on average, over the held-out rows: by each of two rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrationPoint {
     pub probes: u32,
-    /// Visited are the clusters whose keys lie at most so far above a near one's (see `gap`; under dot product in units of the
-    /// query's length).
+    /// [`Rule::Gap`].
+    pub by_gap: Reached,
+    /// [`Rule::Border`].
+    pub by_border: Reached,
+}
+
+/// What a rule reaches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reached {
+    /// Visited are the clusters whose keys lie at most so far above what the rule holds them against (under dot product in
+    /// units of the query's length). [`f32::MAX`]: all are, or nothing was measured; [`f32::MIN`]: as many as said.
     pub gap: f32,
     pub recall_10: f32,
     pub recall_100: f32,
+}
+
+/// Which clusters a search visits: see `gap`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Those within a gap above the key of one of the nearest.
+    Gap,
+    /// Those within a gap above the middle between that key and where the tenth row of the nearest clusters lies.
+    Border,
+}
+
+impl Reached {
+    /// Of searches that weren't measured by this rule.
+    pub const UNKNOWN: Reached = Reached {
+        gap: f32::MAX,
+        recall_10: 0.0,
+        recall_100: 0.0,
+    };
+
+    pub(super) fn is_sane(&self) -> bool {
+        let is_share = |recall: f32| (0.0..=1.0).contains(&recall);
+        is_share(self.recall_10) && is_share(self.recall_100)
+    }
+
+    /// With no more recall than was measured elsewhere, if it was.
+    pub(super) fn at_most(self, other: &Reached) -> Reached {
+        if *other == Reached::UNKNOWN {
+            return self;
+        }
+        Reached {
+            gap: self.gap,
+            recall_10: self.recall_10.min(other.recall_10),
+            recall_100: self.recall_100.min(other.recall_100),
+        }
+    }
+}
+
+impl CalibrationPoint {
+    pub fn by(&self, rule: Rule) -> &Reached {
+        match rule {
+            Rule::Gap => &self.by_gap,
+            Rule::Border => &self.by_border,
+        }
+    }
 }
 
 /// Recall by number of clusters visited, ascending; empty when there was nothing to measure.
@@ -38,8 +97,23 @@ pub struct Calibration {
 }
 
 impl Calibration {
+    /// Whether searches that go by the border visit fewer clusters, by enough to be worth the two steps that they take: for few
+    /// rows, and for many.
+    pub(super) fn prefers_border(&self, clusters: u32) -> [bool; DEPTHS.len()] {
+        DEPTHS.map(|depth| {
+            let ratio = |recall: f32| {
+                let [border, gap] = [Rule::Border, Rule::Gap]
+                    .map(|rule| f64::from(self.probes(recall, depth as f64, clusters, rule)));
+                border / gap
+            };
+            let ratios = COMPARED_AT.map(ratio);
+            ratios.iter().product::<f64>() < BORDER_WORTH.powi(ratios.len() as i32)
+        })
+    }
+
     /// Share of the 10 nearest that lie in so many clusters; 1 if nothing was measured.
-    pub fn coverage(&self, probes: u32) -> f32 {
+    pub fn coverage(&self, probes: u32, rule: Rule) -> f32 {
+        let recall = |point: &CalibrationPoint| point.by(rule).recall_10;
         let reached = self.points.partition_point(|point| point.probes <= probes);
         let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else {
             return 1.0;
@@ -48,11 +122,11 @@ impl Calibration {
             reached.checked_sub(1).map(|i| self.points[i]),
             self.points.get(reached),
         ) {
-            (None, _) => first.recall_10,
-            (Some(_), None) => last.recall_10,
+            (None, _) => recall(first),
+            (Some(_), None) => recall(last),
             (Some(below), Some(above)) => {
                 let share = (probes - below.probes) as f32 / (above.probes - below.probes) as f32;
-                below.recall_10 + (above.recall_10 - below.recall_10) * share
+                recall(&below) + (recall(above) - recall(&below)) * share
             }
         }
     }
@@ -60,8 +134,9 @@ impl Calibration {
     /// Clusters to visit for `recall` among the `wanted` nearest rows, of `clusters` in all.
     ///
     /// Between and beyond 10 and 100 the number follows a power of `wanted`, through what was measured at both.
-    pub fn probes(&self, recall: f32, wanted: f64, clusters: u32) -> u32 {
-        let first = |reached: fn(&CalibrationPoint) -> f32| {
+    pub fn probes(&self, recall: f32, wanted: f64, clusters: u32, rule: Rule) -> u32 {
+        let first = |recall_of: fn(&Reached) -> f32| {
+            let reached = |point: &CalibrationPoint| recall_of(point.by(rule));
             let Some(at) = self.points.iter().position(|point| reached(point) >= recall) else {
                 return f64::from(clusters);
             };
@@ -72,8 +147,8 @@ impl Calibration {
             let share = f64::from((recall - reached(below)) / (reached(above) - reached(below)));
             f64::from(below.probes) + share * f64::from(above.probes - below.probes)
         };
-        let at_10 = first(|point| point.recall_10);
-        let at_100 = first(|point| point.recall_100);
+        let at_10 = first(|reached| reached.recall_10);
+        let at_100 = first(|reached| reached.recall_100);
         let power = (at_100 / at_10).log10().clamp(0.1, 1.0);
         let probes = at_10 * (wanted.max(10.0) / 10.0).powf(power);
         (probes.ceil() as u32).clamp(1, clusters)
@@ -121,11 +196,12 @@ impl HeldOut {
         hits.into_iter().find(|hit| hit.row == row).map(|hit| hit.segment)
     }
 
-    /// Adds what was found of it, with every cluster's key.
-    fn add_to(&mut self, gaps: &mut Gaps, keys: &[f32]) {
-        let row = self.row;
+    /// Adds what was found of it, with every cluster's key, which is by `less` below what it is of.
+    fn add_to(&mut self, gaps: &mut Gaps, keys: &[f32], less: f32) {
+        let (row, metric) = (self.row, self.query.metric());
         let neighbours = self.top.sorted().iter().filter(|hit| hit.row != row);
-        gaps.add(&self.query, keys, neighbours.map(|hit| hit.segment));
+        let neighbours = neighbours.map(|hit| (hit.segment, key_as_of_clusters(metric, hit.key) - less));
+        gaps.add(&self.query, keys, neighbours);
     }
 
     pub(super) fn floats(&self) -> &[f32] {
@@ -195,23 +271,23 @@ pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibr
     for held_out in held_out.chunks_mut(TOGETHER) {
         key_all(held_out, centroids, &mut keys);
         for (held_out, keys) in held_out.iter_mut().zip(keys.chunks_exact(clusters)) {
-            held_out.add_to(&mut gaps, keys);
+            held_out.add_to(&mut gaps, keys, 0.0);
         }
     }
     measured(gaps)
 }
 
-/// The same where `key_all` tells every cluster's key, as clusters are ranked.
+/// The same where `key_all` tells every cluster's key, as clusters are ranked, and what these are less by than they should be.
 pub(super) fn measure_by(
     held_out: &mut [HeldOut],
     clusters: usize,
-    key_all: &mut dyn FnMut(&Query, &mut [f32]),
+    key_all: &mut dyn FnMut(&Query, &mut [f32]) -> f32,
 ) -> Calibration {
     let mut keys = vec![0.0f32; clusters];
     let mut gaps = Gaps::new(clusters, held_out.len());
     for held_out in held_out {
-        key_all(&held_out.query, &mut keys);
-        held_out.add_to(&mut gaps, &keys);
+        let less = key_all(&held_out.query, &mut keys);
+        held_out.add_to(&mut gaps, &keys, less);
     }
     measured(gaps)
 }

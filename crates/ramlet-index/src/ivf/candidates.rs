@@ -92,6 +92,8 @@ pub(super) struct Candidates {
     uppers: TopK,
     /// Whether a filter must be asked, before which no row may be dropped on another's account.
     filtered: bool,
+    /// Whether what was found elsewhere doesn't count yet.
+    alone: bool,
     /// Rows to choose the nearest from.
     pool: usize,
     room: usize,
@@ -112,6 +114,7 @@ impl Candidates {
         self.uppers.clear(pool);
         (self.known, self.leant) = (known, false);
         (self.filtered, self.admitted, self.pool) = (filtered, 0, pool);
+        self.alone = false;
         let room = pool.saturating_mul(CANDIDATES_PER_WANTED);
         self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(pool);
         self.list.reserve_exact(self.room + more);
@@ -123,10 +126,35 @@ impl Candidates {
         self.doubtful.reserve_exact(self.room + more);
     }
 
+    /// Until [`Candidates::border`], the nearest so many are kept here, whatever was found elsewhere. Nothing was pushed yet.
+    pub(super) fn keep(&mut self, rows: usize) {
+        self.alone = true;
+        self.uppers.clear(self.pool.max(rows));
+    }
+
+    /// The key of the last of so many rows that lie nearest; `None`: there aren't that many.
+    pub(super) fn border(&mut self, rows: usize) -> Option<f32> {
+        self.alone = false;
+        self.uppers.clear(self.pool);
+        for candidate in &self.list {
+            self.uppers.push(candidate.upper(), candidate.position);
+        }
+        self.keys.clear();
+        self.keys.extend(self.list.iter().map(|candidate| candidate.key));
+        let last = rows.checked_sub(1).filter(|last| *last < self.keys.len())?;
+        let (_, key, _) = self.keys.select_nth_unstable_by(last, f32::total_cmp);
+        Some(*key)
+    }
+
     /// A key above this can't be among the nearest.
     #[inline]
     pub(super) fn limit(&self, top: &TopK) -> f32 {
-        self.uppers.threshold().min(top.threshold())
+        let here = self.uppers.threshold();
+        if self.alone {
+            here
+        } else {
+            here.min(top.threshold())
+        }
     }
 
     #[inline]
@@ -255,30 +283,41 @@ impl Candidates {
                 true => 0,
                 false => forced.saturating_sub(self.positions.len()),
             };
-            self.look(held);
+            self.look(search, held);
             self.read(search, rows, reads, buf)?;
         }
         self.list.truncate(self.pool);
         self.admitted = self.admitted.min(self.list.len());
         // What is surely among the nearest has a better score for little.
         self.choose_nearest(self.pool);
-        self.look(held);
+        self.look(search, held);
         let here = self.known.rows;
         self.positions.retain(|position| *position < here);
-        match codes.rescore {
-            Some(false) => Ok(()),
-            _ => self.read(search, rows, reads, buf),
+        if codes.rescore != Some(false) {
+            self.read(search, rows, reads, buf)?;
+        }
+        self.begin_uppers_again();
+        Ok(())
+    }
+
+    /// Greatest possible keys of what is left: some that were read lie beyond what was thought possible, and what rules out others
+    /// must not rule out these, or fewer would be found than there are.
+    fn begin_uppers_again(&mut self) {
+        self.uppers.clear(self.pool);
+        for candidate in &self.list {
+            self.uppers.push(candidate.upper(), candidate.position);
         }
     }
 
     /// Takes from the positions to read those of which the keys are known otherwise; the list is in order again.
-    fn look(&mut self, held: &mut Held<'_>) {
+    fn look(&mut self, search: &Search<'_, '_>, held: &mut Held<'_>) {
         let Known { held: first, rows } = self.known;
         if first <= rows || self.positions.is_empty() {
             return;
         }
         self.list.sort_unstable_by_key(|candidate| candidate.position);
         let (list, mut at) = (&mut self.list, 0);
+        let (mut blurred, mut last) = (0, (0, 0.0));
         self.positions.retain(|position| {
             while list[at].position < *position {
                 at += 1;
@@ -287,11 +326,19 @@ impl Candidates {
                 true => held.key(*position),
                 false => None,
             };
-            if let Some(key) = key {
-                list[at].known(key);
+            match key {
+                Some((key, true)) => list[at].known(key),
+                Some((key, false)) => (blurred, last) = (blurred + 1, (at, key)),
+                None => {}
             }
-            key.is_none()
+            !matches!(key, Some((_, true)))
         });
+        // One alone, as a row that is searched for by itself, is the nearest for certain.
+        if blurred == 1 {
+            let (at, key) = last;
+            list[at].known(search.query.metric().possible(key));
+            self.positions.retain(|position| *position != list[at].position);
+        }
         self.list.sort_unstable_by(nearest_first);
     }
 

@@ -9,6 +9,7 @@ use ramlet_kernels::{Kept, Kernels, SIFT_GROUPS, Sifted};
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates, Known};
+use super::gap::BORDER_ROWS;
 use super::held::{Held, HeldCodes, HeldLists};
 use super::meta::{self, Meta};
 use super::ranked::RankQuery;
@@ -445,6 +446,7 @@ impl Views<'_> {
         (key, error): (f32, f32),
         (epsilon, reach): (f32, f32),
     ) {
+        let key = search.query.metric().possible(key);
         let (lower, limit) = (key - error, candidates.limit(search.top));
         if lower > limit.max(search.reach.limit()) {
             return;
@@ -519,13 +521,29 @@ impl Ivf {
             rows: self.rows.held(),
         };
         code_lists.candidates.start(pool, filtered, per_scan, known);
-        let mut visited = 0;
+        let (mut visited, mut begun) = (0, None);
         loop {
-            let found = search.top.len() + lists.codes.candidates.found();
-            let Some(more) = self.more(search, want, visited, found) else {
-                break;
+            let next = match begun.take() {
+                Some(begun) => {
+                    let border = lists.codes.candidates.border(BORDER_ROWS);
+                    self.bring_within(search, begun, border, lists)
+                }
+                None => {
+                    let found = search.top.len() + lists.codes.candidates.found();
+                    let Some(more) = self.more(search, want, visited, found) else {
+                        break;
+                    };
+                    begun = self.begin(search, want, visited, more, lists);
+                    match begun {
+                        Some(begun) => {
+                            lists.codes.candidates.keep(BORDER_ROWS);
+                            begun.first
+                        }
+                        None => self.bring_next(search, want, visited, more, lists),
+                    }
+                }
             };
-            let sorted = visited + self.bring_next(search, want, visited, more, lists);
+            let sorted = visited + next;
             put_in_order(&mut lists.clusters[visited..sorted], visited);
             let clusters = std::mem::take(&mut lists.clusters);
             let next = &clusters[visited..sorted];

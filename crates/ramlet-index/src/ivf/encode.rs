@@ -50,8 +50,8 @@ struct Coder<'w> {
 pub(super) struct CodesWriter<'w> {
     targets: Vec<Target<'w>>,
     coder: Coder<'w>,
-    /// Known once the first batch is there.
-    encoder: Option<(Encoder, f32)>,
+    encoder: Encoder,
+    unit: f32,
     /// By how many deviations neighbours of held-out rows were missed, by form.
     samples: Vec<Vec<f32>>,
     /// Records of the batch, and then their codes, one after another for each file.
@@ -60,6 +60,37 @@ pub(super) struct CodesWriter<'w> {
     /// Records of a batch at most.
     batch: usize,
     threads: usize,
+}
+
+/// Squared, so much farther than others are rows that the unit isn't made for; and one in so many rows at most.
+const FAR: f64 = 16_384.0;
+const FAR_ONE_IN: u64 = 50;
+
+/// A unit for factors, of clusters' sizes and their rows' squared distances in all. It isn't made for a few rows that lie far from all
+/// others: in a unit of theirs the factors of all others would be nothing.
+pub(super) fn unit_of(counts: &[u32], distances: &[f64]) -> f32 {
+    let clusters = counts.iter().zip(distances);
+    let mut clusters: Vec<(f64, u32)> = clusters
+        .filter(|(count, distance)| **count > 0 && distance.is_finite())
+        .map(|(count, distance)| (distance.max(0.0), *count))
+        .collect();
+    let mean = |distance: f64, count: u32| distance / f64::from(count);
+    clusters.sort_unstable_by(|a, b| mean(a.0, a.1).total_cmp(&mean(b.0, b.1)));
+    let rows: u64 = clusters.iter().map(|(_, count)| u64::from(*count)).sum();
+    let mut left_out = 0;
+    while let Some(((distance, count), others)) = clusters.split_last() {
+        let sum: f64 = others.iter().map(|(distance, _)| distance).sum();
+        let rows_of_others = rows - left_out - u64::from(*count);
+        let is_far = mean(*distance, *count) * rows_of_others as f64 > FAR * sum && sum > 0.0;
+        let few = left_out == 0 || left_out + u64::from(*count) <= rows / FAR_ONE_IN;
+        if !is_far || !few {
+            break;
+        }
+        left_out += u64::from(*count);
+        clusters.pop();
+    }
+    let sum: f64 = clusters.iter().map(|(distance, _)| distance).sum();
+    Encoder::unit_for(sum / (rows - left_out).max(1) as f64)
 }
 
 /// What the index must know of the codes that were written.
@@ -145,7 +176,7 @@ impl<'w> CodesWriter<'w> {
         decoder: Decoder,
         segment_rows: u32,
         (rotation, asked, model): (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
-        centroids: Ranked<'w>,
+        (centroids, unit): (Ranked<'w>, f32),
         batch_bytes: usize,
         threads: usize,
     ) -> CodesWriter<'w> {
@@ -195,8 +226,9 @@ impl<'w> CodesWriter<'w> {
         let one = coder.record_bytes() + coder.loose_bytes();
         CodesWriter {
             targets,
+            encoder: Encoder::new(decoder.metric, unit),
+            unit,
             coder,
-            encoder: None,
             samples: vec![Vec::new(); coder_forms],
             records: Vec::new(),
             codes: Vec::new(),
@@ -232,7 +264,7 @@ impl<'w> CodesWriter<'w> {
             Form::Product(_) | Form::Numbered(..) => deviations(samples, &misses::PRODUCT_USUAL),
         });
         Ok(Coded {
-            unit: self.encoder.map_or(1.0, |(_, unit)| unit),
+            unit: self.unit,
             deviations: deviations.collect(),
         })
     }
@@ -241,9 +273,7 @@ impl<'w> CodesWriter<'w> {
         if self.records.is_empty() {
             return Ok(());
         }
-        let coder = &self.coder;
-        let (encoder, unit) = self.encoder.unwrap_or_else(|| coder.first_encoder(&self.records));
-        self.encoder = Some((encoder, unit));
+        let (coder, encoder, unit) = (&self.coder, self.encoder, self.unit);
         let (record_bytes, loose_bytes) = (coder.record_bytes(), coder.loose_bytes());
         let count = self.records.len() / record_bytes;
         self.codes.clear();
@@ -312,19 +342,6 @@ impl Coder<'_> {
             leaning: model.map_or_else(LeaningEncoder::default, LeaningEncoder::new),
             ..Scratch::default()
         }
-    }
-
-    /// Goes by the first batch.
-    fn first_encoder(&self, records: &[u8]) -> (Encoder, f32) {
-        let (mut scratch, mut sum) = (Scratch::default(), 0.0);
-        let records = records.chunks_exact(self.record_bytes());
-        let count = records.len().max(1);
-        for record in records {
-            self.residual(record, &mut scratch);
-            sum += scratch.residual.squares();
-        }
-        let unit = Encoder::unit_for(sum / count as f64);
-        (Encoder::new(self.decoder.metric, unit), unit)
     }
 
     fn residual(&self, record: &[u8], scratch: &mut Scratch) {

@@ -61,8 +61,8 @@ impl<'h> Held<'h> {
         }
     }
 
-    /// The key of the row at a position; `None` if its codes aren't there, or say nothing.
-    pub(super) fn key(&mut self, position: u32) -> Option<f32> {
+    /// The key of the row at a position, and whether it is as good as exact; `None` if its codes aren't there, or say nothing.
+    pub(super) fn key(&mut self, position: u32) -> Option<(f32, bool)> {
         let HeldCodes { groups, fine, rest } = self.codes?;
         let (fine_row, rest_row) = (fine.1.row(position)?, rest.1.row(position)?);
         let group = groups.1.row(position / GROUP as u32)?;
@@ -88,12 +88,12 @@ impl<'h> Held<'h> {
         signs.resize(fine.0.plane_bytes(), 0);
         groups.0.signs(group, lane, signs);
         let add = groups.0.add(group, lane);
-        let key = entered.whole(
+        let (key, is_told) = entered.whole(
             self.kernels,
             (signs, add),
             (&fine.0, fine_row),
             (&rest.0, rest_row),
         );
-        key.is_finite().then_some(key)
+        key.is_finite().then_some((key, is_told))
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | format version u32 = 4; 3 is read too, its calibration points have no gap |
+//! | 0..4 | format version u32 = 5; 4 and 3 are read too, whose calibration points have nothing by the border, and no gap |
 //! | 4..8 | dims u32 |
 //! | 8..10 | metric u8, element u8 |
 //! | 10..12 | a fifth file of codes: kind u8 (0 none, 4 rest), bits u8 |
@@ -14,7 +14,7 @@
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
 //! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), version u8, what it is of u16 (fine, rest: bits, product: digits) |
-//! | then | per calibration point: probes u32, gap f32, recall@10 f32, recall@100 f32; probes ascending |
+//! | then | per calibration point: probes u32, and by either rule (by gap, by border) gap f32, recall@10 f32, recall@100 f32; probes ascending |
 //! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
@@ -27,7 +27,7 @@ use std::ops::Range;
 use ramlet_kernels::{Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
-use super::calibrate::{Calibration, CalibrationPoint};
+use super::calibrate::{Calibration, CalibrationPoint, Reached, Rule};
 use super::misses::{Deviations, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
 use crate::error::{IndexError, Result};
@@ -35,7 +35,7 @@ use crate::quant::product::{ProductBits, ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Version of the codes: of their rows' layout, and of the rotation.
 const CODES_VERSION: u8 = 2;
 const HEADER_BYTES: usize = 48;
@@ -43,8 +43,11 @@ const HEADER_BYTES: usize = 48;
 pub(crate) const CODES_MAX: usize = 5;
 /// Of which the header once had room for so many.
 const CODES_FIRST: usize = 4;
-const POINT_BYTES: usize = 16;
-/// The version before, without gaps: then all searches visit as many clusters.
+const POINT_BYTES: usize = 28;
+/// The version before, without what searches by the border reach.
+const VERSION_WITHOUT_BORDER: u32 = 4;
+const POINT_BYTES_WITHOUT_BORDER: usize = 16;
+/// The one before that, without gaps: then all searches visit as many clusters.
 const VERSION_WITHOUT_GAPS: u32 = 3;
 const POINT_BYTES_WITHOUT_GAPS: usize = 12;
 const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
@@ -119,9 +122,11 @@ pub(crate) fn encode(
         .for_each(|kind| out.extend_from_slice(&codes_bytes(*kind)));
     for point in &calibration.points {
         put(&mut out, point.probes);
-        put(&mut out, point.gap.to_bits());
-        put(&mut out, point.recall_10.to_bits());
-        put(&mut out, point.recall_100.to_bits());
+        for reached in [&point.by_gap, &point.by_border] {
+            put(&mut out, reached.gap.to_bits());
+            put(&mut out, reached.recall_10.to_bits());
+            put(&mut out, reached.recall_100.to_bits());
+        }
     }
     let codes = shape.codes.iter().flatten().count();
     for deviations in calibration
@@ -167,10 +172,11 @@ impl Meta {
         let word = |at: usize| u32_at(header, at);
         let point_bytes = match word(0) {
             VERSION => POINT_BYTES,
+            VERSION_WITHOUT_BORDER => POINT_BYTES_WITHOUT_BORDER,
             VERSION_WITHOUT_GAPS => POINT_BYTES_WITHOUT_GAPS,
             other => {
                 let detail =
-                    format!("version {other}, this program reads {VERSION_WITHOUT_GAPS} and {VERSION}");
+                    format!("version {other}, this program reads {VERSION_WITHOUT_GAPS} to {VERSION}");
                 return Err(broken(detail));
             }
         };
@@ -300,27 +306,31 @@ fn model_shape(shape: &Shape) -> Option<ProductShape> {
 
 fn parse_calibration(bytes: &[u8], point_bytes: usize, deviations: &[u8]) -> Result<Calibration> {
     let parse = |point: &[u8]| {
-        let (gap, recalls) = match point.len() {
-            POINT_BYTES => (f32::from_bits(u32_at(point, 4)), 8),
-            _ => (f32::MAX, 4),
+        let float = |at: usize| f32::from_bits(u32_at(point, at));
+        let reached = |gap: f32, recalls: usize| Reached {
+            gap,
+            recall_10: float(recalls),
+            recall_100: float(recalls + 4),
         };
         CalibrationPoint {
             probes: u32_at(point, 0),
-            gap,
-            recall_10: f32::from_bits(u32_at(point, recalls)),
-            recall_100: f32::from_bits(u32_at(point, recalls + 4)),
+            by_gap: match point.len() {
+                POINT_BYTES_WITHOUT_GAPS => reached(f32::MAX, 4),
+                _ => reached(float(4), 8),
+            },
+            by_border: match point.len() {
+                POINT_BYTES => reached(float(16), 20),
+                _ => Reached::UNKNOWN,
+            },
         }
     };
     let points: Vec<CalibrationPoint> = bytes.chunks_exact(point_bytes).map(parse).collect();
-    let is_share = |recall: f32| (0.0..=1.0).contains(&recall);
-    let ascending = points
-        .windows(2)
-        .all(|pair| pair[0].probes < pair[1].probes && pair[0].gap <= pair[1].gap);
-    if !ascending
-        || !points
-            .iter()
-            .all(|point| is_share(point.recall_10) && is_share(point.recall_100))
-    {
+    let ascend = |pair: &[CalibrationPoint]| {
+        let by = |rule| pair[0].by(rule).gap <= pair[1].by(rule).gap;
+        pair[0].probes < pair[1].probes && by(Rule::Gap) && by(Rule::Border)
+    };
+    let is_sane = |point: &CalibrationPoint| point.by_gap.is_sane() && point.by_border.is_sane();
+    if !points.windows(2).all(ascend) || !points.iter().all(is_sane) {
         return Err(broken(format!("calibration {points:?}")));
     }
     let parse =

@@ -15,6 +15,7 @@ use ramlet_memory::AnonBuf;
 
 use super::candidates::{self, Candidates, Known};
 use super::codes::put_in_order;
+use super::gap::BORDER_ROWS;
 use super::held::Held;
 use super::meta::Shape;
 use super::product_query::ProductQuery;
@@ -323,7 +324,8 @@ impl ProductLists {
     ) {
         let key = self.query.tables.key_of_sum(sum);
         let deviation = self.query.tables.deviation(key);
-        let (key, error) = (key + cluster.base, cluster.epsilon * deviation);
+        let key = search.query.metric().possible(key + cluster.base);
+        let error = cluster.epsilon * deviation;
         let (key, error) = match key.is_finite() && error.is_finite() {
             true => (key, error),
             // A sum that overflowed says nothing about the row.
@@ -396,16 +398,31 @@ impl Ivf {
             }
             None => lists.products.start(pool, narrows, whole_blocks),
         }
-        let mut visited = 0;
+        let (mut visited, mut begun) = (0, None);
         loop {
-            let found = match products.numbers {
-                Some(_) => search.top.len() + lists.products.known.found(),
-                None => search.top.len(),
+            let more = match begun.take() {
+                Some(begun) => {
+                    let border = lists.products.known.border(BORDER_ROWS);
+                    self.bring_within(search, begun, border, lists)
+                }
+                None => {
+                    let found = match products.numbers {
+                        Some(_) => search.top.len() + lists.products.known.found(),
+                        None => search.top.len(),
+                    };
+                    let Some(more) = self.more(search, want, visited, found) else {
+                        break;
+                    };
+                    begun = self.begin(search, want, visited, more, lists);
+                    match begun {
+                        Some(begun) => {
+                            lists.products.known.keep(BORDER_ROWS);
+                            begun.first
+                        }
+                        None => self.bring_next(search, want, visited, more, lists),
+                    }
+                }
             };
-            let Some(more) = self.more(search, want, visited, found) else {
-                break;
-            };
-            let more = self.bring_next(search, want, visited, more, lists);
             let sorted = match products.numbers {
                 // Few of the first ones' rows are needed to know where the nearest end.
                 Some(_) => {

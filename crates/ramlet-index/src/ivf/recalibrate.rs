@@ -73,13 +73,14 @@ impl Ivf {
                 let (key, number) = ramlet_kernels::unpacked(*cluster);
                 keys[number as usize] = key;
             }
+            lists.codes.query.less()
         });
         let mut points = measured.points;
         for point in &mut points {
             let built = self.meta.calibration.points.iter();
             if let Some(built) = built.into_iter().find(|built| built.probes == point.probes) {
-                point.recall_10 = point.recall_10.min(built.recall_10);
-                point.recall_100 = point.recall_100.min(built.recall_100);
+                point.by_gap = point.by_gap.at_most(&built.by_gap);
+                point.by_border = point.by_border.at_most(&built.by_border);
             }
         }
         Ok(points)
@@ -87,12 +88,10 @@ impl Ivf {
 
     /// The same index with another measure of recall by clusters visited (see [`VectorIndex::measure_again`]).
     pub fn with_calibration(mut self, points: Vec<CalibrationPoint>) -> Result<Ivf> {
-        let is_share = |recall: f32| (0.0..=1.0).contains(&recall);
         let sane = points.windows(2).all(|pair| pair[0].probes < pair[1].probes)
             && points.iter().all(|point| {
-                is_share(point.recall_10)
-                    && is_share(point.recall_100)
-                    && point.gap.is_finite()
+                let reached = [point.by_gap, point.by_border];
+                reached.iter().all(|of| of.is_sane() && of.gap.is_finite())
                     && (1..=self.clusters()).contains(&point.probes)
             });
         if !sane {
@@ -100,6 +99,7 @@ impl Ivf {
         }
         if !points.is_empty() {
             self.meta.calibration.points = points;
+            self.by_border = self.meta.calibration.prefers_border(self.clusters());
         }
         Ok(self)
     }

@@ -6,7 +6,7 @@ use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
-use super::calibrate::{Calibration, CalibrationPoint};
+use super::calibrate::{Calibration, CalibrationPoint, DEPTHS, Rule};
 use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
@@ -42,6 +42,8 @@ pub struct Ivf {
     pub(super) rotation: Option<Rotation>,
     pub(super) codes: Option<Codes>,
     pub(super) products: Option<Products>,
+    /// Whether searches go by the border where they can: see `gap`.
+    pub(super) by_border: [bool; DEPTHS.len()],
     pub(super) recall: f32,
 }
 
@@ -164,6 +166,7 @@ impl Ivf {
             codes: Codes::new(&shape, codes)?,
             products,
             rotation: shape.metric.has_codes().then(|| Rotation::new(shape.dims)),
+            by_border: meta.calibration.prefers_border(shape.clusters as u32),
             meta,
             recall,
         })
@@ -223,8 +226,12 @@ impl Ivf {
         self.effort(10.0, &want)
     }
 
-    /// How a search for its `wanted` nearest goes about it.
+    /// How a search for its `wanted` nearest goes about it, without a filter.
     pub fn effort(&self, wanted: f64, want: &Want) -> Effort {
+        self.effort_by(wanted, want, self.rule(want, &Allowed::default(), wanted))
+    }
+
+    pub(super) fn effort_by(&self, wanted: f64, want: &Want, rule: Rule) -> Effort {
         if let Some(told) = want.told {
             let probes = told.probes.clamp(1, self.clusters());
             return Effort { probes, ..told };
@@ -243,7 +250,7 @@ impl Ivf {
         };
         let in_clusters = if has_codes { losses.clusters } else { 1.0 };
         let aimed = 1.0 - (1.0 - recall) * in_clusters;
-        let calibrated = calibration.probes(aimed, wanted, self.clusters());
+        let calibrated = calibration.probes(aimed, wanted, self.clusters(), rule);
         // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
         let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
         let calibrated = calibrated.max((ROOM * clusters_of_wanted).ceil() as u32);
@@ -276,7 +283,7 @@ impl Ivf {
                     None => deviation(coarse, if numbered { last } else { losses.coarse }),
                 },
             },
-            recall_expected: calibration.coverage(probes) * (1.0 - lost_by_codes).max(0.0),
+            recall_expected: calibration.coverage(probes, rule) * (1.0 - lost_by_codes).max(0.0),
         }
     }
 

@@ -75,7 +75,7 @@ impl Ivf {
         }
         // The k nearest among those allowed are about the k / share nearest of all.
         let wanted = k as f64 / allowed.share(u64::from(self.meta.shape.segment_rows));
-        let effort = self.effort(wanted, want);
+        let effort = self.effort_by(wanted, want, self.rule(want, allowed, wanted));
         let reads = self.reads(k, allowed);
         let Some(only) = allowed.only else {
             let few = self.codes_of(want).is_some() && reads < f64::from(self.meta.shape.rows / 4);
@@ -127,7 +127,11 @@ impl Ivf {
         let k = search.top.k();
         if visited == 0 {
             let share = search.allowed.share(u64::from(self.meta.shape.segment_rows));
-            let probes = |wanted| self.effort(wanted, want).probes;
+            let allowed = &search.allowed;
+            let probes = |wanted| {
+                let rule = self.rule(want, allowed, wanted);
+                self.effort_by(wanted, want, rule).probes
+            };
             return Some(search.reach.first(k, share, probes));
         }
         let recall = want.recall.unwrap_or(self.recall);

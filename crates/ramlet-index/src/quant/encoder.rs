@@ -4,7 +4,7 @@ use ramlet_kernels::kernels;
 
 use super::group::SignRow;
 use super::rest::{RestLayout, fine_factor};
-use super::{FineLayout, dot, from_half, to_half};
+use super::{FineLayout, HALF_MOST, HALF_STEP, HALF_UNKNOWN, dot, from_half, to_half, to_half_below};
 use crate::Metric;
 
 /// A row less its centroid, both rotated.
@@ -30,11 +30,6 @@ impl Residual {
     pub(crate) fn values(&self) -> &[f32] {
         &self.values
     }
-
-    /// `|r|^2`.
-    pub(crate) fn squares(&self) -> f64 {
-        self.squares
-    }
 }
 
 /// Codes residuals; a few words. `unit` is about the length of a residual: factors are stored in it.
@@ -52,10 +47,15 @@ impl Encoder {
         }
     }
 
-    /// A unit for residuals of this mean squared length: a power of two, 1 if there is nothing to go by.
+    /// A unit for residuals of this mean squared length: a power of two of which the square is one too, 1 if there is nothing to go by.
     pub(crate) fn unit_for(mean_squares: f64) -> f32 {
-        let unit = mean_squares.sqrt().log2().round().exp2() as f32;
-        if unit.is_normal() { unit } else { 1.0 }
+        const POWER_MOST: f64 = 60.0;
+        let power = mean_squares.sqrt().log2().round();
+        if power.is_finite() {
+            power.clamp(-POWER_MOST, POWER_MOST).exp2() as f32
+        } else {
+            1.0
+        }
     }
 
     /// What a group takes in. `signs` is overwritten.
@@ -70,9 +70,14 @@ impl Encoder {
             true => residual.squares / along * (r.len() as f64).sqrt() / self.unit,
             false => 0.0,
         };
+        // A row that is far too long for the unit: it is read, whatever the query.
+        let is_known = factor <= HALF_MOST && residual.squares.is_finite();
         SignRow {
             signs,
-            add: to_half(add / (self.unit * self.unit)),
+            add: match is_known {
+                true => to_half_below(add / (self.unit * self.unit)),
+                false => HALF_UNKNOWN,
+            },
             factor: to_half(factor),
             number,
         }
@@ -100,10 +105,11 @@ impl Encoder {
         let along = kernels().digits(r, planes, digits);
         kernels().planes(digits, planes, &mut out[..layout.code_bytes()]);
         let scale = (r.len() as f64).sqrt() * f64::from(1u32 << planes) / self.unit;
-        let factor = if along > 0.0 {
-            residual.squares / along * scale
-        } else {
-            0.0
+        let nothing = self.unit * HALF_STEP;
+        let factor = match along > 0.0 {
+            true => residual.squares / along * scale,
+            false if residual.squares <= nothing * nothing => 0.0,
+            false => f64::NAN,
         };
         out[layout.code_bytes()..].copy_from_slice(&to_half(factor));
     }

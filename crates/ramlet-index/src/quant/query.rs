@@ -8,6 +8,13 @@ use crate::Metric;
 /// Rounding in what is added up to a key, as a share of its largest part.
 const ROUNDING: f32 = 4e-6;
 
+/// What half precision may be off by, however small the number: rows far nearer to their centroid than the unit.
+const HALF_OFF: f32 = 1.0 / 16_777_216.0;
+
+/// Least share of `|r| |y|` at which a key by all codes is believed: it is off by 3e-5 of it. (Of rows whose lengths differ by orders
+/// of magnitude, the shortest have far less.)
+const TOLD_APART: f32 = 3e-3;
+
 /// Most that the rounded values of a column sum to, before each is rounded up by half at most.
 const COLUMN_MOST: f32 = 251.0;
 
@@ -35,6 +42,8 @@ pub(crate) struct CodeQuery {
     /// `|q|^2`, and under dot product what the mean adds to every key.
     squares: f32,
     of_mean: f32,
+    /// See [`CodeQuery::less`].
+    less: f32,
 }
 
 /// A query made ready for the rows around one centroid.
@@ -65,6 +74,8 @@ struct Terms {
     /// Of `f <u, z>` and of the length of a residual, in fine codes.
     fine_along: f32,
     fine_error: f32,
+    /// Of the length of a residual: keys at zero that are less than this may lie anywhere.
+    doubt: f32,
     /// What a whole number of `z` is of `y`, and of `f <u, z>` in a key.
     z_step: f32,
     along: f32,
@@ -94,6 +105,16 @@ impl CodeQuery {
             let pairs = self.rotated.iter_mut().zip(mean);
             pairs.for_each(|(value, mean)| *value -= f32::from_le_bytes(*mean));
         }
+        self.less = match metric {
+            Metric::Dot => self.of_mean,
+            Metric::Cosine | Metric::Euclid => kernels.dot_f32(&self.rotated, &self.rotated),
+            Metric::Manhattan => 0.0,
+        };
+    }
+
+    /// By how much the keys by which clusters are ranked are less than what the centroids' own would be.
+    pub(crate) fn less(&self) -> f32 {
+        self.less
     }
 
     /// The query's squared length.
@@ -161,9 +182,18 @@ impl Entered {
         kernels.tabulate(&self.rounded, &mut self.table);
         let (total, size) = (i64::from(total), i64::from(size));
         let shift = (size - total) / 2;
-        let (scale, unit) = (metric.code_scale(), space.unit);
+        let (scale, unit, add) = (metric.code_scale(), space.unit, metric.add_scale());
+        let length = squares.sqrt();
+        let off = HALF_OFF * (add * unit * unit + scale * unit * length);
+        let rounding = ROUNDING * (base.abs() + squares) + off;
+        // Of sums that overflow nothing is known: every row is looked at.
+        let base = if (rounding + unit * unit).is_finite() {
+            base
+        } else {
+            f32::NAN
+        };
         let along = scale * unit * z_step / dims.sqrt();
-        let error = scale * unit * squares.sqrt();
+        let error = scale * unit * length;
         let fine_along = fine.map_or(0.0, |fine| along / (1u32 << fine.planes()) as f32 / 2.0);
         let fine_error = fine.map_or(0.0, |fine| {
             // Rounding errors of `y` lie evenly in +-step / 2.
@@ -174,12 +204,13 @@ impl Entered {
         self.terms = Terms {
             bounds: Bounds {
                 base,
-                add: metric.add_scale() * unit * unit,
+                add: add * unit * unit,
                 along,
                 offset: size as f32,
                 error: epsilon.coarse * error / (dims - 1.0).max(1.0).sqrt(),
-                rounding: ROUNDING * (base.abs() + squares),
+                rounding,
             },
+            doubt: TOLD_APART * error,
             shift,
             total,
             fine_along,
@@ -203,14 +234,14 @@ impl Entered {
         }
     }
 
-    /// The key of a row by its signs, its fine code and what that leaves over: as good as exact.
+    /// The key of a row by its signs, its fine code and what that leaves over, and whether it is as good as exact.
     pub(crate) fn whole(
         &self,
         kernels: &Kernels,
         (signs, add): (&[u8], f32),
         (fine, fine_row): (&FineLayout, &[u8]),
         (rest, rest_row): (&RestLayout, &[u8]),
-    ) -> f32 {
+    ) -> (f32, bool) {
         let terms = &self.terms;
         let planes = fine.planes() as u32;
         // Twice `<u, z>`, with `u` the digits less half of their greatest.
@@ -230,7 +261,9 @@ impl Entered {
         let share = |factor: f32, bits: u32| f64::from(factor) / f64::from(1u32 << bits);
         let product = share(factor, planes + 1) * code + share(rest_factor, bits) * left as f64;
         let product = f64::from(terms.along) * product * (1.0 + f64::from(longer));
-        terms.bounds.base + terms.bounds.add * (add + more) - product as f32
+        let key = terms.bounds.base + terms.bounds.add * (add + more) - product as f32;
+        let doubt = terms.doubt * add.abs().sqrt() + terms.bounds.rounding;
+        (key, key.abs() > doubt)
     }
 
     /// What fine codes are compared with.
@@ -270,6 +303,7 @@ impl Entered {
         let along =
             2 * (whole * (i64::from(sum) - terms.shift) + i64::from(low)) - (2 * whole - 1) * terms.total;
         let key = terms.bounds.base + terms.bounds.add * add - terms.fine_along * factor * along as f32;
-        (key, terms.fine_error * add.abs().sqrt() + terms.bounds.rounding)
+        let length = (add.abs() + HALF_OFF).sqrt();
+        (key, terms.fine_error * length + terms.bounds.rounding)
     }
 }

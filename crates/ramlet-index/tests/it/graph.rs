@@ -711,3 +711,70 @@ fn bytes_are_those_of_the_files() {
     let wide = bytes_for(1_000_000, 768, Element::F16, 64, 1);
     assert!(wide.degree >= 48 && wide.read.is_multiple_of(4096), "{wide:?}");
 }
+
+/// Share of hits that are as near as the last of the true ten.
+fn near_enough(rows: &Rows, graph: &Graph, disk: &Disk, effort: u32, vectors: &[Vec<f32>]) -> f64 {
+    let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
+    let mut found = 0;
+    let want = Want {
+        effort: Some(effort),
+        ..Want::default()
+    };
+    for vector in vectors {
+        let query = Query::new(rows.metric, rows.element, vector);
+        top.clear(10);
+        let mut allowed = Allowed::default();
+        graph
+            .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
+            .expect("a search");
+        let last = brute_force(&query, &rows.bytes, 10, rows.has)[9].key;
+        let near = |key: f32| key <= last + 1e-4 * last.abs();
+        found += top.sorted().iter().filter(|hit| near(hit.key)).count();
+    }
+    found as f64 / (10 * vectors.len()) as f64
+}
+
+/// Lists aren't filled with equal rows, nor with rows of zeros, which under cosine are like nothing.
+#[test]
+fn equal_rows_and_zeros_do_not_take_the_place_of_others() {
+    let mut random = Random::new(11);
+    let mut vector = || -> Vec<f32> { (0..DIMS).map(|_| random.normal()).collect() };
+    let distinct: Vec<Vec<f32>> = (0..30).map(|_| vector()).collect();
+    let equals: Vec<Vec<f32>> = (0..6000).map(|i| distinct[i * 7 % 30].clone()).collect();
+    let mut zeros: Vec<Vec<f32>> = (0..9000).map(|_| vector()).collect();
+    zeros.iter_mut().step_by(3).for_each(|vector| vector.fill(0.0));
+    let queries: Vec<Vec<f32>> = (0..40).map(|_| vector()).collect();
+    // In RAM a walk may know of no more rows than are equal: then it takes more.
+    for (metric, vectors, effort) in [
+        (Metric::Euclid, &equals, 512),
+        (Metric::Cosine, &equals, 512),
+        (Metric::Cosine, &zeros, 128),
+    ] {
+        let mut rows = Rows::clustered(metric, Element::F32, 0, &mut Random::new(1));
+        for vector in vectors {
+            encode_row(metric, Element::F32, vector, &mut rows.bytes);
+        }
+        let disk = Disk::ram();
+        let (graph, built) = build(&mut rows, &disk, "graph");
+        let recall = near_enough(&rows, &graph, &disk, 128, &queries);
+        assert!(
+            recall > 0.9,
+            "{metric:?}: recall {recall}, {} entries",
+            built.entries
+        );
+        let graph = into_ram(
+            graph,
+            &disk,
+            RamForm {
+                edges: 64,
+                vectors: true,
+            },
+        );
+        let recall = near_enough(&rows, &graph, &disk, effort, &queries);
+        assert!(
+            recall > 0.9,
+            "{metric:?} in RAM: recall {recall}, {} entries",
+            built.entries
+        );
+    }
+}

@@ -1,5 +1,6 @@
 //! Indexes against brute force, on several backends.
 
+mod border;
 mod build;
 mod codes;
 mod counting;
@@ -14,3 +15,4 @@ mod query;
 mod rest;
 mod topk;
 mod warm;
+mod wild;

@@ -1,18 +1,34 @@
 //! What was measured of an index after it was built: kept beside its files, in the manifest's entry of the segment.
 //!
-//! `{"calibration": {"<slot>": [[probes, gap, recall@10, recall@100], ..]}}`
+//! `{"calibration": {"<slot>": [[probes, gap, recall@10, recall@100, gap, recall@10, recall@100], ..]}}`: by gap, and by border, which
+//! versions before didn't measure.
 
 use ramlet_format::manifest::SegmentEntry;
-use ramlet_index::ivf::CalibrationPoint;
+use ramlet_index::ivf::{CalibrationPoint, Reached};
 use serde_json::Value;
 
 const CALIBRATION: &str = "calibration";
 
 /// Keeps a measurement with the segment.
 pub fn note_calibration(extra: &mut Value, slot: u16, points: &[CalibrationPoint]) {
-    let all = points
-        .iter()
-        .map(|point| serde_json::json!([point.probes, point.gap, point.recall_10, point.recall_100]));
+    let all = points.iter().map(
+        |CalibrationPoint {
+             probes,
+             by_gap,
+             by_border,
+         }| {
+            let (a, b) = (by_gap, by_border);
+            serde_json::json!([
+                probes,
+                a.gap,
+                a.recall_10,
+                a.recall_100,
+                b.gap,
+                b.recall_10,
+                b.recall_100
+            ])
+        },
+    );
     extra[CALIBRATION][slot.to_string()] = all.collect();
 }
 
@@ -29,12 +45,18 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Vec<CalibrationPoint> 
         .extra
         .get(CALIBRATION)
         .and_then(|all| all.get(slot.to_string()));
+    let reached = |value: &Value, at: usize| {
+        Some(Reached {
+            gap: value.get(at)?.as_f64()? as f32,
+            recall_10: value.get(at + 1)?.as_f64()? as f32,
+            recall_100: value.get(at + 2)?.as_f64()? as f32,
+        })
+    };
     let point = |value: &Value| {
         Some(CalibrationPoint {
             probes: u32::try_from(value.get(0)?.as_u64()?).ok()?,
-            gap: value.get(1)?.as_f64()? as f32,
-            recall_10: value.get(2)?.as_f64()? as f32,
-            recall_100: value.get(3)?.as_f64()? as f32,
+            by_gap: reached(value, 1)?,
+            by_border: reached(value, 4).unwrap_or(Reached::UNKNOWN),
         })
     };
     let points = kept

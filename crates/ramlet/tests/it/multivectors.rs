@@ -308,3 +308,53 @@ fn large_segments_have_an_index_over_parts() {
         check(&engine, &engine.collection("c").unwrap());
     }
 }
+
+/// Parts that lie near to centres, of several of these: what one part of a query finds says little of who is the nearest to all.
+fn of_topics(rng: &mut Rng, centres: &[Vec<f32>], parts: u64) -> MultiVector {
+    let mut values = Vec::new();
+    for _ in 0..parts {
+        let centre = &centres[rng.below(centres.len() as u64) as usize];
+        values.extend(centre.iter().map(|x| x + 0.8 * rng.float()));
+    }
+    MultiVector { dim: DIM, values }
+}
+
+#[test]
+fn queries_of_many_parts_find_who_is_near_to_all_of_them() {
+    let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
+    let engine = open(storage);
+    let mut config = settings(Distance::Cosine);
+    config.indexing_threshold = Some(200);
+    engine.create_collection("c", config).unwrap();
+    let collection = engine.collection("c").unwrap();
+    let mut rng = Rng(23);
+    let centres: Vec<Vec<f32>> = (0..30).map(|_| rng.vector(DIM)).collect();
+    for part in 0..8u64 {
+        let points = (part * 500..(part + 1) * 500).map(|id| {
+            let parts = 2 + rng.below(7);
+            put(id, &of_topics(&mut rng, &centres, parts))
+        });
+        collection.update(upsert(points.collect())).unwrap();
+    }
+    collection.flush().unwrap();
+    collection.wait_idle().unwrap();
+    assert_eq!(collection.info().segments_count, 1, "merged");
+    let mut scratch = engine.scratch().unwrap();
+    for parts in [2, 4, 8] {
+        let queries: Vec<MultiVector> = (0..12).map(|_| of_topics(&mut rng, &centres, parts)).collect();
+        let (recall, _) = recall(&collection, &mut scratch, &queries, false);
+        let mut request = search_request(Vec::new(), 10);
+        request.params.explain = true;
+        let read: u64 = queries
+            .iter()
+            .map(|query| {
+                request.query = QueryVector::Vector(query.clone().into());
+                let answer = collection.search(&request, &mut scratch).unwrap();
+                answer.explain.iter().map(|part| part.rows_read).sum::<u64>()
+            })
+            .sum();
+        println!("{parts} parts: recall {recall}, {read} points read");
+        assert!(recall >= 0.9, "{parts} parts: {recall}");
+        assert!(read < 12 * 4000 / 5, "{parts} parts: {read} points read");
+    }
+}

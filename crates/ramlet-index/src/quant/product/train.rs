@@ -59,7 +59,25 @@ pub(super) fn train(
         model.squares.extend(squares);
     }
     measure(&mut model, &sample[measured * shape.dims..count * shape.dims]);
+    make_finite(&mut model);
     model
+}
+
+/// Books of huge numbers have squares that are none: the greatest is written in their place, and what is reckoned with it isn't believed.
+fn make_finite(model: &mut ProductModel) {
+    let spread = &mut model.spread;
+    let alone = [&mut spread.error, &mut spread.error_variance];
+    let lists = [
+        &mut model.books,
+        &mut model.reach,
+        &mut model.squares,
+        &mut model.errors,
+    ];
+    let values = lists.into_iter().flatten().chain(alone);
+    values.filter(|value| !value.is_finite()).for_each(|value| {
+        let is_known = !value.is_nan();
+        *value = if is_known { f32::MAX.copysign(*value) } else { 0.0 };
+    });
 }
 
 /// The books of all parts, in order.

@@ -1,0 +1,192 @@
+//! Searches that hold clusters against the border, beside the same index without.
+
+use std::collections::BTreeSet;
+
+use ramlet_format::envelope::{self, EnvelopeKind};
+use ramlet_index::ivf::{CodesInRam, Reached, Rule};
+use ramlet_index::{
+    Allowed, CodeKind, Element, Hit, Ivf, Metric, Query, TopK, VectorIndex, Want, encode_row,
+};
+use ramlet_memory::AnonBuf;
+
+use crate::disk::Disk;
+use crate::flat::brute_force;
+use crate::ivf::{Rows, open, scratch};
+use crate::random::Random;
+
+const FINE: &[CodeKind] = &[CodeKind::Coarse, CodeKind::Fine { bits: 6 }];
+const NUMBERED: &[CodeKind] = &[CodeKind::Numbered { m: 20 }];
+const ROWS: usize = 20_000;
+const QUERIES: usize = 100;
+
+/// The same index as one that was built before there was a border.
+fn without(ivf: Ivf) -> Ivf {
+    let mut points = ivf.calibration().points.clone();
+    for point in &mut points {
+        point.by_border = Reached::UNKNOWN;
+    }
+    ivf.with_calibration(points).expect("a sane calibration")
+}
+
+/// Rows in many groups, some of them tight and others wide, which lie amid each other: how far a row's neighbours are differs
+/// from row to row.
+fn varied(metric: Metric, element: Element, count: usize, random: &mut Random) -> Rows {
+    const GROUPS: u32 = 1_000;
+    let mut rows = Rows::clustered(metric, element, 0, random);
+    let (middle, wide) = if element == Element::U8 {
+        (128.0, 20.0)
+    } else {
+        (0.0, 1.0)
+    };
+    let mut normal = |scale: f32| -> Vec<f32> { (0..rows.dims).map(|_| random.normal() * scale).collect() };
+    let centres: Vec<(Vec<f32>, f32)> = (0..GROUPS)
+        .map(|group| (normal(wide), wide * [0.2, 0.4, 0.6, 0.8, 1.0][group as usize % 5]))
+        .collect();
+    for _ in 0..count {
+        let (centre, scale) = &centres[random.below(GROUPS) as usize];
+        let vector: Vec<f32> = centre
+            .iter()
+            .map(|value| middle + value + random.normal() * scale)
+            .collect();
+        encode_row(metric, element, &vector, &mut rows.bytes);
+    }
+    rows
+}
+
+/// The rows found nearest to a query, by two indexes one after the other if there are two.
+fn found(parts: &[&Ivf], disk: &Disk, query: &Query, k: usize, want: &Want) -> (BTreeSet<(u32, u32)>, u64) {
+    let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(k));
+    let mut codes = 0;
+    for (part, ivf) in (0..).zip(parts) {
+        top.begin_segment(part);
+        let mut allowed = Allowed::default();
+        ivf.search(query, want, &mut allowed, &mut scratch, &mut io, &mut top)
+            .expect("a search");
+        codes += scratch.stats.codes_scored;
+    }
+    let hits = top.sorted().iter();
+    (hits.map(|hit| (hit.segment, hit.row)).collect(), codes)
+}
+
+/// Recall among the `k` nearest, and codes compared per search.
+fn measured(rows: &Rows, ivf: &Ivf, disk: &Disk, k: usize, seed: u64) -> (f64, f64) {
+    let mut random = Random::new(seed);
+    let (mut right, mut codes) = (0, 0);
+    for _ in 0..QUERIES {
+        let query = rows.query(&mut random);
+        let (found, compared) = found(&[ivf], disk, &query, k, &Want::default());
+        let truth = brute_force(&query, &rows.bytes, k, rows.has);
+        right += truth.iter().filter(|hit| found.contains(&(0, hit.row))).count();
+        codes += compared;
+    }
+    (right as f64 / (k * QUERIES) as f64, codes as f64 / QUERIES as f64)
+}
+
+#[test]
+fn fewer_codes_find_as_much() {
+    let mut random = Random::new(71);
+    for (metric, element, kinds) in [
+        (Metric::Cosine, Element::F32, FINE),
+        (Metric::Euclid, Element::F32, FINE),
+        (Metric::Dot, Element::F32, FINE),
+        (Metric::Cosine, Element::U8, FINE),
+        (Metric::Cosine, Element::F32, NUMBERED),
+    ] {
+        let mut rows = varied(metric, element, ROWS, &mut random);
+        let disk = Disk::ram();
+        let (ivf, _) = rows.build_with(&disk, "ivf", 4 << 20, 2, kinds);
+        let by_gap = without(open(&disk, "ivf", kinds).expect("the same"));
+        for k in [1, 10, 100] {
+            let (recall, codes) = measured(&rows, &ivf, &disk, k, 5);
+            let (recall_by_gap, codes_by_gap) = measured(&rows, &by_gap, &disk, k, 5);
+            let name = format!("{metric:?} {element:?} {kinds:?} {k}");
+            assert!(recall >= 0.92, "{name}: recall {recall}");
+            // For a hundred the tenth row says less.
+            let most = if k <= 10 { 0.9 } else { 1.1 };
+            assert!(
+                codes <= most * codes_by_gap,
+                "{name}: {codes} codes find {recall}, {codes_by_gap} {recall_by_gap}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_other_segments_have_is_no_border() {
+    let mut random = Random::new(72);
+    let disk = Disk::ram();
+    let mut parts: Vec<(Rows, Ivf)> = Vec::new();
+    for name in ["a", "b"] {
+        let mut rows = varied(Metric::Cosine, Element::F32, ROWS / 2, &mut random);
+        let (ivf, _) = rows.build_with(&disk, name, 4 << 20, 2, FINE);
+        parts.push((rows, ivf));
+    }
+    for (first, second) in [(0, 1), (1, 0)] {
+        let (rows, both) = (&parts[first].0, [&parts[first].1, &parts[second].1]);
+        let (mut right, mut alone, mut after) = (0, 0, 0);
+        for _ in 0..QUERIES {
+            // Amid the rows of the first: of the second it finds hardly any.
+            let query = rows.query(&mut random);
+            let (here, codes) = found(&both, &disk, &query, 10, &Want::default());
+            let hits = [first, second].map(|part| brute_force(&query, &parts[part].0.bytes, 10, rows.has));
+            let mut truth: Vec<(f32, (u32, u32))> = Vec::new();
+            for (part, hits) in (0..).zip(&hits) {
+                truth.extend(hits.iter().map(|hit: &Hit| (hit.key, (part, hit.row))));
+            }
+            truth.sort_by(|a, b| a.0.total_cmp(&b.0));
+            right += truth[..10].iter().filter(|(_, row)| here.contains(row)).count();
+            let codes_of = |ivf| found(&[ivf], &disk, &query, 10, &Want::default()).1;
+            alone += codes_of(both[0]) + codes_of(both[1]);
+            after += codes;
+        }
+        let recall = right as f64 / (10 * QUERIES) as f64;
+        assert!(recall >= 0.93, "{recall}");
+        assert!(
+            after.abs_diff(alone) <= alone / 50,
+            "{after} codes in turn, {alone} alone"
+        );
+    }
+}
+
+#[test]
+fn indexes_of_versions_before_go_by_the_gap() {
+    let mut random = Random::new(73);
+    let disk = Disk::ram();
+    let mut rows = varied(Metric::Cosine, Element::F32, ROWS, &mut random);
+    let (ivf, _) = rows.build_with(&disk, "ivf", 4 << 20, 2, FINE);
+    let points = &ivf.calibration().points;
+    let whole = disk.read_all("ivf-centroids");
+    let body = envelope::decode(EnvelopeKind::Centroids, &whole).expect("intact");
+    const HEADER: usize = 48;
+    let (header, rest) = body.split_at(HEADER);
+    let (now, rest) = rest.split_at(points.len() * 28);
+    // Of a point the clusters, the gap (3 has none) and the recalls.
+    for (version, kept) in [(4u32, [0..4, 4..16]), (3, [0..4, 8..16])] {
+        let mut before = [&version.to_le_bytes(), &header[4..]].concat();
+        for point in now.chunks_exact(28) {
+            kept.iter()
+                .for_each(|range| before.extend_from_slice(&point[range.clone()]));
+        }
+        before.extend_from_slice(rest);
+        let sealed = envelope::encode(EnvelopeKind::Centroids, &before);
+        let mut centroids = AnonBuf::new(sealed.len());
+        centroids.copy_from_slice(&sealed);
+        let load = |kind: CodeKind| Some((kind, disk.load_rows(&format!("ivf-{kind:?}"))));
+        let codes = CodesInRam {
+            coarse: load(FINE[0]),
+            fine: load(FINE[1]),
+            ..CodesInRam::default()
+        };
+        let files = ["ivf-rows", "ivf-positions"].map(|name| disk.open_rows(name));
+        let [vectors, positions] = files;
+        let old = Ivf::new(vectors, positions, centroids, codes, 0.95).expect("read");
+        for (point, built) in old.calibration().points.iter().zip(points) {
+            assert_eq!(point.by_border, Reached::UNKNOWN);
+            let recalls = |by: &Reached| (by.recall_10, by.recall_100);
+            assert_eq!(recalls(&point.by_gap), recalls(built.by(Rule::Gap)));
+            assert!(version == 3 || point.by_gap.gap == built.by_gap.gap);
+        }
+        let (recall, _) = measured(&rows, &old, &disk, 10, 5);
+        assert!(recall >= 0.92, "version {version}: {recall}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Numbers as nobody likes them: lengths that differ by orders of magnitude, and single vectors of huge ones.
+
+use std::collections::BTreeSet;
+
+use ramlet_index::{Allowed, CodeKind, Element, Ivf, Metric, Query, TopK, VectorIndex, Want, encode_row};
+
+use crate::disk::Disk;
+use crate::flat::brute_force;
+use crate::ivf::{DIMS, Rows, scratch};
+use crate::random::Random;
+
+const FINE: CodeKind = CodeKind::Fine { bits: 8 };
+const TIERS: [&[CodeKind]; 6] = [
+    &[],
+    &[CodeKind::Coarse, FINE, CodeKind::Rest { bits: 4 }],
+    &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }],
+    &[CodeKind::Coarse],
+    &[CodeKind::Product { m: 12 }],
+    &[CodeKind::Numbered { m: 20 }],
+];
+const K: usize = 10;
+const QUERIES: usize = 10;
+
+fn rows_of(metric: Metric, vectors: &[Vec<f32>]) -> Rows {
+    let mut bytes = Vec::new();
+    for vector in vectors {
+        encode_row(metric, Element::F32, vector, &mut bytes);
+    }
+    Rows {
+        metric,
+        element: Element::F32,
+        dims: DIMS,
+        bytes,
+        has: |_| true,
+    }
+}
+
+/// Share of the true nearest that a search finds; rows as near as the last of them count. There must be `K` hits.
+fn found(rows: &Rows, ivf: &Ivf, disk: &Disk, vector: &[f32], want: &Want, what: &str) -> f64 {
+    let query = Query::new(rows.metric, rows.element, vector);
+    let mut top = TopK::new(K);
+    let (mut io, mut scratch) = (disk.io(), scratch());
+    ivf.search(
+        &query,
+        want,
+        &mut Allowed::default(),
+        &mut scratch,
+        &mut io,
+        &mut top,
+    )
+    .expect("a search");
+    assert_eq!(top.len(), K, "{what}: hits");
+    let truth = brute_force(&query, &rows.bytes, rows.segment_rows() as usize, rows.has);
+    let last = truth[K - 1].key;
+    let near: BTreeSet<u32> = truth
+        .iter()
+        .filter(|hit| hit.key <= last + 1e-4 * last.abs())
+        .map(|hit| hit.row)
+        .collect();
+    top.sorted().iter().filter(|hit| near.contains(&hit.row)).count() as f64 / K as f64
+}
+
+fn everywhere() -> Want {
+    Want {
+        effort: Some(1 << 20),
+        ..Want::default()
+    }
+}
+
+/// Some rows' estimates are off by more than most rows' distances: they neither rule others out nor each other.
+#[test]
+fn rows_are_found_whose_lengths_differ_by_orders_of_magnitude() {
+    let mut random = Random::new(5);
+    for powers in [1.0, 2.5, 4.0] {
+        let vectors: Vec<Vec<f32>> = (0..3000)
+            .map(|_| {
+                let length = 10f32.powf(powers * random.float());
+                (0..DIMS).map(|_| random.normal() * length).collect()
+            })
+            .collect();
+        let mut rows = rows_of(Metric::Euclid, &vectors);
+        let square = |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>();
+        let least = vectors.iter().min_by(|a, b| square(a).total_cmp(&square(b)));
+        let scaled = |row: usize, by: f32| vectors[row].iter().map(|value| value * by).collect();
+        let mut queries: Vec<Vec<f32>> = vec![vec![0.0; DIMS], least.expect("rows").clone()];
+        for row in 1..8 {
+            queries.extend([scaled(row, 1.0), scaled(row, 1e-3), scaled(row, 1.1)]);
+        }
+        let disk = Disk::files();
+        for tier in TIERS {
+            let name = format!("{powers}-{tier:?}");
+            let (ivf, _) = rows.build_with(&disk, &name, 1 << 20, 2, tier);
+            let mut sum = 0.0;
+            for query in &queries {
+                found(&rows, &ivf, &disk, query, &Want::default(), &name);
+                sum += found(&rows, &ivf, &disk, query, &everywhere(), &name);
+            }
+            let recall = sum / queries.len() as f64;
+            assert!(recall > 0.93, "{name}: recall {recall}");
+        }
+    }
+}
+
+/// They don't keep an index from being built, nor others from being found.
+#[test]
+fn a_few_huge_vectors_harm_nobody() {
+    let mut random = Random::new(6);
+    for metric in [Metric::Euclid, Metric::Dot, Metric::Cosine] {
+        for huge in [1e12, 1e18, 3e38] {
+            let mut vectors: Vec<Vec<f32>> = (0..1500)
+                .map(|_| (0..DIMS).map(|_| random.normal()).collect())
+                .collect();
+            vectors[7] = vec![huge; DIMS];
+            vectors[8] = vec![-huge / 3.0; DIMS];
+            let mut rows = rows_of(metric, &vectors);
+            let disk = Disk::files();
+            for tier in TIERS {
+                let name = format!("{metric:?}-{huge}-{tier:?}");
+                let (ivf, _) = rows.build_with(&disk, &name, 1 << 20, 2, tier);
+                let mut sum = 0.0;
+                for _ in 0..QUERIES {
+                    let query: Vec<f32> = (0..DIMS).map(|_| random.normal()).collect();
+                    found(&rows, &ivf, &disk, &query, &Want::default(), &name);
+                    sum += found(&rows, &ivf, &disk, &query, &everywhere(), &name);
+                }
+                let recall = sum / QUERIES as f64;
+                // Products with the greatest numbers there are overflow, however they are reckoned.
+                assert!(recall > 0.93 || huge == 3e38, "{name}: recall {recall}");
+                let met = found(&rows, &ivf, &disk, &vectors[7], &everywhere(), &name);
+                assert!(met > 0.0 || huge == 3e38, "{name}: recall {met} near a huge one");
+            }
+        }
+    }
+}
