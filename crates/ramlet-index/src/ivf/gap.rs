@@ -199,6 +199,8 @@ impl Gaps {
             low -= self.shifts.iter().copied().fold(0.0, f32::max);
             high -= self.shifts.iter().copied().fold(0.0, f32::min);
         }
+        // Of keys near the end of what there are, half: differences of them are numbers too.
+        (low, high) = (low.max(f32::MIN / 2.0), high.min(f32::MAX / 2.0));
         for _ in 0..HALVINGS {
             let middle = low + (high - low) / 2.0;
             if self.clusters_within(middle, rule, most_of(clusters)) < clusters as f64 {
@@ -240,7 +242,14 @@ impl Gaps {
             by_gap: reached(*step, Rule::Gap),
             by_border: reached(*step, Rule::Border),
         };
-        self.steps.iter().map(point).collect()
+        let mut points: Vec<CalibrationPoint> = self.steps.iter().map(point).collect();
+        // Sums are rounded, and each step has a cap of its own: who reads them wants them ascending.
+        for i in 1..points.len() {
+            let [before, next] = [points[i - 1], points[i]];
+            points[i].by_gap.gap = next.by_gap.gap.max(before.by_gap.gap);
+            points[i].by_border.gap = next.by_border.gap.max(before.by_border.gap);
+        }
+        points
     }
 }
 
