@@ -135,10 +135,7 @@ impl Candidates {
     /// The key of the last of so many rows that lie nearest; `None`: there aren't that many.
     pub(super) fn border(&mut self, rows: usize) -> Option<f32> {
         self.alone = false;
-        self.uppers.clear(self.pool);
-        for candidate in &self.list {
-            self.uppers.push(candidate.upper(), candidate.position);
-        }
+        self.begin_uppers_again();
         self.keys.clear();
         self.keys.extend(self.list.iter().map(|candidate| candidate.key));
         let last = rows.checked_sub(1).filter(|last| *last < self.keys.len())?;
