@@ -1,5 +1,6 @@
 //! What `ramlet serve` does about snapshots: where they lie, those to begin with, and downloads.
 
+use std::fmt::Arguments;
 use std::io::Read;
 use std::path::{Path, absolute};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use ureq::Agent;
 use ureq::http::uri::InvalidUri;
 
 use crate::args::ServeArgs;
+use crate::output::{self, note};
 use crate::redirect::followed;
 use crate::settings::Settings;
 use crate::tls;
@@ -37,7 +39,11 @@ pub fn prepare(engine: &Arc<Engine>, settings: &Settings, args: &ServeArgs) -> R
         let names = engine
             .recover_everything(&open(file)?, args.force_snapshot)
             .with_context(|| file.display().to_string())?;
-        println!("restored {} collections from {}", names.len(), file.display());
+        tell(format_args!(
+            "restored {} collections from {}",
+            names.len(),
+            file.display()
+        ));
     }
     for text in &args.snapshot {
         restore(engine, text, args.force_snapshot).with_context(|| format!("--snapshot {text}"))?;
@@ -54,8 +60,15 @@ fn restore(engine: &Engine, text: &str, force: bool) -> Result<()> {
         bail!("collection '{name}' is there already; --force-snapshot replaces it");
     }
     engine.recover_collection(name, &open(Path::new(file))?, None)?;
-    println!("restored '{name}' from {file}");
+    tell(format_args!("restored '{name}' from {file}"));
     Ok(())
+}
+
+/// What was restored is there, and the server starts, whether anybody can read it or not.
+fn tell(line: Arguments<'_>) {
+    if let Err(error) = output::line(line) {
+        note!("{error:#}");
+    }
 }
 
 fn open(path: &Path) -> Result<SnapshotFile> {

@@ -9,7 +9,6 @@ use ramlet_kernels::{Kept, Kernels, SIFT_GROUPS, Sifted};
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates, Known};
-use super::gap::BORDER_ROWS;
 use super::held::{Held, HeldCodes, HeldLists};
 use super::meta::{self, Meta};
 use super::ranked::RankQuery;
@@ -479,6 +478,10 @@ pub(super) fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
     (below(to) & !below(from)) as u32
 }
 
+fn candidates_of(lists: &mut Lists) -> &mut Candidates {
+    &mut lists.codes.candidates
+}
+
 /// Puts clusters in the order in which to visit them, after so many others.
 pub(super) fn put_in_order(clusters: &mut [u64], visited: usize) {
     let near = BY_DISTANCE.saturating_sub(visited).min(clusters.len());
@@ -523,25 +526,10 @@ impl Ivf {
         code_lists.candidates.start(pool, filtered, per_scan, known);
         let (mut visited, mut begun) = (0, None);
         loop {
-            let next = match begun.take() {
-                Some(begun) => {
-                    let border = lists.codes.candidates.border(BORDER_ROWS);
-                    self.bring_within(search, begun, border, lists)
-                }
-                None => {
-                    let found = search.top.len() + lists.codes.candidates.found();
-                    let Some(more) = self.more(search, want, visited, found) else {
-                        break;
-                    };
-                    begun = self.begin(search, want, visited, more, lists);
-                    match begun {
-                        Some(begun) => {
-                            lists.codes.candidates.keep(BORDER_ROWS);
-                            begun.first
-                        }
-                        None => self.bring_next(search, want, visited, more, lists),
-                    }
-                }
+            let found = search.top.len() + lists.codes.candidates.found();
+            let known = (&mut *lists, candidates_of as fn(&mut Lists) -> &mut Candidates);
+            let Some(next) = self.bring_on(search, want, (visited, found), &mut begun, known) else {
+                break;
             };
             let sorted = visited + next;
             put_in_order(&mut lists.clusters[visited..sorted], visited);

@@ -18,6 +18,7 @@
 use ramlet_kernels::{Kernels, packed, unpacked};
 
 use super::calibrate::{Calibration, CalibrationPoint, DEPTHS, Reached, Rule};
+use super::candidates::Candidates;
 use super::search::Ivf;
 use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
@@ -42,7 +43,7 @@ const HALVINGS: usize = 40;
 const MANY: f64 = 32.0;
 
 /// The border is where so many rows of the nearest clusters lie within.
-pub(super) const BORDER_ROWS: usize = 10;
+const BORDER_ROWS: usize = 10;
 
 /// How far towards the border from the key of a near cluster. 1M x 100, codes for recall .95 over clusters: 23,200 at .7,
 /// 23,600 at .5, 24,900 at .3; the greatest hundredth of searches 62,300, 59,200 and 57,400.
@@ -302,6 +303,31 @@ impl Ivf {
         }
     }
 
+    /// Puts the clusters that a search of codes visits next behind the `visited` ones; how many they are, `None` if enough rows were
+    /// `found`. `begun` is what one call leaves to the next, `known` where the rows are whose codes tell the border.
+    pub(super) fn bring_on(
+        &self,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        (visited, found): (usize, usize),
+        begun: &mut Option<Begun>,
+        (lists, known): (&mut Lists, fn(&mut Lists) -> &mut Candidates),
+    ) -> Option<usize> {
+        if let Some(begun) = begun.take() {
+            let border = known(lists).border(BORDER_ROWS);
+            return Some(self.bring_within(search, begun, border, lists));
+        }
+        let more = self.more(search, want, visited, found)?;
+        *begun = self.begin(search, want, visited, more, lists);
+        match begun {
+            Some(begun) => {
+                known(lists).keep(BORDER_ROWS);
+                Some(begun.first)
+            }
+            None => Some(self.bring_next(search, want, visited, more, lists)),
+        }
+    }
+
     /// Which clusters a search visits that is for so many rows.
     pub(super) fn rule(&self, want: &Want, allowed: &Allowed<'_>, wanted: f64) -> Rule {
         let prefers = self.by_border[usize::from(wanted >= MANY)];
@@ -317,7 +343,7 @@ impl Ivf {
     }
 
     /// If the first round goes by the border: puts the nearest clusters in front, which are visited before it is known.
-    pub(super) fn begin(
+    fn begin(
         &self,
         search: &Search<'_, '_>,
         want: &Want,
@@ -353,7 +379,7 @@ impl Ivf {
 
     /// Puts the further clusters of that round behind those that were visited; how many they are. `border` is the key of the last of
     /// [`BORDER_ROWS`] rows found; without it as many are visited as ever.
-    pub(super) fn bring_within(
+    fn bring_within(
         &self,
         search: &Search<'_, '_>,
         begun: Begun,
@@ -377,7 +403,7 @@ impl Ivf {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     /// Clusters that are visited first, and the greatest of their keys.
-    pub(super) first: usize,
+    first: usize,
     base: f32,
     gap: f32,
     /// Clusters visited in all, at most.

@@ -15,7 +15,6 @@ use ramlet_memory::AnonBuf;
 
 use super::candidates::{self, Candidates, Known};
 use super::codes::put_in_order;
-use super::gap::BORDER_ROWS;
 use super::held::Held;
 use super::meta::Shape;
 use super::product_query::ProductQuery;
@@ -400,28 +399,13 @@ impl Ivf {
         }
         let (mut visited, mut begun) = (0, None);
         loop {
-            let more = match begun.take() {
-                Some(begun) => {
-                    let border = lists.products.known.border(BORDER_ROWS);
-                    self.bring_within(search, begun, border, lists)
-                }
-                None => {
-                    let found = match products.numbers {
-                        Some(_) => search.top.len() + lists.products.known.found(),
-                        None => search.top.len(),
-                    };
-                    let Some(more) = self.more(search, want, visited, found) else {
-                        break;
-                    };
-                    begun = self.begin(search, want, visited, more, lists);
-                    match begun {
-                        Some(begun) => {
-                            lists.products.known.keep(BORDER_ROWS);
-                            begun.first
-                        }
-                        None => self.bring_next(search, want, visited, more, lists),
-                    }
-                }
+            let found = match products.numbers {
+                Some(_) => search.top.len() + lists.products.known.found(),
+                None => search.top.len(),
+            };
+            let known = (&mut *lists, known_in as fn(&mut Lists) -> &mut Candidates);
+            let Some(more) = self.bring_on(search, want, (visited, found), &mut begun, known) else {
+                break;
             };
             let sorted = match products.numbers {
                 // Few of the first ones' rows are needed to know where the nearest end.
@@ -696,6 +680,10 @@ impl Ivf {
         products.candidates.clear();
         Ok(())
     }
+}
+
+fn known_in(lists: &mut Lists) -> &mut Candidates {
+    &mut lists.products.known
 }
 
 /// The nearest `count`, in no order, and the others.
