@@ -18,25 +18,40 @@ pub(super) struct Spread<'a> {
     file: Box<dyn WriteFile>,
     parts: Vec<Part>,
     piece_bytes: usize,
+    owners: Owners,
 }
 
-/// One part: where its pieces lie, counted in pages (4 bytes of memory a piece), and what isn't written yet.
+/// One part: its length, what isn't written yet, and in which page of the file its last piece begins, the only one that is shorter.
 #[derive(Default)]
 struct Part {
-    places: Vec<u32>,
     bytes: u64,
     buffer: Vec<u8>,
+    last: u32,
 }
+
+/// Whose the whole pieces are, in the order in which they were written. Of a file of gigabytes that takes too much memory where
+/// pieces are pages, so that after so many pieces a page that tells their owners goes to the file as well.
+#[derive(Default)]
+struct Owners {
+    latest: Vec<u16>,
+    /// Pages of the file that tell of the pieces before them.
+    told: Vec<u32>,
+}
+
+/// Pieces that a page tells the owners of.
+const OWNERS: usize = PAGE / size_of::<u16>();
 
 /// Parts that are whole.
 pub(super) struct Parts<'a> {
     file: std::sync::Arc<dyn ReadFile>,
     parts: Vec<Part>,
     piece_bytes: usize,
+    owners: Owners,
     _temporary: Temporary<'a>,
 }
 
 impl<'a> Spread<'a> {
+    /// At most 65,536 parts.
     pub(super) fn create(
         storage: &'a dyn Storage,
         name: &'static str,
@@ -50,11 +65,13 @@ impl<'a> Spread<'a> {
             file,
             parts: std::iter::repeat_with(Part::default).take(parts).collect(),
             piece_bytes: piece.clamp(PAGE, PIECE_MAX),
+            owners: Owners::default(),
         })
     }
 
     /// Adds bytes to the end of a part.
     pub(super) fn push(&mut self, part: usize, mut bytes: &[u8]) -> Result<()> {
+        let owner = part as u16;
         let part = &mut self.parts[part];
         part.bytes += bytes.len() as u64;
         if part.buffer.capacity() == 0 {
@@ -68,17 +85,20 @@ impl<'a> Spread<'a> {
             if part.buffer.len() < self.piece_bytes {
                 return Ok(());
             }
-            part.write(&mut *self.file)?;
+            self.file.append(&part.buffer)?;
+            part.buffer.clear();
+            self.owners.push(owner, &mut *self.file)?;
         }
     }
 
     pub(super) fn finish(mut self) -> Result<Parts<'a>> {
         for part in &mut self.parts {
-            if !part.buffer.is_empty() {
-                part.buffer.resize(part.buffer.len().next_multiple_of(PAGE), 0);
-                part.write(&mut *self.file)?;
+            let mut buffer = std::mem::take(&mut part.buffer);
+            if !buffer.is_empty() {
+                buffer.resize(buffer.len().next_multiple_of(PAGE), 0);
+                part.last = page_of(&*self.file);
+                self.file.append(&buffer)?;
             }
-            part.buffer = Vec::new();
         }
         self.file.flush()?;
         drop(self.file);
@@ -86,17 +106,32 @@ impl<'a> Spread<'a> {
             file: self.temporary.open()?,
             parts: self.parts,
             piece_bytes: self.piece_bytes,
+            owners: self.owners,
             _temporary: self.temporary,
         })
     }
 }
 
-impl Part {
-    fn write(&mut self, file: &mut dyn WriteFile) -> Result<()> {
-        self.places.push((file.len() / PAGE as u64) as u32);
-        file.append(&self.buffer)?;
-        self.buffer.clear();
+/// The page of a file that is written next.
+fn page_of(file: &dyn WriteFile) -> u32 {
+    (file.len() / PAGE as u64) as u32
+}
+
+impl Owners {
+    /// The owner of the piece that was just written.
+    fn push(&mut self, owner: u16, file: &mut dyn WriteFile) -> Result<()> {
+        self.latest.push(owner);
+        if self.latest.len() == OWNERS {
+            self.told.push(page_of(file));
+            let page: Vec<u8> = self.latest.drain(..).flat_map(u16::to_le_bytes).collect();
+            file.append(&page)?;
+        }
         Ok(())
+    }
+
+    /// The page in which the first piece begins that the page `told[at]` tells of, or the latest owners where there is none.
+    fn first_page(&self, at: usize) -> u32 {
+        at.checked_sub(1).map_or(0, |before| self.told[before] + 1)
     }
 }
 
@@ -109,29 +144,67 @@ impl Parts<'_> {
         buf: &mut AnonBuf,
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let part = &self.parts[part];
-        buf.ensure(self.piece_bytes)?;
-        let at_once = buf.len() / self.piece_bytes;
-        let mut left = part.bytes;
-        for places in part.places.chunks(at_once) {
-            let most = (at_once * self.piece_bytes) as u64;
-            let now = left.min(most) as usize;
-            let read = &mut buf[..now.next_multiple_of(PAGE)];
-            let outs = read.chunks_mut(self.piece_bytes);
-            let mut reads: Vec<BatchRead<'_>> = places
-                .iter()
-                .zip(outs)
-                .map(|(place, out)| BatchRead {
-                    file: &*self.file,
-                    offset: u64::from(*place) * PAGE as u64,
-                    out,
-                })
-                .collect();
-            io.read_batch(&mut reads)?;
-            each(&buf[..now])?;
-            left -= now as u64;
+        let (owner, bytes, last) = (part as u16, self.parts[part].bytes, self.parts[part].last);
+        buf.ensure(PAGE + self.piece_bytes)?;
+        let (page, data) = buf.split_at_mut(PAGE);
+        let at_once = data.len() / self.piece_bytes;
+        let mut places: Vec<u32> = Vec::with_capacity(at_once.min(OWNERS));
+        let mut show = |places: &mut Vec<u32>, bytes: usize, io: &mut IoContext| {
+            self.read(places, &mut data[..bytes.next_multiple_of(PAGE)], io)?;
+            places.clear();
+            each(&data[..bytes])
+        };
+        let piece_pages = (self.piece_bytes / PAGE) as u32;
+        // Those of whole pieces are found among all of them.
+        let whole = bytes / self.piece_bytes as u64;
+        let mut found = 0;
+        for at in 0..=self.owners.told.len() {
+            if found == whole {
+                break;
+            }
+            let mut find = |i: usize, io: &mut IoContext| {
+                places.push(self.owners.first_page(at) + i as u32 * piece_pages);
+                found += 1;
+                match places.len() == at_once {
+                    true => show(&mut places, at_once * self.piece_bytes, io),
+                    false => Ok(()),
+                }
+            };
+            if let Some(told) = self.owners.told.get(at) {
+                self.read(&[*told], page, io)?;
+                let owners = page.as_chunks().0.iter().map(|owner| u16::from_le_bytes(*owner));
+                let mut own = owners.enumerate().filter(|(_, other)| *other == owner);
+                own.try_for_each(|(i, _)| find(i, io))?;
+            } else {
+                let mut own = self.owners.latest.iter().enumerate();
+                own.try_for_each(|(i, other)| if *other == owner { find(i, io) } else { Ok(()) })?;
+            }
         }
-        Ok(())
+        let mut rest = places.len() * self.piece_bytes;
+        let shorter = (bytes % self.piece_bytes as u64) as usize;
+        if shorter > 0 {
+            places.push(last);
+            rest += shorter;
+        }
+        match places.is_empty() {
+            true => Ok(()),
+            false => show(&mut places, rest, io),
+        }
+    }
+
+    /// Reads pieces one behind the other.
+    fn read(&self, places: &[u32], out: &mut [u8], io: &mut IoContext) -> Result<()> {
+        let outs = out.chunks_mut(self.piece_bytes);
+        let mut reads: Vec<BatchRead<'_>> = places
+            .iter()
+            .zip(outs)
+            .map(|(place, out)| BatchRead {
+                file: &*self.file,
+                offset: u64::from(*place) * PAGE as u64,
+                out,
+            })
+            .collect();
+        Ok(io.read_batch(&mut reads)?)
     }
 
     /// Shows a part whole, or in pieces alike of at most `most` records if it has more.
@@ -303,5 +376,7 @@ mod tests {
                 check(parts, count, 100, buffer_bytes);
             }
         }
+        // More pages than one tells the owners of.
+        check(5, 1_000_000, usize::MAX, 1);
     }
 }
