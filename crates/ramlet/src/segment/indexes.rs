@@ -146,7 +146,17 @@ fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
             kind
         }
     };
-    least.map_or(0, |least| kind(least).bytes_for(rows, vector.dim, rows))
+    least.map_or(0, |least| least_pinned(kind(least), vector.dim, rows))
+}
+
+/// Bytes that must be allowed to be pinned for these codes to serve. Product codes do in part too ([`DIGITS_LEAST`]); those of one
+/// bit don't, and must all fit beside the centroids.
+fn least_pinned(kind: CodeKind, dims: usize, rows: u32) -> u64 {
+    let beside = match kind {
+        CodeKind::Product { .. } => 0,
+        _ => beside_codes(dims as u64, u64::from(rows)),
+    };
+    kind.bytes_for(rows, dims, rows) + beside
 }
 
 /// Product codes with the fewest digits that are worth it; other codes as they are.
@@ -197,7 +207,7 @@ pub(crate) fn codes_fit(dims: u64, rows: u64, most: u64) -> bool {
         true => least_digits(CodeKind::product(dims)),
         false => CodeKind::Coarse,
     };
-    kind.bytes_for(rows, dims, rows) <= most
+    least_pinned(kind, dims, rows) <= most
 }
 
 /// Whether the product codes of a vector are as large as there is room for, since nobody asked for others.

@@ -423,6 +423,22 @@ fn wide_vectors_have_no_product_codes() {
     assert!(has(384) && !has(768));
 }
 
+/// Codes of one bit serve if all of them fit beside the centroids; until then a graph does, never clusters that are read whole.
+#[test]
+fn wide_vectors_are_a_graph_until_their_codes_fit() {
+    let spec = Spec::new(1_000_000, 768);
+    let machine = Machine::default();
+    let memory = Memory::in_process(0);
+    let mut chosen = Vec::new();
+    for bytes in (64 * MB..200 * MB).step_by(MB as usize) {
+        let plan = plan(&spec, &machine, &memory.with(bytes)).expect("it fits");
+        chosen.push((plan.chosen.index, plan.chosen.layout));
+    }
+    chosen.dedup();
+    let expected = [(IndexKind::Hnsw, Layout::OnDisk), (IndexKind::Ivf, Layout::Signs)];
+    assert_eq!(chosen, expected);
+}
+
 #[test]
 fn wishes_are_kept_or_refused_with_both_numbers() {
     let mut spec = million();
