@@ -116,7 +116,7 @@ pub fn scan_rows(
         lists: Lists { reads, positions, .. },
         reach,
     } = scratch;
-    reach.start(0, &Allowed::default());
+    reach.start(0, &Allowed::default(), true);
     *stats = SearchStats::default();
     let range = range.start..range.end.min(file.rows());
     let only = allowed.only;

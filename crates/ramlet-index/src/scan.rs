@@ -66,7 +66,7 @@ pub struct IndexScratch {
     /// Blocks are read into here; its length decides how much is read at once.
     pub(crate) buf: AnonBuf,
     pub(crate) lists: Lists,
-    /// For filtered searches.
+    /// For searches in rounds.
     pub(crate) reach: Reach,
 }
 
@@ -99,6 +99,11 @@ impl IndexScratch {
     /// Bytes that a search of so many rows takes for as long as it lasts, where a bitmap says which may be found.
     pub fn bytes_for_listed(rows: u32) -> u64 {
         Picked::bytes_for(rows)
+    }
+
+    /// Bytes that a search for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
+    pub fn bytes_for_rounds(k: usize) -> u64 {
+        Reach::bytes_for(k)
     }
 
     /// Where blocks are read to, for indexes whose rows are read elsewhere.
@@ -300,7 +305,7 @@ impl Search<'_, '_> {
             RowNumber::Position => position,
             RowNumber::Trailing => trailing_number(row)?,
         };
-        if key <= self.reach.limit() && self.allowed.admits_by_bitmaps(row) {
+        if self.reach.counts(key) && self.allowed.admits_by_bitmaps(row) {
             self.reach.met(key, row);
         }
         if !self.top.would_enter(key, row) {

@@ -288,8 +288,11 @@ impl Candidates {
         // What is surely among the nearest has a better score for little.
         self.choose_nearest(self.pool);
         self.look(search, held);
-        let here = self.known.rows;
-        self.positions.retain(|position| *position < here);
+        // Where all scores were asked for, so have those that moved up as rows before them proved to be farther.
+        if codes.rescore != Some(true) {
+            let here = self.known.rows;
+            self.positions.retain(|position| *position < here);
+        }
         if codes.rescore != Some(false) {
             self.read(search, rows, reads, buf)?;
         }

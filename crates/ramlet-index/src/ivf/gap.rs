@@ -19,6 +19,7 @@ use ramlet_kernels::{Kernels, packed, unpacked};
 
 use super::calibrate::{Calibration, CalibrationPoint, DEPTHS, Reached, Rule};
 use super::candidates::Candidates;
+use super::reach::MEASURED;
 use super::search::Ivf;
 use crate::scan::{Lists, Search};
 use crate::vector_index::Want;
@@ -276,7 +277,7 @@ impl Calibration {
 
 impl Ivf {
     /// Puts the ranked clusters that are to be visited next behind the `visited` ones; how many they are, if `probes` are
-    /// on average. A filter's rounds and who tells how many are taken at their word.
+    /// on average. Rounds and who tells how many are taken at their word.
     pub(super) fn bring_next(
         &self,
         search: &Search<'_, '_>,
@@ -291,7 +292,8 @@ impl Ivf {
         }
         let squares = lists.codes.query.squares();
         let gap = self.meta.calibration.gap(probes as u32, Rule::Gap);
-        let Some(gap) = gap.filter(|_| !is_told(want, search.allowed)) else {
+        let is_told = is_told(want, search.allowed) || search.reach.is_in_rounds();
+        let Some(gap) = gap.filter(|_| !is_told) else {
             return nearest(clusters, probes);
         };
         let (kernels, places) = (search.query.kernels(), &mut lists.places);
@@ -336,7 +338,8 @@ impl Ivf {
                 .products
                 .as_ref()
                 .is_some_and(|products| products.numbers.is_some());
-        match tells && prefers && !want.codes.ignore && !is_told(want, allowed) {
+        let is_deep = wanted > MEASURED as f64;
+        match tells && prefers && !want.codes.ignore && !is_deep && !is_told(want, allowed) {
             true => Rule::Border,
             false => Rule::Gap,
         }

@@ -1,4 +1,4 @@
-//! How far a filtered search has to go: until further clusters bring hardly any nearer rows.
+//! How far a search has to go that nothing was measured for: until further clusters bring hardly any nearer rows.
 //!
 //! The `k` nearest rows that a filter admits are about the `k / share` nearest of all, if the filter has nothing to do with
 //! the query. But often it does: it admits the rows around it (a category that it belongs to) or hardly any of them (the
@@ -11,7 +11,12 @@
 //!
 //! 50,000 rows of 24 dimensions, recall@10 aimed at .95, filters of half to a hundredth of the rows (`filtered.rs` of the
 //! engine's tests): from the share in the whole segment alone, times four for safety, .300 to .942; so, .94 to 1.
+//!
+//! So does a search for more rows than the build has measured, which knew only that as many rows as are wanted must have been
+//! met: the nearest end where a group of rows ends, and no power of what 100 took tells how far the next group is (`deep.rs` of
+//! the tests).
 
+use super::calibrate::DEPTHS;
 use crate::{Allowed, TopK};
 
 /// Rows in the pool at least, and for each one wanted. Fewer, and a round that brings none says little.
@@ -27,7 +32,17 @@ const MISSING_PER_NEW: f64 = 1.0 / (GROWTH * GROWTH - 1.0);
 /// Of the rows that may be missing, those that the estimate may be wrong by.
 const CAUTION: f64 = 0.5;
 
-/// The nearest rows that a filtered search has met, and in which round. Reused; allocates only for a larger pool.
+/// The same for a search without a filter: its hundreds of rows say as much after one round as others' dozens after two.
+const MISSING_PER_NEW_DEEP: f64 = 1.0 / (GROWTH - 1.0);
+const CAUTION_DEEP: f64 = 1.0;
+
+/// Rows wanted up to which the build has measured how many clusters hold them.
+pub(super) const MEASURED: usize = DEPTHS[DEPTHS.len() - 1];
+
+/// Rows of a pool that stays for the next search.
+const POOL_KEPT: usize = 1 << 12;
+
+/// The nearest rows that a search in rounds has met, and in which. Reused; allocates only for a larger pool.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
     /// A hit's segment is the round.
@@ -36,15 +51,25 @@ pub(crate) struct Reach {
     filtered: bool,
     /// Only what was asked of the payload filter is known to be admitted.
     by_payload: bool,
+    /// More is wanted than was measured, and nothing filters.
+    deep: bool,
 }
 
 impl Reach {
-    /// A search for the `k` nearest begins.
-    pub(crate) fn start(&mut self, k: usize, allowed: &Allowed<'_>) {
+    /// Bytes that a search for the `k` nearest takes, at most, beyond what is kept for the next.
+    pub(crate) fn bytes_for(k: usize) -> u64 {
+        let pool = (k as f64 * POOL_PER_WANTED) as usize;
+        TopK::bytes_for(pool.saturating_sub(POOL_KEPT)) as u64
+    }
+
+    /// A search for the `k` nearest begins; one that is `told` how many clusters to visit has no rounds without a filter.
+    pub(crate) fn start(&mut self, k: usize, allowed: &Allowed<'_>, told: bool) {
         self.by_payload = allowed.filter.is_some();
         self.filtered = self.by_payload || allowed.only.is_some();
+        self.deep = !self.filtered && !told && k > MEASURED;
         self.round = 0;
         let pool = match (self.filtered, self.by_payload) {
+            (false, _) if self.deep => k,
             (false, _) => 0,
             (true, true) => k,
             (true, false) => POOL_MIN.max((k as f64 * POOL_PER_WANTED) as usize),
@@ -52,16 +77,31 @@ impl Reach {
         self.pool.clear(pool);
     }
 
+    /// Whether it is found out on the way how many clusters are visited.
+    pub(super) fn is_in_rounds(&self) -> bool {
+        self.filtered || self.deep
+    }
+
+    /// Gives back what a search for many rows took.
+    pub(super) fn trim(&mut self) {
+        if self.pool.k() > POOL_KEPT {
+            self.pool = TopK::default();
+        }
+    }
+
     /// Clusters of the first round: `probes` says how many hold so many nearest of all. For the `k` nearest of a share that
-    /// is half of the way, since near the query there may be more of them, and two rounds follow at least.
+    /// is half of the way, since near the query there may be more of them, and two rounds follow at least. Without a filter one does.
     pub(crate) fn first(&self, k: usize, share: f64, probes: impl Fn(f64) -> u32) -> usize {
-        match self.filtered {
-            true => (f64::from(probes(k as f64 / share.sqrt())) / (GROWTH * GROWTH)).ceil() as usize,
+        match self.is_in_rounds() {
+            true if self.filtered => {
+                (f64::from(probes(k as f64 / share.sqrt())) / (GROWTH * GROWTH)).ceil() as usize
+            }
+            true => (f64::from(probes(k as f64 / share)) / GROWTH).ceil() as usize,
             false => probes(k as f64 / share) as usize,
         }
     }
 
-    /// Rows with a larger key needn't be offered.
+    /// Rows with a larger key needn't be offered, unless they may enter the result. Without a filter no others count.
     #[inline]
     pub(crate) fn limit(&self) -> f32 {
         match self.filtered && !self.by_payload {
@@ -70,10 +110,16 @@ impl Reach {
         }
     }
 
+    /// Whether it is to be told of a row with this key that the bitmaps admit.
+    #[inline]
+    pub(crate) fn counts(&self, key: f32) -> bool {
+        self.is_in_rounds() && !self.by_payload && key <= self.pool.threshold()
+    }
+
     /// A row that the bitmaps admit.
     #[inline]
     pub(crate) fn met(&mut self, key: f32, row: u32) {
-        if self.filtered && !self.by_payload {
+        if self.is_in_rounds() && !self.by_payload {
             self.pool.push(key, row);
         }
     }
@@ -88,17 +134,22 @@ impl Reach {
 
     /// After a round, `visited` clusters in all: whether enough was found for `recall`. If not, the next round begins.
     pub(crate) fn is_settled(&mut self, recall: f32) -> bool {
-        if !self.filtered {
+        if !self.is_in_rounds() {
             return true;
         }
-        let last_two = self.round.saturating_sub(1);
+        let (last, missing_per_new, caution) = match self.deep {
+            true => (self.round, MISSING_PER_NEW_DEEP, CAUTION_DEEP),
+            false => (self.round.saturating_sub(1), MISSING_PER_NEW, CAUTION),
+        };
         self.round += 1;
         self.pool.begin_segment(self.round);
         let hits = self.pool.sorted();
-        let new = hits.iter().filter(|hit| hit.segment >= last_two).count();
-        let missing = new as f64 * MISSING_PER_NEW;
+        let new = hits.iter().filter(|hit| hit.segment >= last).count();
+        let missing = new as f64 * missing_per_new;
+        // That nothing was met says something only where what other segments hold is all nearer.
+        let says = self.deep || !hits.is_empty();
         // The first rounds have nothing before them that they could be held against.
-        last_two > 0 && !hits.is_empty() && missing <= CAUTION * f64::from(1.0 - recall) * hits.len() as f64
+        last > 0 && says && missing <= caution * f64::from(1.0 - recall) * hits.len() as f64
     }
 
     /// Further clusters of the next round.
@@ -127,6 +178,7 @@ mod tests {
                 filter: of_payload.then_some(&mut any),
                 ..Allowed::default()
             },
+            false,
         );
         reach
     }
@@ -165,7 +217,7 @@ mod tests {
     #[test]
     fn a_search_without_filter_is_settled_at_once() {
         let mut reach = Reach::default();
-        reach.start(10, &Allowed::default());
+        reach.start(10, &Allowed::default(), false);
         reach.met(1.0, 1);
         assert!(reach.is_settled(0.99) && reach.limit() == f32::NEG_INFINITY);
         assert_eq!(reach.first(10, 0.5, |wanted| wanted as u32), 20);
@@ -173,6 +225,41 @@ mod tests {
             start(10, false).first(9, 0.25, |wanted| wanted as u32),
             8,
             "18 / 2.25"
+        );
+    }
+
+    #[test]
+    fn a_search_for_more_than_was_measured_goes_in_rounds() {
+        let mut reach = Reach::default();
+        for (k, told, in_rounds) in [
+            (MEASURED, false, false),
+            (MEASURED + 1, false, true),
+            (500, true, false),
+        ] {
+            reach.start(k, &Allowed::default(), told);
+            assert_eq!(reach.is_in_rounds(), in_rounds, "{k}");
+        }
+        reach.start(200, &Allowed::default(), false);
+        assert_eq!(
+            reach.limit(),
+            f32::NEG_INFINITY,
+            "what can't enter the result isn't read"
+        );
+        (0..200).for_each(|row| reach.met(row as f32, row));
+        assert!(!reach.counts(200.0) && reach.counts(198.0));
+        assert!(
+            !reach.is_settled(0.95),
+            "the first round has nothing to be held against"
+        );
+        (200..206).for_each(|row| reach.met(0.5, row));
+        assert!(!reach.is_settled(0.95), "6 of 200, so 12 more may be missing");
+        (206..210).for_each(|row| reach.met(0.5, row));
+        assert!(reach.is_settled(0.95), "4 of 200");
+        reach.start(200, &Allowed::default(), false);
+        assert!(!reach.is_settled(0.95));
+        assert!(
+            reach.is_settled(0.95),
+            "all that is nearer lies in other segments"
         );
     }
 }

@@ -435,7 +435,7 @@ impl VectorIndex for Ivf {
             lists,
             reach,
         } = scratch;
-        reach.start(top.k(), allowed);
+        reach.start(top.k(), allowed, want.told.is_some());
         *stats = SearchStats::default();
         let want = &self.rescored(want);
         let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
@@ -468,6 +468,7 @@ impl VectorIndex for Ivf {
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         };
         lists.picked.trim();
+        reach.trim();
         done
     }
 

@@ -156,6 +156,25 @@ fn scores_are_the_rows_own_where_that_costs_little_or_codes_are_rough() {
     }
 }
 
+/// Rows that prove to be farther than their codes said let others move up, which have their own scores too.
+#[test]
+fn those_that_move_up_have_their_own_scores() {
+    let mut random = Random::new(13);
+    for (metric, tier) in [
+        (Metric::Euclid, &[CodeKind::Coarse][..]),
+        (Metric::Euclid, &[CodeKind::Coarse, CodeKind::Fine { bits: 2 }]),
+        (Metric::Dot, &[CodeKind::Coarse, CodeKind::Fine { bits: 2 }]),
+    ] {
+        let mut rows = Rows::of_dims(200, metric, Element::F32, 4_000, &mut random);
+        let disk = Disk::files();
+        let (ivf, _) = rows.build_with(&disk, "moving", 4 << 20, 2, tier);
+        for _ in 0..8 {
+            let (own, all) = own_keys(&rows, &ivf, &disk, Some(true), &mut random);
+            assert_eq!(own, all, "{metric:?} {tier:?}");
+        }
+    }
+}
+
 /// Rows found of those that brute force finds among the admitted: by each of the indexes.
 fn filtered(
     rows: &Rows,

@@ -4,6 +4,7 @@ mod border;
 mod build;
 mod codes;
 mod counting;
+mod deep;
 mod disk;
 mod random;
 

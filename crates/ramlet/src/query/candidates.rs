@@ -113,7 +113,11 @@ fn near_seeds(
     near.found.sort_unstable_by_key(Found::key);
     near.found.dedup();
     cost.rows_scanned += among(asked, &near.found, scorer, scratch, top)?;
-    let settled = top.len() == k && top.sorted().last().is_some_and(|hit| scorer.is_settled(hit.key));
+    let settled = top.len() == k
+        && top
+            .sorted()
+            .last()
+            .is_some_and(|hit| scorer.is_settled(asked.field, hit.key));
     Ok(settled)
 }
 

@@ -103,9 +103,27 @@ impl Scorer {
     }
 
     /// Whether the rows near the seeds have proved to be the best: rows that negative examples push back hide those behind.
-    pub fn is_settled(&self, worst_key: f32) -> bool {
-        !matches!(self, Scorer::Best { .. }) || worst_key < 0.0
+    ///
+    /// And a direction that leads away from examples more than towards them may have no rows around it, which is what an index
+    /// finds. 40,000 x 128, cosine, ten wanted, by the tenth's cosine with the direction: from .5 on .997 of the best were found,
+    /// below .46.
+    pub fn is_settled(&self, field: &VectorField, worst_key: f32) -> bool {
+        match self {
+            Scorer::Best { .. } => worst_key < 0.0,
+            Scorer::Linear(parts) if field.metric == Metric::Cosine && leads_away(parts) => {
+                let squares = |seed: Vec<f32>| seed.iter().map(|v| v * v).sum::<f32>();
+                one_vector(parts, field).is_some_and(|seed| 0.0 - worst_key >= AMID * squares(seed).sqrt())
+            }
+            _ => true,
+        }
     }
+}
+
+/// Cosine with a direction from which on rows lie around it.
+const AMID: f32 = 0.5;
+
+fn leads_away(parts: &[(f32, Probe)]) -> bool {
+    parts.iter().map(|(weight, _)| weight).sum::<f32>() <= 0.0
 }
 
 /// One vector to which nearness is the order of a weighted sum of similarities; `None` where there is none.

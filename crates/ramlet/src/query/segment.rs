@@ -123,7 +123,11 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         }
         _ => 0,
     };
-    let _picked = rare.reserve(picked)?;
+    let rounds = match found.index {
+        "ivf" | "parts" => IndexScratch::bytes_for_rounds(scratch.top.k()),
+        _ => 0,
+    };
+    let _picked = rare.reserve(picked + rounds)?;
     if let (Some(rows), Some(present), "flat") = (&mut rows, &column.present, found.index) {
         *rows &= present;
     }

@@ -1,5 +1,6 @@
 //! Tests of the engine from outside.
 
+mod away;
 mod budgets;
 mod check;
 mod concurrent;
