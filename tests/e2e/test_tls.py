@@ -1,5 +1,6 @@
 """Encrypted connections: the client over REST and gRPC, who is let in, certificates that are replaced, imports from such a server."""
 
+import contextlib
 import http.client
 import os
 import socket
@@ -134,6 +135,25 @@ def test_what_is_no_tls_is_cut(server, said):
         # At most an alert of the protocol: never anything in plain text.
         assert b"HTTP" not in answer and b"result" not in answer
     assert server.client().count("c").count == 50
+
+
+def test_handshakes_without_an_end_keep_nobody_out_nor_a_stop(tmp_path):
+    if conftest.SELF:
+        pytest.skip("needs a server")
+    hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"r" * 100
+    # 32 MB have room for 15 encrypted connections; these held their places for a second each.
+    with Encrypted(tmp_path / "data", Certificates(tmp_path), memory="32MB") as server, contextlib.ExitStack() as stack:
+        for _ in range(80):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            sock.sendall(hello)
+        started = time.monotonic()
+        assert server.ready()
+        assert time.monotonic() - started < 3
+        stack.enter_context(socket.create_connection(("127.0.0.1", server.port))).sendall(hello)
+        time.sleep(0.3)
+        started = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - started < 3
 
 
 def test_only_clients_with_a_certificate(tmp_path):

@@ -37,7 +37,7 @@ pub fn prepare(engine: &Arc<Engine>, settings: &Settings, args: &ServeArgs) -> R
         .with_context(|| path.display().to_string())?;
     if let Some(file) = &args.storage_snapshot {
         let names = engine
-            .recover_everything(&open(file)?, args.force_snapshot)
+            .recover_everything(&open(file)?, args.force_snapshot, &collection_name_fault)
             .with_context(|| file.display().to_string())?;
         tell(format_args!(
             "restored {} collections from {}",

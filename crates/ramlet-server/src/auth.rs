@@ -241,10 +241,11 @@ fn refuse_lured_browser(headers: &HeaderMap, any_origin: bool) -> ApiResult<()> 
         let message = format!("Forbidden: {what}; set an API key to allow it");
         Err(ApiError::new(StatusCode::FORBIDDEN, message))
     };
-    let host = headers
-        .get(header::HOST)
-        .and_then(|h| h.to_str().ok())
-        .unwrap_or("localhost");
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|h| h.to_str().ok()).unwrap_or("localhost");
+    if hosts.next().is_some() {
+        return refuse("the request has several Host headers");
+    }
     let name = host_name(host);
     let local = name.eq_ignore_ascii_case("localhost")
         || name.to_ascii_lowercase().ends_with(".localhost")
@@ -267,10 +268,10 @@ fn refuse_lured_browser(headers: &HeaderMap, any_origin: bool) -> ApiResult<()> 
     }
 }
 
-/// HTTP/2 names the host beside the headers; here it is one of them.
+/// HTTP/2 names the host beside the headers, HTTP/1 may name it in the path; here it is one of the headers, and what they
+/// said of it counts no more (RFC 9112, section 3.2.2).
 pub fn name_host(parts: &mut Parts) {
     if let Some(authority) = parts.uri.authority()
-        && !parts.headers.contains_key(header::HOST)
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
     {
         parts.headers.insert(header::HOST, host);

@@ -11,14 +11,15 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
 use crate::admission::Held;
-use crate::limits::GOODBYE;
+use crate::limits::{GOODBYE, GOODBYE_UNMET};
 use crate::turns::{Busy, Stay};
 
 /// Waits for a connection that is to end, as long as it is being answered or was a moment ago. `None`: it wasn't waited for
 /// to its end.
 pub async fn last_answers<T>(mut serving: Pin<&mut impl Future<Output = T>>, stay: &Stay) -> Option<T> {
     loop {
-        match timeout(GOODBYE, serving.as_mut()).await {
+        let goodbye = if stay.is_met() { GOODBYE } else { GOODBYE_UNMET };
+        match timeout(goodbye, serving.as_mut()).await {
             Ok(ended) => return Some(ended),
             Err(_) if stay.is_silent() => return None,
             Err(_) => {}

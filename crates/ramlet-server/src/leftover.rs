@@ -21,13 +21,13 @@ use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use crate::limits;
+use crate::turns::Owing;
 
 type Place = Arc<Mutex<Option<Incoming>>>;
 
-/// Answers by `router`, with nothing left of the body.
-pub async fn answer(mut router: Router, request: hyper::Request<Incoming>) -> Response {
-    // Nothing, or a body that comes only when it is asked for.
-    if request.body().is_end_stream() || request.headers().contains_key(EXPECT) {
+/// Answers by `router`, with nothing left of the body. `owing` is told while its client keeps it waiting.
+pub async fn answer(mut router: Router, request: hyper::Request<Incoming>, owing: Owing) -> Response {
+    if request.body().is_end_stream() {
         return ready(router.call(request.map(AnyBody::new)).await);
     }
     let place = Place::default();
@@ -35,12 +35,16 @@ pub async fn answer(mut router: Router, request: hyper::Request<Incoming>) -> Re
         AnyBody::new(Watched {
             body: Some(body),
             place: place.clone(),
+            owing: owing.clone(),
         })
     };
+    // Such a body comes only when it is asked for.
+    let expects = request.headers().contains_key(EXPECT);
     let request: Request = request.map(watched);
     let mut response = ready(router.call(request).await);
     let left = place.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(left) = left
+        && !expects
         && !drained(left).await
     {
         let close = HeaderValue::from_static("close");
@@ -79,6 +83,7 @@ async fn drained(mut body: Incoming) -> bool {
 struct Watched {
     body: Option<Incoming>,
     place: Place,
+    owing: Owing,
 }
 
 impl Body for Watched {
@@ -93,6 +98,7 @@ impl Body for Watched {
             return Poll::Ready(None);
         };
         let next = Pin::new(body).poll_frame(cx);
+        self.owing.waits(next.is_pending());
         // After an error there is nothing to read.
         if matches!(next, Poll::Ready(None | Some(Err(_)))) {
             self.body = None;
@@ -113,6 +119,7 @@ impl Body for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
+        self.owing.waits(false);
         let left = self.body.take().filter(|body| !body.is_end_stream());
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = left;
     }

@@ -270,6 +270,7 @@ pub async fn connection(
     let http2 = tokio::select! {
         http2 = stream.speaks_http2() => http2,
         () = stay.asked() => return,
+        _ = stopped.changed() => return,
     };
     let Ok(http2) = http2 else {
         return;
@@ -293,7 +294,7 @@ pub async fn connection(
         .max_headers(limits::HEADERS_MAX);
     let service = service_fn(|request| {
         let busy = stay.busy();
-        let answered = leftover::answer(router.clone(), request);
+        let answered = leftover::answer(router.clone(), request, busy.owing());
         async move {
             let mut response = answered.await;
             if busy.leaves() {

@@ -132,7 +132,7 @@ fn run(
     });
 }
 
-async fn hold(accepted: Accepted, app: Arc<App>, stopped: watch::Receiver<bool>) {
+async fn hold(accepted: Accepted, app: Arc<App>, mut stopped: watch::Receiver<bool>) {
     let Accepted { stream, paid, api } = accepted;
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
@@ -140,8 +140,9 @@ async fn hold(accepted: Accepted, app: Arc<App>, stopped: watch::Receiver<bool>)
     };
     let _ = stream.set_nodelay(true);
     let socket = tokio::select! {
-        socket = Socket::new(stream, app.tls.as_ref()) => socket,
+        socket = begin(stream, &app, &paid.1) => socket,
         () = paid.1.asked() => return,
+        _ = stopped.changed() => return,
     };
     let stream = match socket {
         Ok(socket) => socket,
@@ -151,4 +152,11 @@ async fn hold(accepted: Accepted, app: Arc<App>, stopped: watch::Receiver<bool>)
         Api::Rest(router) => serve::connection(stream, (app, router), stopped, paid).await,
         Api::Grpc => grpc::serve_calls(stream, app, stopped, paid).await,
     }
+}
+
+/// Waits for the first bytes, which say that somebody is there.
+async fn begin(stream: TcpStream, app: &App, stay: &Stay) -> io::Result<Socket> {
+    tokio::time::timeout(limits::HEAD_TIMEOUT, stream.readable()).await??;
+    stay.speaks();
+    Socket::new(stream, app.tls.as_ref()).await
 }

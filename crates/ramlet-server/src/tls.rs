@@ -117,14 +117,23 @@ impl Socket {
     /// Whether the client speaks HTTP/2; waits for what it says first where that isn't agreed on.
     pub async fn speaks_http2(&self) -> io::Result<bool> {
         match self {
-            Socket::Plain(stream) => {
-                let mut begins = [0; 3];
-                let peeked = tokio::time::timeout(limits::HEAD_TIMEOUT, stream.peek(&mut begins));
-                let n = peeked.await??;
-                Ok(begins[..n] == *b"PRI")
-            }
+            Socket::Plain(stream) => tokio::time::timeout(limits::HEAD_TIMEOUT, begins_http2(stream)).await?,
             Socket::Encrypted(stream) => Ok(stream.get_ref().1.alpn_protocol() == Some(HTTP2)),
         }
+    }
+}
+
+/// Whether the first bytes are those of HTTP/2, however they are cut into packets.
+async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
+    const BEGINNING: &[u8] = b"PRI";
+    loop {
+        let mut begins = [0; BEGINNING.len()];
+        let n = stream.peek(&mut begins).await?;
+        if n == 0 || n == BEGINNING.len() || begins[..n] != BEGINNING[..n] {
+            return Ok(begins == BEGINNING);
+        }
+        // What is there and isn't taken makes the socket ready at once.
+        tokio::time::sleep(limits::PREFACE_PAUSE).await;
     }
 }
 

@@ -120,6 +120,7 @@ pub async fn serve_http2<S, B>(
     let begun = tokio::select! {
         begun = TimedIo::after_preface(stream) => begun,
         () = stay.asked() => return,
+        _ = stopped.changed() => return,
     };
     let Ok(io) = begun else {
         return;

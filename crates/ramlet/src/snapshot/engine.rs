@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_LIST_FACTOR};
 use crate::recover;
 
+/// Why nothing can be called so; `None`: it can.
+pub type NameFault<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 impl Engine {
     /// Takes a snapshot while everything goes on; `now`: seconds since 1970. One moment of each collection.
     pub fn create_snapshot(&self, scope: SnapshotScope<'_>, now: u64) -> Result<SnapshotDescription> {
@@ -123,14 +126,21 @@ impl Engine {
     }
 
     /// Adds the collections and aliases of a snapshot of everything, all at once. `replace`: those that are there already
-    /// give way; without it they are a reason to refuse (`AlreadyExists`).
-    pub fn recover_everything(&self, file: &SnapshotFile, replace: bool) -> Result<Vec<String>> {
+    /// give way; without it they are a reason to refuse (`AlreadyExists`). The engine takes any
+    /// name, but who serves it may have paths that some don't fit in: `fault` tells.
+    pub fn recover_everything(
+        &self,
+        file: &SnapshotFile,
+        replace: bool,
+        fault: NameFault<'_>,
+    ) -> Result<Vec<String>> {
         let mut work = Workspace::new(self.snapshot_memory())?;
         let mut reader = SnapshotReader::open(file)?;
         if reader.contents != Contents::Everything {
             return Err(refused(&"it is one of a collection, not of the whole storage"));
         }
         let catalog = self.read_catalog(&mut reader, &work)?;
+        check_called(&catalog, fault)?;
         for entry in catalog.collections.iter().filter(|_| !replace) {
             if self.collection(&entry.name).is_ok() {
                 let what = format!("Collection `{}` already exists!", entry.name);
@@ -230,6 +240,21 @@ fn theirs(e: Error) -> Error {
         true => refused(&"the inside of its files is damaged"),
         false => e,
     }
+}
+
+fn check_called(catalog: &Catalog, fault: NameFault<'_>) -> Result<()> {
+    let collections = catalog
+        .collections
+        .iter()
+        .map(|entry| ("collection", &entry.name));
+    let aliases = catalog.aliases.iter().map(|entry| ("alias", &entry.alias));
+    for (what, name) in collections.chain(aliases) {
+        if let Some(fault) = fault(name) {
+            let begins: String = name.chars().take(64).collect();
+            return Err(refused(&format!("no {what} can be called {begins:?}: {fault}")));
+        }
+    }
+    Ok(())
 }
 
 fn check_checksum(text: &str) -> Result<()> {

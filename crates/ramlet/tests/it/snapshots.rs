@@ -229,7 +229,7 @@ fn everything_at_once() {
     let file = engine
         .open_snapshot(SnapshotScope::Everything, &full.name)
         .unwrap();
-    let error = engine.recover_everything(&file, false).unwrap_err();
+    let error = engine.recover_everything(&file, false, &|_| None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     let error = engine.recover_collection("c", &file, None).unwrap_err();
     assert!(error.to_string().contains("whole storage"), "{error}");
@@ -244,7 +244,19 @@ fn everything_at_once() {
     engine
         .create_collection("later", config(3, Distance::Dot))
         .unwrap();
-    assert_eq!(engine.recover_everything(&file, true).unwrap(), ["c", "empty"]);
+    let fault = |name: &str| (name == "b").then(|| "too short".to_owned());
+    let error = engine.recover_everything(&file, true, &fault).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with(r#"no alias can be called "b": too short"#),
+        "{error}"
+    );
+    assert_eq!(engine.collection_names(), ["c", "later"]);
+    assert_eq!(
+        engine.recover_everything(&file, true, &|_| None).unwrap(),
+        ["c", "empty"]
+    );
     assert_eq!(engine.collection_names(), ["c", "empty", "later"]);
     assert_eq!(engine.aliases(), aliases);
     assert_eq!(all(&engine, "a"), expected);
