@@ -655,8 +655,9 @@ mod tests {
         };
         assert_eq!(least_bytes(&field(100, "null"), ROWS), 21_500_000);
         assert!(fits(32_000_000, 100) && !fits(24_000_000, 100));
-        // One bit a dimension, and 7 bytes.
-        assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000);
+        // One bit a dimension, and 7 bytes; 8,000 centroids, and what a segment holds beside them.
+        let beside = 8_000 * (768 + 12) + 250_000 + BESIDE_BYTES;
+        assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000 + beside);
         assert!(fits(128_000_000, 768) && !fits(100_000_000, 768));
     }
 
