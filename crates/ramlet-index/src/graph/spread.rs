@@ -51,13 +51,14 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Spread<'a> {
-    /// At most 65,536 parts.
+    /// Panics above 65,536 parts, whose owners two bytes couldn't tell apart; callers have some thousands.
     pub(super) fn create(
         storage: &'a dyn Storage,
         name: &'static str,
         parts: usize,
         buffer_bytes: usize,
     ) -> Result<Spread<'a>> {
+        assert!(parts <= 1 << u16::BITS, "{parts} parts written side by side");
         let (temporary, file) = Temporary::create(storage, name)?;
         let piece = buffer_bytes / parts.max(1) / PAGE * PAGE;
         Ok(Spread {
