@@ -19,7 +19,8 @@ pub(crate) const COLUMNS_U16: usize = 256;
 
 /// Safety: the processor has the table's features; `lut` holds whole columns; `groups` covers `out.len() / 32` groups
 /// of `lut.len()` bytes which start `stride` bytes apart; `out` holds whole groups.
-pub(crate) type FastscanKernel = unsafe fn(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]);
+pub(crate) type FastscanKernel =
+    unsafe fn(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]);
 
 /// Safety of both: the processor has the table's features; every row has `planes * plane_bytes` bytes, `out` an entry
 /// for each; the query has `plane_bytes * 8` entries, rounded up to 64; `planes` is in `1..=MAX_PLANES`.
@@ -50,7 +51,20 @@ impl Kernels {
         assert_eq!(out.len() % GROUP, 0, "sums of a part of a group");
         crate::table::check_rows(lut.len(), groups, stride, out.len() / GROUP);
         // SAFETY: the table proves the features; lengths and extent were just checked.
-        unsafe { (self.fastscan)(lut, groups, stride, out) }
+        unsafe { (self.fastscan)(lut, groups, stride, &[], out) }
+    }
+
+    /// [`Kernels::fastscan`] of one group; the lines of `ahead` are fetched meanwhile, one for each four columns or so. (A dozen at once
+    /// and more wait for each other.)
+    pub fn fastscan_group(&self, lut: &[u8], group: &[u8], ahead: &[u8], out: &mut [u32; GROUP]) {
+        assert!(
+            lut.len() <= MAX_COLUMNS * COLUMN_BYTES && lut.len().is_multiple_of(COLUMN_BYTES),
+            "a table of {} bytes",
+            lut.len()
+        );
+        assert!(group.len() >= lut.len(), "a group of {} bytes", group.len());
+        // SAFETY: the table proves the features; lengths were just checked.
+        unsafe { (self.fastscan)(lut, group, group.len(), ahead, out) }
     }
 
     /// Dot product of a signed query with a code in bit planes: `sum of q_i * u_i`, where dimension `i` of the code is
@@ -179,6 +193,16 @@ fn fetch_far(at: *const u8) {
     unsafe {
         std::arch::asm!("prfm pldl2keep, [{at}]", at = in(reg) at,
             options(nostack, readonly, preserves_flags));
+    }
+}
+
+/// Asks for the first line of what is ahead, as [`Kernels::prefetch_far`] does. A dozen at once wait for each other: between steps of work
+/// they don't.
+#[inline]
+pub(crate) fn fetch_one(ahead: &mut &[u8]) {
+    if let Some((line, later)) = ahead.split_at_checked(LINE) {
+        fetch_far(line.as_ptr());
+        *ahead = later;
     }
 }
 

@@ -176,9 +176,8 @@ impl Products {
         let mut sums = std::mem::take(&mut lists.sums);
         sums.resize(bytes.len() / stride * GROUP, 0);
         let (kernels, table) = (search.query.kernels(), lists.query.tables.rounded());
-        for (group, sums) in bytes.chunks_exact(stride).zip(sums.chunks_exact_mut(GROUP)) {
-            ahead.fetch();
-            kernels.fastscan(table, group, stride, self.model.shape().parts, sums);
+        for (group, sums) in bytes.chunks_exact(stride).zip(sums.as_chunks_mut::<GROUP>().0) {
+            kernels.fastscan_group(table, group, ahead.next(), sums);
         }
         let starts = (first * GROUP as u32..).step_by(GROUP);
         let groups = bytes.chunks_exact(stride);
@@ -212,11 +211,10 @@ struct Ahead<'v> {
     groups: Range<u32>,
 }
 
-impl Ahead<'_> {
-    fn fetch(&mut self) {
-        if let Some(group) = self.groups.next() {
-            self.view.row(group).into_iter().for_each(Kernels::prefetch_far);
-        }
+impl<'v> Ahead<'v> {
+    fn next(&mut self) -> &'v [u8] {
+        let group = self.groups.next();
+        group.and_then(|group| self.view.row(group)).unwrap_or_default()
     }
 }
 
@@ -478,7 +476,7 @@ impl Ivf {
             );
         }
         while !ahead.groups.is_empty() {
-            ahead.fetch();
+            Kernels::prefetch_far(ahead.next());
         }
     }
 

@@ -18,6 +18,13 @@ fn check_fastscan(lut: &[u8], groups: &[u8], stride: usize, count: usize) {
         let mut out = vec![u32::MAX; count * 32];
         table.fastscan(lut, groups, stride, columns, &mut out);
         assert_eq!(out, expected, "{table:?} {columns} columns, {stride} apart");
+        // One after another, what is ahead in more steps than there are, or fewer.
+        for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+            let (now, later) = groups[group * stride..].split_at(lut.len());
+            out.fill(u32::MAX);
+            table.fastscan_group(lut, now, [later, &later[..later.len() / 5]][group % 2], out);
+        }
+        assert_eq!(out, expected, "{table:?} {columns} columns, one by one");
     }
 }
 

@@ -3,30 +3,32 @@
 use std::arch::x86_64::*;
 
 use super::{load_32, sum_u32};
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch};
+use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch, fetch_one};
+use crate::table::Kernels;
 
 #[target_feature(enable = "avx2")]
-pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
+pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, mut ahead: &[u8], out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
-        let totals = group_sums(lut, &groups[group * stride..][..lut.len()]);
+        let totals = group_sums(lut, &groups[group * stride..][..lut.len()], &mut ahead);
         for (out, total) in out.as_chunks_mut::<8>().0.iter_mut().zip(totals) {
             // SAFETY: 8 numbers.
             unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), total) };
         }
     }
+    Kernels::prefetch_far(ahead);
 }
 
 /// The sums of a group's vectors, eight and eight.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn group_sums(lut: &[u8], group: &[u8]) -> [__m256i; 4] {
+pub(super) fn group_sums(lut: &[u8], group: &[u8], ahead: &mut &[u8]) -> [__m256i; 4] {
     const BLOCK: usize = COLUMNS_U16 * COLUMN_BYTES;
     if lut.len() <= BLOCK {
-        return widened(block_sums(lut, group));
+        return widened(block_sums(lut, group, ahead));
     }
     let mut totals = [_mm256_setzero_si256(); 4];
     for (lut, codes) in lut.chunks(BLOCK).zip(group.chunks(BLOCK)) {
-        let sums = widened(block_sums(lut, codes));
+        let sums = widened(block_sums(lut, codes, ahead));
         for (total, sums) in totals.iter_mut().zip(sums) {
             *total = _mm256_add_epi32(*total, sums);
         }
@@ -72,14 +74,18 @@ impl Half {
 /// The sums over at most `COLUMNS_U16` columns: those of vectors 0..8 and 16..24, and of 8..16 and 24..32.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn block_sums(lut: &[u8], codes: &[u8]) -> [__m256i; 2] {
+fn block_sums(lut: &[u8], codes: &[u8], ahead: &mut &[u8]) -> [__m256i; 2] {
     let zero = Half {
         both: _mm256_setzero_si256(),
         odd: _mm256_setzero_si256(),
     };
     let (mut low, mut high) = (zero, zero);
     let ((lut, lut_tail), (codes, codes_tail)) = (lut.as_chunks::<32>(), codes.as_chunks::<32>());
-    for (lut, codes) in lut.iter().zip(codes) {
+    for (step, (lut, codes)) in lut.iter().zip(codes).enumerate() {
+        // Two steps are a line.
+        if step % 2 == 0 {
+            fetch_one(ahead);
+        }
         look_up(load_32(lut), load_32(codes), &mut low, &mut high);
     }
     if let (Some(lut), Some(codes)) = (lut_tail.first_chunk(), codes_tail.first_chunk()) {

@@ -16,11 +16,10 @@ pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Si
     let mut all = Sums([[0; GROUP]; SIFT_GROUPS]);
     let mut count = 0;
     for ((i, group), all) in groups.chunks_exact(sift.stride).enumerate().zip(&mut all.0) {
-        if let Some(bytes) = ahead.get(i) {
-            Kernels::prefetch_far(bytes);
-        }
+        let mut ahead = ahead.get(i).copied().unwrap_or_default();
         let (codes, factors) = group.split_at(sift.lut.len());
-        let sums = scan::group_sums(sift.lut, codes);
+        let sums = scan::group_sums(sift.lut, codes, &mut ahead);
+        Kernels::prefetch_far(ahead);
         let factors: &[u8; FACTOR_BYTES] = match factors.first_chunk() {
             Some(factors) => factors,
             None => panic!("a group with its factors"),

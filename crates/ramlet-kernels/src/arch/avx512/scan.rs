@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch};
+use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch, fetch_one};
+use crate::table::Kernels;
 
 /// Codes stream from memory: so many bytes ahead are asked for, across pages, where the processor doesn't by itself.
 const AHEAD: usize = 1024;
@@ -11,10 +12,11 @@ const AHEAD: usize = 1024;
 /// VBMI and added by VNNI, which leaves nothing to put in order (768 dimensions: 3.4 ns a vector against 2.7); asking
 /// for a short run's first 2 KB at once and for whole groups ahead (no difference in searches).
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
+pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]) {
+    let mut left = ahead;
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
-        let ahead = groups.get(group * stride + AHEAD..).unwrap_or_default();
-        ahead[..ahead.len().min(stride)]
+        let next = groups.get(group * stride + AHEAD..).unwrap_or_default();
+        next[..next.len().min(stride)]
             .iter()
             .step_by(64)
             .for_each(|byte| fetch(byte));
@@ -22,7 +24,7 @@ pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]
         let mut totals = [_mm512_setzero_si512(); 2];
         let blocks = lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
         for (lut, codes) in blocks.zip(group.chunks(COLUMNS_U16 * COLUMN_BYTES)) {
-            let sums = block_sums(lut, codes);
+            let sums = block_sums(lut, codes, &mut left);
             let (low, high) = (_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));
             totals[0] = _mm512_add_epi32(totals[0], _mm512_cvtepu16_epi32(low));
             totals[1] = _mm512_add_epi32(totals[1], _mm512_cvtepu16_epi32(high));
@@ -32,6 +34,7 @@ pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]
             unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), total) };
         }
     }
+    Kernels::prefetch_far(left);
 }
 
 /// Sums of one half of the group: those of even vectors, plus 256 times those of odd ones, in 16 bits each; and those
@@ -69,10 +72,11 @@ impl Half {
 /// The sums of a group's 32 vectors over at most `COLUMNS_U16` columns, in order.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn block_sums(lut: &[u8], codes: &[u8]) -> __m512i {
+pub(super) fn block_sums(lut: &[u8], codes: &[u8], ahead: &mut &[u8]) -> __m512i {
     let (mut low, mut high) = (Half::zero(), Half::zero());
     let ((lut, lut_tail), (codes, codes_tail)) = (lut.as_chunks::<64>(), codes.as_chunks::<64>());
     for (lut, codes) in lut.iter().zip(codes) {
+        fetch_one(ahead);
         // SAFETY: 64 bytes each.
         let (lut, codes) = unsafe {
             (

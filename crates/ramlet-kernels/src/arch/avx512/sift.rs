@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::scan::{Half, block_sums, in_order, look_up};
 use crate::Kernels;
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP};
+use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, fetch_one};
 use crate::sift::{Sift, Sifted};
 
 /// Tables of at most eight registers (128 dimensions) stay in them.
@@ -33,17 +33,16 @@ fn short<const N: usize>(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &
     }
     let terms = Terms::new(sift);
     for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
-        ahead
-            .get(i)
-            .into_iter()
-            .for_each(|bytes| Kernels::prefetch_far(bytes));
+        let mut ahead = ahead.get(i).copied().unwrap_or_default();
         let (mut low, mut high) = (Half::zero(), Half::zero());
         for (column, lut) in lut.iter().enumerate() {
+            fetch_one(&mut ahead);
             // SAFETY: a group has at least 64 bytes of factors behind its columns, less than 64 of which are read: there the
             // table is zero, which adds nothing.
             let codes = unsafe { _mm512_loadu_si512(group.as_ptr().add(column * 64).cast()) };
             look_up(*lut, codes, &mut low, &mut high);
         }
+        Kernels::prefetch_far(ahead);
         let sums = in_order([low.even(), low.odd, high.even(), high.odd]);
         let (first, second) = (_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));
         let sums = [_mm512_cvtepu16_epi32(first), _mm512_cvtepu16_epi32(second)];
@@ -56,18 +55,16 @@ fn short<const N: usize>(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &
 fn long(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
     let terms = Terms::new(sift);
     for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
-        ahead
-            .get(i)
-            .into_iter()
-            .for_each(|bytes| Kernels::prefetch_far(bytes));
+        let mut ahead = ahead.get(i).copied().unwrap_or_default();
         let mut totals = [_mm512_setzero_si512(); 2];
         let blocks = sift.lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
         for (lut, codes) in blocks.zip(group[..sift.lut.len()].chunks(COLUMNS_U16 * COLUMN_BYTES)) {
-            let sums = block_sums(lut, codes);
+            let sums = block_sums(lut, codes, &mut ahead);
             let (low, high) = (_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));
             totals[0] = _mm512_add_epi32(totals[0], _mm512_cvtepu16_epi32(low));
             totals[1] = _mm512_add_epi32(totals[1], _mm512_cvtepu16_epi32(high));
         }
+        Kernels::prefetch_far(ahead);
         terms.keep(totals, &group[sift.lut.len()..], i * GROUP, out);
     }
 }

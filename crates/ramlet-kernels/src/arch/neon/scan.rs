@@ -3,9 +3,11 @@
 use std::arch::aarch64::*;
 
 use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel};
+use crate::table::Kernels;
 
 #[target_feature(enable = "neon")]
-pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
+pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]) {
+    Kernels::prefetch_far(ahead);
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
         out.fill(0);
         let group = &groups[group * stride..][..lut.len()];

@@ -17,7 +17,7 @@ pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Si
             .get(i)
             .into_iter()
             .for_each(|bytes| Kernels::prefetch_far(bytes));
-        scan::fastscan(sift.lut, group, sift.stride, &mut sums);
+        scan::fastscan(sift.lut, group, sift.stride, &[], &mut sums);
         let (adds, factors) = group[sift.lut.len()..].split_at(GROUP * 2);
         let (adds, factors) = (adds.as_chunks::<8>().0, factors.as_chunks::<8>().0);
         let fours = sums.as_chunks::<4>().0.iter().zip(adds.iter().zip(factors));

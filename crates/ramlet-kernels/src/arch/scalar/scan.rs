@@ -2,7 +2,7 @@
 
 use crate::scan::{COLUMN_BYTES, GROUP, PlanesKernel};
 
-pub(crate) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, out: &mut [u32]) {
+pub(crate) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, _ahead: &[u8], out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
         out.fill(0);
         let (low, high) = out.split_at_mut(COLUMN_BYTES);

@@ -13,7 +13,7 @@ pub(crate) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Si
             .get(i)
             .into_iter()
             .for_each(|bytes| Kernels::prefetch_far(bytes));
-        scan::fastscan(sift.lut, group, sift.stride, &mut sums);
+        scan::fastscan(sift.lut, group, sift.stride, &[], &mut sums);
         let factors = &group[sift.lut.len()..];
         let half = |i: usize| widen(u16::from_le_bytes([factors[i * 2], factors[i * 2 + 1]]));
         for (v, sum) in sums.iter().enumerate() {
