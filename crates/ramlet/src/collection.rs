@@ -26,7 +26,8 @@ use crate::types::*;
 use crate::view::View;
 use crate::{descriptors, maintenance};
 
-/// Called once, on an engine thread, when an update is durable and searchable, or has failed.
+/// Called once, on an engine thread, when an update is durable and searchable, or has failed. All other updates wait meanwhile, so
+/// it may neither wait for one (`Collection::update`) nor take long; a panic in it is logged, and concerns nobody else.
 pub type Completion = Box<dyn FnOnce(Result<UpdateResult>) + Send>;
 
 /// Green: nothing to do. Yellow: a flush, merge or index build is due or under way. Red: a job failed.
@@ -86,6 +87,11 @@ impl Collection {
 
     pub(crate) fn view(&self) -> Arc<View> {
         self.core.view.load_full()
+    }
+
+    /// What readers are given: once the collection was deleted its view is empty, and nothing found in that is an answer.
+    pub(crate) fn live_view(&self) -> Result<Arc<View>> {
+        self.core.live_view()
     }
 
     pub fn info(&self) -> CollectionInfo {
@@ -184,7 +190,8 @@ impl Collection {
         let mut explain = Vec::new();
         scratch.begin();
         let explained = request.params.explain.then_some(&mut explain);
-        let cost = query::search(&self.view(), request, scratch, &mut hits, explained)?;
+        let view = self.live_view()?;
+        let cost = query::search(&view, request, scratch, &mut hits, explained)?;
         self.core.monitor.offer(request, &scratch.lookup.rare);
         Ok(SearchResponse { hits, cost, explain })
     }
@@ -197,7 +204,8 @@ impl Collection {
         out: &mut Vec<ScoredPoint>,
     ) -> Result<SearchCost> {
         scratch.begin();
-        query::search(&self.view(), request, scratch, out, None)
+        let view = self.live_view()?;
+        query::search(&view, request, scratch, out, None)
     }
 
     /// A query with its prefetches. `engine`: where other collections are that it takes vectors from.
@@ -256,7 +264,7 @@ impl Collection {
         with_vectors: &VectorSelector,
         scratch: &mut Scratch,
     ) -> Result<Vec<Record>> {
-        let view = self.view();
+        let view = self.live_view()?;
         check_vector_names(&view.schema, with_vectors)?;
         let payload = selector(with_payload)?;
         scratch.begin();
@@ -271,14 +279,15 @@ impl Collection {
     }
 
     pub fn scroll(&self, request: &ScrollRequest, scratch: &mut Scratch) -> Result<ScrollPage> {
-        let view = self.view();
+        let view = self.live_view()?;
         check_vector_names(&view.schema, &request.with_vectors)?;
         scratch.begin();
         scroll::scroll(&view, request, &mut scratch.lookup)
     }
 
     pub fn count(&self, filter: Option<&Filter>, exact: bool, scratch: &mut Scratch) -> Result<u64> {
-        scroll::count(&self.view(), filter, exact, &mut scratch.lookup)
+        let view = self.live_view()?;
+        scroll::count(&view, filter, exact, &mut scratch.lookup)
     }
 
     /// Builds the index over what is there, then keeps it. The same again is a no-op; another kind replaces it.

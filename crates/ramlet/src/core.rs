@@ -11,7 +11,7 @@ use crate::collection::Completion;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::QUEUE_OPS_MAX;
 use crate::monitor::RecallMonitor;
-use crate::request::UpdateOp;
+use crate::request::{UpdateOp, UpdateResult};
 use crate::segment::Shelf;
 use crate::shared::Shared;
 use crate::tracking::Tracking;
@@ -65,6 +65,8 @@ pub struct Core {
     pub has_stopped: Arc<AtomicBool>,
     /// Set by `delete_collection`: jobs stop at their next step, updates are refused.
     pub dropped: Arc<AtomicBool>,
+    /// Dropped because a snapshot took its place: its name leads to another collection.
+    pub replaced: AtomicBool,
     /// Jobs that failed, until they succeed.
     pub troubles: Troubles,
     pub monitor: RecallMonitor,
@@ -97,8 +99,26 @@ impl Core {
         }
     }
 
+    /// For readers. In this order: who marks the collection as deleted empties its view afterwards.
+    pub fn live_view(&self) -> Result<Arc<View>> {
+        let view = self.view.load_full();
+        self.check_there()?;
+        Ok(view)
+    }
+
+    /// For users, who may ask again where another collection has the name by now.
+    fn check_there(&self) -> Result<()> {
+        match self.is_dropped() && self.replaced.load(Ordering::Acquire) {
+            true => Err(Error::new(
+                ErrorKind::Busy,
+                "the collection was restored from a snapshot meanwhile",
+            )),
+            false => self.check_not_dropped(),
+        }
+    }
+
     pub fn check_open(&self) -> Result<()> {
-        self.check_not_dropped()?;
+        self.check_there()?;
         if self.shared.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
@@ -136,7 +156,18 @@ impl Core {
             std::mem::take(&mut queue.waiting)
         };
         for pending in waiting {
-            (pending.done)(Err(Error::new(ErrorKind::Closed, "the server is shutting down")));
+            answer(
+                pending.done,
+                Err(Error::new(ErrorKind::Closed, "the server is shutting down")),
+            );
         }
+    }
+}
+
+/// Tells whoever waits for an update what became of it. Their panic is theirs: it is not to end the thread that all updates need.
+pub fn answer(done: Completion, result: Result<UpdateResult>) {
+    let tell = std::panic::AssertUnwindSafe(|| done(result));
+    if std::panic::catch_unwind(tell).is_err() {
+        tracing::error!("what was to be told of an update panicked");
     }
 }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, Storage};
-use ramlet_memory::{BudgetTable, Consumer, Ledger};
+use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
 
 use crate::buffer::BufferWriter;
 use crate::collection::Collection;
@@ -46,6 +47,22 @@ pub struct EngineOptions {
     pub seed: u64,
     /// Length of log files: disk that even an empty collection takes. `None`: half of the write buffers, 8 MiB at most.
     pub log_file_bytes: Option<u64>,
+}
+
+impl EngineOptions {
+    /// For an engine inside another program, that takes `memory_bytes` in all. As many threads as `search_threads` search at once.
+    pub fn in_process(memory_bytes: u64, search_threads: usize) -> Result<EngineOptions> {
+        let request = BudgetRequest::in_process(memory_bytes, search_threads);
+        let budget =
+            BudgetTable::plan(request).map_err(|small| Error::new(ErrorKind::TooLarge, small.to_string()))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(EngineOptions {
+            ledger: Ledger::new(budget.ledger_limit()),
+            budget,
+            seed: (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 48),
+            log_file_bytes: None,
+        })
+    }
 }
 
 /// One step of an alias change; a list is applied all at once or not at all.
@@ -377,7 +394,8 @@ impl Engine {
         }
     }
 
-    /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it.
+    /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it. Any name will do here; the server lets
+    /// through what the API allows (1 to 255 bytes, none of `<>:"/\|?*`), and reaches no other.
     pub fn create_collection(&self, name: &str, config: CollectionConfig) -> Result<()> {
         for _ in 0..CREATE_TRIES {
             match self.create_in_room(name, config.clone()) {
@@ -395,6 +413,9 @@ impl Engine {
 
     fn create_in_room(&self, name: &str, config: CollectionConfig) -> Result<()> {
         let mut names = self.names.lock().expect("never poisoned");
+        if self.shared.is_closed() {
+            return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
+        }
         if names.catalog.aliases.iter().any(|a| a.alias == name) {
             return Err(Error::bad_input(format!(
                 "Wrong input: Can't create collection with name {name}. Alias with the same name already exists"
@@ -524,7 +545,10 @@ impl Engine {
             old.extend(names.open.insert(name, collection));
         }
         drop(names);
-        old.iter().for_each(|collection| self.retire(collection.core()));
+        for collection in &old {
+            collection.core().replaced.store(true, Ordering::Release);
+            self.retire(collection.core());
+        }
         Ok(())
     }
 

@@ -44,7 +44,8 @@ impl Collection {
     /// block by block.
     pub fn facet(&self, request: &FacetRequest, scratch: &mut Scratch) -> Result<Vec<FacetHit>> {
         scratch.begin();
-        facet(&self.view(), request, &mut scratch.lookup)
+        let view = self.live_view()?;
+        facet(&view, request, &mut scratch.lookup)
     }
 }
 

@@ -8,7 +8,7 @@ use ramlet_memory::Reservation;
 
 use crate::change::{self, Change};
 use crate::collection::Completion;
-use crate::core::{Core, Pending, Work};
+use crate::core::{Core, Pending, Work, answer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
     BUFFER_CHUNK_BYTES, BUFFER_ROW_OVERHEAD, DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX,
@@ -86,7 +86,7 @@ impl<'a> Turn<'a> {
         match work {
             Work::Changes(changes) => {
                 if let Err(e) = self.admit(&changes) {
-                    return done(Err(e));
+                    return answer(done, Err(e));
                 }
                 let operation = self.next_operation();
                 match self.add(operation, &changes) {
@@ -95,7 +95,7 @@ impl<'a> Turn<'a> {
                         operation,
                         _held: held,
                     }),
-                    Err(e) => done(Err(e)),
+                    Err(e) => answer(done, Err(e)),
                 }
             }
             Work::Resolve(op) => {
@@ -105,9 +105,10 @@ impl<'a> Turn<'a> {
                 let result = crate::resolve::resolve(self, operation, op).and_then(|()| self.commit());
                 // What it left when it failed half-way is not to ride along with the next one.
                 self.group.bytes.clear();
-                done(result.map(|()| UpdateResult {
+                let result = result.map(|()| UpdateResult {
                     operation_id: operation,
-                }));
+                });
+                answer(done, result);
             }
         }
     }
@@ -195,9 +196,10 @@ impl<'a> Turn<'a> {
     fn finish_waiting(&mut self) -> Result<()> {
         let result = self.commit();
         for ack in self.waiting.drain(..) {
-            (ack.done)(result.clone().map(|()| UpdateResult {
+            let result = result.clone().map(|()| UpdateResult {
                 operation_id: ack.operation,
-            }));
+            });
+            answer(ack.done, result);
         }
         result
     }

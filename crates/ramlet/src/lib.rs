@@ -1,4 +1,53 @@
 //! Ramlet's engine: collections of points on disk inside a RAM budget.
+//!
+//! An [`Engine`] has a directory to itself: another one that opens it, in this process or the next, is refused. It starts threads for
+//! writes and upkeep; searches run on the caller's, each with a [`Scratch`] of its own, or on search threads ([`Engine::run`]).
+//! An update is durable and searchable when [`Collection::update`] returns.
+//!
+//! ```
+//! use ramlet::*;
+//!
+//! # fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+//! # let directory = std::env::temp_dir().join(format!("ramlet-example-{}", std::process::id()));
+//! let (storage, _) = open_best(&directory, Backend::Auto)?;
+//! let engine = Engine::open(storage, EngineOptions::in_process(64_000_000, 2)?)?;
+//!
+//! // Settings are those of the API, in its JSON; `""` names the default vector.
+//! let config = serde_json::json!({"vectors": {"": {"size": 3, "distance": "Cosine"}}});
+//! engine.create_collection("docs", serde_json::from_value(config)?)?;
+//! let docs = engine.collection("docs")?;
+//! docs.create_payload_index("lang", FieldIndex { kind: FieldKind::Keyword, params: None })?;
+//!
+//! let points = vec![Point {
+//!     id: PointId::Num(1),
+//!     vectors: vec![(DEFAULT_VECTOR.to_string(), vec![0.1, 0.9, 0.3].into())],
+//!     payload: br#"{"lang": "en"}"#.to_vec(),
+//! }];
+//! docs.update(UpdateOp::Upsert { points, filter: None, mode: UpdateMode::Upsert })?;
+//!
+//! let mut scratch = engine.scratch()?;
+//! let request = SearchRequest {
+//!     query: QueryVector::Vector(vec![0.2, 0.8, 0.3].into()),
+//!     using: DEFAULT_VECTOR.to_string(),
+//!     filter: Some(serde_json::from_str(r#"{"must": [{"key": "lang", "match": {"value": "en"}}]}"#)?),
+//!     params: SearchParams::default(),
+//!     limit: 5,
+//!     offset: 0,
+//!     score_threshold: None,
+//!     with_payload: PayloadSelector::All,
+//!     with_vectors: VectorSelector::None,
+//! };
+//! let found = docs.search(&request, &mut scratch)?;
+//! assert_eq!(found.hits[0].id, PointId::Num(1));
+//!
+//! docs.update(UpdateOp::Delete(PointsSelector::Ids(vec![PointId::Num(1)])))?;
+//! assert_eq!(docs.count(None, true, &mut scratch)?, 0);
+//! // The lock goes with the last handle of the engine; what a collection's handle is asked from then on to write is refused.
+//! drop(engine);
+//! # std::fs::remove_dir_all(&directory)?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod beside;
 mod buffer;
@@ -69,6 +118,9 @@ pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;
 pub use quotas::QuotaConfig;
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
+/// Where an engine lies, and what it is given: all that [`Engine::open`] wants.
+pub use ramlet_io::{Backend, Storage, open_best};
+pub use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 pub use report::{SegmentReport, VectorReport};
 pub use request::*;
 pub use snapshot::{SnapshotDescription, SnapshotFile, SnapshotScope, SnapshotUpload};

@@ -472,7 +472,9 @@ impl Scan<'_> {
         match log::judge_tail(last, durable, Stop { at: end, blank }, later) {
             Tail::Clean => Ok((end, last)),
             Tail::Torn { at } => {
-                tracing::warn!(log = %self.name, at, last_group = last, "the group behind it wasn't written whole, so nobody was told that it was");
+                if self.was_begun(end)? {
+                    tracing::warn!(log = %self.name, at, last_group = last, "the group behind it wasn't written whole, so nobody was told that it was");
+                }
                 Ok((end, last))
             }
             Tail::Corrupt { at, why } => Err(Error::corrupt(format!("{} at byte {at}: {why}", self.name))),
@@ -523,6 +525,14 @@ impl Scan<'_> {
                 return Ok(None);
             }
         }
+    }
+
+    /// Whether a record of this use of the file begins at `at`. Behind the end of a reused file lies what it held before, at every start.
+    fn was_begun(&self, at: u64) -> Result<bool> {
+        let mut header = [0; log::HEADER_BYTES];
+        let n = header.len().min((self.file.len() - at) as usize);
+        self.file.read_at(&mut header[..n], at)?;
+        Ok(header[8..16] == self.salt.to_le_bytes())
     }
 
     /// Whether no record was begun at `at`.

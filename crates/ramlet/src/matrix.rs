@@ -39,7 +39,8 @@ impl Collection {
     /// picked. Empty when fewer than two match.
     pub fn search_matrix(&self, request: &MatrixRequest, seed: u64, scratch: &mut Scratch) -> Result<Matrix> {
         scratch.begin();
-        matrix(&self.view(), request, seed, scratch)
+        let view = self.live_view()?;
+        matrix(&view, request, seed, scratch)
     }
 }
 

@@ -159,6 +159,7 @@ fn assemble(
         flushed: Condvar::new(),
         has_stopped,
         dropped: Arc::default(),
+        replaced: AtomicBool::default(),
         troubles: Default::default(),
         monitor: Default::default(),
         tracking: Default::default(),

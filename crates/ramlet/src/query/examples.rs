@@ -41,7 +41,7 @@ impl<'s> Source<'s> {
         };
         Ok(Source {
             own: view.clone(),
-            view: engine.other_collection(&from.collection)?.core().view.load_full(),
+            view: engine.other_collection(&from.collection)?.live_view()?,
             vector: from.vector.clone().unwrap_or_else(|| using.to_owned()),
             idf,
         })

@@ -42,7 +42,7 @@ pub(crate) fn query_groups(
             "limit * group_size is {wanted}, at most {LIMIT_MAX} is possible"
         )));
     }
-    let view = core.view.load_full();
+    let view = core.live_view()?;
     let mut inner = request.query.clone();
     inner.offset = 0;
     widen(&mut inner.prefetch, size);

@@ -37,7 +37,7 @@ pub fn query(
         how.check()?;
     }
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
-    let view = core.view.load_full();
+    let view = core.live_view()?;
     let (mut run, list) = Run::over(core, &view, request, &[], engine, scratch)?;
     let skip = skipped(request);
     let mut response = SearchResponse {

@@ -477,3 +477,62 @@ fn payload_indexes_come_and_go_for_ever() {
     collection.flush().unwrap();
     assert_eq!(collection.info().config.payload_schema.len(), 2);
 }
+
+#[test]
+fn a_panic_in_what_is_told_of_an_update_ends_nothing_else() {
+    let (_engine, collection) = new(&in_ram());
+    let by_filter = UpdateOp::Delete(PointsSelector::Filter(
+        serde_json::from_str(r#"{"must": [{"key": "t", "match": {"value": "y"}}]}"#).expect("a filter"),
+    ));
+    for op in [upsert(vec![heavy(1, 1)]), delete(&[7]), by_filter] {
+        let told: Completion = Box::new(|_| panic!("the caller's"));
+        collection.submit(op, told).expect("taken");
+    }
+    within_seconds("an update after them", move || {
+        collection.update(upsert(vec![heavy(2, 1)])).expect("goes on");
+        let info = collection.info();
+        assert_eq!((info.points_count, info.optimizer_error), (2, None));
+    });
+}
+
+/// Its view is empty by then: no hits would be an answer, and a wrong one.
+#[test]
+fn handles_of_a_deleted_collection_find_no_collection_rather_than_nothing() {
+    let (engine, collection) = new(&in_ram());
+    collection.update(upsert(vec![heavy(1, 1)])).expect("stored");
+    let mut scratch = engine.scratch().expect("scratch");
+    assert!(engine.delete_collection("c").expect("deletes"));
+    let wrong = |what: &str, kind: Option<ErrorKind>| assert_eq!(kind, Some(ErrorKind::NotFound), "{what}");
+    let kind = |e: Error| e.kind();
+    let s = &mut scratch;
+    let query = QueryRequest {
+        prefetch: Vec::new(),
+        query: None,
+        using: DEFAULT_VECTOR.to_string(),
+        filter: None,
+        params: SearchParams::default(),
+        score_threshold: None,
+        limit: 3,
+        offset: 0,
+        with_payload: PayloadSelector::None,
+        with_vectors: VectorSelector::None,
+        lookup_from: None,
+        highlight: None,
+    };
+    wrong("query", collection.query(query, &engine, s).err().map(kind));
+    let search = search_request(vec![1.0; DIM], 3);
+    wrong("search", collection.search(&search, s).err().map(kind));
+    wrong("scroll", collection.scroll(&scroll_request(3), s).err().map(kind));
+    wrong("count", collection.count(None, true, s).err().map(kind));
+    let id = [PointId::Num(1)];
+    let read = collection.retrieve(&id, &PayloadSelector::All, &VectorSelector::None, s);
+    wrong("retrieve", read.err().map(kind));
+}
+
+#[test]
+fn a_closed_engine_makes_no_collection() {
+    let (engine, _) = new(&in_ram());
+    engine.close();
+    let made = engine.create_collection("d", config(DIM, Distance::Dot));
+    assert_eq!(made.expect_err("closed").kind(), ErrorKind::Closed);
+}

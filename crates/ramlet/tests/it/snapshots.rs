@@ -124,6 +124,16 @@ fn what_comes_back_is_what_was_there() {
         .unwrap();
     assert_eq!(all(&engine, "c"), expected);
     assert!(collection.is_dropped(), "a handle of before leads nowhere");
+    let mut scratch = engine.scratch().unwrap();
+    let found = collection.search(&search_request(vec![1.0; DIM], 3), &mut scratch);
+    let written = collection.update(delete(&[1]));
+    for kind in [found.map(|_| ()), written.map(|_| ())].map(|r| r.unwrap_err().kind()) {
+        assert_eq!(
+            kind,
+            ErrorKind::Busy,
+            "the name leads somewhere: neither no hits nor no collection"
+        );
+    }
 }
 
 /// A group of fresh rows is held whole where it is restored.
