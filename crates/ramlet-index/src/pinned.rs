@@ -53,8 +53,8 @@ impl PinnedRows {
         Ok(pinned)
     }
 
-    /// With none of the rows in memory yet.
-    fn empty(file: &RowsFile, consumer: &Consumer) -> Result<PinnedRows> {
+    /// With none of the rows in memory yet: [`PinnedRows::restore_some`] takes them there. Costs addresses only.
+    pub fn empty(file: &RowsFile, consumer: &Consumer) -> Result<PinnedRows> {
         let whole = file.rows() as usize * file.stride();
         Ok(PinnedRows {
             memory: Arc::new(LoanBuf::new(consumer, whole)?),

@@ -5,7 +5,7 @@
 mod shard;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ramlet_memory::{AnonBuf, Consumer};
 
@@ -20,6 +20,8 @@ pub struct RecordCache {
     consumer: Consumer,
     /// Bytes that are left to others beyond what they hold.
     leave: Arc<AtomicU64>,
+    /// Asked for bytes that lack.
+    make_way: OnceLock<MakeWay>,
     /// Where the next chunk is cut.
     cut_next: AtomicUsize,
     /// The last record found room.
@@ -27,6 +29,9 @@ pub struct RecordCache {
     hits: AtomicU64,
     misses: AtomicU64,
 }
+
+/// Has others give up so many bytes that records are worth more than, now or a little later.
+pub type MakeWay = Box<dyn Fn(u64) + Send + Sync>;
 
 /// `hits` and `misses` count records since the start; `bytes` are held now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,11 +54,17 @@ impl RecordCache {
             shards: Default::default(),
             consumer: consumer.clone(),
             leave,
+            make_way: OnceLock::new(),
             cut_next: AtomicUsize::new(0),
             has_room: AtomicBool::new(true),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         })
+    }
+
+    /// Who to ask where room lacks; once, the first counts. Asked by threads that search, under no lock.
+    pub fn ask(&self, make_way: MakeWay) {
+        let _ = self.make_way.set(make_way);
     }
 
     /// Copies a record to the start of `out`, which has [`RecordCache::RECORD_BYTES_MAX`]; its length. `file` is unique per opened file, never used again.
@@ -123,7 +134,14 @@ impl RecordCache {
     /// A chunk, and a table of so many bytes where the present one has become too small.
     fn take(&self, table: usize) -> Option<(AnonBuf, Option<AnonBuf>)> {
         let wanted = (Shard::CHUNK_BYTES + table) as u64;
-        if self.consumer.available() < wanted + self.leave.load(Ordering::Relaxed) {
+        let lacking = || {
+            let wanted = wanted + self.leave.load(Ordering::Relaxed);
+            wanted.saturating_sub(self.consumer.available())
+        };
+        if let (bytes @ 1.., Some(make_way)) = (lacking(), self.make_way.get()) {
+            make_way(bytes);
+        }
+        if lacking() > 0 {
             return None;
         }
         let reserved = |bytes| AnonBuf::reserved(&self.consumer, bytes).ok();

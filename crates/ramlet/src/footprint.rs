@@ -37,7 +37,7 @@ pub fn of(view: &View) -> Vec<ComponentMemory> {
                 .find(|v| v.slot == column.slot)
                 .map_or("", |v| v.name.as_str());
             let memory = column.index.memory();
-            let codes: u64 = column.pins().iter().map(Pin::bytes).sum();
+            let codes: u64 = column.pins().map(Pin::bytes).sum();
             add(
                 format!("vector `{name}`"),
                 column.index.kind(),

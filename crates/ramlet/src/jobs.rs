@@ -1,18 +1,19 @@
 //! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
 mod merging;
+mod pinning;
 pub mod vector_names;
 
 pub use merging::{Moment, candidates, clear_dead, merge};
+pub use pinning::{Pinning, lacks_ram, pin, pin_spare};
 pub use vector_names::NewVector;
 
 use std::sync::Arc;
 
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 use ramlet_index::Ivf;
-use ramlet_io::IoContext;
-use ramlet_memory::LoanBuf;
 
+use self::pinning::{fill, is_warm, kinds_kept};
 use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
@@ -21,12 +22,11 @@ use crate::error::{Error, Result};
 use crate::halting::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
 use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE};
 use crate::lookup::Lookup;
-use crate::pins::PinRank;
 use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::{
-    FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, VectorColumn, Whole, build,
-    kinds_kept_whole, note_calibration, note_field_rows, of_field,
+    FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, build, note_calibration,
+    note_field_rows, of_field,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -353,102 +353,6 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
     core.publish(&writer);
     tracing::info!(collection = %core.id, "queries found less than was aimed at: the index was calibrated again on them");
     Ok(true)
-}
-
-/// What is taken into RAM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pinning {
-    /// Codes without which searches read whole clusters.
-    Needed,
-    /// All that there is room for.
-    All,
-}
-
-/// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
-pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
-    let shelf = &core.shelf;
-    // What isn't vectors makes room for them.
-    let below = shelf.pins.below(PinRank::Rows);
-    let free = shelf.pins.room();
-    let room = below
-        + match what {
-            Pinning::Needed => shelf.pins.consumer.available(),
-            Pinning::All => free,
-        };
-    let wanted = |column: &VectorColumn| {
-        (what == Pinning::All || column.is_bare())
-            && (column.could_restore(room) || column.could_improve(shelf, room))
-    };
-    let kinds = kinds_kept(core, &core.view.load().segments);
-    // Records give way to the whole they are of.
-    let free = free + shelf.pins.records.bytes();
-    let fills = |segment: &Segment| what == Pinning::All && segment.could_fill(kinds, free);
-    let is_due = |writer: &Writer| {
-        let of = |view: &SegmentView| view.segment.columns().any(wanted) || fills(&view.segment);
-        writer.segments.iter().any(of)
-    };
-    if !is_due(&core.writer()) {
-        return Ok(false);
-    }
-    let mut arena = begin(core, 0)?;
-    let (segments, schema) = {
-        let writer = core.writer();
-        (writer.segments.clone(), writer.schema.clone())
-    };
-    for view in &segments {
-        for column in view.segment.columns().filter(|column| wanted(column)) {
-            let io = &mut arena.lookup.io;
-            if free < LoanBuf::PIECE_BYTES as u64 {
-                shelf.pins.give_way(PinRank::Rows, LoanBuf::PIECE_BYTES as u64);
-            }
-            if column.restore(room, io)? > 0 {
-                return Ok(true);
-            }
-            if let Some(better) = view.segment.with_more_of(column, shelf, &schema, io)? {
-                replace_segment(core, Arc::new(better));
-                return Ok(true);
-            }
-        }
-    }
-    for view in segments.iter().filter(|view| fills(&view.segment)) {
-        if fill(core, &view.segment, kinds, &mut arena.lookup.io)? > 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Bytes of the files that may be in RAM as a whole, by kind, and how many of all are there.
-fn whole_bytes(segments: &[SegmentView]) -> ([u64; Whole::KINDS], u64) {
-    let (mut bytes, mut held) = ([0; Whole::KINDS], 0);
-    for view in segments {
-        view.segment.add_whole_bytes(&mut bytes);
-        held += view.segment.whole_bytes_held();
-    }
-    (bytes, held)
-}
-
-/// How many kinds of a collection's files are kept in RAM as a whole, with what is there for that.
-fn kinds_kept(core: &Core, segments: &[SegmentView]) -> usize {
-    let pins = &core.shelf.pins;
-    let (bytes, held) = whole_bytes(segments);
-    kinds_kept_whole(&bytes, pins.room() + pins.records.bytes() + held)
-}
-
-/// Reads more of a segment's files into RAM, as far as there is room; how many bytes came. Records that are kept give way to the whole that they are of.
-fn fill(core: &Core, segment: &Segment, kinds: usize, io: &mut IoContext) -> Result<u64> {
-    let pins = &core.shelf.pins;
-    let (free, wanted) = (pins.room(), segment.missing(kinds));
-    if wanted > free {
-        pins.records.cut(wanted - free);
-    }
-    segment.fill(kinds, pins.room(), io)
-}
-
-/// Whether at least half of what may be in RAM of some segments is there.
-fn is_warm(segments: &[SegmentView]) -> bool {
-    let (bytes, held) = whole_bytes(segments);
-    held > 0 && 2 * held >= bytes.iter().sum()
 }
 
 /// Shows readers the same segment, opened anew.

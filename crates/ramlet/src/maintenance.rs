@@ -115,6 +115,14 @@ fn pin_all(shared: &Shared) {
         let more = || try_job(&core, Job::Upkeep, |core| jobs::pin(core, Pinning::All));
         while !shared.is_closed() && !shared.is_due() && more() {}
     }
+    // What makes way may still be read by searches: it must not come back before who it made way for has come.
+    if live(shared).iter().any(|core| jobs::lacks_ram(core)) {
+        return;
+    }
+    for core in live(shared) {
+        let more = || try_job(&core, Job::Upkeep, jobs::pin_spare);
+        while !shared.is_closed() && !shared.is_due() && more() {}
+    }
 }
 
 /// Collections that there is something to do for: not those that were deleted, nor those whose writing has stopped.
@@ -233,6 +241,7 @@ pub fn settle(core: &Core) -> Result<()> {
             && !jobs::merge(core, Moment::Idle)?
             && !jobs::recalibrate(core)?
             && !jobs::pin(core, Pinning::All)?
+            && (jobs::lacks_ram(core) || !jobs::pin_spare(core)?)
         {
             return Ok(());
         }

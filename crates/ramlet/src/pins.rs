@@ -1,6 +1,6 @@
 //! Data that is kept in RAM with memory that others don't use at the moment, and in which order it goes when they do.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ramlet_io::RecordCache;
@@ -9,6 +9,8 @@ use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
 /// What a search loses with it; the least comes first, and goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinRank {
+    /// What the codes of many bits leave over of the first rows alone: less than a read a search. Nothing makes way for it.
+    Spare,
     /// Payloads: a read a hit.
     Payloads,
     /// Words of ranked texts and their lists: some reads a word, of searches by words.
@@ -38,6 +40,8 @@ pub struct Pins {
     list: Mutex<Vec<(PinRank, Weak<LoanBuf>)>>,
     /// The most that was asked back at once, fading with time: who needed it may need it again soon.
     asked: Arc<AtomicU64>,
+    /// Whether there ever was something spare.
+    has_spare: AtomicBool,
     /// Records that were read lately, of files that aren't lent as a whole. They go after payloads that are, before the rest.
     pub records: Arc<RecordCache>,
 }
@@ -52,7 +56,14 @@ impl Pins {
             consumer,
             list: Mutex::default(),
             asked,
+            has_spare: AtomicBool::new(false),
         });
+        let owner = Arc::downgrade(&pins);
+        pins.records.ask(Box::new(move |bytes| {
+            if let Some(pins) = owner.upgrade() {
+                pins.spare_to_records(bytes);
+            }
+        }));
         let reclaimer: Weak<Pins> = Arc::downgrade(&pins);
         ledger.register(reclaimer);
         pins
@@ -63,6 +74,14 @@ impl Pins {
         let mut list = self.list();
         list.retain(|(_, known)| known.strong_count() > 0);
         list.push((rank, loan));
+        self.has_spare.fetch_or(rank == PinRank::Spare, Ordering::Relaxed);
+    }
+
+    /// What is spare goes before records do, if there is enough of it.
+    fn spare_to_records(&self, bytes: u64) {
+        if self.has_spare.load(Ordering::Relaxed) && self.below(PinRank::Payloads) >= bytes {
+            self.give_way(PinRank::Payloads, bytes);
+        }
     }
 
     /// Bytes that may be lent now: what is free, less what is left to those who asked lately.
@@ -71,27 +90,35 @@ impl Pins {
         self.consumer.available().saturating_sub(asked)
     }
 
+    /// The same for what ranks as `rank`, with what makes way for it.
+    pub fn room_for(&self, rank: PinRank) -> u64 {
+        self.room() + self.below(rank)
+    }
+
     /// Bytes that what ranks below `rank` holds: they are there for it, at the price of what is lost with them.
     pub fn below(&self, rank: PinRank) -> u64 {
         let held = self.by_loss();
         let lent = held.iter().take_while(|(known, ..)| *known < rank);
-        let records = match rank > PinRank::Payloads {
-            true => self.records.bytes(),
-            false => 0,
+        let records = if rank > PinRank::Payloads {
+            self.records.bytes()
+        } else {
+            0
         };
         records + lent.map(|(_, bytes, _)| bytes).sum::<u64>()
     }
 
-    /// Cuts what ranks below `rank` until `bytes` come free, or nothing is left of it.
+    /// Cuts what ranks below `rank` until `bytes` are coming free, or nothing is left of it.
     pub fn give_way(&self, rank: PinRank, bytes: u64) {
-        self.cut(self.by_loss(), Some(rank), bytes, 0);
+        let held = self.by_loss();
+        let coming = self.coming(&held);
+        self.cut(held, Some(rank), bytes, coming);
     }
 
     /// The same of all loans without a rank, when `coming` bytes are on their way; how many are then.
     fn cut(&self, held: Vec<Lent>, below: Option<PinRank>, bytes: u64, mut coming: u64) -> u64 {
         let (payloads, rest): (Vec<Lent>, Vec<Lent>) = held
             .into_iter()
-            .partition(|(rank, ..)| *rank == PinRank::Payloads);
+            .partition(|(rank, ..)| *rank <= PinRank::Payloads);
         let may_go = |rank: PinRank| below.is_none_or(|below| rank < below);
         let cut = |loans: Vec<Lent>, coming: &mut u64| {
             for (rank, _, loan) in loans {
@@ -122,6 +149,12 @@ impl Pins {
         self.asked.store(0, Ordering::Relaxed);
     }
 
+    /// What was cut off before and is still being read: it comes back without cutting more.
+    fn coming(&self, held: &[Lent]) -> u64 {
+        let there: u64 = held.iter().map(|(_, bytes, _)| bytes).sum();
+        self.consumer.used().saturating_sub(there + self.records.bytes())
+    }
+
     // Only to look and to add: nothing is reserved, freed or waited for under it.
     fn list(&self) -> MutexGuard<'_, Vec<(PinRank, Weak<LoanBuf>)>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
@@ -147,10 +180,7 @@ impl Reclaim for Pins {
     fn reclaim(&self, bytes: u64) -> u64 {
         self.asked.fetch_max(bytes, Ordering::Relaxed);
         let held = self.by_loss();
-        // What was cut off before and is still being read comes back without cutting more.
-        let there: u64 = held.iter().map(|(_, bytes, _)| bytes).sum();
-        let there = there + self.records.bytes();
-        let coming = self.consumer.used().saturating_sub(there);
+        let coming = self.coming(&held);
         self.cut(held, None, bytes, coming)
     }
 }
@@ -216,6 +246,31 @@ mod tests {
         assert_eq!(all(), [0, 1, 2]);
         pins.give_way(PinRank::Rows, 100 * PIECE);
         assert_eq!(all(), [0, 0, 2]);
+    }
+
+    #[test]
+    fn what_is_spare_goes_before_all_else() {
+        let ledger = Ledger::new(8 * PIECE);
+        let pins = Pins::new(&ledger, 8 * PIECE);
+        let spare = pinned(&pins, PinRank::Spare, 3);
+        let payloads = pinned(&pins, PinRank::Payloads, 2);
+        let fine = pinned(&pins, PinRank::Fine, 2);
+        let all = || [&spare, &payloads, &fine].map(|loan| pieces(loan));
+        assert_eq!(pins.room_for(PinRank::Spare), PIECE);
+        assert_eq!(pins.room_for(PinRank::Payloads), 4 * PIECE);
+        // A piece is free: records take it first.
+        let record = [7; 4000];
+        let keep =
+            |rows: std::ops::Range<u32>| rows.for_each(|row| assert!(pins.records.put(1, row, &record)));
+        keep(0..400);
+        assert_eq!(all(), [3, 2, 2]);
+        keep(400..900);
+        assert_eq!(all(), [2, 2, 2]);
+        keep(900..4000);
+        assert_eq!(all(), [0, 2, 2], "nothing else makes way for them");
+        let user = ledger.consumer("user", u64::MAX);
+        drop(user.reserve(PIECE).expect("loans come back"));
+        assert_eq!(all(), [0, 1, 2]);
     }
 
     #[test]

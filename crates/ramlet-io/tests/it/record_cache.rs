@@ -1,8 +1,9 @@
 //! The cache of records against a model: what it returns was put there, it grows as far as others leave room, and gives all of it back.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ramlet_io::{PAGE, RecordCache};
 use ramlet_memory::Ledger;
@@ -72,6 +73,34 @@ fn what_is_asked_for_again_outlives_a_stream() {
         }
     }
     assert!(found > 400, "{found} of 500 that are asked for all the time");
+}
+
+/// What others hold that records are worth more than goes for them, and no more of it than they need.
+#[test]
+fn others_make_way() {
+    let ledger = Ledger::new(4 << 20);
+    let consumer = ledger.borrower("loans", u64::MAX);
+    let cache = RecordCache::new(&consumer, Arc::default());
+    let held = Mutex::new(Vec::new());
+    held.lock()
+        .expect("one thread")
+        .extend((0..64).map(|_| consumer.reserve(64 << 10).expect("room")));
+    let held = Arc::new(held);
+    let fill = |rows: Range<u32>| rows.filter(|row| cache.put(1, *row, &record_of(1, *row))).count();
+    assert_eq!((fill(0..100), cache.bytes()), (0, 0));
+    let theirs = held.clone();
+    cache.ask(Box::new(move |bytes| {
+        let mut theirs = theirs.lock().expect("one thread");
+        let pieces = (bytes as usize).div_ceil(64 << 10).min(theirs.len());
+        let left = theirs.len() - pieces;
+        theirs.truncate(left);
+    }));
+    assert_eq!(fill(0..100), 100);
+    let left = held.lock().expect("one thread").len() as u64;
+    assert!(cache.bytes() > 0 && ledger.used() <= ledger.limit());
+    assert_eq!(left, (ledger.limit() - cache.bytes()) >> 16);
+    fill(0..20_000);
+    assert!(held.lock().expect("one thread").is_empty());
 }
 
 #[test]

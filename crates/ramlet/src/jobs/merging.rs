@@ -1,8 +1,8 @@
 //! Merges: which segments are worth it, whether the disk has room for what is made of them, and the merge itself.
 
+use super::pinning::{fill, is_warm, kinds_kept};
 use super::{
-    Wanted, begin, build_segment, bytes_of, carry, commit, commit_built, fill, is_warm, kinds_kept,
-    take_segment_id, threshold_kb,
+    Wanted, begin, build_segment, bytes_of, carry, commit, commit_built, take_segment_id, threshold_kb,
 };
 use crate::core::Core;
 use crate::deletes::DeleteSet;

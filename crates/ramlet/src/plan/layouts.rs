@@ -11,6 +11,10 @@ use crate::types::Distance;
 
 /// Vectors of fewer bytes are searched without an index.
 const FLAT_BYTES: u64 = 10_000_000;
+/// Memory is lent in pieces of this.
+const PIECE_BYTES: u64 = ramlet_memory::LoanBuf::PIECE_BYTES as u64;
+const REST: &str = "rest codes";
+
 /// The index's part of a layout.
 struct Shape {
     index: IndexKind,
@@ -29,24 +33,25 @@ const THREADS_EACH: usize = 16;
 pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> {
     let room = memory.room(machine.cores).ok()?;
     let shapes = shapes(spec, &Built::within(spec, machine, memory, room));
-    let mut best: Option<(&Shape, Outcome)> = None;
+    let mut best: Option<(&Shape, u64, Outcome)> = None;
     // The best level first: one that is worse has to be faster.
     for shape in &shapes {
         for &ids_in_ram in id_places(spec) {
             for payload_in_ram in payload_places(spec) {
-                if shape.ram_bytes(spec, ids_in_ram, payload_in_ram) > room {
+                let needed = shape.ram_bytes(spec, ids_in_ram, payload_in_ram);
+                let Some(left) = room.checked_sub(needed) else {
                     continue;
-                }
-                let outcome = shape.outcome(spec, machine, memory, ids_in_ram, payload_in_ram);
-                let faster = |(_, best): &(_, Outcome)| outcome.speed.qps > best.speed.qps;
+                };
+                let outcome = shape.outcome(spec, machine, memory, (ids_in_ram, payload_in_ram), left);
+                let faster = |(_, _, best): &(_, _, Outcome)| outcome.speed.qps > best.speed.qps;
                 if best.as_ref().is_none_or(faster) {
-                    best = Some((shape, outcome));
+                    best = Some((shape, needed, outcome));
                 }
             }
         }
     }
-    best.map(|(shape, outcome)| Outcome {
-        memory_bytes_min: shape.memory_bytes_min(spec, machine, memory, &outcome),
+    best.map(|(shape, needed, outcome)| Outcome {
+        memory_bytes_min: shape.memory_bytes_min(spec, machine, memory, needed),
         ..outcome
     })
 }
@@ -311,7 +316,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
             None => {}
         }
         if let Some(bytes) = bytes::rest(spec) {
-            add("rest codes", layout == Layout::AllCodes, bytes);
+            add(REST, layout == Layout::AllCodes, bytes);
         }
     }
     components.push(component(
@@ -430,9 +435,9 @@ impl Shape {
         parts + ids + payload
     }
 
-    /// The least memory for it, as it is in `outcome`.
-    fn memory_bytes_min(&self, spec: &Spec, machine: &Machine, memory: &Memory, outcome: &Outcome) -> u64 {
-        let room_bytes = outcome.ram_bytes.max(self.fitted_bytes(spec));
+    /// The least memory for it, where so much of it is in RAM.
+    fn memory_bytes_min(&self, spec: &Spec, machine: &Machine, memory: &Memory, needed: u64) -> u64 {
+        let room_bytes = needed.max(self.fitted_bytes(spec));
         let unasked = self.index == IndexKind::Hnsw && spec.index == IndexWish::Auto;
         memory.least(|memory| {
             memory.room(machine.cores).is_ok_and(|room| room >= room_bytes)
@@ -456,13 +461,21 @@ impl Shape {
         }
     }
 
+    /// What of `left` bytes goes to the first rows of what fine codes leave over.
+    fn spare(&self, spec: &Spec, left: u64) -> u64 {
+        match bytes::rest(spec) {
+            Some(rest) if self.layout == Layout::Fine => (left / PIECE_BYTES * PIECE_BYTES).min(rest),
+            _ => 0,
+        }
+    }
+
     fn outcome(
         &self,
         spec: &Spec,
         machine: &Machine,
         memory: &Memory,
-        ids_in_ram: bool,
-        payload_in_ram: bool,
+        (ids_in_ram, payload_in_ram): (bool, bool),
+        left: u64,
     ) -> Outcome {
         let (mut components, mut counts, mut reading) = (self.components.clone(), self.counts, self.reading);
         let results = f64::from(spec.k).min(spec.points as f64);
@@ -481,9 +494,20 @@ impl Shape {
         if payload > 0 {
             components.push(component("payload", place(payload_in_ram), payload, payload));
         }
-        if payload > 0 && spec.with_payload && !payload_in_ram {
+        let reads_payload = payload > 0 && spec.with_payload && !payload_in_ram;
+        if reads_payload {
             counts.reads_payload = results;
             reading.rounds += results.min(1.0);
+        }
+        // Payloads that are read are kept in what is left.
+        let spare = match reads_payload {
+            true => 0,
+            false => self.spare(spec, left),
+        };
+        let rest = components.iter_mut().find(|c| c.component == REST);
+        if let Some(rest) = rest.filter(|_| spare > 0) {
+            counts.reads_vectors *= 1.0 - spare as f64 / rest.disk_bytes as f64;
+            (rest.place, rest.ram_bytes) = (Place::Ram, spare);
         }
         let ram_bytes: u64 = components.iter().map(|c| c.ram_bytes).sum();
         let disk_bytes = components.iter().map(|c| c.disk_bytes).sum();

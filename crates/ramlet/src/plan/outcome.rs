@@ -105,6 +105,7 @@ pub enum Layout {
 pub struct ComponentPlan {
     pub component: &'static str,
     pub place: Place,
+    /// Fewer than `disk_bytes`: of the first rows alone.
     pub ram_bytes: u64,
     pub disk_bytes: u64,
 }

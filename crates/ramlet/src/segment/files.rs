@@ -64,6 +64,12 @@ impl Shelf {
         self.metadata.cap().saturating_sub(self.pinned.used())
     }
 
+    /// Bytes that may be pinned now, of memory that nobody else was promised: what is spare makes way.
+    pub fn pinnable_now(&self) -> u64 {
+        let now = self.pinned.available_now() + self.pins.below(PinRank::Payloads);
+        now.min(self.pinned.available())
+    }
+
     /// Refuses new data while the next segments might find no room for their metadata: what was acknowledged could never
     /// leave the write buffers then.
     pub fn check_room(&self) -> Result<()> {

@@ -12,6 +12,9 @@
 //! | codes | reads hundreds of rows; tens from about 400 dimensions on, which get no product codes |
 //! | nothing | reads whole clusters |
 //!
+//! Where codes and fine codes leave some room, but not enough for the rest of these, it goes to the first rows of it once nobody
+//! else has use for it (`spare`): fewer rows are read.
+//!
 //! All this is on loan ([`Pins`](crate::pins::Pins)): it goes when others need the memory, and comes back later.
 
 use ramlet_format::bitmap;
@@ -57,6 +60,8 @@ pub struct VectorColumn {
     _present_heap: Option<Reservation>,
     /// What is, or may come back to be, in RAM.
     pins: Vec<Pin>,
+    /// What fine codes leave over, of as many rows as room is left for.
+    spare: Option<Pin>,
     /// Whether the rows of a segment without an index are.
     has_flat_rows: bool,
     files: Files,
@@ -100,6 +105,11 @@ impl Level {
 
     fn has(self, component: Component) -> bool {
         self.parts().any(|part| part == component)
+    }
+
+    /// Whether what its codes leave over would spare reads.
+    fn leaves_rest(self) -> bool {
+        matches!(self.fine, Some(Component::Fine { .. })) && self.rest.is_none() && self.rows.is_none()
     }
 }
 
@@ -291,10 +301,30 @@ impl Files {
         }
     }
 
+    /// What a level leaves over, with nothing in RAM yet.
+    fn spare(&self, level: Level, shelf: &Shelf) -> Result<Option<Pin>> {
+        let component = Component::Rest { slot: self.slot };
+        let Some(file) = self.file(component).filter(|_| level.leaves_rest()) else {
+            return Ok(None);
+        };
+        let rows = match PinnedRows::empty(file, &shelf.pins.consumer) {
+            Ok(rows) => rows,
+            // Without addresses it is done without.
+            Err(IndexError::OverBudget(_)) => return Ok(None),
+            Err(error) => return Err(index_error(error)),
+        };
+        shelf.pins.register(PinRank::Spare, rows.loan());
+        let file = file.clone();
+        Ok(Some(Pin {
+            component,
+            file,
+            rows,
+        }))
+    }
+
     /// Whether rows without an index fit, of memory that nobody else was promised.
     fn flat_rows_fit(&self, shelf: &Shelf) -> bool {
-        self.flat_rows
-            .is_some_and(|bytes| bytes <= shelf.pinned.available_now())
+        self.flat_rows.is_some_and(|bytes| bytes <= shelf.pinnable_now())
     }
 }
 
@@ -314,6 +344,12 @@ impl VectorColumn {
         };
         let pinned = known.map_or(&[][..], |known| &known.pins);
         let pins = files.take(pinned, shelf, io)?;
+        let level = level_of(&pins);
+        let known_spare = known.and_then(|known| known.spare.clone());
+        let spare = match known_spare.filter(|_| level.leaves_rest()) {
+            None => files.spare(level, shelf)?,
+            spare => spare,
+        };
         let id = entry.id;
         let one = |component| {
             entry.file(component).ok_or_else(|| {
@@ -341,7 +377,7 @@ impl VectorColumn {
             let dims = field.map_or(0, |field| field.dim);
             // Of multivectors it is parts that are numbered.
             let numbered = if is_multi { rows.rows() } else { entry.rows };
-            let (rows, codes) = in_ram(rows, &pins, dims, numbered)?;
+            let (rows, codes) = in_ram(rows, pins.iter().chain(&spare), dims, numbered)?;
             let bytes = metadata(centroids)?;
             let ivf = Ivf::new(rows, positions, bytes, codes, recall)
                 .and_then(|ivf| ivf.with_calibration(calibration_of(entry, slot)))
@@ -356,7 +392,7 @@ impl VectorColumn {
                 .map_or(entry.rows, |present| present.len() as u32);
             let mut file = RecordsFile::open(shelf, id, records, io)?;
             let starts = entry.file(Component::PartStarts { slot });
-            let fits = is_multi && schema.may_pin(slot) && records.bytes <= shelf.pinned.available_now();
+            let fits = is_multi && schema.may_pin(slot) && records.bytes <= shelf.pinnable_now();
             // Beside an index few of them are read.
             if fits && starts.is_none() {
                 file.pin(&shelf.pinned, io)?;
@@ -395,6 +431,7 @@ impl VectorColumn {
             present,
             _present_heap: heap,
             pins,
+            spare,
             has_flat_rows,
             files,
             kinds,
@@ -414,8 +451,8 @@ impl VectorColumn {
     }
 
     /// What is, or may come back to be, in RAM.
-    pub fn pins(&self) -> &[Pin] {
-        &self.pins
+    pub fn pins(&self) -> impl Iterator<Item = &Pin> {
+        self.pins.iter().chain(&self.spare)
     }
 
     /// Whether it has clusters, with other codes than `field`'s settings ask for now.
@@ -434,14 +471,14 @@ impl VectorColumn {
     /// Whether a better level than this one would fit in `room`.
     pub fn could_improve(&self, shelf: &Shelf, room: u64) -> bool {
         let best = self.files.choose(room, &self.pins);
-        self.files.place(best) < self.files.place(self.level())
+        self.files.place(best) < self.files.place(level_of(&self.pins))
             || !self.has_flat_rows && self.files.flat_rows_fit(shelf)
     }
 
     /// Whether more of it is in RAM than of `other`.
     pub fn is_better_than(&self, other: &VectorColumn) -> bool {
-        self.files.place(self.level()) < self.files.place(other.level())
-            || self.has_flat_rows && !other.has_flat_rows
+        let place = |column: &VectorColumn| self.files.place(level_of(&column.pins));
+        place(self) < place(other) || self.has_flat_rows && !other.has_flat_rows
     }
 
     /// Whether each search reads whole clusters for want of codes.
@@ -475,17 +512,34 @@ impl VectorColumn {
         Ok(restored)
     }
 
-    fn level(&self) -> Level {
-        let of = |wanted: &dyn Fn(PinRank) -> bool| {
-            let mut pins = self.pins.iter().map(|pin| pin.component);
-            pins.find(|component| wanted(rank(*component)))
-        };
-        Level {
-            coarse: of(&|rank| rank == PinRank::Codes),
-            fine: of(&|rank| matches!(rank, PinRank::Fine | PinRank::FineLow)),
-            rest: of(&|rank| rank == PinRank::Rest),
-            rows: of(&|rank| rank == PinRank::Rows),
-        }
+    /// Whether `room` that nobody else has use for would spare reads.
+    pub fn could_spare(&self, room: u64) -> bool {
+        let lacking = self.spare.iter().filter(|spare| spare.missing() > 0);
+        lacking.into_iter().any(|spare| room >= spare.least())
+    }
+
+    /// Reads one piece more of what the codes leave over; the bytes that came.
+    pub fn spare(&self, io: &mut IoContext) -> Result<u64> {
+        let Some(spare) = &self.spare else { return Ok(0) };
+        let mut buf = AnonBuf::new(0);
+        buf.ensure(BUFFER_BYTES)?;
+        give_back_heap();
+        let came = spare.rows.restore_some(&spare.file, spare.least(), io, &mut buf);
+        came.map_err(index_error)
+    }
+}
+
+/// What files in RAM amount to.
+fn level_of(pins: &[Pin]) -> Level {
+    let of = |wanted: &dyn Fn(PinRank) -> bool| {
+        let mut pins = pins.iter().map(|pin| pin.component);
+        pins.find(|component| wanted(rank(*component)))
+    };
+    Level {
+        coarse: of(&|rank| rank == PinRank::Codes),
+        fine: of(&|rank| matches!(rank, PinRank::Fine | PinRank::FineLow)),
+        rest: of(&|rank| rank == PinRank::Rest),
+        rows: of(&|rank| rank == PinRank::Rows),
     }
 }
 
@@ -581,7 +635,7 @@ fn graph_in_ram(
     if let Some(known) = known.filter(|known| forms.clone().any(|form| form == known.form())) {
         return Ok(graph.with_ram(known));
     }
-    let room = shelf.pinned.available_now();
+    let room = shelf.pinnable_now();
     let Some(form) = forms.find(|form| graph.ram_bytes(*form) <= room) else {
         return Ok(graph);
     };
@@ -632,7 +686,12 @@ fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoCo
 }
 
 /// What the index is opened with.
-fn in_ram(rows: RowsFile, pins: &[Pin], dims: usize, segment_rows: u32) -> Result<(RowsFile, CodesInRam)> {
+fn in_ram<'p>(
+    rows: RowsFile,
+    pins: impl Iterator<Item = &'p Pin>,
+    dims: usize,
+    segment_rows: u32,
+) -> Result<(RowsFile, CodesInRam)> {
     let (mut rows, mut codes) = (rows, CodesInRam::default());
     for pin in pins {
         match rank(pin.component) {

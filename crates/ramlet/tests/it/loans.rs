@@ -6,6 +6,7 @@ use ramlet::*;
 use ramlet_io::{PreadStorage, RamStorage, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger, Reservation};
 
+use crate::counts::{Directory, engine, searching_budget};
 use crate::support::*;
 
 const DIM: usize = 96;
@@ -19,21 +20,25 @@ struct Filled {
 
 /// Points around some centres, in one segment with an index.
 fn filled(memory: u64) -> Filled {
+    filled_of(DIM, memory, Arc::new(RamStorage::new(None)))
+}
+
+fn filled_of(dim: usize, memory: u64, storage: Arc<dyn Storage>) -> Filled {
     let budget = BudgetTable::plan(BudgetRequest::in_process(memory, 1)).expect("enough for a test");
     let options = EngineOptions {
         ledger: Ledger::new(budget.ledger_limit()),
         budget,
         ..options(64 * MB)
     };
-    let engine = Engine::open(Arc::new(RamStorage::new(None)), options).expect("opens");
+    let engine = Engine::open(storage, options).expect("opens");
     let config = CollectionConfig {
         indexing_threshold: Some(100),
-        ..config(DIM, Distance::Euclid)
+        ..config(dim, Distance::Euclid)
     };
     engine.create_collection("c", config).expect("creates");
     let collection = engine.collection("c").expect("is there");
     let mut rng = Rng(5);
-    let centres: Vec<Vec<f32>> = (0..50).map(|_| rng.vector(DIM)).collect();
+    let centres: Vec<Vec<f32>> = (0..50).map(|_| rng.vector(dim)).collect();
     let mut near = |i: u64| -> Vec<f32> {
         let centre = &centres[i as usize % centres.len()];
         centre.iter().map(|x| x + rng.float() * 0.5).collect()
@@ -207,6 +212,75 @@ fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
         &["codes", "fine codes", "rows"],
     ];
     assert_eq!(seen, expected);
+}
+
+/// Room that is left beside fine codes and doesn't do for the rest of them goes to the first rows of it, until somebody else has
+/// use for it.
+#[test]
+fn what_is_left_beside_fine_codes_spares_reads() {
+    const WIDE: usize = 384;
+    let directory = Directory::new("spare");
+    let storage = PreadStorage::open(&directory.0).expect("a directory");
+    let filled = filled_of(WIDE, 64 * MB, storage.clone());
+    let queries = filled.queries.clone();
+    drop(filled);
+    let opened = |room: u64| {
+        let engine = engine(&storage, searching_budget(room));
+        let collection = engine.collection("c").expect("is there");
+        collection.wait_idle().expect("nothing fails");
+        Filled {
+            engine,
+            collection,
+            queries: queries.clone(),
+        }
+    };
+    // Bytes of what is left over, and rows that all searches read together.
+    let spare = |filled: &Filled| {
+        let pinned = filled.pinned();
+        let rest = pinned.iter().find(|(kind, _)| *kind == "rest codes");
+        let mut scratch = filled.engine.scratch().expect("room for a scratch");
+        let rows_read = |query: &Vec<f32>| {
+            let (request, mut hits) = (search_request(query.clone(), 10), Vec::new());
+            let cost = filled.collection.search_into(&request, &mut scratch, &mut hits);
+            cost.expect("searches").rows_read
+        };
+        let rows = queries.iter().map(rows_read).sum::<u64>();
+        (rest.map_or(0, |(_, bytes)| *bytes), rows)
+    };
+    let none = opened(3_600_000);
+    let (bytes, all) = spare(&none);
+    assert!(bytes == 0 && all > 100, "{:?}, {all}", none.pinned());
+    drop(none);
+    let filled = opened(5_000_000);
+    let (piece, fewer) = spare(&filled);
+    assert!(
+        piece == 2 << 20 && fewer * 3 < all * 2,
+        "{piece}, {fewer} of {all}"
+    );
+    let (recall, _) = filled.search();
+    assert!(recall > 0.95, "{recall}");
+
+    // The first to go, and back when the memory isn't wanted any more.
+    let fine = |filled: &Filled| {
+        filled
+            .pinned()
+            .into_iter()
+            .find(|(kind, _)| *kind == "fine codes")
+    };
+    let (ledger, whole) = (filled.engine.ledger().clone(), fine(&filled));
+    let (filler, user) = (
+        ledger.borrower("filler", u64::MAX),
+        ledger.consumer("test", u64::MAX),
+    );
+    let free = filler.reserve(filler.available()).expect("it is free");
+    let held = user.reserve(1 << 20).expect("loans come back");
+    filled.collection.wait_idle().expect("nothing fails");
+    let (gone, reads) = spare(&filled);
+    assert_eq!((gone, fine(&filled)), (0, whole));
+    assert!(reads >= all - all / 10, "{reads} of {all}");
+    drop((free, held));
+    filled.collection.wait_idle().expect("nothing fails");
+    assert_eq!(spare(&filled), (piece, fewer));
 }
 
 /// A job that wants all that is set aside gets it, whatever the number.

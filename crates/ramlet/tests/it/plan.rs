@@ -152,6 +152,10 @@ fn is_predicted(record: &str, machine: &Machine, budgets: &[u64]) {
             })
             .map(|part| number(&part["heap_bytes"]) + number(&part["pinned_bytes"]))
             .sum();
+        // In part they are there since docs/adr/0017 says so; records of before leave that room empty.
+        let has_rest = components
+            .iter()
+            .any(|part| part["kind"] == "rest codes" && number(&part["pinned_bytes"]) > 0.0);
         for recall in [0.91, 0.95, 0.97] {
             let measured = turns.iter().map(|turn| {
                 let points = turn["ours"]["points"].as_array().expect("points").iter();
@@ -175,7 +179,7 @@ fn is_predicted(record: &str, machine: &Machine, budgets: &[u64]) {
                 .chosen
                 .components
                 .iter()
-                .filter(|part| part.component != "ids");
+                .filter(|part| part.component != "ids" && (part.component != "rest codes" || has_rest));
             let ram = parts.map(|part| part.ram_bytes).sum::<u64>() as f64;
             assert!(
                 (ram / held - 1.0).abs() < 0.05,

@@ -1,0 +1,153 @@
+//! Takes into RAM what has room there, what is missed most first.
+
+use std::sync::Arc;
+
+use ramlet_io::IoContext;
+use ramlet_memory::LoanBuf;
+
+use super::{begin, replace_segment};
+use crate::core::Core;
+use crate::error::Result;
+use crate::pins::PinRank;
+use crate::segment::{Segment, SegmentView, Shelf, VectorColumn, Whole, kinds_kept_whole};
+
+/// What is taken into RAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pinning {
+    /// Codes without which searches read whole clusters.
+    Needed,
+    /// All that there is room for.
+    All,
+}
+
+/// What one look finds to be taken into RAM.
+struct Due {
+    what: Pinning,
+    /// For vectors, with what makes way for them.
+    room: u64,
+    /// For files as a whole, with what makes way for them and the records of them.
+    whole: u64,
+    /// Kinds of files that are kept whole.
+    kinds: usize,
+}
+
+impl Due {
+    fn of(core: &Core, what: Pinning) -> Due {
+        let pins = &core.shelf.pins;
+        let free = match what {
+            Pinning::Needed => pins.consumer.available(),
+            Pinning::All => pins.room(),
+        };
+        Due {
+            what,
+            room: free + pins.below(PinRank::Rows),
+            whole: pins.room_for(PinRank::Payloads) + pins.records.bytes(),
+            kinds: kinds_kept(core, &core.view.load().segments),
+        }
+    }
+
+    fn wants(&self, column: &VectorColumn, shelf: &Shelf) -> bool {
+        (self.what == Pinning::All || column.is_bare())
+            && (column.could_restore(self.room) || column.could_improve(shelf, self.room))
+    }
+
+    fn fills(&self, segment: &Segment) -> bool {
+        self.what == Pinning::All && segment.could_fill(self.kinds, self.whole)
+    }
+
+    fn any(&self, core: &Core) -> bool {
+        let writer = core.writer();
+        let due = |segment: &Segment| {
+            let mut columns = segment.columns();
+            self.fills(segment) || columns.any(|column| self.wants(column, &core.shelf))
+        };
+        writer.segments.iter().any(|view| due(&view.segment))
+    }
+}
+
+/// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
+pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
+    let (shelf, due) = (&core.shelf, Due::of(core, what));
+    if !due.any(core) {
+        return Ok(false);
+    }
+    let mut arena = begin(core, 0)?;
+    let (segments, schema) = {
+        let writer = core.writer();
+        (writer.segments.clone(), writer.schema.clone())
+    };
+    for view in &segments {
+        for column in view.segment.columns().filter(|column| due.wants(column, shelf)) {
+            let io = &mut arena.lookup.io;
+            if shelf.pins.room() < LoanBuf::PIECE_BYTES as u64 {
+                shelf.pins.give_way(PinRank::Rows, LoanBuf::PIECE_BYTES as u64);
+            }
+            if column.restore(due.room, io)? > 0 {
+                return Ok(true);
+            }
+            if let Some(better) = view.segment.with_more_of(column, shelf, &schema, io)? {
+                replace_segment(core, Arc::new(better));
+                return Ok(true);
+            }
+        }
+    }
+    for view in segments.iter().filter(|view| due.fills(&view.segment)) {
+        if fill(core, &view.segment, due.kinds, &mut arena.lookup.io)? > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether more would go to RAM than went by now.
+pub fn lacks_ram(core: &Core) -> bool {
+    Due::of(core, Pinning::All).any(core)
+}
+
+/// Takes a piece of what would spare reads into RAM that nobody else has use for; false where there is none, or no room.
+pub fn pin_spare(core: &Core) -> Result<bool> {
+    let segments = core.writer().segments.clone();
+    let room = core.shelf.pins.room();
+    let mut columns = segments.iter().flat_map(|view| view.segment.columns());
+    let Some(column) = columns.find(|column| column.could_spare(room)) else {
+        return Ok(false);
+    };
+    let mut arena = begin(core, 0)?;
+    Ok(column.spare(&mut arena.lookup.io)? > 0)
+}
+
+/// Bytes of the files that may be in RAM as a whole, by kind, and how many of all are there.
+fn whole_bytes(segments: &[SegmentView]) -> ([u64; Whole::KINDS], u64) {
+    let (mut bytes, mut held) = ([0; Whole::KINDS], 0);
+    for view in segments {
+        view.segment.add_whole_bytes(&mut bytes);
+        held += view.segment.whole_bytes_held();
+    }
+    (bytes, held)
+}
+
+/// How many kinds of a collection's files are kept in RAM as a whole, with what is there for that.
+pub(super) fn kinds_kept(core: &Core, segments: &[SegmentView]) -> usize {
+    let pins = &core.shelf.pins;
+    let (bytes, held) = whole_bytes(segments);
+    let room = pins.room_for(PinRank::Payloads) + pins.records.bytes();
+    kinds_kept_whole(&bytes, room + held)
+}
+
+/// Reads more of a segment's files into RAM, as far as there is room; how many bytes came. Records that are kept give way to the whole that they are of.
+pub(super) fn fill(core: &Core, segment: &Segment, kinds: usize, io: &mut IoContext) -> Result<u64> {
+    let pins = &core.shelf.pins;
+    let (free, spare) = (pins.room(), pins.below(PinRank::Payloads));
+    let lacking = segment.missing(kinds).saturating_sub(free);
+    if lacking > 0 {
+        pins.give_way(PinRank::Payloads, lacking);
+        pins.records.cut(lacking.saturating_sub(spare));
+    }
+    segment.fill(kinds, pins.room(), io)
+}
+
+/// Whether at least half of what may be in RAM of some segments is there.
+pub(super) fn is_warm(segments: &[SegmentView]) -> bool {
+    let (bytes, held) = whole_bytes(segments);
+    held > 0 && 2 * held >= bytes.iter().sum()
+}
