@@ -5,7 +5,7 @@ mod pinning;
 pub mod vector_names;
 
 pub use merging::{Moment, candidates, clear_dead, merge};
-pub use pinning::{Pinning, lacks_ram, pin, pin_spare};
+pub use pinning::{Pinning, could_spare, lacks_ram, pin, pin_spare};
 pub use vector_names::NewVector;
 
 use std::sync::Arc;

@@ -116,10 +116,11 @@ fn pin_all(shared: &Shared) {
         while !shared.is_closed() && !shared.is_due() && more() {}
     }
     // What makes way may still be read by searches: it must not come back before who it made way for has come.
-    if live(shared).iter().any(|core| jobs::lacks_ram(core)) {
+    let cores = live(shared);
+    if !cores.iter().any(|core| jobs::could_spare(core)) || cores.iter().any(|core| jobs::lacks_ram(core)) {
         return;
     }
-    for core in live(shared) {
+    for core in cores {
         let more = || try_job(&core, Job::Upkeep, jobs::pin_spare);
         while !shared.is_closed() && !shared.is_due() && more() {}
     }

@@ -97,12 +97,10 @@ impl Pins {
 
     /// Bytes that what ranks below `rank` holds: they are there for it, at the price of what is lost with them.
     pub fn below(&self, rank: PinRank) -> u64 {
-        let held = self.by_loss();
-        let lent = held.iter().take_while(|(known, ..)| *known < rank);
-        let records = if rank > PinRank::Payloads {
-            self.records.bytes()
-        } else {
-            0
+        let lent = self.held(&|known| known < rank).into_iter();
+        let records = match rank > PinRank::Payloads {
+            true => self.records.bytes(),
+            false => 0,
         };
         records + lent.map(|(_, bytes, _)| bytes).sum::<u64>()
     }
@@ -162,17 +160,21 @@ impl Pins {
 
     /// What is there, the first to go first: by rank, then the largest.
     fn by_loss(&self) -> Vec<Lent> {
+        let mut held = self.held(&|_| true);
+        held.sort_by_key(|(rank, bytes, _)| (*rank, std::cmp::Reverse(*bytes)));
+        held
+    }
+
+    /// What is there of some ranks.
+    fn held(&self, wanted: &dyn Fn(PinRank) -> bool) -> Vec<Lent> {
         let known: Vec<_> = self
             .list()
             .iter()
+            .filter(|(rank, _)| wanted(*rank))
             .filter_map(|(rank, loan)| Some((*rank, loan.upgrade()?)))
             .collect();
-        let mut held: Vec<_> = known
-            .into_iter()
-            .map(|(rank, loan)| (rank, loan.view().memory_bytes(), loan))
-            .collect();
-        held.sort_by_key(|(rank, bytes, _)| (*rank, std::cmp::Reverse(*bytes)));
-        held
+        let with_bytes = |(rank, loan): (PinRank, Arc<LoanBuf>)| (rank, loan.view().memory_bytes(), loan);
+        known.into_iter().map(with_bytes).collect()
     }
 }
 

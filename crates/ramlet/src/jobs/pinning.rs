@@ -104,6 +104,14 @@ pub fn lacks_ram(core: &Core) -> bool {
     Due::of(core, Pinning::All).any(core)
 }
 
+/// Whether there is something that would spare reads, and room for it.
+pub fn could_spare(core: &Core) -> bool {
+    let room = core.shelf.pins.room();
+    let segments = core.writer().segments.clone();
+    let mut columns = segments.iter().flat_map(|view| view.segment.columns());
+    columns.any(|column| column.could_spare(room))
+}
+
 /// Takes a piece of what would spare reads into RAM that nobody else has use for; false where there is none, or no room.
 pub fn pin_spare(core: &Core) -> Result<bool> {
     let segments = core.writer().segments.clone();
