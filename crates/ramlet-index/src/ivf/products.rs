@@ -161,6 +161,11 @@ impl Products {
         self.kind
     }
 
+    /// Bytes of a group's digits, which come first.
+    fn scanned_bytes(&self) -> usize {
+        self.model.shape().parts * GROUP / 2
+    }
+
     /// Scans the codes at the `wanted` positions, all in the groups from `first` on that `bytes` holds.
     fn scan(
         &self,
@@ -209,12 +214,14 @@ impl Products {
 struct Ahead<'v> {
     view: &'v PinnedView,
     groups: Range<u32>,
+    /// Bytes of a group that are scanned: of few rows the numbers behind them are looked at.
+    scanned: usize,
 }
 
 impl<'v> Ahead<'v> {
     fn next(&mut self) -> &'v [u8] {
-        let group = self.groups.next();
-        group.and_then(|group| self.view.row(group)).unwrap_or_default()
+        let group = self.groups.next().and_then(|group| self.view.row(group));
+        group.map_or(&[], |group| &group[..self.scanned])
     }
 }
 
@@ -451,7 +458,11 @@ impl Ivf {
         (cluster, epsilon): (u32, f32),
         (lists, next): (&mut Lists, Range<u32>),
     ) {
-        let mut ahead = Ahead { view, groups: next };
+        let mut ahead = Ahead {
+            view,
+            groups: next,
+            scanned: products.scanned_bytes(),
+        };
         let positions = self.meta.positions(cluster);
         let groups_of = groups(&positions);
         if positions.is_empty() {
@@ -554,6 +565,7 @@ impl Ivf {
         let mut nothing = Ahead {
             view: &view,
             groups: 0..0,
+            scanned: 0,
         };
         while !rest.is_empty() {
             let mut reads = std::mem::take(&mut lists.reads);
