@@ -1,10 +1,10 @@
 //! The engine: a directory of collections, their names, and the threads that serve them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, Storage};
@@ -55,11 +55,11 @@ impl EngineOptions {
         let request = BudgetRequest::in_process(memory_bytes, search_threads);
         let budget =
             BudgetTable::plan(request).map_err(|small| Error::new(ErrorKind::TooLarge, small.to_string()))?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(EngineOptions {
             ledger: Ledger::new(budget.ledger_limit()),
             budget,
-            seed: (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 48),
+            // Its keys are the system's random numbers.
+            seed: RandomState::new().build_hasher().finish(),
             log_file_bytes: None,
         })
     }
