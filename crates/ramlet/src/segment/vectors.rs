@@ -514,8 +514,8 @@ impl VectorColumn {
 
     /// Whether `room` that nobody else has use for would spare reads.
     pub fn could_spare(&self, room: u64) -> bool {
-        let lacking = self.spare.iter().filter(|spare| spare.missing() > 0);
-        lacking.into_iter().any(|spare| room >= spare.least())
+        let lacks = |spare: &Pin| spare.missing() > 0 && room >= spare.least();
+        self.spare.as_ref().is_some_and(lacks)
     }
 
     /// Reads one piece more of what the codes leave over; the bytes that came.
