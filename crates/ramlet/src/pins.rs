@@ -1,6 +1,6 @@
 //! Data that is kept in RAM with memory that others don't use at the moment, and in which order it goes when they do.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ramlet_io::RecordCache;
@@ -40,8 +40,6 @@ pub struct Pins {
     list: Mutex<Vec<(PinRank, Weak<LoanBuf>)>>,
     /// The most that was asked back at once, fading with time: who needed it may need it again soon.
     asked: Arc<AtomicU64>,
-    /// Whether there ever was something spare.
-    has_spare: AtomicBool,
     /// Records that were read lately, of files that aren't lent as a whole. They go after payloads that are, before the rest.
     pub records: Arc<RecordCache>,
 }
@@ -56,7 +54,6 @@ impl Pins {
             consumer,
             list: Mutex::default(),
             asked,
-            has_spare: AtomicBool::new(false),
         });
         let owner = Arc::downgrade(&pins);
         pins.records.ask(Box::new(move |bytes| {
@@ -74,12 +71,11 @@ impl Pins {
         let mut list = self.list();
         list.retain(|(_, known)| known.strong_count() > 0);
         list.push((rank, loan));
-        self.has_spare.fetch_or(rank == PinRank::Spare, Ordering::Relaxed);
     }
 
     /// What is spare goes before records do, if there is enough of it.
     fn spare_to_records(&self, bytes: u64) {
-        if self.has_spare.load(Ordering::Relaxed) && self.below(PinRank::Payloads) >= bytes {
+        if self.below(PinRank::Payloads) >= bytes {
             self.give_way(PinRank::Payloads, bytes);
         }
     }

@@ -106,18 +106,19 @@ pub fn lacks_ram(core: &Core) -> bool {
 
 /// Whether there is something that would spare reads, and room for it.
 pub fn could_spare(core: &Core) -> bool {
+    spare_of(core, &core.writer().segments).is_some()
+}
+
+fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<&'s VectorColumn> {
     let room = core.shelf.pins.room();
-    let segments = core.writer().segments.clone();
     let mut columns = segments.iter().flat_map(|view| view.segment.columns());
-    columns.any(|column| column.could_spare(room))
+    columns.find(|column| column.could_spare(room))
 }
 
 /// Takes a piece of what would spare reads into RAM that nobody else has use for; false where there is none, or no room.
 pub fn pin_spare(core: &Core) -> Result<bool> {
     let segments = core.writer().segments.clone();
-    let room = core.shelf.pins.room();
-    let mut columns = segments.iter().flat_map(|view| view.segment.columns());
-    let Some(column) = columns.find(|column| column.could_spare(room)) else {
+    let Some(column) = spare_of(core, &segments) else {
         return Ok(false);
     };
     let mut arena = begin(core, 0)?;
