@@ -40,7 +40,9 @@ mod train;
 mod tree;
 mod way;
 
-pub use build::{IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf, scratch_least};
+pub use build::{
+    IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf, clusters_most, scratch_least,
+};
 pub use calibrate::{Calibration, CalibrationPoint, Reached, Rule};
 pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;

@@ -35,14 +35,14 @@ pub enum Codes {
     Numbered { digits: u64 },
 }
 
-/// Clusters of so many rows.
+/// Clusters of so many rows, with enough scratch for their build.
 pub fn clusters(rows: u64) -> u64 {
     (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN).max(1)
 }
 
 /// Centroids in RAM: int8, scale and square of each, its range of rows.
-pub fn centroids(rows: u64, dims: u64) -> u64 {
-    clusters(rows) * (dims + 8 + 4) + dims * 4
+pub fn centroids(clusters: u64, dims: u64) -> u64 {
+    clusters * (dims + 8 + 4) + dims * 4
 }
 
 /// Signs in groups of 32 rows, two factors, row number.

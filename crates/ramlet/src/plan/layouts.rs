@@ -1,5 +1,7 @@
 //! All ways in which a collection can stand: index, what of it is in RAM, what it costs.
 
+use ramlet_index::ivf::clusters_most;
+
 use super::bytes::{self, Codes};
 use super::cost::{self, Reading, Work};
 use super::counts::{self, Counts};
@@ -105,6 +107,7 @@ fn id_places(spec: &Spec) -> &'static [bool] {
 /// What a build writes that depends on the memory it is made in.
 struct Built {
     graph: bool,
+    clusters: u64,
     products: Option<Products>,
 }
 
@@ -125,7 +128,9 @@ impl Built {
         };
         let plain = || (dims < bytes::SIGNS_DIMS).then(|| crate::segment::digits_for(dims, rows, room));
         let numbered = || crate::segment::numbered_for(dims, rows, Some(room)).filter(|_| may_number(spec));
+        let scratch = memory.scratch_of_clusters(machine.cores);
         Built {
+            clusters: bytes::clusters(rows).min(clusters_most(scratch as usize, dims as usize) as u64),
             graph: match spec.index {
                 IndexWish::Hnsw => coded,
                 IndexWish::Auto => coded && unasked(),
@@ -140,7 +145,12 @@ impl Built {
 
     /// All that there may be, product codes with the fewest digits and the most.
     fn all(spec: &Spec) -> Vec<Built> {
-        let built = |graph: bool, products| Built { graph, products };
+        let clusters = bytes::clusters(spec.points);
+        let built = |graph: bool, products| Built {
+            graph,
+            clusters,
+            products,
+        };
         let mut all = vec![built(spec.index != IndexWish::Ivf && has_codes(spec), None)];
         if spec.dims >= bytes::SIGNS_DIMS {
             return all;
@@ -170,11 +180,12 @@ fn shapes(spec: &Spec, built: &Built) -> Vec<Shape> {
     if flat && spec.index == IndexWish::Auto {
         shapes.extend([Place::Ram, Place::Disk].map(|place| flat_shape(spec, place)));
     } else {
+        // One of the two is built, not both.
         if built.graph {
             let layouts = [Layout::AllInRam, Layout::Edges, Layout::OnDisk];
             shapes.extend(layouts.map(|layout| graph(spec, layout)));
         }
-        if spec.index != IndexWish::Hnsw || !has_codes(spec) {
+        if !built.graph {
             shapes.extend(clusters_of(spec, built));
         }
     }
@@ -290,8 +301,8 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     let mut components = vec![component(
         "centroids",
         Place::Ram,
-        bytes::centroids(rows, dims),
-        bytes::centroids(rows, dims),
+        bytes::centroids(built.clusters, dims),
+        bytes::centroids(built.clusters, dims),
     )];
     let mut add = |name, held: bool, bytes| components.push(component(name, in_ram(held), bytes, bytes));
     if spec.metric != Distance::Manhattan {
@@ -354,7 +365,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
             (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))
         }
     };
-    let mut counts = counts::probing(spec, codes);
+    let mut counts = counts::probing(spec, codes, built.clusters);
     if let Work::Signs { planes: 1.. } = work {
         counts.rows_refined = counts::survivors(counts.rows_scanned, dims);
     }

@@ -76,6 +76,13 @@ impl Memory {
             .is_ok_and(|table| table.job_scratch / 16 * 7 >= scratch_least)
     }
 
+    /// Scratch for building clusters: as much of that and of the half of what requests may take, which a job that wants more gets while
+    /// they don't (`begin_job` in `shared.rs`).
+    pub fn scratch_of_clusters(&self, cores: usize) -> u64 {
+        let bytes = |table: BudgetTable| (table.job_scratch + table.elastic / 2) / 16 * 7;
+        self.table(cores).map_or(0, bytes)
+    }
+
     /// What the process holds beside data: the table's rows that aren't lent, as a whole.
     pub fn beside_data(&self, cores: usize) -> Result<u64, PlanError> {
         let table = self.table(cores)?;
