@@ -54,7 +54,7 @@ const LEAST_PER_DIM_PRODUCT: usize = 440;
 /// Clusters that an index may have at most, if its build has so much scratch: centroids, while they are trained and encoded, exist
 /// twice; each has a price, and what it is compared with.
 pub fn clusters_most(scratch_bytes: usize, dims: usize) -> usize {
-    (scratch_bytes / 6 / (dims + 20)).max(1)
+    scratch_bytes / 6 / (dims + 20)
 }
 
 /// Bytes of scratch below which no index is built, so that the build holds less than twice its scratch: the files that it
@@ -179,7 +179,7 @@ impl<'p> Build<'p> {
             Some(clusters) => clusters as usize,
             None => (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN),
         };
-        let clusters = wanted.min(clusters_most(scratch_bytes, dims));
+        let clusters = wanted.min(clusters_most(scratch_bytes, dims)).max(1);
         let sampled = (clusters * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
         // What is measured of them takes another eighth, when the buffers of distribution are gone.
         let held_out_bytes = HeldOut::bytes(dims).max(Gaps::bytes(clusters));
