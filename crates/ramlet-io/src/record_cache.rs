@@ -18,6 +18,8 @@ use shard::{Key, Shard};
 pub struct RecordCache {
     shards: [Mutex<Shard>; SHARDS],
     consumer: Consumer,
+    /// Bytes that may be reserved and aren't in a shard yet.
+    coming: AtomicU64,
     /// Bytes that are left to others beyond what they hold.
     leave: Arc<AtomicU64>,
     /// Asked for bytes that lack.
@@ -53,6 +55,7 @@ impl RecordCache {
         Arc::new(RecordCache {
             shards: Default::default(),
             consumer: consumer.clone(),
+            coming: AtomicU64::new(0),
             leave,
             make_way: OnceLock::new(),
             cut_next: AtomicUsize::new(0),
@@ -89,6 +92,8 @@ impl RecordCache {
             }
             shard.table_wanted()
         };
+        let coming = (Shard::CHUNK_BYTES + table) as u64;
+        self.coming.fetch_add(coming, Ordering::Relaxed);
         // Not under the lock: whoever takes memory back needs it.
         let fresh = self.take(table);
         let mut shard = self.shard(key);
@@ -96,6 +101,7 @@ impl RecordCache {
             Some((chunk, table)) => shard.add(chunk, table),
             None => shard.renew(),
         };
+        self.coming.fetch_sub(coming, Ordering::Relaxed);
         let kept = has_room && (shard.has(key) || shard.append(key, record));
         self.has_room.store(kept, Ordering::Relaxed);
         kept
@@ -118,9 +124,10 @@ impl RecordCache {
         freed
     }
 
-    /// Bytes of memory held now.
+    /// Bytes of memory held now, and those about to be.
     pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| lock(shard).bytes()).sum()
+        let held: u64 = self.shards.iter().map(|shard| lock(shard).bytes()).sum();
+        held + self.coming.load(Ordering::Relaxed)
     }
 
     pub fn stats(&self) -> RecordStats {

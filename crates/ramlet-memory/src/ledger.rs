@@ -14,7 +14,7 @@ use crate::reservation::{OverBudget, Reservation};
 ///
 /// **Loans.** Memory that its owners don't use at the moment may be lent ([`Ledger::borrower`]) to data that is kept
 /// in it for speed. When a reservation then finds the ledger full, the [`Reclaim`]ers are asked to give loans back, and it
-/// is tried again. So that this always ends well, loans don't count against what the others were promised: what is set
+/// is tried again, for some milliseconds while they are on their way; what comes back meanwhile isn't lent anew. So that this always ends well, loans don't count against what the others were promised: what is set
 /// aside ([`Ledger::set_aside`]), used or not, and all other reservations together never exceed `limit` either.
 pub struct Ledger {
     total: Counter,
@@ -22,6 +22,8 @@ pub struct Ledger {
     promised: Counter,
     /// Of `total`: loans.
     lent: AtomicU64,
+    /// Bytes that reservations ask loans back for at this moment: borrowers leave them alone.
+    awaited: AtomicU64,
     accounts: Mutex<Vec<Arc<Account>>>,
     reclaimers: Mutex<Vec<Weak<dyn Reclaim>>>,
 }
@@ -55,8 +57,11 @@ enum Claim {
     Loan,
 }
 
-/// How often a patient reservation looks again whether loans have come back: after 1 ms, 2 ms, 4 ms, ... in all
-/// half a second, which is longer than the searches that may be reading them.
+/// How often a reservation looks again whether loans that are on their way have come back: after 1 ms, 2 ms, 4 ms, in all
+/// 7 ms, in which most searches that may be reading them end. A refusal costs the client more.
+const WAITS: u32 = 3;
+
+/// The same of a patient one: in all half a second, which is longer than the searches that may be reading them.
 const PATIENT_WAITS: u32 = 9;
 
 /// One row of [`Ledger::report`]. Bytes, except `refused`: the number of reservations turned down.
@@ -90,6 +95,7 @@ impl Ledger {
             total: Counter::new(limit),
             promised: Counter::new(limit),
             lent: AtomicU64::new(0),
+            awaited: AtomicU64::new(0),
             accounts: Mutex::default(),
             reclaimers: Mutex::default(),
         })
@@ -160,7 +166,7 @@ impl Ledger {
         Consumer {
             ledger: self.clone(),
             account,
-            waits: 0,
+            waits: WAITS,
         }
     }
 
@@ -240,7 +246,7 @@ impl Consumer {
         let theirs = match self.account.claim {
             Claim::Use => self.ledger.promised.free().min(free + lent),
             Claim::SetAside => free + lent,
-            Claim::Loan => free,
+            Claim::Loan => free.saturating_sub(self.ledger.awaited.load(Ordering::Relaxed)),
         };
         self.account.counter.free().min(theirs)
     }
@@ -280,18 +286,29 @@ impl Consumer {
     fn take_memory(&self, bytes: u64) -> bool {
         let ledger = &self.ledger;
         if self.account.claim == Claim::Loan {
-            let taken = ledger.total.take(bytes);
+            let taken = ledger.total.take_beside(bytes, ledger.awaited.load(Ordering::Relaxed));
             if taken {
                 ledger.lent.fetch_add(bytes, Ordering::Relaxed);
             }
             return taken;
         }
+        if ledger.total.take(bytes) {
+            return true;
+        }
+        ledger.awaited.fetch_add(bytes, Ordering::Relaxed);
+        let taken = self.take_loans_back(bytes);
+        ledger.awaited.fetch_sub(bytes, Ordering::Relaxed);
+        taken
+    }
+
+    fn take_loans_back(&self, bytes: u64) -> bool {
+        let ledger = &self.ledger;
         for wait in 0..=self.waits {
             if wait > 0 {
                 thread::sleep(Duration::from_millis(1 << (wait - 1)));
-            }
-            if ledger.total.take(bytes) {
-                return true;
+                if ledger.total.take(bytes) {
+                    return true;
+                }
             }
             if !ledger.reclaim(bytes) {
                 return false;
@@ -359,7 +376,13 @@ impl Counter {
     }
 
     fn take(&self, bytes: u64) -> bool {
-        let within = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.take_beside(bytes, 0)
+    }
+
+    /// Takes bytes if so many others stay free.
+    fn take_beside(&self, bytes: u64, others: u64) -> bool {
+        let most = self.limit.saturating_sub(others);
+        let within = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= most);
         self.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, within)
             .is_ok()

@@ -286,6 +286,35 @@ mod tests {
         assert!(user.reserve(PIECE).is_ok());
     }
 
+    /// Records fill whatever is free, again and again; nobody who needs memory is refused for it.
+    #[test]
+    fn records_on_their_way_in_do_not_count_as_on_their_way_back() {
+        const ROUNDS: u32 = 3000;
+        let ledger = Ledger::new(4 * PIECE);
+        let pins = Pins::new(&ledger, 4 * PIECE);
+        let user = ledger.consumer("responses", u64::MAX);
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for file in 0..3 {
+                let (pins, over) = (&pins, &over);
+                scope.spawn(move || {
+                    let rows = (0..).take_while(|_| !over.load(Ordering::Relaxed));
+                    rows.for_each(|row| assert!(pins.records.put(file, row, &[7; 4000])));
+                });
+            }
+            let refused = |_: &u32| {
+                let refused = user.reserve(94_208).is_err();
+                pins.forget_asked();
+                // Until they have filled it, or for a while.
+                (0..100_000).find(|_| user.available_now() < 70_000);
+                refused
+            };
+            let refused = (0..ROUNDS).filter(refused).count();
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(refused, 0, "of {ROUNDS}");
+        });
+    }
+
     #[test]
     fn who_asked_lately_finds_room_again() {
         let ledger = Ledger::new(8 * PIECE);

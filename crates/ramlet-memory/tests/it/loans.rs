@@ -116,7 +116,7 @@ fn the_patient_wait_for_what_is_being_read() {
     let weak: Weak<Slow> = Arc::downgrade(&slow);
     ledger.register(weak);
     let user = ledger.consumer("user", u64::MAX);
-    assert!(user.reserve(1).is_err(), "a request doesn't wait");
+    assert!(user.reserve(1).is_err(), "a request waits some milliseconds only");
     assert!(slow.1.swap(false, Ordering::AcqRel), "but it has asked");
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -131,6 +131,38 @@ fn the_patient_wait_for_what_is_being_read() {
         drop(held);
     });
     assert!(user.reserve(100).is_ok());
+}
+
+#[test]
+fn what_comes_back_is_not_lent_to_another() {
+    /// Whatever comes back is borrowed again at once, if the ledger lets it.
+    struct Greedy(Arc<Pile>, Consumer, AtomicU64);
+    impl Reclaim for Greedy {
+        fn reclaim(&self, bytes: u64) -> u64 {
+            let coming = self.0.reclaim(bytes);
+            while let Ok(loan) = self.1.reserve(10) {
+                self.2.fetch_add(1, Ordering::Relaxed);
+                self.0.held.lock().expect("nothing panics under it").push(loan);
+            }
+            coming
+        }
+    }
+    let ledger = Ledger::new(100);
+    let loans = ledger.borrower("loans", 100);
+    let held = (0..10).map(|_| loans.reserve(10).expect("room")).collect();
+    let pile = Arc::new(Pile {
+        held: Mutex::new(held),
+        asked: AtomicU64::new(0),
+    });
+    let greedy = Arc::new(Greedy(pile, loans.clone(), AtomicU64::new(0)));
+    let weak: Weak<Greedy> = Arc::downgrade(&greedy);
+    ledger.register(weak);
+    let user = ledger.consumer("user", u64::MAX);
+    let first = user.reserve(30).expect("three loans come back");
+    assert_eq!(greedy.2.load(Ordering::Relaxed), 0, "nothing was free beside them");
+    assert_eq!((first.bytes(), ledger.lent()), (30, 70));
+    drop(first);
+    assert_eq!(loans.available(), 30, "nobody waits any more");
 }
 
 #[test]
