@@ -286,7 +286,9 @@ impl Consumer {
     fn take_memory(&self, bytes: u64) -> bool {
         let ledger = &self.ledger;
         if self.account.claim == Claim::Loan {
-            let taken = ledger.total.take_beside(bytes, ledger.awaited.load(Ordering::Relaxed));
+            let taken = ledger
+                .total
+                .take_beside(bytes, ledger.awaited.load(Ordering::Relaxed));
             if taken {
                 ledger.lent.fetch_add(bytes, Ordering::Relaxed);
             }

@@ -24,7 +24,9 @@ use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, S
 use crate::change::Row;
 use crate::deletes::DeleteSet;
 use crate::limits::{BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX, BUFFER_ROW_OVERHEAD};
-use crate::ranking::{FreshLists, FreshListsWriter, FreshTexts, Kept, Terms, folded_length, hash_in};
+use crate::ranking::{
+    FreshHit, FreshLists, FreshListsWriter, FreshTexts, Kept, Terms, count_in, folded_length, hash_in,
+};
 use crate::schema::Schema;
 use crate::types::PointId;
 
@@ -240,7 +242,8 @@ impl BufferWriter {
             is_here &= kept.entries.is_some();
             for entry in kept.entries.unwrap_or_default() {
                 if pushed.is_ok() {
-                    pushed = lists.push(&buffer.lists, slot, hash_in(entry), row);
+                    let word = (hash_in(entry), count_in(entry));
+                    pushed = lists.push(&buffer.lists, (slot, kept.tokens), word, row);
                 }
             }
         });
@@ -403,41 +406,40 @@ fn add_texts(totals: &mut [FreshTotals], texts: &FreshTexts, encoded: &[u8], is_
 }
 
 impl BufferView {
-    /// Of a scored field's texts, and the live rows with some of the words, ascending; some of these may have none. `None`: its rows have to be
-    /// asked one by one. `held` grows with the rows.
-    pub fn rows_with(
+    /// Of a scored field's texts, and the terms that its live rows have, by row. `None`: its rows have to be asked one by one. `held` grows
+    /// with them.
+    pub fn hits(
         &self,
         slot: u16,
         terms: &Terms,
-        (rows, held): (&mut Vec<u32>, &mut Reservation),
+        (hits, held): (&mut Vec<FreshHit>, &mut Reservation),
     ) -> Result<Option<FreshTotals>, OverBudget> {
         let place = self.buffer.texts.place(slot);
         let Some(totals) = place.and_then(|place| self.texts.get(place)) else {
             return Ok(None);
         };
         let mut over = Ok(());
-        for &hash in terms.hashes() {
-            let mut each = |row: u32| {
-                if over.is_err() || self.deletes.contains(row) {
+        for term in terms.hashes().iter().copied().enumerate().take(FreshHit::TERMS) {
+            let mut each = |hit: FreshHit| {
+                if over.is_err() || self.deletes.contains(hit.row()) {
                     return;
                 }
-                if rows.len() == rows.capacity() {
-                    let more = rows.capacity().max(256);
-                    over = held.grow((more * size_of::<u32>()) as u64);
+                if hits.len() == hits.capacity() {
+                    let more = hits.capacity().max(256);
+                    over = held.grow((more * size_of::<FreshHit>()) as u64);
                     if over.is_err() {
                         return;
                     }
-                    rows.reserve_exact(more);
+                    hits.reserve_exact(more);
                 }
-                rows.push(row);
+                hits.push(hit);
             };
-            if !self.buffer.lists.rows_with(slot, hash, self.len, &mut each) {
+            if !self.buffer.lists.hits(slot, term, self.len, &mut each) {
                 return Ok(None);
             }
         }
         over?;
-        rows.sort_unstable();
-        rows.dedup();
+        hits.sort_unstable();
         Ok(Some(*totals))
     }
 

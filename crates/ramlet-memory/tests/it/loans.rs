@@ -159,7 +159,11 @@ fn what_comes_back_is_not_lent_to_another() {
     ledger.register(weak);
     let user = ledger.consumer("user", u64::MAX);
     let first = user.reserve(30).expect("three loans come back");
-    assert_eq!(greedy.2.load(Ordering::Relaxed), 0, "nothing was free beside them");
+    assert_eq!(
+        greedy.2.load(Ordering::Relaxed),
+        0,
+        "nothing was free beside them"
+    );
     assert_eq!((first.bytes(), ledger.lent()), (30, 70));
     drop(first);
     assert_eq!(loans.available(), 30, "nobody waits any more");

@@ -130,7 +130,9 @@ impl Built {
         let numbered = || crate::segment::numbered_for(dims, rows, Some(room)).filter(|_| may_number(spec));
         let scratch = memory.scratch_of_clusters(machine.cores);
         Built {
-            clusters: bytes::clusters(rows).min(clusters_most(scratch as usize, dims as usize) as u64).max(1),
+            clusters: bytes::clusters(rows)
+                .min(clusters_most(scratch as usize, dims as usize) as u64)
+                .max(1),
             graph: match spec.index {
                 IndexWish::Hnsw => coded,
                 IndexWish::Auto => coded && unasked(),

@@ -208,6 +208,11 @@ pub fn hash_in(entry: &[u8; 8]) -> u64 {
     u64::from_le_bytes(*entry) >> COUNT_BITS << COUNT_BITS
 }
 
+/// How often the word comes, of an entry; 65,535: so often or more.
+pub fn count_in(entry: &[u8; 8]) -> u32 {
+    (u64::from_le_bytes(*entry) & COUNT_MAX) as u32
+}
+
 /// How often a token comes; `None`: more often than is kept.
 fn count_of(entries: &[[u8; 8]], hash: u64) -> Option<u32> {
     let at = entries.partition_point(|entry| u64::from_le_bytes(*entry) < hash);

@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::lookup::Lookup;
 use crate::matching::{Candidates, candidates, row_matches};
 use crate::request::Explained;
-use crate::segment::{ListPart, SegmentView, TextColumn};
+use crate::segment::{Gone, ListPart, SegmentView, TextColumn};
 use crate::sums::Sums;
 
 /// Rows of a window: their sums, lengths and marks take 0.8 MB.
@@ -105,21 +105,38 @@ fn count_out(
     lookup: &mut Lookup,
     own: &mut Statistics,
 ) -> Result<()> {
-    let Lookup { io, buf, rare, .. } = lookup;
+    let gone = match column.gone(segment.deletes.len()) {
+        Some(gone) => gone,
+        None => count_gone(segment, column, lookup)?,
+    };
+    own.documents -= gone.documents.min(own.documents);
+    own.tokens -= gone.tokens.min(own.tokens);
+    let Lookup { io, buf, .. } = lookup;
     let rows = segment.segment.rows();
-    let _held = rare.reserve(LengthsOf::BYTES)?;
-    let mut lengths = LengthsOf::new(column, rows);
-    for row in segment.deletes.iter() {
-        let length = lengths.get(row, &mut Reading { io, buf })?;
-        own.documents -= u64::from(length > 0).min(own.documents);
-        own.tokens -= length.min(own.tokens);
-    }
     for (sum, parts) in own.frequencies.iter_mut().zip(&lists.parts) {
         column.postings(parts, rows, io, buf, &mut |row, _| {
             *sum -= u64::from(segment.deletes.contains(row)).min(*sum);
         })?;
     }
     Ok(())
+}
+
+/// Counts a segment's deleted rows: once for all searches until there are more.
+fn count_gone(segment: &SegmentView, column: &TextColumn, lookup: &mut Lookup) -> Result<Gone> {
+    let Lookup { io, buf, rare, .. } = lookup;
+    let _held = rare.reserve(LengthsOf::BYTES)?;
+    let mut lengths = LengthsOf::new(column, segment.segment.rows());
+    let mut gone = Gone {
+        rows: segment.deletes.len(),
+        ..Gone::default()
+    };
+    for row in segment.deletes.iter() {
+        let length = lengths.get(row, &mut Reading { io, buf })?;
+        gone.documents += u64::from(length > 0);
+        gone.tokens += length;
+    }
+    column.note_gone(gone);
+    Ok(gone)
 }
 
 /// A window's rows.

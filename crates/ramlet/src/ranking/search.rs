@@ -5,6 +5,7 @@ use ramlet_memory::Reservation;
 use roaring::RoaringBitmap;
 
 use super::bm25::{Bm25Params, Weights, folded_length};
+use super::fresh_lists::FreshHit;
 use super::lists::{Lists, count_lists, rank_lists};
 use super::payloads::Counted;
 use super::statistics::Statistics;
@@ -34,12 +35,17 @@ pub struct Ranked<'a> {
     pub among: Option<&'a [Place]>,
 }
 
-/// Rows of a buffer that have some of the words, each once.
+/// What a buffer has of the words.
 struct Met {
-    rows: Vec<u32>,
-    /// By row how often each term comes, then the tokens; empty where there was no room for it.
-    counts: Vec<u32>,
+    rows: MetRows,
     _held: Reservation,
+}
+
+enum MetRows {
+    /// By row and term.
+    Listed(Vec<FreshHit>),
+    /// Rows that have some, to be counted again.
+    Asked(Vec<u32>),
 }
 
 /// Offers `top` all points that have some of the words, in the keys of [`TopK`]: the less, the better.
@@ -157,39 +163,21 @@ fn count_buffer(
     all: &mut Statistics,
 ) -> Result<Met> {
     let mut held = lookup.rare.reserve(0)?;
-    let mut counts = vec![0; counted.terms.len()];
-    let mut rows = Vec::new();
-    // With lists a row comes once for each word.
-    let by_lists = match counted.terms.len() <= Words::MOST {
-        true => buffer.rows_with(counted.slot, counted.terms, (&mut rows, &mut held))?,
-        false => None,
-    };
-    if let Some(totals) = by_lists {
+    let mut hits = Vec::new();
+    if counted.terms.len() <= Words::MOST
+        && let Some(totals) = buffer.hits(counted.slot, counted.terms, (&mut hits, &mut held))?
+    {
         all.documents += totals.documents;
         all.tokens += totals.tokens;
-        let each = counts.len() + 1;
-        let mut kept = Vec::new();
-        let keeps = held.grow((rows.len() * each * size_of::<u32>()) as u64).is_ok();
-        if keeps {
-            kept.reserve_exact(rows.len() * each);
-        }
-        rows.retain(|&row| {
-            let tokens = count_row(counted, buffer, row, &mut counts);
-            all.add_counts(&counts);
-            let has_some = counts.iter().any(|&count| count > 0);
-            if has_some && keeps {
-                kept.extend_from_slice(&counts);
-                kept.push(tokens);
-            }
-            has_some
-        });
+        hits.iter().for_each(|hit| all.frequencies[hit.term()] += 1);
         return Ok(Met {
-            rows,
-            counts: kept,
+            rows: MetRows::Listed(hits),
             _held: held,
         });
     }
-    rows.clear();
+    drop(hits);
+    let mut counts = vec![0; counted.terms.len()];
+    let mut rows = Vec::new();
     held.grow(u64::from(buffer.live()) * size_of::<u32>() as u64)?;
     for row in buffer.live_rows() {
         let tokens = count_row(counted, buffer, row, &mut counts);
@@ -200,8 +188,7 @@ fn count_buffer(
     }
     rows.shrink_to_fit();
     Ok(Met {
-        rows,
-        counts: Vec::new(),
+        rows: MetRows::Asked(rows),
         _held: held,
     })
 }
@@ -262,19 +249,10 @@ fn rank_buffer(
         ..Explained::default()
     };
     let mut counts = vec![0; counted.terms.len()];
-    let mut known = met.counts.chunks_exact(counted.terms.len() + 1);
-    for &row in &met.rows {
-        let known = known.next().and_then(|known| known.split_last());
-        if only.as_ref().is_some_and(|(only, _)| !only.contains(row)) {
-            continue;
-        }
-        let (tokens, counts) = match known {
-            Some((tokens, known)) => (*tokens, known),
-            None => (count_row(counted, buffer, row, &mut counts), &counts[..]),
-        };
+    let mut offer = |row: u32, tokens: u32, counts: &[u32]| {
         found.rows_scored += 1;
         let Some(score) = weights.score(counts, folded_length(tokens.into())) else {
-            continue;
+            return;
         };
         if top.would_enter(-score, row) {
             found.rows_checked += 1;
@@ -285,6 +263,36 @@ fn rank_buffer(
                 top.push(-score, row);
             }
         }
+    };
+    let is_wanted = |row: u32| only.as_ref().is_none_or(|(only, _)| only.contains(row));
+    match &met.rows {
+        MetRows::Listed(hits) => {
+            let by_row = hits.chunk_by(|one, next| one.row() == next.row());
+            for hits in by_row.filter(|hits| is_wanted(hits[0].row())) {
+                let row = hits[0].row();
+                let tokens = match noted(hits, &mut counts) {
+                    Some(tokens) => tokens,
+                    None => count_row(counted, buffer, row, &mut counts),
+                };
+                offer(row, tokens, &counts);
+            }
+        }
+        MetRows::Asked(rows) => {
+            for row in rows.iter().copied().filter(|row| is_wanted(*row)) {
+                let tokens = count_row(counted, buffer, row, &mut counts);
+                offer(row, tokens, &counts);
+            }
+        }
     }
     found
+}
+
+/// Counts the terms of a row as they are noted, and says its tokens. `None`: the row has to be asked.
+fn noted(hits: &[FreshHit], counts: &mut [u32]) -> Option<u32> {
+    counts.fill(0);
+    let mut tokens = 0;
+    for hit in hits {
+        (counts[hit.term()], tokens) = hit.counts()?;
+    }
+    Some(tokens)
 }

@@ -24,11 +24,6 @@ impl Statistics {
     /// One more text, in which the terms are so often.
     pub fn add(&mut self, tokens: u32, counts: &[u32]) {
         self.add_length(folded_length(tokens.into()));
-        self.add_counts(counts);
-    }
-
-    /// The terms of a text whose length is counted elsewhere.
-    pub fn add_counts(&mut self, counts: &[u32]) {
         for (frequency, &count) in self.frequencies.iter_mut().zip(counts) {
             *frequency += u64::from(count > 0);
         }

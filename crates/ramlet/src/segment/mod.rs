@@ -45,7 +45,8 @@ pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
 pub use sparse::SparseColumn;
 pub use text::{
-    Decoded, Directory, ListPart, Peaks, TextBuilders, TextColumn, bad_list, decoded_length, encoded_length,
+    Decoded, Directory, Gone, ListPart, Peaks, TextBuilders, TextColumn, bad_list, decoded_length,
+    encoded_length,
 };
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
 

@@ -465,6 +465,40 @@ fn long_lists_and_words_are_found() {
     }
 }
 
+/// Of rows that aren't flushed: words more often, and texts longer, than the lists of a write buffer note.
+#[test]
+fn many_words_and_long_texts_are_ranked_while_they_are_fresh() {
+    let mut data = with_one_field();
+    let mut batch = Vec::new();
+    let of = |word: &str, times: usize| vec![word; times].join(" ");
+    for (id, (often, long)) in [1, 30, 31, 32, 100]
+        .into_iter()
+        .flat_map(|often| [100, 2046, 2047, 2048, 5000].map(|long| (often, long)))
+        .enumerate()
+    {
+        let id = id as u64;
+        let rare = if id.is_multiple_of(3) { "rare" } else { "other" };
+        let text = format!("{} {rare} {}", of("often", often), of("filler", (long - often).max(1) - 1));
+        batch.push(point(id, vec![0.0; 4], &json!({ "word": text }).to_string()));
+        data.points.insert(id, json!({ "word": text }));
+    }
+    data.collection.update(upsert(batch)).unwrap();
+    for text in ["often", "rare", "often rare", "filler other often", "none"] {
+        let query = TextQuery {
+            text: text.into(),
+            ..TextQuery::default()
+        };
+        let found = data.ask(QueryRequest {
+            query: Some(QueryKind::Text(query.clone())),
+            using: "word".into(),
+            limit: 30,
+            ..QueryRequest::default()
+        });
+        let scores = data.scores("word", &query);
+        same(&found, &scores, (0, 30), text);
+    }
+}
+
 /// A word that stands in a text more often than positions are kept for.
 #[test]
 fn phrases_of_words_without_positions_are_looked_for_in_the_payload() {

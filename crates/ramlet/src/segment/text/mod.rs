@@ -16,6 +16,8 @@ mod merge;
 mod packed;
 mod part;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use ramlet_format::Component;
 use ramlet_format::bloom::hash64;
 use ramlet_format::manifest::SegmentEntry;
@@ -77,6 +79,16 @@ pub struct TextColumn {
     /// Of all rows, where there is room.
     held: Option<(Vec<u8>, Reservation)>,
     /// Rows with a token, and the sum of their lengths.
+    pub documents: u64,
+    pub tokens: u64,
+    /// The same of the deleted rows, as they were when they were counted last.
+    gone: Mutex<Gone>,
+}
+
+/// Of so many deleted rows, those with a token, and the sum of their lengths. Rows are only ever deleted, so their number tells them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gone {
+    pub rows: u32,
     pub documents: u64,
     pub tokens: u64,
 }
@@ -165,7 +177,22 @@ impl TextColumn {
             held,
             documents: u64::from_le_bytes(documents),
             tokens: u64::from_le_bytes(tokens),
+            gone: Mutex::default(),
         }))
+    }
+
+    /// What was counted last of deleted rows, if they were as many.
+    pub fn gone(&self, rows: u32) -> Option<Gone> {
+        Some(*self.last_gone()).filter(|gone| gone.rows == rows)
+    }
+
+    pub fn note_gone(&self, gone: Gone) {
+        *self.last_gone() = gone;
+    }
+
+    // Only to copy it.
+    fn last_gone(&self) -> MutexGuard<'_, Gone> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows `each` the parts of a word's list in the order of their rows. One read, unless cached or long.
