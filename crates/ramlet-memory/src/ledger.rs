@@ -120,6 +120,16 @@ impl Ledger {
         self.lent.load(Ordering::Relaxed)
     }
 
+    /// Bytes that are set aside and not used now: whether lent or free, their owners may want them at any time.
+    pub fn unclaimed(&self) -> u64 {
+        self.promised.used().saturating_sub(self.held())
+    }
+
+    /// Bytes reserved now that aren't lent.
+    pub fn held(&self) -> u64 {
+        self.used().saturating_sub(self.lent())
+    }
+
     /// The consumer `name`, which may hold at most `cap` bytes (`u64::MAX`: only the ledger's limit).
     /// The same name gives the same account; its cap is the one it was first given.
     pub fn consumer(self: &Arc<Ledger>, name: &'static str, cap: u64) -> Consumer {

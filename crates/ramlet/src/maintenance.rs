@@ -16,8 +16,13 @@ use crate::writer::Writer;
 
 /// Runs until the engine closes.
 pub fn run(shared: &Shared) {
-    let mut calm = 0;
-    let mut written = 0;
+    let mut lull = Lull::default();
+    // What is there at the start goes to RAM at once: nobody has written yet.
+    if shared.wait_due(Duration::ZERO) != Due::Closed {
+        work(shared);
+        lull.look(shared);
+        pin_all(shared, Pace::Calm);
+    }
     loop {
         let due = shared.wait_due(IDLE);
         let rounds = if due == Due::Idle { IDLE_ROUNDS } else { 1 };
@@ -25,7 +30,7 @@ pub fn run(shared: &Shared) {
         match due {
             Due::Closed => return,
             Due::Now => {
-                calm = 0;
+                lull.end();
                 work(shared);
                 // What a job needed it needs no more.
                 with_pins(shared, Pins::forget_asked);
@@ -34,22 +39,71 @@ pub fn run(shared: &Shared) {
                 // What failed may succeed now, and deletes don't wake anybody.
                 work(shared);
                 freeze_awaited(shared);
-                // Who writes, or just did, would take back at once what is lent now.
-                let before = std::mem::replace(&mut written, operations(shared));
-                calm = if written == before { calm + 1 } else { 0 };
-                if !idle(shared) && calm >= CALM_ROUNDS {
-                    pin_all(shared);
+                let pace = lull.look(shared);
+                if !idle(shared) && pace != Pace::Busy {
+                    pin_all(shared, pace);
                 }
             }
         }
     }
 }
 
+/// How much is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Nothing since some rounds: memory that nobody uses is lent.
+    Calm,
+    /// So little that what is lent beside that which is set aside stays lent for a while.
+    Light,
+    /// Who writes so much, or just did, would take back at once what is lent now.
+    Busy,
+}
+
+/// Idle rounds in which little or nothing was written.
+#[derive(Default)]
+struct Lull {
+    operations: u64,
+    held: u64,
+    calm: u32,
+    light: u32,
+}
+
+impl Lull {
+    /// After one round more.
+    fn look(&mut self, shared: &Shared) -> Pace {
+        let mut room = (0, 0);
+        with_pins(shared, |pins| {
+            let ledger = pins.consumer.ledger();
+            room = (ledger.held(), ledger.unclaimed());
+        });
+        let (held, unclaimed) = room;
+        let before = std::mem::replace(&mut self.operations, operations(shared));
+        let is_calm = before == self.operations;
+        let grown = held.saturating_sub(std::mem::replace(&mut self.held, held));
+        let is_light = is_calm || grown <= unclaimed / LIGHT_SHARE;
+        self.calm = if is_calm { self.calm + 1 } else { 0 };
+        self.light = if is_light { self.light + 1 } else { 0 };
+        match (self.calm, self.light) {
+            (CALM_ROUNDS.., _) => Pace::Calm,
+            (_, CALM_ROUNDS..) => Pace::Light,
+            _ => Pace::Busy,
+        }
+    }
+
+    /// A job was due.
+    fn end(&mut self) {
+        (self.calm, self.light) = (0, 0);
+    }
+}
+
 /// What an idle round counts for in the rests of jobs that failed: nobody waits for them.
 const IDLE_ROUNDS: u32 = 2;
 
-/// Idle rounds without a write after which memory that nobody uses is lent.
+/// Idle rounds without a write, or with few, after which memory that nobody uses is lent.
 const CALM_ROUNDS: u32 = 2;
+
+/// Few writes: a round's take at most one in so many of the bytes that are set aside and not used, mostly write buffers.
+const LIGHT_SHARE: u64 = 16;
 
 /// How long nothing must become due before segments are merged just to have fewer.
 const IDLE: Duration = Duration::from_millis(700);
@@ -102,15 +156,21 @@ fn operations(shared: &Shared) -> u64 {
     cores.iter().map(|core| core.view.load().operation).sum()
 }
 
-fn with_pins(shared: &Shared, act: fn(&Pins)) {
+fn with_pins(shared: &Shared, act: impl FnOnce(&Pins)) {
     if let Some(core) = shared.live_collections().first() {
         act(&core.shelf.pins);
     }
 }
 
 /// Takes into RAM what there is room for, until something else is due.
-fn pin_all(shared: &Shared) {
-    with_pins(shared, Pins::note_calm);
+fn pin_all(shared: &Shared, pace: Pace) {
+    with_pins(shared, |pins| {
+        pins.note_calm();
+        pins.keep(match pace {
+            Pace::Calm => 0,
+            Pace::Light | Pace::Busy => pins.consumer.ledger().unclaimed(),
+        });
+    });
     for core in live(shared) {
         let more = || try_job(&core, Job::Upkeep, |core| jobs::pin(core, Pinning::All));
         while !shared.is_closed() && !shared.is_due() && more() {}

@@ -40,6 +40,8 @@ pub struct Pins {
     list: Mutex<Vec<(PinRank, Weak<LoanBuf>)>>,
     /// The most that was asked back at once, fading with time: who needed it may need it again soon.
     asked: Arc<AtomicU64>,
+    /// Bytes that aren't lent as long as somebody writes.
+    kept: AtomicU64,
     /// Records that were read lately, of files that aren't lent as a whole. They go after payloads that are, before the rest.
     pub records: Arc<RecordCache>,
 }
@@ -54,6 +56,7 @@ impl Pins {
             consumer,
             list: Mutex::default(),
             asked,
+            kept: AtomicU64::new(0),
         });
         let owner = Arc::downgrade(&pins);
         pins.records.ask(Box::new(move |bytes| {
@@ -80,15 +83,34 @@ impl Pins {
         }
     }
 
-    /// Bytes that may be lent now: what is free, less what is left to those who asked lately.
+    /// Bytes that may be lent now: what is free, less what is left to those who asked lately, or may ask soon.
     pub fn room(&self) -> u64 {
-        let asked = self.asked.load(Ordering::Relaxed);
-        self.consumer.available().saturating_sub(asked)
+        self.room_with(0)
     }
 
     /// The same for what ranks as `rank`, with what makes way for it.
     pub fn room_for(&self, rank: PinRank) -> u64 {
-        self.room() + self.below(rank)
+        self.room_with(self.below(rank))
+    }
+
+    /// The same when so many bytes have made way.
+    pub fn room_with(&self, bytes: u64) -> u64 {
+        (self.consumer.available() + bytes).saturating_sub(self.left())
+    }
+
+    /// What has to make way until there is room for so many bytes.
+    pub fn lacking(&self, bytes: u64) -> u64 {
+        (bytes + self.left()).saturating_sub(self.consumer.available())
+    }
+
+    fn left(&self) -> u64 {
+        let [asked, kept] = [&*self.asked, &self.kept].map(|bytes| bytes.load(Ordering::Relaxed));
+        asked.max(kept)
+    }
+
+    /// From now on so many bytes aren't lent, whoever asks or doesn't.
+    pub fn keep(&self, bytes: u64) {
+        self.kept.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes that what ranks below `rank` holds: they are there for it, at the price of what is lost with them.
@@ -244,6 +266,25 @@ mod tests {
         assert_eq!(all(), [0, 1, 2]);
         pins.give_way(PinRank::Rows, 100 * PIECE);
         assert_eq!(all(), [0, 0, 2]);
+    }
+
+    #[test]
+    fn what_writers_may_want_is_not_lent_while_they_write() {
+        let ledger = Ledger::new(12 * PIECE);
+        let pins = Pins::new(&ledger, 12 * PIECE);
+        let buffers = ledger.set_aside("buffers", 5 * PIECE).expect("room");
+        let written = buffers.reserve(PIECE).expect("room");
+        assert_eq!((ledger.unclaimed(), ledger.held()), (4 * PIECE, PIECE));
+        assert_eq!(pins.room(), 11 * PIECE);
+        pins.keep(ledger.unclaimed());
+        assert_eq!(pins.room(), 7 * PIECE);
+        let _payloads = pinned(&pins, PinRank::Payloads, 9);
+        assert_eq!((pins.room(), pins.room_for(PinRank::Fine)), (0, 7 * PIECE));
+        assert_eq!(pins.lacking(PIECE), 3 * PIECE);
+        pins.keep(0);
+        assert_eq!((pins.room(), pins.lacking(PIECE)), (2 * PIECE, 0));
+        drop(written);
+        assert_eq!((ledger.unclaimed(), ledger.held()), (5 * PIECE, 0));
     }
 
     #[test]

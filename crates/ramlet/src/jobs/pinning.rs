@@ -8,7 +8,7 @@ use ramlet_memory::LoanBuf;
 use super::{begin, replace_segment};
 use crate::core::Core;
 use crate::error::Result;
-use crate::pins::PinRank;
+use crate::pins::{PinRank, Pins};
 use crate::segment::{Segment, SegmentView, Shelf, VectorColumn, Whole, kinds_kept_whole};
 
 /// What is taken into RAM.
@@ -34,14 +34,13 @@ struct Due {
 impl Due {
     fn of(core: &Core, what: Pinning) -> Due {
         let pins = &core.shelf.pins;
-        let free = match what {
-            Pinning::Needed => pins.consumer.available(),
-            Pinning::All => pins.room(),
-        };
         Due {
             what,
-            room: free + pins.below(PinRank::Rows),
-            whole: pins.room_for(PinRank::Payloads) + pins.records.bytes(),
+            room: match what {
+                Pinning::Needed => pins.consumer.available() + pins.below(PinRank::Rows),
+                Pinning::All => pins.room_for(PinRank::Rows),
+            },
+            whole: room_for_whole(pins),
             kinds: kinds_kept(core, &core.view.load().segments),
         }
     }
@@ -139,15 +138,19 @@ fn whole_bytes(segments: &[SegmentView]) -> ([u64; Whole::KINDS], u64) {
 pub(super) fn kinds_kept(core: &Core, segments: &[SegmentView]) -> usize {
     let pins = &core.shelf.pins;
     let (bytes, held) = whole_bytes(segments);
-    let room = pins.room_for(PinRank::Payloads) + pins.records.bytes();
-    kinds_kept_whole(&bytes, room + held)
+    kinds_kept_whole(&bytes, room_for_whole(pins) + held)
+}
+
+/// Room for files as a whole, if records make way for them.
+fn room_for_whole(pins: &Pins) -> u64 {
+    pins.room_with(pins.below(PinRank::Payloads) + pins.records.bytes())
 }
 
 /// Reads more of a segment's files into RAM, as far as there is room; how many bytes came. Records that are kept give way to the whole that they are of.
 pub(super) fn fill(core: &Core, segment: &Segment, kinds: usize, io: &mut IoContext) -> Result<u64> {
     let pins = &core.shelf.pins;
-    let (free, spare) = (pins.room(), pins.below(PinRank::Payloads));
-    let lacking = segment.missing(kinds).saturating_sub(free);
+    let spare = pins.below(PinRank::Payloads);
+    let lacking = pins.lacking(segment.missing(kinds));
     if lacking > 0 {
         pins.give_way(PinRank::Payloads, lacking);
         pins.records.cut(lacking.saturating_sub(spare));

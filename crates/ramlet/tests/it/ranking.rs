@@ -478,7 +478,11 @@ fn many_words_and_long_texts_are_ranked_while_they_are_fresh() {
     {
         let id = id as u64;
         let rare = if id.is_multiple_of(3) { "rare" } else { "other" };
-        let text = format!("{} {rare} {}", of("often", often), of("filler", (long - often).max(1) - 1));
+        let text = format!(
+            "{} {rare} {}",
+            of("often", often),
+            of("filler", (long - often).max(1) - 1)
+        );
         batch.push(point(id, vec![0.0; 4], &json!({ "word": text }).to_string()));
         data.points.insert(id, json!({ "word": text }));
     }
