@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::ledger::Consumer;
@@ -22,6 +22,8 @@ pub struct LoanBuf {
     now: Mutex<LoanView>,
     /// Every piece that some view may still hold.
     pieces: Mutex<Box<[Weak<Piece>]>>,
+    /// Bytes of memory that may be taken and aren't shown yet.
+    filling: AtomicU64,
 }
 
 /// The bytes of a [`LoanBuf`] that were in memory when the view was made; they stay there as long as it lives.
@@ -78,6 +80,7 @@ impl LoanBuf {
             range: Arc::new(range),
             now: Mutex::new(LoanView::default()),
             pieces: Mutex::new((0..pieces).map(|_| Weak::new()).collect()),
+            filling: AtomicU64::new(0),
         })
     }
 
@@ -106,6 +109,17 @@ impl LoanBuf {
         fill: &mut dyn FnMut(usize, &mut [u8]) -> Result<(), E>,
     ) -> Result<usize, E> {
         let mut slots = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let came = self.extend_locked(&mut slots, more, fill);
+        self.filling.store(0, Ordering::Relaxed);
+        came
+    }
+
+    fn extend_locked<E: From<OverBudget>>(
+        &self,
+        slots: &mut [Weak<Piece>],
+        more: usize,
+        fill: &mut dyn FnMut(usize, &mut [u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
         let before = self.view();
         let first = before.held.pieces.len();
         let end = before.len().saturating_add(more).min(self.len());
@@ -113,6 +127,8 @@ impl LoanBuf {
         let mut pieces = before.held.pieces.to_vec();
         pieces.extend(slots[first..end.max(first)].iter().map_while(Weak::upgrade));
         let fresh = pieces.len();
+        let bytes = (fresh..end).map(|index| self.range.piece(index).1 as u64);
+        self.filling.store(bytes.sum(), Ordering::Relaxed);
         while pieces.len() < end && !self.range.taken[pieces.len()].load(Ordering::Acquire) {
             pieces.push(Piece::take(&self.range, &self.consumer, pieces.len())?);
         }
@@ -136,6 +152,11 @@ impl LoanBuf {
         }
         *now = after;
         Ok(len - before.len())
+    }
+
+    /// Bytes of memory that are being filled: they are on their way in, not back.
+    pub fn filling_bytes(&self) -> u64 {
+        self.filling.load(Ordering::Relaxed)
     }
 
     /// Cuts at least `bytes` off the end, as far as there are any; the bytes of memory that come free once the views

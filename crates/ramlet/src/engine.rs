@@ -187,7 +187,7 @@ impl Engine {
             pins: Pins::new(ledger, budget.pinned_max()),
             updates: ledger.consumer("queued updates", budget.updates_max()).patient(),
             collections: ledger.consumer("collections", capacity::collections_bytes_max(budget)),
-            slots: ledger.consumer("search slots", budget.search_slots),
+            slots: ledger.consumer("search slots", budget.search_slots).patient(),
             // A search that finds all lent waits until it isn't, rather than being refused: that is a matter of other searches.
             extra: ledger.consumer("extra scratch", budget.elastic).patient(),
             snapshots: ledger.consumer("snapshots", budget.elastic),
@@ -207,6 +207,7 @@ impl Engine {
             threads: build_threads(budget.search_threads),
             scratch,
             spare: ledger.consumer("job scratch, spare", budget.pinned / 2),
+            begun: 0,
         };
         let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
         let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
@@ -349,11 +350,6 @@ impl Engine {
 
     fn start(&self) -> Result<()> {
         self.start_writer()?;
-        let shared = self.shared.clone();
-        self.spawn("maintenance", move || {
-            or_abort("maintenance", || maintenance::run(&shared))
-        })?;
-        self.shared.wake_maintenance();
         let budget = &self.options.budget;
         for _ in budget.slots_outside..budget.search_threads {
             let (queue, mut slot) = (self.slots.clone(), self.new_slot(None)?);
@@ -363,6 +359,12 @@ impl Engine {
                 }
             })?;
         }
+        // The last: it lends what nobody has by now.
+        let shared = self.shared.clone();
+        self.spawn("maintenance", move || {
+            or_abort("maintenance", || maintenance::run(&shared))
+        })?;
+        self.shared.wake_maintenance();
         Ok(())
     }
 

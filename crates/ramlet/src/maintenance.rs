@@ -96,6 +96,9 @@ impl Lull {
     }
 }
 
+/// Looks without a step after which what is lacking stays so.
+const SETTLE_TRIES: u32 = 4;
+
 /// What an idle round counts for in the rests of jobs that failed: nobody waits for them.
 const IDLE_ROUNDS: u32 = 2;
 
@@ -293,7 +296,10 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
     core.shelf.pins.forget_asked();
+    let mut in_vain = 0;
     loop {
+        // When no job of another thread is under way.
+        let begun = core.shared.job().begun;
         core.check_not_dropped()?;
         if is_frozen(core) {
             jobs::flush(core)?;
@@ -304,7 +310,13 @@ pub fn settle(core: &Core) -> Result<()> {
             && !jobs::pin(core, Pinning::All)?
             && (jobs::lacks_ram(core) || !jobs::pin_spare(core)?)
         {
-            return Ok(());
+            // Nothing to do: but what another thread's job had in hand meanwhile wasn't looked at.
+            in_vain += 1;
+            if core.shared.job().begun == begun || in_vain == SETTLE_TRIES {
+                return Ok(());
+            }
+        } else {
+            in_vain = 0;
         }
     }
 }

@@ -167,7 +167,10 @@ impl Pins {
 
     /// What was cut off before and is still being read: it comes back without cutting more.
     fn coming(&self, held: &[Lent]) -> u64 {
-        let there: u64 = held.iter().map(|(_, bytes, _)| bytes).sum();
+        let there: u64 = held
+            .iter()
+            .map(|(_, bytes, loan)| bytes + loan.filling_bytes())
+            .sum();
         self.consumer.used().saturating_sub(there + self.records.bytes())
     }
 
@@ -325,6 +328,22 @@ mod tests {
         }
         drop(reading);
         assert!(user.reserve(PIECE).is_ok());
+    }
+
+    #[test]
+    fn what_is_being_filled_is_not_on_its_way_back() {
+        let ledger = Ledger::new(4 * PIECE);
+        let pins = Pins::new(&ledger, 4 * PIECE);
+        let fine = pinned(&pins, PinRank::Fine, 3);
+        let rows = Arc::new(LoanBuf::new(&pins.consumer, PIECE as usize).expect("addresses"));
+        pins.register(PinRank::Rows, Arc::downgrade(&rows));
+        let user = ledger.consumer("user", u64::MAX);
+        let fill = &mut |_: usize, _: &mut [u8]| {
+            assert_eq!(rows.filling_bytes(), PIECE);
+            user.reserve(PIECE).map(drop)
+        };
+        rows.extend(usize::MAX, fill).expect("others make way meanwhile");
+        assert_eq!((pieces(&fine), pieces(&rows), rows.filling_bytes()), (2, 1, 0));
     }
 
     /// Records fill whatever is free, again and again; nobody who needs memory is refused for it.

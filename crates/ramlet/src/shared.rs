@@ -25,6 +25,8 @@ pub struct JobArena {
     pub scratch: Consumer,
     /// What a large job may take beside that while nobody has it: of the row of pinned data, which lives on loans anyway.
     pub spare: Consumer,
+    /// Jobs that have begun.
+    pub begun: u64,
 }
 
 /// A job under way: its memory is reserved, no other runs.
@@ -251,6 +253,7 @@ impl Shared {
         let bytes = bytes + spare.as_ref().map_or(0, Reservation::bytes);
         // The other half: files being written, blocks being read.
         arena.scratch_bytes = (bytes / 2) as usize;
+        arena.begun += 1;
         Ok(RunningJob {
             _held: (held, spare),
             arena,

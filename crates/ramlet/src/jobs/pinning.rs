@@ -66,11 +66,12 @@ impl Due {
 
 /// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
 pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
-    let (shelf, due) = (&core.shelf, Due::of(core, what));
-    if !due.any(core) {
+    if !Due::of(core, what).any(core) {
         return Ok(false);
     }
     let mut arena = begin(core, 0)?;
+    // Another job may have taken the room while this one waited.
+    let (shelf, due) = (&core.shelf, Due::of(core, what));
     let (segments, schema) = {
         let writer = core.writer();
         (writer.segments.clone(), writer.schema.clone())
