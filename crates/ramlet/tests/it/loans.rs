@@ -216,6 +216,44 @@ fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
     assert_eq!(seen, expected);
 }
 
+/// A write now and then doesn't keep out of RAM what has room there.
+#[test]
+fn what_has_room_is_lent_beside_a_trickle_of_writes() {
+    const LOOKS: u64 = 600;
+    let filled = filled(64 * MB);
+    let storage = filled.engine.storage().clone();
+    drop(filled);
+    let budget = BudgetTable::plan(BudgetRequest::in_process(64 * MB, 1)).expect("enough for a test");
+    let ledger = Ledger::new(budget.ledger_limit());
+    let fixed = budget.search_slots + budget.log_buffers + budget.block_cache;
+    let filler = ledger.borrower("filler", u64::MAX);
+    let held = filler.reserve(ledger.limit() - fixed - 2 * MB);
+    let options = EngineOptions {
+        ledger,
+        budget,
+        ..options(64 * MB)
+    };
+    let engine = Engine::open(storage, options).expect("opens");
+    let collection = engine.collection("c").expect("is there");
+    let has_rows = || {
+        collection
+            .info()
+            .memory
+            .iter()
+            .any(|part| part.kind == "rows" && part.pinned_bytes > 0)
+    };
+    assert!(!has_rows(), "there is no room");
+    drop(held);
+    let mut rng = Rng(11);
+    let came = (0..LOOKS).find(|i| {
+        let write = upsert(vec![point(*i, rng.vector(DIM), "{}")]);
+        collection.update(write).expect("there is room");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        has_rows()
+    });
+    assert!(came.is_some(), "{:?}", collection.info().memory);
+}
+
 /// Room that is left beside fine codes and doesn't do for the rest of them goes to the first rows of it, until somebody else has
 /// use for it.
 #[test]
