@@ -298,8 +298,7 @@ pub fn settle(core: &Core) -> Result<()> {
     core.shelf.pins.forget_asked();
     let mut in_vain = 0;
     loop {
-        // When no job of another thread is under way.
-        let begun = core.shared.job().begun;
+        let begun = core.shared.wait_jobs();
         core.check_not_dropped()?;
         if is_frozen(core) {
             jobs::flush(core)?;
@@ -312,7 +311,7 @@ pub fn settle(core: &Core) -> Result<()> {
         {
             // Nothing to do: but what another thread's job had in hand meanwhile wasn't looked at.
             in_vain += 1;
-            if core.shared.job().begun == begun || in_vain == SETTLE_TRIES {
+            if core.shared.jobs_begun() == begun || in_vain == SETTLE_TRIES {
                 return Ok(());
             }
         } else {

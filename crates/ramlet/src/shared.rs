@@ -25,8 +25,6 @@ pub struct JobArena {
     pub scratch: Consumer,
     /// What a large job may take beside that while nobody has it: of the row of pinned data, which lives on loans anyway.
     pub spare: Consumer,
-    /// Jobs that have begun.
-    pub begun: u64,
 }
 
 /// A job under way: its memory is reserved, no other runs.
@@ -34,6 +32,7 @@ pub struct RunningJob<'a> {
     // Before the arena, so that the next job finds the memory free.
     _held: (Reservation, Option<Reservation>),
     arena: MutexGuard<'a, JobArena>,
+    ended: &'a AtomicU64,
 }
 
 impl std::ops::Deref for RunningJob<'_> {
@@ -53,6 +52,7 @@ impl Drop for RunningJob<'_> {
     fn drop(&mut self) {
         self.arena.scratch_bytes = 0;
         self.arena.lookup.index = IndexScratch::new(AnonBuf::new(0));
+        self.ended.fetch_add(1, Ordering::AcqRel);
     }
 }
 
@@ -79,6 +79,9 @@ pub struct Shared {
     due_told: Condvar,
     /// Held by whoever runs a job: flush, merge, index build.
     job: Mutex<JobArena>,
+    /// Jobs that have begun, and those of them that have ended.
+    begun: AtomicU64,
+    ended: AtomicU64,
     /// Updates wait for room in the write buffers.
     pub room_wanted: AtomicBool,
     /// Who waited for room was answered that there is nothing to flush.
@@ -103,6 +106,8 @@ impl Shared {
             due: Mutex::new(true),
             due_told: Condvar::new(),
             job: Mutex::new(arena),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             room_wanted: AtomicBool::new(false),
             nothing_to_flush: AtomicBool::new(false),
             flush_failure: Mutex::default(),
@@ -253,11 +258,27 @@ impl Shared {
         let bytes = bytes + spare.as_ref().map_or(0, Reservation::bytes);
         // The other half: files being written, blocks being read.
         arena.scratch_bytes = (bytes / 2) as usize;
-        arena.begun += 1;
+        self.begun.fetch_add(1, Ordering::AcqRel);
         Ok(RunningJob {
             _held: (held, spare),
             arena,
+            ended: &self.ended,
         })
+    }
+
+    /// How many jobs have begun by now.
+    pub fn jobs_begun(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Waits for the jobs that have begun by now, and for none of those that begin meanwhile; how many they are.
+    pub fn wait_jobs(&self) -> u64 {
+        const POLL: Duration = Duration::from_millis(1);
+        let begun = self.jobs_begun();
+        while self.ended.load(Ordering::Acquire) < begun {
+            std::thread::sleep(POLL);
+        }
+        begun
     }
 
     pub fn live_collections(&self) -> Vec<Arc<Core>> {
