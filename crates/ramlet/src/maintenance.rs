@@ -296,6 +296,7 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
     core.shelf.pins.forget_asked();
+    core.shelf.pins.keep(0);
     let mut in_vain = 0;
     loop {
         let begun = core.shared.wait_jobs();
