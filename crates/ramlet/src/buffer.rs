@@ -419,7 +419,7 @@ impl BufferView {
             return Ok(None);
         };
         let mut over = Ok(());
-        for term in terms.hashes().iter().copied().enumerate().take(FreshHit::TERMS) {
+        for term in terms.hashes().iter().copied().enumerate() {
             let mut each = |hit: FreshHit| {
                 if over.is_err() || self.deletes.contains(hit.row()) {
                     return;

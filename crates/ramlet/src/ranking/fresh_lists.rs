@@ -28,9 +28,10 @@ pub struct FreshHit(u64);
 
 impl FreshHit {
     /// Terms have a place below this.
-    pub const TERMS: usize = 1 << 16;
+    const TERMS: usize = 1 << 16;
 
     fn new(row: u32, term: usize, note: u16) -> FreshHit {
+        debug_assert!(term < Self::TERMS, "queries of more words aren't looked up");
         FreshHit(u64::from(row) << 32 | (term as u64) << NOTE_BITS | u64::from(note))
     }
 
