@@ -1,6 +1,7 @@
 //! `ramlet serve`: the budget, the storage, the engine, the server, in this order, and down again.
 
 use std::io::{IsTerminal, Write};
+use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
@@ -123,10 +124,10 @@ async fn serve(options: ServerOptions) -> Result<()> {
 
 fn budget(settings: &Settings) -> Result<BudgetTable> {
     let mut request = BudgetRequest::new(settings.memory.0, settings.search_threads);
-    if settings.search_threads >= limits::INLINE_SEARCHERS_MIN {
-        request.slots_outside = limits::ASYNC_THREADS;
-    }
-    let connections = limits::ASYNC_THREADS - request.slots_outside;
+    let cores = available_parallelism().map_or(1, usize::from);
+    request.slots_outside =
+        BudgetRequest::slots_outside_for(settings.memory.0, settings.search_threads, cores);
+    let connections = limits::ASYNC_THREADS.saturating_sub(request.slots_outside);
     request.other_threads = connections + limits::BLOCKING_THREADS + ENGINE_THREADS;
     BudgetTable::plan(request).map_err(|small| {
         let least = ByteSize(small.memory_bytes_min.div_ceil(1_000_000) * 1_000_000);

@@ -148,6 +148,8 @@ const MEMORY_OF_GRAPHS: u64 = 32_000_000;
 const MEMORY_PER_WALKER: u64 = 2_000_000;
 /// Search threads a core: while one waits for the disk another computes.
 const SEARCHERS_PER_CORE: usize = 4;
+/// Memory from which on threads that hold connections search.
+const MEMORY_OF_SLOTS_OUTSIDE: u64 = 64_000_000;
 
 const fn share(least: u64, permille: u64, base: u64, permille_wide: u64, max: u64) -> Share {
     Share {
@@ -195,8 +197,19 @@ impl BudgetRequest {
         threads_for(memory_bytes, cores, (MEMORY_PER_SEARCHER, 0))
     }
 
-    /// The same for an engine inside another program, where a thread is smaller: below 32 MB it is not codes that want the
-    /// memory, but a graph that wants reads in flight.
+    /// How many of a server's searchers are threads that hold connections: a small search needs no other thread there. As many as
+    /// keep the cores busy while others wait for the disk; a thread a core is left to searches that take long, or half of the
+    /// threads where there are fewer. None where memory is scarce: searches read much then, and what else a connection
+    /// brings must not wait for that.
+    pub fn slots_outside_for(memory_bytes: u64, search_threads: usize, cores: usize) -> usize {
+        match memory_bytes < MEMORY_OF_SLOTS_OUTSIDE {
+            true => 0,
+            false => (search_threads - cores.min(search_threads.div_ceil(2))).min(2 * cores),
+        }
+    }
+
+    /// [`BudgetRequest::search_threads_for`] an engine inside another program, where a thread is smaller: below 32 MB it is
+    /// not codes that want the memory, but a graph that wants reads in flight.
     pub fn search_threads_in_process(memory_bytes: u64, cores: usize) -> usize {
         let wish = match memory_bytes < MEMORY_OF_GRAPHS {
             true => (MEMORY_PER_WALKER, 0),

@@ -168,13 +168,12 @@ pub const UPLOADS: usize = 2;
 /// What a thread that takes or restores a snapshot costs: its stack in use and its share of the kernel.
 pub const JOB_THREAD_BYTES: u64 = 192 * KIB;
 
-/// Threads that hold connections.
+/// Threads that hold connections, where no more of them have a search slot.
 pub const ASYNC_THREADS: usize = 2;
-/// Search threads from which on those that hold connections have a slot each, and search themselves: where there are fewer,
-/// memory is scarce, searches wait for the disk, and the threads that hold connections must not.
-pub const INLINE_SEARCHERS_MIN: usize = 8;
 /// Largest `limit` + `offset` of a search on the thread that holds its connection.
 pub const INLINE_HITS: usize = 128;
+/// Most lists of hits that are fused there.
+pub const INLINE_LEAVES: usize = 4;
 /// Largest `hnsw_ef` of one.
 pub const INLINE_EF: usize = 1024;
 /// A search that took longer there sends the next ones to the search threads, ...

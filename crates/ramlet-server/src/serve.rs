@@ -44,7 +44,7 @@ pub struct Bound {
 }
 
 /// The runtime that the server is meant to run on: it accepts, and has the pool for what blocks. Connections have threads
-/// of their own, [`limits::ASYNC_THREADS`].
+/// of their own: as many as have a search slot, [`limits::ASYNC_THREADS`] at least.
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(limits::BLOCKING_THREADS)

@@ -48,7 +48,8 @@ impl Shards {
     /// Starts the threads. They end when `stopped` says so and their connections are done, or [`limits::SHUTDOWN_GRACE`]
     /// later.
     pub fn start(app: &Arc<App>, stopped: &watch::Receiver<bool>) -> io::Result<Shards> {
-        let shards = (0..limits::ASYNC_THREADS).map(|_| Shard::start(app.clone(), stopped.clone()));
+        let shards = (0..limits::ASYNC_THREADS.max(app.engine.budget().slots_outside))
+            .map(|_| Shard::start(app.clone(), stopped.clone()));
         Ok(Shards(shards.collect::<io::Result<_>>()?))
     }
 

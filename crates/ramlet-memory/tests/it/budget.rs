@@ -219,3 +219,10 @@ fn the_table_and_the_error_print_their_numbers() {
     let text = "a budget of 9.9 MB is below the 13.4 MB that the process needs with these settings";
     assert_eq!(refused.to_string(), text);
 }
+
+#[test]
+fn threads_that_hold_connections_leave_some_to_searches_that_take_long() {
+    let outside = |threads| BudgetRequest::slots_outside_for(64 * MB, threads, 2);
+    assert_eq!([1, 2, 3, 4, 5, 8, 32].map(outside), [0, 1, 1, 2, 3, 4, 4]);
+    assert_eq!(BudgetRequest::slots_outside_for(63 * MB, 8, 2), 0);
+}

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use ramlet::{Collection, Explained, PointGroup, QueryGroupsRequest, Scratch};
+use ramlet::{
+    Collection, Explained, PointGroup, Prefetch, QueryGroupsRequest, QueryKind, Scratch, SearchParams,
+};
 use serde::de::DeserializeOwned;
 
 use super::fetch::{Parts, Portions, fit, list_bytes};
@@ -117,20 +119,42 @@ fn check_lookups(call: &Call, asked: &[Asked]) -> ApiResult<()> {
     Ok(())
 }
 
-/// Nothing but the nearest points, and few of them: no filter whose index may be large, no scan.
+/// The best of an index, and few of them: no filter whose own index may be large, no scan. Several such lists fused are as quick.
 fn is_quick(asked: &Asked) -> bool {
     match asked {
         Asked::Nearest(search) => {
-            let ef = search.params.hnsw_ef.unwrap_or(0);
             let hits = search.limit.saturating_add(search.offset);
-            search.filter.is_none()
-                && !search.params.exact
-                && search.params.recall.is_none()
-                && ef <= limits::INLINE_EF
-                && hits <= limits::INLINE_HITS
+            is_small(search.filter.is_some(), &search.params, hits)
         }
-        Asked::Query(_) => false,
+        Asked::Query(query) => {
+            let hits = query.limit.saturating_add(query.offset);
+            let leaves = query.prefetch.len();
+            is_small(query.filter.is_some(), &query.params, hits)
+                && query.highlight.is_none()
+                && match &query.query {
+                    Some(QueryKind::Text(_)) => leaves == 0,
+                    Some(QueryKind::Fusion(_)) => {
+                        leaves <= limits::INLINE_LEAVES && query.prefetch.iter().all(is_leaf)
+                    }
+                    _ => false,
+                }
+        }
     }
+}
+
+fn is_leaf(prefetch: &Prefetch) -> bool {
+    prefetch.prefetch.is_empty()
+        && matches!(prefetch.query, Some(QueryKind::Nearest(_) | QueryKind::Text(_)))
+        && is_small(prefetch.filter.is_some(), &prefetch.params, prefetch.limit)
+}
+
+fn is_small(has_filter: bool, params: &SearchParams, hits: usize) -> bool {
+    let ef = params.hnsw_ef.unwrap_or(0);
+    !has_filter
+        && !params.exact
+        && params.recall.is_none()
+        && ef <= limits::INLINE_EF
+        && hits <= limits::INLINE_HITS
 }
 
 /// `[a, b, ...]`, each between `around`; one after the other on one slot: a batch takes its turn like any request.
@@ -313,4 +337,49 @@ fn write_group(group: &PointGroup, out: &mut Out) {
         out.record(lookup);
     }
     out.raw("}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quick(query: &str) -> bool {
+        let query: WireQueryRequest = serde_json::from_str(query).expect("as the API has it");
+        is_quick(&Asked::from(query.into_query().expect("as the API has it")))
+    }
+
+    #[test]
+    fn what_an_index_answers_at_once_is_quick() {
+        let text = r#"{"text": "a word"}"#;
+        let leaf = |more: &str| format!(r#"{{"query": [1, 2]{more}}}"#);
+        let fused = |leaves: &[String], more: &str| {
+            let leaves = leaves.join(",");
+            format!(r#"{{"prefetch": [{leaves}], "query": {{"fusion": "rrf"}}{more}}}"#)
+        };
+        let words = |more: &str| format!(r#"{{"query": {text}, "using": "body"{more}}}"#);
+        for yes in [
+            leaf(""),
+            words(""),
+            words(r#", "limit": 100, "offset": 28"#),
+            fused(&[leaf(""), words(r#", "limit": 128"#)], ""),
+        ] {
+            assert!(quick(&yes), "{yes}");
+        }
+        let filter = r#", "filter": {"must": [{"key": "a", "match": {"value": 1}}]}"#;
+        for no in [
+            leaf(filter),
+            leaf(r#", "params": {"exact": true}"#),
+            leaf(r#", "params": {"hnsw_ef": 5000}"#),
+            words(filter),
+            words(r#", "limit": 129"#),
+            fused(&[leaf(""), words(filter)], ""),
+            fused(&[leaf(""), words("")], filter),
+            fused(&[leaf(""), fused(&[leaf("")], "")], ""),
+            fused(&vec![leaf(""); limits::INLINE_LEAVES + 1], ""),
+            r#"{"query": {"sample": "random"}}"#.into(),
+            "{}".into(),
+        ] {
+            assert!(!quick(&no), "{no}");
+        }
+    }
 }
