@@ -362,6 +362,21 @@ def test_connections_of_many_processes(tmp_path):
             channel.close()
 
 
+def test_many_ids_at_once_in_a_small_server(tmp_path):
+    with Server(tmp_path / "data", memory="64MB") as server:
+        client = conftest.client_of(server, prefer_grpc=True)
+        vectors = models.VectorParams(size=2, distance=models.Distance.DOT)
+        client.create_collection("ids", vectors_config=vectors)
+        ids = list(range(20_000))
+        for first in ids[::2000]:
+            some = ids[first : first + 2000]
+            client.upsert("ids", models.Batch(ids=some, vectors=[[1.0, n] for n in some]), wait=True)
+        has_id = models.Filter(must=[models.HasIdCondition(has_id=ids[1:])])
+        assert client.count("ids", count_filter=has_id).count == 19_999
+        client.delete("ids", models.PointIdsList(points=ids[1:]), wait=True)
+        assert client.count("ids").count == 1
+
+
 def test_a_stop_finishes_what_is_under_way(tmp_path):
     with Server(tmp_path / "data") as server:
         client = conftest.client_of(server, prefer_grpc=True)

@@ -54,8 +54,10 @@ impl std::fmt::Display for Malformed {
 pub struct Weight {
     /// Bytes of the decoded message, lists at their largest while they grow.
     pub bytes: u64,
-    /// Messages in lists.
+    /// Messages in lists, of types that hold further messages or lists.
     pub elements: u64,
+    /// Messages in lists of types that hold a text at most, as ids do; and texts in lists.
+    pub leaves: u64,
     /// Messages that stand alone.
     pub singles: u64,
 }
@@ -72,6 +74,14 @@ impl Shape {
         };
         self.add(message, DEPTH_MAX, &mut weight)?;
         Ok(weight)
+    }
+
+    /// Where one of this type in a list is counted.
+    fn counted<'w>(&self, weight: &'w mut Weight) -> &'w mut u64 {
+        match self.fields.iter().all(|(_, kind)| matches!(kind, Kind::Text)) {
+            true => &mut weight.leaves,
+            false => &mut weight.elements,
+        }
     }
 
     fn kind(&self, number: u32) -> Option<&Kind> {
@@ -100,13 +110,13 @@ impl Shape {
                     of.add(inner, deeper, weight)?;
                 }
                 (Kind::Messages(of), Field::Len(inner)) => {
-                    weight.elements += 1;
+                    *of.counted(weight) += 1;
                     weight.bytes += grown(of.bytes, run.1);
                     of.add(inner, deeper, weight)?;
                 }
                 (Kind::Text, Field::Len(text)) => weight.bytes += text.len() as u64,
                 (Kind::Strings, Field::Len(text)) => {
-                    weight.elements += 1;
+                    weight.leaves += 1;
                     weight.bytes += text.len() as u64 + grown(size_of::<String>(), run.1);
                 }
                 (Kind::Slices, _) => {

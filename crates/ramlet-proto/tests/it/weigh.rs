@@ -117,6 +117,26 @@ fn points_are_reckoned_near_what_they_take() {
 }
 
 #[test]
+fn ids_in_lists_are_leaves() {
+    let id = |n| q::PointId {
+        point_id_options: Some(q::point_id::PointIdOptions::Num(n)),
+    };
+    let ids = q::PointsIdsList {
+        ids: (0..1000).map(id).collect(),
+    };
+    let bytes = ids.encode_to_vec();
+    let weight = q::PointsIdsList::SHAPE.weigh(&bytes).unwrap();
+    assert_eq!((weight.leaves, weight.elements), (1000, 0));
+    // A filter's conditions hold more.
+    let filter = q::Filter {
+        must: vec![q::Condition::default(); 3],
+        ..Default::default()
+    };
+    let weight = q::Filter::SHAPE.weigh(&filter.encode_to_vec()).unwrap();
+    assert_eq!((weight.leaves, weight.elements), (0, 3));
+}
+
+#[test]
 fn depth_and_faults_are_told() {
     let mut deep = Vec::new();
     for _ in 0..100 {

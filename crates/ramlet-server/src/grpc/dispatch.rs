@@ -198,7 +198,9 @@ async fn decode(
         .shape
         .weigh(&message)
         .map_err(ApiError::wrong_input)?;
-    let becomes = weight.bytes + weight.elements * rule.per_open + weight.singles * limits::NODE_BYTES;
+    let leaves = weight.leaves * rule.per_element.max(limits::NODE_BYTES);
+    let becomes =
+        weight.bytes + weight.elements * rule.per_open + leaves + weight.singles * limits::NODE_BYTES;
     held.at_least(rule.before(len).max(len + becomes), &app.requests)?;
     let decode = method.request.decode;
     if message.len() <= limits::PARSE_INLINE_BYTES {
