@@ -258,10 +258,13 @@ impl BlockFile {
         if self.memory().is_some() || self.is_empty() {
             return Ok(None);
         }
-        let lent = Arc::new(LoanBuf::new(consumer, self.pages() as usize * PAGE)?);
-        let known = Arc::downgrade(&lent);
-        self.lent = Some(lent);
-        Ok(Some(known))
+        self.lent = Some(Arc::new(LoanBuf::new(consumer, self.pages() as usize * PAGE)?));
+        Ok(self.loan())
+    }
+
+    /// The memory that it is lent, for who takes loans back.
+    pub fn loan(&self) -> Option<Weak<LoanBuf>> {
+        self.lent.as_ref().map(Arc::downgrade)
     }
 
     /// The bytes that are in lent memory now, from the file's first on: they stay there while the view lives.

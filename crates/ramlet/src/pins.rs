@@ -9,7 +9,8 @@ use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
 /// What a search loses with it; the least comes first, and goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinRank {
-    /// What the codes of many bits leave over of the first rows alone: less than a read a search. Nothing makes way for it.
+    /// What is of use in part, in room that nobody else has use for: what the codes of many bits leave over of the first rows,
+    /// payloads of the first rows. Nothing makes way for it.
     Spare,
     /// Payloads: a read a hit.
     Payloads,
@@ -74,6 +75,13 @@ impl Pins {
         let mut list = self.list();
         list.retain(|(_, known)| known.strong_count() > 0);
         list.push((rank, loan));
+    }
+
+    /// From now on a loan that was registered goes as what ranks so does.
+    pub fn rank(&self, loan: &Weak<LoanBuf>, rank: PinRank) {
+        let mut list = self.list();
+        let known = list.iter_mut().find(|(_, known)| known.ptr_eq(loan));
+        known.into_iter().for_each(|(ranked, _)| *ranked = rank);
     }
 
     /// What is spare goes before records do, if there is enough of it.

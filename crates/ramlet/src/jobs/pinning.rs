@@ -104,25 +104,43 @@ pub fn lacks_ram(core: &Core) -> bool {
     Due::of(core, Pinning::All).any(core)
 }
 
+/// What would spare reads in room that nobody else has use for.
+enum Spare<'s> {
+    Codes(&'s VectorColumn),
+    /// Of a segment of which so many kinds of files are kept whole.
+    Payloads(&'s Segment, usize),
+}
+
 /// Whether there is something that would spare reads, and room for it.
 pub fn could_spare(core: &Core) -> bool {
     spare_of(core, &core.writer().segments).is_some()
 }
 
-fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<&'s VectorColumn> {
+fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<Spare<'s>> {
     let room = core.shelf.pins.room();
-    let mut columns = segments.iter().flat_map(|view| view.segment.columns());
-    columns.find(|column| column.could_spare(room))
+    let all = || segments.iter().map(|view| view.segment.as_ref());
+    let mut columns = all().flat_map(Segment::columns);
+    if let Some(column) = columns.find(|column| column.could_spare(room)) {
+        return Some(Spare::Codes(column));
+    }
+    let kinds = kinds_kept(core, segments);
+    let payloads = all().find(|segment| segment.could_spare(kinds, room));
+    payloads.map(|segment| Spare::Payloads(segment, kinds))
 }
 
 /// Takes a piece of what would spare reads into RAM that nobody else has use for; false where there is none, or no room.
 pub fn pin_spare(core: &Core) -> Result<bool> {
     let segments = core.writer().segments.clone();
-    let Some(column) = spare_of(core, &segments) else {
+    let Some(spare) = spare_of(core, &segments) else {
         return Ok(false);
     };
     let mut arena = begin(core, 0)?;
-    Ok(column.spare(&mut arena.lookup.io)? > 0)
+    let io = &mut arena.lookup.io;
+    let came = match spare {
+        Spare::Codes(column) => column.spare(io)?,
+        Spare::Payloads(segment, kinds) => segment.spare(kinds, &core.shelf.pins, io)?,
+    };
+    Ok(came > 0)
 }
 
 /// Bytes of the files that may be in RAM as a whole, by kind, and how many of all are there.
@@ -150,6 +168,7 @@ fn room_for_whole(pins: &Pins) -> u64 {
 /// Reads more of a segment's files into RAM, as far as there is room; how many bytes came. Records that are kept give way to the whole that they are of.
 pub(super) fn fill(core: &Core, segment: &Segment, kinds: usize, io: &mut IoContext) -> Result<u64> {
     let pins = &core.shelf.pins;
+    segment.rank_payloads(kinds, pins);
     let spare = pins.below(PinRank::Payloads);
     let lacking = pins.lacking(segment.missing(kinds));
     if lacking > 0 {

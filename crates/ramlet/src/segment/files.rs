@@ -145,6 +145,13 @@ pub trait Lendable {
         }
     }
 
+    /// From now on what is in RAM goes as what ranks so does.
+    fn rank(&self, pins: &Pins, rank: PinRank) {
+        if let Some(loan) = self.block_file().loan() {
+            pins.rank(&loan, rank);
+        }
+    }
+
     /// Bytes that aren't in RAM and could be.
     fn missing(&self) -> u64 {
         let file = self.block_file();
@@ -408,17 +415,14 @@ impl RecordsFile {
         each: &mut EachRecord<'_>,
     ) -> Result<()> {
         let lent = self.lent();
-        if let Some(&last) = rows.last()
-            && self.borrow_lent(last, &lent)?.is_some()
-        {
-            // What is in RAM begins with the first row.
-            for &row in rows {
-                let record = self.borrow_lent(row, &lent)?;
-                each(io, row, record.ok_or_else(|| self.no_row(row))?)?;
-            }
-            return Ok(());
+        // What is in RAM begins with the first row.
+        let (held, mut rest) = rows.split_at(self.held_of(rows, &lent));
+        for &row in held {
+            let record = self.borrow_lent(row, &lent)?;
+            each(io, row, record.ok_or_else(|| self.no_row(row))?)?;
         }
-        let (mut rest, mut found, mut blocks) = (rows, Vec::with_capacity(rows.len()), Vec::new());
+        drop(lent);
+        let (mut found, mut blocks) = (Vec::with_capacity(rest.len()), Vec::new());
         while !rest.is_empty() {
             let kept = self.find_some(rest, buf, (&mut found, &mut blocks))?;
             let (now, later) = rest.split_at(found.len());
@@ -426,6 +430,19 @@ impl RecordsFile {
             rest = later;
         }
         Ok(())
+    }
+
+    /// How many of some rows, ascending, are in lent memory.
+    fn held_of(&self, rows: &[u32], lent: &LoanView) -> usize {
+        let is_held = |row: u32| {
+            let at = self.index.locate(row);
+            at.is_some_and(|at| block_of(lent, at.page, at.pages as usize * PAGE).is_some())
+        };
+        match rows.last() {
+            _ if lent.is_empty() => 0,
+            Some(last) if is_held(*last) => rows.len(),
+            _ => rows.partition_point(|row| is_held(*row)),
+        }
     }
 
     /// Reads records that will be asked for one after another, ascending, at once; nothing where they would not be kept until then.

@@ -53,7 +53,7 @@ pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::SEGMENT_FILE_BYTES;
-use crate::pins::PinRank;
+use crate::pins::{PinRank, Pins};
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::types::PointId;
@@ -78,6 +78,8 @@ struct Body {
     ids: TableFile,
     id_filter: Option<(Bloom, Reservation)>,
     payload: RecordsFile,
+    /// Whether what is in RAM of the payloads is there because nobody else has use for the room: as [`PinRank::Spare`].
+    in_part: AtomicBool,
     /// For the open files; where the account is full they are open all the same, bounded by what merges leave.
     _files: Option<Reservation>,
     /// What searches have spent here since it was opened, in rows compared.
@@ -190,6 +192,7 @@ impl Segment {
             _files: held,
             spent: AtomicU64::new(0),
             stays: AtomicBool::new(false),
+            in_part: AtomicBool::new(false),
         };
         Ok(Segment {
             entry,
@@ -455,9 +458,14 @@ impl Segment {
         }
     }
 
-    /// Bytes that such files hold of RAM.
+    /// Bytes that such files hold of RAM in their rank, not as what is spare.
     pub fn whole_bytes_held(&self) -> u64 {
-        self.lendable().map(|(_, file)| file.lent_bytes()).sum()
+        let held = self.lendable().filter(|(kind, _)| !self.is_spare(*kind));
+        held.map(|(_, file)| file.lent_bytes()).sum()
+    }
+
+    fn is_spare(&self, kind: Whole) -> bool {
+        kind == Whole::Payloads && self.body.in_part.load(Ordering::Relaxed)
     }
 
     /// Bytes of the first `kinds` of files that aren't in RAM and could be.
@@ -469,17 +477,44 @@ impl Segment {
     /// Whether some file of the first `kinds` could take up to `room` bytes, or one of the others is in RAM that shouldn't be.
     pub fn could_fill(&self, kinds: usize, room: u64) -> bool {
         self.lendable().any(|(kind, file)| match (kind as usize) < kinds {
-            true => could_fill(file, room),
-            false => file.lent_bytes() > 0,
+            true => could_fill(file, room) || self.is_spare(kind),
+            false => file.lent_bytes() > 0 && !self.is_spare(kind),
         })
     }
 
-    /// Reads more of the files of the first `kinds` into RAM, up to about `room` bytes, and lets go of the others; how many bytes came.
+    /// What is in RAM of payloads ranks as them where they are among the first `kinds`, else as what is spare.
+    pub fn rank_payloads(&self, kinds: usize, pins: &Pins) {
+        let in_part = Whole::Payloads as usize >= kinds;
+        if self.body.in_part.swap(in_part, Ordering::Relaxed) != in_part {
+            let rank = if in_part {
+                PinRank::Spare
+            } else {
+                PinRank::Payloads
+            };
+            self.body.payload.rank(pins, rank);
+        }
+    }
+
+    /// Whether more of the payloads could take `room` that nobody else has use for, where only the first `kinds` are in RAM as a whole.
+    pub fn could_spare(&self, kinds: usize, room: u64) -> bool {
+        Whole::Payloads as usize >= kinds && could_fill(&self.body.payload, room)
+    }
+
+    /// Reads the next piece of the payloads into such room; the bytes that came.
+    pub fn spare(&self, kinds: usize, pins: &Pins, io: &mut IoContext) -> Result<u64> {
+        self.rank_payloads(kinds, pins);
+        self.body.payload.fill(io)
+    }
+
+    /// Reads more of the files of the first `kinds` into RAM, up to about `room` bytes, and lets go of the others but what is spare; how
+    /// many bytes came.
     pub fn fill(&self, kinds: usize, room: u64, io: &mut IoContext) -> Result<u64> {
         let mut came = 0;
         for (kind, file) in self.lendable() {
             if kind as usize >= kinds {
-                file.block_file().cut_lent();
+                if !self.is_spare(kind) {
+                    file.block_file().cut_lent();
+                }
                 continue;
             }
             while could_fill(file, room.saturating_sub(came)) {

@@ -352,68 +352,76 @@ fn a_job_gets_all_of_an_odd_scratch() {
     assert_eq!(collection.info().points_count, 4000);
 }
 
-/// Texts of which the documents are more than there is room for: those that are asked for again are kept one by one.
-#[test]
-fn documents_are_kept_one_by_one() {
-    let directory = std::env::temp_dir().join(format!("ramlet-kept-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&directory);
-    std::fs::create_dir_all(&directory).expect("a directory");
-    let storage = PreadStorage::open(&directory).expect("opens");
-    documents_kept(storage);
-    let _ = std::fs::remove_dir_all(&directory);
+/// Documents of 950 bytes, found by one of 400 words each, of which all are in RAM until there is room for some MB of eight.
+struct Documents {
+    engine: Arc<Engine>,
+    collection: Arc<Collection>,
+    scratch: Scratch,
+    held: Vec<Reservation>,
+    _directory: Directory,
 }
 
-fn documents_kept(storage: Arc<dyn Storage>) {
-    let engine = Engine::open(storage, options(64 * MB)).expect("opens");
-    let params = serde_json::json!({"type": "text", "scoring": true, "phrase_matching": true});
-    let index = FieldIndex {
-        kind: FieldKind::Text,
-        params: Some(params),
-    };
-    let config = CollectionConfig {
-        payload_schema: std::collections::BTreeMap::from([("t".to_string(), index)]),
-        ..CollectionConfig::default()
-    };
-    engine.create_collection("c", config).expect("creates");
-    let collection = engine.collection("c").expect("is there");
-    const DOCUMENTS: u64 = 8_000;
-    let document = |id: u64| {
-        format!(
-            r#"{{"t":"w{} v{} u{id}","more":"{}"}}"#,
-            id % 400,
-            id % 7,
-            "x".repeat(900)
-        )
-    };
-    for first in (0..DOCUMENTS).step_by(1_000) {
-        let point = |id| Point {
-            id: PointId::Num(id),
-            vectors: Vec::new(),
-            payload: document(id).into_bytes(),
+impl Documents {
+    const COUNT: u64 = 8_000;
+
+    fn new(name: &str, room: u64) -> Documents {
+        let directory = Directory::new(name);
+        let storage = PreadStorage::open(&directory.0).expect("opens");
+        let engine = Engine::open(storage, options(64 * MB)).expect("opens");
+        let params = serde_json::json!({"type": "text", "scoring": true, "phrase_matching": true});
+        let index = FieldIndex {
+            kind: FieldKind::Text,
+            params: Some(params),
         };
-        let points = (first..first + 1_000).map(point).collect();
-        collection.update(upsert(points)).expect("there is room");
+        let config = CollectionConfig {
+            payload_schema: std::collections::BTreeMap::from([("t".to_string(), index)]),
+            ..CollectionConfig::default()
+        };
+        engine.create_collection("c", config).expect("creates");
+        let collection = engine.collection("c").expect("is there");
+        for first in (0..Self::COUNT).step_by(1_000) {
+            let point = |id| Point {
+                id: PointId::Num(id),
+                vectors: Vec::new(),
+                payload: Self::document(id).into_bytes(),
+            };
+            let points = (first..first + 1_000).map(point).collect();
+            collection.update(upsert(points)).expect("there is room");
+        }
+        collection.flush().expect("flushes");
+        collection.wait_idle().expect("nothing fails");
+        let scratch = engine.scratch().expect("room");
+        let ledger = engine.ledger().clone();
+        let (user, filler) = (
+            ledger.consumer("test", u64::MAX),
+            ledger.borrower("filler", u64::MAX),
+        );
+        let whole = ledger.lent();
+        let free = filler.reserve(filler.available()).expect("it is free");
+        drop(user.patient().reserve(whole).expect("loans come back"));
+        let left = filler.available() - room;
+        let held = vec![free, filler.reserve(left).expect("it is free")];
+        collection.wait_idle().expect("nothing fails");
+        Documents {
+            engine,
+            collection,
+            scratch,
+            held,
+            _directory: directory,
+        }
     }
-    collection.flush().expect("flushes");
-    collection.wait_idle().expect("nothing fails");
-    // All is in RAM, and then there is room for three MB of eight.
-    let ledger = engine.ledger().clone();
-    let (user, filler) = (
-        ledger.consumer("test", u64::MAX),
-        ledger.borrower("filler", u64::MAX),
-    );
-    let mut scratch = engine.scratch().expect("room");
-    let whole = ledger.lent();
-    let free = filler.reserve(filler.available()).expect("it is free");
-    drop(user.patient().reserve(whole).expect("loans come back"));
-    let held = [
-        free,
-        filler
-            .reserve(filler.available() - (3 << 20))
-            .expect("it is free"),
-    ];
-    collection.wait_idle().expect("nothing fails");
-    let mut ask = |word: u64| {
+
+    fn document(id: u64) -> String {
+        let more = "x".repeat(900);
+        format!(r#"{{"t":"w{} v{} u{id}","more":"{more}"}}"#, id % 400, id % 7)
+    }
+
+    /// Disk reads of a query for each of some words, answered with its 20 documents.
+    fn round(&mut self, words: std::ops::Range<u64>) -> u64 {
+        words.map(|word| self.ask(word)).sum()
+    }
+
+    fn ask(&mut self, word: u64) -> u64 {
         let request = QueryRequest {
             query: Some(QueryKind::Text(TextQuery {
                 text: format!("w{word}"),
@@ -424,9 +432,8 @@ fn documents_kept(storage: Arc<dyn Storage>) {
             with_payload: PayloadSelector::All,
             ..QueryRequest::default()
         };
-        let found = collection
-            .query(request, &engine, &mut scratch)
-            .expect("searches");
+        let found = self.collection.query(request, &self.engine, &mut self.scratch);
+        let found = found.expect("searches");
         assert_eq!(found.hits.len(), 20);
         for hit in &found.hits {
             let PointId::Num(id) = hit.id else {
@@ -434,26 +441,64 @@ fn documents_kept(storage: Arc<dyn Storage>) {
             };
             assert_eq!(
                 (id % 400, hit.payload.as_deref()),
-                (word, Some(document(id).as_bytes()))
+                (word, Some(Self::document(id).as_bytes()))
             );
         }
         found.cost.disk_reads
-    };
-    let mut round = |words: std::ops::Range<u64>| words.map(&mut ask).sum::<u64>();
-    let (cold, warm) = (round(0..40), round(0..40));
+    }
+
+    /// Bytes of payloads that are in RAM as they lie on the disk.
+    fn payload_bytes(&self) -> u64 {
+        let memory = self.collection.info().memory.into_iter();
+        let payloads = memory.filter(|part| part.kind == "records");
+        payloads.map(|part| part.pinned_bytes).sum()
+    }
+}
+
+/// Of documents that are more than there is room for those that are asked for again are kept one by one.
+#[test]
+fn documents_are_kept_one_by_one() {
+    let mut documents = Documents::new("kept", 3 << 20);
+    let (cold, warm) = (documents.round(0..40), documents.round(0..40));
     assert!(cold > 400 && warm * 4 < cold, "{cold} reads, then {warm}");
     // More than there is room for, and all of the memory wanted by others: the same answers.
-    round(0..400);
-    let lent = ledger.lent() - held.iter().map(Reservation::bytes).sum::<u64>();
+    documents.round(0..400);
+    let ledger = documents.engine.ledger().clone();
+    let lent = ledger.lent() - documents.held.iter().map(Reservation::bytes).sum::<u64>();
     // All but what searches need themselves.
-    let all = user
-        .patient()
-        .reserve(lent - (512 << 10))
-        .expect("loans come back");
-    let short = round(0..40);
+    let user = ledger.consumer("test", u64::MAX).patient();
+    let all = user.reserve(lent - (512 << 10)).expect("loans come back");
+    let short = documents.round(0..40);
     assert!(short > warm, "{short} reads, where {warm} did");
-    drop((all, held));
-    collection.wait_idle().expect("nothing fails");
-    assert_eq!(round(0..400), 0, "there is room for all");
-    engine.close();
+    drop(all);
+    documents.held.clear();
+    documents.collection.wait_idle().expect("nothing fails");
+    assert_eq!(documents.round(0..400), 0, "there is room for all");
+    documents.engine.close();
+}
+
+/// Of those nobody asked for yet the first ones take room that nobody else has use for; documents that are asked for are worth more.
+#[test]
+fn documents_that_do_not_fit_are_in_ram_in_part() {
+    const PIECE: u64 = 2 << 20;
+    let mut documents = Documents::new("in-part", 2 * PIECE + PIECE / 2);
+    assert_eq!(
+        documents.payload_bytes(),
+        PIECE,
+        "{:?}",
+        documents.collection.info().memory
+    );
+    // A quarter of them.
+    let held = PIECE * 400 / (Documents::COUNT * 950);
+    let (reads, all) = (documents.round(0..20), 20 * 20);
+    let first = all * held / 400;
+    assert!(
+        reads <= all - first + first / 4,
+        "{reads} reads for {all} documents, of which {first} were there"
+    );
+    documents.round(0..400);
+    assert_eq!(documents.payload_bytes(), 0, "they made way");
+    let warm = documents.round(390..400);
+    assert_eq!(warm, 0, "what was asked for last");
+    documents.engine.close();
 }
