@@ -112,7 +112,7 @@ pub use facet::{FacetHit, FacetRequest};
 pub use filter::index::FacetValue;
 pub use jobs::NewVector;
 pub use matrix::{Matrix, MatrixRequest};
-pub use monitor::MeasuredRecall;
+pub use monitor::{MeasuredRecall, Watched};
 pub use query::Scratch;
 pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;

@@ -14,15 +14,16 @@
 //! missed neighbour would be met once in 4,000 queries. As it is, a hundred do.
 //!
 //! Costs, per measured query: two searches and 256 rows read one by one. One query is kept at a time, in reserved memory;
-//! nothing here knows the time: whoever calls [`crate::Engine::monitor_recall_once`] sets the pace.
+//! nothing here knows the time: whoever calls [`crate::Engine::monitor_recall_once`] sets the pace, and may hurry as long as
+//! little is known of an index ([`RecallMonitor::is_eager`]): until then its queries may find less than was promised them.
 
 use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ramlet_memory::{Consumer, Reservation};
 
-use crate::drift::{Drift, Drifted};
+use crate::drift::{Drift, Drifted, KEPT};
 use crate::error::Result;
 use crate::filter::{CompiledFilter, Filter, FilterLimits};
 use crate::lookup::Lookup;
@@ -64,16 +65,28 @@ pub struct MeasuredRecall {
     pub error: f64,
 }
 
+/// Collections of which a query may be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    All,
+    /// Those of whose indexes little is known yet: their queries may differ from what is stored, and find too little. These may be
+    /// measured more often, e.g. ten times a second.
+    Unknown,
+}
+
 /// One collection's monitor.
-#[derive(Default)]
 pub struct RecallMonitor {
     /// A query is wanted: looked at by every search, so it is all that most of them see of this.
     idle: AtomicBool,
+    /// Queries measured until enough is known.
+    lacking: AtomicUsize,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
+    /// The segment that most of what is known is about.
+    about: Option<u64>,
     sample: Option<Sample>,
     measured: Vec<Running>,
     drifts: Vec<Drift>,
@@ -108,6 +121,17 @@ impl Running {
             queries: self.queries,
             recall: self.mean.clamp(0.0, 1.0),
             error: (self.variance.max(0.0) / self.queries.min(WINDOW) as f64).sqrt(),
+        }
+    }
+}
+
+impl Default for RecallMonitor {
+    fn default() -> RecallMonitor {
+        RecallMonitor {
+            idle: AtomicBool::default(),
+            // The first one tells whether there is an index.
+            lacking: AtomicUsize::new(1),
+            state: Mutex::default(),
         }
     }
 }
@@ -149,12 +173,18 @@ impl RecallMonitor {
         self.state.lock().expect("never poisoned").sample = Some(sample);
     }
 
+    /// Whether little is known of what queries find in the indexes that are there.
+    pub fn is_eager(&self) -> bool {
+        self.lacking.load(Ordering::Relaxed) > 0
+    }
+
     /// A vector whose queries find less than they should, and the last of these queries: measured from now on anew.
     pub fn take_drifted(&self) -> Option<Drifted> {
         let mut state = self.state.lock().expect("never poisoned");
         let drifted = state.drifts.iter_mut().find_map(Drift::take)?;
         // What was measured is of searches that went about it otherwise.
         state.measured.clear();
+        self.lacking.store(KEPT, Ordering::Relaxed);
         Some(drifted)
     }
 
@@ -182,6 +212,17 @@ impl RecallMonitor {
             return Ok(());
         };
         let mut state = self.state.lock().expect("never poisoned");
+        let about = largest_indexed(view);
+        if state.about != about {
+            state.about = about;
+            state.drifts.iter_mut().for_each(Drift::begin_anew);
+            // What is compared whole is found.
+            self.lacking.store(about.map_or(0, |_| KEPT), Ordering::Relaxed);
+        }
+        let less = |lacking: usize| lacking.checked_sub(1);
+        let _ = self
+            .lacking
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         state.note_drift(&sample.request, recall, view, &scratch.lookup.rare);
         let vector = &sample.request.using;
         match state.measured.iter_mut().find(|r| r.vector == *vector) {
@@ -209,13 +250,22 @@ impl State {
         let at = match self.drifts.iter().position(|drift| drift.slot() == field.slot) {
             Some(at) => at,
             None => {
-                self.drifts.push(Drift::new(field.slot));
+                self.drifts.push(Drift::new(field.slot, field.dim));
                 self.drifts.len() - 1
             }
         };
         let target = f64::from(field.settings.recall.unwrap_or(RECALL));
         self.drifts[at].note(query, recall, target, from);
     }
+}
+
+/// The largest segment with an index that may miss something.
+fn largest_indexed(view: &View) -> Option<u64> {
+    let segments = view.segments.iter().map(|view| &view.segment);
+    let indexed = segments.filter(|segment| segment.columns().any(|column| column.index.kind() != "flat"));
+    indexed
+        .max_by_key(|segment| segment.rows())
+        .map(|segment| segment.id())
 }
 
 /// Whether a query asks for what the collection aims at: no effort of its own.
