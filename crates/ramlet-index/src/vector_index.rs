@@ -3,7 +3,7 @@
 use ramlet_io::IoContext;
 
 use crate::error::Result;
-use crate::ivf::{CalibrationPoint, Centroids, Effort};
+use crate::ivf::{Calibration, Centroids, Effort};
 use crate::report::{IndexReport, PartUse};
 use crate::scan::IndexScratch;
 use crate::{Allowed, Query, SparseRow, TopK};
@@ -115,7 +115,7 @@ pub trait VectorIndex: Send + Sync {
         _queries: &[Vec<f32>],
         _scratch: &mut IndexScratch,
         _io: &mut IoContext,
-    ) -> Result<Option<Vec<CalibrationPoint>>> {
+    ) -> Result<Option<Calibration>> {
         Ok(None)
     }
 

@@ -324,12 +324,12 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
             io, index: scratch, ..
         } = &mut arena.lookup;
         let column = view.segment.vector(slot);
-        let points = column.map_or(Ok(None), |c| c.index.measure_again(&queries, scratch, io));
-        let segment = match points.map_err(index_error)? {
+        let measured = column.map_or(Ok(None), |c| c.index.measure_again(&queries, scratch, io));
+        let segment = match measured.map_err(index_error)? {
             None => view.segment.clone(),
-            Some(points) => {
+            Some(measured) => {
                 let mut entry = view.segment.entry.clone();
-                note_calibration(&mut entry.extra, slot, &points);
+                note_calibration(&mut entry.extra, slot, &measured);
                 let segment = view
                     .segment
                     .with_calibration(entry, slot, &core.shelf, &schema, io)?;

@@ -89,11 +89,23 @@ impl CalibrationPoint {
 }
 
 /// Recall by number of clusters visited, ascending; empty when there was nothing to measure.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     pub points: Vec<CalibrationPoint>,
     /// Per file of codes by how many deviations its keys may be off before so many neighbours are lost.
     pub deviations: Vec<Deviations>,
+    /// A query is unlike those that were measured if its near clusters are farther than this: see `gap`. [`f32::MAX`]: none is.
+    pub far: f32,
+}
+
+impl Default for Calibration {
+    fn default() -> Calibration {
+        Calibration {
+            points: Vec::new(),
+            deviations: Vec::new(),
+            far: f32::MAX,
+        }
+    }
 }
 
 impl Calibration {
@@ -201,7 +213,7 @@ impl HeldOut {
         let (row, metric) = (self.row, self.query.metric());
         let neighbours = self.top.sorted().iter().filter(|hit| hit.row != row);
         let neighbours = neighbours.map(|hit| (hit.segment, key_as_of_clusters(metric, hit.key) - less));
-        gaps.add(&self.query, keys, neighbours);
+        gaps.add(&self.query, (keys, less), neighbours);
     }
 
     pub(super) fn floats(&self) -> &[f32] {
@@ -293,9 +305,11 @@ pub(super) fn measure_by(
 }
 
 fn measured(gaps: Gaps) -> Calibration {
+    let far = gaps.far();
     Calibration {
         points: gaps.points(),
         deviations: Vec::new(),
+        far,
     }
 }
 

@@ -15,6 +15,7 @@ use ramlet_memory::AnonBuf;
 
 use super::held::Held;
 use crate::error::{IndexError, Result};
+use crate::flat::ALONE_COST;
 use crate::rows_file::RowsFile;
 use crate::scan::{Search, trailing_number};
 use crate::{CodesWanted, TopK};
@@ -34,6 +35,9 @@ const BATCH_FORCED: usize = 64;
 const HELD_REACH: f32 = 2.5;
 /// Each batch waits for the disk: where more than this many would be needed, they are larger.
 const BATCHES_MOST: usize = 4;
+
+/// From so many rows looked at alone on a search may be one whose codes tell nothing.
+const ALONE_LEAST: u64 = 256;
 
 /// What is taken of `lambda s^2`, and at most of `s`. Half did best: a key that is too high costs a neighbour, one that is
 /// too low a read.
@@ -101,6 +105,8 @@ pub(super) struct Candidates {
     known: Known,
     /// Whether keys have been made to lean.
     leant: bool,
+    /// Rows that were read alone.
+    alone_read: u64,
     /// Working lists of `settle`.
     keys: Vec<f32>,
     doubtful: Vec<(f32, u32)>,
@@ -112,7 +118,7 @@ impl Candidates {
     pub(super) fn start(&mut self, pool: usize, filtered: bool, more: usize, known: Known) {
         self.list.clear();
         self.uppers.clear(pool);
-        (self.known, self.leant) = (known, false);
+        (self.known, self.leant, self.alone_read) = (known, false, 0);
         (self.filtered, self.admitted, self.pool) = (filtered, 0, pool);
         self.alone = false;
         let room = pool.saturating_mul(CANDIDATES_PER_WANTED);
@@ -124,6 +130,14 @@ impl Candidates {
         self.keys.reserve_exact(self.room + more + pool);
         self.doubtful.clear();
         self.doubtful.reserve_exact(self.room + more);
+    }
+
+    /// Whether it would have cost less to read the `scanned` rows as they lie than those alone that their codes left in doubt: rows that
+    /// are all but equal, or some that are so beside others far away. What comes then is read as it lies. (60,000 x 100, nine tenths
+    /// within a thousandth of one point, 32 MB: 45,600 single reads and 2.4 s, where an exact search took 70 ms.)
+    pub(super) fn tell_nothing(&self, scanned: u64, rows: &RowsFile) -> bool {
+        let pages = scanned * rows.data_pages() / u64::from(rows.rows().max(1));
+        self.alone_read >= ALONE_LEAST && self.alone_read * ALONE_COST > pages
     }
 
     /// Until [`Candidates::border`], the nearest so many are kept here, whatever was found elsewhere. Nothing was pushed yet.
@@ -430,6 +444,7 @@ impl Candidates {
         list.sort_unstable_by_key(|candidate| candidate.position);
         let mut at = 0;
         search.stats.rows_read += positions.len() as u64;
+        self.alone_read += positions.len() as u64;
         search.read_keys(rows, positions, reads, buf, |position, key, row| {
             while list[at].position < position {
                 at += 1;

@@ -599,7 +599,9 @@ impl Ivf {
                 .saturating_mul(GROUP as u32)
                 .min(rest.end);
             let now = rest.start..end;
-            if !views.scan(search, &mut lists.codes, &now, of, ahead) {
+            let candidates = &lists.codes.candidates;
+            let told = !candidates.tell_nothing(search.stats.codes_scored, &self.rows);
+            if !(told && views.scan(search, &mut lists.codes, &now, of, ahead)) {
                 search.scan_run(&self.rows, now, buf)?;
             }
             views.evaluate(search, &mut lists.codes);

@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | format version u32 = 5; 4 and 3 are read too, whose calibration points have nothing by the border, and no gap |
+//! | 0..4 | format version u32 = 6; 5 to 3 are read too: of 5 no query is unlike, calibration points of 4 have nothing by the border, those of 3 no gap |
 //! | 4..8 | dims u32 |
 //! | 8..10 | metric u8, element u8 |
 //! | 10..12 | a fifth file of codes: kind u8 (0 none, 4 rest), bits u8 |
@@ -14,6 +14,7 @@
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
 //! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), version u8, what it is of u16 (fine, rest: bits, product: digits) |
+//! | 48..52 | key of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
 //! | then | per calibration point: probes u32, and by either rule (by gap, by border) gap f32, recall@10 f32, recall@100 f32; probes ascending |
 //! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
@@ -35,16 +36,19 @@ use crate::quant::product::{ProductBits, ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Version of the codes: of their rows' layout, and of the rotation.
 const CODES_VERSION: u8 = 2;
-const HEADER_BYTES: usize = 48;
+const HEADER_BYTES: usize = 52;
+/// Of versions before, in which no query is unlike those measured.
+const HEADER_BYTES_WITHOUT_FAR: usize = 48;
 /// Files of codes at most.
 pub(crate) const CODES_MAX: usize = 5;
 /// Of which the header once had room for so many.
 const CODES_FIRST: usize = 4;
 const POINT_BYTES: usize = 28;
-/// The version before, without what searches by the border reach.
+const VERSION_WITHOUT_FAR: u32 = 5;
+/// The version before that, without what searches by the border reach.
 const VERSION_WITHOUT_BORDER: u32 = 4;
 const POINT_BYTES_WITHOUT_BORDER: usize = 16;
 /// The one before that, without gaps: then all searches visit as many clusters.
@@ -120,6 +124,7 @@ pub(crate) fn encode(
     shape.codes[..CODES_FIRST]
         .iter()
         .for_each(|kind| out.extend_from_slice(&codes_bytes(*kind)));
+    put(&mut out, calibration.far.to_bits());
     for point in &calibration.points {
         put(&mut out, point.probes);
         for reached in [&point.by_gap, &point.by_border] {
@@ -170,8 +175,12 @@ impl Meta {
             .get(..HEADER_BYTES)
             .ok_or_else(|| broken("the header is cut off"))?;
         let word = |at: usize| u32_at(header, at);
+        let (header_bytes, far) = match word(0) {
+            VERSION => (HEADER_BYTES, f32::from_bits(word(48))),
+            _ => (HEADER_BYTES_WITHOUT_FAR, f32::MAX),
+        };
         let point_bytes = match word(0) {
-            VERSION => POINT_BYTES,
+            VERSION | VERSION_WITHOUT_FAR => POINT_BYTES,
             VERSION_WITHOUT_BORDER => POINT_BYTES_WITHOUT_BORDER,
             VERSION_WITHOUT_GAPS => POINT_BYTES_WITHOUT_GAPS,
             other => {
@@ -188,12 +197,12 @@ impl Meta {
             rows: word(16),
             segment_rows: word(20),
             unit: f32::from_bits(word(28)),
-            codes: codes_of(&header[32..], [header[10], header[11]])?,
+            codes: codes_of(&header[32..48], [header[10], header[11]])?,
         };
         let points = word(24) as usize;
         let codes = shape.codes.iter().flatten().count();
         // In 128 bits nothing overflows.
-        let without_model = HEADER_BYTES as u128
+        let without_model = header_bytes as u128
             + points as u128 * point_bytes as u128
             + (codes * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
@@ -207,20 +216,18 @@ impl Meta {
             || shape.clusters == 0
             || !(1..=MAX_U8_DIMS).contains(&shape.dims)
             || !shape.unit.is_normal()
+            || !far.is_finite()
         {
             return Err(broken(format!(
                 "{shape:?} with {points} calibration points in {} bytes",
                 bytes.len()
             )));
         }
-        let deviations = HEADER_BYTES + points * point_bytes;
+        let deviations = header_bytes + points * point_bytes;
         let starts = deviations + codes * DEVIATIONS_BYTES;
         let centroids = starts + (shape.clusters + 1) * 4;
-        let calibration = parse_calibration(
-            &bytes[HEADER_BYTES..deviations],
-            point_bytes,
-            &bytes[deviations..starts],
-        )?;
+        let (points, losses) = (&bytes[header_bytes..deviations], &bytes[deviations..starts]);
+        let calibration = parse_calibration((points, point_bytes), losses, far)?;
         check_starts(&bytes[starts..centroids], shape.rows)?;
         let centroids_end = bytes.len() - model_bytes.unwrap_or(0);
         let model = match model_shape(&shape) {
@@ -304,7 +311,11 @@ fn model_shape(shape: &Shape) -> Option<ProductShape> {
     })
 }
 
-fn parse_calibration(bytes: &[u8], point_bytes: usize, deviations: &[u8]) -> Result<Calibration> {
+fn parse_calibration(
+    (bytes, point_bytes): (&[u8], usize),
+    deviations: &[u8],
+    far: f32,
+) -> Result<Calibration> {
     let parse = |point: &[u8]| {
         let float = |at: usize| f32::from_bits(u32_at(point, at));
         let reached = |gap: f32, recalls: usize| Reached {
@@ -341,7 +352,11 @@ fn parse_calibration(bytes: &[u8], point_bytes: usize, deviations: &[u8]) -> Res
     if !deviations.iter().all(is_sane) {
         return Err(broken(format!("deviations {deviations:?}")));
     }
-    Ok(Calibration { points, deviations })
+    Ok(Calibration {
+        points,
+        deviations,
+        far,
+    })
 }
 
 fn check_starts(bytes: &[u8], rows: u32) -> Result<()> {

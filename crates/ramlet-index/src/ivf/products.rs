@@ -427,6 +427,11 @@ impl Ivf {
                     self.visit_products_picked((products, &view), search, (want, pool), of, lists, buf)?;
                     continue;
                 }
+                let known = &lists.products.known;
+                if products.numbers.is_some() && known.tell_nothing(search.stats.codes_scored, &self.rows) {
+                    search.scan_run(&self.rows, self.meta.positions(cluster), buf)?;
+                    continue;
+                }
                 let next = lists.clusters[..sorted].get(place + 1);
                 let next = next.map_or(0..0, |next| groups(&self.meta.positions(*next as u32)));
                 self.visit_products(products, &view, search, (cluster, epsilon), (lists, next));

@@ -12,7 +12,7 @@
 //! 50,000 rows of 24 dimensions, recall@10 aimed at .95, filters of half to a hundredth of the rows (`filtered.rs` of the
 //! engine's tests): from the share in the whole segment alone, times four for safety, .300 to .942; so, .94 to 1.
 //!
-//! So does a search for more rows than the build has measured, which knew only that as many rows as are wanted must have been
+//! So does a search whose query is unlike those that the build has measured (see `gap`), and a search for more rows than it has measured, which knew only that as many rows as are wanted must have been
 //! met: the nearest end where a group of rows ends, and no power of what 100 took tells how far the next group is (`deep.rs` of
 //! the tests).
 
@@ -53,6 +53,8 @@ pub(crate) struct Reach {
     by_payload: bool,
     /// More is wanted than was measured, and nothing filters.
     deep: bool,
+    /// The query is unlike those that were measured, and nothing filters; how many clusters are visited at most.
+    unlike: Option<usize>,
 }
 
 impl Reach {
@@ -67,19 +69,31 @@ impl Reach {
         self.by_payload = allowed.filter.is_some();
         self.filtered = self.by_payload || allowed.only.is_some();
         self.deep = !self.filtered && !told && k > MEASURED;
+        self.unlike = None;
         self.round = 0;
         let pool = match (self.filtered, self.by_payload) {
             (false, _) if self.deep => k,
             (false, _) => 0,
             (true, true) => k,
-            (true, false) => POOL_MIN.max((k as f64 * POOL_PER_WANTED) as usize),
+            (true, false) => pool_of(k),
         };
         self.pool.clear(pool);
     }
 
+    /// Before the first round: the query is unlike those measured. At most so many clusters are visited.
+    pub(super) fn begin_unlike(&mut self, k: usize, most: usize) {
+        self.unlike = Some(most);
+        self.pool.clear(pool_of(k));
+    }
+
+    /// Whether as many clusters were visited as may be.
+    pub(super) fn is_over(&self, visited: usize) -> bool {
+        self.unlike.is_some_and(|most| visited >= most)
+    }
+
     /// Whether it is found out on the way how many clusters are visited.
     pub(super) fn is_in_rounds(&self) -> bool {
-        self.filtered || self.deep
+        self.filtered || self.deep || self.unlike.is_some()
     }
 
     /// Gives back what a search for many rows took.
@@ -104,7 +118,7 @@ impl Reach {
     /// Rows with a larger key needn't be offered, unless they may enter the result. Without a filter no others count.
     #[inline]
     pub(crate) fn limit(&self) -> f32 {
-        match self.filtered && !self.by_payload {
+        match self.filtered && !self.by_payload || self.unlike.is_some() {
             true => self.pool.threshold(),
             false => f32::NEG_INFINITY,
         }
@@ -137,7 +151,7 @@ impl Reach {
         if !self.is_in_rounds() {
             return true;
         }
-        let (last, missing_per_new, caution) = match self.deep {
+        let (last, missing_per_new, caution) = match self.deep || self.unlike.is_some() {
             true => (self.round, MISSING_PER_NEW_DEEP, CAUTION_DEEP),
             false => (self.round.saturating_sub(1), MISSING_PER_NEW, CAUTION),
         };
@@ -156,6 +170,11 @@ impl Reach {
     pub(crate) fn next(visited: usize) -> usize {
         ((visited as f64 * (GROWTH - 1.0)).ceil() as usize).max(1)
     }
+}
+
+/// Rows in the pool of a search for the `k` nearest.
+fn pool_of(k: usize) -> usize {
+    POOL_MIN.max((k as f64 * POOL_PER_WANTED) as usize)
 }
 
 #[cfg(test)]
@@ -226,6 +245,22 @@ mod tests {
             8,
             "18 / 2.25"
         );
+    }
+
+    #[test]
+    fn a_search_unlike_what_was_measured_goes_in_rounds() {
+        let mut reach = Reach::default();
+        reach.start(10, &Allowed::default(), false);
+        assert!(!reach.is_in_rounds());
+        reach.begin_unlike(10, 100);
+        assert!(reach.is_in_rounds() && reach.limit() == f32::INFINITY);
+        (0..70).for_each(|row| reach.met(row as f32, row));
+        assert_eq!(reach.limit(), 63.0, "more than is wanted is met");
+        assert!(!reach.is_settled(0.95) && !reach.is_settled(0.95));
+        assert!(reach.is_settled(0.95), "two rounds brought none");
+        assert!(!reach.is_over(99) && reach.is_over(100));
+        reach.start(10, &Allowed::default(), false);
+        assert!(!reach.is_in_rounds() && !reach.is_over(100));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use ramlet_io::IoContext;
 
-use super::calibrate::{CalibrationPoint, HeldOut, measure_by};
+use super::calibrate::{Calibration, HeldOut, measure_by};
 use super::gap::Gaps;
 use super::search::Ivf;
 use crate::Query;
@@ -36,7 +36,7 @@ impl Ivf {
         queries: &[Vec<f32>],
         scratch: &mut IndexScratch,
         io: &mut IoContext,
-    ) -> Result<Vec<CalibrationPoint>> {
+    ) -> Result<Calibration> {
         let shape = self.meta.shape;
         let mut held_out: Vec<HeldOut> = queries
             .iter()
@@ -67,7 +67,7 @@ impl Ivf {
         })?;
         compare(&mut rows, &mut numbers, &mut clusters);
         let lists = &mut scratch.lists;
-        let measured = measure_by(&mut held_out, self.clusters() as usize, &mut |query, keys| {
+        let mut measured = measure_by(&mut held_out, self.clusters() as usize, &mut |query, keys| {
             self.rank(query, lists);
             for cluster in &lists.clusters {
                 let (key, number) = ramlet_kernels::unpacked(*cluster);
@@ -75,30 +75,32 @@ impl Ivf {
             }
             lists.codes.query.less()
         });
-        let mut points = measured.points;
-        for point in &mut points {
+        // These queries are what is measured now; those that were like the rows before still are.
+        measured.far = measured.far.max(self.meta.calibration.far);
+        for point in &mut measured.points {
             let built = self.meta.calibration.points.iter();
             if let Some(built) = built.into_iter().find(|built| built.probes == point.probes) {
                 point.by_gap = point.by_gap.at_most(&built.by_gap);
                 point.by_border = point.by_border.at_most(&built.by_border);
             }
         }
-        Ok(points)
+        Ok(measured)
     }
 
     /// The same index with another measure of recall by clusters visited (see [`VectorIndex::measure_again`]).
-    pub fn with_calibration(mut self, points: Vec<CalibrationPoint>) -> Result<Ivf> {
+    pub fn with_calibration(mut self, measured: Calibration) -> Result<Ivf> {
+        let Calibration { points, far, .. } = measured;
         let sane = points.windows(2).all(|pair| pair[0].probes < pair[1].probes)
             && points.iter().all(|point| {
                 let reached = [point.by_gap, point.by_border];
                 reached.iter().all(|of| of.is_sane() && of.gap.is_finite())
                     && (1..=self.clusters()).contains(&point.probes)
             });
-        if !sane {
+        if !sane || !far.is_finite() {
             return Err(IndexError::Mismatch(format!("calibration {points:?}")));
         }
         if !points.is_empty() {
-            self.meta.calibration.points = points;
+            (self.meta.calibration.points, self.meta.calibration.far) = (points, far);
             self.by_border = self.meta.calibration.prefers_border(self.clusters());
         }
         Ok(self)

@@ -6,7 +6,7 @@ use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
-use super::calibrate::{Calibration, CalibrationPoint, DEPTHS, Rule};
+use super::calibrate::{Calibration, DEPTHS, Rule};
 use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
@@ -328,7 +328,7 @@ impl Ivf {
         self.rank(search.query, lists);
         let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
-            let more = self.bring_next(search, want, visited, more, lists);
+            let more = self.bring_next(search, (want, Rule::Gap), (visited, more), lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
             if picked {
                 let clusters = std::mem::take(&mut lists.clusters);
@@ -520,7 +520,7 @@ impl VectorIndex for Ivf {
         queries: &[Vec<f32>],
         scratch: &mut IndexScratch,
         io: &mut IoContext,
-    ) -> Result<Option<Vec<CalibrationPoint>>> {
+    ) -> Result<Option<Calibration>> {
         self.measured_for(queries, scratch, io).map(Some)
     }
 

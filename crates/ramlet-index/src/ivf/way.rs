@@ -135,7 +135,7 @@ impl Ivf {
             return Some(search.reach.first(k, share, probes));
         }
         let recall = want.recall.unwrap_or(self.recall);
-        let enough = search.reach.is_settled(recall) && found >= k;
+        let enough = (search.reach.is_settled(recall) || search.reach.is_over(visited)) && found >= k;
         (!enough && visited < self.meta.shape.clusters).then(|| Reach::next(visited))
     }
 

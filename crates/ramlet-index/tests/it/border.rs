@@ -21,16 +21,22 @@ const QUERIES: usize = 100;
 
 /// The same index as one that was built before there was a border.
 fn without(ivf: Ivf) -> Ivf {
-    let mut points = ivf.calibration().points.clone();
-    for point in &mut points {
+    let mut calibration = ivf.calibration().clone();
+    for point in &mut calibration.points {
         point.by_border = Reached::UNKNOWN;
     }
-    ivf.with_calibration(points).expect("a sane calibration")
+    ivf.with_calibration(calibration).expect("a sane calibration")
 }
 
 /// Rows in many groups, some of them tight and others wide, which lie amid each other: how far a row's neighbours are differs
 /// from row to row.
 fn varied(metric: Metric, element: Element, count: usize, random: &mut Random) -> Rows {
+    grouped(metric, element, count, usize::MAX, random)
+}
+
+/// The same in the first `used` dimensions, with hardly anything in the others.
+fn grouped(metric: Metric, element: Element, count: usize, used: usize, random: &mut Random) -> Rows {
+    const FLAT: f32 = 0.1;
     const GROUPS: u32 = 1_000;
     let mut rows = Rows::clustered(metric, element, 0, random);
     let (middle, wide) = if element == Element::U8 {
@@ -44,9 +50,11 @@ fn varied(metric: Metric, element: Element, count: usize, random: &mut Random) -
         .collect();
     for _ in 0..count {
         let (centre, scale) = &centres[random.below(GROUPS) as usize];
+        let part = |i: usize, value: f32| middle + if i < used { value } else { FLAT * value };
         let vector: Vec<f32> = centre
             .iter()
-            .map(|value| middle + value + random.normal() * scale)
+            .enumerate()
+            .map(|(i, value)| part(i, value + random.normal() * scale))
             .collect();
         encode_row(metric, element, &vector, &mut rows.bytes);
     }
@@ -163,9 +171,10 @@ fn indexes_of_versions_before_go_by_the_gap() {
     let body = envelope::decode(EnvelopeKind::Centroids, &whole).expect("intact");
     const HEADER: usize = 48;
     let (header, rest) = body.split_at(HEADER);
-    let (now, rest) = rest.split_at(points.len() * 28);
-    // Of a point the clusters, the gap (3 has none) and the recalls.
-    for (version, kept) in [(4u32, [0..4, 4..16]), (3, [0..4, 8..16])] {
+    // What is far stands behind it since version 6.
+    let (now, rest) = rest[4..].split_at(points.len() * 28);
+    // Of a point the clusters, the gap (3 has none) and the recalls, which before 5 were of the gap alone.
+    for (version, kept) in [(5u32, [0..4, 4..28]), (4, [0..4, 4..16]), (3, [0..4, 8..16])] {
         let mut before = [&version.to_le_bytes(), &header[4..]].concat();
         for point in now.chunks_exact(28) {
             kept.iter()
@@ -185,12 +194,72 @@ fn indexes_of_versions_before_go_by_the_gap() {
         let [vectors, positions] = files;
         let old = Ivf::new(vectors, positions, centroids, codes, 0.95).expect("read");
         for (point, built) in old.calibration().points.iter().zip(points) {
-            assert_eq!(point.by_border, Reached::UNKNOWN);
+            let by_border = if version < 5 {
+                Reached::UNKNOWN
+            } else {
+                built.by_border
+            };
+            assert_eq!(point.by_border, by_border);
             let recalls = |by: &Reached| (by.recall_10, by.recall_100);
             assert_eq!(recalls(&point.by_gap), recalls(built.by(Rule::Gap)));
             assert!(version == 3 || point.by_gap.gap == built.by_gap.gap);
         }
+        assert_eq!(old.calibration().far, f32::MAX);
         let (recall, _) = measured(&rows, &old, &disk, 10, 5);
         assert!(recall >= 0.92, "version {version}: {recall}");
+    }
+}
+
+/// Recall among the 10 nearest of queries in any direction, far from all rows, and codes compared per search.
+fn measured_unlike(rows: &Rows, ivf: &Ivf, disk: &Disk) -> (f64, f64) {
+    let mut random = Random::new(6);
+    let (mut right, mut codes) = (0, 0);
+    for _ in 0..QUERIES {
+        let vector: Vec<f32> = (0..rows.dims).map(|_| random.normal()).collect();
+        let query = Query::new(ivf.metric(), ivf.element(), &vector);
+        let (found, compared) = found(&[ivf], disk, &query, 10, &Want::default());
+        let truth = brute_force(&query, &rows.bytes, 10, rows.has);
+        right += truth.iter().filter(|hit| found.contains(&(0, hit.row))).count();
+        codes += compared;
+    }
+    (
+        right as f64 / (10 * QUERIES) as f64,
+        codes as f64 / QUERIES as f64,
+    )
+}
+
+#[test]
+fn queries_unlike_the_rows_find_as_much() {
+    let mut random = Random::new(74);
+    for (metric, kinds) in [
+        (Metric::Cosine, FINE),
+        (Metric::Cosine, &FINE[..1]),
+        (Metric::Cosine, NUMBERED),
+        (Metric::Dot, FINE),
+    ] {
+        let mut rows = grouped(metric, Element::F32, ROWS, 12, &mut random);
+        let disk = Disk::ram();
+        let (ivf, _) = rows.build_with(&disk, "ivf", 4 << 20, 2, kinds);
+        let mut capped = ivf.calibration().clone();
+        capped.far = f32::MAX;
+        let capped = open(&disk, "ivf", kinds)
+            .expect("the same")
+            .with_calibration(capped)
+            .expect("a sane calibration");
+        let name = format!("{metric:?} {kinds:?}");
+        let (recall, codes) = measured_unlike(&rows, &ivf, &disk);
+        let (before, fewer) = measured_unlike(&rows, &capped, &disk);
+        println!("{name}: {before} by {fewer} codes, {recall} by {codes}");
+        assert!(
+            recall >= 0.93 && recall > before + 0.005,
+            "{name}: {before}, {recall}"
+        );
+        // Those like the rows go on as they did: of a hundred one or two lie at their edge.
+        let (_, usual) = measured(&rows, &ivf, &disk, 10, 5);
+        let (_, usual_capped) = measured(&rows, &capped, &disk, 10, 5);
+        assert!(
+            usual <= 1.2 * usual_capped,
+            "{name}: {usual} codes, {usual_capped}"
+        );
     }
 }

@@ -37,6 +37,18 @@ fn rows_of(metric: Metric, vectors: &[Vec<f32>]) -> Rows {
 
 /// Share of the true nearest that a search finds; rows as near as the last of them count. There must be `K` hits.
 fn found(rows: &Rows, ivf: &Ivf, disk: &Disk, vector: &[f32], want: &Want, what: &str) -> f64 {
+    found_by_reading(rows, ivf, disk, vector, want, what).0
+}
+
+/// The same, and how many rows were read alone.
+fn found_by_reading(
+    rows: &Rows,
+    ivf: &Ivf,
+    disk: &Disk,
+    vector: &[f32],
+    want: &Want,
+    what: &str,
+) -> (f64, u64) {
     let query = Query::new(rows.metric, rows.element, vector);
     let mut top = TopK::new(K);
     let (mut io, mut scratch) = (disk.io(), scratch());
@@ -57,7 +69,8 @@ fn found(rows: &Rows, ivf: &Ivf, disk: &Disk, vector: &[f32], want: &Want, what:
         .filter(|hit| hit.key <= last + 1e-4 * last.abs())
         .map(|hit| hit.row)
         .collect();
-    top.sorted().iter().filter(|hit| near.contains(&hit.row)).count() as f64 / K as f64
+    let share = top.sorted().iter().filter(|hit| near.contains(&hit.row)).count() as f64 / K as f64;
+    (share, scratch.stats.rows_read)
 }
 
 fn everywhere() -> Want {
@@ -129,6 +142,36 @@ fn a_few_huge_vectors_harm_nobody() {
                 let met = found(&rows, &ivf, &disk, &vectors[7], &everywhere(), &name);
                 assert!(met > 0.0 || huge == 3e38, "{name}: recall {met} near a huge one");
             }
+        }
+    }
+}
+
+/// Rows nine tenths of which are all but equal: codes can't tell them from each other, and reading each alone costs more than
+/// reading all as they lie.
+#[test]
+fn rows_that_are_all_but_equal_are_read_as_they_lie() {
+    let mut random = Random::new(81);
+    let middle = random.vector(DIMS);
+    let vectors: Vec<Vec<f32>> = (0..20_000u32)
+        .map(|i| match i % 10 {
+            0 => random.vector(DIMS),
+            _ => middle.iter().map(|value| value + 1e-4 * random.float()).collect(),
+        })
+        .collect();
+    for metric in [Metric::Euclid, Metric::Cosine] {
+        for kinds in [TIERS[2], TIERS[3], TIERS[5]] {
+            let mut rows = rows_of(metric, &vectors);
+            let disk = Disk::ram();
+            let (ivf, _) = rows.build_with(&disk, "ivf", 4 << 20, 2, kinds);
+            let what = format!("{metric:?} {kinds:?}");
+            let (mut sum, mut alone) = (0.0, 0);
+            for _ in 0..QUERIES {
+                let query: Vec<f32> = middle.iter().map(|value| value + 1e-4 * random.float()).collect();
+                let (share, read) = found_by_reading(&rows, &ivf, &disk, &query, &Want::default(), &what);
+                (sum, alone) = (sum + share, alone.max(read));
+            }
+            assert!(sum / QUERIES as f64 >= 0.9, "{what}: {sum} of {QUERIES}");
+            assert!(alone <= 5_000, "{what}: {alone} rows read alone");
         }
     }
 }

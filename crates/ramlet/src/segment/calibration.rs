@@ -1,17 +1,18 @@
 //! What was measured of an index after it was built: kept beside its files, in the manifest's entry of the segment.
 //!
 //! `{"calibration": {"<slot>": [[probes, gap, recall@10, recall@100, gap, recall@10, recall@100], ..]}}`: by gap, and by border, which
-//! versions before didn't measure.
+//! versions before didn't measure. `{"unlike": {"<slot>": key}}`: beyond which near clusters are those of a query that is unlike these.
 
 use ramlet_format::manifest::SegmentEntry;
-use ramlet_index::ivf::{CalibrationPoint, Reached};
+use ramlet_index::ivf::{Calibration, CalibrationPoint, Reached};
 use serde_json::Value;
 
 const CALIBRATION: &str = "calibration";
+const UNLIKE: &str = "unlike";
 
 /// Keeps a measurement with the segment.
-pub fn note_calibration(extra: &mut Value, slot: u16, points: &[CalibrationPoint]) {
-    let all = points.iter().map(
+pub fn note_calibration(extra: &mut Value, slot: u16, measured: &Calibration) {
+    let all = measured.points.iter().map(
         |CalibrationPoint {
              probes,
              by_gap,
@@ -30,21 +31,22 @@ pub fn note_calibration(extra: &mut Value, slot: u16, points: &[CalibrationPoint
         },
     );
     extra[CALIBRATION][slot.to_string()] = all.collect();
+    extra[UNLIKE][slot.to_string()] = measured.far.into();
 }
 
 /// Of a vector that is dropped.
 pub fn forget_calibration(extra: &mut Value, slot: u16) {
-    if let Some(all) = extra.get_mut(CALIBRATION).and_then(Value::as_object_mut) {
-        all.remove(&slot.to_string());
+    for kept in [CALIBRATION, UNLIKE] {
+        if let Some(all) = extra.get_mut(kept).and_then(Value::as_object_mut) {
+            all.remove(&slot.to_string());
+        }
     }
 }
 
-/// The measurement that was kept; none if there is none, or if it isn't one.
-pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Vec<CalibrationPoint> {
-    let kept = entry
-        .extra
-        .get(CALIBRATION)
-        .and_then(|all| all.get(slot.to_string()));
+/// The measurement that was kept; one without points if there is none, or if it isn't one.
+pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Calibration {
+    let kept = |what: &str| entry.extra.get(what).and_then(|all| all.get(slot.to_string()));
+    let far = kept(UNLIKE).and_then(Value::as_f64);
     let reached = |value: &Value, at: usize| {
         Some(Reached {
             gap: value.get(at)?.as_f64()? as f32,
@@ -59,8 +61,13 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Vec<CalibrationPoint> 
             by_border: reached(value, 4).unwrap_or(Reached::UNKNOWN),
         })
     };
-    let points = kept
+    let points = kept(CALIBRATION)
         .and_then(Value::as_array)
         .map(|points| points.iter().map(point));
-    points.and_then(Iterator::collect).unwrap_or_default()
+    let unknown = Calibration::default();
+    Calibration {
+        points: points.and_then(Iterator::collect).unwrap_or_default(),
+        far: far.map_or(unknown.far, |far| far as f32),
+        ..unknown
+    }
 }
