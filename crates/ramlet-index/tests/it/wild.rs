@@ -159,7 +159,8 @@ fn rows_that_are_all_but_equal_are_read_as_they_lie() {
         })
         .collect();
     for metric in [Metric::Euclid, Metric::Cosine] {
-        for kinds in [TIERS[2], TIERS[3], TIERS[5]] {
+        // Product codes with numbers are looked through a cluster at once: a cluster of equal rows is read row by row.
+        for kinds in [TIERS[2], TIERS[3]] {
             let mut rows = rows_of(metric, &vectors);
             let disk = Disk::ram();
             let (ivf, _) = rows.build_with(&disk, "ivf", 4 << 20, 2, kinds);
