@@ -208,9 +208,6 @@ impl RecallMonitor {
         };
         let recall = recall_of(view, &sample.request, seed, scratch);
         self.idle.store(true, Ordering::Relaxed);
-        let Some(recall) = recall? else {
-            return Ok(());
-        };
         let mut state = self.state.lock().expect("never poisoned");
         let about = largest_indexed(view);
         if state.about != about {
@@ -223,6 +220,10 @@ impl RecallMonitor {
         let _ = self
             .lacking
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        // One that nothing matches, or that failed, says nothing, but counts: else queries like it would be measured in haste for ever.
+        let Some(recall) = recall? else {
+            return Ok(());
+        };
         state.note_drift(&sample.request, recall, view, &scratch.lookup.rare);
         let vector = &sample.request.using;
         match state.measured.iter_mut().find(|r| r.vector == *vector) {

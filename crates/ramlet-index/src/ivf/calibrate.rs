@@ -304,7 +304,7 @@ pub(super) fn measure_by(
     measured(gaps)
 }
 
-fn measured(gaps: Gaps) -> Calibration {
+fn measured(mut gaps: Gaps) -> Calibration {
     let far = gaps.far();
     Calibration {
         points: gaps.points(),

@@ -136,8 +136,8 @@ impl Candidates {
     /// are all but equal, or some that are so beside others far away. What comes then is read as it lies. (60,000 x 100, nine tenths
     /// within a thousandth of one point, 32 MB: 45,600 single reads and 2.4 s, where an exact search took 70 ms.)
     pub(super) fn tell_nothing(&self, scanned: u64, rows: &RowsFile) -> bool {
-        let pages = scanned * rows.data_pages() / u64::from(rows.rows().max(1));
-        self.alone_read >= ALONE_LEAST && self.alone_read * ALONE_COST > pages
+        let pages = || scanned * rows.data_pages() / u64::from(rows.rows().max(1));
+        self.alone_read >= ALONE_LEAST && self.alone_read * ALONE_COST > pages()
     }
 
     /// Until [`Candidates::border`], the nearest so many are kept here, whatever was found elsewhere. Nothing was pushed yet.

@@ -234,12 +234,11 @@ impl Gaps {
     }
 
     /// Beyond which the near clusters of few queries are.
-    pub(super) fn far(&self) -> f32 {
-        let mut bases = self.bases.clone();
-        bases.retain(|base| base.is_finite());
-        bases.sort_unstable_by(f32::total_cmp);
-        let at = (bases.len() as f64 * LIKE) as usize;
-        bases.get(at).copied().unwrap_or(f32::MAX)
+    pub(super) fn far(&mut self) -> f32 {
+        self.bases.retain(|base| base.is_finite());
+        self.bases.sort_unstable_by(f32::total_cmp);
+        let at = (self.bases.len() as f64 * LIKE) as usize;
+        self.bases.get(at).copied().unwrap_or(f32::MAX)
     }
 
     /// What was measured; nothing if there were no neighbours.
@@ -554,7 +553,8 @@ mod tests {
         gaps.add(&query, (&keys(100.0), 0.0), neighbours());
         gaps.add(&query, (&keys(300.0), 1.0), neighbours());
         // The fourth nearest of the second, with what its keys are less by.
-        assert!((gaps.far() - 6.01).abs() < 1e-3, "{}", gaps.far());
+        let far = gaps.far();
+        assert!((far - 6.01).abs() < 1e-3, "{far}");
         let points = gaps.points();
         let calibration = Calibration {
             points: points.clone(),

@@ -26,8 +26,7 @@ pub(super) const PRODUCT_USUAL: Deviations = [2.1, 2.6, 3.1, 3.5, 3.9, 4.2, 4.6,
 /// Neighbours measured at least, for what was measured to be believed if it is less than what is usual.
 const SAMPLES_MIN: usize = 1000;
 
-/// And if it is more. (170,000 x 64 of lengths with a heavy tail, Dot, in 24 MB: 900 neighbours were measured, which lay ten
-/// deviations off where two are usual, and a search found .005 to .2 of the nearest by the usual ones.)
+/// And if it is more: reading some rows more costs little.
 const SAMPLES_FEW: usize = 50;
 
 /// Deviations at least.
