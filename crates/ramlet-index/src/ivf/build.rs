@@ -5,6 +5,8 @@
 //! with them. Each bucket is then sorted in memory and written, and its rows coded. A last pass over the list of row numbers in cluster order
 //! writes each row's position.
 
+use std::collections::HashMap;
+
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_format::rows::{RowsLayout, RowsWriter};
 use ramlet_io::{Storage, WriteFile};
@@ -235,7 +237,7 @@ impl<'p> Build<'p> {
                 centroids.view().mean,
             )
         });
-        let model = self.product_model(&mut held_out, rotation.as_ref(), &centroids.view(), files)?;
+        let model = self.product_model(&held_out, rotation.as_ref(), &centroids.view(), files)?;
         drop(held_out);
         let (order, coded) = self.write_rows(
             &buckets,
@@ -382,6 +384,8 @@ impl<'p> Build<'p> {
             buffer_bytes,
             record_bytes,
         )?;
+        let places = held_out.iter().enumerate();
+        let places: HashMap<u32, usize> = places.map(|(at, held_out)| (held_out.row(), at)).collect();
         let mut clusters = assigned.values();
         let mut seen = 0;
         self.batches(source, |batch| {
@@ -395,6 +399,9 @@ impl<'p> Build<'p> {
             self.advance(Phase::Distribute, seen - batch.numbers.len(), seen);
             let rows = batch.rows.chunks_exact(self.decoder.row_bytes());
             for ((row, number), cluster) in rows.zip(&batch.numbers).zip(&batch.clusters) {
+                if let Some(at) = places.get(number) {
+                    held_out[*at].cluster = Some(*cluster);
+                }
                 let parts = [&cluster.to_le_bytes()[..], row, &number.to_le_bytes()];
                 writer.push(plan.bucket_of(*cluster), &parts)?;
             }
@@ -407,7 +414,7 @@ impl<'p> Build<'p> {
     /// The books of product codes, if there are to be such: of what held-out rows leave over of their centroids.
     fn product_model(
         &self,
-        held_out: &mut [HeldOut],
+        held_out: &[HeldOut],
         rotation: Option<&Rotation>,
         centroids: &Ranked<'_>,
         files: &IvfFiles<'_>,
@@ -423,7 +430,7 @@ impl<'p> Build<'p> {
         let (mut sample, mut vector, mut mixing) = (Vec::new(), Vec::new(), Vec::new());
         let mut centroid = Vec::new();
         for held_out in held_out {
-            let Some(cluster) = held_out.cluster() else {
+            let Some(cluster) = held_out.cluster else {
                 continue;
             };
             vector.clear();
@@ -570,7 +577,7 @@ impl<'p> Build<'p> {
         let centroids = RankedBuf::new(&centroids, self.decoder.dims, None);
         let calibration = Calibration::default();
         let rotation = self.rotation();
-        let model = self.product_model(&mut [], rotation.as_ref(), &centroids.view(), files)?;
+        let model = self.product_model(&[], rotation.as_ref(), &centroids.view(), files)?;
         let body = meta::encode(
             self.shape(1, 1.0, files),
             &calibration,

@@ -170,6 +170,8 @@ impl Calibration {
 /// A row that serves as query, and its nearest rows so far; a hit's segment is the row's cluster.
 pub(super) struct HeldOut {
     row: u32,
+    /// The cluster that it lies in itself, once it came by. (Under dot product a row is seldom among its own nearest.)
+    pub(super) cluster: Option<u32>,
     query: Query,
     rough: RoughQuery,
     top: TopK,
@@ -188,6 +190,7 @@ impl HeldOut {
     pub(super) fn new(row: u32, query: Query) -> HeldOut {
         HeldOut {
             row,
+            cluster: None,
             rough: RoughQuery::new(query.floats()),
             query,
             top: TopK::new(DEPTHS[1] + 1),
@@ -201,11 +204,8 @@ impl HeldOut {
         others.take(count).map(|hit| (hit.key, hit.row)).collect()
     }
 
-    /// The cluster that it lies in itself, unless too many rows are its equals.
-    pub(super) fn cluster(&mut self) -> Option<u32> {
-        let row = self.row;
-        let hits = self.top.sorted().iter();
-        hits.into_iter().find(|hit| hit.row == row).map(|hit| hit.segment)
+    pub(super) fn row(&self) -> u32 {
+        self.row
     }
 
     /// Adds what was found of it, with every cluster's key, which is by `less` below what it is of.
