@@ -43,7 +43,7 @@ mod way;
 pub use build::{
     IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf, clusters_most, scratch_least,
 };
-pub use calibrate::{Calibration, CalibrationPoint, Reached, Rule};
+pub use calibrate::{Calibration, CalibrationPoint, LOST_BY_QUERIES, Reached, Rule};
 pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;
 pub use codes::CodesInRam;

@@ -45,4 +45,4 @@ pub use source::RowSource;
 pub use sparse::{SparseRow, sparse_key};
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
-pub use vector_index::{CodesWanted, EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
+pub use vector_index::{CodesWanted, EFFORT_DEFAULT, MeasuredAgain, MemoryUse, VectorIndex, Want};

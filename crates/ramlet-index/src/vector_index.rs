@@ -49,6 +49,20 @@ pub struct MemoryUse {
     pub disk_bytes: u64,
 }
 
+/// What [`VectorIndex::measure_again`] finds.
+#[derive(Clone, Debug)]
+pub struct MeasuredAgain {
+    /// For [`crate::Ivf::with_calibration`]; how many are lost by queries isn't measured yet.
+    pub calibration: Calibration,
+    /// Of each query the numbers of the [`MeasuredAgain::WANTED`] rows that are nearest, and of those that are as near as the last of
+    /// them; none where these are too many.
+    pub nearest: Vec<Vec<u32>>,
+}
+
+impl MeasuredAgain {
+    pub const WANTED: usize = 10;
+}
+
 /// An index over the vectors of one segment. Immutable; shared by all search threads.
 pub trait VectorIndex: Send + Sync {
     /// Offers `top` the rows nearest to `query` among those allowed; ties as [`TopK`] says. What `top` already holds
@@ -108,14 +122,13 @@ pub trait VectorIndex: Send + Sync {
         None
     }
 
-    /// Measures recall by effort again, on queries of users: for [`crate::Ivf::with_calibration`]. Reads all rows. `None`: this
-    /// index has nothing to measure.
+    /// Measures recall by effort again, on queries of users. Reads all rows. `None`: this index has nothing to measure.
     fn measure_again(
         &self,
         _queries: &[Vec<f32>],
         _scratch: &mut IndexScratch,
         _io: &mut IoContext,
-    ) -> Result<Option<Calibration>> {
+    ) -> Result<Option<MeasuredAgain>> {
         Ok(None)
     }
 

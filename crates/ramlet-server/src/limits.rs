@@ -114,10 +114,6 @@ pub const READ_TIMEOUT: Duration = Duration::from_secs(60);
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// At most one real query in this time has its recall measured: two searches and 256 reads.
 pub const MONITOR_PERIOD: Duration = Duration::from_secs(10);
-/// ... and in this one as long as few queries of a new index were measured: 128 of them...
-pub const MONITOR_PERIOD_FIRST: Duration = Duration::from_millis(100);
-/// ... or so many times what the last one took, where disks are slow.
-pub const MONITOR_RESTS: u32 = 9;
 /// A request whose memory others hold waits so long for it, before it is refused: bodies come and go within a second...
 pub const MEMORY_WAIT: Duration = Duration::from_secs(2);
 /// ... looking again and again after pauses that double from the first to the last of these.

@@ -14,10 +14,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use ramlet::{Engine, Watched};
+use ramlet::Engine;
 use ramlet_memory::Consumer;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::admission::Held;
@@ -252,23 +252,11 @@ impl Seldom {
 
 /// Has the recall of a real query measured now and then.
 async fn monitor_recall(engine: Arc<Engine>) {
-    let mut due = Instant::now() + limits::MONITOR_PERIOD;
     loop {
-        let begun = Instant::now();
-        let watched = match begun >= due {
-            true => Watched::All,
-            false => Watched::Unknown,
-        };
-        if watched == Watched::All {
-            due = begun + limits::MONITOR_PERIOD;
-        }
-        let (until, done) = oneshot::channel::<()>();
+        tokio::time::sleep(limits::MONITOR_PERIOD).await;
         // The engine's list of names may be locked while a collection is created on disk.
         let engine = engine.clone();
-        let _ = spawn_blocking(move || engine.monitor_recall(watched, until)).await;
-        let _ = done.await;
-        let rest = begun.elapsed() * limits::MONITOR_RESTS;
-        tokio::time::sleep(rest.max(limits::MONITOR_PERIOD_FIRST)).await;
+        let _ = spawn_blocking(move || engine.monitor_recall_once()).await;
     }
 }
 

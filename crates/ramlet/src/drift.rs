@@ -5,16 +5,12 @@
 //! promised. So the last queries are kept, and when too little was found of enough of them, the index is measured again *on
 //! these queries* ([`crate::jobs::recalibrate`]); nothing is rebuilt. A merge measures its new index anyway.
 
-use ramlet_memory::{Consumer, Reservation};
+use ramlet_memory::Consumer;
 
-/// Queries kept, and measured before anything is concluded: with as many a recall of .95 has a standard error of .008 or so.
-pub const KEPT: usize = 128;
+use crate::asked::{Asked, Kept, room};
 
-/// Bytes of kept queries at most: fewer are kept of many dimensions.
-const KEPT_BYTES_MAX: usize = 1 << 20;
-
-/// Fewer say too little.
-const KEPT_LEAST: usize = 16;
+/// Queries measured before anything is concluded, at most: one in ten seconds makes as many in twenty minutes.
+const KEPT: usize = 128;
 
 /// Less recall than was aimed at by more than this is too little, if it is by more than so many standard errors as well.
 const TOLERATED: f64 = 0.01;
@@ -34,30 +30,18 @@ pub struct Drift {
     seen: usize,
 }
 
-struct Kept {
-    query: Vec<f32>,
-    _held: Reservation,
-}
-
-/// Queries to measure an index on.
-pub struct Drifted {
-    pub slot: u16,
-    pub queries: Vec<Vec<f32>>,
-    _held: Vec<Reservation>,
-}
-
 impl Drift {
-    /// Of queries of so many dimensions.
-    pub fn new(slot: u16, dims: usize) -> Drift {
-        Drift {
+    /// Of queries of so many dimensions; `None`: they are too long.
+    pub fn new(slot: u16, dims: usize) -> Option<Drift> {
+        Some(Drift {
             slot,
-            room: (KEPT_BYTES_MAX / (dims * size_of::<f32>()).max(1)).min(KEPT),
+            room: room(dims)?.min(KEPT),
             kept: Vec::new(),
             next: 0,
             target: 0.0,
             wait: 0,
             seen: 0,
-        }
+        })
     }
 
     /// The index is another one: what was found before says nothing of it.
@@ -72,18 +56,10 @@ impl Drift {
 
     /// A query found this share of what it should have found.
     pub fn note(&mut self, query: &[f32], recall: f64, target: f64, from: &Consumer) {
-        if self.room < KEPT_LEAST {
-            return;
-        }
-        // Rather none than memory that somebody needs.
-        let Ok(held) = from.reserve(size_of_val(query) as u64) else {
+        let Some(kept) = Kept::new(query, from) else {
             return;
         };
         (self.target, self.seen) = (target, self.seen + 1);
-        let kept = Kept {
-            query: query.to_vec(),
-            _held: held,
-        };
         match self.kept.get_mut(self.next) {
             Some(place) => *place = (kept, recall),
             None => self.kept.push((kept, recall)),
@@ -109,18 +85,13 @@ impl Drift {
     }
 
     /// The queries, if too little is found; then measuring begins anew.
-    pub fn take(&mut self) -> Option<Drifted> {
+    pub fn take(&mut self) -> Option<Asked> {
         if !self.is_off() {
             return None;
         }
         (self.seen, self.next, self.wait) = (0, 0, 2 * self.wait.max(self.room));
         let kept = std::mem::take(&mut self.kept).into_iter();
-        let (queries, held) = kept.map(|(kept, _)| (kept.query, kept._held)).unzip();
-        Some(Drifted {
-            slot: self.slot,
-            queries,
-            _held: held,
-        })
+        Some(Asked::new(self.slot, kept.map(|(kept, _)| kept)))
     }
 }
 
@@ -134,7 +105,7 @@ mod tests {
     fn too_little_recall_of_enough_queries_is_told_once() {
         let ledger = Ledger::new(1 << 20);
         let from = ledger.consumer("test", u64::MAX);
-        let mut drift = Drift::new(3, 2);
+        let mut drift = Drift::new(3, 2).expect("short ones");
         let note = |drift: &mut Drift, recall: f64, times: usize| {
             (0..times).for_each(|i| drift.note(&[i as f32, 1.0], recall, 0.95, &from))
         };
@@ -168,21 +139,5 @@ mod tests {
         assert!(drift.is_off());
         drop(drift);
         assert_eq!(ledger.used(), 0);
-    }
-
-    #[test]
-    fn long_queries_are_fewer() {
-        let ledger = Ledger::new(4 << 20);
-        let from = ledger.consumer("test", u64::MAX);
-        for (dims, enough) in [(1_536, 128), (4_096, 64), (16_384, 16), (16_385, usize::MAX)] {
-            let mut drift = Drift::new(0, dims);
-            let query = vec![1.0; dims];
-            let told = (1..=KEPT).find(|_| {
-                drift.note(&query, 0.5, 0.95, &from);
-                drift.is_off()
-            });
-            assert_eq!(told.unwrap_or(usize::MAX), enough, "{dims}");
-            assert!(ledger.used() <= KEPT_BYTES_MAX as u64);
-        }
     }
 }

@@ -18,7 +18,6 @@ use crate::groups::{ROOM_POLL, Turn};
 use crate::leftovers::{Leftover, directory_id, is_directory_id, leftover, number_of, unlisted};
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::lookup::Lookup;
-use crate::monitor::Watched;
 use crate::pins::Pins;
 use crate::query::Scratch;
 use crate::recover::{self, Parts};
@@ -688,11 +687,6 @@ impl Engine {
     /// Measures the recall of one real query on a search slot, unless searches wait for one; if no query was kept, the next
     /// of each collection is. Whether one is measured now. To be called at leisure, e.g. every ten seconds.
     pub fn monitor_recall_once(&self) -> bool {
-        self.monitor_recall(Watched::All, ())
-    }
-
-    /// The same of these collections; `until` is dropped when it is done.
-    pub fn monitor_recall(&self, watched: Watched, until: impl Send + 'static) -> bool {
         let collections: Vec<_> = {
             let names = self.names.lock().expect("never poisoned");
             names.open.values().cloned().collect()
@@ -700,9 +694,6 @@ impl Engine {
         let turn = self.monitored.fetch_add(1, Ordering::Relaxed) as usize;
         for at in 0..collections.len() {
             let collection = collections[(turn + at) % collections.len()].clone();
-            if watched == Watched::Unknown && !collection.monitor().is_eager() {
-                continue;
-            }
             let Some(sample) = collection.monitor().take() else {
                 continue;
             };
@@ -714,7 +705,6 @@ impl Engine {
                 if let Err(error) = collection.measure_recall(&sample, scratch) {
                     tracing::debug!(%error, "recall of a query couldn't be measured");
                 }
-                drop(until);
             });
             return self.run(job).is_ok();
         }

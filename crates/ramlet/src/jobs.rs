@@ -2,31 +2,28 @@
 
 mod merging;
 mod pinning;
+mod recalibrate;
 pub mod vector_names;
 
 pub use merging::{Moment, candidates, clear_dead, merge};
 pub use pinning::{Pinning, could_spare, lacks_ram, pin, pin_spare};
+pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
 
 use std::sync::Arc;
 
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
-use ramlet_index::Ivf;
 
 use self::pinning::{fill, is_warm, kinds_kept};
 use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
-use crate::drift::{Drifted, KEPT};
 use crate::error::{Error, Result};
 use crate::halting::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
 use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE};
-use crate::lookup::Lookup;
-use crate::query::index_error;
 use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::{
-    FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, build, note_calibration,
-    note_field_rows, of_field,
+    FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, build, note_field_rows, of_field,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -287,72 +284,6 @@ fn entry_of(
         _ => Some(store::write_deletes(storage, view, number)?),
     };
     Ok(entry)
-}
-
-/// Measures the indexes of a vector again whose queries find less than they should, on those queries, and keeps what was
-/// measured with the segments; false when there is none. Reads every row once; nothing is rebuilt.
-pub fn recalibrate(core: &Core) -> Result<bool> {
-    if !core.monitor.is_drifted() {
-        return Ok(false);
-    }
-    let (dims, rows) = {
-        let writer = core.writer();
-        let dims = writer.schema.vectors.iter().map(|field| field.dim).max();
-        let rows = writer.segments.iter().map(|view| view.segment.rows()).max();
-        (dims.unwrap_or(0), rows.unwrap_or(0))
-    };
-    let mut arena = begin(core, Ivf::measure_bytes(KEPT, dims, rows))?;
-    let Some(Drifted {
-        slot, mut queries, ..
-    }) = core.monitor.take_drifted()
-    else {
-        return Ok(false);
-    };
-    // In a small budget fewer of them.
-    let room = arena.scratch_bytes as u64;
-    while queries.len() > 1 && Ivf::measure_bytes(queries.len(), dims, rows) > room {
-        queries.pop();
-    }
-    let (segments, schema) = {
-        let writer = core.writer();
-        writer.check_writable()?;
-        (writer.segments.clone(), writer.schema.clone())
-    };
-    let mut changed = Vec::with_capacity(segments.len());
-    for view in &segments {
-        let Lookup {
-            io, index: scratch, ..
-        } = &mut arena.lookup;
-        let column = view.segment.vector(slot);
-        let measured = column.map_or(Ok(None), |c| c.index.measure_again(&queries, scratch, io));
-        let segment = match measured.map_err(index_error)? {
-            None => view.segment.clone(),
-            Some(measured) => {
-                let mut entry = view.segment.entry.clone();
-                note_calibration(&mut entry.extra, slot, &measured);
-                let segment = view
-                    .segment
-                    .with_calibration(entry, slot, &core.shelf, &schema, io)?;
-                Arc::new(segment)
-            }
-        };
-        changed.push(segment);
-    }
-    let mut writer = core.writer();
-    let segments = writer
-        .segments
-        .iter()
-        .zip(changed)
-        .map(|(view, segment)| SegmentView {
-            segment,
-            deletes: view.deletes.clone(),
-        });
-    let segments = segments.collect();
-    let applied_lsn = writer.manifest.applied_lsn;
-    commit(core, &mut writer, segments, applied_lsn, None)?;
-    core.publish(&writer);
-    tracing::info!(collection = %core.id, "queries found less than was aimed at: the index was calibrated again on them");
-    Ok(true)
 }
 
 /// Shows readers the same segment, opened anew.

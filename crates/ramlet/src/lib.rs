@@ -49,6 +49,7 @@
 //! # }
 //! ```
 
+mod asked;
 mod beside;
 mod buffer;
 mod capacity;
@@ -112,7 +113,7 @@ pub use facet::{FacetHit, FacetRequest};
 pub use filter::index::FacetValue;
 pub use jobs::NewVector;
 pub use matrix::{Matrix, MatrixRequest};
-pub use monitor::{MeasuredRecall, Watched};
+pub use monitor::MeasuredRecall;
 pub use query::Scratch;
 pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;

@@ -13,25 +13,30 @@
 //! Drawing alone, without the near part, would need thousands of queries for two digits: of 1,000,000 rows with 256 drawn, a
 //! missed neighbour would be met once in 4,000 queries. As it is, a hundred do.
 //!
+//! Where all vectors are few bytes, they are compared whole.
+//!
 //! Costs, per measured query: two searches and 256 rows read one by one. One query is kept at a time, in reserved memory;
-//! nothing here knows the time: whoever calls [`crate::Engine::monitor_recall_once`] sets the pace, and may hurry as long as
-//! little is known of an index ([`RecallMonitor::is_eager`]): until then its queries may find less than was promised them.
+//! nothing here knows the time: whoever calls [`crate::Engine::monitor_recall_once`] sets the pace.
+//!
+//! Of an index that was never measured on queries the first ones are gathered, for [`crate::jobs::recalibrate`] to compare them
+//! with all rows at once: until then they may find less than was promised them.
 
 use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ramlet_memory::{Consumer, Reservation};
 
-use crate::drift::{Drift, Drifted, KEPT};
+use crate::asked::{Asked, First};
+use crate::drift::Drift;
 use crate::error::Result;
 use crate::filter::{CompiledFilter, Filter, FilterLimits};
 use crate::lookup::Lookup;
 use crate::matching;
 use crate::query::{self, Scratch, index_error};
 use crate::request::{QueryVector, SearchParams, SearchRequest};
-use crate::schema::VectorField;
-use crate::segment::RECALL;
+use crate::schema::{VectorField, VectorKind};
+use crate::segment::{RECALL, Segment, was_asked};
 use crate::types::{PayloadSelector, PointId, ScoredPoint, VectorSelector};
 use crate::vector::Vector;
 use crate::view::{Place, View};
@@ -42,8 +47,8 @@ const EFFORT: usize = 1024;
 /// Rows drawn by chance from all.
 const ROWS: u64 = 256;
 
-/// Collections up to this size are compared with whole.
-const EXACT_POINTS: u64 = 20_000;
+/// Collections whose vectors are up to so many bytes are compared with whole: a tenth of a second of reads.
+const EXACT_BYTES: u64 = 128 << 20;
 
 /// A sample takes at most so many bytes, and so many hits.
 const SAMPLE_BYTES_MAX: u64 = 512 << 10;
@@ -65,21 +70,13 @@ pub struct MeasuredRecall {
     pub error: f64,
 }
 
-/// Collections of which a query may be measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watched {
-    All,
-    /// Those of whose indexes little is known yet: their queries may differ from what is stored, and find too little. These may be
-    /// measured more often, e.g. ten times a second.
-    Unknown,
-}
-
 /// One collection's monitor.
+#[derive(Default)]
 pub struct RecallMonitor {
     /// A query is wanted: looked at by every search, so it is all that most of them see of this.
     idle: AtomicBool,
-    /// Queries measured until enough is known.
-    lacking: AtomicUsize,
+    /// So are the first ones on an index.
+    gathers: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -87,6 +84,7 @@ pub struct RecallMonitor {
 struct State {
     /// The segment that most of what is known is about.
     about: Option<u64>,
+    first: Vec<First>,
     sample: Option<Sample>,
     measured: Vec<Running>,
     drifts: Vec<Drift>,
@@ -125,21 +123,17 @@ impl Running {
     }
 }
 
-impl Default for RecallMonitor {
-    fn default() -> RecallMonitor {
-        RecallMonitor {
-            idle: AtomicBool::default(),
-            // The first one tells whether there is an index.
-            lacking: AtomicUsize::new(1),
-            state: Mutex::default(),
-        }
-    }
-}
-
 impl RecallMonitor {
     /// A search was made: perhaps it is kept. Costs a load unless it is.
     pub fn offer(&self, request: &SearchRequest, from: &Consumer) {
-        if !self.idle.load(Ordering::Relaxed) || !is_usual(request) {
+        let (idle, gathers) = (&self.idle, &self.gathers);
+        if !(idle.load(Ordering::Relaxed) || gathers.load(Ordering::Relaxed)) || !is_usual(request) {
+            return;
+        }
+        if gathers.load(Ordering::Relaxed) {
+            self.gather(request, from);
+        }
+        if !idle.load(Ordering::Relaxed) {
             return;
         }
         let bytes = bytes_of(request);
@@ -159,6 +153,37 @@ impl RecallMonitor {
         state.sample = Some(Sample { request, _held: held });
     }
 
+    /// Keeps it if it is among the first.
+    fn gather(&self, request: &SearchRequest, from: &Consumer) {
+        let (None, QueryVector::Vector(Vector::Dense(query))) = (&request.filter, &request.query) else {
+            return;
+        };
+        // Rather one less than a search that waits.
+        let Ok(mut state) = self.state.try_lock() else {
+            return;
+        };
+        let mut all = state.first.iter_mut();
+        if let Some(first) = all.find(|first| first.vector == request.using) {
+            first.offer(query, from);
+        }
+        let gathers = !state.first.iter().all(First::is_full);
+        self.gathers.store(gathers, Ordering::Relaxed);
+    }
+
+    /// Whose queries those are that come: if its largest index is another one than before, that knows nothing of them.
+    pub fn watch(&self, view: &View) {
+        let largest = largest_indexed(view);
+        let about = largest.map(|segment| segment.id());
+        let mut state = self.state.lock().expect("never poisoned");
+        if state.about == about {
+            return;
+        }
+        state.about = about;
+        state.drifts.iter_mut().for_each(Drift::begin_anew);
+        state.first = largest.map(|segment| first_of(view, segment)).unwrap_or_default();
+        self.gathers.store(!state.first.is_empty(), Ordering::Relaxed);
+    }
+
     /// The query that waits to be measured; if there is none, the next one that comes is kept.
     pub fn take(&self) -> Option<Sample> {
         let sample = self.state.lock().expect("never poisoned").sample.take();
@@ -173,25 +198,26 @@ impl RecallMonitor {
         self.state.lock().expect("never poisoned").sample = Some(sample);
     }
 
-    /// Whether little is known of what queries find in the indexes that are there.
-    pub fn is_eager(&self) -> bool {
-        self.lacking.load(Ordering::Relaxed) > 0
-    }
-
-    /// A vector whose queries find less than they should, and the last of these queries: measured from now on anew.
-    pub fn take_drifted(&self) -> Option<Drifted> {
+    /// A vector that the first queries are known of, or whose queries find less than they should, and these queries: measured from
+    /// now on anew.
+    pub fn take_due(&self) -> Option<Asked> {
         let mut state = self.state.lock().expect("never poisoned");
-        let drifted = state.drifts.iter_mut().find_map(Drift::take)?;
-        // What was measured is of searches that went about it otherwise.
-        state.measured.clear();
-        self.lacking.store(KEPT, Ordering::Relaxed);
-        Some(drifted)
+        let first = state.first.iter_mut().find_map(First::take);
+        first.or_else(|| state.drifts.iter_mut().find_map(Drift::take))
     }
 
     /// Whether there is one.
-    pub fn is_drifted(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         let state = self.state.lock().expect("never poisoned");
-        state.drifts.iter().any(Drift::is_off)
+        state.first.iter().any(First::is_due) || state.drifts.iter().any(Drift::is_off)
+    }
+
+    /// What queries on a vector find since its index was measured on them.
+    pub fn note_found(&self, vector: &str, recalls: &[f64]) {
+        let mut state = self.state.lock().expect("never poisoned");
+        // What was measured before is of searches that went about it otherwise.
+        state.measured.retain(|running| running.vector != vector);
+        recalls.iter().for_each(|recall| state.add(vector, *recall));
     }
 
     pub fn measured(&self) -> Vec<MeasuredRecall> {
@@ -209,37 +235,29 @@ impl RecallMonitor {
         let recall = recall_of(view, &sample.request, seed, scratch);
         self.idle.store(true, Ordering::Relaxed);
         let mut state = self.state.lock().expect("never poisoned");
-        let about = largest_indexed(view);
-        if state.about != about {
-            state.about = about;
-            state.drifts.iter_mut().for_each(Drift::begin_anew);
-            // What is compared whole is found.
-            self.lacking.store(about.map_or(0, |_| KEPT), Ordering::Relaxed);
-        }
-        let less = |lacking: usize| lacking.checked_sub(1);
-        let _ = self
-            .lacking
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        // One that nothing matches, or that failed, says nothing, but counts: else queries like it would be measured in haste for ever.
+        // One that nothing matches says nothing.
         let Some(recall) = recall? else {
             return Ok(());
         };
         state.note_drift(&sample.request, recall, view, &scratch.lookup.rare);
-        let vector = &sample.request.using;
-        match state.measured.iter_mut().find(|r| r.vector == *vector) {
-            Some(running) => running.add(recall),
-            None => state.measured.push(Running {
-                vector: vector.clone(),
-                queries: 1,
-                mean: recall,
-                variance: 0.0,
-            }),
-        }
+        state.add(&sample.request.using, recall);
         Ok(())
     }
 }
 
 impl State {
+    fn add(&mut self, vector: &str, recall: f64) {
+        match self.measured.iter_mut().find(|running| running.vector == vector) {
+            Some(running) => running.add(recall),
+            None => self.measured.push(Running {
+                vector: vector.to_owned(),
+                queries: 1,
+                mean: recall,
+                variance: 0.0,
+            }),
+        }
+    }
+
     /// Filters find their own way: only what was measured of queries without one tells whether the calibration still holds.
     fn note_drift(&mut self, request: &SearchRequest, recall: f64, view: &View, from: &Consumer) {
         let (None, QueryVector::Vector(Vector::Dense(query))) = (&request.filter, &request.query) else {
@@ -251,7 +269,10 @@ impl State {
         let at = match self.drifts.iter().position(|drift| drift.slot() == field.slot) {
             Some(at) => at,
             None => {
-                self.drifts.push(Drift::new(field.slot, field.dim));
+                let Some(drift) = Drift::new(field.slot, field.dim) else {
+                    return;
+                };
+                self.drifts.push(drift);
                 self.drifts.len() - 1
             }
         };
@@ -261,12 +282,23 @@ impl State {
 }
 
 /// The largest segment with an index that may miss something.
-fn largest_indexed(view: &View) -> Option<u64> {
-    let segments = view.segments.iter().map(|view| &view.segment);
+fn largest_indexed(view: &View) -> Option<&Segment> {
+    let segments = view.segments.iter().map(|view| &*view.segment);
     let indexed = segments.filter(|segment| segment.columns().any(|column| column.index.kind() != "flat"));
-    indexed
-        .max_by_key(|segment| segment.rows())
-        .map(|segment| segment.id())
+    indexed.max_by_key(|segment| segment.rows())
+}
+
+/// The vectors that have an index there which was never measured on queries.
+fn first_of(view: &View, segment: &Segment) -> Vec<First> {
+    let fields = view.schema.vectors.iter();
+    let unknown = fields.filter(|field| {
+        let column = segment.vector(field.slot);
+        let indexed = column.is_some_and(|column| column.index.kind() == "ivf");
+        field.kind == VectorKind::Dense && indexed && !was_asked(&segment.entry, field.slot)
+    });
+    unknown
+        .filter_map(|field| First::new(field.slot, &field.name, field.dim))
+        .collect()
 }
 
 /// Whether a query asks for what the collection aims at: no effort of its own.
@@ -315,7 +347,11 @@ fn filter_bytes(filter: &Filter) -> u64 {
 fn recall_of(view: &View, request: &SearchRequest, seed: u64, scratch: &mut Scratch) -> Result<Option<f64>> {
     let mut usual = Vec::with_capacity(request.limit);
     query::search(view, request, scratch, &mut usual, None)?;
-    let exact = view.points() <= EXACT_POINTS;
+    let row_bytes = view
+        .schema
+        .vector(&request.using)
+        .map_or(0, VectorField::row_bytes);
+    let exact = view.points().saturating_mul(row_bytes as u64) <= EXACT_BYTES;
     let mut more = request.clone();
     more.params.exact = exact;
     more.params.hnsw_ef = Some(EFFORT);

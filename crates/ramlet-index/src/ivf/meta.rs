@@ -356,6 +356,7 @@ fn parse_calibration(
         points,
         deviations,
         far,
+        ..Calibration::default()
     })
 }
 

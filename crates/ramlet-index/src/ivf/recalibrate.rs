@@ -5,13 +5,32 @@
 
 use ramlet_io::IoContext;
 
-use super::calibrate::{Calibration, HeldOut, measure_by};
+use super::calibrate::{Calibration, DEPTHS, HeldOut, LOST_BY_QUERIES, measure_by};
 use super::gap::Gaps;
 use super::search::Ivf;
 use crate::Query;
 use crate::error::{IndexError, Result};
 use crate::flat::stream;
-use crate::scan::IndexScratch;
+use crate::scan::{IndexScratch, trailing_number};
+use crate::vector_index::MeasuredAgain;
+
+/// Rows nearer than so much more than the last that counts are as near as it.
+const EQUAL: f32 = 1e-6;
+
+/// See [`MeasuredAgain::nearest`].
+fn nearest_of(query: &mut HeldOut) -> Vec<u32> {
+    let all = query.nearest(DEPTHS[1]);
+    let Some((last, _)) = all.get(MeasuredAgain::WANTED - 1).or(all.last()) else {
+        return Vec::new();
+    };
+    let limit = last + EQUAL * last.abs();
+    let near = all.iter().take_while(|(key, _)| *key <= limit);
+    let rows: Vec<u32> = near.map(|(_, row)| *row).collect();
+    match rows.len() < DEPTHS[1] {
+        true => rows,
+        false => Vec::new(),
+    }
+}
 
 /// Stands for a query that is no row.
 const NO_ROW: u32 = u32::MAX;
@@ -29,14 +48,14 @@ impl Ivf {
         (queries * each + clusters * 2 * size_of::<f32>() + rows_at_once) as u64
     }
 
-    /// Recall by clusters visited, for these queries; where less was measured at build, that. Takes [`Ivf::measure_bytes`],
+    /// Recall by clusters visited, for these queries, and their neighbours; where less was measured at build, that. Takes [`Ivf::measure_bytes`],
     /// and reads all rows once, in sequence.
     pub(super) fn measured_for(
         &self,
         queries: &[Vec<f32>],
         scratch: &mut IndexScratch,
         io: &mut IoContext,
-    ) -> Result<Calibration> {
+    ) -> Result<MeasuredAgain> {
         let shape = self.meta.shape;
         let mut held_out: Vec<HeldOut> = queries
             .iter()
@@ -58,7 +77,7 @@ impl Ivf {
                 cluster += 1;
             }
             rows.extend_from_slice(&row[..row_bytes]);
-            numbers.push(position);
+            numbers.push(trailing_number(row)?);
             clusters.push(cluster);
             if numbers.len() == ROWS_AT_ONCE {
                 compare(&mut rows, &mut numbers, &mut clusters);
@@ -84,21 +103,28 @@ impl Ivf {
                 point.by_border = point.by_border.at_most(&built.by_border);
             }
         }
-        Ok(measured)
+        measured.lost = LOST_BY_QUERIES;
+        Ok(MeasuredAgain {
+            nearest: held_out.iter_mut().map(nearest_of).collect(),
+            calibration: measured,
+        })
     }
 
     /// The same index with another measure of recall by clusters visited (see [`VectorIndex::measure_again`]).
     pub fn with_calibration(mut self, measured: Calibration) -> Result<Ivf> {
-        let Calibration { points, far, .. } = measured;
+        let Calibration {
+            points, far, lost, ..
+        } = measured;
         let sane = points.windows(2).all(|pair| pair[0].probes < pair[1].probes)
             && points.iter().all(|point| {
                 let reached = [point.by_gap, point.by_border];
                 reached.iter().all(|of| of.is_sane() && of.gap.is_finite())
                     && (1..=self.clusters()).contains(&point.probes)
             });
-        if !sane || !far.is_finite() {
+        if !(sane && far.is_finite() && lost.is_finite() && lost > 0.0) {
             return Err(IndexError::Mismatch(format!("calibration {points:?}")));
         }
+        self.meta.calibration.lost = lost;
         if !points.is_empty() {
             (self.meta.calibration.points, self.meta.calibration.far) = (points, far);
             self.by_border = self.meta.calibration.prefers_border(self.clusters());

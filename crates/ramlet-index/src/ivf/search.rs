@@ -21,7 +21,7 @@ use crate::quant::{Epsilon, Rotation};
 use crate::report::IndexReport;
 use crate::rows_file::RowsFile;
 use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, trailing_number};
-use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
+use crate::vector_index::{EFFORT_DEFAULT, MeasuredAgain, MemoryUse, VectorIndex, Want};
 use crate::{Allowed, CodeKind, CodesWanted, Element, Metric, Query, TopK};
 
 /// An inverted file: vectors lie in clusters, and a search visits those whose centroids are nearest to the query.
@@ -83,11 +83,6 @@ const BY_FEW_BITS: Losses = Losses {
     fine: 1.6,
     real: 0.33,
 };
-
-/// How many times the neighbours that rows held out of the index lose are lost by queries: measured 1.10 to 1.16 over targets
-/// of .9 to .99 where a million rows had come through the API, 1.00 to 1.03 where the same were built at once. The target is
-/// what queries are to reach, so the effort is sought for as much less.
-const LOST_BY_QUERIES: f32 = 1.12;
 
 /// Deviation of a last estimate, with the residual and what it is compared with taken as 1, from which on rows are read by
 /// the dozen: 3 bits at 100 dimensions have .020, 6 bits .003.
@@ -242,8 +237,8 @@ impl Ivf {
             return Effort { probes, ..told };
         }
         let recall = want.recall.unwrap_or(self.recall).clamp(0.01, 0.9999);
-        let recall = 1.0 - (1.0 - recall) / LOST_BY_QUERIES;
         let calibration = &self.meta.calibration;
+        let recall = 1.0 - (1.0 - recall) / calibration.lost;
         let codes = self.codes.as_ref().filter(|_| !want.codes.ignore);
         let products = self.products.as_ref().filter(|_| !want.codes.ignore);
         let numbered = products.is_some_and(|products| products.numbers.is_some());
@@ -290,7 +285,7 @@ impl Ivf {
                     None => deviation(coarse, if numbered { last } else { losses.coarse }),
                 },
             },
-            recall_expected: (1.0 - (1.0 - held_out) * LOST_BY_QUERIES).max(0.0),
+            recall_expected: (1.0 - (1.0 - held_out) * calibration.lost).max(0.0),
         }
     }
 
@@ -520,7 +515,7 @@ impl VectorIndex for Ivf {
         queries: &[Vec<f32>],
         scratch: &mut IndexScratch,
         io: &mut IoContext,
-    ) -> Result<Option<Calibration>> {
+    ) -> Result<Option<MeasuredAgain>> {
         self.measured_for(queries, scratch, io).map(Some)
     }
 

@@ -9,6 +9,7 @@ use roaring::RoaringBitmap;
 
 use ramlet_io::PAGE;
 
+use super::calibrate::LOST_BY_QUERIES;
 use super::reach::Reach;
 use super::search::{Effort, Ivf};
 use crate::Allowed;
@@ -134,7 +135,9 @@ impl Ivf {
             };
             return Some(search.reach.first(k, share, probes));
         }
-        let recall = want.recall.unwrap_or(self.recall);
+        // Rounds are held against what they find themselves: of what queries lose beyond that, as much as is more than usual.
+        let lost = LOST_BY_QUERIES / self.meta.calibration.lost;
+        let recall = 1.0 - (1.0 - want.recall.unwrap_or(self.recall)) * lost;
         let enough = (search.reach.is_settled(recall) || search.reach.is_over(visited)) && found >= k;
         (!enough && visited < self.meta.shape.clusters).then(|| Reach::next(visited))
     }

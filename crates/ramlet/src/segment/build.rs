@@ -15,6 +15,7 @@ use ramlet_io::{IoContext, Storage};
 use roaring::RoaringBitmap;
 
 use super::SegmentView;
+use super::calibration::inherit_lost;
 use super::files::{Shelf, split_row};
 use super::indexes::{becomes_graph, build_index};
 use super::names::{seed, segment_file};
@@ -101,6 +102,8 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
         entry_extra[UNINDEXED] = unindexed.into();
         entry_extra[UNINDEXED_IN] = job.shelf.pins.consumer.cap().into();
     }
+    let merged = source.segments().iter();
+    inherit_lost(&mut entry_extra, merged.map(|view| &view.segment.entry));
     for (file, rows) in build_payload(id, source, job, &mut files)? {
         note_field_rows(&mut entry_extra, &file, rows);
         files.push(file);

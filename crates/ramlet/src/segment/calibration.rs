@@ -2,6 +2,9 @@
 //!
 //! `{"calibration": {"<slot>": [[probes, gap, recall@10, recall@100, gap, recall@10, recall@100], ..]}}`: by gap, and by border, which
 //! versions before didn't measure. `{"unlike": {"<slot>": key}}`: beyond which near clusters are those of a query that is unlike these.
+//! `{"lost": {"<slot>": times}}`: how many times the neighbours that searches should lose by that are lost by the queries that were asked;
+//! of a segment that others were merged into what these say: `{"asked": {"<slot>": times}}`, where that was measured, how many times as many
+//! are lost by these queries as by rows where nothing but the build measured what to visit.
 
 use ramlet_format::manifest::SegmentEntry;
 use ramlet_index::ivf::{Calibration, CalibrationPoint, Reached};
@@ -9,6 +12,8 @@ use serde_json::Value;
 
 const CALIBRATION: &str = "calibration";
 const UNLIKE: &str = "unlike";
+const LOST: &str = "lost";
+const ASKED: &str = "asked";
 
 /// Keeps a measurement with the segment.
 pub fn note_calibration(extra: &mut Value, slot: u16, measured: &Calibration) {
@@ -34,9 +39,35 @@ pub fn note_calibration(extra: &mut Value, slot: u16, measured: &Calibration) {
     extra[UNLIKE][slot.to_string()] = measured.far.into();
 }
 
+/// Keeps how many neighbours queries lose: here, and in a segment that this one is merged into.
+pub fn note_asked(extra: &mut Value, slot: u16, lost: f32, merged: f32) {
+    extra[LOST][slot.to_string()] = lost.into();
+    extra[ASKED][slot.to_string()] = merged.into();
+}
+
+/// Whether that was measured.
+pub fn was_asked(entry: &SegmentEntry, slot: u16) -> bool {
+    let asked = entry.extra.get(ASKED);
+    asked.is_some_and(|asked| asked.get(slot.to_string()).is_some())
+}
+
+/// What is thought of the queries on a segment that these are merged into: they lose what they lost before.
+pub fn inherit_lost<'e>(extra: &mut Value, merged: impl Iterator<Item = &'e SegmentEntry>) {
+    for entry in merged {
+        let of_slots = entry.extra.get(ASKED).or(entry.extra.get(LOST));
+        let of_slots = of_slots.and_then(Value::as_object);
+        for (slot, lost) in of_slots.into_iter().flatten() {
+            let before = extra.get(LOST).and_then(|all| all.get(slot)?.as_f64());
+            if before.is_none_or(|before| lost.as_f64().is_some_and(|lost| lost > before)) {
+                extra[LOST][slot] = lost.clone();
+            }
+        }
+    }
+}
+
 /// Of a vector that is dropped.
 pub fn forget_calibration(extra: &mut Value, slot: u16) {
-    for kept in [CALIBRATION, UNLIKE] {
+    for kept in [CALIBRATION, UNLIKE, LOST, ASKED] {
         if let Some(all) = extra.get_mut(kept).and_then(Value::as_object_mut) {
             all.remove(&slot.to_string());
         }
@@ -46,7 +77,7 @@ pub fn forget_calibration(extra: &mut Value, slot: u16) {
 /// The measurement that was kept; one without points if there is none, or if it isn't one.
 pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Calibration {
     let kept = |what: &str| entry.extra.get(what).and_then(|all| all.get(slot.to_string()));
-    let far = kept(UNLIKE).and_then(Value::as_f64);
+    let number = |what: &str| kept(what).and_then(Value::as_f64).map(|number| number as f32);
     let reached = |value: &Value, at: usize| {
         Some(Reached {
             gap: value.get(at)?.as_f64()? as f32,
@@ -67,7 +98,8 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Calibration {
     let unknown = Calibration::default();
     Calibration {
         points: points.and_then(Iterator::collect).unwrap_or_default(),
-        far: far.map_or(unknown.far, |far| far as f32),
+        far: number(UNLIKE).unwrap_or(unknown.far),
+        lost: number(LOST).unwrap_or(unknown.lost),
         ..unknown
     }
 }

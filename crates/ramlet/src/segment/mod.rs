@@ -37,7 +37,7 @@ use roaring::RoaringBitmap;
 pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refused_an_index};
 use build::{forget_refusal, reconsider_refusals};
 use calibration::forget_calibration;
-pub use calibration::note_calibration;
+pub use calibration::{calibration_of, note_asked, note_calibration, was_asked};
 pub(crate) use files::graph_width;
 pub use files::{EachRecord, RecordsFile, Shelf, TableFile};
 pub(crate) use indexes::{becomes_graph, codes_fit, digits_for, numbered_for, room_of_numbered};
@@ -286,6 +286,17 @@ impl Segment {
             fields: self.fields.clone(),
             texts: self.texts.clone(),
         }))
+    }
+
+    /// The same segment under `entry`, in which nothing differs that it was opened by.
+    pub fn with_entry(&self, entry: SegmentEntry) -> Segment {
+        Segment {
+            entry,
+            body: self.body.clone(),
+            vectors: self.vectors.clone(),
+            fields: self.fields.clone(),
+            texts: self.texts.clone(),
+        }
     }
 
     /// The same segment under `entry`, in which another calibration of one vector stands.

@@ -212,52 +212,97 @@ fn monitored(engine: &Engine, collection: &Collection, scratch: &mut Scratch, qu
     }
 }
 
-#[test]
-fn where_queries_drift_away_the_index_is_calibrated_on_them() {
-    let storage: Arc<dyn ramlet_io::Storage> = Arc::new(RamStorage::new(None));
-    let engine = open(storage.clone());
+/// A collection of which every sixteenth point is strange, and what is said of it.
+fn mixed(engine: &Engine, rng: &mut Rng) -> Arc<Collection> {
     let mut settings = config(DIM, Distance::Euclid);
     settings.indexing_threshold = Some(50);
     engine.create_collection("c", settings).expect("creates");
     let collection = engine.collection("c").expect("is there");
-    let mut rng = Rng(21);
     fill_with(&collection, 0..15_000, &mut |id| match id % 16 {
-        0 => strange(&mut rng),
-        _ => vector(&mut rng, id),
+        0 => strange(rng),
+        _ => vector(rng, id),
     });
-    let mut scratch = engine.scratch().expect("room");
-    let mut many = |of: fn(&mut Rng) -> Vec<f32>, count: usize| -> Vec<Vec<f32>> {
-        (0..count).map(|_| of(&mut rng)).collect()
-    };
-    let usual = |rng: &mut Rng| {
-        let id = rng.below(1_000);
-        vector(rng, id)
-    };
-    let known = many(usual, 140);
-    let (asked, others) = (many(strange, 140), many(strange, 100));
-    let (recall, probes) = measure(&collection, &mut scratch, &known);
-    assert!(recall >= 0.93, "{recall}");
-    // What it was built for: nothing to be done.
-    monitored(&engine, &collection, &mut scratch, &known[..128]);
-    collection.wait_idle().expect("settles");
-    assert_eq!(measure(&collection, &mut scratch, &known).1, probes);
-    let (before, _) = measure(&collection, &mut scratch, &others);
-    assert!(before < 0.92, "these find enough: {before}");
-    let segment = |collection: &Collection| collection.segment_reports()[0].segment;
-    let same = segment(&collection);
-    // The first time it may have been measured on some of the usual queries as well.
-    let (mut after, mut more, mut rounds) = (before, probes, 0);
-    while after < 0.92 && rounds < 4 {
-        monitored(&engine, &collection, &mut scratch, &asked);
-        collection.wait_idle().expect("measures");
-        (after, more) = measure(&collection, &mut scratch, &others);
-        rounds += 1;
+    collection
+}
+
+fn usual(rng: &mut Rng) -> Vec<f32> {
+    let id = rng.below(1_000);
+    vector(rng, id)
+}
+
+fn many(rng: &mut Rng, of: fn(&mut Rng) -> Vec<f32>, count: usize) -> Vec<Vec<f32>> {
+    (0..count).map(|_| of(rng)).collect()
+}
+
+fn ask(collection: &Collection, scratch: &mut Scratch, queries: &[Vec<f32>]) {
+    for query in queries {
+        let request = search_request(query.clone(), 10);
+        collection.search(&request, scratch).expect("searches");
     }
+}
+
+fn the_segment(collection: &Collection) -> u64 {
+    collection.segment_reports()[0].segment
+}
+
+/// Queries measured, and what they found.
+fn found(collection: &Collection) -> Option<(u64, f64)> {
+    let measured = collection.measured_recall();
+    measured
+        .first()
+        .map(|measured| (measured.queries, measured.recall))
+}
+
+#[test]
+fn the_first_queries_tell_what_an_index_is_asked() {
+    let storage: Arc<dyn ramlet_io::Storage> = Arc::new(RamStorage::new(None));
+    let engine = open(storage.clone());
+    let mut rng = Rng(21);
+    let collection = mixed(&engine, &mut rng);
+    let mut scratch = engine.scratch().expect("room");
+    let (asked, others) = (many(&mut rng, strange, 300), many(&mut rng, strange, 100));
+    let (before, probes) = measure(&collection, &mut scratch, &others);
+    assert!(before < 0.92, "these find enough: {before}");
+    let same = the_segment(&collection);
+    // The same ones again and again say too little.
+    for _ in 0..4 {
+        ask(&collection, &mut scratch, &asked[..90]);
+    }
+    collection.wait_idle().expect("settles");
+    assert_eq!(measure(&collection, &mut scratch, &others), (before, probes));
+    assert_eq!(found(&collection), None);
+    ask(&collection, &mut scratch, &asked);
+    collection.wait_idle().expect("measures");
+    let (after, more) = measure(&collection, &mut scratch, &others);
     assert!(
-        after >= 0.92 && more > probes,
+        after >= 0.93 && more > probes,
         "{before} -> {after}, {probes} -> {more} clusters"
     );
-    assert_eq!(segment(&collection), same, "nothing is rebuilt");
+    let (queries, recall) = found(&collection).expect("was measured");
+    assert!(queries == 256 && recall >= 0.95, "{queries} queries: {recall}");
+    assert_eq!(the_segment(&collection), same, "nothing is rebuilt");
+    // Once is enough.
+    ask(&collection, &mut scratch, &many(&mut rng, strange, 300));
+    collection.wait_idle().expect("settles");
+    assert_eq!(measure(&collection, &mut scratch, &others), (after, more));
+    // What the segment is merged into is asked the same, it is thought, and then measured itself.
+    let mut fill_more = |collection: &Collection| {
+        let mut rng = Rng(23);
+        fill_with(collection, 15_000..30_000, &mut |id| vector(&mut rng, id));
+        measure(collection, &mut scratch, &others).0
+    };
+    let merged = fill_more(&collection);
+    assert_ne!(the_segment(&collection), same);
+    let never_asked = open(Arc::new(RamStorage::new(None)));
+    let of_never_asked = fill_more(&mixed(&never_asked, &mut Rng(21)));
+    assert!(
+        merged > of_never_asked,
+        "{merged}, and {of_never_asked} otherwise"
+    );
+    ask(&collection, &mut scratch, &many(&mut rng, strange, 300));
+    collection.wait_idle().expect("measures");
+    let (again, of_merged) = measure(&collection, &mut scratch, &others);
+    assert!(again >= 0.93, "{merged} -> {again}");
     drop((collection, scratch));
     engine.close();
     drop(engine);
@@ -265,7 +310,46 @@ fn where_queries_drift_away_the_index_is_calibrated_on_them() {
     let engine = open(storage);
     let collection = engine.collection("c").expect("is there");
     let mut scratch = engine.scratch().expect("room");
-    assert_eq!(measure(&collection, &mut scratch, &others), (after, more));
+    assert_eq!(measure(&collection, &mut scratch, &others), (again, of_merged));
+}
+
+#[test]
+fn where_queries_drift_away_the_index_is_calibrated_on_them() {
+    let storage: Arc<dyn ramlet_io::Storage> = Arc::new(RamStorage::new(None));
+    let engine = open(storage);
+    let mut rng = Rng(22);
+    let collection = mixed(&engine, &mut rng);
+    let mut scratch = engine.scratch().expect("room");
+    let known = many(&mut rng, usual, 300);
+    let (asked, others) = (many(&mut rng, strange, 140), many(&mut rng, strange, 100));
+    let (recall, probes) = measure(&collection, &mut scratch, &known[..100]);
+    assert!(recall >= 0.93, "{recall}");
+    // What it was built for: nothing to be done.
+    ask(&collection, &mut scratch, &known);
+    monitored(&engine, &collection, &mut scratch, &known[..128]);
+    collection.wait_idle().expect("settles");
+    assert_eq!(
+        measure(&collection, &mut scratch, &known[..100]),
+        (recall, probes)
+    );
+    let (queries, _) = found(&collection).expect("was measured");
+    assert!(queries >= 256, "{queries}");
+    let (before, _) = measure(&collection, &mut scratch, &others);
+    assert!(before < 0.92, "these find enough: {before}");
+    let same = the_segment(&collection);
+    // The first time it may have been measured on some of the usual queries as well.
+    let (mut after, mut more, mut rounds) = (before, probes, 0);
+    while after < 0.93 && rounds < 4 {
+        monitored(&engine, &collection, &mut scratch, &asked);
+        collection.wait_idle().expect("measures");
+        (after, more) = measure(&collection, &mut scratch, &others);
+        rounds += 1;
+    }
+    assert!(
+        after >= 0.93 && more > probes,
+        "{before} -> {after}, {probes} -> {more} clusters"
+    );
+    assert_eq!(the_segment(&collection), same, "nothing is rebuilt");
 }
 
 #[test]

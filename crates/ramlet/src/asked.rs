@@ -1,0 +1,132 @@
+//! The first queries that an index is asked: it is calibrated on rows of its own, and these may be of another kind.
+
+use ramlet_memory::{Consumer, Reservation};
+
+/// Queries that an index is measured on: with as many a recall of .95 has a standard error of .007 or so.
+pub const KEPT: usize = 256;
+
+/// Bytes of kept queries at most: fewer are kept of many dimensions.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Fewer say too little.
+const KEPT_LEAST: usize = 16;
+
+/// How many of so many dimensions are kept; `None`: they are too long.
+pub fn room(dims: usize) -> Option<usize> {
+    let room = (KEPT_BYTES_MAX / (dims * size_of::<f32>()).max(1)).min(KEPT);
+    (room >= KEPT_LEAST).then_some(room)
+}
+
+/// A query in reserved memory.
+pub struct Kept {
+    query: Vec<f32>,
+    held: Reservation,
+}
+
+impl Kept {
+    /// `None` rather than memory that somebody needs.
+    pub fn new(query: &[f32], from: &Consumer) -> Option<Kept> {
+        let held = from.reserve(size_of_val(query) as u64).ok()?;
+        let query = query.to_vec();
+        Some(Kept { query, held })
+    }
+}
+
+/// Queries to measure an index on.
+pub struct Asked {
+    pub slot: u16,
+    pub queries: Vec<Vec<f32>>,
+    _held: Vec<Reservation>,
+}
+
+impl Asked {
+    pub fn new(slot: u16, kept: impl Iterator<Item = Kept>) -> Asked {
+        let (queries, held) = kept.map(|kept| (kept.query, kept.held)).unzip();
+        Asked {
+            slot,
+            queries,
+            _held: held,
+        }
+    }
+}
+
+/// Gathers the first queries on a vector.
+pub struct First {
+    pub slot: u16,
+    /// Its name.
+    pub vector: String,
+    room: usize,
+    kept: Vec<Kept>,
+    taken: bool,
+}
+
+impl First {
+    /// `None`: its vectors are too long.
+    pub fn new(slot: u16, vector: &str, dims: usize) -> Option<First> {
+        Some(First {
+            slot,
+            vector: vector.to_owned(),
+            room: room(dims)?,
+            kept: Vec::new(),
+            taken: false,
+        })
+    }
+
+    /// One that was asked before says nothing more.
+    pub fn offer(&mut self, query: &[f32], from: &Consumer) {
+        let is_known = || self.kept.iter().any(|kept| kept.query == query);
+        if self.is_full() || is_known() {
+            return;
+        }
+        self.kept.extend(Kept::new(query, from));
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.taken || self.kept.len() == self.room
+    }
+
+    pub fn is_due(&self) -> bool {
+        self.is_full() && !self.taken
+    }
+
+    /// Them all, once.
+    pub fn take(&mut self) -> Option<Asked> {
+        let due = self.is_due();
+        due.then(|| {
+            self.taken = true;
+            Asked::new(self.slot, std::mem::take(&mut self.kept).into_iter())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ramlet_memory::Ledger;
+
+    use super::*;
+
+    #[test]
+    fn the_first_different_queries_are_taken_once() {
+        let ledger = Ledger::new(4 << 20);
+        let from = ledger.consumer("test", u64::MAX);
+        let mut first = First::new(3, "v", 2).expect("short ones");
+        (0..2 * KEPT).for_each(|i| first.offer(&[(i / 4) as f32, 1.0], &from));
+        assert!(!first.is_due(), "one in four is another");
+        (0..2 * KEPT).for_each(|i| first.offer(&[i as f32, 1.0], &from));
+        let asked = first.take().expect("enough");
+        assert_eq!((asked.slot, asked.queries.len()), (3, KEPT));
+        assert!(ledger.used() > 0);
+        drop(asked);
+        (0..KEPT).for_each(|i| first.offer(&[i as f32, 2.0], &from));
+        assert!(first.take().is_none() && first.is_full() && ledger.used() == 0);
+    }
+
+    #[test]
+    fn long_queries_are_fewer() {
+        for (dims, enough) in [(768, 256), (4_096, 64), (16_384, 16)] {
+            assert_eq!(room(dims), Some(enough), "{dims}");
+            assert!(enough * dims * 4 <= KEPT_BYTES_MAX);
+        }
+        assert_eq!(room(16_385), None);
+    }
+}

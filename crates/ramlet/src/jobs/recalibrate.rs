@@ -1,0 +1,244 @@
+//! Measuring indexes again on queries that were really asked, and finding the effort with which these find what is aimed at.
+//!
+//! One pass over the rows finds the queries' true neighbours, and how many clusters hold them. What codes lose, and the rules by which
+//! clusters are left out, nobody can tell from that: so the queries are searched for as users' searches do it, with more and
+//! more effort, until they find enough.
+
+use std::sync::Arc;
+
+use ramlet_index::ivf::LOST_BY_QUERIES;
+use ramlet_index::{Allowed, Ivf, MeasuredAgain, Query, TopK, Want};
+
+use super::{begin, commit};
+use crate::asked::{Asked, KEPT};
+use crate::core::Core;
+use crate::error::Result;
+use crate::lookup::Lookup;
+use crate::query::index_error;
+use crate::schema::VectorField;
+use crate::segment::{
+    RECALL, Segment, SegmentView, VectorColumn, calibration_of, note_asked, note_calibration,
+};
+
+/// How many times the neighbours that held-out rows lose, or what else was thought, may be lost by queries: tried one after another, by
+/// halves. Beyond the last an index is not what these queries need.
+const LOST: [f32; 12] = [
+    LOST_BY_QUERIES,
+    1.4,
+    1.8,
+    2.2,
+    2.8,
+    3.6,
+    4.5,
+    5.7,
+    7.2,
+    9.0,
+    13.0,
+    18.0,
+];
+
+/// Too little is found if it is by more than so many standard errors less than was aimed at.
+const ERRORS: f64 = 1.5;
+
+/// And then it is enough if it is by so many more: the least effort with which these queries find enough is one with which others by
+/// chance don't.
+const ERRORS_BEYOND: f64 = 1.0;
+
+/// Measures the indexes of a vector again that hasn't been measured on queries yet, or of which queries find less than they should,
+/// and keeps with the segments what was measured; false when there is none. Reads every row once; nothing is rebuilt.
+pub fn recalibrate(core: &Core) -> Result<bool> {
+    core.monitor.watch(&core.view.load());
+    if !core.monitor.is_due() {
+        return Ok(false);
+    }
+    let (dims, rows) = {
+        let writer = core.writer();
+        let dims = writer.schema.vectors.iter().map(|field| field.dim).max();
+        let rows = writer.segments.iter().map(|view| view.segment.rows()).max();
+        (dims.unwrap_or(0), rows.unwrap_or(0))
+    };
+    let mut arena = begin(core, Ivf::measure_bytes(KEPT, dims, rows))?;
+    let (segments, schema) = {
+        let writer = core.writer();
+        writer.check_writable()?;
+        (writer.segments.clone(), writer.schema.clone())
+    };
+    let Some(Asked {
+        slot, mut queries, ..
+    }) = core.monitor.take_due()
+    else {
+        return Ok(false);
+    };
+    let Some(field) = schema.vectors.iter().find(|field| field.slot == slot) else {
+        return Ok(false);
+    };
+    // In a small budget fewer of them.
+    let room = arena.scratch_bytes as u64;
+    while queries.len() > 1 && Ivf::measure_bytes(queries.len(), dims, rows) > room {
+        queries.pop();
+    }
+    let mut changed = Vec::with_capacity(segments.len());
+    let mut largest = None;
+    for view in &segments {
+        let lookup = &mut arena.lookup;
+        let Some(column) = view.segment.vector(slot) else {
+            changed.push(view.segment.clone());
+            continue;
+        };
+        let again = column
+            .index
+            .measure_again(&queries, &mut lookup.index, &mut lookup.io);
+        let Some(again) = again.map_err(index_error)? else {
+            changed.push(view.segment.clone());
+            continue;
+        };
+        let mut trial = Trial {
+            field,
+            queries: &queries,
+            nearest: &again.nearest,
+            lookup,
+        };
+        let before = trial.run(column, None)?;
+        let lost = calibration_of(&view.segment.entry, slot).lost;
+        let merged = match before.is_less_than(trial.target()) {
+            false => lost,
+            true => lost * ((1.0 - before.mean()) / (1.0 - trial.target())) as f32,
+        };
+        let merged = merged.min(LOST[LOST.len() - 1]);
+        let opened = |segment: &Segment, again: &MeasuredAgain, lost: f32, lookup: &mut Lookup| {
+            let mut entry = segment.entry.clone();
+            note_calibration(&mut entry.extra, slot, &again.calibration);
+            note_asked(&mut entry.extra, slot, lost, merged);
+            segment.with_calibration(entry, slot, &core.shelf, &schema, &mut lookup.io)
+        };
+        let (segment, found) = match before.is_less_than(trial.target()) {
+            false => {
+                let mut entry = view.segment.entry.clone();
+                note_asked(&mut entry.extra, slot, lost, merged);
+                let segment = view.segment.with_entry(entry);
+                (segment, before)
+            }
+            true => {
+                let segment = opened(&view.segment, &again, LOST_BY_QUERIES, trial.lookup)?;
+                let (lost, found) = trial.find(segment.vector(slot).unwrap_or(column))?;
+                tracing::info!(
+                    collection = %core.id,
+                    segment = segment.id(),
+                    recall_before = before.mean(),
+                    recall = found.mean(),
+                    lost,
+                    "queries found less than was aimed at: the index was calibrated again on them"
+                );
+                (opened(&segment, &again, lost, trial.lookup)?, found)
+            }
+        };
+        if largest
+            .as_ref()
+            .is_none_or(|(rows, _)| *rows < view.segment.rows())
+        {
+            largest = Some((view.segment.rows(), found));
+        }
+        changed.push(Arc::new(segment));
+    }
+    let mut writer = core.writer();
+    let segments = writer
+        .segments
+        .iter()
+        .zip(changed)
+        .map(|(view, segment)| SegmentView {
+            segment,
+            deletes: view.deletes.clone(),
+        });
+    let segments = segments.collect();
+    let applied_lsn = writer.manifest.applied_lsn;
+    commit(core, &mut writer, segments, applied_lsn, None)?;
+    core.publish(&writer);
+    if let Some((_, found)) = largest {
+        core.monitor.note_found(&field.name, &found.0);
+    }
+    Ok(true)
+}
+
+/// Queries of which the nearest rows of a segment are known.
+struct Trial<'t> {
+    field: &'t VectorField,
+    queries: &'t [Vec<f32>],
+    nearest: &'t [Vec<u32>],
+    lookup: &'t mut Lookup,
+}
+
+/// Recall of each query.
+struct Found(Vec<f64>);
+
+impl Found {
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
+    }
+
+    /// Standard error of the mean.
+    fn error(&self) -> f64 {
+        let (mean, count) = (self.mean(), self.0.len().max(1) as f64);
+        let variance = self.0.iter().map(|recall| (recall - mean).powi(2)).sum::<f64>() / count;
+        (variance / count).sqrt()
+    }
+
+    fn is_less_than(&self, target: f64) -> bool {
+        !self.0.is_empty() && self.mean() < target - ERRORS * self.error()
+    }
+
+    fn is_enough_for(&self, target: f64) -> bool {
+        self.mean() - ERRORS_BEYOND * self.error() >= target
+    }
+}
+
+impl Trial<'_> {
+    fn target(&self) -> f64 {
+        f64::from(self.field.settings.recall.unwrap_or(RECALL))
+    }
+
+    /// The least of [`LOST`] with which enough is found, and what is found then; the last one, if that isn't enough.
+    fn find(&mut self, column: &VectorColumn) -> Result<(f32, Found)> {
+        let (mut low, mut high) = (0, LOST.len() - 1);
+        let mut best = None;
+        while low < high {
+            let middle = (low + high) / 2;
+            let found = self.run(column, Some(LOST[middle]))?;
+            if found.is_enough_for(self.target()) {
+                (high, best) = (middle, Some(found));
+            } else {
+                low = middle + 1;
+            }
+        }
+        match best {
+            Some(found) => Ok((LOST[high], found)),
+            None => Ok((LOST[high], self.run(column, Some(LOST[high]))?)),
+        }
+    }
+
+    /// What searches of the index find; as if so many times as many neighbours were lost by queries.
+    fn run(&mut self, column: &VectorColumn, lost: Option<f32>) -> Result<Found> {
+        let target = self.target() as f32;
+        // See `Ivf::effort`.
+        let aim = lost.map(|lost| 1.0 - (1.0 - target) * LOST_BY_QUERIES / lost);
+        let want = Want {
+            recall: aim,
+            ..Want::default()
+        };
+        let mut found = Vec::with_capacity(self.queries.len());
+        for (query, nearest) in self.queries.iter().zip(self.nearest) {
+            if nearest.is_empty() {
+                continue;
+            }
+            let query = Query::new(self.field.metric, self.field.element, query);
+            let wanted = nearest.len().min(MeasuredAgain::WANTED);
+            let mut top = TopK::new(wanted);
+            let Lookup { io, index, .. } = &mut *self.lookup;
+            let mut all = Allowed::default();
+            let done = column.index.search(&query, &want, &mut all, index, io, &mut top);
+            done.map_err(index_error)?;
+            let hits = top.sorted().iter().filter(|hit| nearest.contains(&hit.row));
+            found.push(hits.count() as f64 / wanted as f64);
+        }
+        Ok(Found(found))
+    }
+}
