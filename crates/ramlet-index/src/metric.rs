@@ -45,6 +45,15 @@ impl Metric {
         }
     }
 
+    /// The key that has this score; of a distance below 0, which nothing has, one below all keys.
+    pub fn key_of_score(self, score: f32) -> f32 {
+        match self {
+            Metric::Cosine | Metric::Dot => 0.0 - score,
+            Metric::Euclid => score * score.abs(),
+            Metric::Manhattan => score,
+        }
+    }
+
     /// The key of what [`Metric::measure`] gave for a pair of vectors.
     pub(crate) fn key(self, measured: f32) -> f32 {
         match self {

@@ -136,7 +136,7 @@ pub fn search(
         field,
         filter: filter.as_ref(),
         excluded,
-        want: want(&request.params, field)?,
+        want: want(&request.params, field, request.score_threshold)?,
         indexed_only: request.params.indexed_only,
     };
     let cost = search_all(&asked, scratch, explained)?;
@@ -175,8 +175,8 @@ fn search_all(
     Ok(cost)
 }
 
-/// What a request asks of the indexes.
-fn want(params: &SearchParams, field: &VectorField) -> Result<Want> {
+/// What a request asks of the indexes, of whose hits the scores are held against `threshold`.
+fn want(params: &SearchParams, field: &VectorField, threshold: Option<f32>) -> Result<Want> {
     let quantization = params.quantization;
     if let Some(recall) = params.recall {
         check_recall(recall).map_err(|e| Error::bad_input(format!("Wrong input: recall: {e}")))?;
@@ -198,6 +198,7 @@ fn want(params: &SearchParams, field: &VectorField) -> Result<Want> {
             ignore: quantization.ignore,
             rescore: quantization.rescore,
             oversampling: quantization.oversampling,
+            threshold: threshold.map(|threshold| field.metric.key_of_score(threshold)),
         },
         ..Want::default()
     })

@@ -33,6 +33,8 @@ const BATCH: usize = 16;
 const BATCH_FORCED: usize = 64;
 /// Deviations from the border within which a row is looked at whose key can be had without reading.
 const HELD_REACH: f32 = 2.5;
+/// The same of what hits are held against by their scores: about one in 16,000 errors is larger.
+const THRESHOLD_REACH: f32 = 4.0;
 /// Each batch waits for the disk: where more than this many would be needed, they are larger.
 const BATCHES_MOST: usize = 4;
 
@@ -304,8 +306,7 @@ impl Candidates {
         self.look(search, held);
         // Where all scores were asked for, so have those that moved up as rows before them proved to be farther.
         if codes.rescore != Some(true) {
-            let here = self.known.rows;
-            self.positions.retain(|position| *position < here);
+            self.keep_needed(codes.threshold);
         }
         if codes.rescore != Some(false) {
             self.read(search, rows, reads, buf)?;
@@ -321,6 +322,25 @@ impl Candidates {
         for candidate in &self.list {
             self.uppers.push(candidate.upper(), candidate.position);
         }
+    }
+
+    /// Of the positions of hits keeps those whose rows are in memory, or that may lie on the other side of a threshold.
+    fn keep_needed(&mut self, threshold: Option<f32>) {
+        let here = self.known.rows;
+        let threshold = threshold.filter(|threshold| !threshold.is_nan());
+        let Some(threshold) = threshold else {
+            self.positions.retain(|position| *position < here);
+            return;
+        };
+        let in_doubt = |candidate: &&Candidate| {
+            let off = (candidate.key - threshold).abs();
+            candidate.deviation > 0.0
+                && (candidate.position < here || off <= THRESHOLD_REACH * candidate.deviation)
+        };
+        self.positions.clear();
+        let needed = self.list.iter().filter(in_doubt);
+        self.positions.extend(needed.map(|candidate| candidate.position));
+        self.positions.sort_unstable();
     }
 
     /// Takes from the positions to read those of which the keys are known otherwise; the list is in order again.

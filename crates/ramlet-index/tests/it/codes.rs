@@ -715,3 +715,57 @@ fn requests_are_kept(rows: &Rows, ivf: &Ivf, disk: &Disk, random: &mut Random) {
         assert!(exact_keys(&hits) >= 9 && stats.rows_read >= 30, "{stats:?}");
     }
 }
+
+#[test]
+fn hits_lie_on_the_side_of_a_threshold_on_which_their_rows_do() {
+    let mut random = Random::new(9);
+    let disk = Disk::files();
+    for (metric, kinds) in [
+        (
+            Metric::Euclid,
+            &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }][..],
+        ),
+        (Metric::Cosine, &[CodeKind::Numbered { m: 60 }]),
+        (Metric::Dot, &[CodeKind::Coarse, CodeKind::Fine { bits: 6 }]),
+    ] {
+        let mut rows = Rows::of_dims(64, metric, Element::F32, 8000, &mut random);
+        let (ivf, _) = rows.build_with(&disk, &format!("sides-{metric:?}"), 8 << 20, 2, kinds);
+        let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(30));
+        let (mut wrong, mut wrong_untold, mut reads, mut reads_of_all) = (0, 0, 0, 0);
+        for _ in 0..40 {
+            let query = rows.query(&mut random);
+            let all = brute_force(&query, &rows.bytes, 8000, rows.has);
+            let threshold = all[12].key;
+            let key_of = |row: u32| all.iter().find(|hit| hit.row == row).map(|hit| hit.key);
+            let mut search = |codes: CodesWanted| {
+                let want = Want {
+                    codes,
+                    ..Want::default()
+                };
+                top.clear(30);
+                let mut allowed = Allowed::default();
+                let done = ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top);
+                done.expect("a search");
+                let beyond = |key: f32| key > threshold;
+                let hits = top.sorted().iter();
+                let wrong = hits.filter(|hit| Some(beyond(hit.key)) != key_of(hit.row).map(beyond));
+                (wrong.count(), scratch.stats.rows_read)
+            };
+            let none = CodesWanted::default();
+            let told = search(CodesWanted {
+                threshold: Some(threshold),
+                ..none
+            });
+            (wrong, reads) = (wrong + told.0, reads + told.1);
+            wrong_untold += search(none).0;
+            let rescore = Some(true);
+            reads_of_all += search(CodesWanted { rescore, ..none }).1;
+        }
+        assert_eq!(wrong, 0, "{metric:?}: of {wrong_untold} that aren't told");
+        assert!(wrong_untold >= 20, "{metric:?}: {wrong_untold}");
+        assert!(
+            reads < reads_of_all,
+            "{metric:?}: {reads} rows, {reads_of_all} if all are read"
+        );
+    }
+}

@@ -24,6 +24,7 @@ const EXACT: Want = Want {
         ignore: false,
         rescore: None,
         oversampling: None,
+        threshold: None,
     },
     told: None,
 };

@@ -337,16 +337,19 @@ impl<'a> Run<'a> {
         let idf = stage.params.idf.as_ref();
         sparse::check_idf(field, idf)?;
         let source = Source::new(self.view, stage.using, stage.lookup_from, idf, self.engine)?;
+        let goal = self.goal(query, &source, field)?;
+        // Other scores are made of several.
+        let threshold = stage.score_threshold.filter(|_| !matches!(goal, Goal::Scored(_)));
         let excluded = std::mem::take(&mut self.excluded);
         let asked = Asked {
             view: &view,
             field,
             filter,
             excluded: &excluded,
-            want: want(stage.params, field)?,
+            want: want(stage.params, field, threshold)?,
             indexed_only: stage.params.indexed_only,
         };
-        let found = match self.goal(query, &source, field)? {
+        let found = match goal {
             Goal::Near(vector) => self.nearest(&asked, &vector, scope, k),
             Goal::Diverse(vector, mmr) => self.diverse(&asked, &vector, scope, stage, mmr),
             Goal::Scored(scorer) => best(&asked, &scorer, scope, k, self.scratch, &mut self.cost),
