@@ -11,6 +11,10 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Fewer say too little.
 const KEPT_LEAST: usize = 16;
 
+/// Where so many times as many have come as would be kept, and some of these at least differ, others are not to be expected.
+const TIMES: usize = 16;
+const FEW: usize = 64;
+
 /// How many of so many dimensions are kept; `None`: they are too long.
 pub fn room(dims: usize) -> Option<usize> {
     let room = (KEPT_BYTES_MAX / (dims * size_of::<f32>()).max(1)).min(KEPT);
@@ -57,6 +61,9 @@ pub struct First {
     pub vector: String,
     room: usize,
     kept: Vec<Kept>,
+    /// Of what is kept: one that comes again is known without a look at all of it.
+    hashes: Vec<u64>,
+    came: usize,
     taken: bool,
 }
 
@@ -68,21 +75,31 @@ impl First {
             vector: vector.to_owned(),
             room: room(dims)?,
             kept: Vec::new(),
+            hashes: Vec::new(),
+            came: 0,
             taken: false,
         })
     }
 
     /// One that was asked before says nothing more.
     pub fn offer(&mut self, query: &[f32], from: &Consumer) {
-        let is_known = || self.kept.iter().any(|kept| kept.query == query);
-        if self.is_full() || is_known() {
+        if self.is_full() {
             return;
         }
-        self.kept.extend(Kept::new(query, from));
+        self.came += 1;
+        let hash = hash_of(query);
+        if self.hashes.contains(&hash) {
+            return;
+        }
+        if let Some(kept) = Kept::new(query, from) {
+            self.kept.push(kept);
+            self.hashes.push(hash);
+        }
     }
 
     pub fn is_full(&self) -> bool {
-        self.taken || self.kept.len() == self.room
+        let (count, few) = (self.kept.len(), FEW.min(self.room));
+        self.taken || count == self.room || count >= few && self.came >= TIMES * self.room
     }
 
     pub fn is_due(&self) -> bool {
@@ -93,10 +110,17 @@ impl First {
     pub fn take(&mut self) -> Option<Asked> {
         let due = self.is_due();
         due.then(|| {
-            self.taken = true;
+            (self.taken, self.hashes) = (true, Vec::new());
             Asked::new(self.slot, std::mem::take(&mut self.kept).into_iter())
         })
     }
+}
+
+/// FNV-1a, by floats. What two queries share by chance costs one of them its place.
+fn hash_of(query: &[f32]) -> u64 {
+    query.iter().fold(0xCBF2_9CE4_8422_2325, |hash, value| {
+        (hash ^ u64::from(value.to_bits())).wrapping_mul(0x0000_0100_0000_01B3)
+    })
 }
 
 #[cfg(test)]
@@ -119,6 +143,21 @@ mod tests {
         drop(asked);
         (0..KEPT).for_each(|i| first.offer(&[i as f32, 2.0], &from));
         assert!(first.take().is_none() && first.is_full() && ledger.used() == 0);
+    }
+
+    #[test]
+    fn the_same_few_are_taken_when_no_others_come() {
+        let ledger = Ledger::new(4 << 20);
+        let from = ledger.consumer("test", u64::MAX);
+        for (differing, enough) in [(1, false), (FEW - 1, false), (FEW, true), (100, true)] {
+            let mut first = First::new(0, "", 2).expect("short ones");
+            (0..TIMES * KEPT - 1).for_each(|i| first.offer(&[(i % differing) as f32, 0.0], &from));
+            assert!(!first.is_due(), "{differing}: others may come");
+            first.offer(&[0.0, 0.0], &from);
+            assert_eq!(first.is_due(), enough, "{differing}");
+            let taken = first.take().map(|asked| asked.queries.len());
+            assert_eq!(taken, enough.then_some(differing));
+        }
     }
 
     #[test]
