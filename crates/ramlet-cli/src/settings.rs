@@ -131,6 +131,9 @@ fn refuse_empty_keys(args: &ServeArgs) -> Result<()> {
     }
 }
 
+/// A cgroup's limit is cut to whole pages by the kernel: so much less than was said is the same.
+const PAGE: u64 = 4096;
+
 /// A machine whose RAM can't be told (0) has no say.
 fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
     let limits = [
@@ -141,7 +144,7 @@ fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
         .into_iter()
         .filter(|(bytes, _)| *bytes > 0)
         .min_by_key(|(bytes, _)| *bytes)?;
-    (memory.0 > least).then(|| {
+    (memory.0 >= least + PAGE).then(|| {
         format!(
             "{memory} of memory is more than {what}, {}: the system may end the server before it has used that",
             ByteSize(least)
@@ -450,6 +453,8 @@ mod tests {
             said.contains("100 MB") && said.contains("cgroup, 64 MB"),
             "{said}"
         );
+        let in_pages = Some(32_000_000 / 4096 * 4096);
+        assert_eq!(warned(32_000_000, in_pages, 8_000_000_000), None, "the same");
     }
 
     #[test]
