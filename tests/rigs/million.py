@@ -13,6 +13,7 @@ a JSON record and the table to records/, and prints the table. How to read it: d
 """
 
 import argparse
+import atexit
 import json
 import os
 import shutil
@@ -71,9 +72,10 @@ class Programs:
         if not prebuilt:
             self._cargo("build", "--release", "-p", "ramlet-bench")
         million = prebuilt or self._million()
-        self.million = work / "million"
-        self.million.unlink(missing_ok=True)
+        # Of this run alone: another may begin in the same directory.
+        self.million = work / f"million-{os.getpid()}"
         shutil.copy2(million, self.million)
+        atexit.register(self.million.unlink, missing_ok=True)
 
     def _cargo(self, *arguments):
         return subprocess.run(["cargo", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -403,6 +405,10 @@ class Rig:
         try:
             for part in self.arguments.parts.split(","):
                 getattr(self, part)()
+        except BaseException:
+            # What was measured until then.
+            print(self.table.text())
+            raise
         finally:
             if self.peer:
                 self.peer.close()
