@@ -219,7 +219,9 @@ impl Collection {
             Ok(search) => self.search(&search, scratch),
             Err(request) => {
                 scratch.begin();
-                query::query(&self.core, &request, engine, scratch)
+                let response = query::query(&self.core, &request, engine, scratch)?;
+                self.core.monitor.offer_stages(&request, &scratch.lookup.rare);
+                Ok(response)
             }
         }
     }

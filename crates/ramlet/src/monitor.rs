@@ -33,12 +33,12 @@ use crate::error::Result;
 use crate::filter::{CompiledFilter, Filter, FilterLimits};
 use crate::lookup::Lookup;
 use crate::matching;
+use crate::query::request::{Prefetch, QueryKind, QueryRequest};
 use crate::query::{self, Scratch, index_error};
 use crate::request::{QueryVector, SearchParams, SearchRequest};
 use crate::schema::{VectorField, VectorKind};
 use crate::segment::{RECALL, Segment, was_asked};
 use crate::types::{PayloadSelector, PointId, ScoredPoint, VectorSelector};
-use crate::vector::Vector;
 use crate::view::{Place, View};
 
 /// The API's `hnsw_ef` of the search that is compared with: 128 is the usual effort.
@@ -131,7 +131,9 @@ impl RecallMonitor {
             return;
         }
         if gathers.load(Ordering::Relaxed) {
-            self.gather(request, from);
+            if let (None, Some(query)) = (&request.filter, dense(&request.query)) {
+                self.gather(&request.using, query, from);
+            }
         }
         if !idle.load(Ordering::Relaxed) {
             return;
@@ -153,17 +155,34 @@ impl RecallMonitor {
         state.sample = Some(Sample { request, _held: held });
     }
 
-    /// Keeps it if it is among the first.
-    fn gather(&self, request: &SearchRequest, from: &Consumer) {
-        let (None, QueryVector::Vector(Vector::Dense(query))) = (&request.filter, &request.query) else {
-            return;
-        };
+    /// A query of several stages was made: those of them that are searches may be among the first.
+    pub fn offer_stages(&self, request: &QueryRequest, from: &Consumer) {
+        if self.gathers.load(Ordering::Relaxed) && request.filter.is_none() {
+            self.gather_stages(&request.prefetch, from);
+        }
+    }
+
+    fn gather_stages(&self, stages: &[Prefetch], from: &Consumer) {
+        for stage in stages.iter().filter(|stage| stage.filter.is_none()) {
+            self.gather_stages(&stage.prefetch, from);
+            let Some(QueryKind::Nearest(query)) = &stage.query else {
+                continue;
+            };
+            let is_search = stage.prefetch.is_empty() && stage.params == SearchParams::default();
+            if let Some(query) = dense(query).filter(|_| is_search) {
+                self.gather(&stage.using, query, from);
+            }
+        }
+    }
+
+    /// Keeps a query if it is among the first.
+    fn gather(&self, vector: &str, query: &[f32], from: &Consumer) {
         // Rather one less than a search that waits.
         let Ok(mut state) = self.state.try_lock() else {
             return;
         };
         let mut all = state.first.iter_mut();
-        if let Some(first) = all.find(|first| first.vector == request.using) {
+        if let Some(first) = all.find(|first| first.vector == vector) {
             first.offer(query, from);
         }
         let gathers = !state.first.iter().all(First::is_full);
@@ -260,7 +279,7 @@ impl State {
 
     /// Filters find their own way: only what was measured of queries without one tells whether the calibration still holds.
     fn note_drift(&mut self, request: &SearchRequest, recall: f64, view: &View, from: &Consumer) {
-        let (None, QueryVector::Vector(Vector::Dense(query))) = (&request.filter, &request.query) else {
+        let (None, Some(query)) = (&request.filter, dense(&request.query)) else {
             return;
         };
         let Ok(field) = view.schema.vector(&request.using) else {
@@ -299,6 +318,14 @@ fn first_of(view: &View, segment: &Segment) -> Vec<First> {
     unknown
         .filter_map(|field| First::new(field.slot, &field.name, field.dim))
         .collect()
+}
+
+/// The vector itself, of a query that is one of numbers in a row.
+fn dense(query: &QueryVector) -> Option<&[f32]> {
+    match query {
+        QueryVector::Vector(vector) => vector.dense(),
+        QueryVector::Id(_) => None,
+    }
 }
 
 /// Whether a query asks for what the collection aims at: no effort of its own.

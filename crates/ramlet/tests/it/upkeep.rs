@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ramlet::filter::Filter;
 use ramlet::*;
 use ramlet_io::RamStorage;
 
@@ -311,6 +312,38 @@ fn the_first_queries_tell_what_an_index_is_asked() {
     let collection = engine.collection("c").expect("is there");
     let mut scratch = engine.scratch().expect("room");
     assert_eq!(measure(&collection, &mut scratch, &others), (again, of_merged));
+}
+
+/// Of what is fused the searches are the ones that an index is asked.
+#[test]
+fn stages_of_queries_are_among_the_first() {
+    let engine = open(Arc::new(RamStorage::new(None)));
+    let mut rng = Rng(24);
+    let collection = mixed(&engine, &mut rng);
+    let mut scratch = engine.scratch().expect("room");
+    let mut ask = |filter: Option<Filter>, rng: &mut Rng| {
+        for _ in 0..150 {
+            let stage = |query| Prefetch {
+                query: Some(QueryKind::Nearest(QueryVector::Vector(Vector::Dense(query)))),
+                ..Prefetch::default()
+            };
+            let request = QueryRequest {
+                prefetch: vec![stage(strange(rng)), stage(usual(rng))],
+                query: Some(QueryKind::Fusion(Fusion::Dbsf)),
+                filter: filter.clone(),
+                ..QueryRequest::default()
+            };
+            collection.query(request, &engine, &mut scratch).expect("fuses");
+        }
+        collection.wait_idle().expect("settles");
+        found(&collection).map(|(queries, _)| queries)
+    };
+    assert_eq!(
+        ask(Some(Filter::default()), &mut rng),
+        None,
+        "others are wanted then"
+    );
+    assert_eq!(ask(None, &mut rng), Some(256));
 }
 
 #[test]
