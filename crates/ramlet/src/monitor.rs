@@ -126,16 +126,17 @@ impl Running {
 impl RecallMonitor {
     /// A search was made: perhaps it is kept. Costs a load unless it is.
     pub fn offer(&self, request: &SearchRequest, from: &Consumer) {
-        let (idle, gathers) = (&self.idle, &self.gathers);
-        if !(idle.load(Ordering::Relaxed) || gathers.load(Ordering::Relaxed)) || !is_usual(request) {
+        let gathers = self.gathers.load(Ordering::Relaxed);
+        if !(gathers || self.idle.load(Ordering::Relaxed)) || !is_usual(request) {
             return;
         }
-        if gathers.load(Ordering::Relaxed) {
-            if let (None, Some(query)) = (&request.filter, dense(&request.query)) {
-                self.gather(&request.using, query, from);
-            }
+        if gathers
+            && request.filter.is_none()
+            && let Some(query) = dense(&request.query)
+        {
+            self.gather(&request.using, query, from);
         }
-        if !idle.load(Ordering::Relaxed) {
+        if !self.idle.load(Ordering::Relaxed) {
             return;
         }
         let bytes = bytes_of(request);
