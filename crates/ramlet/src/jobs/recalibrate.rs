@@ -96,31 +96,40 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
             field,
             queries: &queries,
             nearest: &again.nearest,
+            thought: calibration_of(&view.segment.entry, slot).lost,
             lookup,
         };
         let before = trial.run(column, None)?;
-        let lost = calibration_of(&view.segment.entry, slot).lost;
-        let merged = match before.is_less_than(trial.target()) {
-            false => lost,
-            true => lost * ((1.0 - before.mean()) / (1.0 - trial.target())) as f32,
-        };
-        let merged = merged.min(LOST[LOST.len() - 1]);
-        let opened = |segment: &Segment, again: &MeasuredAgain, lost: f32, lookup: &mut Lookup| {
-            let mut entry = segment.entry.clone();
-            note_calibration(&mut entry.extra, slot, &again.calibration);
-            note_asked(&mut entry.extra, slot, lost, merged);
+        let thought = trial.thought;
+        let is_less = before.is_less_than(trial.target());
+        let reopened = |segment: &Segment, entry, lookup: &mut Lookup| {
             segment.with_calibration(entry, slot, &core.shelf, &schema, &mut lookup.io)
         };
-        let (segment, found) = match before.is_less_than(trial.target()) {
+        let mut entry = view.segment.entry.clone();
+        let (segment, found) = match is_less {
+            false if thought <= LOST_BY_QUERIES => {
+                note_asked(&mut entry.extra, slot, thought, thought);
+                (view.segment.with_entry(entry), before)
+            }
+            // What was true of the segments that this one was made of needn't be true of it: else effort would only grow.
             false => {
-                let mut entry = view.segment.entry.clone();
-                note_asked(&mut entry.extra, slot, lost, merged);
-                let segment = view.segment.with_entry(entry);
-                (segment, before)
+                let target = trial.target();
+                let (lost, found) = trial.find(column, |found| found.mean() >= target)?;
+                let (lost, found) = match lost < thought {
+                    true => (lost, found),
+                    false => (thought, before),
+                };
+                note_asked(&mut entry.extra, slot, lost, lost);
+                (reopened(&view.segment, entry, trial.lookup)?, found)
             }
             true => {
-                let segment = opened(&view.segment, &again, LOST_BY_QUERIES, trial.lookup)?;
-                let (lost, found) = trial.find(segment.vector(slot).unwrap_or(column))?;
+                let target = trial.target();
+                let times = ((1.0 - before.mean()) / (1.0 - target)) as f32;
+                let merged = (thought * times).min(LOST[LOST.len() - 1]);
+                note_calibration(&mut entry.extra, slot, &again.calibration);
+                let segment = reopened(&view.segment, entry.clone(), trial.lookup)?;
+                let fitted = segment.vector(slot).unwrap_or(column);
+                let (lost, found) = trial.find(fitted, |found| found.is_enough_for(target))?;
                 tracing::info!(
                     collection = %core.id,
                     segment = segment.id(),
@@ -129,7 +138,8 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                     lost,
                     "queries found less than was aimed at: the index was calibrated again on them"
                 );
-                (opened(&segment, &again, lost, trial.lookup)?, found)
+                note_asked(&mut entry.extra, slot, lost, merged);
+                (reopened(&segment, entry, trial.lookup)?, found)
             }
         };
         if largest
@@ -164,6 +174,8 @@ struct Trial<'t> {
     field: &'t VectorField,
     queries: &'t [Vec<f32>],
     nearest: &'t [Vec<u32>],
+    /// How many times as many neighbours as by rows are lost by queries, as the segment has it until then.
+    thought: f32,
     lookup: &'t mut Lookup,
 }
 
@@ -197,13 +209,13 @@ impl Trial<'_> {
     }
 
     /// The least of [`LOST`] with which enough is found, and what is found then; the last one, if that isn't enough.
-    fn find(&mut self, column: &VectorColumn) -> Result<(f32, Found)> {
+    fn find(&mut self, column: &VectorColumn, is_enough: impl Fn(&Found) -> bool) -> Result<(f32, Found)> {
         let (mut low, mut high) = (0, LOST.len() - 1);
         let mut best = None;
         while low < high {
             let middle = (low + high) / 2;
             let found = self.run(column, Some(LOST[middle]))?;
-            if found.is_enough_for(self.target()) {
+            if is_enough(&found) {
                 (high, best) = (middle, Some(found));
             } else {
                 low = middle + 1;
@@ -219,7 +231,7 @@ impl Trial<'_> {
     fn run(&mut self, column: &VectorColumn, lost: Option<f32>) -> Result<Found> {
         let target = self.target() as f32;
         // See `Ivf::effort`.
-        let aim = lost.map(|lost| 1.0 - (1.0 - target) * LOST_BY_QUERIES / lost);
+        let aim = lost.map(|lost| 1.0 - (1.0 - target) * self.thought / lost);
         let want = Want {
             recall: aim,
             ..Want::default()

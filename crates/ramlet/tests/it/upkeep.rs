@@ -314,6 +314,36 @@ fn the_first_queries_tell_what_an_index_is_asked() {
     assert_eq!(measure(&collection, &mut scratch, &others), (again, of_merged));
 }
 
+/// Clusters visited by these queries, in all.
+fn visited(collection: &Collection, scratch: &mut Scratch, queries: &[Vec<f32>]) -> u64 {
+    let of = |query: &Vec<f32>| {
+        let mut request = search_request(query.clone(), 10);
+        request.params.explain = true;
+        let answer = collection.search(&request, scratch).expect("searches");
+        answer.explain.iter().map(|part| part.probes).sum::<u64>()
+    };
+    queries.iter().map(of).sum()
+}
+
+#[test]
+fn effort_for_queries_that_are_no_longer_asked_is_given_up() {
+    let engine = open(Arc::new(RamStorage::new(None)));
+    let mut rng = Rng(25);
+    let collection = mixed(&engine, &mut rng);
+    let mut scratch = engine.scratch().expect("room");
+    ask(&collection, &mut scratch, &many(&mut rng, strange, 300));
+    collection.wait_idle().expect("measures");
+    fill_with(&collection, 15_000..30_000, &mut |id| vector(&mut rng, id));
+    let few = many(&mut rng, strange, 50);
+    let before = visited(&collection, &mut scratch, &few);
+    ask(&collection, &mut scratch, &many(&mut rng, usual, 300));
+    collection.wait_idle().expect("measures");
+    let after = visited(&collection, &mut scratch, &few);
+    assert!(after < before, "{before} -> {after} clusters");
+    let (queries, recall) = found(&collection).expect("was measured");
+    assert!(queries == 256 && recall >= 0.94, "{queries} queries: {recall}");
+}
+
 /// Of what is fused the searches are the ones that an index is asked.
 #[test]
 fn stages_of_queries_are_among_the_first() {
