@@ -36,6 +36,14 @@ impl Kept {
     }
 }
 
+/// Mean of what queries find, and its standard error.
+pub fn mean_and_error(recalls: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, f64) {
+    let count = recalls.len().max(1) as f64;
+    let mean = recalls.clone().sum::<f64>() / count;
+    let variance = recalls.map(|recall| (recall - mean).powi(2)).sum::<f64>() / count;
+    (mean, (variance / count).sqrt())
+}
+
 /// Queries to measure an index on.
 pub struct Asked {
     pub slot: u16,

@@ -7,7 +7,7 @@
 
 use ramlet_memory::Consumer;
 
-use crate::asked::{Asked, Kept, room};
+use crate::asked::{Asked, Kept, mean_and_error, room};
 
 /// Queries measured before anything is concluded, at most: one in ten seconds makes as many in twenty minutes.
 const KEPT: usize = 128;
@@ -69,18 +69,10 @@ impl Drift {
 
     /// Whether too little is found.
     pub fn is_off(&self) -> bool {
-        let count = self.kept.len() as f64;
         if self.kept.len() < self.room || self.seen < self.wait {
             return false;
         }
-        let mean = self.kept.iter().map(|(_, recall)| recall).sum::<f64>() / count;
-        let variance = self
-            .kept
-            .iter()
-            .map(|(_, recall)| (recall - mean).powi(2))
-            .sum::<f64>()
-            / count;
-        let error = (variance / count).sqrt();
+        let (mean, error) = mean_and_error(self.kept.iter().map(|(_, recall)| *recall));
         mean < self.target - TOLERATED && mean < self.target - ERRORS * error
     }
 

@@ -10,7 +10,7 @@ use ramlet_index::ivf::LOST_BY_QUERIES;
 use ramlet_index::{Allowed, Ivf, MeasuredAgain, Query, TopK, Want};
 
 use super::{begin, commit};
-use crate::asked::{Asked, KEPT};
+use crate::asked::{Asked, KEPT, mean_and_error};
 use crate::core::Core;
 use crate::error::Result;
 use crate::lookup::Lookup;
@@ -183,23 +183,22 @@ struct Trial<'t> {
 struct Found(Vec<f64>);
 
 impl Found {
-    fn mean(&self) -> f64 {
-        self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
+    fn mean_and_error(&self) -> (f64, f64) {
+        mean_and_error(self.0.iter().copied())
     }
 
-    /// Standard error of the mean.
-    fn error(&self) -> f64 {
-        let (mean, count) = (self.mean(), self.0.len().max(1) as f64);
-        let variance = self.0.iter().map(|recall| (recall - mean).powi(2)).sum::<f64>() / count;
-        (variance / count).sqrt()
+    fn mean(&self) -> f64 {
+        self.mean_and_error().0
     }
 
     fn is_less_than(&self, target: f64) -> bool {
-        !self.0.is_empty() && self.mean() < target - ERRORS * self.error()
+        let (mean, error) = self.mean_and_error();
+        !self.0.is_empty() && mean < target - ERRORS * error
     }
 
     fn is_enough_for(&self, target: f64) -> bool {
-        self.mean() - ERRORS_BEYOND * self.error() >= target
+        let (mean, error) = self.mean_and_error();
+        mean - ERRORS_BEYOND * error >= target
     }
 }
 
