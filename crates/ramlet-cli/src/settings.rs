@@ -131,10 +131,8 @@ fn refuse_empty_keys(args: &ServeArgs) -> Result<()> {
     }
 }
 
-/// A cgroup's limit is cut to whole pages by the kernel: so much less than was said is the same.
-const PAGE: u64 = 4096;
-
-/// A machine whose RAM can't be told (0) has no say.
+/// A machine whose RAM can't be told (0) has no say. A cgroup's limit is cut to whole pages by the kernel: less than a page is no
+/// difference.
 fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
     let limits = [
         (cgroup.unwrap_or(0), "the limit of this process's memory cgroup"),
@@ -144,7 +142,7 @@ fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
         .into_iter()
         .filter(|(bytes, _)| *bytes > 0)
         .min_by_key(|(bytes, _)| *bytes)?;
-    (memory.0 >= least + PAGE).then(|| {
+    (memory.0 >= least + ramlet_io::PAGE as u64).then(|| {
         format!(
             "{memory} of memory is more than {what}, {}: the system may end the server before it has used that",
             ByteSize(least)
