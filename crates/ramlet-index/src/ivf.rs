@@ -15,6 +15,7 @@ mod search;
 mod assign;
 mod buckets;
 mod calibrate;
+mod cells;
 mod centroids;
 mod encode;
 mod gap;

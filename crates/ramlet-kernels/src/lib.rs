@@ -31,7 +31,7 @@ mod table;
 pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use entry::Extent;
 pub use nearest::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest};
-pub use nearness::{Nearness, packed, unpacked};
+pub use nearness::{Nearness, PLACES_MORE, packed, unpacked};
 pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
 pub use sift::{Bounds, FACTOR_BYTES, Kept, SIFT_GROUPS, Sift, Sifted};
 pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};

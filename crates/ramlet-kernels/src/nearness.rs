@@ -15,8 +15,8 @@ pub struct Nearness {
 pub(crate) type NearnessKernel =
     unsafe fn(&Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]);
 
-/// Places that are written at a time.
-const PLACES: usize = 4;
+/// Places that are written at a time: [`Kernels::places_at_most`] wants room for so many more than there are keys.
+pub const PLACES_MORE: usize = 4;
 
 /// Safety: the processor has the table's features, and there is room for `keys.len() + 4` places at `out`. Returns how many were
 /// written.
@@ -40,7 +40,7 @@ impl Kernels {
     pub fn places_at_most(&self, keys: &[u64], most: u64, out: &mut Vec<u32>) {
         assert!(keys.len() <= u32::MAX as usize, "places of 32 bits");
         out.clear();
-        out.reserve(keys.len() + PLACES);
+        out.reserve(keys.len() + PLACES_MORE);
         // SAFETY: the table proves the features; there is room, and so many were written.
         unsafe {
             let count = (self.places)(keys, most, out.as_mut_ptr());

@@ -224,9 +224,10 @@ impl<'p> Build<'p> {
         let (buckets, plan) =
             self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
         drop((assigned, numbers));
-        let mut calibration = measure(&mut held_out, tree.centroids());
         let rotation = self.rotation();
-        let centroids = RankedBuf::new(tree.centroids(), self.decoder.dims, rotation.as_ref());
+        let (metric, dims) = (self.decoder.metric, self.decoder.dims);
+        let centroids = RankedBuf::new(tree.centroids(), (metric, dims), rotation.as_ref());
+        let mut calibration = measure(&mut held_out, tree.centroids(), &centroids.view(), metric);
         drop(tree);
         let asked = rotation.as_ref().filter(|_| !files.codes.is_empty());
         let asked = asked.map(|rotation| {
@@ -574,7 +575,8 @@ impl<'p> Build<'p> {
         let zero = vec![0.0; self.decoder.dims];
         let mut centroids = Centroids::new(&zero);
         centroids.push(&zero);
-        let centroids = RankedBuf::new(&centroids, self.decoder.dims, None);
+        let of = (self.decoder.metric, self.decoder.dims);
+        let centroids = RankedBuf::new(&centroids, of, None);
         let calibration = Calibration::default();
         let rotation = self.rotation();
         let model = self.product_model(&[], rotation.as_ref(), &centroids.view(), files)?;

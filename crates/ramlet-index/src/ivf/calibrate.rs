@@ -8,10 +8,12 @@
 
 use ramlet_kernels::BRAID;
 
+use super::cells;
 use super::centroids::AT_ONCE;
 use super::centroids::{Centroids, handicap};
 use super::gap::{Gaps, key_as_of_clusters};
 use super::misses::Deviations;
+use super::ranked::Ranked;
 use super::rough::{Block, QUERIES, RoughQuery};
 use crate::{Metric, Query, TopK};
 
@@ -28,6 +30,8 @@ const BORDER_WORTH: f64 = 0.97;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrationPoint {
     pub probes: u32,
+    /// Cells whose clusters are ranked to visit so many, the nearest ones; [`u32::MAX`]: all clusters are. See `cells`.
+    pub cells: u32,
     /// [`Rule::Gap`].
     pub by_gap: Reached,
     /// [`Rule::Border`].
@@ -129,6 +133,12 @@ impl Calibration {
             let ratios = COMPARED_AT.map(ratio);
             ratios.iter().product::<f64>() < BORDER_WORTH.powi(ratios.len() as i32)
         })
+    }
+
+    /// Cells to rank for so many clusters visited; [`u32::MAX`] for all clusters.
+    pub fn cells(&self, probes: u32) -> u32 {
+        let reached = self.points.partition_point(|point| point.probes < probes);
+        self.points.get(reached).map_or(cells::ALL, |point| point.cells)
     }
 
     /// Share of the 10 nearest that lie in so many clusters; 1 if nothing was measured.
@@ -283,10 +293,15 @@ impl HeldOut {
 /// Held-out rows that are compared with centroids at once: what a centroid decodes to serves all of them.
 const TOGETHER: usize = 16;
 
-/// Recall by clusters visited, from the neighbours that were found.
-pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibration {
+/// Recall by clusters visited, from the neighbours that were found. `ranked` are the same centroids.
+pub(super) fn measure(
+    held_out: &mut [HeldOut],
+    centroids: &Centroids,
+    ranked: &Ranked<'_>,
+    metric: Metric,
+) -> Calibration {
     let clusters = centroids.count();
-    let mut gaps = Gaps::new(clusters, held_out.len());
+    let mut gaps = Gaps::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
     let mut keys = vec![0.0f32; clusters * TOGETHER.min(held_out.len())];
     for held_out in held_out.chunks_mut(TOGETHER) {
         key_all(held_out, centroids, &mut keys);
@@ -300,11 +315,13 @@ pub(super) fn measure(held_out: &mut [HeldOut], centroids: &Centroids) -> Calibr
 /// The same where `key_all` tells every cluster's key, as clusters are ranked, and what these are less by than they should be.
 pub(super) fn measure_by(
     held_out: &mut [HeldOut],
-    clusters: usize,
+    ranked: &Ranked<'_>,
+    metric: Metric,
     key_all: &mut dyn FnMut(&Query, &mut [f32]) -> f32,
 ) -> Calibration {
+    let clusters = ranked.count();
     let mut keys = vec![0.0f32; clusters];
-    let mut gaps = Gaps::new(clusters, held_out.len());
+    let mut gaps = Gaps::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
     for held_out in held_out {
         let less = key_all(&held_out.query, &mut keys);
         held_out.add_to(&mut gaps, &keys, less);

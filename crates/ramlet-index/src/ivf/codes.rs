@@ -505,7 +505,7 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        self.rank(search.query, lists);
+        self.rank_for(search, want, effort.probes, lists);
         let views = codes.views(search.query.kernels(), effort);
         let wanted = search.top.k();
         let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);

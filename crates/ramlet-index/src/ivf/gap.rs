@@ -15,10 +15,11 @@
 //! how much of what is near lies ahead. Codes to compare for recall .90, .95 and .98 over clusters alone (simulated): 15,700,
 //! 30,800 and 59,200 by the gap, 11,900, 23,600 and 44,900 so.
 
-use ramlet_kernels::{Kernels, packed, unpacked};
+use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
 
 use super::calibrate::{Calibration, CalibrationPoint, DEPTHS, Reached, Rule};
 use super::candidates::Candidates;
+use super::cells;
 use super::reach::MEASURED;
 use super::search::Ivf;
 use crate::scan::{Lists, Search};
@@ -95,12 +96,47 @@ pub(super) fn key_as_of_clusters(metric: Metric, key: f32) -> f32 {
     }
 }
 
-/// A neighbour's cluster: the gaps that take it in, and how many clusters are nearer.
+/// A neighbour's cluster: the gap that takes it in, how many clusters are nearer, and how many cells are nearer than its own.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     gap: f32,
-    of_border: f32,
     nearer: u32,
+    nearer_cells: u32,
+}
+
+/// Which neighbours' clusters are visited.
+#[derive(Clone, Copy, Debug)]
+enum Within {
+    /// As many of the nearest.
+    Nearest(u32),
+    /// Those within a gap, `first` of them and at most so many.
+    Gap {
+        rule: Rule,
+        gap: f32,
+        first: u32,
+        most: u32,
+    },
+}
+
+impl Within {
+    /// `shift` is by how much less the query's gaps above the border are.
+    fn has(&self, of: &Found, shift: f32) -> bool {
+        match *self {
+            Within::Nearest(count) => of.nearer < count,
+            Within::Gap {
+                rule,
+                gap,
+                first,
+                most,
+            } => {
+                let of_rule = match rule {
+                    Rule::Gap => of.gap,
+                    Rule::Border => of.gap - shift,
+                };
+                (of_rule <= gap || of.nearer < first) && of.nearer < most
+            }
+        }
+    }
 }
 
 /// What is measured of held-out rows: see [`Gaps::bytes`].
@@ -115,26 +151,36 @@ pub(super) struct Gaps {
     bases: Vec<f32>,
     /// Clusters that are visited before the border is known.
     first: usize,
-    /// Of neighbours, by depth.
-    found: [Vec<Found>; DEPTHS.len()],
+    /// For each query where its neighbours end.
+    ends: Vec<u32>,
+    found: Vec<Found>,
     sorted: Vec<f32>,
+    /// By how much less each cell's key is than the mean of its clusters' keys.
+    less: Vec<f32>,
+    cells: Vec<f32>,
+    sorted_cells: Vec<f32>,
 }
 
 impl Gaps {
-    /// What it takes for a query: 12 bytes for each neighbour, 4 for each of about `8 ln K` steps; beside that 4 for each cluster.
+    /// What it takes for a query: 12 bytes for each neighbour, 4 for each of about `8 ln K` steps; beside that 5 for each cluster.
     pub(super) fn bytes(clusters: usize) -> usize {
-        DEPTHS.iter().sum::<usize>() * size_of::<Found>() + (steps(clusters).count() + 2) * size_of::<f32>()
+        DEPTHS[DEPTHS.len() - 1] * size_of::<Found>() + (steps(clusters).count() + 3) * size_of::<f32>()
     }
 
-    pub(super) fn new(clusters: usize, queries: usize) -> Gaps {
+    /// `less` is empty if there are no cells.
+    pub(super) fn new(clusters: usize, queries: usize, less: Vec<f32>) -> Gaps {
         let steps: Vec<usize> = steps(clusters).collect();
         Gaps {
             gaps: Vec::with_capacity(queries * steps.len()),
             shifts: Vec::with_capacity(queries),
             bases: Vec::with_capacity(queries),
             first: base_rank(clusters),
-            found: DEPTHS.map(|depth| Vec::with_capacity(queries * depth)),
+            ends: Vec::with_capacity(queries),
+            found: Vec::with_capacity(queries * DEPTHS[DEPTHS.len() - 1]),
             sorted: Vec::with_capacity(clusters),
+            cells: Vec::with_capacity(less.len()),
+            sorted_cells: Vec::with_capacity(less.len()),
+            less,
             steps,
         }
     }
@@ -150,6 +196,15 @@ impl Gaps {
         self.sorted.clear();
         self.sorted.extend_from_slice(keys);
         self.sorted.sort_unstable_by(f32::total_cmp);
+        self.cells.clear();
+        self.cells
+            .extend(keys.chunks(cells::RUN).zip(&self.less).map(|(run, less)| {
+                let mean = run.iter().map(|key| key / run.len() as f32).sum::<f32>();
+                mean - less
+            }));
+        self.sorted_cells.clear();
+        self.sorted_cells.extend_from_slice(&self.cells);
+        self.sorted_cells.sort_unstable_by(f32::total_cmp);
         let sorted = &self.sorted;
         let floats = query.floats();
         let unit = unit(query.metric(), floats.iter().map(|value| value * value).sum());
@@ -167,25 +222,27 @@ impl Gaps {
         let shift = border.map_or(0.0, |border| gap(border) * BORDER_SHARE);
         let shift = if shift.is_finite() { shift } else { 0.0 };
         self.shifts.push(shift);
-        for (i, (cluster, _)) in neighbours.enumerate() {
+        for (cluster, _) in neighbours.take(DEPTHS[DEPTHS.len() - 1]) {
             let key = keys[cluster as usize];
-            let nearer = sorted.partition_point(|of| *of < key) as u32;
-            // The nearest cluster is visited by all, and before the border is known some more.
-            let at = Found {
-                gap: if key <= sorted[0] { f32::MIN } else { gap(key) },
-                of_border: if (nearer as usize) < self.first {
-                    f32::MIN
-                } else {
-                    gap(key) - shift
-                },
-                nearer,
-            };
-            for (found, depth) in self.found.iter_mut().zip(DEPTHS) {
-                if i < depth {
-                    found.push(at);
-                }
-            }
+            let cell = self.cells.get(cluster as usize / cells::RUN);
+            let nearer_cells = cell.map_or(0, |key| self.sorted_cells.partition_point(|of| of < key));
+            self.found.push(Found {
+                gap: gap(key),
+                nearer: sorted.partition_point(|of| *of < key) as u32,
+                nearer_cells: nearer_cells as u32,
+            });
         }
+        self.ends.push(self.found.len() as u32);
+    }
+
+    /// Of each query its neighbours, at most so many, with its shift.
+    fn neighbours(&self, depth: usize) -> impl Iterator<Item = (&Found, f32)> {
+        let begins = std::iter::once(&0).chain(&self.ends);
+        let each = begins.zip(&self.ends).zip(&self.shifts);
+        each.flat_map(move |((begin, end), shift)| {
+            let found = &self.found[*begin as usize..*end as usize];
+            found.iter().take(depth).map(|of| (of, *shift))
+        })
     }
 
     /// Clusters within a gap, at most so many, on average over the queries.
@@ -241,35 +298,79 @@ impl Gaps {
         self.bases.get(at).copied().unwrap_or(f32::MAX)
     }
 
+    /// How many cells' clusters to rank for so many clusters visited.
+    fn cells_for(&self, step: usize, within: &Within) -> u32 {
+        let cells = self.less.len();
+        let (mut beyond, mut all) = (vec![0usize; cells + 1], 0usize);
+        for (of, shift) in self.neighbours(DEPTHS[0]) {
+            all += 1;
+            beyond[of.nearer_cells as usize] += usize::from(within.has(of, shift));
+        }
+        // Of as many as lie in a cell so many lie beyond it.
+        let mut after = 0;
+        for at in beyond.iter_mut().rev() {
+            (*at, after) = (after, after + *at);
+        }
+        let all = all as f64;
+        let missing = (all - after as f64).max(0.5) / all;
+        let beyond = |cells: usize| beyond[cells - 1] as f64 / all;
+        cells::enough((step, most_of(step)), missing, cells, beyond)
+    }
+
+    /// Which clusters are visited where so many are on average.
+    fn within(&self, step: usize, rule: Rule) -> Within {
+        if rule == Rule::Border && step < self.first {
+            return Within::Nearest(step as u32);
+        }
+        Within::Gap {
+            rule,
+            gap: match self.steps.last() {
+                Some(all) if *all == step => f32::MAX,
+                _ => self.of_clusters(step, rule),
+            },
+            // The nearest cluster is visited by all, and before the border is known some more.
+            first: match rule {
+                Rule::Gap => 1,
+                Rule::Border => self.first as u32,
+            },
+            most: most_of(step) as u32,
+        }
+    }
+
+    fn reached(&self, within: &Within, cells: u32) -> Reached {
+        let recall = |depth: usize| {
+            let (mut found, mut all) = (0usize, 0usize);
+            for (of, shift) in self.neighbours(depth) {
+                all += 1;
+                found += usize::from(within.has(of, shift) && of.nearer_cells < cells);
+            }
+            found as f32 / all as f32
+        };
+        Reached {
+            gap: match within {
+                Within::Nearest(_) => f32::MIN,
+                Within::Gap { gap, .. } => *gap,
+            },
+            recall_10: recall(DEPTHS[0]),
+            recall_100: recall(DEPTHS[1]),
+        }
+    }
+
     /// What was measured; nothing if there were no neighbours.
     pub(super) fn points(self) -> Vec<CalibrationPoint> {
-        if self.found.iter().any(Vec::is_empty) {
+        if self.found.is_empty() {
             return Vec::new();
         }
-        let reached = |step: usize, rule: Rule| {
-            let as_said = rule == Rule::Border && step < self.first;
-            let gap = match self.steps.last() {
-                Some(all) if *all == step => f32::MAX,
-                _ if as_said => f32::MIN,
-                _ => self.of_clusters(step, rule),
-            };
-            let most = most_of(step) as u32;
-            let is_within = |of: &&Found| match rule {
-                _ if as_said => of.nearer < step as u32,
-                Rule::Gap => of.gap <= gap && of.nearer < most,
-                Rule::Border => of.of_border <= gap && of.nearer < most,
-            };
-            let recall = |found: &[Found]| found.iter().filter(is_within).count() as f32 / found.len() as f32;
-            Reached {
-                gap,
-                recall_10: recall(&self.found[0]),
-                recall_100: recall(&self.found[1]),
+        let mut before = 0;
+        let point = |step: &usize| {
+            let [by_gap, by_border] = [Rule::Gap, Rule::Border].map(|rule| self.within(*step, rule));
+            before = self.cells_for(*step, &by_gap).max(before);
+            CalibrationPoint {
+                probes: *step as u32,
+                cells: before,
+                by_gap: self.reached(&by_gap, before),
+                by_border: self.reached(&by_border, before),
             }
-        };
-        let point = |step: &usize| CalibrationPoint {
-            probes: *step as u32,
-            by_gap: reached(*step, Rule::Gap),
-            by_border: reached(*step, Rule::Border),
         };
         let mut points: Vec<CalibrationPoint> = self.steps.iter().map(point).collect();
         // Sums are rounded, and each step has a cap of its own: who reads them wants them ascending.
@@ -312,25 +413,27 @@ impl Ivf {
         (visited, probes): (usize, usize),
         lists: &mut Lists,
     ) -> usize {
-        let clusters = &mut lists.clusters[visited..];
-        if visited > 0 {
-            return nearest(clusters, probes);
-        }
-        if is_told(want, search.allowed) || search.reach.is_in_rounds() {
-            return nearest(clusters, probes);
+        if visited > 0 || is_taken_at_word(search, want) {
+            self.rank_rest(search.query, visited, lists);
+            return nearest(&mut lists.clusters[visited..], probes);
         }
         let gap = match rule {
             Rule::Gap => self.meta.calibration.gap(probes as u32, rule),
             Rule::Border => None,
         };
-        let (kernels, places) = (search.query.kernels(), &mut lists.places);
+        let kernels = search.query.kernels();
         let unit = unit(search.query.metric(), lists.codes.query.squares());
         let within = gap.unwrap_or(0.0) * unit;
-        let base = within_gap(clusters, within, kernels, places, &mut lists.sample);
+        let base = within_gap(self.base_rank(), within, kernels, lists);
         let base = (base + lists.codes.query.less()) / unit;
-        if self.goes_in_rounds(search, want, base, probes) || gap.is_none() {
-            return nearest(clusters, probes);
+        if self.goes_in_rounds(search, want, base, probes) {
+            self.rank_rest(search.query, 0, lists);
+            return nearest(&mut lists.clusters, probes);
         }
+        if gap.is_none() {
+            return nearest(&mut lists.clusters, probes);
+        }
+        let Lists { clusters, places, .. } = lists;
         let most = match base > self.meta.calibration.far {
             true => probes.saturating_mul(CAP_UNLIKE_BLURRED),
             false => most_of(probes),
@@ -369,6 +472,19 @@ impl Ivf {
             }
             None => Some(self.bring_next(search, (want, rule), (visited, more), lists)),
         }
+    }
+
+    /// Before the first clusters are visited: ranks as many as that takes, and makes the query ready. `probes` are visited on average.
+    pub(super) fn rank_for(&self, search: &Search<'_, '_>, want: &Want, probes: u32, lists: &mut Lists) {
+        let cells = match is_taken_at_word(search, want) {
+            true => cells::ALL,
+            false => self.meta.calibration.cells(probes),
+        };
+        self.rank_cells(search.query, cells, lists);
+    }
+
+    fn base_rank(&self) -> usize {
+        base_rank(self.meta.shape.clusters)
     }
 
     /// Which clusters a search visits that is for so many rows.
@@ -420,16 +536,10 @@ impl Ivf {
         let gap = self.meta.calibration.gap(probes as u32, Rule::Border)?;
         let unit = unit(search.query.metric(), lists.codes.query.squares());
         let less = lists.codes.query.less();
-        let Lists {
-            clusters,
-            places,
-            sample,
-            ..
-        } = lists;
         // Those whose keys are at most the eleventh's.
-        within_gap(clusters, 0.0, search.query.kernels(), places, sample);
-        let rank = base_rank(clusters.len());
-        let first = bring(clusters, places, rank);
+        within_gap(self.base_rank(), 0.0, search.query.kernels(), lists);
+        let Lists { clusters, places, .. } = lists;
+        let first = bring(clusters, places, self.base_rank());
         let base = unpacked(*clusters[..first].iter().max()?).0;
         if self.goes_in_rounds(search, want, (base + less) / unit, probes) {
             return None;
@@ -480,6 +590,11 @@ fn is_told(want: &Want, allowed: &Allowed<'_>) -> bool {
     want.told.is_some() || allowed.only.is_some() || allowed.filter.is_some()
 }
 
+/// So is a search in rounds.
+fn is_taken_at_word(search: &Search<'_, '_>, want: &Want) -> bool {
+    is_told(want, search.allowed) || search.reach.is_in_rounds()
+}
+
 /// Puts the clusters at these places, which ascend, to the front, but at most so many, the nearest; how many they are.
 fn bring(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
     for (at, place) in places.iter().enumerate() {
@@ -494,19 +609,22 @@ fn bring(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
 /// One in so many clusters says about how near the nearest are.
 const SAMPLED: usize = 8;
 
-/// Where the clusters lie whose keys are at most `gap` above the one that others are held against, which is returned. What a sample
-/// has of that key's rank is no less: what lies within the gap above it is found in one pass over all, and the rest among that.
-fn within_gap(
-    clusters: &[u64],
-    gap: f32,
-    kernels: &Kernels,
-    places: &mut Vec<u32>,
-    sample: &mut Vec<u64>,
-) -> f32 {
-    let rank = base_rank(clusters.len());
+/// Where the clusters lie whose keys are at most `gap` above the one that others are held against, which has this rank and is
+/// returned. What a sample has of that rank is no less: what lies within the gap above it is found in one pass over all, and the
+/// rest among that.
+fn within_gap(rank: usize, gap: f32, kernels: &Kernels, lists: &mut Lists) -> f32 {
+    let Lists {
+        clusters,
+        places,
+        sample,
+        ..
+    } = lists;
+    let rank = rank.min(clusters.len());
     sample.clear();
-    // Once: how many lie within differs from search to search.
-    sample.reserve(clusters.len());
+    // Once: how many are ranked and lie within differs from search to search.
+    sample.reserve(clusters.capacity());
+    places.clear();
+    places.reserve(clusters.capacity() + PLACES_MORE);
     sample.extend(clusters.iter().step_by(SAMPLED));
     if sample.len() < rank {
         sample.clear();
@@ -547,7 +665,7 @@ mod tests {
     #[test]
     fn gaps_take_in_as_many_clusters_on_average_as_they_say() {
         let query = Query::new(Metric::Euclid, Element::F32, &[1.0, 2.0]);
-        let mut gaps = Gaps::new(1_000, 2);
+        let mut gaps = Gaps::new(1_000, 2, Vec::new());
         // Of these every second neighbour is in the nearest cluster, the others a hundred clusters on.
         let neighbours = || (0..100).map(|i| (i % 2 * 100, 5.0));
         gaps.add(&query, (&keys(100.0), 0.0), neighbours());

@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | format version u32 = 6; 5 to 3 are read too: of 5 no query is unlike, calibration points of 4 have nothing by the border, those of 3 no gap |
+//! | 0..4 | format version u32 = 7; 6 to 3 are read too: 6 has no cells, of 5 no query is unlike, calibration points of 4 have nothing by the border, those of 3 no gap |
 //! | 4..8 | dims u32 |
 //! | 8..10 | metric u8, element u8 |
 //! | 10..12 | a fifth file of codes: kind u8 (0 none, 4 rest), bits u8 |
@@ -15,12 +15,14 @@
 //! | 28..32 | unit of the codes' factors f32 |
 //! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), version u8, what it is of u16 (fine, rest: bits, product: digits) |
 //! | 48..52 | key of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
-//! | then | per calibration point: probes u32, and by either rule (by gap, by border) gap f32, recall@10 f32, recall@100 f32; probes ascending |
+//! | 52..56 | clusters of a cell u32 = 16; 0 if there are no cells |
+//! | then | per calibration point: probes u32, cells u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by gap, by border) gap f32, recall@10 f32, recall@100 f32; probes and cells ascending |
 //! | then | per file of codes: deviations f32 * 8, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
 //! | then | per centroid: step f32, squared length and handicap f32 |
 //! | then | centroids u8 * dims * clusters, see `Ranked` |
+//! | then | the same of the cells, if there are such: of each step f32, what ranking takes for its squared length f32; u8 * dims * cells |
 //! | then | the model of product codes, if there are such |
 
 use std::ops::Range;
@@ -29,6 +31,7 @@ use ramlet_kernels::{Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, CalibrationPoint, Reached, Rule};
+use super::cells;
 use super::misses::{Deviations, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
 use crate::error::{IndexError, Result};
@@ -36,17 +39,22 @@ use crate::quant::product::{ProductBits, ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// Version of the codes: of their rows' layout, and of the rotation.
 const CODES_VERSION: u8 = 2;
-const HEADER_BYTES: usize = 52;
-/// Of versions before, in which no query is unlike those measured.
+const HEADER_BYTES: usize = 56;
+/// Of the version before, which has no cells.
+const HEADER_BYTES_WITHOUT_CELLS: usize = 52;
+/// Of versions before that, in which no query is unlike those measured.
 const HEADER_BYTES_WITHOUT_FAR: usize = 48;
 /// Files of codes at most.
 pub(crate) const CODES_MAX: usize = 5;
 /// Of which the header once had room for so many.
 const CODES_FIRST: usize = 4;
-const POINT_BYTES: usize = 28;
+const POINT_BYTES: usize = 32;
+const VERSION_WITHOUT_CELLS: u32 = 6;
+const POINT_BYTES_WITHOUT_CELLS: usize = 28;
+/// The version before that, for which no query is unlike those measured.
 const VERSION_WITHOUT_FAR: u32 = 5;
 /// The version before that, without what searches by the border reach.
 const VERSION_WITHOUT_BORDER: u32 = 4;
@@ -93,13 +101,18 @@ pub(crate) struct Shape {
 }
 
 /// Bytes of the body: what an index of this shape holds in RAM.
-pub(crate) fn body_bytes(clusters: usize, dims: usize, calibration_points: usize) -> usize {
+pub(crate) fn body_bytes(
+    clusters: usize,
+    (metric, dims): (Metric, usize),
+    calibration_points: usize,
+) -> usize {
     HEADER_BYTES
         + CODES_MAX * DEVIATIONS_BYTES
         + calibration_points * POINT_BYTES
         + (clusters + 1) * 4
         + dims * 4
         + clusters * (HEAD_BYTES + dims)
+        + cells::bytes(clusters, metric, dims)
 }
 
 /// `starts` has one more entry than there are centroids.
@@ -110,7 +123,8 @@ pub(crate) fn encode(
     centroids: &Ranked<'_>,
     model: Option<&ProductModel>,
 ) -> Vec<u8> {
-    let mut out = Vec::with_capacity(body_bytes(shape.clusters, shape.dims, calibration.points.len()));
+    let of = (shape.metric, shape.dims);
+    let mut out = Vec::with_capacity(body_bytes(shape.clusters, of, calibration.points.len()));
     let put = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
     put(&mut out, VERSION);
     put(&mut out, shape.dims as u32);
@@ -125,8 +139,11 @@ pub(crate) fn encode(
         .iter()
         .for_each(|kind| out.extend_from_slice(&codes_bytes(*kind)));
     put(&mut out, calibration.far.to_bits());
+    let has_cells = !centroids.cell_heads.is_empty();
+    put(&mut out, if has_cells { cells::RUN as u32 } else { 0 });
     for point in &calibration.points {
         put(&mut out, point.probes);
+        put(&mut out, point.cells);
         for reached in [&point.by_gap, &point.by_border] {
             put(&mut out, reached.gap.to_bits());
             put(&mut out, reached.recall_10.to_bits());
@@ -145,8 +162,11 @@ pub(crate) fn encode(
             .for_each(|deviation| put(&mut out, deviation.to_bits()));
     }
     starts.iter().for_each(|start| put(&mut out, *start));
-    [centroids.mean, centroids.heads, centroids.digits]
+    let of_clusters = [centroids.mean, centroids.heads, centroids.digits];
+    let of_cells = [centroids.cell_heads, centroids.cell_digits];
+    of_clusters
         .iter()
+        .chain(&of_cells)
         .for_each(|part| out.extend_from_slice(part));
     out.extend(model.map(ProductModel::to_bytes).unwrap_or_default());
     out
@@ -175,12 +195,19 @@ impl Meta {
             .get(..HEADER_BYTES)
             .ok_or_else(|| broken("the header is cut off"))?;
         let word = |at: usize| u32_at(header, at);
-        let (header_bytes, far) = match word(0) {
-            VERSION => (HEADER_BYTES, f32::from_bits(word(48))),
-            _ => (HEADER_BYTES_WITHOUT_FAR, f32::MAX),
+        let header_bytes = match word(0) {
+            VERSION => HEADER_BYTES,
+            VERSION_WITHOUT_CELLS => HEADER_BYTES_WITHOUT_CELLS,
+            _ => HEADER_BYTES_WITHOUT_FAR,
         };
+        let far = match header_bytes {
+            HEADER_BYTES_WITHOUT_FAR => f32::MAX,
+            _ => f32::from_bits(word(48)),
+        };
+        let run = if header_bytes == HEADER_BYTES { word(52) } else { 0 };
         let point_bytes = match word(0) {
-            VERSION | VERSION_WITHOUT_FAR => POINT_BYTES,
+            VERSION => POINT_BYTES,
+            VERSION_WITHOUT_CELLS | VERSION_WITHOUT_FAR => POINT_BYTES_WITHOUT_CELLS,
             VERSION_WITHOUT_BORDER => POINT_BYTES_WITHOUT_BORDER,
             VERSION_WITHOUT_GAPS => POINT_BYTES_WITHOUT_GAPS,
             other => {
@@ -200,6 +227,11 @@ impl Meta {
             codes: codes_of(&header[32..48], [header[10], header[11]])?,
         };
         let points = word(24) as usize;
+        let cells = match run {
+            0 => 0,
+            run if run as usize == cells::RUN => shape.clusters.div_ceil(cells::RUN),
+            run => return Err(broken(format!("cells of {run} clusters"))),
+        };
         let codes = shape.codes.iter().flatten().count();
         // In 128 bits nothing overflows.
         let without_model = header_bytes as u128
@@ -207,7 +239,7 @@ impl Meta {
             + (codes * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
-            + shape.clusters as u128 * (shape.dims as u128 + HEAD_BYTES as u128);
+            + (shape.clusters as u128 + cells as u128) * (shape.dims as u128 + HEAD_BYTES as u128);
         // Words of product codes may reach or not.
         let models = model_shape(&shape).map_or([0; 2], |shape| ProductModel::bytes_for(&shape));
         let fits = |model: &usize| without_model + *model as u128 == bytes.len() as u128;
@@ -272,12 +304,17 @@ impl Meta {
         let Shape { dims, clusters, .. } = self.shape;
         let bytes = &self.body[self.centroids.clone()];
         let (mean, bytes) = bytes.split_at(dims * 4);
-        let (heads, digits) = bytes.split_at(clusters * HEAD_BYTES);
+        let (heads, bytes) = bytes.split_at(clusters * HEAD_BYTES);
+        let (digits, of_cells) = bytes.split_at(clusters * dims);
+        let cells = of_cells.len() / (HEAD_BYTES + dims);
+        let (cell_heads, cell_digits) = of_cells.split_at(cells * HEAD_BYTES);
         Ranked {
             dims,
             mean,
             heads,
             digits,
+            cell_heads,
+            cell_digits,
         }
     }
 
@@ -317,7 +354,12 @@ fn parse_calibration(
     far: f32,
 ) -> Result<Calibration> {
     let parse = |point: &[u8]| {
-        let float = |at: usize| f32::from_bits(u32_at(point, at));
+        // All but the number of cells lies as it did before.
+        let (cells, moved) = match point.len() {
+            POINT_BYTES => (u32_at(point, 4), 4),
+            _ => (cells::ALL, 0),
+        };
+        let float = |at: usize| f32::from_bits(u32_at(point, at + moved));
         let reached = |gap: f32, recalls: usize| Reached {
             gap,
             recall_10: float(recalls),
@@ -325,12 +367,13 @@ fn parse_calibration(
         };
         CalibrationPoint {
             probes: u32_at(point, 0),
+            cells,
             by_gap: match point.len() {
                 POINT_BYTES_WITHOUT_GAPS => reached(f32::MAX, 4),
                 _ => reached(float(4), 8),
             },
             by_border: match point.len() {
-                POINT_BYTES => reached(float(16), 20),
+                POINT_BYTES | POINT_BYTES_WITHOUT_CELLS => reached(float(16), 20),
                 _ => Reached::UNKNOWN,
             },
         }
@@ -338,7 +381,7 @@ fn parse_calibration(
     let points: Vec<CalibrationPoint> = bytes.chunks_exact(point_bytes).map(parse).collect();
     let ascend = |pair: &[CalibrationPoint]| {
         let by = |rule| pair[0].by(rule).gap <= pair[1].by(rule).gap;
-        pair[0].probes < pair[1].probes && by(Rule::Gap) && by(Rule::Border)
+        pair[0].probes < pair[1].probes && pair[0].cells <= pair[1].cells && by(Rule::Gap) && by(Rule::Border)
     };
     let is_sane = |point: &CalibrationPoint| point.by_gap.is_sane() && point.by_border.is_sane();
     if !points.windows(2).all(ascend) || !points.iter().all(is_sane) {

@@ -376,7 +376,7 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        self.rank(search.query, lists);
+        self.rank_for(search, want, effort.probes, lists);
         let (view, wanted) = (products.groups.view(), search.top.k());
         let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
         let pool = ((wanted as f64 * over).ceil() as usize)

@@ -2,12 +2,16 @@
 
 use ramlet_kernels::{CodeWidth, Kernels, Measure, Nearness, packed};
 
-use super::centroids::{AT_ONCE, Centroids, handicap};
+use super::cells;
+use super::centroids::{Centroids, handicap};
 use crate::Metric;
 use crate::quant::Rotation;
 
 /// Bytes in front of a centroid's digits: its step f32, and its squared length with its handicap f32.
 pub(super) const HEAD_BYTES: usize = 8;
+
+/// Products that are kept until keys are made of them: the kernels fetch ahead within what they get.
+const PRODUCTS: usize = 512;
 
 /// The centroids of an index. Each is `mean + step * (digits - 128)`, and that is what residuals are taken from.
 ///
@@ -21,6 +25,9 @@ pub(crate) struct Ranked<'a> {
     /// Per centroid its step, and its squared length with its handicap (see `centroids`), which is for ranking only.
     pub(crate) heads: &'a [u8],
     pub(crate) digits: &'a [u8],
+    /// The same of cells, if there are such: see `cells`.
+    pub(crate) cell_heads: &'a [u8],
+    pub(crate) cell_digits: &'a [u8],
 }
 
 /// The same, made and owned.
@@ -28,13 +35,46 @@ pub(crate) struct Ranked<'a> {
 pub(crate) struct RankedBuf {
     dims: usize,
     mean: Vec<u8>,
-    heads: Vec<u8>,
-    digits: Vec<u8>,
+    clusters: Rounded,
+    cells: Rounded,
+}
+
+/// Vectors in bytes, each with its head.
+#[derive(Debug, Default)]
+pub(super) struct Rounded {
+    pub(super) heads: Vec<u8>,
+    pub(super) digits: Vec<u8>,
+}
+
+impl Rounded {
+    pub(super) fn with_capacity(count: usize, dims: usize) -> Rounded {
+        Rounded {
+            heads: Vec::with_capacity(count * HEAD_BYTES),
+            digits: Vec::with_capacity(count * dims),
+        }
+    }
+
+    /// Appends a vector; `base` tells from the squared length of what it was rounded to what ranking takes for that.
+    pub(super) fn push(&mut self, vector: &[f32], base: impl FnOnce(f32) -> f32) {
+        let largest = vector.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let step = if largest.is_finite() { largest / 127.0 } else { 0.0 };
+        let per_unit = if step > 0.0 { 1.0 / step } else { 0.0 };
+        let digits = vector.iter().map(|value| (value * per_unit).round() as i8);
+        let squares: i64 = digits.clone().map(|digit| i64::from(digit).pow(2)).sum();
+        self.digits.extend(digits.map(|digit| digit as u8 ^ 128));
+        self.heads.extend_from_slice(&step.to_le_bytes());
+        let base = base(step * step * squares as f32);
+        self.heads.extend_from_slice(&base.to_le_bytes());
+    }
 }
 
 impl RankedBuf {
     /// Rotates (unless it is `None`) and rounds.
-    pub(crate) fn new(centroids: &Centroids, dims: usize, rotation: Option<&Rotation>) -> RankedBuf {
+    pub(crate) fn new(
+        centroids: &Centroids,
+        (metric, dims): (Metric, usize),
+        rotation: Option<&Rotation>,
+    ) -> RankedBuf {
         let count = centroids.count();
         let mut sums = vec![0.0f64; dims];
         for i in 0..count {
@@ -47,10 +87,7 @@ impl RankedBuf {
             .iter()
             .map(|sum| (sum / count.max(1) as f64) as f32)
             .collect();
-        let (mut heads, mut digits) = (
-            Vec::with_capacity(count * HEAD_BYTES),
-            Vec::with_capacity(count * dims),
-        );
+        let mut clusters = Rounded::with_capacity(count, dims);
         let (mut vector, mut mixing) = (Vec::with_capacity(dims), Vec::new());
         for i in 0..count {
             vector.clear();
@@ -58,40 +95,29 @@ impl RankedBuf {
             if let Some(rotation) = rotation {
                 rotation.apply(&mut vector, &mut mixing);
             }
-            let largest = vector.iter().fold(0.0f32, |most, value| most.max(value.abs()));
-            let step = if largest.is_finite() { largest / 127.0 } else { 0.0 };
-            let per_unit = if step > 0.0 { 1.0 / step } else { 0.0 };
-            let from = digits.len();
-            digits.extend(
-                vector
-                    .iter()
-                    .map(|value| (value * per_unit).round() as i8 as u8 ^ 128),
-            );
-            let squares: i64 = digits[from..]
-                .iter()
-                .map(|digit| (i64::from(*digit) - 128).pow(2))
-                .sum();
-            heads.extend_from_slice(&step.to_le_bytes());
-            let base = step * step * squares as f32 + handicap(centroids.spread(i));
-            heads.extend_from_slice(&base.to_le_bytes());
+            clusters.push(&vector, |square| square + handicap(centroids.spread(i)));
         }
         if let Some(rotation) = rotation {
             rotation.apply(&mut mean, &mut mixing);
         }
-        RankedBuf {
+        let mut ranked = RankedBuf {
             dims,
             mean: mean.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            heads,
-            digits,
-        }
+            clusters,
+            cells: Rounded::default(),
+        };
+        ranked.cells = cells::of(&ranked.view(), metric);
+        ranked
     }
 
     pub(crate) fn view(&self) -> Ranked<'_> {
         Ranked {
             dims: self.dims,
             mean: &self.mean,
-            heads: &self.heads,
-            digits: &self.digits,
+            heads: &self.clusters.heads,
+            digits: &self.clusters.digits,
+            cell_heads: &self.cells.heads,
+            cell_digits: &self.cells.digits,
         }
     }
 }
@@ -105,6 +131,8 @@ pub(crate) struct RankQuery {
     total: i32,
     /// A centroid, under Manhattan.
     centroid: Vec<u8>,
+    /// Cells with how far they are.
+    pub(super) cells: Vec<u64>,
 }
 
 impl<'a> Ranked<'a> {
@@ -163,28 +191,32 @@ impl<'a> Ranked<'a> {
             out.clear();
             return self.rank_by_sums(query, kernels, scratch, out);
         }
-        scratch.round(query);
-        let (per_length, per_product) = if metric == Metric::Dot {
-            (0.0, -1.0)
-        } else {
-            (1.0, -2.0)
-        };
-        let terms = Nearness {
-            per_length,
-            per_product: per_product * scratch.step,
-            less: 128 * scratch.total,
-        };
+        let terms = scratch.terms(metric, query);
         out.resize(self.count(), 0);
-        let mut products = [0i32; AT_ONCE];
-        let parts = self
-            .digits
-            .chunks(AT_ONCE * self.dims)
-            .zip(self.heads.as_chunks::<HEAD_BYTES>().0.chunks(AT_ONCE));
-        let parts = parts.zip(out.chunks_mut(AT_ONCE)).zip((0..).step_by(AT_ONCE));
+        self.near(&terms, &scratch.digits, 0, kernels, out);
+    }
+
+    /// The clusters from `first` on in `out`.
+    pub(super) fn near(
+        &self,
+        terms: &Nearness,
+        query: &[i8],
+        first: usize,
+        kernels: &Kernels,
+        out: &mut [u64],
+    ) {
+        let mut products = [0i32; PRODUCTS];
+        let parts = self.digits[first * self.dims..]
+            .chunks(PRODUCTS * self.dims)
+            .zip(self.heads.as_chunks::<HEAD_BYTES>().0[first..].chunks(PRODUCTS));
+        let parts = parts
+            .zip(out.chunks_mut(PRODUCTS))
+            .zip((first..).step_by(PRODUCTS));
         for (((digits, heads), out), first) in parts {
-            let products = &mut products[..heads.len()];
-            kernels.dot_codes(CodeWidth::Eight, &scratch.digits, digits, self.dims, products);
-            kernels.nearness(&terms, products, heads, first, out);
+            let products = &mut products[..out.len()];
+            let (digits, heads) = (&digits[..out.len() * self.dims], &heads[..out.len()]);
+            kernels.dot_codes(CodeWidth::Eight, query, digits, self.dims, products);
+            kernels.nearness(terms, products, heads, first as u32, out);
         }
     }
 
@@ -207,6 +239,26 @@ impl<'a> Ranked<'a> {
 const ENTRY_MOST: f32 = 64.0;
 
 impl RankQuery {
+    /// Takes a rotated and centred query; what is made of products with it.
+    pub(super) fn terms(&mut self, metric: Metric, query: &[f32]) -> Nearness {
+        self.round(query);
+        let (per_length, per_product) = if metric == Metric::Dot {
+            (0.0, -1.0)
+        } else {
+            (1.0, -2.0)
+        };
+        Nearness {
+            per_length,
+            per_product: per_product * self.step,
+            less: 128 * self.total,
+        }
+    }
+
+    /// The last query, in whole numbers.
+    pub(super) fn digits(&self) -> &[i8] {
+        &self.digits
+    }
+
     fn round(&mut self, query: &[f32]) {
         let largest = query.iter().fold(0.0f32, |most, value| most.max(value.abs()));
         self.step = largest / ENTRY_MOST;
@@ -218,6 +270,6 @@ impl RankQuery {
     }
 }
 
-fn float(bytes: &[u8], at: usize) -> f32 {
+pub(super) fn float(bytes: &[u8], at: usize) -> f32 {
     f32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

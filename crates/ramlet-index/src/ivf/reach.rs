@@ -73,7 +73,11 @@ impl Reach {
         self.round = 0;
         let pool = match (self.filtered, self.by_payload) {
             (false, _) if self.deep => k,
-            (false, _) => 0,
+            (false, _) => {
+                // Room for what `begin_unlike` wants: which query is the first such nobody knows.
+                self.pool.clear(pool_of(k).min(pool_of(MEASURED)));
+                0
+            }
             (true, true) => k,
             (true, false) => pool_of(k),
         };

@@ -86,7 +86,8 @@ impl Ivf {
         })?;
         compare(&mut rows, &mut numbers, &mut clusters);
         let lists = &mut scratch.lists;
-        let mut measured = measure_by(&mut held_out, self.clusters() as usize, &mut |query, keys| {
+        let ranked = &self.meta.centroids();
+        let mut measured = measure_by(&mut held_out, ranked, shape.metric, &mut |query, keys| {
             self.rank(query, lists);
             for cluster in &lists.clusters {
                 let (key, number) = ramlet_kernels::unpacked(*cluster);
@@ -101,6 +102,8 @@ impl Ivf {
             if let Some(built) = built.into_iter().find(|built| built.probes == point.probes) {
                 point.by_gap = point.by_gap.at_most(&built.by_gap);
                 point.by_border = point.by_border.at_most(&built.by_border);
+                // What was measured with so many cells is reached with more, too.
+                point.cells = point.cells.max(built.cells);
             }
         }
         measured.lost = LOST_BY_QUERIES;

@@ -7,6 +7,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, DEPTHS, Rule};
+use super::cells;
 use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
@@ -53,11 +54,10 @@ const BOUND_MORE: f32 = 0.5;
 /// The clusters visited hold at least so many times the rows that are wanted.
 const ROOM: f64 = 2.0;
 
-/// Shares of the neighbours not found.
+/// Shares of the neighbours not found: what codes lose of them isn't lost by clusters that aren't visited.
 /// (At 1M x 100 a cluster more and a smaller deviation less then cost about the same.)
+#[derive(Clone, Copy, Debug)]
 struct Losses {
-    /// Those in clusters that aren't visited.
-    clusters: f32,
     /// Those that signs or products may lose, and finer codes.
     coarse: f32,
     fine: f32,
@@ -65,10 +65,16 @@ struct Losses {
     real: f32,
 }
 
+impl Losses {
+    /// What codes lose of the neighbours that may be lost.
+    fn by_codes(&self) -> f32 {
+        self.real * (self.coarse + self.fine)
+    }
+}
+
 /// Deviations were measured against the exact key of the last row wanted, while a search has only a bound above it to
-/// drop rows by: of what signs may lose, 0.28 to 0.36 was lost (1M x 100). All in all the shares make 1.
+/// drop rows by: of what signs may lose, 0.28 to 0.36 was lost (1M x 100).
 const BY_SIGNS: Losses = Losses {
-    clusters: 0.88,
     coarse: 0.35,
     fine: 1.0,
     real: 0.09,
@@ -78,11 +84,17 @@ const BY_SIGNS: Losses = Losses {
 /// effort 64 shares of .5 and 1.2 find .895 with 24,500 codes and 9.1 reads, .35 and 1.6 find .892 with 31,200 and 7.7, .25 and
 /// 2.0 find .887 with 38,100 and 6.5. The disk does 64,000 reads a second, two cores scan 20,000 more codes in the time of one.
 const BY_FEW_BITS: Losses = Losses {
-    clusters: 0.35,
     coarse: 0.35,
     fine: 1.6,
     real: 0.33,
 };
+
+/// So many times the share that may be lost finer codes that aren't blurred at all lose more of it. A read takes a core as long as 2,000
+/// codes; where much may be lost, what it finds is found by a hundred codes more, where little may be it takes thousands. 1M x 100 inside
+/// 135 MB, two cores: effort 64 with a share of 1 finds .9062 of easy queries with .49 reads at 28,900 a second, with 2 .9031 with .07 at
+/// 34,100; of hard ones with 128 .9553 at 9,000 and .953 at 8,900.
+const SHARP_MORE: f64 = 13.0;
+const FINE_MOST: f32 = 2.0;
 
 /// Deviation of a last estimate, with the residual and what it is compared with taken as 1, from which on rows are read by
 /// the dozen: 3 bits at 100 dimensions have .020, 6 bits .003.
@@ -96,7 +108,6 @@ const BLURRED: f64 = 0.012;
 /// All rows of a block that is read are compared, which finds some of what products lose, but how many depends on what lies together: shares of
 /// 1.7 and .53 reckoned with it, and few points in codes of a 64th found .884 of a target of .95.
 const BY_PRODUCTS: Losses = Losses {
-    clusters: 0.1,
     coarse: 1.27,
     fine: 0.0,
     real: 0.71,
@@ -106,7 +117,6 @@ const BY_PRODUCTS: Losses = Losses {
 /// A read less is worth more than a cluster less, though codes of 47 bytes cost more than signs: 1M x 100, 88 digits, shares of .8 and .9
 /// find .9035 with 20,000 codes and 8.25 reads, .5 and 1.5 find .9056 with 26,700 and 6.5, .5 and 2.0 .9018 with 29,700 and 5.8.
 const BY_NUMBERED: Losses = Losses {
-    clusters: 0.5,
     coarse: 0.0,
     fine: 1.5,
     real: 0.3,
@@ -243,14 +253,23 @@ impl Ivf {
         let products = self.products.as_ref().filter(|_| !want.codes.ignore);
         let numbered = products.is_some_and(|products| products.numbers.is_some());
         let has_codes = codes.is_some() || products.is_some();
-        let losses = match (products, codes) {
+        let losses = |lost: f32| match (products, codes.and_then(Codes::blur)) {
             (Some(_), _) if numbered => BY_NUMBERED,
             (Some(_), _) => BY_PRODUCTS,
-            (None, Some(codes)) if codes.blur().is_some_and(|blur| blur > BLURRED) => BY_FEW_BITS,
-            _ => BY_SIGNS,
+            (None, Some(blur)) if blur > BLURRED => BY_FEW_BITS,
+            (None, Some(blur)) => {
+                let more = SHARP_MORE * (1.0 - blur / BLURRED) * f64::from(lost);
+                let fine = (BY_SIGNS.fine + more as f32).min(FINE_MOST);
+                Losses { fine, ..BY_SIGNS }
+            }
+            (None, None) => BY_SIGNS,
         };
-        let in_clusters = if has_codes { losses.clusters } else { 1.0 };
-        let aimed = 1.0 - (1.0 - recall) * in_clusters;
+        let by_codes = if has_codes {
+            losses(1.0 - recall).by_codes()
+        } else {
+            0.0
+        };
+        let aimed = 1.0 - (1.0 - recall) * (1.0 - by_codes);
         let calibrated = calibration.probes(aimed, wanted, self.clusters(), rule);
         // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
         let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
@@ -260,6 +279,7 @@ impl Ivf {
         let probes = (probes.min(u64::from(self.clusters())) as u32).max(1);
         // Twice the effort is to lose half.
         let lost = (1.0 - recall) * EFFORT_DEFAULT as f32 / effort.max(1) as f32;
+        let losses = losses(lost);
         // A row that is wrongly taken for near costs another its place: of what last estimates decide half as many may be lost.
         let last = losses.fine / 2.0;
         let deviation = |kind: Option<CodeKind>, share: f32| {
@@ -269,11 +289,7 @@ impl Ivf {
         };
         let coarse = codes.map(|_| CodeKind::Coarse).or(products.map(Products::kind));
         let fine = codes.and_then(Codes::fine_kind);
-        let lost_by_codes = if has_codes {
-            losses.real * (losses.coarse + losses.fine) * lost
-        } else {
-            0.0
-        };
+        let lost_by_codes = if has_codes { losses.by_codes() * lost } else { 0.0 };
         let held_out = calibration.coverage(probes, rule) * (1.0 - lost_by_codes).max(0.0);
         Effort {
             probes,
@@ -316,11 +332,11 @@ impl Ivf {
         &self,
         search: &mut Search<'_, '_>,
         want: &Want,
-        picked: bool,
+        (effort, picked): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        self.rank(search.query, lists);
+        self.rank_for(search, want, effort.probes, lists);
         let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
             let more = self.bring_next(search, (want, Rule::Gap), (visited, more), lists);
@@ -342,19 +358,49 @@ impl Ivf {
 
     /// Every cluster with how far it is, after making the query ready for that.
     pub(super) fn rank(&self, query: &Query, lists: &mut Lists) {
+        self.rank_cells(query, cells::ALL, lists);
+    }
+
+    /// The clusters of so many of the nearest cells, or all, each with how far it is, after making the query ready for that.
+    pub(super) fn rank_cells(&self, query: &Query, count: u32, lists: &mut Lists) {
         let Lists { codes, clusters, .. } = lists;
         let (metric, kernels, centroids) = (query.metric(), query.kernels(), self.meta.centroids());
         let rotation = self.rotation.as_ref();
         codes
             .query
             .prepare(metric, rotation, centroids.mean, query.floats(), kernels);
-        centroids.rank(
-            metric,
-            codes.query.rotated(),
-            kernels,
-            &mut codes.ranking,
+        let (query, ranking) = (codes.query.rotated(), &mut codes.ranking);
+        let count = count.max(1);
+        match centroids.has_more_cells_than(count) {
+            true => centroids.rank_nearest_cells((metric, count), query, kernels, ranking, clusters),
+            false => centroids.rank(metric, query, kernels, ranking, clusters),
+        }
+    }
+
+    /// Puts the clusters that weren't ranked behind those that were, of which so many were visited.
+    pub(super) fn rank_rest(&self, query: &Query, visited: usize, lists: &mut Lists) {
+        let Lists {
+            codes,
             clusters,
-        );
+            sample,
+            ..
+        } = lists;
+        if clusters.len() == self.meta.shape.clusters {
+            return;
+        }
+        let (metric, kernels) = (query.metric(), query.kernels());
+        let (query, ranking) = (codes.query.rotated(), &mut codes.ranking);
+        // In the order of their numbers.
+        self.meta
+            .centroids()
+            .rank(metric, query, kernels, ranking, sample);
+        /// Behind all keys.
+        const VISITED: u64 = u64::MAX;
+        clusters.truncate(visited);
+        clusters
+            .iter()
+            .for_each(|cluster| sample[*cluster as u32 as usize] = VISITED);
+        clusters.extend(sample.iter().filter(|cluster| **cluster != VISITED));
     }
 
     /// Visits as many of the ranked clusters as fit the buffer (one at least), with one batch of reads; how many.
@@ -465,7 +511,7 @@ impl VectorIndex for Ivf {
                 (None, Some(products)) => {
                     self.probe_products(products, &mut search, want, (&effort, picked), lists, buf)
                 }
-                (None, None) => self.probe(&mut search, want, picked, lists, buf),
+                (None, None) => self.probe(&mut search, want, (&effort, picked), lists, buf),
             },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         };

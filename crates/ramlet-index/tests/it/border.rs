@@ -171,12 +171,22 @@ fn indexes_of_versions_before_go_by_the_gap() {
     let body = envelope::decode(EnvelopeKind::Centroids, &whole).expect("intact");
     const HEADER: usize = 48;
     let (header, rest) = body.split_at(HEADER);
-    // What is far stands behind it since version 6.
-    let (now, rest) = rest[4..].split_at(points.len() * 28);
-    // Of a point the clusters, the gap (3 has none) and the recalls, which before 5 were of the gap alone.
-    for (version, kept) in [(5u32, [0..4, 4..28]), (4, [0..4, 4..16]), (3, [0..4, 8..16])] {
+    // What is far stands behind it since version 6, and what cells there are since 7: so few clusters have none.
+    let (far, rest) = rest.split_at(8);
+    assert_eq!(far[4..], [0; 4]);
+    let (now, rest) = rest.split_at(points.len() * 32);
+    // Of a point the clusters, the cells since 7, the gap (3 has none) and the recalls, which before 5 were of the gap alone.
+    for (version, kept) in [
+        (6u32, [0..4, 8..32]),
+        (5, [0..4, 8..32]),
+        (4, [0..4, 8..20]),
+        (3, [0..4, 12..20]),
+    ] {
         let mut before = [&version.to_le_bytes(), &header[4..]].concat();
-        for point in now.chunks_exact(28) {
+        if version == 6 {
+            before.extend_from_slice(&far[..4]);
+        }
+        for point in now.chunks_exact(32) {
             kept.iter()
                 .for_each(|range| before.extend_from_slice(&point[range.clone()]));
         }
@@ -203,8 +213,14 @@ fn indexes_of_versions_before_go_by_the_gap() {
             let recalls = |by: &Reached| (by.recall_10, by.recall_100);
             assert_eq!(recalls(&point.by_gap), recalls(built.by(Rule::Gap)));
             assert!(version == 3 || point.by_gap.gap == built.by_gap.gap);
+            assert_eq!(point.cells, u32::MAX, "all clusters are ranked");
         }
-        assert_eq!(old.calibration().far, f32::MAX);
+        let far = if version < 6 {
+            f32::MAX
+        } else {
+            ivf.calibration().far
+        };
+        assert_eq!(old.calibration().far, far);
         let (recall, _) = measured(&rows, &old, &disk, 10, 5);
         assert!(recall >= 0.92, "version {version}: {recall}");
     }

@@ -2,6 +2,7 @@
 
 mod border;
 mod build;
+mod cells;
 mod codes;
 mod counting;
 mod deep;

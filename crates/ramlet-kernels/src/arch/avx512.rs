@@ -353,10 +353,12 @@ fn dot_codes8(query: &[i8], rows: &[u8], stride: usize, out: &mut [i32]) {
     let (blocks, rest) = out.as_chunks_mut::<LANES>();
     let done = blocks.len() * LANES * stride;
     for (block, out) in blocks.iter_mut().enumerate() {
-        let codes = &rows[block * LANES * stride..][..(LANES - 1) * stride + query.len()];
-        for line in (0..LANES * stride).step_by(64) {
-            // It reads nothing, wherever it points.
-            _mm_prefetch::<_MM_HINT_T0>(codes.as_ptr().wrapping_add(line + FAR_AHEAD).cast());
+        let from = block * LANES * stride;
+        let codes = &rows[from..][..(LANES - 1) * stride + query.len()];
+        // What lies behind the rows isn't asked for: where they are few, that would be as much as they are.
+        let ahead = (from + FAR_AHEAD).min(rows.len())..(from + LANES * stride + FAR_AHEAD).min(rows.len());
+        for line in ahead.step_by(64) {
+            _mm_prefetch::<_MM_HINT_T0>(rows.as_ptr().wrapping_add(line).cast());
         }
         let sums = std::array::from_fn(|i| {
             // SAFETY: the codes were just cut out to hold all of sixteen, `stride` apart, each as long as the query.

@@ -6,6 +6,7 @@ use ramlet_index::graph;
 
 use super::spec::Spec;
 use crate::schema::element;
+use crate::types::Distance;
 
 const PAGE: u64 = 4096;
 /// Rows of a group of codes.
@@ -40,9 +41,21 @@ pub fn clusters(rows: u64) -> u64 {
     (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN).max(1)
 }
 
-/// Centroids in RAM: int8, scale and square of each, its range of rows.
-pub fn centroids(clusters: u64, dims: u64) -> u64 {
-    clusters * (dims + 8 + 4) + dims * 4
+/// Clusters of a cell, which so many clusters have but under Manhattan (docs/adr/0047).
+pub const CELL: u64 = 16;
+const CELLS_FROM: u64 = 1_024;
+
+/// Cells that are ranked before clusters are.
+pub fn cells(clusters: u64, metric: Distance) -> u64 {
+    match clusters >= CELLS_FROM && metric != Distance::Manhattan {
+        true => clusters.div_ceil(CELL),
+        false => 0,
+    }
+}
+
+/// Centroids in RAM: int8, scale and square of each, its range of rows; and cells.
+pub fn centroids(clusters: u64, metric: Distance, dims: u64) -> u64 {
+    clusters * (dims + 8 + 4) + cells(clusters, metric) * (dims + 8) + dims * 4
 }
 
 /// Signs in groups of 32 rows, two factors, row number.

@@ -31,7 +31,7 @@ struct Missing {
 }
 const OF_FINE: Missing = Missing {
     by_codes: 0.0,
-    share: 0.88,
+    share: 0.84,
 };
 const OF_LOW: Missing = Missing {
     by_codes: 0.017,
@@ -54,6 +54,10 @@ const MISSING_LEAST: f64 = 0.05;
 /// to .97 at recall .90 to .98. And where product codes with numbers do: .83 to .93 of what was compared before. Not measured of easy data.
 const BY_BORDER: f64 = 0.88;
 const BY_BORDER_NUMBERED: f64 = 0.93;
+/// Clusters of the nearest cells, by the share of all clusters that is visited: a quarter for 30 of 8,000, half for 128; from so many on
+/// all are ranked (docs/adr/0047).
+const RANKED: f64 = 4.1;
+const RANKED_MOST: f64 = 0.6;
 /// Bits that all dimensions of a code have together, from which on it counts as fine.
 const FINE_BITS: f64 = 500.0;
 /// Easy data against hard at equal recall: rows looked at, rows read (DESIGN.md, section 6: 15,100 against 8,600
@@ -67,7 +71,7 @@ const EASY_READS: f64 = 0.75;
 /// records/2026-11-23-xeon-2core/million-avx512-2.json: product codes of 88 digits with rows' numbers and of 45, ids not counted (a
 /// prototype read a third less with 50); 1 bit: DESIGN.md, section 6.
 const AMBIGUOUS: [(f64, f64); 6] = [
-    (0.001_56, 1.76),
+    (0.001_56, 1.4),
     (0.0078, 8.7),
     (0.0125, 11.3),
     (0.0235, 20.0),
@@ -77,6 +81,11 @@ const AMBIGUOUS: [(f64, f64); 6] = [
 /// They grow so as less may be missed (the same record, 3 bits and product codes).
 const AMBIGUOUS_GROWTH: [(f64, f64); 5] =
     [(0.004, 1.75), (0.01, 1.5), (0.02, 1.28), (0.05, 1.0), (0.1, 0.68)];
+/// Codes that aren't blurred lose the more of what may be missed the more that is (`SHARP_MORE` in `ivf/search.rs`): 135 MB of
+/// records/2026-11-25-epyc-2core/million-cells.json.
+const AMBIGUOUS_GROWTH_OF_SHARP: [(f64, f64); 5] =
+    [(0.004, 2.0), (0.01, 1.8), (0.02, 1.5), (0.05, 1.0), (0.1, 0.25)];
+const SHARP: f64 = 0.004;
 const AMBIGUOUS_GROWTH_OF_PRODUCTS: [(f64, f64); 4] = [(0.01, 2.03), (0.02, 1.5), (0.05, 1.0), (0.1, 0.68)];
 /// And so with the number of results.
 const AMBIGUOUS_RESULTS: f64 = 0.8;
@@ -172,10 +181,17 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
         * growth
         * (COVERAGE_ROWS / rows.max(1.0))
         * (clusters / 8000.0);
-    // Beyond a few million rows centroids are found by two levels.
+    let probed = probed.clamp(1.0, clusters);
+    let ranked = match bytes::cells(clusters as u64, spec.metric) {
+        0 => clusters,
+        cells => match RANKED * (probed / clusters).sqrt() {
+            share if share <= RANKED_MOST => cells as f64 + share * clusters,
+            _ => clusters,
+        },
+    };
     Counts {
-        clusters_ranked: clusters.min(16_000.0 + clusters.sqrt()),
-        clusters_probed: probed.clamp(1.0, clusters),
+        clusters_ranked: ranked,
+        clusters_probed: probed,
         rows_scanned: scanned,
         ..Counts::default()
     }
@@ -188,6 +204,7 @@ pub fn ambiguous(spec: &Spec, codes: Codes) -> f64 {
         Hardness::Easy => EASY_READS,
     };
     let growth: &[(f64, f64)] = match codes {
+        Codes::Signs { .. } if error(codes, spec.dims) < SHARP => &AMBIGUOUS_GROWTH_OF_SHARP,
         Codes::Product { .. } => &AMBIGUOUS_GROWTH_OF_PRODUCTS,
         Codes::Signs { .. } | Codes::Numbered { .. } => &AMBIGUOUS_GROWTH,
     };

@@ -303,8 +303,8 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     let mut components = vec![component(
         "centroids",
         Place::Ram,
-        bytes::centroids(built.clusters, dims),
-        bytes::centroids(built.clusters, dims),
+        bytes::centroids(built.clusters, spec.metric, dims),
+        bytes::centroids(built.clusters, spec.metric, dims),
     )];
     let mut add = |name, held: bool, bytes| components.push(component(name, in_ram(held), bytes, bytes));
     if spec.metric != Distance::Manhattan {

@@ -54,8 +54,8 @@ fn bytes_by_hand() {
     );
     // 404 bytes a row, 10 rows a page of 4096.
     assert_eq!(bytes_of(&plan, "vectors"), (Place::Disk, 0, 409_600_000));
-    // n / 128 clusters of 100 + 12 bytes, and the origin.
-    assert_eq!(bytes_of(&plan, "centroids").1, 7_812 * 112 + 400);
+    // n / 128 clusters of 100 + 12 bytes, a cell of 100 + 8 for sixteen, and the origin.
+    assert_eq!(bytes_of(&plan, "centroids").1, 7_812 * 112 + 489 * 108 + 400);
     let parts = &plan.chosen.components;
     assert_eq!(
         plan.chosen.ram_bytes,
