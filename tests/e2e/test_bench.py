@@ -106,7 +106,8 @@ def test_in_ram_means_no_reads_and_another_server_can_be_started(tmp_path, cache
     assert results["server"].startswith("ramlet ")
     in_ram = rows[0]
     bytes_read = in_ram["runs"][0]["read_bytes_per_query"]
-    assert in_ram["outcome"] == ("served" if bytes_read <= 100 else "reads_from_disk"), in_ram
+    # What a server does once on account of the first queries (ours fits its index to them) is none of a query's.
+    assert in_ram["outcome"] == "served" and bytes_read <= 100, in_ram
     assert rows[1]["outcome"] == rows[2]["outcome"] == "served"
 
 
@@ -206,11 +207,28 @@ def test_search_of_a_running_collection_at_a_rate(server, http, tmp_path):
         (["search", "--json", "/nowhere/x.json"], "/nowhere is no directory"),
         (["ram", "--server", "localhost:6333"], "must be like http://localhost:6333"),
         (["ram", "--memory", "0"], "no process starts"),
-        (["ram", "--dir", "/nowhere"], "/nowhere: No such file"),
+        (["ram", "--dir", "/nowhere"], "/nowhere is no directory"),
         (["io", "--rows", "0"], "are numbers from 1"),
         (["io", "--dir", "/nowhere"], "/nowhere is no directory"),
         (["ingest", "--delete", "101"], "101 percent can't be deleted"),
-        (["ram", "--server", "http://127.0.0.1:1", "--points", "10", "--dims", "4"], "connecting to http://127.0.0.1:1"),
+        (["ram", "--server", "http://127.0.0.1:1", "--points", "10", "--dims", "4"], "no server answers at http://127.0.0.1:1"),
+        (["ram", "--server", "http://127.0.0.1:1"], "no server answers at http://127.0.0.1:1"),
+        (["search", "--json", "/tmp"], "--json /tmp: a directory"),
+        (["io", "--json", "/proc/x.json"], "--json /proc/x.json"),
+        (["search", "--export", "/etc/passwd"], "--export /etc/passwd"),
+        (["ingest", "--plots", "/etc/passwd"], "--plots /etc/passwd"),
+        (["search", "--connections", "5000000"], "it takes 1 to 4096"),
+        (["ram", "--connections", "5000000"], "it takes 1 to 4096"),
+        (["ram", "--k", "101", "--points", "2000"], "the 100 nearest are known"),
+        (["ram", "--dims", "1000000"], "it takes 1 to 65536"),
+        (["ram", "--memory", "900TB"], "this machine has"),
+        (["ram", "--seconds", "-1"], "it takes seconds"),
+        (["ram", "--ef", "0"], "whole number from 1"),
+        (["ram", "--exec", " "], "there is no command"),
+        (["ingest", "--memory", "900TB"], "this machine has"),
+        (["io", "--dir", "/dev/shm"], "which is RAM"),
+        (["text", "--memory", "100"], "no process starts"),
+        (["ingest", "--delete", "-1"], "-1"),
         (["ram", "--dir", "/dev/shm", "--points", "10", "--dims", "4"], "which is RAM"),
         (["ram", "--memory", "lots"], "is not a size"),
         (["ram", "--placements", "cloud"], "invalid value 'cloud'"),

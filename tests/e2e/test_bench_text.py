@@ -83,6 +83,9 @@ def test_own_documents_and_queries(tmp_path, limit):  # noqa: F811
         (["--fractions", "0"], "0.001"),
         (["--dir", "/dev/shm"], "which is RAM"),
         (["--ram-dir", "/var/tmp"], "is on a disk"),
+        (["--ram-dir", "/nowhere"], "there is no such directory"),
+        (["--json", "/nowhere/x.json"], "/nowhere is no directory"),
+        (["--records", "/etc/passwd"], "--records /etc/passwd"),
     ],
 )
 def test_what_is_refused(arguments, sentence, tmp_path, limit):  # noqa: F811

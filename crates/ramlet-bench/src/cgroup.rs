@@ -69,6 +69,10 @@ impl std::error::Error for CannotMake {}
 
 /// Groups of ours begin so; then come the process that made them and when it was started.
 const PREFIX: &str = "ramlet-bench-";
+fn group_name(name: &str) -> String {
+    format!("{PREFIX}{}-{name}", identity(std::process::id()))
+}
+
 /// A second: beyond any disk.
 const OPERATIONS_MAX: u32 = 1_000_000_000;
 /// A group is busy until its last process is gone.
@@ -159,10 +163,22 @@ impl Tree {
         }
     }
 
+    /// Where the group of that name will be: for who removes it, whatever happens.
+    pub fn places(&self, name: &str) -> Result<Vec<PathBuf>, CannotMake> {
+        let (memory, disk, version) = self.parents()?;
+        let name = group_name(name);
+        let disk = disk.filter(|_| version == 1);
+        Ok([Some(memory), disk]
+            .into_iter()
+            .flatten()
+            .map(|parent| parent.join(&name))
+            .collect())
+    }
+
     /// Makes a group of this process's that holds at most so many bytes, without swap. `name` tells it from this process's others.
     pub fn group(&self, name: &str, memory_bytes: u64) -> Result<Group, CannotMake> {
         let (memory, disk, version) = self.parents()?;
-        let name = format!("{PREFIX}{}-{name}", identity(std::process::id()));
+        let name = group_name(name);
         let told = |path: &Path, e: std::io::Error| CannotMake(format!("{}: {e}", path.display()));
         let memory = memory.join(&name);
         fs::create_dir(&memory).map_err(|e| told(&memory, e))?;

@@ -62,6 +62,22 @@ pub struct OutputArgs {
     pub records: Option<PathBuf>,
 }
 
+/// What becomes the file at `path` when it is whole.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut new = path.to_path_buf().into_os_string();
+    new.push(".new");
+    new.into()
+}
+
+/// Makes a directory that results go to, if there is none. Fails, naming the flag, where nothing can be written.
+pub(crate) fn check_directory(flag: &str, path: &Path) -> Result<()> {
+    let tried = path.join(format!(".ramlet-bench-{}", std::process::id()));
+    std::fs::create_dir_all(path)
+        .and_then(|()| std::fs::File::create(&tried))
+        .and_then(|_| std::fs::remove_file(&tried))
+        .with_context(|| format!("{flag} {}", path.display()))
+}
+
 impl OutputArgs {
     /// Fails when the results couldn't be written in the end: to be asked first.
     pub fn check(&self) -> Result<()> {
@@ -78,10 +94,17 @@ impl OutputArgs {
                     directory.display()
                 );
             }
+            if path.is_dir() {
+                bail!("--json {}: a directory; it takes a file", path.display());
+            }
+            let new = unfinished(path);
+            std::fs::File::create(&new)
+                .and_then(|_| std::fs::remove_file(&new))
+                .with_context(|| format!("--json {}", path.display()))?;
         }
         for (flag, path) in [("--plots", &self.plots), ("--records", &self.records)] {
             if let Some(path) = path {
-                std::fs::create_dir_all(path).with_context(|| format!("{flag} {}", path.display()))?;
+                check_directory(flag, path)?;
             }
         }
         Ok(())
@@ -96,10 +119,12 @@ impl OutputArgs {
             &serde_json::json!({ "machine": Machine::here(), "results": results }),
         )?;
         text.push(b'\n');
-        let mut new = path.clone().into_os_string();
-        new.push(".new");
-        std::fs::write(&new, text).with_context(|| path.display().to_string())?;
-        std::fs::rename(&new, path).with_context(|| path.display().to_string())
+        let new = unfinished(path);
+        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
+        written.with_context(|| path.display().to_string())
     }
 
     /// Writes `results` wherever they were asked for; `name` is that of the record. Says where on standard error.

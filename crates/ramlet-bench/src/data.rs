@@ -32,7 +32,7 @@ pub struct DataArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_least_one)]
     pub queries: usize,
     /// Dimensions of made-up vectors
-    #[arg(long, value_name = "D", default_value_t = 100, value_parser = at_least_one)]
+    #[arg(long, value_name = "D", default_value_t = 100, value_parser = dims)]
     pub dims: usize,
     /// How hard the neighbours of made-up vectors are to find
     #[arg(long = "set", value_enum, default_value_t = Hardness::Hard)]
@@ -57,6 +57,16 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("it takes a whole number from 1".into()),
         Ok(n) => Ok(n),
+    }
+}
+
+/// As many as collections take.
+const DIMS_MAX: usize = 65_536;
+
+fn dims(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(value) if (1..=DIMS_MAX).contains(&value) => Ok(value),
+        _ => Err(format!("it takes 1 to {DIMS_MAX}")),
     }
 }
 
@@ -162,6 +172,12 @@ fn cache(args: &DataArgs) -> Result<PathBuf> {
 fn made(args: &DataArgs, progress: &Progress) -> Result<Data> {
     let points = args.points.unwrap_or(1_000_000);
     let queries = args.queries;
+    if args.k > TRUTH_WIDTH {
+        bail!(
+            "--k {}: of a made-up set the {TRUTH_WIDTH} nearest are known",
+            args.k
+        );
+    }
     let hardness = match args.hardness {
         Hardness::Hard => "hard",
         Hardness::Easy => "easy",
@@ -212,6 +228,13 @@ fn of_set(set: &Set, args: &DataArgs) -> Result<Data> {
         bail!(
             "the set {name} has {} rows and their truth; --points goes with a made-up set or another file",
             info.rows
+        );
+    }
+    if args.k > info.truth_width && (info.truth_width as u64) < info.rows {
+        bail!(
+            "--k {}: of the set {name} the {} nearest are known",
+            args.k,
+            info.truth_width
         );
     }
     let queries = set.queries(args.queries)?;

@@ -30,6 +30,25 @@ pub struct Load {
     pub timeout: Duration,
 }
 
+/// Requests of a warm-up, if it can be: a server may look at the first few hundred queries of an index to fit its effort to them.
+const WARMING: u64 = 300;
+/// How many times as long as asked for it may take then.
+const WARMING_LONGER: f64 = 10.0;
+
+impl Load {
+    /// What comes before a run: so many seconds, and [`WARMING`] requests unless that takes far longer; nothing for 0 seconds.
+    pub fn to_warm_up(connections: usize, rate: Option<f64>, seconds: f64, timeout: Duration) -> Load {
+        Load {
+            connections,
+            rate,
+            span: Duration::from_secs_f64(seconds),
+            requests_min: WARMING,
+            span_max: Duration::from_secs_f64(seconds * WARMING_LONGER),
+            timeout,
+        }
+    }
+}
+
 /// What came back.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
@@ -47,6 +66,8 @@ pub struct Outcome {
     pub client_cpu_s: f64,
     /// Open loop: the longest that a request was sent after it was due.
     pub behind_s: f64,
+    /// Open loop: requests that had been due before the end and weren't sent, since all connections were waiting.
+    pub unsent: u64,
 }
 
 /// What one thread saw.
@@ -67,6 +88,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(50);
 struct Clock {
     start: Instant,
     next: AtomicU64,
+    sent: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -96,6 +118,7 @@ pub fn run(target: &Target, requests: &Requests, load: &Load) -> Outcome {
     let clock = Clock {
         start: Instant::now(),
         next: AtomicU64::new(0),
+        sent: AtomicU64::new(0),
         stop: AtomicBool::new(requests.is_empty()),
     };
     let seen: Vec<Seen> = std::thread::scope(|scope| {
@@ -113,6 +136,7 @@ pub fn run(target: &Target, requests: &Requests, load: &Load) -> Outcome {
         first_ns: vec![None; requests.len()],
         ..Outcome::default()
     };
+    outcome.unsent = clock.unsent(load, outcome.seconds);
     for one in seen {
         outcome.answered += one.answered;
         outcome.latencies.add(&one.latencies);
@@ -130,6 +154,17 @@ pub fn run(target: &Target, requests: &Requests, load: &Load) -> Outcome {
 }
 
 impl Clock {
+    /// Of an open loop that ended after so long: what was due and not sent.
+    fn unsent(&self, load: &Load, seconds: f64) -> u64 {
+        let Some(rate) = load.rate else {
+            return 0;
+        };
+        let due = |seconds: f64| (seconds * rate).ceil() as u64;
+        let wanted = due(load.span.as_secs_f64()).max(load.requests_min);
+        let due = due(seconds.min(load.span_max.as_secs_f64())).min(wanted);
+        due.saturating_sub(self.sent.load(Ordering::Relaxed))
+    }
+
     /// The number of the next request and when it is due; None when it is enough.
     fn next(&self, load: &Load) -> Option<(u64, Instant)> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -157,6 +192,7 @@ impl Clock {
             }
             let at = (number % requests.len() as u64) as usize;
             seen.behind = seen.behind.max(due.elapsed());
+            self.sent.fetch_add(1, Ordering::Relaxed);
             match ask(target, load, &mut connection, requests, at) {
                 Ok((200..=299, body)) => {
                     failures = 0;

@@ -1,6 +1,7 @@
 //! One run of load at one setting, as figures.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -35,6 +36,37 @@ pub struct Figures {
     pub rate: Option<f64>,
     /// Open loop: the longest that a request was sent after it was due.
     pub behind_ms_max: Option<f64>,
+    /// Open loop: requests that had been due and weren't sent before the end. They aren't among the latencies.
+    pub unsent: Option<u64>,
+}
+
+/// How often it is looked whether a server is at rest, how many times in a row it must be, and for how long that is waited for.
+const LOOK: Duration = Duration::from_millis(500);
+const LOOKS: usize = 4;
+const LOOKS_MAX: usize = 120;
+/// What it may read from the disk and use of a core meanwhile.
+const REST_BYTES: u64 = 64 << 10;
+const REST_CPU: f64 = 0.1;
+
+/// Load that isn't counted; then waits until the server does nothing any more that it began on account of it, where that can be told.
+pub fn warm_up(target: &Target, requests: &Requests, load: &Load, used: &dyn Fn() -> Option<Used>) {
+    if load.span.is_zero() {
+        return;
+    }
+    load::run(target, requests, load);
+    let (mut before, mut at_rest) = (used(), 0);
+    for _ in 0..LOOKS_MAX {
+        let Some(last) = before.filter(|_| at_rest < LOOKS) else {
+            return;
+        };
+        std::thread::sleep(LOOK);
+        before = used();
+        let rests = before.is_some_and(|now| {
+            now.disk.read_bytes.saturating_sub(last.disk.read_bytes) <= REST_BYTES
+                && now.cpu_s - last.cpu_s <= REST_CPU * LOOK.as_secs_f64()
+        });
+        at_rest = if rests { at_rest + 1 } else { 0 };
+    }
 }
 
 /// Runs `load` and puts its figures together; `used` tells what the server used so far. Also returns the answers themselves.
@@ -72,6 +104,7 @@ pub fn measure(
         client_cpu_us_per_query: outcome.client_cpu_s * 1e6 / answered,
         rate: load.rate,
         behind_ms_max: load.rate.map(|_| outcome.behind_s * 1e3),
+        unsent: load.rate.map(|_| outcome.unsent),
     };
     (figures, outcome)
 }

@@ -13,6 +13,7 @@ use crate::api::Api;
 use crate::cgroup::{self, DiskFigures, Group, MemoryFigures, Tree};
 use crate::guard::{Guard, Trace};
 use crate::http::Target;
+use crate::{ByteSize, Machine};
 
 /// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,12 +115,14 @@ impl<'g> Server<'g> {
         let port = free_port()?;
         let group = match start.tree {
             None => None,
-            Some(tree) => Some(tree.group(&format!("{port}"), start.memory_bytes)?),
+            Some(tree) => {
+                let name = format!("{port}");
+                for path in &tree.places(&name)? {
+                    guard.watch(Trace::Group(path))?;
+                }
+                Some(tree.group(&name, start.memory_bytes)?)
+            }
         };
-        let directories = group.as_ref().map(Group::directories).unwrap_or_default();
-        for path in &directories {
-            guard.watch(Trace::Group(path))?;
-        }
         let entrances = group.as_ref().map(Group::entrances).unwrap_or_default();
         let log = File::create(start.log).with_context(|| start.log.display().to_string())?;
         let line = start
@@ -315,8 +318,36 @@ pub fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The least limit: not even a shell lives in less.
+const LIMIT_MIN: u64 = 1_000_000;
+
+/// Fails when no process could live in one of these limits, or this machine has less memory: it would be none.
+pub fn check_limits(flag: &str, limits: &[ByteSize]) -> Result<()> {
+    let most = Machine::here().ram_bytes;
+    for limit in limits {
+        if limit.0 < LIMIT_MIN {
+            bail!("{flag} {limit}: below {} no process starts", ByteSize(LIMIT_MIN));
+        }
+        if most > 0 && limit.0 > most {
+            bail!("{flag} {limit}: this machine has {}", ByteSize(most));
+        }
+    }
+    Ok(())
+}
+
+/// Fails when there is no such process.
+pub fn check_process(pid: u32) -> Result<()> {
+    if !Path::new(&format!("/proc/{pid}")).exists() {
+        bail!("there is no process {pid} on this machine");
+    }
+    Ok(())
+}
+
 /// Fails when the directory lies in RAM: what a server writes there would be charged as memory, and read as fast.
 pub fn check_is_disk(directory: &Path) -> Result<()> {
+    if !directory.is_dir() {
+        bail!("{} is no directory", directory.display());
+    }
     let directory = directory
         .canonicalize()
         .with_context(|| directory.display().to_string())?;

@@ -41,9 +41,12 @@ fn linear(low: f64, high: f64) -> Vec<f64> {
     (first..=last).map(|n| n as f64 * step).collect()
 }
 
-/// As short as it can be: `4`, not `4.00`.
+/// As short as it can be: `4`, not `4.00`; but 0.975, not 0.98, where the next one is 0.95.
 pub fn label(value: f64) -> String {
-    let text = figure(value);
+    let text = match value.abs() {
+        v if (0.001..10.0).contains(&v) => format!("{value:.4}"),
+        _ => figure(value),
+    };
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
         false => text,
@@ -89,7 +92,7 @@ mod tests {
 
     #[test]
     fn labels_are_short() {
-        let labels = [4.0, 0.95, 1.5, 20.0, 1_000.0, 0.0, 0.005].map(label);
-        assert_eq!(labels, ["4", "0.95", "1.5", "20", "1,000", "0", "0.005"]);
+        let labels = [4.0, 0.95, 0.975, 1.5, 20.0, 1_000.0, 0.0, 0.005].map(label);
+        assert_eq!(labels, ["4", "0.95", "0.975", "1.5", "20", "1,000", "0", "0.005"]);
     }
 }

@@ -9,10 +9,12 @@ use serde_json::json;
 
 use super::{Ingest, IngestOptions, Source, Where, report};
 use crate::files::Distance;
+use crate::server::{check_is_disk, check_limits};
 use crate::{ByteSize, OutputArgs, Progress};
 
 /// Load vectors, index, merge, delete, release: what happens to the server's memory meanwhile
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct IngestArgs {
     /// Points to send; of a file at most so many
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -80,7 +82,7 @@ const SECONDS_MAX: f64 = 3_600.0;
 impl IngestArgs {
     /// Runs all phases; prints the tables.
     pub fn run(&self) -> Result<()> {
-        self.output.check()?;
+        self.check()?;
         let options = self.options()?;
         let progress = Progress::new(7);
         let mut said = 0;
@@ -125,6 +127,19 @@ impl IngestArgs {
             directory: self.dir.clone(),
             seed: self.seed,
         })
+    }
+
+    /// What can be known to fail before vectors are made.
+    fn check(&self) -> Result<()> {
+        self.output.check()?;
+        if self.server.is_none() {
+            check_is_disk(&self.dir)?;
+        }
+        if self.exec.as_ref().is_some_and(|line| line.trim().is_empty()) {
+            bail!("--exec: there is no command");
+        }
+        self.memory
+            .map_or(Ok(()), |memory| check_limits("--memory", &[memory]))
     }
 
     fn place(&self) -> Where {

@@ -8,10 +8,12 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Disk, Grid, IoOptions, Way, report};
+use crate::server::check_is_disk;
 use crate::{ByteSize, OutputArgs, Progress};
 
 /// Read and score vectors at random places of a disk, by mmap, pread and io_uring
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct IoArgs {
     /// Directory on the disk to be measured; the file made there has no name and goes with the process
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
@@ -64,6 +66,7 @@ impl IoArgs {
     /// Runs the grid; prints its tables.
     pub fn run(&self) -> Result<()> {
         self.output.check()?;
+        check_is_disk(&self.dir)?;
         let options = self.options()?;
         let steps =
             options.disks.len() * options.oversampling.len() * options.parallel.len() * options.ways.len();

@@ -11,6 +11,7 @@ use crate::{ByteSize, OutputArgs};
 
 /// How much RAM a server needs: hard limits, the smallest that serves, and the speed in each.
 #[derive(Debug, Clone, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct RamArgs {
     #[command(flatten)]
     pub data: DataArgs,
@@ -54,10 +55,10 @@ pub struct RamArgs {
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
     pub seconds_max: f64,
     /// Requests under way at once
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = connections)]
     pub connections: usize,
     /// Efforts to measure (hnsw_ef) [default: the server's own choice]
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = at_least_one)]
     pub ef: Vec<usize>,
     /// Another server to start, a line for the shell with {port}, {dir} and {memory} (bytes) to be filled in; it stays in the foreground
     #[arg(long, value_name = "COMMAND", conflicts_with = "server")]
@@ -109,6 +110,16 @@ pub struct RamArgs {
 pub enum LoadIn {
     Each,
     Once,
+}
+
+/// A thread each.
+const CONNECTIONS_MAX: usize = 4_096;
+
+pub(crate) fn connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(value) if (1..=CONNECTIONS_MAX).contains(&value) => Ok(value),
+        _ => Err(format!("it takes 1 to {CONNECTIONS_MAX}")),
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -12,23 +12,21 @@ mod rig;
 
 use args::LoadIn;
 pub use args::RamArgs;
-pub(crate) use args::{object, seconds};
+pub(crate) use args::{connections, object, seconds};
 pub use placement::Placement;
 
 use anyhow::{Result, bail};
 use indicatif::HumanCount;
 
+use crate::api::Api;
 use crate::cgroup::Tree;
 use crate::data::Data;
 use crate::http::Target;
-use crate::server::check_is_disk;
+use crate::server::{check_is_disk, check_limits, check_process};
 use crate::{ByteSize, Machine, Progress};
 use minimum::Minimum;
 use report::Report;
 use rig::{Rig, Row, Verdict};
-
-/// The least limit: not even a shell lives in less.
-const LIMIT_MIN: u64 = 1_000_000;
 
 /// Runs all of it; prints the tables.
 pub fn run(args: &RamArgs) -> Result<()> {
@@ -80,16 +78,20 @@ fn ahead(args: &RamArgs) -> String {
 fn check(args: &RamArgs) -> Result<()> {
     args.output.check()?;
     if let Some(url) = &args.server {
-        Target::parse(url, None).map_err(anyhow::Error::msg)?;
-        return Ok(());
+        let target = Target::parse(url, args.api_key.as_deref()).map_err(anyhow::Error::msg)?;
+        if !Api::new(target.clone()).is_ready() {
+            bail!("no server answers at {}; --server names another", target.url());
+        }
+        return match args.pid {
+            Some(pid) => check_process(pid),
+            None => Ok(()),
+        };
+    }
+    if args.exec.as_ref().is_some_and(|line| line.trim().is_empty()) {
+        bail!("--exec: there is no command");
     }
     check_is_disk(&args.dir)?;
-    if let Some(small) = args.memory.iter().find(|size| size.0 < LIMIT_MIN) {
-        bail!(
-            "--memory {small}: below {} no process starts",
-            ByteSize(LIMIT_MIN)
-        );
-    }
+    check_limits("--memory", &args.memory)?;
     if !args.no_cgroup {
         // Removed at once.
         Tree::here().group("check", 64_000_000)?;

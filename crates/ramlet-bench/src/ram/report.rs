@@ -120,6 +120,7 @@ impl<'a> Report<'a> {
     }
 
     fn table(&self) -> Table {
+        const OOM_KILLS: usize = 14;
         let head = [
             "placement",
             "memory MB",
@@ -135,6 +136,7 @@ impl<'a> Report<'a> {
             "CPU us/query",
             "client us",
             "peak MB",
+            "OOM kills",
             "load s",
             "load peak MB",
             "outcome",
@@ -146,7 +148,11 @@ impl<'a> Report<'a> {
             let (load_s, load_peak) = match &row.loaded {
                 Some(loaded) => (
                     figure(loaded.green_seconds),
-                    figure(mega(loaded.memory_peak_bytes)),
+                    match loaded.memory_peak_bytes {
+                        // Of a server that runs nobody knows.
+                        0 => "-".into(),
+                        bytes => figure(mega(bytes)),
+                    },
                 ),
                 None => ("-".into(), "-".into()),
             };
@@ -154,6 +160,7 @@ impl<'a> Report<'a> {
             if middles.is_empty() {
                 let mut cells = vec![row.placement.name().to_string(), limit.clone()];
                 cells.resize(head.len() - 1, String::new());
+                cells[OOM_KILLS] = row.oom_kills.to_string();
                 cells.push(word(&row.verdict).into());
                 table.row(cells);
             }
@@ -173,6 +180,7 @@ impl<'a> Report<'a> {
                     figure_or_dash(of.server_cpu_us_per_query),
                     figure(of.client_cpu_us_per_query),
                     peak.clone(),
+                    row.oom_kills.to_string(),
                     load_s.clone(),
                     load_peak.clone(),
                     word(&row.verdict).into(),

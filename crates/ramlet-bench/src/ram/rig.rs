@@ -279,14 +279,7 @@ impl<'a> Rig<'a> {
             [] => vec![None],
             efs => efs.iter().map(|ef| Some(*ef)).collect(),
         };
-        let mut load = Load {
-            connections: self.args.connections,
-            rate: None,
-            span: Duration::from_secs_f64(self.args.warm_up),
-            requests_min: 0,
-            span_max: Duration::from_secs_f64(self.args.warm_up),
-            timeout: ANSWER_PATIENCE,
-        };
+        let warm_up = Load::to_warm_up(self.args.connections, None, self.args.warm_up, ANSWER_PATIENCE);
         for ef in efforts {
             let setting = Setting {
                 collection: COLLECTION.into(),
@@ -295,10 +288,13 @@ impl<'a> Rig<'a> {
                 ..Setting::default()
             };
             let requests = Requests::render(target, &setting, self.data.queries())?;
-            crate::load::run(target, &requests, &load);
-            load.span = Duration::from_secs_f64(self.args.seconds);
-            load.requests_min = requests.len() as u64;
-            load.span_max = Duration::from_secs_f64(self.args.seconds_max.max(self.args.seconds));
+            crate::measure::warm_up(target, &requests, &warm_up, used);
+            let load = Load {
+                span: Duration::from_secs_f64(self.args.seconds),
+                requests_min: requests.len() as u64,
+                span_max: Duration::from_secs_f64(self.args.seconds_max.max(self.args.seconds)),
+                ..warm_up
+            };
             let (mut figures, _) = measure(target, &requests, &self.data.truth, &load, used);
             figures.setting = setting.name();
             let verdict = judge(row.placement, &figures);

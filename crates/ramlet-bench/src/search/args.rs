@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::OutputArgs;
 use crate::data::{DataArgs, at_least_one};
-use crate::ram::{object, seconds};
+use crate::ram::{connections, object, seconds};
 
 /// How fast a server answers at which recall: a curve over its efforts.
 #[derive(Debug, Clone, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct SearchArgs {
     #[command(flatten)]
     pub data: DataArgs,
@@ -38,7 +39,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "default,32,64,128,256,512", value_parser = effort)]
     pub ef: Vec<Effort>,
     /// Requests under way at once
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = connections)]
     pub connections: usize,
     /// Requests a second, sent when they are due whatever the server does (open loop); latency counts from then
     /// [default: each connection asks again when it is answered (closed loop)]

@@ -15,14 +15,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::Progress;
 use crate::api::{ANSWER_TIMEOUT, Api};
+use crate::command::check_directory;
 use crate::data::Data;
 use crate::fill::fill;
 use crate::http::Target;
-use crate::load::{self, Load};
-use crate::measure::measure;
+use crate::load::Load;
+use crate::measure::{measure, warm_up};
 use crate::ram::Placement;
 use crate::requests::{Requests, Setting};
-use crate::server::used_by;
+use crate::server::{check_process, used_by};
 use crate::wire::Wire;
 use report::Report;
 use running::Running;
@@ -43,6 +44,12 @@ struct Task {
 /// Runs all of it; prints the table.
 pub fn run(args: &SearchArgs) -> Result<()> {
     args.output.check()?;
+    if let Some(directory) = &args.export {
+        check_directory("--export", directory)?;
+    }
+    if let Some(pid) = args.pid {
+        check_process(pid)?;
+    }
     let target = Target::parse(&args.url, args.api_key.as_deref()).map_err(anyhow::Error::msg)?;
     let mut api = Api::new(target.clone());
     if !api.is_ready() {
@@ -51,14 +58,20 @@ pub fn run(args: &SearchArgs) -> Result<()> {
     let progress = Progress::new((args.repeats * args.ef.len() * args.rate.len().max(1)) as u64);
     let (wire, asked) = wire_of(args, &target)?;
     let task = prepare(args, &mut api, &progress)?;
-    let measured = sweep(args, (wire, &asked), &task, &progress);
-    if task.is_temporary {
-        api.drop_collection(&task.collection)?;
-    }
-    let mut report = measured?;
+    let mut report = Report::new(args, wire, task.name.clone(), task.about.clone());
     report.server = api.about();
+    let measured = sweep(args, (wire, &asked), &task, &mut report, &progress);
+    let dropped = match task.is_temporary {
+        true => api.drop_collection(&task.collection),
+        false => Ok(()),
+    };
     drop(progress);
-    report.finish()
+    // Where the server went away meanwhile, what was measured before counts.
+    if measured.is_ok() || !report.runs.is_empty() {
+        report.finish()?;
+    }
+    measured?;
+    dropped.with_context(|| format!("the collection {} stays there", task.collection))
 }
 
 /// How searches are asked, and where. Fails when nothing listens there: before data is loaded.
@@ -164,13 +177,13 @@ fn load_temporary(args: &SearchArgs, api: &mut Api, data: &Data, progress: &Prog
 }
 
 /// Every effort at every rate, in rounds.
-fn sweep<'a>(
-    args: &'a SearchArgs,
+fn sweep(
+    args: &SearchArgs,
     (wire, target): (Wire, &Target),
     task: &Task,
+    report: &mut Report<'_>,
     progress: &Progress,
-) -> Result<Report<'a>> {
-    let mut report = Report::new(args, wire, task.name.clone(), task.about.clone());
+) -> Result<()> {
     // A point that is a query finds itself, and is left out of the truth.
     let itself = usize::from(args.collection.is_some() && args.data.data.is_none());
     let rates: Vec<Option<f64>> = match args.rate.as_slice() {
@@ -200,12 +213,12 @@ fn sweep<'a>(
                     round + 1,
                     args.repeats
                 ));
-                one(args, target, task, &setting, &requests, rate, &mut report)?;
+                one(args, target, task, &setting, &requests, rate, report)?;
                 progress.step();
             }
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 fn one(
@@ -215,22 +228,17 @@ fn one(
     setting: &Setting,
     requests: &Requests,
     rate: Option<f64>,
-    report: &mut Report,
+    report: &mut Report<'_>,
 ) -> Result<()> {
-    let warm_up = Duration::from_secs_f64(args.warm_up);
-    let mut load = Load {
-        connections: args.connections,
-        rate,
-        span: warm_up,
-        requests_min: 0,
-        span_max: warm_up,
-        timeout: ANSWER_TIMEOUT,
-    };
-    load::run(target, requests, &load);
-    load.span = Duration::from_secs_f64(args.seconds);
-    load.requests_min = requests.len() as u64;
-    load.span_max = Duration::from_secs_f64(args.seconds_max.max(args.seconds));
     let used = || args.pid.map(|pid| used_by(&[pid]));
+    let warm = Load::to_warm_up(args.connections, rate, args.warm_up, ANSWER_TIMEOUT);
+    warm_up(target, requests, &warm, &used);
+    let load = Load {
+        span: Duration::from_secs_f64(args.seconds),
+        requests_min: requests.len() as u64,
+        span_max: Duration::from_secs_f64(args.seconds_max.max(args.seconds)),
+        ..warm
+    };
     let (mut figures, outcome) = measure(target, requests, &task.truth, &load, &used);
     if figures.answered == 0 {
         let first = figures.errors.keys().next().cloned();

@@ -92,6 +92,7 @@ impl<'a> Report<'a> {
             "KB/query",
             "client us",
             "errors",
+            "unsent",
         ]);
         for (setting, rate, runs) in self.groups() {
             let of = |value: &dyn Fn(&Figures) -> f64| middle(&runs, value);
@@ -117,6 +118,7 @@ impl<'a> Report<'a> {
                     .flat_map(|run| run.errors.values())
                     .sum::<u64>()
                     .to_string(),
+                figure_or_dash(known(&|run| run.unsent.map(|many| many as f64))),
             ]);
         }
         table

@@ -23,6 +23,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
+use crate::server::{check_is_disk, check_limits};
 use crate::{Machine, Progress};
 use ask::Kind;
 use changes::{Changes, Updated};
@@ -123,6 +124,7 @@ pub fn run(args: &TextArgs) -> Result<()> {
 }
 
 fn check(args: &TextArgs) -> Result<()> {
+    args.output.check()?;
     let (from, to) = args.cuts();
     ensure!(
         from < to,
@@ -133,7 +135,20 @@ fn check(args: &TextArgs) -> Result<()> {
         "--cut {from},{to}: the log has {} queries (--log)",
         args.log
     );
-    Ok(())
+    check_is_disk(&args.dir)?;
+    if args.storages.contains(&Storage::Ram) {
+        let directory = args.ram_dir.display();
+        ensure!(
+            args.ram_dir.is_dir(),
+            "--ram-dir {directory}: there is no such directory"
+        );
+        ensure!(
+            check_is_disk(&args.ram_dir).is_err(),
+            "{directory} is on a disk; --ram-dir names a directory in RAM (tmpfs), or leave 'ram' out of --storages"
+        );
+    }
+    check_limits("--memory", &args.memory)?;
+    check_limits("--load-memory", &[args.load_memory])
 }
 
 /// Every limit of every storage, every number of threads, both kinds of searchers: each a fresh start.

@@ -14,6 +14,7 @@ use crate::{ByteSize, OutputArgs};
 /// How fast texts are searched: a query log by threads, searchers, storage and memory; while the index is replaced, and while documents
 /// come in
 #[derive(Debug, Clone, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct TextArgs {
     /// Documents, an object a line: .jsonl, .jsonl.gz [default: made up]
     #[arg(long, value_name = "FILE")]

@@ -455,10 +455,14 @@ fn curve(storage: Storage, memory: u64, points: Vec<(f64, f64)>) -> Curve {
 fn replace_table(replace: &ReplaceRun) -> Table {
     let mut table = Table::new(&["index", "queries", "s", "queries/s", "p50 ms", "p99 ms", "max ms"]);
     let count = replace.spans_s.len();
+    let whole = match replace.run.outcome.as_str() {
+        "served" => "all of it".to_string(),
+        outcome => format!("all of it, {outcome}"),
+    };
     let rows = [
         (format!("being replaced ({count} times)"), &replace.during),
         ("at rest".to_string(), &replace.otherwise),
-        (replace.run.outcome.clone(), &replace.run.whole),
+        (whole, &replace.run.whole),
     ];
     for (name, window) in rows {
         table.row([

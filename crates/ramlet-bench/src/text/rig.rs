@@ -21,7 +21,7 @@ use crate::fill::{Filled, fill_points};
 use crate::guard::{Guard, Trace};
 use crate::http::Target;
 use crate::requests::Requests;
-use crate::server::{Failure, Program, Server, Start, Used, check_is_disk, copy_all, drop_caches};
+use crate::server::{Failure, Program, Server, Start, Used, copy_all, drop_caches};
 use crate::{ByteSize, Progress};
 
 pub const COLLECTION: &str = "ramlet-bench-text";
@@ -92,7 +92,6 @@ pub struct Rig<'a> {
 impl<'a> Rig<'a> {
     pub fn new(args: &'a TextArgs, corpus: &'a Corpus, progress: &'a Progress) -> Result<Rig<'a>> {
         let guard = Guard::start()?;
-        check_is_disk(&args.dir)?;
         let tree = (!args.no_cgroup).then(Tree::here);
         if let Some(tree) = &tree {
             tree.remove_stale();
@@ -101,14 +100,7 @@ impl<'a> Rig<'a> {
         }
         let work = own_directory(&args.dir, &guard)?;
         let in_ram = match args.storages.contains(&Storage::Ram) {
-            true => {
-                ensure!(
-                    check_is_disk(&args.ram_dir).is_err(),
-                    "{} is on a disk; --ram-dir names a directory in RAM (tmpfs), or leave 'ram' out of --storages",
-                    args.ram_dir.display()
-                );
-                Some(own_directory(&args.ram_dir, &guard)?)
-            }
+            true => Some(own_directory(&args.ram_dir, &guard)?),
             false => None,
         };
         let own = std::env::current_exe().context("finding this program")?;

@@ -92,6 +92,34 @@ fn an_open_loop_counts_from_when_a_request_was_due() {
     assert!(outcome.latencies.max() >= 300_000_000 && outcome.behind_s >= 0.28);
 }
 
+/// A rate that one connection can't send: what stayed behind at the end is told, and isn't among what was answered.
+#[test]
+fn what_an_open_loop_could_not_send_is_told() {
+    const ANSWER: Duration = Duration::from_millis(20);
+    let server = FakeServer::start(Box::new(|_, _, body| {
+        std::thread::sleep(ANSWER);
+        (200, own_number(body))
+    }));
+    let span = Duration::from_millis(400);
+    let load = Load {
+        connections: 1,
+        rate: Some(1_000.0),
+        span,
+        requests_min: 0,
+        span_max: span,
+        ..LOAD
+    };
+    let outcome = run(&server.target(), &requests(&server, 60), &load);
+    assert!((1..=20).contains(&outcome.answered), "{}", outcome.answered);
+    assert_eq!(outcome.answered + outcome.unsent, 400);
+    let slower = Load {
+        rate: Some(10.0),
+        ..load
+    };
+    let outcome = run(&server.target(), &requests(&server, 60), &slower);
+    assert_eq!((outcome.answered, outcome.unsent), (4, 0));
+}
+
 /// Every point arrives once, whatever is refused in between.
 #[test]
 fn filling_waits_and_sends_less_at_once() {
