@@ -123,6 +123,7 @@ impl<'a> Report<'a> {
             &warm,
             "p50 ms",
             "p99 ms",
+            "reads/query",
             "KB read/query",
             "CPU us/query",
             "client us",
@@ -149,6 +150,7 @@ impl<'a> Report<'a> {
                     speed(&run.warm),
                     figure(run.whole.latency_ms_p50),
                     figure(run.whole.latency_ms_p99),
+                    figure_or_dash(run.cost.reads_per_query),
                     figure(run.cost.read_bytes_per_query / 1e3),
                     figure(run.cost.server_cpu_us_per_query),
                     figure(run.cost.client_cpu_us_per_query),
@@ -156,7 +158,7 @@ impl<'a> Report<'a> {
                     "served".into(),
                 ]);
             } else {
-                cells.resize(15, String::new());
+                cells.resize(16, String::new());
                 cells.push(run.outcome.split(':').next().unwrap_or_default().into());
             }
             table.row(cells);
@@ -282,6 +284,7 @@ impl<'a> Report<'a> {
             "p50 ms",
             "p99 ms",
             "hits",
+            "reads/query",
             "KB read/query",
             "CPU us/query",
             "outcome",
@@ -295,6 +298,7 @@ impl<'a> Report<'a> {
                 figure(run.whole.latency_ms_p50),
                 figure(run.whole.latency_ms_p99),
                 figure(run.hits_per_query),
+                figure_or_dash(run.cost.reads_per_query),
                 figure(run.cost.read_bytes_per_query / 1e3),
                 figure(run.cost.server_cpu_us_per_query),
                 run.outcome.clone(),
