@@ -71,7 +71,7 @@ const EASY_READS: f64 = 0.75;
 /// records/2026-11-23-xeon-2core/million-avx512-2.json: product codes of 88 digits with rows' numbers and of 45, ids not counted (a
 /// prototype read a third less with 50); 1 bit: DESIGN.md, section 6.
 const AMBIGUOUS: [(f64, f64); 6] = [
-    (0.001_56, 1.4),
+    (0.001_56, 1.3),
     (0.0078, 8.7),
     (0.0125, 11.3),
     (0.0235, 20.0),
@@ -81,10 +81,9 @@ const AMBIGUOUS: [(f64, f64); 6] = [
 /// They grow so as less may be missed (the same record, 3 bits and product codes).
 const AMBIGUOUS_GROWTH: [(f64, f64); 5] =
     [(0.004, 1.75), (0.01, 1.5), (0.02, 1.28), (0.05, 1.0), (0.1, 0.68)];
-/// Codes that aren't blurred lose the more of what may be missed the more that is (`SHARP_MORE` in `ivf/search.rs`): 135 MB of
-/// records/2026-11-25-epyc-2core/million-cells.json.
-const AMBIGUOUS_GROWTH_OF_SHARP: [(f64, f64); 5] =
-    [(0.004, 2.0), (0.01, 1.8), (0.02, 1.5), (0.05, 1.0), (0.1, 0.25)];
+/// Codes that aren't blurred lose the more of what may be missed the more that is (`SHARP_MORE` in `ivf/search.rs`): of the
+/// first record's reads .27, .72, .91 and .95 are left at recall .905 to .995 (135 MB of records/2026-11-25-epyc-2core/million-cells.json).
+const AMBIGUOUS_GROWTH_OF_SHARP: [(f64, f64); 4] = [(0.004, 2.2), (0.016, 1.7), (0.05, 1.0), (0.1, 0.25)];
 const SHARP: f64 = 0.004;
 const AMBIGUOUS_GROWTH_OF_PRODUCTS: [(f64, f64); 4] = [(0.01, 2.03), (0.02, 1.5), (0.05, 1.0), (0.1, 0.68)];
 /// And so with the number of results.
@@ -322,7 +321,13 @@ mod tests {
             close(counts.rows_scanned, rows, recall);
             close(survivors(counts.rows_scanned, 100), refined, recall);
         }
-        for (recall, reads) in [(0.9028, 1.18), (0.9544, 1.76), (0.984_35, 2.44), (0.9961, 2.96)] {
+        // Times what is left of them.
+        for (recall, reads) in [
+            (0.9028, 1.18 * 0.27),
+            (0.9544, 1.76 * 0.72),
+            (0.984_35, 2.44 * 0.91),
+            (0.9961, 2.96 * 0.95),
+        ] {
             spec.recall = recall;
             close(ambiguous(&spec, fine), reads, recall);
         }
