@@ -64,9 +64,13 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
 const DIMS_MAX: usize = 65_536;
 
 fn dims(text: &str) -> Result<usize, String> {
+    one_to(DIMS_MAX, text)
+}
+
+pub(crate) fn one_to(most: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(value) if (1..=DIMS_MAX).contains(&value) => Ok(value),
-        _ => Err(format!("it takes 1 to {DIMS_MAX}")),
+        Ok(value) if (1..=most).contains(&value) => Ok(value),
+        _ => Err(format!("it takes 1 to {most}")),
     }
 }
 

@@ -335,6 +335,14 @@ pub fn check_limits(flag: &str, limits: &[ByteSize]) -> Result<()> {
     Ok(())
 }
 
+/// Fails when a line for the shell is none.
+pub fn check_line(line: Option<&str>) -> Result<()> {
+    if line.is_some_and(|line| line.trim().is_empty()) {
+        bail!("--exec: there is no command");
+    }
+    Ok(())
+}
+
 /// Fails when there is no such process.
 pub fn check_process(pid: u32) -> Result<()> {
     if !Path::new(&format!("/proc/{pid}")).exists() {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Ingest, IngestOptions, Source, Where, report};
 use crate::files::Distance;
-use crate::server::{check_is_disk, check_limits};
+use crate::server::{check_is_disk, check_limits, check_line};
 use crate::{ByteSize, OutputArgs, Progress};
 
 /// Load vectors, index, merge, delete, release: what happens to the server's memory meanwhile
@@ -135,9 +135,7 @@ impl IngestArgs {
         if self.server.is_none() {
             check_is_disk(&self.dir)?;
         }
-        if self.exec.as_ref().is_some_and(|line| line.trim().is_empty()) {
-            bail!("--exec: there is no command");
-        }
+        check_line(self.exec.as_deref())?;
         self.memory
             .map_or(Ok(()), |memory| check_limits("--memory", &[memory]))
     }

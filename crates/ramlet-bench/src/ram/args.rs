@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::placement::Placement;
-use crate::data::{DataArgs, at_least_one};
+use crate::data::{DataArgs, at_least_one, one_to};
 use crate::{ByteSize, OutputArgs};
 
 /// How much RAM a server needs: hard limits, the smallest that serves, and the speed in each.
@@ -116,10 +116,7 @@ pub enum LoadIn {
 const CONNECTIONS_MAX: usize = 4_096;
 
 pub(crate) fn connections(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(value) if (1..=CONNECTIONS_MAX).contains(&value) => Ok(value),
-        _ => Err(format!("it takes 1 to {CONNECTIONS_MAX}")),
-    }
+    one_to(CONNECTIONS_MAX, text)
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -22,7 +22,7 @@ use crate::api::Api;
 use crate::cgroup::Tree;
 use crate::data::Data;
 use crate::http::Target;
-use crate::server::{check_is_disk, check_limits, check_process};
+use crate::server::{check_is_disk, check_limits, check_line, check_process};
 use crate::{ByteSize, Machine, Progress};
 use minimum::Minimum;
 use report::Report;
@@ -87,9 +87,7 @@ fn check(args: &RamArgs) -> Result<()> {
             None => Ok(()),
         };
     }
-    if args.exec.as_ref().is_some_and(|line| line.trim().is_empty()) {
-        bail!("--exec: there is no command");
-    }
+    check_line(args.exec.as_deref())?;
     check_is_disk(&args.dir)?;
     check_limits("--memory", &args.memory)?;
     if !args.no_cgroup {

@@ -86,7 +86,7 @@ const BY_SIGNS: Losses = Losses {
 const BY_FEW_BITS: Losses = Losses {
     coarse: 0.35,
     fine: 1.6,
-    real: 0.33,
+    real: 0.3333,
 };
 
 /// So many times the share that may be lost finer codes that aren't blurred at all lose more of it. A read takes a core as long as 2,000
@@ -110,7 +110,7 @@ const BLURRED: f64 = 0.012;
 const BY_PRODUCTS: Losses = Losses {
     coarse: 1.27,
     fine: 0.0,
-    real: 0.71,
+    real: 0.7087,
 };
 
 /// Product codes with rows' numbers, 3 to 4 bits a dimension; their deviations were measured of one row against the border as it really is.
@@ -119,7 +119,7 @@ const BY_PRODUCTS: Losses = Losses {
 const BY_NUMBERED: Losses = Losses {
     coarse: 0.0,
     fine: 1.5,
-    real: 0.3,
+    real: 0.3333,
 };
 
 /// How hard a search tries.

@@ -42,7 +42,7 @@ pub fn clusters(rows: u64) -> u64 {
 }
 
 /// Clusters of a cell, which so many clusters have but under Manhattan (docs/adr/0047).
-pub const CELL: u64 = 16;
+const CELL: u64 = 16;
 const CELLS_FROM: u64 = 1_024;
 
 /// Cells that are ranked before clusters are.
