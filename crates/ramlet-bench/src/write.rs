@@ -1,8 +1,9 @@
 //! Writing a made-up set with its exact truth, in memory that doesn't grow with the rows.
 
-use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
+
+use ramlet_io::system::NewFile;
 
 use crate::set::{Element, Metric, Set, SetInfo};
 use crate::{Clustered, Nearest, Shape};
@@ -24,7 +25,8 @@ pub struct WriteOptions {
 /// Rows made and compared at once.
 const CHUNK_ROWS: usize = 8192;
 
-/// Makes the set's files at `prefix`; `progress` hears how many rows are done.
+/// Makes the set's files at `prefix`; `progress` hears how many rows are done. They get their names when all are whole, the
+/// description last.
 ///
 /// Holds the centres, 8,192 rows (3 MB at 100 dimensions) and the truth. Takes about a second a million rows to make them and ten
 /// nanoseconds a row, query and 100 dimensions for the truth.
@@ -54,9 +56,10 @@ pub fn write_set(
         },
     );
     let queries = encoded_rows(&made, element, options.rows, options.queries, options.threads);
-    std::fs::write(set.query_path(), &queries)?;
+    let mut query_file = NewFile::create(&set.query_path())?;
+    query_file.write_all(&queries)?;
     let mut nearest = Nearest::new(metric, element, dims, &queries, set.info.truth_width);
-    let mut base = BufWriter::new(File::create(set.base_path())?);
+    let mut base = BufWriter::new(NewFile::create(&set.base_path())?);
     let mut bin = match options.with_bin {
         true => Some(bin_file(&set)?),
         false => None,
@@ -73,29 +76,30 @@ pub fn write_set(
         at += count as u64;
         progress(at);
     }
-    base.flush()?;
-    if let Some(mut bin) = bin {
-        bin.flush()?;
-    }
     let truth = nearest.sorted();
     set.info.lid_mean = Some(lid_mean(metric, &truth));
-    let mut out = BufWriter::new(File::create(set.truth_path())?);
+    let mut out = BufWriter::new(NewFile::create(&set.truth_path())?);
     for (_, row) in truth.iter().flat_map(|list| list.iter()) {
         out.write_all(&row.to_le_bytes())?;
     }
-    out.flush()?;
     let mut text = serde_json::to_vec_pretty(&set.info)?;
     text.push(b'\n');
-    std::fs::write(set.info_path(), text)?;
+    let mut info = NewFile::create(&set.info_path())?;
+    info.write_all(&text)?;
+    query_file.finish()?;
+    for rows in [Some(base), bin, Some(out)].into_iter().flatten() {
+        rows.into_inner()?.finish()?;
+    }
+    info.finish()?;
     Ok(set)
 }
 
-fn bin_file(set: &Set) -> Result<BufWriter<File>> {
+fn bin_file(set: &Set) -> Result<BufWriter<NewFile>> {
     let ending = match set.info.element {
         Element::F32 => "fbin",
         Element::U8 => "u8bin",
     };
-    let mut file = BufWriter::new(File::create(set.path(ending))?);
+    let mut file = BufWriter::new(NewFile::create(&set.path(ending))?);
     file.write_all(&(set.info.rows as u32).to_le_bytes())?;
     file.write_all(&(set.info.dims as u32).to_le_bytes())?;
     Ok(file)

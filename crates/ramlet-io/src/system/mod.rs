@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod descriptors;
+mod new_file;
 mod process;
 mod usage;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 pub use cgroup::{cgroup_memory_limit, cgroup_memory_usage};
 pub(crate) use descriptors::open_files_most;
 pub use descriptors::{OpenFiles, open_files, raise_open_files};
+pub use new_file::NewFile;
 pub use process::{ProcessCounts, process_counts};
 pub use usage::{Usage, Whose};
 
