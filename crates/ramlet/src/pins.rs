@@ -207,6 +207,34 @@ impl Pins {
     }
 }
 
+/// Room for what of vectors was given up before, at the price of what is missed less.
+pub struct VectorRoom {
+    pub pins: Arc<Pins>,
+    /// Whether what others may ask for soon is left to them.
+    pub for_writers: bool,
+}
+
+impl VectorRoom {
+    /// For what ranks so, with what makes way for it.
+    pub fn for_rank(&self, rank: PinRank) -> u64 {
+        match self.for_writers {
+            true => self.pins.room_for(rank),
+            false => self.pins.consumer.available() + self.pins.below(rank),
+        }
+    }
+
+    /// What ranks below makes way until so many bytes are free, as far as it goes.
+    pub fn make(&self, rank: PinRank, bytes: u64) {
+        let free = match self.for_writers {
+            true => self.pins.room(),
+            false => self.pins.consumer.available(),
+        };
+        if free < bytes {
+            self.pins.give_way(rank, bytes - free);
+        }
+    }
+}
+
 impl Reclaim for Pins {
     fn reclaim(&self, bytes: u64) -> u64 {
         self.asked.fetch_max(bytes, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use ramlet_memory::LoanBuf;
 use super::{begin, replace_segment};
 use crate::core::Core;
 use crate::error::Result;
-use crate::pins::{PinRank, Pins};
+use crate::pins::{PinRank, Pins, VectorRoom};
 use crate::segment::{Segment, SegmentView, Shelf, VectorColumn, Whole, kinds_kept_whole};
 
 /// What is taken into RAM.
@@ -24,7 +24,7 @@ pub enum Pinning {
 struct Due {
     what: Pinning,
     /// For vectors, with what makes way for them.
-    room: u64,
+    room: VectorRoom,
     /// For files as a whole, with what makes way for them and the records of them.
     whole: u64,
     /// Kinds of files that are kept whole.
@@ -36,9 +36,9 @@ impl Due {
         let pins = &core.shelf.pins;
         Due {
             what,
-            room: match what {
-                Pinning::Needed => pins.consumer.available() + pins.below(PinRank::Rows),
-                Pinning::All => pins.room_for(PinRank::Rows),
+            room: VectorRoom {
+                pins: pins.clone(),
+                for_writers: what == Pinning::All,
             },
             whole: room_for_whole(pins),
             kinds: kinds_kept(core, &core.view.load().segments),
@@ -47,7 +47,8 @@ impl Due {
 
     fn wants(&self, column: &VectorColumn, shelf: &Shelf) -> bool {
         (self.what == Pinning::All || column.is_bare())
-            && (column.could_restore(self.room) || column.could_improve(shelf, self.room))
+            && (column.could_restore(&self.room)
+                || column.could_improve(shelf, self.room.for_rank(PinRank::Rows)))
     }
 
     fn fills(&self, segment: &Segment) -> bool {
@@ -79,12 +80,10 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
     for view in &segments {
         for column in view.segment.columns().filter(|column| due.wants(column, shelf)) {
             let io = &mut arena.lookup.io;
-            if shelf.pins.room() < LoanBuf::PIECE_BYTES as u64 {
-                shelf.pins.give_way(PinRank::Rows, LoanBuf::PIECE_BYTES as u64);
-            }
-            if column.restore(due.room, io)? > 0 {
+            if column.restore(&due.room, io)? > 0 {
                 return Ok(true);
             }
+            due.room.make(PinRank::Rows, LoanBuf::PIECE_BYTES as u64);
             if let Some(better) = view.segment.with_more_of(column, shelf, &schema, io)? {
                 replace_segment(core, Arc::new(better));
                 return Ok(true);

@@ -37,7 +37,7 @@ use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lookup::Lookup;
-use crate::pins::PinRank;
+use crate::pins::{PinRank, VectorRoom};
 use crate::query::index_error;
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::settings::Placement;
@@ -487,23 +487,31 @@ impl VectorColumn {
         !self.pins.iter().any(has_codes) && self.files.levels().len() > 1
     }
 
-    /// Whether some of what was given up would find room again.
-    pub fn could_restore(&self, room: u64) -> bool {
-        let mut missing = self.pins.iter().filter(|pin| pin.missing() > 0);
-        missing.any(|pin| room >= pin.least())
-    }
-
-    /// Reads what was given up into RAM again, the most needed first, as far as `room` goes; the bytes that came back.
-    pub fn restore(&self, room: u64, io: &mut IoContext) -> Result<u64> {
-        let mut restored = 0;
-        let mut buf = AnonBuf::new(0);
+    /// What is missing of it, the most needed first.
+    fn missing(&self) -> Vec<&Pin> {
         let mut missing: Vec<&Pin> = self.pins.iter().filter(|pin| pin.missing() > 0).collect();
         missing.sort_by_key(|pin| std::cmp::Reverse(rank(pin.component)));
-        for pin in missing {
-            let left = room.saturating_sub(restored);
+        missing
+    }
+
+    /// Whether some of what was given up would find room again.
+    pub fn could_restore(&self, room: &VectorRoom) -> bool {
+        let most_needed = self.missing().into_iter().next();
+        most_needed.is_some_and(|pin| room.for_rank(rank(pin.component)) >= pin.least())
+    }
+
+    /// Reads what was given up into RAM again, the most needed first, as far as there is room; the bytes that came back. What is missed
+    /// less makes way, whatever segment it is of.
+    pub fn restore(&self, room: &VectorRoom, io: &mut IoContext) -> Result<u64> {
+        let mut restored = 0;
+        let mut buf = AnonBuf::new(0);
+        for pin in self.missing() {
+            let rank = rank(pin.component);
+            let left = room.for_rank(rank);
             if left < pin.least() {
                 break;
             }
+            room.make(rank, pin.least());
             buf.ensure(BUFFER_BYTES)?;
             give_back_heap();
             let back = pin.rows.restore_some(&pin.file, left, io, &mut buf);

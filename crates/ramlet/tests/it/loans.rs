@@ -133,6 +133,53 @@ fn what_is_lent_goes_and_comes_back() {
     );
 }
 
+/// Of a small collection everything is in RAM and of a large one nothing, since there was no room: the first has what spares a read, the
+/// second lacks that without which a search reads whole clusters.
+#[test]
+fn what_one_segment_misses_most_comes_before_what_another_misses_less() {
+    let large = filled(64 * MB);
+    let engine = &large.engine;
+    let config = CollectionConfig {
+        indexing_threshold: Some(100),
+        ..config(DIM, Distance::Euclid)
+    };
+    engine.create_collection("small", config).expect("creates");
+    let small = engine.collection("small").expect("is there");
+    let mut rng = Rng(8);
+    let points = (0..3_000).map(|id| point(id, rng.vector(DIM), "{}")).collect();
+    small.update(upsert(points)).expect("there is room");
+    small.flush().expect("flushes");
+    small.wait_idle().expect("nothing fails");
+    let pinned = |collection: &Collection| -> Vec<(&'static str, u64)> {
+        let memory = collection.info().memory.into_iter();
+        let pinned = memory.filter(|part| part.pinned_bytes > 0);
+        pinned.map(|part| (part.kind, part.pinned_bytes)).collect()
+    };
+    let whole = pinned(&small);
+    let kinds: Vec<_> = whole.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, ["codes", "fine codes", "rows"]);
+
+    drop(large.take_all());
+    assert_eq!((large.pinned(), pinned(&small)), (vec![], vec![]));
+    let filler = engine.ledger().borrower("filler", u64::MAX);
+    let mut held = filler.reserve(filler.available() - 2 * MB).expect("it is free");
+    // Jobs take something too: little by little, until there is just the room for all of the small one.
+    while pinned(&small) != whole {
+        held.shrink_to(held.bytes() - (64 << 10));
+        small.wait_idle().expect("nothing fails");
+    }
+    assert_eq!(large.pinned(), []);
+    // Again and again, as nothing is taken from each other without an end.
+    for _ in 0..3 {
+        large.collection.wait_idle().expect("nothing fails");
+        small.wait_idle().expect("nothing fails");
+        let kinds: Vec<_> = large.pinned().iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, ["codes", "fine codes"]);
+        assert_eq!(pinned(&small), whole[..2]);
+    }
+    drop(held);
+}
+
 #[test]
 fn jobs_and_writes_take_back_what_they_were_promised() {
     let filled = filled(64 * MB);
