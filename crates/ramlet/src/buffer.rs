@@ -33,6 +33,8 @@ use crate::types::PointId;
 const HEADER: usize = 48;
 /// Of the directory: chunk, offset and length of a row, and the row that its id had before.
 const ENTRY: usize = 16;
+/// Rows compared in RAM in the time of one that comes from disk in sequence: .05 and .2 us.
+const ROWS_PER_ROW_READ: u64 = 4;
 /// The id had no row before.
 const NO_ROW: u32 = u32::MAX;
 const ENTRIES_PER_CHUNK: u32 = (BUFFER_CHUNK_BYTES / ENTRY) as u32;
@@ -49,6 +51,8 @@ pub struct Buffer {
     ids: RwLock<BTreeMap<PointId, u32>>,
     /// Vectors of the schema, by index, that were dropped since.
     gone: AtomicU64,
+    /// What searches have spent here, in rows compared that come from disk.
+    spent: AtomicU64,
 }
 
 /// The writer's side of a buffer.
@@ -176,6 +180,7 @@ impl BufferWriter {
                 directory,
                 ids: RwLock::default(),
                 gone: AtomicU64::new(0),
+                spent: AtomicU64::new(0),
             }),
             rows: rows_in,
             directory: directory_in,
@@ -330,6 +335,16 @@ impl Buffer {
         if let Some(index) = self.schema.vectors.iter().position(|v| v.slot == slot) {
             self.gone.fetch_or(1 << index, Ordering::Relaxed);
         }
+    }
+
+    /// A search has compared so many rows.
+    pub fn note_compared(&self, rows: u64) {
+        self.spent.fetch_add(rows / ROWS_PER_ROW_READ, Ordering::Relaxed);
+    }
+
+    /// What searches have spent here, in rows compared that come from disk.
+    pub fn spent(&self) -> u64 {
+        self.spent.load(Ordering::Relaxed)
     }
 
     /// The four numbers of a row's directory entry.

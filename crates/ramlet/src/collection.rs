@@ -100,6 +100,7 @@ impl Collection {
             let writer = self.core.writer();
             let busy = writer.frozen.is_some()
                 || maintenance::awaits_index(&writer)
+                || jobs::buffer_earns_an_index(&writer)
                 || [Moment::Busy, Moment::Idle]
                     .iter()
                     .any(|moment| !jobs::candidates(&self.core, &writer, *moment).is_empty());

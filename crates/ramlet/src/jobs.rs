@@ -5,7 +5,7 @@ mod pinning;
 mod recalibrate;
 pub mod vector_names;
 
-pub use merging::{Moment, candidates, clear_dead, merge};
+pub use merging::{Moment, buffer_earns_an_index, candidates, clear_dead, merge};
 pub use pinning::{Pinning, could_spare, lacks_ram, pin, pin_spare};
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
@@ -108,6 +108,7 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
     let mut segments = writer.segments.clone();
     if let Some(segment) = segment {
         let deletes = carried(&frozen.buffer.deletes, &source.deletes, 0);
+        segment.note_spent(frozen.buffer.buffer.spent());
         segments.push(SegmentView { segment, deletes });
     }
     commit_built(core, &mut writer, segments, applied_lsn, id)?;

@@ -130,12 +130,15 @@ fn idle(shared: &Shared) -> bool {
 }
 
 /// Buffers that hold enough for an index become segments once their collection has had no change for a round: whoever set
-/// a threshold waits for `indexed_vectors_count` to rise.
+/// a threshold waits for `indexed_vectors_count` to rise. Those that searches have paid an index for don't wait.
 fn freeze_awaited(shared: &Shared) {
     for core in live(shared) {
         let operation = core.view.load().operation;
         let unchanged = core.seen_idle.swap(operation, Ordering::Relaxed) == operation;
-        if unchanged && core.troubles.first().is_none() && awaits_index(&core.writer()) && freeze(&core) {
+        if core.troubles.first().is_none()
+            && (unchanged && awaits_index(&core.writer()) || jobs::buffer_earns_an_index(&core.writer()))
+            && freeze(&core)
+        {
             shared.wake_maintenance();
         }
     }
@@ -303,7 +306,8 @@ pub fn settle(core: &Core) -> Result<()> {
         core.check_not_dropped()?;
         if is_frozen(core) {
             jobs::flush(core)?;
-        } else if !jobs::clear_dead(core)?
+        } else if !(jobs::buffer_earns_an_index(&core.writer()) && freeze(core))
+            && !jobs::clear_dead(core)?
             && !jobs::merge(core, Moment::Busy)?
             && !jobs::merge(core, Moment::Idle)?
             && !jobs::recalibrate(core)?

@@ -290,6 +290,7 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
             }
         }
     }
+    view.buffer.note_compared(found.rows_scored);
     found
 }
 

@@ -161,43 +161,71 @@ fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
     if lacks_any_index(writer, other) {
         return others;
     }
-    let has_graph = largest
-        .segment
-        .columns()
-        .any(|column| column.index.kind() == "hnsw");
-    let rent = if has_graph {
-        MERGE_RENT_OF_GRAPH
-    } else {
-        MERGE_RENT
-    };
-    if other.segment.spent() >= (rows(largest) + small).saturating_mul(rent) {
+    if other.segment.spent() >= (rows(largest) + small).saturating_mul(rent_beside(largest)) {
         return segments.to_vec();
     }
-    if earns_an_index(writer, other) && has_index(segments) {
+    if earns_an_index(writer, &others) && has_index(segments) {
         return others;
     }
     Vec::new()
 }
 
-/// Whether searches have spent as much on a segment without an index, too small for one by the default threshold, as
-/// building one takes.
-fn earns_an_index(writer: &Writer, view: &SegmentView) -> bool {
-    let segment = &view.segment;
-    let lacks = |vector: &VectorField| {
-        let column = segment.vector(vector.slot);
+/// What searches spend on each row before it is written anew for them, with the index that a segment has.
+fn rent_beside(view: &SegmentView) -> u64 {
+    let mut columns = view.segment.columns();
+    match columns.any(|column| column.index.kind() == "hnsw") {
+        true => MERGE_RENT_OF_GRAPH,
+        false => MERGE_RENT,
+    }
+}
+
+/// Whether searches have spent as much on segments, too small for an index by the threshold, as building one takes.
+fn earns_an_index(writer: &Writer, views: &[SegmentView]) -> bool {
+    let lacks = |view: &SegmentView, vector: &VectorField| {
+        let column = view.segment.vector(vector.slot);
         column.is_some_and(|column| column.index.kind() == "flat")
-            && !was_refused_an_index(&segment.entry, vector.slot)
+            && !was_refused_an_index(&view.segment.entry, vector.slot)
     };
-    writer.config.indexing_threshold.is_none()
-        && view.live() >= EARLY_INDEX_ROWS
-        && segment.spent() >= u64::from(view.live()) * MERGE_RENT
-        && writer.schema.vectors.iter().any(lacks)
+    let rows = views.iter().map(|view| u64::from(view.live())).sum();
+    let spent = views.iter().map(|view| view.segment.spent()).sum();
+    pays_for_an_index(writer, rows, spent)
+        && views
+            .iter()
+            .any(|view| writer.schema.vectors.iter().any(|vector| lacks(view, vector)))
+}
+
+/// Whether so much, spent on so many rows, is what an index for them takes. Without indexes, as with a threshold of 0, nothing is.
+fn pays_for_an_index(writer: &Writer, rows: u64, spent: u64) -> bool {
+    threshold_kb(&writer.config) > 0 && rows >= u64::from(EARLY_INDEX_ROWS) && spent >= rows * MERGE_RENT
+}
+
+/// Whether searches have spent as much on the rows of the write buffer as it takes to give them an index, with the small
+/// segments that they are merged with, or to write the largest anew with all of them. Where nothing has an index they are best
+/// compared where they are.
+pub fn buffer_earns_an_index(writer: &Writer) -> bool {
+    let rows = |view: &SegmentView| u64::from(view.live());
+    let Some(largest) = writer.segments.iter().max_by_key(|view| rows(view)) else {
+        return false;
+    };
+    let (fresh, spent) = (u64::from(writer.active.live()), writer.active.buffer.spent());
+    let all = fresh + writer.segments.iter().map(rows).sum::<u64>();
+    let pays_for_all =
+        || threshold_kb(&writer.config) > 0 && spent >= all.saturating_mul(rent_beside(largest));
+    fresh > 0
+        && has_index(&writer.segments)
+        && (pays_for_an_index(writer, all - rows(largest), spent) || pays_for_all())
 }
 
 /// Whether the largest of the segments has an index for its vectors.
 fn has_index(segments: &[SegmentView]) -> bool {
-    let largest = segments.iter().max_by_key(|view| view.live());
-    largest.is_some_and(|view| view.segment.indexed_vectors() > 0)
+    segments
+        .iter()
+        .max_by_key(|view| view.live())
+        .is_some_and(is_indexed)
+}
+
+fn is_indexed(view: &SegmentView) -> bool {
+    view.segment.indexed_vectors() > 0
 }
 
 /// What merges are chosen by.
@@ -345,9 +373,9 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             return Ok(false);
         }
         let threshold = match &sources[..] {
-            [one] if earns_an_index(&writer, one) => 1,
-            // With more rows it has no less use for one.
-            _ if writer.config.indexing_threshold.is_none() && has_index(&sources) => 1,
+            some if has_index(&writer.segments) && earns_an_index(&writer, some) => 1,
+            // With more rows they have no less use for one.
+            some if threshold_kb(&writer.config) > 0 && some.iter().any(is_indexed) => 1,
             _ => threshold_kb(&writer.config),
         };
         let for_budget = match &sources[..] {
@@ -422,6 +450,13 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         base += source.live();
     }
     let newest = merged.clone();
+    if let Some(segment) = merged
+        .as_deref()
+        .filter(|_| sources.iter().all(|source| !is_indexed(source)))
+    {
+        // Not yet enough for an index.
+        segment.note_spent(sources.iter().map(|source| source.segment.spent()).sum());
+    }
     segments.extend(merged.map(|segment| SegmentView { segment, deletes }));
     let applied_lsn = writer.manifest.applied_lsn;
     commit_built(core, &mut writer, segments, applied_lsn, id)?;

@@ -102,6 +102,7 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scorer: &Scorer, top: &mut 
             top.push(scorer.key(bytes), number);
         }
     }
+    view.buffer.note_compared(scored);
     scored
 }
 

@@ -96,6 +96,57 @@ fn a_small_segment_that_searches_pay_for_is_indexed_and_then_merged() {
 }
 
 #[test]
+fn rows_of_a_write_buffer_that_searches_pay_for_are_indexed() {
+    const LARGE: u64 = 15_000;
+    const SMALL: u64 = 1_050;
+    let engine = open(Arc::new(RamStorage::new(None)));
+    let mut settings = config(DIM, Distance::Cosine);
+    settings.indexing_threshold = Some(50);
+    engine.create_collection("c", settings).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let mut rng = Rng(6);
+    fill(&collection, 0..LARGE, &mut rng);
+    let set_threshold = |kb: usize| {
+        let change = &mut |config: &mut CollectionConfig| {
+            config.indexing_threshold = Some(kb);
+            Ok(())
+        };
+        engine.update_collection("c", change).expect("changes");
+    };
+    // Nothing is flushed, and nothing is written from here on.
+    set_threshold(0);
+    let mut write = |ids: std::ops::Range<u64>| {
+        let points = ids.map(|id| point(id, vector(&mut rng, id), "{}"));
+        collection.update(upsert(points.collect())).expect("upserts");
+    };
+    write(LARGE..LARGE + SMALL / 2);
+    write(LARGE + SMALL / 2..LARGE + SMALL);
+    let mut scratch = engine.scratch().expect("room");
+    let mut rng = Rng(7);
+    let mut search = |times: u64| {
+        for id in 0..times {
+            let request = search_request(vector(&mut rng, id), 10);
+            collection.search(&request, &mut scratch).expect("searches");
+        }
+        collection.wait_idle().expect("settles");
+        parts(&collection, &mut scratch)
+    };
+    // As many as an index for the small segment takes: who wants no index gets none.
+    assert_eq!(search(1_200), [(LARGE, "ivf")]);
+    set_threshold(1_000_000);
+    assert_eq!(search(0), [(LARGE, "ivf"), (SMALL, "ivf")]);
+    // Rows that are too few for an index of their own aren't any more beside the small segment they'd be merged with.
+    write(LARGE + SMALL..LARGE + SMALL + 300);
+    assert_eq!(search(500), [(LARGE, "ivf"), (SMALL, "ivf")]);
+    let mut searches = 500;
+    while search(500) != [(LARGE, "ivf"), (SMALL + 300, "ivf")] {
+        searches += 500;
+        assert!(searches < 20_000, "never merged");
+    }
+    assert_eq!(collection.info().points_count, LARGE + SMALL + 300);
+}
+
+#[test]
 fn who_asks_for_more_gets_no_less() {
     const POINTS: u64 = 12_000;
     const QUERIES: usize = 60;
