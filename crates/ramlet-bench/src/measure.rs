@@ -48,25 +48,37 @@ const LOOKS_MAX: usize = 120;
 const REST_BYTES: u64 = 64 << 10;
 const REST_CPU: f64 = 0.1;
 
+/// How often a server is warmed up anew that had something to do on account of the load before.
+const ROUNDS: usize = 4;
+
 /// Load that isn't counted; then waits until the server does nothing any more that it began on account of it, where that can be told.
+/// What it made meanwhile is warmed up as well: an index that it wrote anew for this memory has seen no query yet.
 pub fn warm_up(target: &Target, requests: &Requests, load: &Load, used: &dyn Fn() -> Option<Used>) {
     if load.span.is_zero() {
         return;
     }
-    load::run(target, requests, load);
-    let (mut before, mut at_rest) = (used(), 0);
-    for _ in 0..LOOKS_MAX {
-        let Some(last) = before.filter(|_| at_rest < LOOKS) else {
+    for _ in 0..ROUNDS {
+        load::run(target, requests, load);
+        if looks_until_at_rest(used).is_none_or(|looks| looks <= LOOKS) {
             return;
-        };
-        std::thread::sleep(LOOK);
-        before = used();
-        let rests = before.is_some_and(|now| {
-            now.disk.read_bytes.saturating_sub(last.disk.read_bytes) <= REST_BYTES
-                && now.cpu_s - last.cpu_s <= REST_CPU * LOOK.as_secs_f64()
-        });
-        at_rest = if rests { at_rest + 1 } else { 0 };
+        }
     }
+}
+
+/// `None`: it can't be told, or takes too long.
+fn looks_until_at_rest(used: &dyn Fn() -> Option<Used>) -> Option<usize> {
+    let (mut before, mut at_rest) = (used()?, 0);
+    for looks in 1..=LOOKS_MAX {
+        std::thread::sleep(LOOK);
+        let last = std::mem::replace(&mut before, used()?);
+        let rests = before.disk.read_bytes.saturating_sub(last.disk.read_bytes) <= REST_BYTES
+            && before.cpu_s - last.cpu_s <= REST_CPU * LOOK.as_secs_f64();
+        at_rest = if rests { at_rest + 1 } else { 0 };
+        if at_rest == LOOKS {
+            return Some(looks);
+        }
+    }
+    None
 }
 
 /// Runs `load` and puts its figures together; `used` tells what the server used so far. Also returns the answers themselves.

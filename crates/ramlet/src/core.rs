@@ -1,7 +1,7 @@
 //! One collection's shared state: the queue before the writer, the view behind it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
@@ -73,6 +73,8 @@ pub struct Core {
     pub tracking: Tracking,
     /// Number of the newest change when the maintenance thread was last idle.
     pub seen_idle: AtomicU64,
+    /// How many of its idle rounds there was none since.
+    pub quiet: AtomicU32,
     pub _held: Reservation,
 }
 

@@ -975,4 +975,46 @@ mod tests {
         assert_eq!(parts(&collection), [(12 * rows, "hnsw")]);
         assert!(!busy() && !jobs::merge(collection.core(), Moment::Idle).expect("nothing"));
     }
+    /// Rows that come all the time aren't written anew with all small segments each time, but with those of like size.
+    #[test]
+    fn small_segments_are_merged_by_size_while_more_come() {
+        const ALL: u64 = 40_000;
+        let engine = without_maintenance();
+        let settings = json!({
+            "vectors": { "": { "size": DIM, "distance": "Cosine" } },
+            "indexing_threshold": 0,
+        });
+        let settings: CollectionConfig = serde_json::from_value(settings).expect("settings");
+        engine.create_collection("c", settings).expect("creates");
+        let collection = engine.collection("c").expect("is there");
+        let merge = |moment| jobs::merge(collection.core(), moment).expect("merges");
+        (0..ALL)
+            .step_by(10_000)
+            .for_each(|first| add(&collection, first..first + 10_000));
+        assert!(merge(Moment::Idle) && parts(&collection) == [(ALL as u32, "flat")]);
+        let (mut at, mut written, mut most) = (ALL, 0, 0);
+        for _ in 0..30 {
+            add(&collection, at..at + 100);
+            at += 100;
+            while merge(Moment::Lull) {
+                let newest = collection
+                    .segment_reports()
+                    .into_iter()
+                    .max_by_key(|part| part.segment);
+                written += u64::from(newest.expect("some").rows);
+            }
+            most = most.max(parts(&collection).len());
+        }
+        // All small ones each time would be 46,400 rows.
+        assert!(
+            written <= 15_000 && most <= 6,
+            "{written} rows written, {most} segments"
+        );
+        assert!(parts(&collection).len() > 2);
+        assert!(merge(Moment::Idle) && !merge(Moment::Idle));
+        assert_eq!(
+            parts(&collection),
+            [(ALL as u32, "flat"), ((at - ALL) as u32, "flat")]
+        );
+    }
 }

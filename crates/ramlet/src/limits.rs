@@ -55,8 +55,11 @@ pub const IDLE_MERGE_SHARE: f64 = 0.1;
 pub const MERGE_RENT: u64 = 256;
 /// The same where the merged rows get a graph.
 pub const MERGE_RENT_OF_GRAPH: u64 = 8 * MERGE_RENT;
-/// Rows from which a segment beside a larger one may get an index of its own before `indexing_threshold` is reached.
-pub const EARLY_INDEX_ROWS: u32 = 1_000;
+/// Rows from which a segment beside a larger one may get an index of its own before `indexing_threshold` is reached: with fewer
+/// there is little to leave out. Where they aren't in RAM each search reads all of them.
+pub const EARLY_INDEX_ROWS: u64 = 128;
+/// The same of rows in the write buffer, with the small segments that they are merged with: in RAM so many are compared in 50 us.
+pub const EARLY_INDEX_FRESH_ROWS: u64 = 1_000;
 /// Share of deleted rows above which a segment is rewritten alone.
 pub const REWRITE_DELETED_SHARE: f64 = 0.2;
 /// Segments below this many rows aren't rewritten for their deletes alone.

@@ -38,6 +38,7 @@ pub fn run(shared: &Shared) {
             Due::Idle => {
                 // What failed may succeed now, and deletes don't wake anybody.
                 work(shared);
+                count_quiet(shared);
                 freeze_awaited(shared);
                 let pace = lull.look(shared);
                 if !idle(shared) && pace != Pace::Busy {
@@ -53,8 +54,8 @@ pub fn run(shared: &Shared) {
 enum Pace {
     /// Nothing since some rounds: memory that nobody uses is lent.
     Calm,
-    /// So little that what is lent beside that which is set aside stays lent for a while.
-    Light,
+    /// So little that what is lent stays lent for a while, but for the bytes that are written meanwhile.
+    Light { soon: u64 },
     /// Who writes so much, or just did, would take back at once what is lent now.
     Busy,
 }
@@ -64,6 +65,8 @@ enum Pace {
 struct Lull {
     operations: u64,
     held: u64,
+    /// What a round's writes took lately.
+    grown: u64,
     calm: u32,
     light: u32,
 }
@@ -80,12 +83,15 @@ impl Lull {
         let before = std::mem::replace(&mut self.operations, operations(shared));
         let is_calm = before == self.operations;
         let grown = held.saturating_sub(std::mem::replace(&mut self.held, held));
+        self.grown = grown.max(self.grown / 2);
         let is_light = is_calm || grown <= unclaimed / LIGHT_SHARE;
         self.calm = if is_calm { self.calm + 1 } else { 0 };
         self.light = if is_light { self.light + 1 } else { 0 };
         match (self.calm, self.light) {
             (CALM_ROUNDS.., _) => Pace::Calm,
-            (_, CALM_ROUNDS..) => Pace::Light,
+            (_, CALM_ROUNDS..) => Pace::Light {
+                soon: unclaimed.min(self.grown * ROUNDS_KEPT),
+            },
             _ => Pace::Busy,
         }
     }
@@ -108,6 +114,10 @@ const CALM_ROUNDS: u32 = 2;
 /// Few writes: a round's take at most one in so many of the bytes that are set aside and not used, mostly write buffers.
 const LIGHT_SHARE: u64 = 16;
 
+/// Of how many rounds' writes the bytes aren't lent where there are few. Jobs take back more than that at once: that is quicker than
+/// what searches would read meanwhile.
+const ROUNDS_KEPT: u64 = 4;
+
 /// How long nothing must become due before segments are merged just to have fewer.
 const IDLE: Duration = Duration::from_millis(700);
 
@@ -118,7 +128,11 @@ fn work(shared: &Shared) {
 /// False when there is nothing to merge.
 fn idle(shared: &Shared) -> bool {
     for core in live(shared) {
-        if try_job(&core, Job::Merge, |core| jobs::merge(core, Moment::Idle)) {
+        let moment = match core.quiet.load(Ordering::Relaxed) {
+            CALM_ROUNDS.. => Moment::Idle,
+            _ => Moment::Lull,
+        };
+        if try_job(&core, Job::Merge, |core| jobs::merge(core, moment)) {
             shared.wake_maintenance();
             return true;
         }
@@ -129,14 +143,24 @@ fn idle(shared: &Shared) -> bool {
     false
 }
 
+/// Counts the rounds that each collection is without changes.
+fn count_quiet(shared: &Shared) {
+    for core in live(shared) {
+        let operation = core.view.load().operation;
+        match core.seen_idle.swap(operation, Ordering::Relaxed) == operation {
+            true => core.quiet.fetch_add(1, Ordering::Relaxed),
+            false => core.quiet.swap(0, Ordering::Relaxed),
+        };
+    }
+}
+
 /// Buffers that hold enough for an index become segments once their collection has had no change for a round: whoever set
 /// a threshold waits for `indexed_vectors_count` to rise. Those that searches have paid an index for don't wait.
 fn freeze_awaited(shared: &Shared) {
     for core in live(shared) {
-        let operation = core.view.load().operation;
-        let unchanged = core.seen_idle.swap(operation, Ordering::Relaxed) == operation;
+        let is_quiet = core.quiet.load(Ordering::Relaxed) > 0;
         if core.troubles.first().is_none()
-            && (unchanged && awaits_index(&core.writer()) || jobs::buffer_earns_an_index(&core.writer()))
+            && (is_quiet && awaits_index(&core.writer()) || jobs::buffer_earns_an_index(&core.writer()))
             && freeze(&core)
         {
             shared.wake_maintenance();
@@ -174,7 +198,8 @@ fn pin_all(shared: &Shared, pace: Pace) {
         pins.note_calm();
         pins.keep(match pace {
             Pace::Calm => 0,
-            Pace::Light | Pace::Busy => pins.consumer.ledger().unclaimed(),
+            Pace::Light { soon } => soon,
+            Pace::Busy => pins.consumer.ledger().unclaimed(),
         });
     });
     for core in live(shared) {

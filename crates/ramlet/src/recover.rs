@@ -164,6 +164,7 @@ fn assemble(
         monitor: Default::default(),
         tracking: Default::default(),
         seen_idle: Default::default(),
+        quiet: Default::default(),
         _held: parts.held,
     })
 }

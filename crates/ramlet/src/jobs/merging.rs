@@ -8,8 +8,8 @@ use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
-    DISK_FREE_MIN, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_FANIN, MERGE_FREE_MIN, MERGE_RENT,
-    MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
+    DISK_FREE_MIN, EARLY_INDEX_FRESH_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_FANIN, MERGE_FREE_MIN,
+    MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
 use crate::schema::VectorField;
 use crate::segment::{Merged, RowSource, Segment, SegmentView, becomes_graph, was_refused_an_index};
@@ -140,9 +140,10 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
 }
 
 /// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
-/// where one holds nearly everything. The last small one joins the large once searches have spent on it what that costs;
-/// if it has no index, it gets one of its own before, once they have spent what this costs. Rows that waited for a graph get it.
-fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
+/// where one holds nearly everything; of these only some as long as more come. The last small one joins the large once searches
+/// have spent on it what that costs; those without an index get one before, once they have spent what this costs. Rows that waited
+/// for a graph get it.
+fn idle_candidates(writer: &Writer, moment: Moment) -> Vec<SegmentView> {
     let segments = &writer.segments;
     let rows = |view: &SegmentView| u64::from(view.live());
     let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else {
@@ -157,17 +158,41 @@ fn idle_candidates(writer: &Writer) -> Vec<SegmentView> {
     if (small as f64) >= rows(largest) as f64 * IDLE_MERGE_SHARE || lacks_any_index(writer, largest) {
         return segments.to_vec();
     }
-    let [other] = &others[..] else { return others };
-    if lacks_any_index(writer, other) {
-        return others;
+    let group = match moment {
+        Moment::Idle => others.clone(),
+        _ => of_like_size(&others),
+    };
+    if group.len() > 1 {
+        return group;
     }
-    if other.segment.spent() >= (rows(largest) + small).saturating_mul(rent_beside(largest)) {
+    let alone = |is_due: &dyn Fn(&SegmentView) -> bool| others.iter().find(|view| is_due(view)).cloned();
+    if let Some(other) = alone(&|view| lacks_any_index(writer, view)) {
+        return vec![other];
+    }
+    let spent: u64 = others.iter().map(|view| view.segment.spent()).sum();
+    if !others.is_empty() && spent >= (rows(largest) + small).saturating_mul(rent_beside(largest)) {
         return segments.to_vec();
     }
-    if earns_an_index(writer, &others) && has_index(segments) {
-        return others;
+    let earner = alone(&|view| earns_an_index(writer, std::slice::from_ref(view)));
+    earner.filter(|_| has_index(segments)).into_iter().collect()
+}
+
+/// The smallest segments, with each next one that has at most twice the rows of those before it together: so no row is written
+/// anew more often than the logarithm of their number, and no more segments are left.
+fn of_like_size(views: &[SegmentView]) -> Vec<SegmentView> {
+    let mut views = views.to_vec();
+    views.sort_by_key(SegmentView::live);
+    let (mut rows, mut count) = (0, 0);
+    for view in &views {
+        let live = u64::from(view.live());
+        if count > 0 && live > 2 * rows {
+            break;
+        }
+        rows += live;
+        count += 1;
     }
-    Vec::new()
+    views.truncate(count);
+    views
 }
 
 /// What searches spend on each row before it is written anew for them, with the index that a segment has.
@@ -188,7 +213,8 @@ fn earns_an_index(writer: &Writer, views: &[SegmentView]) -> bool {
     };
     let rows = views.iter().map(|view| u64::from(view.live())).sum();
     let spent = views.iter().map(|view| view.segment.spent()).sum();
-    pays_for_an_index(writer, rows, spent)
+    rows >= EARLY_INDEX_ROWS
+        && pays_for_an_index(writer, rows, spent)
         && views
             .iter()
             .any(|view| writer.schema.vectors.iter().any(|vector| lacks(view, vector)))
@@ -196,7 +222,7 @@ fn earns_an_index(writer: &Writer, views: &[SegmentView]) -> bool {
 
 /// Whether so much, spent on so many rows, is what an index for them takes. Without indexes, as with a threshold of 0, nothing is.
 fn pays_for_an_index(writer: &Writer, rows: u64, spent: u64) -> bool {
-    threshold_kb(&writer.config) > 0 && rows >= u64::from(EARLY_INDEX_ROWS) && spent >= rows * MERGE_RENT
+    threshold_kb(&writer.config) > 0 && spent >= rows * MERGE_RENT
 }
 
 /// Whether searches have spent as much on the rows of the write buffer as it takes to give them an index, with the small
@@ -209,11 +235,11 @@ pub fn buffer_earns_an_index(writer: &Writer) -> bool {
     };
     let (fresh, spent) = (u64::from(writer.active.live()), writer.active.buffer.spent());
     let all = fresh + writer.segments.iter().map(rows).sum::<u64>();
+    let beside = all - rows(largest);
+    let pays = || beside >= EARLY_INDEX_FRESH_ROWS && pays_for_an_index(writer, beside, spent);
     let pays_for_all =
         || threshold_kb(&writer.config) > 0 && spent >= all.saturating_mul(rent_beside(largest));
-    fresh > 0
-        && has_index(&writer.segments)
-        && (pays_for_an_index(writer, all - rows(largest), spent) || pays_for_all())
+    fresh > 0 && has_index(&writer.segments) && (pays() || pays_for_all())
 }
 
 /// Whether the largest of the segments has an index for its vectors.
@@ -233,6 +259,9 @@ fn is_indexed(view: &SegmentView) -> bool {
 pub enum Moment {
     /// Something else may be due the next moment.
     Busy,
+    /// Nothing is due, but there are changes now and then.
+    Lull,
+    /// Nothing changes.
     Idle,
 }
 
@@ -253,8 +282,8 @@ pub fn candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentVi
 fn chosen(core: &Core, writer: &Writer, moment: Moment, may: May<'_>) -> Vec<SegmentView> {
     match moment {
         Moment::Busy => merge_candidates(core, writer, may),
-        Moment::Idle => {
-            let views = idle_candidates(writer);
+        Moment::Lull | Moment::Idle => {
+            let views = idle_candidates(writer, moment);
             if may(&views) { views } else { Vec::new() }
         }
     }
@@ -384,7 +413,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         };
         // Some segments of a size are merged without; one alone is written anew to get what it lacks, or keeps what it has.
         let graphs = match &sources[..] {
-            _ if moment == Moment::Idle => true,
+            _ if moment != Moment::Busy => true,
             [one] => needs_index(core, &writer, one) || has_index_beside_graphs(core, &writer, one),
             _ => false,
         };

@@ -41,26 +41,33 @@ fn parts(collection: &Collection, scratch: &mut Scratch) -> Vec<(u64, &'static s
 
 #[test]
 fn a_small_segment_that_searches_pay_for_is_indexed_and_then_merged() {
-    const LARGE: u64 = 11_000;
-    const SMALL: u64 = 1_050;
+    small_segment(11_000, 1_050);
+}
+
+#[test]
+fn a_tiny_segment_is_indexed_too() {
+    small_segment(4_000, 200);
+}
+
+fn small_segment(large: u64, small: u64) {
     let engine = open(Arc::new(RamStorage::new(None)));
     let mut settings = config(DIM, Distance::Cosine);
     settings.indexing_threshold = Some(50);
     engine.create_collection("c", settings).expect("creates");
     let collection = engine.collection("c").expect("is there");
     let mut rng = Rng(5);
-    fill(&collection, 0..LARGE, &mut rng);
+    fill(&collection, 0..large, &mut rng);
     // By default a segment of this size has no index.
     let by_default = &mut |config: &mut CollectionConfig| {
         config.indexing_threshold = None;
         Ok(())
     };
     engine.update_collection("c", by_default).expect("changes");
-    fill(&collection, LARGE..LARGE + SMALL, &mut rng);
+    fill(&collection, large..large + small, &mut rng);
     let mut scratch = engine.scratch().expect("room");
     assert_eq!(
         parts(&collection, &mut scratch),
-        [(LARGE, "ivf"), (SMALL, "flat")]
+        [(large, "ivf"), (small, "flat")]
     );
     let mut searches = 0;
     let mut request = search_request(vec![0.1; DIM], 10);
@@ -80,19 +87,19 @@ fn a_small_segment_that_searches_pay_for_is_indexed_and_then_merged() {
         if history.last() != Some(&now) {
             history.push(now);
         }
-        if searches == 200 {
+        if searches == 100 {
             assert_eq!(history.len(), 1, "it was searched too little for that");
         }
     }
     assert_eq!(
         history,
         [
-            vec![(LARGE, "ivf"), (SMALL, "flat")],
-            vec![(LARGE, "ivf"), (SMALL, "ivf")],
-            vec![(LARGE + SMALL, "ivf")]
+            vec![(large, "ivf"), (small, "flat")],
+            vec![(large, "ivf"), (small, "ivf")],
+            vec![(large + small, "ivf")]
         ]
     );
-    assert_eq!(collection.info().points_count, LARGE + SMALL);
+    assert_eq!(collection.info().points_count, large + small);
 }
 
 #[test]
