@@ -975,6 +975,7 @@ mod tests {
         assert_eq!(parts(&collection), [(12 * rows, "hnsw")]);
         assert!(!busy() && !jobs::merge(collection.core(), Moment::Idle).expect("nothing"));
     }
+
     /// Rows that come all the time aren't written anew with all small segments each time, but with those of like size.
     #[test]
     fn small_segments_are_merged_by_size_while_more_come() {

@@ -223,15 +223,20 @@ impl VectorRoom {
         }
     }
 
-    /// What ranks below makes way until so many bytes are free, as far as it goes.
-    pub fn make(&self, rank: PinRank, bytes: u64) {
-        let free = match self.for_writers {
+    fn free(&self) -> u64 {
+        match self.for_writers {
             true => self.pins.room(),
             false => self.pins.consumer.available(),
-        };
+        }
+    }
+
+    /// What ranks below makes way until so many bytes are free, as far as it goes; what may be taken then.
+    pub fn make(&self, rank: PinRank, bytes: u64) -> u64 {
+        let free = self.free();
         if free < bytes {
             self.pins.give_way(rank, bytes - free);
         }
+        self.free().max(bytes)
     }
 }
 

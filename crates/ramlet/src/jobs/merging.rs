@@ -89,7 +89,11 @@ fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> 
 /// Whether a vector of a segment is searched flat though the settings, which may have changed since it was built, want an
 /// index for it. Counts no row that a rewrite would not: else it would be rewritten for ever.
 fn lacks_index(writer: &Writer, view: &SegmentView, vector: &VectorField) -> bool {
-    let threshold = threshold_kb(&writer.config);
+    would_be_indexed(view, vector, threshold_kb(&writer.config))
+}
+
+/// Whether a vector that is searched flat would get an index with such a threshold.
+fn would_be_indexed(view: &SegmentView, vector: &VectorField, threshold: u64) -> bool {
     let column = view
         .segment
         .vector(vector.slot)
@@ -206,18 +210,14 @@ fn rent_beside(view: &SegmentView) -> u64 {
 
 /// Whether searches have spent as much on segments, too small for an index by the threshold, as building one takes.
 fn earns_an_index(writer: &Writer, views: &[SegmentView]) -> bool {
-    let lacks = |view: &SegmentView, vector: &VectorField| {
-        let column = view.segment.vector(vector.slot);
-        column.is_some_and(|column| column.index.kind() == "flat")
-            && !was_refused_an_index(&view.segment.entry, vector.slot)
-    };
     let rows = views.iter().map(|view| u64::from(view.live())).sum();
     let spent = views.iter().map(|view| view.segment.spent()).sum();
     rows >= EARLY_INDEX_ROWS
         && pays_for_an_index(writer, rows, spent)
-        && views
-            .iter()
-            .any(|view| writer.schema.vectors.iter().any(|vector| lacks(view, vector)))
+        && views.iter().any(|view| {
+            let mut vectors = writer.schema.vectors.iter();
+            vectors.any(|vector| would_be_indexed(view, vector, 1))
+        })
 }
 
 /// Whether so much, spent on so many rows, is what an index for them takes. Without indexes, as with a threshold of 0, nothing is.
@@ -479,9 +479,9 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         base += source.live();
     }
     let newest = merged.clone();
-    if let Some(segment) = merged
-        .as_deref()
-        .filter(|_| sources.iter().all(|source| !is_indexed(source)))
+    if let Some(segment) = merged.as_deref()
+        && sources.len() > 1
+        && !sources.iter().any(is_indexed)
     {
         // Not yet enough for an index.
         segment.note_spent(sources.iter().map(|source| source.segment.spent()).sum());

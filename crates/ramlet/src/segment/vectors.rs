@@ -507,11 +507,10 @@ impl VectorColumn {
         let mut buf = AnonBuf::new(0);
         for pin in self.missing() {
             let rank = rank(pin.component);
-            let left = room.for_rank(rank);
-            if left < pin.least() {
+            if room.for_rank(rank) < pin.least() {
                 break;
             }
-            room.make(rank, pin.least());
+            let left = room.make(rank, pin.least());
             buf.ensure(BUFFER_BYTES)?;
             give_back_heap();
             let back = pin.rows.restore_some(&pin.file, left, io, &mut buf);
