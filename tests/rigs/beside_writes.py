@@ -47,10 +47,12 @@ def write(url, known, rate, stop, late):
 
 def left_alone(server):
     """Until the collection is green and its server takes no CPU, three seconds in a row."""
-    http, quiet, before = server.http(), 0, 0.0
+    http, quiet, before, start = server.http(), 0, 0.0, time.monotonic()
     while quiet < 3:
+        if time.monotonic() - start > 600:
+            sys.exit("the server finds no rest within ten minutes")
         time.sleep(1)
-        status = http.call("GET", f"/collections/{COLLECTION}")["status"]
+        status = http.result("GET", f"/collections/{COLLECTION}")["status"]
         spent = sum(map(int, Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
         quiet = quiet + 1 if status == "green" and spent - before < 0.05 else 0
         before = spent

@@ -159,13 +159,16 @@ fn count_quiet(shared: &Shared) {
 fn freeze_awaited(shared: &Shared) {
     for core in live(shared) {
         let is_quiet = core.quiet.load(Ordering::Relaxed) > 0;
-        if core.troubles.first().is_none()
-            && (is_quiet && awaits_index(&core.writer()) || jobs::buffer_earns_an_index(&core.writer()))
-            && freeze(&core)
-        {
+        let freeze_awaited = || is_quiet && awaits_index(&core.writer()) && freeze(&core);
+        if core.troubles.first().is_none() && (freeze_awaited() || freeze_paid(&core)) {
             shared.wake_maintenance();
         }
     }
+}
+
+/// A buffer that searches have paid an index for.
+fn freeze_paid(core: &Core) -> bool {
+    jobs::buffer_earns_an_index(&core.writer()) && freeze(core)
 }
 
 /// Whether the rows in the write buffer alone reach the threshold that was set for an index, and are not too few beside the
@@ -331,7 +334,7 @@ pub fn settle(core: &Core) -> Result<()> {
         core.check_not_dropped()?;
         if is_frozen(core) {
             jobs::flush(core)?;
-        } else if !(jobs::buffer_earns_an_index(&core.writer()) && freeze(core))
+        } else if !freeze_paid(core)
             && !jobs::clear_dead(core)?
             && !jobs::merge(core, Moment::Busy)?
             && !jobs::merge(core, Moment::Idle)?

@@ -1,3 +1,5 @@
+//! Files that appear when they are whole.
+
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
