@@ -60,12 +60,16 @@ fn filled_of(dim: usize, memory: u64, storage: Arc<dyn Storage>) -> Filled {
     }
 }
 
+fn pinned(collection: &Collection) -> Vec<(&'static str, u64)> {
+    let memory = collection.info().memory.into_iter();
+    let pinned = memory.filter(|part| part.pinned_bytes > 0);
+    pinned.map(|part| (part.kind, part.pinned_bytes)).collect()
+}
+
 impl Filled {
     /// Bytes in RAM by kind.
     fn pinned(&self) -> Vec<(&'static str, u64)> {
-        let memory = self.collection.info().memory.into_iter();
-        let pinned = memory.filter(|part| part.pinned_bytes > 0);
-        pinned.map(|part| (part.kind, part.pinned_bytes)).collect()
+        pinned(&self.collection)
     }
 
     /// Share of the true neighbours that searches find, and the reads that they need each.
@@ -150,11 +154,6 @@ fn what_one_segment_misses_most_comes_before_what_another_misses_less() {
     small.update(upsert(points)).expect("there is room");
     small.flush().expect("flushes");
     small.wait_idle().expect("nothing fails");
-    let pinned = |collection: &Collection| -> Vec<(&'static str, u64)> {
-        let memory = collection.info().memory.into_iter();
-        let pinned = memory.filter(|part| part.pinned_bytes > 0);
-        pinned.map(|part| (part.kind, part.pinned_bytes)).collect()
-    };
     let whole = pinned(&small);
     let kinds: Vec<_> = whole.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, ["codes", "fine codes", "rows"]);

@@ -39,6 +39,17 @@ fn parts(collection: &Collection, scratch: &mut Scratch) -> Vec<(u64, &'static s
     parts
 }
 
+/// A collection of one segment with an index.
+fn indexed(points: u64, rng: &mut Rng) -> (Arc<Engine>, Arc<Collection>) {
+    let engine = open(Arc::new(RamStorage::new(None)));
+    let mut settings = config(DIM, Distance::Cosine);
+    settings.indexing_threshold = Some(50);
+    engine.create_collection("c", settings).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    fill(&collection, 0..points, rng);
+    (engine, collection)
+}
+
 #[test]
 fn a_small_segment_that_searches_pay_for_is_indexed_and_then_merged() {
     small_segment(11_000, 1_050);
@@ -50,13 +61,8 @@ fn a_tiny_segment_is_indexed_too() {
 }
 
 fn small_segment(large: u64, small: u64) {
-    let engine = open(Arc::new(RamStorage::new(None)));
-    let mut settings = config(DIM, Distance::Cosine);
-    settings.indexing_threshold = Some(50);
-    engine.create_collection("c", settings).expect("creates");
-    let collection = engine.collection("c").expect("is there");
     let mut rng = Rng(5);
-    fill(&collection, 0..large, &mut rng);
+    let (engine, collection) = indexed(large, &mut rng);
     // By default a segment of this size has no index.
     let by_default = &mut |config: &mut CollectionConfig| {
         config.indexing_threshold = None;
@@ -106,13 +112,8 @@ fn small_segment(large: u64, small: u64) {
 fn rows_of_a_write_buffer_that_searches_pay_for_are_indexed() {
     const LARGE: u64 = 15_000;
     const SMALL: u64 = 1_050;
-    let engine = open(Arc::new(RamStorage::new(None)));
-    let mut settings = config(DIM, Distance::Cosine);
-    settings.indexing_threshold = Some(50);
-    engine.create_collection("c", settings).expect("creates");
-    let collection = engine.collection("c").expect("is there");
     let mut rng = Rng(6);
-    fill(&collection, 0..LARGE, &mut rng);
+    let (engine, collection) = indexed(LARGE, &mut rng);
     let set_threshold = |kb: usize| {
         let change = &mut |config: &mut CollectionConfig| {
             config.indexing_threshold = Some(kb);
