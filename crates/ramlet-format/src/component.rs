@@ -30,6 +30,8 @@ pub enum Component {
     Product { slot: u16 },
     /// Rows: what the finer codes leave over of the vectors in cluster order, for when there is more RAM.
     Rest { slot: u16 },
+    /// Rows: the vectors in cluster order once more, of a byte a dimension, for rows that codes leave in doubt.
+    Compact { slot: u16 },
     /// Rows: nodes of the graph index.
     Graph { slot: u16 },
     /// What the graph index holds in RAM: entry points, codebooks, calibration.
@@ -114,6 +116,7 @@ impl Component {
             | Self::FineLow { slot }
             | Self::Product { slot }
             | Self::Rest { slot }
+            | Self::Compact { slot }
             | Self::Graph { slot }
             | Self::GraphMeta { slot }
             | Self::VectorRecords { slot }
@@ -153,6 +156,8 @@ impl Component {
             Self::Rest { slot } if slot < Self::HALF => (8, Self::HALF + slot),
             Self::Rest { slot } if slot < Self::SLOTS => (9, slot),
             Self::Rest { .. } => (9, Self::SLOTS),
+            // Vectors have half of the slots: from here on the kind of their codes has the other half free.
+            Self::Compact { slot } => (12, Self::HALF + half(slot)),
             // As kind 8.
             Self::VectorRecords { slot } => (1, Self::HALF + half(slot)),
             Self::PartStarts { slot } => (11, Self::HALF + half(slot)),
@@ -212,6 +217,7 @@ mod tests {
             check(Component::FineLow { slot });
             check(Component::Product { slot });
             check(Component::Rest { slot });
+            check(Component::Compact { slot });
             check(Component::Graph { slot });
             check(Component::GraphMeta { slot });
             check(Component::VectorRecords { slot });

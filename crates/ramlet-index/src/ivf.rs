@@ -8,6 +8,7 @@
 mod build;
 mod candidates;
 mod codes;
+mod compact;
 mod inspect;
 mod picked;
 mod search;

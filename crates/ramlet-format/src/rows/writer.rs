@@ -15,7 +15,10 @@ pub struct RowsWriter {
 
 impl RowsWriter {
     pub fn new(seed: u64, row_bytes: u32) -> Self {
-        let layout = RowsLayout::for_row(row_bytes);
+        Self::with_layout(seed, RowsLayout::for_row(row_bytes))
+    }
+
+    pub fn with_layout(seed: u64, layout: RowsLayout) -> Self {
         Self {
             file: BlockFile::new(seed),
             layout,

@@ -102,8 +102,16 @@ pub struct IvfFiles<'f> {
     pub positions_seed: u64,
     /// An envelope: centroids, clusters, calibration.
     pub centroids: &'f mut dyn WriteFile,
-    /// Rows are coded in each of these ways, at most four.
+    /// Rows are coded in each of these ways: at most five, and [`CodeKind::Compact`].
     pub codes: Vec<IvfCodes<'f>>,
+}
+
+impl IvfFiles<'_> {
+    /// The codes that searches in RAM compare, of which the file of centroids tells.
+    fn scanned(&self) -> impl Iterator<Item = CodeKind> {
+        let kinds = self.codes.iter().map(|codes| codes.kind);
+        kinds.filter(|kind| *kind != CodeKind::Compact)
+    }
 }
 
 /// A file of codes: in the order of the rows' file, [`CodeKind::file_rows`] rows of [`CodeKind::row_bytes`] bytes each.
@@ -134,7 +142,7 @@ pub fn build_ivf(
     spill: &dyn Storage,
     files: &mut IvfFiles<'_>,
 ) -> Result<IvfBuilt> {
-    let kinds: Vec<CodeKind> = files.codes.iter().map(|codes| codes.kind).collect();
+    let kinds: Vec<CodeKind> = files.scanned().collect();
     let possible = kinds.is_empty() || params.metric.has_codes();
     let fits = meta::fits(&kinds);
     if !possible || !fits || !kinds.iter().all(|kind| kind.is_valid()) {
@@ -229,7 +237,7 @@ impl<'p> Build<'p> {
         let centroids = RankedBuf::new(tree.centroids(), (metric, dims), rotation.as_ref());
         let mut calibration = measure(&mut held_out, tree.centroids(), &centroids.view(), metric);
         drop(tree);
-        let asked = rotation.as_ref().filter(|_| !files.codes.is_empty());
+        let asked = rotation.as_ref().filter(|_| files.scanned().next().is_some());
         let asked = asked.map(|rotation| {
             Asked::new(
                 &mut held_out,
@@ -517,10 +525,10 @@ impl<'p> Build<'p> {
         let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
         let buffer_bytes = self.buffer_bytes() / codes.len().max(1);
         let file = |codes: &'w mut IvfCodes<'_>| {
-            let row_bytes = codes.kind.row_bytes(dims, segment_rows);
+            let layout = codes.kind.layout(dims, segment_rows);
             (
                 codes.kind,
-                Rows::new(codes.file, codes.seed, row_bytes, buffer_bytes),
+                Rows::with_layout(codes.file, codes.seed, layout, buffer_bytes),
             )
         };
         let batch_bytes = self.params.scratch_bytes / 32;
@@ -569,8 +577,8 @@ impl<'p> Build<'p> {
         }
         positions.finish()?;
         for codes in &mut files.codes {
-            let row_bytes = codes.kind.row_bytes(self.decoder.dims, self.params.segment_rows);
-            Rows::new(codes.file, codes.seed, row_bytes, 0).finish()?;
+            let layout = codes.kind.layout(self.decoder.dims, self.params.segment_rows);
+            Rows::with_layout(codes.file, codes.seed, layout, 0).finish()?;
         }
         let zero = vec![0.0; self.decoder.dims];
         let mut centroids = Centroids::new(&zero);
@@ -615,7 +623,7 @@ impl<'p> Build<'p> {
             clusters,
             rows: self.rows as u32,
             segment_rows,
-            codes: std::array::from_fn(|i| files.codes.get(i).map(|codes| codes.kind)),
+            codes: std::array::from_fn(|i| files.scanned().nth(i)),
             unit,
         }
     }
@@ -817,8 +825,17 @@ pub(super) struct Rows<'f> {
 
 impl<'f> Rows<'f> {
     fn new(file: &'f mut dyn WriteFile, seed: u64, row_bytes: usize, buffer_bytes: usize) -> Rows<'f> {
-        let writer = RowsWriter::new(seed, row_bytes as u32);
-        let out = Vec::with_capacity(buffer_bytes + RowsLayout::for_row(row_bytes as u32).block_bytes());
+        Rows::with_layout(file, seed, RowsLayout::for_row(row_bytes as u32), buffer_bytes)
+    }
+
+    fn with_layout(
+        file: &'f mut dyn WriteFile,
+        seed: u64,
+        layout: RowsLayout,
+        buffer_bytes: usize,
+    ) -> Rows<'f> {
+        let writer = RowsWriter::with_layout(seed, layout);
+        let out = Vec::with_capacity(buffer_bytes + layout.block_bytes());
         Rows {
             file,
             writer,

@@ -13,6 +13,7 @@
 
 use ramlet_memory::AnonBuf;
 
+use super::compact::CompactRows;
 use super::held::Held;
 use crate::error::{IndexError, Result};
 use crate::flat::ALONE_COST;
@@ -35,7 +36,8 @@ const BATCH_FORCED: usize = 64;
 const HELD_REACH: f32 = 2.5;
 /// The same of what hits are held against by their scores: about one in 16,000 errors is larger.
 const THRESHOLD_REACH: f32 = 4.0;
-/// Each batch waits for the disk: where more than this many would be needed, they are larger.
+/// Each batch waits for the disk: where more than this many would be needed, they are larger. From [`ALONE_LEAST`] rows on the next one is as
+/// large as all before: of rows that are all but equal thousands are in doubt, and those of one block are read at once then.
 const BATCHES_MOST: usize = 4;
 
 /// From so many rows looked at alone on a search may be one whose codes tell nothing.
@@ -68,6 +70,8 @@ pub(super) struct Candidate {
     pub(super) reach: f32,
     pub(super) position: u32,
     pub(super) number: u32,
+    /// Whether this is by its compact row.
+    pub(super) is_compact: bool,
 }
 
 impl Candidate {
@@ -77,6 +81,20 @@ impl Candidate {
 
     fn upper(&self) -> f32 {
         self.key + self.error
+    }
+
+    /// The same, but a sum that overflowed says nothing about the row.
+    fn sound(self) -> Candidate {
+        if self.key.is_finite() && self.error.is_finite() {
+            return self;
+        }
+        Candidate {
+            key: f32::MAX,
+            error: f32::INFINITY,
+            deviation: f32::INFINITY,
+            reach: f32::INFINITY,
+            ..self
+        }
     }
 
     fn known(&mut self, key: f32) {
@@ -127,7 +145,7 @@ impl Candidates {
         self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(pool);
         self.list.reserve_exact(self.room + more);
         self.positions.clear();
-        self.positions.reserve_exact(BATCH_FORCED.max(pool));
+        self.positions.reserve_exact(self.room + more);
         self.keys.clear();
         self.keys.reserve_exact(self.room + more + pool);
         self.doubtful.clear();
@@ -171,12 +189,8 @@ impl Candidates {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, mut candidate: Candidate) {
-        if !candidate.key.is_finite() || !candidate.error.is_finite() {
-            // A sum that overflowed says nothing about the row.
-            (candidate.key, candidate.error) = (f32::MAX, f32::INFINITY);
-            (candidate.deviation, candidate.reach) = (f32::INFINITY, f32::INFINITY);
-        }
+    pub(super) fn push(&mut self, candidate: Candidate) {
+        let candidate = candidate.sound();
         self.list.push(candidate);
         if !self.filtered {
             self.uppers.push(candidate.upper(), candidate.position);
@@ -275,7 +289,7 @@ impl Candidates {
         buf: &mut AnonBuf,
     ) -> Result<()> {
         reads.clear();
-        reads.reserve(BATCH_FORCED.max(self.pool));
+        reads.reserve(rows.blocks_in(buf)? as usize);
         self.list.sort_unstable_by(nearest_first);
         self.lean(search.top.k());
         // The pool is read whole if one was asked for.
@@ -297,6 +311,9 @@ impl Candidates {
                 false => forced.saturating_sub(self.positions.len()),
             };
             self.look(search, held);
+            if !asked {
+                self.read_compact(search, held, reads, buf)?;
+            }
             self.read(search, rows, reads, buf)?;
         }
         self.list.truncate(self.pool);
@@ -304,6 +321,10 @@ impl Candidates {
         // What is surely among the nearest has a better score for little.
         self.choose_nearest(self.pool);
         self.look(search, held);
+        // By the codes beside compact rows scores would be far off.
+        if codes.rescore.is_none() {
+            self.read_compact(search, held, reads, buf)?;
+        }
         // Where all scores were asked for, so have those that moved up as rows before them proved to be farther.
         if codes.rescore != Some(true) {
             self.keep_needed(codes.threshold);
@@ -427,9 +448,11 @@ impl Candidates {
                 self.doubtful.push((beyond, candidate.position));
             }
         }
-        let batch = (self.doubtful.len() / BATCHES_MOST)
-            .clamp(BATCH, BATCH_FORCED)
-            .max(k);
+        let batch = match self.alone_read < ALONE_LEAST {
+            true => (self.doubtful.len() / BATCHES_MOST).clamp(BATCH, BATCH_FORCED),
+            false => self.alone_read as usize,
+        };
+        let batch = batch.max(k);
         if self.doubtful.len() > batch {
             self.doubtful
                 .select_nth_unstable_by(batch, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -447,6 +470,64 @@ impl Candidates {
         self.positions
             .extend(unread.take(count).map(|candidate| candidate.position));
         self.positions.sort_unstable();
+    }
+
+    /// Takes from the positions to read those that weren't looked at in compact rows yet, and looks at them there, and at what else of the list lies
+    /// in the same blocks; the list is in order again.
+    fn read_compact(
+        &mut self,
+        search: &mut Search<'_, '_>,
+        held: &mut Held<'_>,
+        reads: &mut Vec<(u64, u32)>,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let Some(compact) = held.compact else {
+            return Ok(());
+        };
+        let (list, positions) = (&mut self.list, &mut self.positions);
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let file = &compact.file;
+        list.sort_unstable_by_key(|candidate| candidate.position);
+        let is_new = |position: &u32| {
+            let at = list.binary_search_by_key(position, |candidate| candidate.position);
+            at.is_ok_and(|at| !list[at].is_compact)
+        };
+        // Those to be looked at stand first from here on.
+        let mut seen = 0;
+        for i in 0..positions.len() {
+            if is_new(&positions[i]) {
+                positions.swap(i, seen);
+                seen += 1;
+            }
+        }
+        positions[..seen].sort_unstable();
+        search.stats.rows_read += seen as u64;
+        self.alone_read += seen as u64;
+        let (mut rest, mut at, stride) = (&positions[..seen], 0, file.stride());
+        while !rest.is_empty() {
+            let (_, later, bytes) = search.read_some(file, rest, reads, buf)?;
+            for ((page, _), block) in reads.iter().zip(bytes.chunks_exact(file.block_bytes())) {
+                let first = file.block_of_page(*page) * file.rows_per_block();
+                let end = first + file.rows_per_block();
+                at += list[at..].partition_point(|candidate| candidate.position < first);
+                let here = list[at..].partition_point(|candidate| candidate.position < end);
+                for candidate in list[at..at + here].iter_mut() {
+                    if candidate.is_compact || candidate.deviation == 0.0 {
+                        continue;
+                    }
+                    let from = (candidate.position - first) as usize * stride;
+                    look_at(search, held, (compact, &block[from..][..stride]), candidate)?;
+                }
+                at += here;
+            }
+            rest = later;
+        }
+        positions.drain(..seen);
+        positions.sort_unstable();
+        list.sort_unstable_by(nearest_first);
+        Ok(())
     }
 
     /// Reads the rows at `positions`; their keys are then known, and the list is in order again.
@@ -479,5 +560,34 @@ impl Candidates {
         })?;
         list.sort_unstable_by(nearest_first);
         Ok(())
+    }
+}
+
+/// What the compact row of a candidate tells of it.
+fn look_at(
+    search: &mut Search<'_, '_>,
+    held: &mut Held<'_>,
+    (compact, row): (&CompactRows, &[u8]),
+    candidate: &mut Candidate,
+) -> Result<()> {
+    let (metric, number) = (search.query.metric(), candidate.number);
+    let mut same = true;
+    search.stats.rows_scored += 1;
+    held.compact_keys(
+        compact,
+        row,
+        candidate.position,
+        |position, row, key, deviation| {
+            same = row.number == number;
+            *candidate = Candidate::compact((metric.possible(key), deviation), position, number).sound();
+        },
+    );
+    match same {
+        true => Ok(()),
+        false => {
+            let position = candidate.position;
+            let detail = format!("compact row {position} is of another row than its code says");
+            Err(IndexError::Mismatch(detail))
+        }
     }
 }

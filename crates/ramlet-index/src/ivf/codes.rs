@@ -41,7 +41,7 @@ const AT_ONCE: usize = 8;
 /// Bits of a dimension up to which codes are rough.
 const ROUGH_BITS: u8 = 2;
 
-/// Codes in RAM, each with what it is.
+/// Codes in RAM, each with what it is, and what on disk goes with them.
 #[derive(Debug, Default)]
 pub struct CodesInRam {
     pub coarse: Option<(CodeKind, PinnedRows)>,
@@ -52,6 +52,8 @@ pub struct CodesInRam {
     pub fine: Option<(CodeKind, PinnedRows)>,
     /// Of use beside the finest codes only.
     pub rest: Option<(CodeKind, PinnedRows)>,
+    /// Rows of a byte a dimension on disk, of use beside product codes without numbers and beside codes of one or two bits.
+    pub compact: Option<RowsFile>,
 }
 
 /// Codes, and how to read them.
@@ -465,6 +467,7 @@ impl Views<'_> {
             reach: error / epsilon * reach,
             position: survivor.position,
             number,
+            is_compact: false,
         });
     }
 }
@@ -547,7 +550,9 @@ impl Ivf {
             lists.codes.candidates.ask(search)?;
         }
         let Lists { reads, codes, .. } = lists;
-        let (candidates, mut held) = views.candidates(codes, &self.meta);
+        let compact = self.compact_beside_signs();
+        let (candidates, held) = views.candidates(codes, &self.meta);
+        let mut held = held.with_compact(compact);
         candidates.settle(search, &self.rows, &want.codes, &mut held, reads, buf)
     }
 
@@ -628,7 +633,9 @@ impl Ivf {
         views.evaluate(search, &mut lists.codes);
         let Lists { reads, codes, .. } = lists;
         codes.candidates.ask(search)?;
-        let (candidates, mut held) = views.candidates(codes, &self.meta);
+        let compact = self.compact_beside_signs();
+        let (candidates, held) = views.candidates(codes, &self.meta);
+        let mut held = held.with_compact(compact);
         candidates.narrow(search, &self.rows, &want.codes, &mut held, reads, buf)
     }
 }

@@ -9,8 +9,8 @@ use super::sample::Decoder;
 use crate::error::{IndexError, Result};
 use crate::quant::product::{LeaningEncoder, ProductModel};
 use crate::quant::{
-    CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, NumberedLayout, Residual, RestLayout, Rotation,
-    SignRow,
+    CodeSpace, CompactLayout, Encoder, FineLayout, GROUP, GroupLayout, NumberedLayout, Residual, RestLayout,
+    Rotation, SignRow,
 };
 use crate::scan::trailing_number;
 use crate::{CodeKind, Metric};
@@ -32,6 +32,7 @@ enum Form<'w> {
     Numbered(&'w ProductModel, NumberedLayout),
     /// Of the finest codes, which come before.
     Rest(RestLayout),
+    Compact(CompactLayout),
 }
 
 /// What turns records into codes; shared by threads.
@@ -137,6 +138,7 @@ impl Form<'_> {
             Form::Product(model) => model.shape().parts,
             Form::Numbered(model, _) => model.shape().parts + 4,
             Form::Rest(layout) => layout.row_bytes(),
+            Form::Compact(layout) => layout.row_bytes(),
         }
     }
 }
@@ -144,7 +146,7 @@ impl Form<'_> {
 impl Target<'_> {
     fn push(&mut self, loose: &[u8]) -> Result<()> {
         match &self.form {
-            Form::Fine(_) | Form::Rest(_) => return self.rows.push(loose),
+            Form::Fine(_) | Form::Rest(_) | Form::Compact(_) => return self.rows.push(loose),
             Form::Groups(layout) => layout.put(&mut self.group, self.filled, &loose_row(loose)?),
             Form::Product(_) => ProductModel::put(loose, self.filled, &mut self.group),
             Form::Numbered(_, layout) => {
@@ -189,6 +191,7 @@ impl<'w> CodesWriter<'w> {
                 ),
                 CodeKind::Fine { bits } => (Form::Fine(FineLayout::new(dims, bits)), 0),
                 CodeKind::Rest { bits } => (Form::Rest(RestLayout::new(dims, bits)), 0),
+                CodeKind::Compact => (Form::Compact(CompactLayout::new(dims)), 0),
                 CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
                     let Some(model) = model else {
                         unreachable!("a model was trained for product codes");
@@ -258,11 +261,15 @@ impl<'w> CodesWriter<'w> {
         self.write()?;
         self.targets.into_iter().try_for_each(Target::finish)?;
         let forms = self.coder.forms.iter();
-        let deviations = forms.zip(&mut self.samples).map(|(form, samples)| match form {
-            Form::Groups(_) => deviations(samples, &misses::COARSE_USUAL),
-            Form::Fine(_) | Form::Rest(_) => deviations(samples, &misses::FINE_USUAL),
-            Form::Product(_) | Form::Numbered(..) => deviations(samples, &misses::PRODUCT_USUAL),
-        });
+        let deviations = forms
+            .zip(&mut self.samples)
+            .filter_map(|(form, samples)| match form {
+                Form::Groups(_) => Some(deviations(samples, &misses::COARSE_USUAL)),
+                Form::Fine(_) | Form::Rest(_) => Some(deviations(samples, &misses::FINE_USUAL)),
+                Form::Product(_) | Form::Numbered(..) => Some(deviations(samples, &misses::PRODUCT_USUAL)),
+                // Rounding tells itself by how much it misses.
+                Form::Compact(_) => None,
+            });
         Ok(Coded {
             unit: self.unit,
             deviations: deviations.collect(),
@@ -384,6 +391,9 @@ impl Coder<'_> {
                     }
                 }
                 Form::Rest(layout) => encoder.rest(residual, left, layout, (digits, numbers), now),
+                Form::Compact(layout) => {
+                    encoder.compact(residual, trailing_number(record)?, *layout, numbers, now);
+                }
                 Form::Product(model) => leaning.encode(model, residual.values(), towards, now),
                 Form::Numbered(model, layout) => {
                     let (digits, number) = now.split_at_mut(layout.digits);
@@ -422,7 +432,7 @@ impl Coder<'_> {
                 Form::Fine(layout) => fine.push((i, *layout, now)),
                 Form::Product(model) => product = Some((i, *model, now)),
                 Form::Numbered(model, layout) => product = Some((i, *model, &now[..layout.digits])),
-                Form::Rest(_) => {}
+                Form::Rest(_) | Form::Compact(_) => {}
             }
             rest = later;
         }

@@ -1,10 +1,17 @@
-//! Keys of rows of which all codes are in RAM: signs, fine codes, and what those leave over.
+//! Keys of rows as codes tell them that leave hardly anything over: signs, fine codes and what those leave over, of rows of which all three are
+//! in RAM; compact rows, of those that were read.
+
+use std::ops::Range;
 
 use ramlet_kernels::Kernels;
 
+use super::compact::CompactRows;
 use super::meta::Meta;
 use crate::pinned::PinnedView;
-use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, RestLayout};
+use crate::quant::{
+    COMPACT_AT_ONCE, CodeQuery, CodeSpace, CompactRow, Entered, Epsilon, FineLayout, GROUP, GroupLayout,
+    RestLayout,
+};
 
 /// One thread's memory for it.
 #[derive(Debug, Default)]
@@ -29,8 +36,10 @@ pub(super) struct Held<'h> {
     query: &'h CodeQuery,
     kernels: &'static Kernels,
     lists: &'h mut HeldLists,
-    /// That the query is ready for.
-    cluster: Option<u32>,
+    /// Positions that the query is ready for.
+    ready: Range<u32>,
+    /// Where rows are looked at before they are read, if they are.
+    pub(super) compact: Option<&'h CompactRows>,
 }
 
 impl HeldCodes {
@@ -57,7 +66,55 @@ impl<'h> Held<'h> {
             query,
             kernels,
             lists,
-            cluster: None,
+            ready: 0..0,
+            compact: None,
+        }
+    }
+
+    /// With compact rows on disk.
+    pub(super) fn with_compact(self, compact: Option<&'h CompactRows>) -> Held<'h> {
+        Held { compact, ..self }
+    }
+
+    /// Makes the query ready for the cluster that has the position.
+    fn enter(&mut self, position: u32) {
+        if self.ready.contains(&position) {
+            return;
+        }
+        let cluster = self.meta.cluster_of(position);
+        self.ready = self.meta.positions(cluster);
+        let one = Epsilon {
+            coarse: 1.0,
+            fine: 1.0,
+        };
+        let centroid = self.meta.centroids().parts(cluster);
+        let entered = &mut self.lists.entered;
+        entered.enter(&self.space, self.query, centroid, None, &one, self.kernels);
+        entered.refine();
+    }
+
+    /// Shows `each` consecutive compact rows, of which the first is at `position`, with what it is the position of, the row's key, and by how much
+    /// that is off as a rule.
+    pub(super) fn compact_keys(
+        &mut self,
+        compact: &CompactRows,
+        mut rows: &[u8],
+        mut position: u32,
+        mut each: impl FnMut(u32, CompactRow<'_>, f32, f32),
+    ) {
+        let stride = compact.layout.row_bytes();
+        while !rows.is_empty() {
+            self.enter(position);
+            let of_cluster = self.ready.end.saturating_sub(position).max(1) as usize;
+            let count = (rows.len() / stride).min(of_cluster).min(COMPACT_AT_ONCE);
+            let (now, later) = rows.split_at(count.max(1) * stride);
+            let entered = &self.lists.entered;
+            let mut at = position;
+            entered.compact(self.kernels, compact.layout, now, |row, key, deviation| {
+                each(at, row, key, deviation);
+                at += 1;
+            });
+            (rows, position) = (later, at);
         }
     }
 
@@ -67,24 +124,8 @@ impl<'h> Held<'h> {
         let (fine_row, rest_row) = (fine.1.row(position)?, rest.1.row(position)?);
         let group = groups.1.row(position / GROUP as u32)?;
         let lane = position as usize % GROUP;
+        self.enter(position);
         let HeldLists { entered, signs } = &mut *self.lists;
-        let cluster = self.meta.cluster_of(position);
-        if self.cluster.replace(cluster) != Some(cluster) {
-            let one = Epsilon {
-                coarse: 1.0,
-                fine: 1.0,
-            };
-            let centroid = self.meta.centroids().parts(cluster);
-            entered.enter(
-                &self.space,
-                self.query,
-                centroid,
-                Some(&fine.0),
-                &one,
-                self.kernels,
-            );
-            entered.refine();
-        }
         signs.resize(fine.0.plane_bytes(), 0);
         groups.0.signs(group, lane, signs);
         let add = groups.0.add(group, lane);

@@ -454,7 +454,8 @@ fn element_of(code: u8) -> Result<Element> {
 
 fn codes_bytes(kind: Option<CodeKind>) -> [u8; 4] {
     match kind {
-        None => [0; 4],
+        // Of compact rows nothing is told here: their file is there or not.
+        None | Some(CodeKind::Compact) => [0; 4],
         Some(CodeKind::Coarse) => [1, CODES_VERSION, 0, 0],
         Some(CodeKind::Fine { bits }) => [2, CODES_VERSION, bits, 0],
         Some(CodeKind::Product { m }) => [3, CODES_VERSION, m as u8, (m >> 8) as u8],

@@ -15,6 +15,7 @@ use ramlet_memory::AnonBuf;
 
 use super::candidates::{self, Candidates, Known};
 use super::codes::put_in_order;
+use super::compact;
 use super::held::Held;
 use super::meta::Shape;
 use super::product_query::ProductQuery;
@@ -74,12 +75,15 @@ pub(crate) struct ProductLists {
     groups: Vec<u32>,
     bound: Bound,
     /// Blocks of rows that were read, ascending: all of their rows were compared.
-    blocks: Vec<u32>,
+    pub(super) blocks: Vec<u32>,
     /// Whether they are.
-    whole_blocks: bool,
-    /// Of codes with numbers: these, in place of `candidates` and `uppers`.
-    known: Candidates,
+    pub(super) whole_blocks: bool,
+    /// Rows of which the numbers are known, by their codes or by compact rows: all that may be among the nearest.
+    pub(super) known: Candidates,
+    /// Of codes with numbers; `known` then takes the place of `candidates` and `uppers`.
     numbers: Option<NumberedLayout>,
+    /// Whether candidates are looked at in compact rows.
+    has_compact: bool,
     /// Deviations from the border within which a row is read.
     reach: f32,
 }
@@ -255,14 +259,19 @@ impl ProductLists {
         self.query.start();
         self.sums.reserve(per_scan);
         self.missing.clear();
-        self.numbers = Some(numbers);
+        (self.numbers, self.has_compact) = (Some(numbers), false);
         self.reach = reach;
         self.known.start(pool, filtered, per_scan, known);
     }
 
-    fn start(&mut self, pool: usize, narrows: bool, whole_blocks: bool) {
+    /// For codes that don't. `compact`: whether a filter must be asked about rows that are looked at in compact ones, and what is known of
+    /// rows without reading them.
+    fn start(&mut self, pool: usize, narrows: bool, whole_blocks: bool, compact: Option<(bool, Known)>) {
         let per_scan = GROUPS as usize * GROUP;
-        self.numbers = None;
+        (self.numbers, self.has_compact) = (None, compact.is_some());
+        if let Some((filtered, known)) = compact {
+            self.known.start(pool, filtered, compact::ROWS, known);
+        }
         self.query.start();
         self.blocks.clear();
         self.whole_blocks = whole_blocks;
@@ -292,7 +301,10 @@ impl ProductLists {
         if self.numbers.is_some() {
             return self.known.limit(search.top).max(search.reach.limit());
         }
-        let limit = search.top.threshold();
+        let limit = match self.has_compact {
+            true => self.known.limit(search.top),
+            false => search.top.threshold(),
+        };
         let limit = if self.narrows {
             self.uppers.threshold().min(limit)
         } else {
@@ -354,6 +366,7 @@ impl ProductLists {
                 reach: self.reach * deviation,
                 position,
                 number,
+                is_compact: false,
             });
             return;
         }
@@ -389,24 +402,29 @@ impl Ivf {
         // What isn't found by codes is read elsewhere, and would be met twice; and what a payload filter is asked about costs a read.
         let whole_blocks = !picked && allowed.filter.is_none() && products.file.is_some();
         let mut epsilon = effort.epsilon.coarse;
+        let filtered = allowed.filter.is_some();
+        let known = Known {
+            held: 0,
+            rows: self.rows.held(),
+        };
+        let compact = self.compact_beside(products);
+        let tells = products.numbers.is_some() || compact.is_some();
         match products.numbers {
             Some(numbers) => {
                 epsilon = effort.bounds().fine;
-                let filtered = allowed.filter.is_some();
-                let known = Known {
-                    held: 0,
-                    rows: self.rows.held(),
-                };
                 let last = (effort.epsilon.fine, known);
                 lists.products.start_known(numbers, pool, filtered, last);
             }
-            None => lists.products.start(pool, narrows, whole_blocks),
+            None => {
+                let compact = compact.map(|_| (filtered, known));
+                lists.products.start(pool, narrows, whole_blocks, compact);
+            }
         }
         let (mut visited, mut begun) = (0, None);
         loop {
-            let found = match products.numbers {
-                Some(_) => search.top.len() + lists.products.known.found(),
-                None => search.top.len(),
+            let found = match tells {
+                true => search.top.len() + lists.products.known.found(),
+                false => search.top.len(),
             };
             let known = (&mut *lists, known_in as fn(&mut Lists) -> &mut Candidates);
             let Some(more) = self.bring_on(search, want, (visited, found), &mut begun, known) else {
@@ -428,8 +446,8 @@ impl Ivf {
                     continue;
                 }
                 let known = &lists.products.known;
-                if products.numbers.is_some() && known.tell_nothing(search.stats.codes_scored, &self.rows) {
-                    search.scan_run(&self.rows, self.meta.positions(cluster), buf)?;
+                if tells && known.tell_nothing(search.stats.codes_scored, &self.rows) {
+                    self.scan_others(compact, search, self.meta.positions(cluster), lists, buf)?;
                     continue;
                 }
                 let next = lists.clusters[..sorted].get(place + 1);
@@ -442,12 +460,14 @@ impl Ivf {
             self.visit_missing(products, search, (want, epsilon, pool), lists, buf)?;
             visited = sorted;
             search.stats.probes = visited as u64;
-            match products.numbers {
-                Some(_) => lists.products.known.ask(search)?,
-                None => self.read_products(search, want, pool, lists, buf)?,
+            if products.numbers.is_none() {
+                self.read_products(search, want, pool, lists, buf)?;
+            }
+            if tells {
+                lists.products.known.ask(search)?;
             }
         }
-        if products.numbers.is_some() {
+        if tells {
             let (known, mut held, reads) = self.known_of(search.query, lists);
             known.settle(search, &self.rows, &want.codes, &mut held, reads, buf)?;
         }
@@ -639,40 +659,40 @@ impl Ivf {
         buf: &mut AnonBuf,
     ) -> Result<()> {
         if lists.products.numbers.is_some() {
-            lists.products.known.ask(search)?;
-            let (known, mut held, reads) = self.known_of(search.query, lists);
-            return known.narrow(search, &self.rows, &want.codes, &mut held, reads, buf);
+            return self.narrow_known(search, want, lists, buf);
         }
-        let Lists {
-            reads,
-            positions,
-            products,
-            ..
-        } = lists;
         let most = BATCH.max(pool);
-        reads.clear();
-        reads.reserve(most);
-        positions.clear();
-        positions.reserve(most);
-        let ProductLists {
-            candidates,
-            blocks,
-            whole_blocks,
-            ..
-        } = products;
+        lists.reads.clear();
+        lists.reads.reserve(most);
+        lists.positions.clear();
+        lists.positions.reserve(most);
+        let compact = self.compact.as_ref().filter(|_| lists.products.has_compact);
+        let file = compact.map_or(&self.rows, |compact| &compact.file);
+        let mut candidates = std::mem::take(&mut lists.products.candidates);
         let mut rest = &mut candidates[..];
         let mut is_pool = true;
         while !rest.is_empty() {
             let (now, later) = nearest(rest, if is_pool { pool } else { BATCH });
-            let limit = search.top.threshold().max(search.reach.limit());
+            let limit = match compact {
+                Some(_) => lists.products.known.limit(search.top),
+                None => search.top.threshold(),
+            };
+            let limit = limit.max(search.reach.limit());
+            let Lists {
+                reads,
+                positions,
+                products,
+                ..
+            } = &mut *lists;
+            let (blocks, whole_blocks) = (&mut products.blocks, products.whole_blocks);
             positions.clear();
             // The pool is read whole.
             let likely = now.iter().filter(|row| is_pool || row.key - row.error <= limit);
             let mut any = false;
             for row in likely {
                 any = true;
-                let was_read = || blocks.binary_search(&self.rows.block_of(row.position)).is_ok();
-                if !(*whole_blocks && was_read()) {
+                let was_read = || blocks.binary_search(&file.block_of(row.position)).is_ok();
+                if !(whole_blocks && was_read()) {
                     positions.push(row.position);
                 }
             }
@@ -682,18 +702,36 @@ impl Ivf {
             }
             search.stats.rows_read += positions.len() as u64;
             positions.sort_unstable();
-            if *whole_blocks {
-                search.scan_blocks_of(&self.rows, positions, (reads, blocks), buf)?;
-                blocks.sort_unstable();
-            } else {
-                search.scan_positions(&self.rows, positions, reads, buf)?;
+            match compact {
+                Some(compact) => self.read_compact(compact, search, want, lists, buf)?,
+                None if whole_blocks => search.scan_blocks_of(file, positions, (reads, blocks), buf)?,
+                None => search.scan_positions(file, positions, reads, buf)?,
             }
-            if want.codes.rescore == Some(false) && search.top.len() >= search.top.k() {
+            lists.products.blocks.sort_unstable();
+            let found = match compact {
+                Some(_) => search.top.len() + lists.products.known.found(),
+                None => search.top.len(),
+            };
+            if want.codes.rescore == Some(false) && found >= search.top.k() {
                 break;
             }
         }
-        products.candidates.clear();
+        candidates.clear();
+        lists.products.candidates = candidates;
         Ok(())
+    }
+
+    /// Asks filters about rows of which the numbers are known, and reads those in doubt, so that there is room for more.
+    pub(super) fn narrow_known(
+        &self,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        lists.products.known.ask(search)?;
+        let (known, mut held, reads) = self.known_of(search.query, lists);
+        known.narrow(search, &self.rows, &want.codes, &mut held, reads, buf)
     }
 }
 

@@ -20,7 +20,7 @@ fn part(name: &'static str, file: &RowsFile) -> PartUse {
 impl Ivf {
     pub(super) fn described(&self) -> IndexReport {
         let centroids = self.meta.memory_bytes();
-        let parts = vec![
+        let mut parts = vec![
             part("rows", &self.rows),
             part("positions", &self.positions),
             PartUse {
@@ -30,6 +30,11 @@ impl Ivf {
                 disk_bytes: centroids,
             },
         ];
+        parts.extend(
+            self.compact
+                .as_ref()
+                .map(|compact| part("compact rows", &compact.file)),
+        );
         let calibrated = |recall| {
             let want = Want {
                 recall: Some(recall),

@@ -2,6 +2,7 @@
 
 use ramlet_kernels::kernels;
 
+use super::compact::CompactLayout;
 use super::group::SignRow;
 use super::rest::{RestLayout, fine_factor};
 use super::{FineLayout, HALF_MOST, HALF_STEP, HALF_UNKNOWN, dot, from_half, to_half, to_half_below};
@@ -112,6 +113,19 @@ impl Encoder {
             false => f64::NAN,
         };
         out[layout.code_bytes()..].copy_from_slice(&to_half(factor));
+    }
+
+    /// Writes a row of a byte a dimension into `out`. `numbers` is overwritten.
+    pub(crate) fn compact(
+        &self,
+        residual: &Residual,
+        number: u32,
+        layout: CompactLayout,
+        numbers: &mut Vec<f32>,
+        out: &mut [u8],
+    ) {
+        let of = (&residual.values[..], residual.squares);
+        layout.put(of, (self.add(residual), number), numbers, out);
     }
 
     /// What a row's fine code, just written with these digits, leaves over of it.

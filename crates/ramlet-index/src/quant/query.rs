@@ -1,8 +1,8 @@
 //! A query made ready for codes, and the keys it estimates.
 
-use ramlet_kernels::{Bounds, Kernels, Sift, Sifted};
+use ramlet_kernels::{Bounds, CodeWidth, Kernels, Sift, Sifted};
 
-use super::{FineLayout, RestLayout, Rotation, from_half};
+use super::{CompactLayout, CompactRow, FineLayout, RestLayout, Rotation, from_half};
 use crate::Metric;
 
 /// Rounding in what is added up to a key, as a share of its largest part.
@@ -20,6 +20,12 @@ const COLUMN_MOST: f32 = 251.0;
 
 /// Parts of a step in which what rounding leaves over is counted: half a step is 127 of them.
 const REMAINDER: f32 = 254.0;
+
+/// Deviation of what lies anywhere within half a step of 0, in steps: the root of a twelfth.
+const UNIFORM: f32 = 0.288_675_13;
+
+/// Rows of a byte a dimension that are compared at once.
+pub(crate) const COMPACT_AT_ONCE: usize = 32;
 
 /// The fine kernel reads the query in steps of so many dimensions.
 const PADDING: usize = 64;
@@ -79,6 +85,13 @@ struct Terms {
     /// What a whole number of `z` is of `y`, and of `f <u, z>` in a key.
     z_step: f32,
     along: f32,
+    /// Share of `<r, y>` in a key, and of the row's own part.
+    scale: f32,
+    own: f32,
+    /// `|y|`.
+    length: f32,
+    /// Sum of what rounding left over.
+    remainder: i64,
 }
 
 impl CodeQuery {
@@ -150,16 +163,16 @@ impl Entered {
         let dims = query.rotated.len() as f32;
         self.compared.resize(query.rotated.len(), 0.0);
         let extent;
-        let mut base = 0.0;
+        let (mut base, mut parts) = (0.0, 0.0);
         if metric.centres_query() {
             extent = kernels.difference(&query.rotated, step, digits, &mut self.compared);
         } else {
             let pairs = query.rotated.iter().zip(digits);
-            base = query.of_mean
-                - step
-                    * pairs
-                        .map(|(query, digit)| query * (f32::from(*digit) - 128.0))
-                        .sum::<f32>();
+            let products = pairs.map(|(query, digit)| query * (f32::from(*digit) - 128.0));
+            let of_centroid = step * products.sum::<f32>();
+            base = query.of_mean - of_centroid;
+            // Both may be far larger than what they leave: where a few huge vectors pull the mean of all centroids away.
+            parts = query.of_mean.abs() + of_centroid.abs();
             self.zero.resize(digits.len(), 128);
             extent = kernels.difference(&query.rotated, 0.0, &self.zero, &mut self.compared);
         }
@@ -185,7 +198,7 @@ impl Entered {
         let (scale, unit, add) = (metric.code_scale(), space.unit, metric.add_scale());
         let length = squares.sqrt();
         let off = HALF_OFF * (add * unit * unit + scale * unit * length);
-        let rounding = ROUNDING * (base.abs() + squares) + off;
+        let rounding = ROUNDING * (base.abs().max(parts) + squares) + off;
         // Of sums that overflow nothing is known: every row is looked at.
         let base = if (rounding + unit * unit).is_finite() {
             base
@@ -217,10 +230,14 @@ impl Entered {
             z_step,
             along,
             fine_error: epsilon.fine * fine_error,
+            scale,
+            own: add,
+            length,
+            remainder: 0,
         };
     }
 
-    /// Makes ready for [`Entered::whole`] too.
+    /// Makes ready for [`Entered::whole`] and [`Entered::compact`] too.
     pub(crate) fn refine(&mut self) {
         let per_unit = match self.terms.z_step > 0.0 {
             true => REMAINDER / self.terms.z_step,
@@ -231,6 +248,35 @@ impl Entered {
         let pairs = self.compared.iter().zip(&self.rounded);
         for (out, (value, whole)) in self.remainder.iter_mut().zip(pairs) {
             *out = ((value - f32::from(*whole) * self.terms.z_step) * per_unit).round() as i8;
+        }
+        self.terms.remainder = self.remainder.iter().map(|left| i64::from(*left)).sum();
+    }
+
+    /// The keys of consecutive rows of a byte a dimension, at most [`COMPACT_AT_ONCE`] of them, and by how much each is off as a rule.
+    pub(crate) fn compact(
+        &self,
+        kernels: &Kernels,
+        layout: CompactLayout,
+        rows: &[u8],
+        mut each: impl FnMut(CompactRow<'_>, f32, f32),
+    ) {
+        let (dims, stride, terms) = (self.compared.len(), layout.row_bytes(), &self.terms);
+        let count = rows.len() / stride;
+        let (mut whole, mut left) = ([0i32; COMPACT_AT_ONCE], [0i32; COMPACT_AT_ONCE]);
+        let products = |query: &[i8], out: &mut [i32]| {
+            kernels.dot_codes(CodeWidth::Eight, &query[..dims], rows, stride, out);
+        };
+        products(&self.rounded, &mut whole[..count]);
+        products(&self.remainder, &mut left[..count]);
+        let products = whole.iter().zip(&left);
+        for (row, (whole, left)) in rows.chunks_exact(stride).zip(products) {
+            let row = layout.row(row);
+            let whole = (i64::from(*whole) - 128 * terms.total) as f64;
+            let left = (i64::from(*left) - 128 * terms.remainder) as f64 / f64::from(REMAINDER);
+            let product = f64::from(row.step) * f64::from(terms.z_step) * (whole + left);
+            let key = terms.bounds.base + terms.own * row.add - terms.scale * product as f32;
+            let deviation = terms.scale * row.step * terms.length * UNIFORM;
+            each(row, key, deviation + terms.bounds.rounding);
         }
     }
 

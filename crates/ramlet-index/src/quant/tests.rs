@@ -44,8 +44,8 @@ impl Misses {
     }
 }
 
-/// Estimates of rows around one centroid after another, by signs and by codes of so many bits.
-fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Random) -> [Misses; 2] {
+/// Estimates of rows around one centroid after another, by signs, by codes of so many bits and by compact rows.
+fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Random) -> [Misses; 3] {
     let rotation = Rotation::new(dims);
     let (mut query, mut entered) = (CodeQuery::default(), Entered::default());
     let (groups, fine) = (GroupLayout::new(dims, 100), FineLayout::new(dims, bits));
@@ -58,7 +58,9 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         fine: 2.0,
     };
     let mut sifted = Sifted::default();
-    let mut out = [Misses::default(), Misses::default()];
+    let compact = CompactLayout::new(dims);
+    let mut numbers = Vec::new();
+    let mut out = [Misses::default(), Misses::default(), Misses::default()];
     for trial in 0..trials {
         let mut x: Vec<f32> = (0..dims).map(|_| 1.0 + normal(random)).collect();
         let centre: Vec<f32> = x.iter().map(|x| x + 0.5 * normal(random)).collect();
@@ -109,6 +111,17 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         );
         let (estimate, error) = entered.fine(&fine, kept.sum, kept.add, &row, low);
         out[1].add(f64::from(estimate) - key, f64::from(error));
+
+        let mut row = vec![0; compact.row_bytes()];
+        encoder.compact(&residual, 78, compact, &mut numbers, &mut row);
+        entered.refine();
+        let mut told = 0;
+        entered.compact(kernels(), compact, &row, |row, estimate, deviation| {
+            assert_eq!(row.number, 78);
+            out[2].add(f64::from(estimate) - key, f64::from(2.0 * deviation));
+            told += 1;
+        });
+        assert_eq!(told, 1);
     }
     out
 }
@@ -120,8 +133,9 @@ fn estimates_are_unbiased_and_miss_as_often_as_said() {
         for (dims, trials) in [(24, 1200), (100, 1200), (128, 300), (384, 200), (771, 200)] {
             let mut last = f64::INFINITY;
             for bits in 2..=8 {
-                let [coarse, fine] = misses(metric, bits, dims, trials, &mut random);
+                let [coarse, fine, compact] = misses(metric, bits, dims, trials, &mut random);
                 if trials > 1000 {
+                    compact.check(&format!("{metric:?}, {dims} dimensions, compact rows"));
                     coarse.check(&format!("{metric:?}, {dims} dimensions, signs"));
                     fine.check(&format!("{metric:?}, {dims} dimensions, {bits} bits"));
                 }
@@ -133,6 +147,12 @@ fn estimates_are_unbiased_and_miss_as_often_as_said() {
                     "{metric:?} {dims}: {bits} bits {absolute}, {last} before"
                 );
                 assert!(fine.absolute < coarse.absolute * 0.7);
+                // As good as codes of eight bits at least.
+                let share = if bits == 8 { 1.1 } else { 0.8 };
+                assert!(
+                    compact.absolute < share * fine.absolute,
+                    "{metric:?} {dims}, {bits} bits"
+                );
                 last = absolute;
             }
         }

@@ -13,6 +13,10 @@ use crate::random::Random;
 
 const FINE: CodeKind = CodeKind::Fine { bits: 8 };
 const NUMBERED: CodeKind = CodeKind::Numbered { m: 20 };
+const COMPACT: [[CodeKind; 2]; 2] = [
+    [CodeKind::Product { m: 12 }, CodeKind::Compact],
+    [CodeKind::Coarse, CodeKind::Compact],
+];
 const TIERS: [&[CodeKind]; 5] = [
     &[CodeKind::Coarse, FINE, CodeKind::Rest { bits: 4 }],
     &[CodeKind::Coarse, FINE],
@@ -293,6 +297,7 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
     let product = [CodeKind::product(DIMS)];
     let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
     let (numbered, _) = rows.build_with(&disk, "numbered", 4 << 20, 2, &[NUMBERED]);
+    let (compact, _) = rows.build_with(&disk, "compact", 4 << 20, 2, &COMPACT[0]);
     let mut sums = [0; 2];
     for wanted in [ROWS / 2, ROWS / 10, ROWS / 100, ROWS / 500] {
         for _ in 0..4 {
@@ -308,13 +313,14 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
                     ("coded", &coded),
                     ("product", &product),
                     ("numbered", &numbered),
+                    ("compact", &compact),
                 ];
                 for (name, ivf) in indexes {
                     let [usual, exact] = costs(ivf, &disk, &query, only);
                     let told = format!("{name}, {wanted} {what}: {usual:?}, exact {exact:?}");
                     // Of product codes of so few dimensions many rows stay in doubt, and an exact search of half of so few rows
                     // reads all of them in one go: there reads are not held against it.
-                    let reads_less = usual.1 <= exact.1 || ["product", "numbered"].contains(&name);
+                    let reads_less = usual.1 <= exact.1 || ["product", "numbered", "compact"].contains(&name);
                     assert!(usual.0 <= exact.0 && reads_less, "{told}");
                     if name == "coded" {
                         sums[0] += usual.1;
@@ -430,7 +436,8 @@ fn odd_sets_are_searched() {
         equal(Metric::Euclid, 1e-22, 300),
     ];
     for (i, mut rows) in sets.into_iter().enumerate() {
-        for tier in TIERS.into_iter().chain([&[NUMBERED][..]]) {
+        let compact = [COMPACT[0].as_slice(), &COMPACT[1]];
+        for tier in TIERS.into_iter().chain([&[NUMBERED][..]]).chain(compact) {
             let (ivf, _) = rows.build_with(&disk, &format!("odd-{i}-{tier:?}"), 1 << 20, 2, tier);
             let (mut io, mut scratch) = (disk.io(), scratch());
             let (query, mut top) = (rows.query(&mut random), TopK::new(5));

@@ -4,6 +4,7 @@ mod border;
 mod build;
 mod cells;
 mod codes;
+mod compact;
 mod counting;
 mod deep;
 mod disk;

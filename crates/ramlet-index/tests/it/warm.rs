@@ -31,6 +31,12 @@ fn a_warm_search_allocates_nothing() {
             for index in indexes {
                 check(index, &disk, &rows, &mut random);
             }
+            for kind in [CodeKind::Coarse, CodeKind::product(24)] {
+                let name = format!("{metric:?}-{kind:?}-compact");
+                let kinds = [kind, CodeKind::Compact];
+                let (compact, _) = rows.build_with(&disk, &name, 2 << 20, 1, &kinds);
+                check(&compact, &disk, &rows, &mut random);
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::segment::{
 };
 
 /// How many times the neighbours that held-out rows lose, or what else was thought, may be lost by queries: tried one after another, by
-/// halves. Beyond the last an index is not what these queries need.
+/// halves, and then [`FINER`] times between the least that is enough and the one before. Beyond the last an index is not what these queries need.
 const LOST: [f32; 12] = [
     LOST_BY_QUERIES,
     1.4,
@@ -36,6 +36,9 @@ const LOST: [f32; 12] = [
     13.0,
     18.0,
 ];
+
+/// A step of [`LOST`] is up to a third of an index's effort: a quarter of that is near enough.
+const FINER: usize = 2;
 
 /// Too little is found if it is by more than so many standard errors less than was aimed at.
 const ERRORS: f64 = 1.5;
@@ -207,7 +210,7 @@ impl Trial<'_> {
         f64::from(self.field.settings.recall.unwrap_or(RECALL))
     }
 
-    /// The least of [`LOST`] with which enough is found, and what is found then; the last one, if that isn't enough.
+    /// The least with which enough is found, about, and what is found then; the last of [`LOST`], if that isn't enough.
     fn find(&mut self, column: &VectorColumn, is_enough: impl Fn(&Found) -> bool) -> Result<(f32, Found)> {
         let (mut low, mut high) = (0, LOST.len() - 1);
         let mut best = None;
@@ -220,10 +223,22 @@ impl Trial<'_> {
                 low = middle + 1;
             }
         }
-        match best {
-            Some(found) => Ok((LOST[high], found)),
-            None => Ok((LOST[high], self.run(column, Some(LOST[high]))?)),
+        let mut lost = LOST[high];
+        let Some(mut found) = best else {
+            return Ok((lost, self.run(column, Some(lost))?));
+        };
+        let mut too_little = high.checked_sub(1).map(|before| LOST[before]);
+        for _ in 0..FINER {
+            let Some(less) = too_little else { break };
+            let between = (less * lost).sqrt();
+            let tried = self.run(column, Some(between))?;
+            if is_enough(&tried) {
+                (lost, found) = (between, tried);
+            } else {
+                too_little = Some(between);
+            }
         }
+        Ok((lost, found))
     }
 
     /// What searches of the index find; as if so many times as many neighbours were lost by queries.

@@ -77,6 +77,18 @@ pub fn rest(spec: &Spec) -> Option<u64> {
     (spec.row_bytes() > 2 * row).then_some(spec.points * row)
 }
 
+/// Rows of a byte a dimension, and step, length and number, that are read in place of the vectors; `None`: these take hardly more.
+pub fn compact(spec: &Spec) -> Option<u64> {
+    let row = spec.dims + 12;
+    (2 * spec.row_bytes() >= 3 * row).then_some(row)
+}
+
+/// A file of compact rows, and the pages of one read.
+pub fn compact_file(rows: u64, row_bytes: u64) -> (u64, u64) {
+    let layout = RowsLayout::for_small_reads(u32::try_from(row_bytes.max(1)).unwrap_or(u32::MAX));
+    (layout.data_pages(rows) * PAGE, u64::from(layout.block_pages()))
+}
+
 /// Product codes of so many digits of 4 bits, in groups of 32 rows.
 pub fn product(rows: u64, dims: u64, digits: u64) -> u64 {
     rows.div_ceil(GROUP) * GROUP / 2 * digits + dims * 16 * 4

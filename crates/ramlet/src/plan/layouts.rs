@@ -104,6 +104,9 @@ fn id_places(spec: &Spec) -> &'static [bool] {
     }
 }
 
+/// Bits a dimension up to which codes leave many rows in doubt, and scores that are far off.
+const ROUGH_BITS: u64 = 2;
+
 /// What a build writes that depends on the memory it is made in.
 struct Built {
     graph: bool,
@@ -332,6 +335,19 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
             add(REST, layout == Layout::AllCodes, bytes);
         }
     }
+    // Where rows are read by the dozen, or in the place of hits' scores.
+    let reads_compact = match layout {
+        Layout::Product => matches!(built.products, Some(Products::Plain { .. })),
+        Layout::Signs => true,
+        Layout::Fine => bits <= ROUGH_BITS,
+        Layout::FineLow => low_bits.is_some_and(|bits| bits <= ROUGH_BITS),
+        _ => false,
+    };
+    let compact = bytes::compact(spec).filter(|_| reads_compact);
+    let compact = compact.map(|row_bytes| bytes::compact_file(rows, row_bytes));
+    if let Some((bytes, _)) = compact {
+        components.push(component("compact rows", Place::Disk, bytes, bytes));
+    }
     components.push(component(
         "vectors",
         in_ram(vectors),
@@ -343,7 +359,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     components.push(component("positions", Place::Disk, positions, positions));
 
     let mut reading = Reading {
-        pages: bytes::row_pages(spec.row_bytes() + 4) as f64,
+        pages: compact.map_or_else(|| bytes::row_pages(spec.row_bytes() + 4), |(_, pages)| pages) as f64,
         rounds: 0.0,
         scan_bytes: 0.0,
     };
@@ -377,7 +393,11 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
             counts.rows_refined = counts::ambiguous(spec, codes);
         }
         Some(codes) if !vectors && layout != Layout::AllCodes => {
-            counts.reads_vectors = counts::ambiguous(spec, codes);
+            let spared = match codes {
+                Codes::Product { .. } if compact.is_some() => counts::COMPACT_READS,
+                _ => 1.0,
+            };
+            counts.reads_vectors = counts::ambiguous(spec, codes) * spared;
             reading.rounds = counts.reads_vectors.min(1.0);
         }
         None if !vectors => {

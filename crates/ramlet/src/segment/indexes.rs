@@ -170,9 +170,9 @@ fn least_digits(kind: CodeKind) -> CodeKind {
 }
 
 /// Share of a product code's digits down to which it does better than a graph, of the memory that codes may have at most: not all
-/// of it is there. Of a million vectors of 100 dimensions, which have 50 digits, recalls of .90 and .95 take 46 and 78 reads with 37
-/// of them in RAM, 69 and 121 with 30; a graph takes 52 and 87, of two pages each.
-const DIGITS_LEAST: f64 = 0.85;
+/// of it is there. Of a million vectors of 100 dimensions, which have 50 digits, recalls of .90 and .95 take 60 and 100 reads of compact rows
+/// with 34 of them in RAM (24 MB), 350 and 650 with 17 (16 MB); a graph takes 52 and 87, of two pages each, which a disk does half as many of.
+const DIGITS_LEAST: f64 = 0.65;
 
 /// Digits of a product code at least, by dimensions: with fewer it tells so little that nothing is gained.
 const DIMS_PER_DIGIT_MAX: usize = 8;
@@ -242,7 +242,47 @@ fn fitted(
         }
         (kind, _) => Some((component, kind)),
     };
-    codes.into_iter().filter_map(fit).collect()
+    let mut codes: Vec<_> = codes.into_iter().filter_map(fit).collect();
+    let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
+    let slot = vector.slot;
+    if reads_compact(&kinds, vector, rows, room) {
+        codes.push((Component::Compact { slot }, CodeKind::Compact));
+    }
+    codes
+}
+
+/// Bits of a dimension up to which rows are read by the dozen all the same, and in the place of hits' scores.
+const ROUGH_BITS: u8 = 2;
+
+/// Vectors of so many times the bytes of compact rows are worth a file of these, where they are read by the dozen: four of vectors of
+/// floats lie in a page's place, two of half floats.
+const COMPACT_LEAST: f64 = 1.5;
+
+/// Whether searches with the best of these codes that fit in `room` would read compact rows.
+fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64) -> bool {
+    let bytes = |kind: CodeKind| kind.bytes_for(rows, vector.dim, rows);
+    let is_numbered = codes.iter().any(|kind| matches!(kind, CodeKind::Numbered { .. }));
+    let product = codes.iter().find(|kind| matches!(kind, CodeKind::Product { .. }));
+    let signs = codes.iter().find(|kind| **kind == CodeKind::Coarse);
+    let Some(coarse) = product.or(signs).filter(|_| !is_numbered) else {
+        return false;
+    };
+    let rows_bytes = u64::from(rows) * (vector.row_bytes() as u64 + 4);
+    let rows_fit = vector.settings.may_pin_rows() && bytes(*coarse) + rows_bytes <= room;
+    let better_fit = codes.iter().any(|kind| match kind {
+        CodeKind::Fine { bits } => *bits > ROUGH_BITS && bytes(CodeKind::Coarse) + bytes(*kind) <= room,
+        _ => false,
+    });
+    let all: u64 = codes
+        .iter()
+        .filter(|kind| matches!(kind, CodeKind::Rest { .. }))
+        .chain([&CodeKind::Coarse, &CodeKind::fine(vector.dim)])
+        .map(|kind| bytes(*kind))
+        .sum();
+    let has_rest = codes.iter().any(|kind| matches!(kind, CodeKind::Rest { .. }));
+    let rest_fits = has_rest && all <= room;
+    let compact = CodeKind::Compact.row_bytes(vector.dim, rows) as f64;
+    !rows_fit && !better_fit && !rest_fits && vector.row_bytes() as f64 >= COMPACT_LEAST * compact
 }
 
 /// Digits a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.
@@ -315,6 +355,7 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
         CodeKind::Fine { .. } => (Component::Fine { slot }, kind),
         CodeKind::Product { .. } | CodeKind::Numbered { .. } => (Component::Product { slot }, kind),
         CodeKind::Rest { .. } => (Component::Rest { slot }, kind),
+        CodeKind::Compact => (Component::Compact { slot }, kind),
     };
     let mut codes: Vec<_> = asked_of(vector).into_iter().map(of).collect();
     let fine = codes
@@ -361,7 +402,7 @@ fn asked_of(vector: &VectorField) -> Vec<CodeKind> {
 /// Whether an index that was built with codes `built` would get others now, because the settings have changed.
 pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
     // What is left over makes searching no worse where it is missing.
-    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Rest { .. });
+    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Rest { .. } | CodeKind::Compact);
     let codes = codes_of(vector).into_iter().map(|(_, kind)| kind);
     let codes: Vec<CodeKind> = codes.filter(counts).collect();
     let built: Vec<CodeKind> = built.iter().copied().filter(counts).collect();
@@ -398,22 +439,29 @@ pub fn was_built_for_another_budget(vector: &VectorField, rows: u32, built: &[Co
     worth(&wanted, vector.dim, rows, room) >= worth(built, vector.dim, rows, most) + BETTER_BY
 }
 
+/// What compact rows add to the worth of product codes: a fourth to a third of the reads is spared.
+const COMPACT_WORTH: f64 = 0.4;
+
 /// The better the more reads the best of these codes spare, of those that fit in `room`; 0 where none does.
 fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
     let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
     let fits = |bytes: u64, worth: f64| if bytes <= room { worth } else { 0.0 };
     let digits = |m: u16| f64::from(m) / dims as f64;
+    let compact = match codes.contains(&CodeKind::Compact) {
+        true => COMPACT_WORTH,
+        false => 0.0,
+    };
     let one = |kind: &CodeKind| match *kind {
-        CodeKind::Coarse if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0),
+        CodeKind::Coarse if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0 + compact),
         // Three bits a dimension, signs included, do as much as a digit with numbers.
         CodeKind::Fine { .. } => fits(bytes(CodeKind::Coarse) + bytes(*kind), 3.0),
         CodeKind::Numbered { m } => fits(bytes(*kind), 2.0 + digits(m)),
         // They serve in part too, and codes of the other clusters are read: the more of these the worse.
         CodeKind::Product { m } => {
             let share = (room as f64 / bytes(*kind).max(1) as f64).min(1.0);
-            (1.0 + digits(m)) * share * share
+            (1.0 + digits(m) + compact) * share * share
         }
-        CodeKind::Coarse | CodeKind::Rest { .. } => 0.0,
+        CodeKind::Coarse | CodeKind::Rest { .. } | CodeKind::Compact => 0.0,
     };
     codes.iter().map(one).fold(0.0, f64::max)
 }
@@ -653,8 +701,8 @@ mod tests {
             let budget = BudgetTable::plan(BudgetRequest::in_process(memory, 1)).expect("a budget");
             least_bytes(&field(dim, "null"), ROWS) <= budget.pinned_max()
         };
-        assert_eq!(least_bytes(&field(100, "null"), ROWS), 21_500_000);
-        assert!(fits(32_000_000, 100) && !fits(24_000_000, 100));
+        assert_eq!(least_bytes(&field(100, "null"), ROWS), 16_500_000);
+        assert!(fits(24_000_000, 100) && !fits(16_000_000, 100));
         // One bit a dimension, and 7 bytes; 8,000 centroids, and what a segment holds beside them.
         let beside = 8_000 * (768 + 12) + 250_000 + BESIDE_BYTES;
         assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000 + beside);
@@ -727,7 +775,8 @@ mod tests {
         // A sixteenth is left.
         assert_eq!(of_room(50_240_000), numbered(88));
         assert_eq!(of_room(35_200_000), numbered(60));
-        assert_eq!(of_room(35_199_000), whole, "too few digits to be worth a number");
+        let read = [&whole[..], &[CodeKind::Compact]].concat();
+        assert_eq!(of_room(35_199_000), read, "too few digits to be worth a number");
         for (field, what) in [
             (
                 field(100, r#"{"scalar":{"type":"int8"}}"#),
@@ -751,6 +800,82 @@ mod tests {
             let planned = numbered_for(100, ROWS.into(), Some(most)).expect("a number of digits");
             assert_eq!(of_room(room), numbered(planned as u16), "as planned");
         }
+    }
+
+    /// Where rows are read by the dozen, and vectors take much more.
+    #[test]
+    fn compact_rows_are_written_where_searches_would_read_them() {
+        const ROWS: u32 = 1_000_000;
+        let f16 = |dim| VectorField {
+            element: ramlet_index::Element::F16,
+            ..field(dim, "null")
+        };
+        let u8 = VectorField {
+            element: ramlet_index::Element::U8,
+            ..field(100, "null")
+        };
+        let asked = |dim, quantization: &str| field(dim, quantization);
+        let (product, binary) = (r#"{"product":{"compression":"x16"}}"#, r#"{"binary":{}}"#);
+        for (field, room, is_written, what) in [
+            (field(100, "null"), 25_000_000, true, "product codes"),
+            (
+                field(100, "null"),
+                50_000_000,
+                false,
+                "product codes with numbers",
+            ),
+            (field(100, "null"), 90_000_000, false, "fine codes"),
+            (f16(100), 25_000_000, true, "half floats"),
+            (f16(20), 5_000_000, false, "half floats that take hardly more"),
+            (u8, 25_000_000, false, "bytes already"),
+            (field(768, "null"), 120_000_000, true, "signs"),
+            (field(768, "null"), 400_000_000, false, "codes of three bits"),
+            (field(1536, "null"), 450_000_000, true, "codes of two bits"),
+            (field(1536, "null"), 2_000_000_000, false, "rests too"),
+            (
+                asked(100, product),
+                300_000_000,
+                true,
+                "product codes that were asked for",
+            ),
+            (asked(100, product), 500_000_000, false, "and vectors beside them"),
+            (
+                asked(768, binary),
+                1_000_000_000,
+                true,
+                "one bit that was asked for",
+            ),
+            (asked(768, binary), 4_000_000_000, false, "and vectors beside it"),
+        ] {
+            let codes = fitted(codes_of(&field), &field, ROWS, room);
+            let kinds: Vec<CodeKind> = codes.into_iter().map(|(_, kind)| kind).collect();
+            assert_eq!(
+                kinds.contains(&CodeKind::Compact),
+                is_written,
+                "{what}: {kinds:?}"
+            );
+            // A build in that room made what it wants there.
+            assert!(
+                !was_built_for_another_budget(&field, ROWS, &kinds, room),
+                "{what}"
+            );
+        }
+        let (plain, most) = (field(100, "null"), 26_000_000);
+        let mut before = fitted(
+            codes_of(&plain),
+            &plain,
+            ROWS,
+            room_for_codes(100, ROWS.into(), most),
+        );
+        let kinds = |codes: &[(Component, CodeKind)]| -> Vec<CodeKind> {
+            codes.iter().map(|(_, kind)| *kind).collect()
+        };
+        assert!(!was_built_for_another_budget(&plain, ROWS, &kinds(&before), most));
+        before.retain(|(_, kind)| *kind != CodeKind::Compact);
+        assert!(
+            was_built_for_another_budget(&plain, ROWS, &kinds(&before), most),
+            "by an earlier version"
+        );
     }
 
     #[test]

@@ -37,6 +37,7 @@ fn suffix(component: Component) -> String {
         Component::FineLow { slot } => format!("low{slot}"),
         Component::Product { slot } => format!("pq{slot}"),
         Component::Rest { slot } => format!("rst{slot}"),
+        Component::Compact { slot } => format!("cmp{slot}"),
         Component::Graph { slot } => format!("gra{slot}"),
         Component::GraphMeta { slot } => format!("gme{slot}"),
         Component::VectorRecords { slot } => format!("rec{slot}"),

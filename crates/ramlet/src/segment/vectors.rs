@@ -377,7 +377,11 @@ impl VectorColumn {
             let dims = field.map_or(0, |field| field.dim);
             // Of multivectors it is parts that are numbered.
             let numbered = if is_multi { rows.rows() } else { entry.rows };
-            let (rows, codes) = in_ram(rows, pins.iter().chain(&spare), dims, numbered)?;
+            let (rows, mut codes) = in_ram(rows, pins.iter().chain(&spare), dims, numbered)?;
+            let compact = Component::Compact { slot };
+            if entry.file(compact).is_some() {
+                codes.compact = Some(rows_of(compact, false, io)?);
+            }
             let bytes = metadata(centroids)?;
             let ivf = Ivf::new(rows, positions, bytes, codes, recall)
                 .and_then(|ivf| ivf.with_calibration(calibration_of(entry, slot)))
