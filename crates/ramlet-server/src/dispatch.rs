@@ -1,5 +1,6 @@
 //! One request through its steps: key, memory, body, handler, answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -65,7 +66,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let collection = collection_of(route, request.uri());
     let is_page = cors::asked(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
-    let result = caught(answer(route, &app, request, start)).await;
+    let result = caught(pin!(answer(route, &app, request, start))).await;
     let mut response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
             Ok(bytes) => whole(&app, bytes, packs).await,

@@ -128,7 +128,8 @@ pub async fn serve_http2<S, B>(
     let service = service_fn(|request: Request<Incoming>| {
         let (app, busy) = (app.clone(), stay.busy());
         // This far it is done before the connection's next head is looked at; the request goes at once where there is no memory.
-        let entry = Entry::of(&request, &app).map(|entry| (entry, service.call(request)));
+        // Boxed: the library hands this future on by value four times, and each layer here would hold it twice.
+        let entry = Entry::of(&request, &app).map(|entry| (entry, Box::pin(service.call(request))));
         async move {
             let entered = match entry {
                 Ok((entry, answered)) => entry.held(&app).await.map(|held| (held, answered)),

@@ -1,5 +1,6 @@
 //! One call through its steps: method, key, memory, message, handler, answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,15 +44,15 @@ pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sen
     let result = match find(path) {
         Some(bound) => {
             let mut collection = None;
-            let called = call(&app, bound, &parts.headers, (body, &mut collection), start);
-            let done = caught(called).await;
+            let unread = (body, &mut collection);
+            let done = caught(pin!(call(&app, bound, &parts.headers, unread, start))).await;
             count(&app, bound, done.as_ref().err(), collection, start);
             match done {
                 Ok(message) if wants_gzip(&parts.headers) => return packed(&app, message).await,
                 done => done.map(|message| Sent::One(Some(message))),
             }
         }
-        None => caught(own_service(&app, path, &parts.headers, body)).await,
+        None => caught(pin!(own_service(&app, path, &parts.headers, body))).await,
     };
     match result {
         Ok(sent) => answered(sent),
