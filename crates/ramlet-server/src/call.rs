@@ -19,7 +19,7 @@ use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::node::{self, Node};
 use crate::handlers::fetch::Portions;
-use crate::inline;
+use crate::inline::Turn;
 use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
@@ -423,20 +423,21 @@ where
     T: Send + 'static,
     F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
 {
+    if quick && let Some(turn) = Turn::take() {
+        // It comes before this thread sleeps: whoever looked at the clock meanwhile would be this thread.
+        turn.comes().await;
+        return turn.run(job).unwrap_or_else(|| Err(no_answer()));
+    }
     let (tx, rx) = oneshot::channel();
     let job: SlotJob = Box::new(move |scratch| {
         if !tx.is_closed() {
             let _ = tx.send(job(scratch));
         }
     });
-    match if quick { inline::keep(job) } else { Err(job) } {
-        Err(job) => app.engine.run(job)?,
-        // It runs before this thread sleeps: whoever looked at the clock meanwhile would be this thread.
-        Ok(()) => return rx.await.map_err(no_answer)?,
-    }
+    app.engine.run(job)?;
     match tokio::time::timeout_at(deadline.into(), rx).await {
         Ok(Ok(result)) => result,
-        Ok(Err(e)) => Err(no_answer(e)),
+        Ok(Err(_)) => Err(no_answer()),
         Err(_) => Err(ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
             "Timeout: the operation took longer than allowed",
@@ -444,6 +445,6 @@ where
     }
 }
 
-fn no_answer(_: oneshot::error::RecvError) -> ApiError {
+fn no_answer() -> ApiError {
     ApiError::internal("the search thread gave no answer")
 }

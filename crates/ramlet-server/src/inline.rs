@@ -1,21 +1,24 @@
 //! Small searches on the thread that holds the connection: no other thread has to be woken, and none to wake this one.
 //!
-//! A connection's thread may hold a search slot. When a small search comes in while none waits there, it is kept, and run
-//! when everything else that the thread can do is done, just before it would sleep. Further ones go to the search threads, so
-//! that those that came together are searched together. A search that took long sends the next ones to the search threads
-//! too: what waits for this thread waits for the search.
+//! A connection's thread may hold a search slot. When a small search comes in while none waits there, it waits until what
+//! else there is to do was done once, and runs. Those that come in meanwhile go to the search threads, so that what came
+//! together is searched together. A search that took long sends the next ones to the search threads too: what waits for this
+//! thread waits for the search.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use ramlet::{Engine, Slot, SlotJob};
+use ramlet::{Engine, Scratch, Slot};
 
 use crate::limits::{INLINE_SKIPS, INLINE_TIME};
 
 /// The slot of a connections' thread.
 struct Inline {
     slot: Slot,
-    kept: Option<SlotJob>,
+    /// A search waits for its turn.
+    taken: bool,
     patience: Patience,
 }
 
@@ -30,7 +33,7 @@ pub fn enter(engine: &Engine) {
             let patience = Patience::default();
             let inline = Inline {
                 slot,
-                kept: None,
+                taken: false,
                 patience,
             };
             INLINE.set(Some(inline));
@@ -45,27 +48,58 @@ pub fn leave() {
     INLINE.set(None);
 }
 
-/// Keeps `job` for [`run_kept`], or gives it back: it is for the search threads.
-pub fn keep(job: SlotJob) -> Result<(), SlotJob> {
-    INLINE.with_borrow_mut(|inline| {
-        let Some(inline) = inline else { return Err(job) };
-        if inline.kept.is_some() || !inline.patience.allows() {
-            return Err(job);
-        }
-        inline.kept = Some(job);
-        Ok(())
-    })
+/// A search's turn on this thread's slot. Whoever drops it gives it up.
+pub struct Turn(());
+
+impl Turn {
+    /// A turn, if there is one to be had: otherwise the search is for the search threads.
+    pub fn take() -> Option<Turn> {
+        INLINE.with_borrow_mut(|inline| {
+            let inline = inline.as_mut()?;
+            if inline.taken || !inline.patience.allows() {
+                return None;
+            }
+            inline.taken = true;
+            Some(Turn(()))
+        })
+    }
+
+    /// Done when the thread has done once what else there is to do: requests that came together are all read by then.
+    ///
+    /// The task goes to the end of the runtime's queue. (A hook for when the thread would sleep comes later still, but the
+    /// runtime asks the poller once more behind it: a system call of four a query.)
+    pub async fn comes(&self) {
+        let mut waited = false;
+        poll_fn(|cx| {
+            if std::mem::replace(&mut waited, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Runs `job`; `None` if it panicked.
+    pub fn run<T>(self, job: impl FnOnce(&mut Scratch) -> T) -> Option<T> {
+        INLINE.with_borrow_mut(|inline| {
+            let inline = inline.as_mut()?;
+            let start = Instant::now();
+            let done = inline.slot.run(job);
+            inline.patience.took(start.elapsed());
+            done
+        })
+    }
 }
 
-/// To be called when the thread has nothing else to do.
-pub fn run_kept() {
-    INLINE.with_borrow_mut(|inline| {
-        let Some(inline) = inline else { return };
-        let Some(job) = inline.kept.take() else { return };
-        let start = Instant::now();
-        inline.slot.run(job);
-        inline.patience.took(start.elapsed());
-    });
+impl Drop for Turn {
+    fn drop(&mut self) {
+        INLINE.with_borrow_mut(|inline| {
+            if let Some(inline) = inline {
+                inline.taken = false;
+            }
+        });
+    }
 }
 
 /// How many searches pass this thread by after one that took long: twice as many each time, until one was quick.

@@ -80,7 +80,6 @@ impl Shard {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(1)
-            .on_thread_park(inline::run_kept)
             .build()?;
         let open = Arc::new(AtomicUsize::new(0));
         let (inbox, accepted) = mpsc::unbounded_channel();

@@ -87,13 +87,15 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Runs `job` here and now. A job that panics has told its caller by dropping its end; the slot goes on.
-    pub fn run(&mut self, job: SlotJob) {
+    /// Runs `job` here and now; `None` if it panicked. The slot goes on.
+    pub fn run<T>(&mut self, job: impl FnOnce(&mut Scratch) -> T) -> Option<T> {
         let run = std::panic::AssertUnwindSafe(|| job(&mut self.scratch));
-        if std::panic::catch_unwind(run).is_err() {
+        let done = std::panic::catch_unwind(run);
+        if done.is_err() {
             tracing::error!("a search panicked");
         }
         self.scratch.trim();
+        done.ok()
     }
 }
 
