@@ -2,8 +2,8 @@
 //!
 //! A connection's thread may hold a search slot. When a small search comes in while none waits there, it waits until what
 //! else there is to do was done once, and runs. Those that come in meanwhile go to the search threads, so that what came
-//! together is searched together. A search that took long sends the next ones to the search threads too: what waits for this
-//! thread waits for the search.
+//! together is searched together; but where the last search was done sooner than another thread is woken, a few wait here.
+//! A search that took long sends the next ones to the search threads too: what waits for this thread waits for the search.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use ramlet::{Engine, Scratch, Slot};
 
-use crate::limits::{INLINE_SKIPS, INLINE_TIME};
+use crate::limits::{INLINE_QUICK, INLINE_SKIPS, INLINE_TIME, INLINE_WAITING};
 
 /// The slot of a connections' thread.
 struct Inline {
     slot: Slot,
-    /// A search waits for its turn.
-    taken: bool,
+    /// Searches that wait for their turn.
+    waiting: usize,
     patience: Patience,
 }
 
@@ -33,7 +33,7 @@ pub fn enter(engine: &Engine) {
             let patience = Patience::default();
             let inline = Inline {
                 slot,
-                taken: false,
+                waiting: 0,
                 patience,
             };
             INLINE.set(Some(inline));
@@ -56,10 +56,10 @@ impl Turn {
     pub fn take() -> Option<Turn> {
         INLINE.with_borrow_mut(|inline| {
             let inline = inline.as_mut()?;
-            if inline.taken || !inline.patience.allows() {
+            if inline.waiting >= inline.patience.places() || !inline.patience.allows() {
                 return None;
             }
-            inline.taken = true;
+            inline.waiting += 1;
             Some(Turn(()))
         })
     }
@@ -96,7 +96,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         INLINE.with_borrow_mut(|inline| {
             if let Some(inline) = inline {
-                inline.taken = false;
+                inline.waiting -= 1;
             }
         });
     }
@@ -109,9 +109,16 @@ struct Patience {
     skip: u32,
     /// Searches that passed after the last one that took long.
     last: u32,
+    /// The last one took less than another thread's help would.
+    was_quick: bool,
 }
 
 impl Patience {
+    /// Searches that may wait at once.
+    fn places(&self) -> usize {
+        if self.was_quick { INLINE_WAITING } else { 1 }
+    }
+
     fn allows(&mut self) -> bool {
         match self.skip {
             0 => true,
@@ -123,6 +130,7 @@ impl Patience {
     }
 
     fn took(&mut self, time: Duration) {
+        self.was_quick = time <= INLINE_QUICK;
         if time <= INLINE_TIME {
             self.last = 0;
             return;
@@ -160,5 +168,15 @@ mod tests {
         assert_eq!(passed(&mut patience), 0);
         patience.took(slow);
         assert_eq!(passed(&mut patience), *INLINE_SKIPS.start());
+    }
+
+    #[test]
+    fn several_wait_where_searches_are_quick() {
+        let mut patience = Patience::default();
+        assert_eq!(patience.places(), 1);
+        for (time, places) in [(INLINE_QUICK, INLINE_WAITING), (INLINE_QUICK * 2, 1)] {
+            patience.took(time);
+            assert_eq!(patience.places(), places);
+        }
     }
 }

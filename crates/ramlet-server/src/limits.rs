@@ -180,6 +180,9 @@ pub const INLINE_EF: usize = 1024;
 pub const INLINE_TIME: Duration = Duration::from_millis(3);
 /// ... so many.
 pub const INLINE_SKIPS: std::ops::RangeInclusive<u32> = 16..=4096;
+/// A search that took no longer lets so many wait there: to wake another thread and be woken by it costs as much.
+pub const INLINE_QUICK: Duration = Duration::from_micros(50);
+pub const INLINE_WAITING: usize = 4;
 /// Threads for calls that block: parsing of large bodies, collection changes, index builds.
 pub const BLOCKING_THREADS: usize = 4;
 /// Of those, how many may change collections, ...
