@@ -30,11 +30,42 @@ struct Component(f32);
 
 impl<'de> Deserialize<'de> for Component {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Component, D::Error> {
-        d.deserialize_any(ElementVisitor)
-            .and_then(|element| match element {
-                Element::Number(n) => Ok(Component(n)),
-                Element::Part(_) => Err(D::Error::custom("a list where a number of a vector is expected")),
-            })
+        d.deserialize_any(ComponentVisitor)
+    }
+}
+
+/// Apart from [`ElementVisitor`], whose value may hold a list: with that the numbers of a message took three times as long.
+struct ComponentVisitor;
+
+impl<'de> Visitor<'de> for ComponentVisitor {
+    type Value = Component;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        ElementVisitor.expecting(f)
+    }
+    fn visit_f64<E: Error>(self, v: f64) -> Result<Component, E> {
+        component(v).map(Component)
+    }
+    fn visit_u64<E: Error>(self, v: u64) -> Result<Component, E> {
+        Ok(Component(v as f32))
+    }
+    fn visit_i64<E: Error>(self, v: i64) -> Result<Component, E> {
+        Ok(Component(v as f32))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Component, A::Error> {
+        numbers(seq, LAST_LEN.get(), VECTOR_SIZE_MAX)?;
+        Err(A::Error::custom("a list where a number of a vector is expected"))
+    }
+}
+
+fn component<E: Error>(v: f64) -> Result<f32, E> {
+    let component = v as f32;
+    if component.is_finite() {
+        Ok(component)
+    } else {
+        Err(E::custom(format!(
+            "vector component {v} is out of the range of 32-bit floats"
+        )))
     }
 }
 
@@ -59,14 +90,7 @@ impl<'de> Visitor<'de> for ElementVisitor {
         f.write_str("a number of a vector")
     }
     fn visit_f64<E: Error>(self, v: f64) -> Result<Element, E> {
-        let component = v as f32;
-        if component.is_finite() {
-            Ok(Element::Number(component))
-        } else {
-            Err(E::custom(format!(
-                "vector component {v} is out of the range of 32-bit floats"
-            )))
-        }
+        component(v).map(Element::Number)
     }
     fn visit_u64<E: Error>(self, v: u64) -> Result<Element, E> {
         Ok(Element::Number(v as f32))
