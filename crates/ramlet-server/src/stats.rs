@@ -38,12 +38,12 @@ impl Count {
         }
     }
 
-    fn add(&mut self, took: Duration) {
+    fn add(&mut self, took: Duration, now: SystemTime) {
         self.requests += 1;
         self.total += took;
         self.shortest = self.shortest.min(took);
         self.longest = self.longest.max(took);
-        self.last = SystemTime::now();
+        self.last = now;
         let micros = took.as_micros();
         let bucket = BUCKETS_US.partition_point(|most| u128::from(*most) < micros);
         self.buckets[bucket] += 1;
@@ -90,14 +90,15 @@ impl RequestStats {
 
     /// `collection`: of an answer that wasn't an error, where the path names one.
     pub fn record(&self, endpoint: Endpoint, collection: Option<&str>, took: Duration) {
+        let now = SystemTime::now();
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts
             .by_endpoint
             .entry(endpoint)
             .or_insert_with(Count::new)
-            .add(took);
+            .add(took, now);
         if let Some(collection) = collection {
-            counts.record_of(collection, endpoint, took, &self.from);
+            counts.record_of(collection, endpoint, (took, now), &self.from);
         }
     }
 
@@ -133,18 +134,24 @@ impl RequestStats {
 }
 
 impl Counts {
-    fn record_of(&mut self, collection: &str, endpoint: Endpoint, took: Duration, from: &Consumer) {
+    fn record_of(
+        &mut self,
+        collection: &str,
+        endpoint: Endpoint,
+        (took, now): (Duration, SystemTime),
+        from: &Consumer,
+    ) {
         if let Some(count) = self
             .by_collection
             .get_mut(collection)
             .and_then(|of| of.get_mut(&endpoint))
         {
-            return count.add(took);
+            return count.add(took, now);
         }
         if self.held.at_least((self.rows + 1) * ROW_BYTES, from).is_ok() {
             self.rows += 1;
             let of = self.by_collection.entry(collection.to_owned()).or_default();
-            of.entry(endpoint).or_insert_with(Count::new).add(took);
+            of.entry(endpoint).or_insert_with(Count::new).add(took, now);
         }
     }
 }

@@ -101,7 +101,7 @@ where
         out.raw("[");
         Ok(List {
             portions,
-            suffix: format!("]{}{}", around.1, beside_result(&[explained], false)),
+            suffix: ["]", around.1, &beside_result(&[explained], false)].concat(),
         })
     })
     .await
