@@ -42,8 +42,7 @@ def cpu_by_thread(pid):
 def settle(pid):
     """Waits until the measurement of the disk that follows a start is over: it is no query's, and its thread's time is gone with it."""
     for _ in range(600):
-        names = {(task / "comm").read_text().strip() for task in Path(f"/proc/{pid}/task").iterdir()}
-        if "probe" not in names:
+        if "probe" not in cpu_by_thread(pid):
             return
         time.sleep(0.1)
     sys.exit("the server's probe doesn't end")
