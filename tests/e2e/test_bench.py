@@ -117,8 +117,10 @@ def test_killed_half_way(tmp_path, cache, limit, how):
     work.mkdir()
     long = ["--seconds", 100, "--seconds-max", 100, "--settle", 0, "--aa", 0, "--memory", "64MB", "--placements", "auto", "--keep-caches"]
     running = subprocess.Popen(
-        command("ram", *SHAPE, *long, "--cache", cache, "--dir", work, *limit), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+        command("ram", *SHAPE, *long, "--cache", cache, "--dir", work, *limit), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        # Whoever is started in the background of a shell without job control ignores SIGINT, and so would this.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     # The second run of the server is the one that is measured: the loaded collection lies beside it.
     while "run 1 of" not in (line := running.stderr.readline()):

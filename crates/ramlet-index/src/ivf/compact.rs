@@ -2,8 +2,8 @@
 //! as it is.
 //!
 //! Beside product codes, which don't say which row they are of, all rows of a block that is read are compared: of the vectors of 100 floats a page
-//! holds ten, of these 36. 1M x 100 in 32 MB, recall@10 .90: 20 pages where 29 of vectors were read (hard), 13 where 20 were (easy). Beside
-//! signs only candidates are compared; there a read is a page in place of the four that five vectors of 768 floats take, or eight of 1,536.
+//! holds ten, of these 36. One index read both ways, 1M x 100 in 32 MB, recall@10 .90: 23 pages where 29 of vectors were read (hard), 13 where 20
+//! were (easy). Beside signs only candidates are compared; there a read is a page in place of the four that five vectors of 768 floats take, or eight of 1,536.
 
 use std::ops::Range;
 

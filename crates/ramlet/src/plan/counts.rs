@@ -86,8 +86,8 @@ const AMBIGUOUS_GROWTH: [(f64, f64); 5] =
 const AMBIGUOUS_GROWTH_OF_SHARP: [(f64, f64); 4] = [(0.004, 2.2), (0.016, 1.7), (0.05, 1.0), (0.1, 0.25)];
 const SHARP: f64 = 0.004;
 const AMBIGUOUS_GROWTH_OF_PRODUCTS: [(f64, f64); 4] = [(0.01, 2.03), (0.02, 1.5), (0.05, 1.0), (0.1, 0.68)];
-/// Of these, reads of compact rows beside product codes: all rows of a page are compared, of which it holds 36 in place of ten (100 dimensions,
-/// 32 MB: .70 at recall .90 and .73 at .95 of the hard set, .64 of the easy one; docs/adr/0048).
+/// Of these, reads of compact rows beside product codes: all rows of a page are compared, of which it holds 36 in place of ten (one index
+/// of 100 dimensions in 32 MB read both ways, recall .90: .79 of the hard set, .65 of the easy one; docs/adr/0048).
 pub const COMPACT_READS: f64 = 0.7;
 /// And so with the number of results.
 const AMBIGUOUS_RESULTS: f64 = 0.8;
