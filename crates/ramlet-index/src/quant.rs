@@ -80,6 +80,9 @@ pub enum CodeKind {
 }
 
 impl CodeKind {
+    /// Bits a dimension up to which codes leave many rows in doubt, and scores by them are far off.
+    pub const ROUGH_BITS: u8 = 2;
+
     /// The fine codes that leave one or two rows to read per search: 6 bits at 100 dimensions, 3 at 768, 2 at 1536.
     pub fn fine(dims: usize) -> CodeKind {
         let least = if dims <= 1024 { 3 } else { 2 };

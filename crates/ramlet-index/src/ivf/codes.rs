@@ -38,9 +38,6 @@ const BY_DISTANCE: usize = 40;
 /// Fine codes compared by one call of the kernels.
 const AT_ONCE: usize = 8;
 
-/// Bits of a dimension up to which codes are rough.
-const ROUGH_BITS: u8 = 2;
-
 /// Codes in RAM, each with what it is, and what on disk goes with them.
 #[derive(Debug, Default)]
 pub struct CodesInRam {
@@ -171,7 +168,7 @@ impl Codes {
     pub(super) fn are_rough(&self) -> bool {
         self.fine
             .as_ref()
-            .is_none_or(|(layout, _)| layout.bits <= ROUGH_BITS)
+            .is_none_or(|(layout, _)| layout.bits <= CodeKind::ROUGH_BITS)
     }
 
     /// Deviation of finer estimates of a product of two vectors of length 1, a residual and what it is compared with.
@@ -262,7 +259,7 @@ impl Views<'_> {
         self.held.as_ref().map_or(0, HeldCodes::count)
     }
 
-    fn candidates<'l>(&'l self, lists: &'l mut CodeLists, meta: &'l Meta) -> (&'l mut Candidates, Held<'l>) {
+    fn candidates<'l>(&'l self, lists: &'l mut CodeLists, ivf: &'l Ivf) -> (&'l mut Candidates, Held<'l>) {
         let CodeLists {
             query,
             candidates,
@@ -270,8 +267,8 @@ impl Views<'_> {
             ..
         } = lists;
         let codes = self.held.as_ref();
-        let held = Held::new(codes, meta, self.codes.space, query, self.kernels, held);
-        (candidates, held)
+        let held = Held::new(codes, &ivf.meta, self.codes.space, query, self.kernels, held);
+        (candidates, held.with_compact(ivf.compact_beside_signs()))
     }
 
     /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
@@ -550,9 +547,7 @@ impl Ivf {
             lists.codes.candidates.ask(search)?;
         }
         let Lists { reads, codes, .. } = lists;
-        let compact = self.compact_beside_signs();
-        let (candidates, held) = views.candidates(codes, &self.meta);
-        let mut held = held.with_compact(compact);
+        let (candidates, mut held) = views.candidates(codes, self);
         candidates.settle(search, &self.rows, &want.codes, &mut held, reads, buf)
     }
 
@@ -633,9 +628,7 @@ impl Ivf {
         views.evaluate(search, &mut lists.codes);
         let Lists { reads, codes, .. } = lists;
         codes.candidates.ask(search)?;
-        let compact = self.compact_beside_signs();
-        let (candidates, held) = views.candidates(codes, &self.meta);
-        let mut held = held.with_compact(compact);
+        let (candidates, mut held) = views.candidates(codes, self);
         candidates.narrow(search, &self.rows, &want.codes, &mut held, reads, buf)
     }
 }

@@ -105,9 +105,9 @@ impl<'h> Held<'h> {
         let stride = compact.layout.row_bytes();
         while !rows.is_empty() {
             self.enter(position);
-            let of_cluster = self.ready.end.saturating_sub(position).max(1) as usize;
+            let of_cluster = (self.ready.end - position) as usize;
             let count = (rows.len() / stride).min(of_cluster).min(COMPACT_AT_ONCE);
-            let (now, later) = rows.split_at(count.max(1) * stride);
+            let (now, later) = rows.split_at(count * stride);
             let entered = &self.lists.entered;
             let mut at = position;
             entered.compact(self.kernels, compact.layout, now, |row, key, deviation| {

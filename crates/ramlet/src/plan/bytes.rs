@@ -2,7 +2,7 @@
 //! here, and only here.
 
 use ramlet_format::rows::RowsLayout;
-use ramlet_index::graph;
+use ramlet_index::{CodeKind, graph};
 
 use super::spec::Spec;
 use crate::schema::element;
@@ -77,16 +77,15 @@ pub fn rest(spec: &Spec) -> Option<u64> {
     (spec.row_bytes() > 2 * row).then_some(spec.points * row)
 }
 
-/// Rows of a byte a dimension, and step, length and number, that are read in place of the vectors; `None`: these take hardly more.
-pub fn compact(spec: &Spec) -> Option<u64> {
-    let row = spec.dims + 12;
-    (2 * spec.row_bytes() >= 3 * row).then_some(row)
-}
-
-/// A file of compact rows, and the pages of one read.
-pub fn compact_file(rows: u64, row_bytes: u64) -> (u64, u64) {
-    let layout = RowsLayout::for_small_reads(u32::try_from(row_bytes.max(1)).unwrap_or(u32::MAX));
-    (layout.data_pages(rows) * PAGE, u64::from(layout.block_pages()))
+/// The file of compact rows, and pages of one read; `None`: vectors take hardly more.
+pub fn compact(spec: &Spec) -> Option<(u64, u64)> {
+    crate::segment::compact_is_worth_it(spec.row_bytes(), spec.dims).then(|| {
+        let layout = CodeKind::Compact.layout(spec.dims as usize, 0);
+        (
+            layout.data_pages(spec.points) * PAGE,
+            u64::from(layout.block_pages()),
+        )
+    })
 }
 
 /// Product codes of so many digits of 4 bits, in groups of 32 rows.

@@ -1,5 +1,6 @@
 //! All ways in which a collection can stand: index, what of it is in RAM, what it costs.
 
+use ramlet_index::CodeKind;
 use ramlet_index::ivf::clusters_most;
 
 use super::bytes::{self, Codes};
@@ -103,9 +104,6 @@ fn id_places(spec: &Spec) -> &'static [bool] {
         Ids::Uuids => &[false],
     }
 }
-
-/// Bits a dimension up to which codes leave many rows in doubt, and scores that are far off.
-const ROUGH_BITS: u64 = 2;
 
 /// What a build writes that depends on the memory it is made in.
 struct Built {
@@ -336,15 +334,15 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         }
     }
     // Where rows are read by the dozen, or in the place of hits' scores.
+    let is_rough = |bits: u64| bits <= u64::from(CodeKind::ROUGH_BITS);
     let reads_compact = match layout {
         Layout::Product => matches!(built.products, Some(Products::Plain { .. })),
         Layout::Signs => true,
-        Layout::Fine => bits <= ROUGH_BITS,
-        Layout::FineLow => low_bits.is_some_and(|bits| bits <= ROUGH_BITS),
+        Layout::Fine => is_rough(bits),
+        Layout::FineLow => low_bits.is_some_and(is_rough),
         _ => false,
     };
     let compact = bytes::compact(spec).filter(|_| reads_compact);
-    let compact = compact.map(|row_bytes| bytes::compact_file(rows, row_bytes));
     if let Some((bytes, _)) = compact {
         components.push(component("compact rows", Place::Disk, bytes, bytes));
     }

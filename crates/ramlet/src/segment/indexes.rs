@@ -251,12 +251,14 @@ fn fitted(
     codes
 }
 
-/// Bits of a dimension up to which rows are read by the dozen all the same, and in the place of hits' scores.
-const ROUGH_BITS: u8 = 2;
-
 /// Vectors of so many times the bytes of compact rows are worth a file of these, where they are read by the dozen: four of vectors of
 /// floats lie in a page's place, two of half floats.
 const COMPACT_LEAST: f64 = 1.5;
+
+/// Whether vectors of so many bytes are.
+pub(crate) fn compact_is_worth_it(row_bytes: u64, dims: u64) -> bool {
+    row_bytes as f64 >= COMPACT_LEAST * CodeKind::Compact.row_bytes(dims as usize, 0) as f64
+}
 
 /// Whether searches with the best of these codes that fit in `room` would read compact rows.
 fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64) -> bool {
@@ -270,19 +272,19 @@ fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64)
     let rows_bytes = u64::from(rows) * (vector.row_bytes() as u64 + 4);
     let rows_fit = vector.settings.may_pin_rows() && bytes(*coarse) + rows_bytes <= room;
     let better_fit = codes.iter().any(|kind| match kind {
-        CodeKind::Fine { bits } => *bits > ROUGH_BITS && bytes(CodeKind::Coarse) + bytes(*kind) <= room,
+        CodeKind::Fine { bits } => {
+            *bits > CodeKind::ROUGH_BITS && bytes(CodeKind::Coarse) + bytes(*kind) <= room
+        }
         _ => false,
     });
-    let all: u64 = codes
-        .iter()
-        .filter(|kind| matches!(kind, CodeKind::Rest { .. }))
-        .chain([&CodeKind::Coarse, &CodeKind::fine(vector.dim)])
-        .map(|kind| bytes(*kind))
-        .sum();
-    let has_rest = codes.iter().any(|kind| matches!(kind, CodeKind::Rest { .. }));
-    let rest_fits = has_rest && all <= room;
-    let compact = CodeKind::Compact.row_bytes(vector.dim, rows) as f64;
-    !rows_fit && !better_fit && !rest_fits && vector.row_bytes() as f64 >= COMPACT_LEAST * compact
+    // The rest is of the first fine codes, the finest.
+    let fine = codes.iter().find(|kind| matches!(kind, CodeKind::Fine { .. }));
+    let rest = codes.iter().find(|kind| matches!(kind, CodeKind::Rest { .. }));
+    let rest_fits = fine
+        .zip(rest)
+        .is_some_and(|(fine, rest)| bytes(CodeKind::Coarse) + bytes(*fine) + bytes(*rest) <= room);
+    let is_worth_it = compact_is_worth_it(vector.row_bytes() as u64, vector.dim as u64);
+    !rows_fit && !better_fit && !rest_fits && is_worth_it
 }
 
 /// Digits a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.

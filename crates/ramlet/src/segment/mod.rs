@@ -40,7 +40,9 @@ use calibration::forget_calibration;
 pub use calibration::{calibration_of, note_asked, note_calibration, was_asked};
 pub(crate) use files::graph_width;
 pub use files::{EachRecord, RecordsFile, Shelf, TableFile};
-pub(crate) use indexes::{becomes_graph, codes_fit, digits_for, numbered_for, room_of_numbered};
+pub(crate) use indexes::{
+    becomes_graph, codes_fit, compact_is_worth_it, digits_for, numbered_for, room_of_numbered,
+};
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
 pub use sparse::SparseColumn;
