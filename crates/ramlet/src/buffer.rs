@@ -133,6 +133,11 @@ impl<'a> BufferRow<'a> {
         self.texts.count(slot, self.tokens, terms, counts)
     }
 
+    /// Whether the text of a scored field is known to lack a word.
+    pub fn lacks_word(&self, slot: u16, hash: u64) -> bool {
+        self.texts.lacks(slot, self.tokens, hash)
+    }
+
     fn length_at(&self, at: usize) -> Option<usize> {
         let bytes = self.vectors.get(at..at + 4)?;
         Some(u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize)

@@ -142,6 +142,9 @@ impl PointAccess for BufferRow<'_> {
     fn has_vector(&self, name: &str) -> bool {
         self.has_vector_named(name)
     }
+    fn lacks_word(&self, slot: u16, hash: u64) -> bool {
+        BufferRow::lacks_word(self, slot, hash)
+    }
 }
 
 /// A row of a segment, as filters see it: its payload was read for the purpose.

@@ -16,6 +16,10 @@ pub trait PointAccess {
     /// A JSON object's text; empty = no payload. May be asked once per condition.
     fn payload(&self) -> &[u8];
     fn has_vector(&self, name: &str) -> bool;
+    /// Whether the texts of the payload index of this slot are known to lack the word of a hash, so that the payload need not be read.
+    fn lacks_word(&self, _slot: u16, _hash: u64) -> bool {
+        false
+    }
 }
 
 /// A filter ready to be asked of many points; matching allocates only for escaped strings and text conditions.
@@ -80,8 +84,8 @@ impl Scope<'_> {
         let field = names
             .iter()
             .find_map(|name| self.fields.iter().find(|field| field.path == *name));
-        match field.and_then(|field| field.text.as_ref()) {
-            Some(text) => TokenCheck::new(asked, text),
+        match field.and_then(|field| Some((field.slot, field.text.as_ref()?))) {
+            Some(index) => TokenCheck::new(asked, index),
             None => Ok(None),
         }
     }
@@ -269,7 +273,9 @@ impl Node {
 
     fn holds(&self, subject: Subject<'_>) -> bool {
         match self {
-            Node::Field(field) => field.check.holds(&field.path, subject.root()),
+            Node::Field(field) => {
+                !field.lacks_words(subject) && field.check.holds(&field.path, subject.root())
+            }
             Node::HasId(ids) => subject.point.is_some_and(|p| ids.binary_search(&p.id()).is_ok()),
             Node::HasVector(name) => subject.point.is_some_and(|p| p.has_vector(name)),
             Node::Slice { total, index } => subject
@@ -288,6 +294,16 @@ impl Node {
                 })
             }),
             Node::Group(group) => group.holds(subject),
+        }
+    }
+}
+
+impl FieldNode {
+    /// Whether a point is known to lack words that it must have.
+    fn lacks_words(&self, subject: Subject<'_>) -> bool {
+        match (&self.check, subject.point) {
+            (Check::Tokens(tokens), Some(point)) => tokens.are_lacking(point),
+            _ => false,
         }
     }
 }

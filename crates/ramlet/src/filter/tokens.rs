@@ -4,8 +4,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::ast::Match;
+use super::compile::PointAccess;
 use crate::limits::TEXT_TOKENS_MAX;
 use crate::payload::{Json, JsonRef, Path};
+use crate::ranking::hash_of;
 use crate::text::TextField;
 
 /// What is asked of the tokens.
@@ -24,6 +26,10 @@ pub(super) struct TokenCheck {
     pub wanted: Wanted,
     /// Each once, in [`order`].
     pub tokens: Vec<String>,
+    /// Of the index.
+    slot: u16,
+    /// Of each token, as write buffers keep them.
+    hashes: Vec<u64>,
 }
 
 /// The tokens in their order, with the table of Knuth, Morris and Pratt (1977): how long the longest beginning is that ends at
@@ -36,7 +42,10 @@ pub(super) struct Phrase {
 
 impl TokenCheck {
     /// `None`: the condition isn't about tokens.
-    pub(super) fn new(asked: &Match, field: &Arc<TextField>) -> Result<Option<TokenCheck>, String> {
+    pub(super) fn new(
+        asked: &Match,
+        (slot, field): (u16, &Arc<TextField>),
+    ) -> Result<Option<TokenCheck>, String> {
         let (Match::Text(text) | Match::TextAny(text) | Match::Phrase(text)) = asked else {
             return Ok(None);
         };
@@ -62,6 +71,8 @@ impl TokenCheck {
         Ok(Some(TokenCheck {
             field: field.clone(),
             wanted,
+            slot,
+            hashes: tokens.iter().map(|token| hash_of(token)).collect(),
             tokens,
         }))
     }
@@ -71,6 +82,15 @@ impl TokenCheck {
         match &self.wanted {
             Wanted::All | Wanted::Any => true,
             Wanted::Phrase(phrase) => phrase.tokens.len() == 1,
+        }
+    }
+
+    /// Whether a point is known not to match: to tell a text's tokens again takes some microseconds.
+    pub(super) fn are_lacking(&self, point: &dyn PointAccess) -> bool {
+        let mut lacking = self.hashes.iter().map(|hash| point.lacks_word(self.slot, *hash));
+        match &self.wanted {
+            Wanted::Any => lacking.all(|is_lacking| is_lacking),
+            Wanted::All | Wanted::Phrase(_) => lacking.any(|is_lacking| is_lacking),
         }
     }
 
@@ -153,4 +173,83 @@ impl Phrase {
 /// Shorter ones first: among the beginnings of a long word, all but one are told apart by their length.
 fn order(a: &str, b: &str) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::filter::{Condition, FieldCheck, Filter};
+    use crate::types::PointId;
+
+    /// Of one text; says which words it lacks, if `knows`.
+    struct Point {
+        payload: Vec<u8>,
+        words: Vec<u64>,
+        knows: bool,
+        reads: std::cell::Cell<u32>,
+    }
+
+    impl PointAccess for Point {
+        fn id(&self) -> PointId {
+            PointId::Num(1)
+        }
+        fn payload(&self) -> &[u8] {
+            self.reads.set(self.reads.get() + 1);
+            &self.payload
+        }
+        fn has_vector(&self, _: &str) -> bool {
+            false
+        }
+        fn lacks_word(&self, slot: u16, hash: u64) -> bool {
+            assert_eq!(slot, 7);
+            self.knows && !self.words.contains(&hash)
+        }
+    }
+
+    #[test]
+    fn a_payload_is_read_only_where_no_word_is_known_to_lack() {
+        let field = Arc::new(TextField::new(Some(&json!({"type": "text"}))).expect("parameters"));
+        let point = |knows| Point {
+            payload: json!({"t": "one two three"}).to_string().into(),
+            words: ["one", "two", "three"].map(hash_of).to_vec(),
+            knows,
+            reads: Default::default(),
+        };
+        for (asked, holds, reads) in [
+            (json!({"text": "one three"}), true, 1),
+            (json!({"text": "one four"}), false, 0),
+            (json!({"text_any": "four one"}), true, 1),
+            (json!({"text_any": "four five"}), false, 0),
+            (json!({"phrase": "two three"}), true, 1),
+            (json!({"phrase": "three two"}), false, 1),
+            (json!({"phrase": "two four"}), false, 0),
+            (json!({"text": "..."}), false, 1),
+        ] {
+            let filter: Filter =
+                serde_json::from_value(json!({"must": [{"key": "t", "match": asked}]})).expect("a filter");
+            let Some(Condition::Field(condition)) = filter.must.first() else {
+                panic!("{asked}")
+            };
+            let FieldCheck::Match(of) = &condition.check else {
+                panic!("{asked}")
+            };
+            let check = TokenCheck::new(of, (7, &field))
+                .expect("few words")
+                .expect("words");
+            let path = Path::parse("t").expect("a path");
+            for knows in [false, true] {
+                let point = point(knows);
+                let found = !check.are_lacking(&point)
+                    && check.holds(
+                        &path,
+                        crate::payload::JsonRef::new(point.payload()).expect("an object"),
+                    );
+                assert_eq!(found, holds, "{asked}");
+                let expected = if knows { reads } else { 1 };
+                assert_eq!(point.reads.get(), expected, "{asked}");
+            }
+        }
+    }
 }

@@ -96,6 +96,12 @@ impl FreshTexts {
         Some(tokens)
     }
 
+    /// Whether what was encoded has no such word in a field; false: it has, or the payload has to be asked.
+    pub fn lacks(&self, slot: u16, encoded: &[u8], hash: u64) -> bool {
+        self.find(slot, encoded)
+            .is_some_and(|(_, entries)| count_of(entries, hash) == Some(0))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }

@@ -23,7 +23,7 @@ mod words;
 
 pub use bm25::Bm25Params;
 pub use bm25::folded_length;
-pub use fresh::{FreshTexts, Kept, count_in, hash_in};
+pub use fresh::{FreshTexts, Kept, count_in, hash_in, hash_of};
 pub use fresh_lists::{FreshHit, FreshLists, FreshListsWriter};
 pub use highlight::{Marked, fragments_of};
 pub use search::{Ranked, rank};
