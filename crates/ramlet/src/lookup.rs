@@ -10,9 +10,8 @@ const INDEX_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
 /// A buffer for single blocks; larger ones are rare.
 pub const LOOKUP_BYTES: usize = 4 * ramlet_io::PAGE;
 
-/// What a buffer may keep for the next request where there is so much left for others.
+/// What a buffer may keep for the next request while half of the memory that all requests share is left.
 const KEPT_BYTES: usize = 32 * ramlet_io::PAGE;
-const PLENTY_BYTES: u64 = 4 << 20;
 
 /// One per thread; nothing in it is shared.
 pub struct Lookup {
@@ -89,9 +88,9 @@ impl Lookup {
     }
 
     /// Gives back what large blocks needed of its buffers. What searches need that fetch some documents stays while there is
-    /// memory for everybody.
+    /// memory for everybody: to give pages back stops the other threads, and to touch new ones costs as much as to read them.
     pub fn trim(&mut self) {
-        let is_plenty = self.rare.available() >= PLENTY_BYTES;
+        let is_plenty = self.rare.available() >= self.rare.cap() / 2;
         let kept = if is_plenty { KEPT_BYTES } else { LOOKUP_BYTES };
         self.buf.shrink_to(kept);
         if let Some(lists) = &mut self.lists {
