@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 
-use self::pinning::{fill, is_warm, kinds_kept};
+use self::pinning::{fill, is_warm, kept_whole};
 use crate::buffer::BufferWriter;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
@@ -99,8 +99,8 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
     };
     let others = core.view.load_full();
     if let Some(segment) = segment.as_ref().filter(|_| is_warm(&others.segments)) {
-        let kinds = kinds_kept(core, &others.segments);
-        fill(core, segment, kinds, &mut arena.lookup.io)?;
+        let kept = kept_whole(core, &others.segments);
+        fill(core, segment, kept, &mut arena.lookup.io)?;
     }
     drop(others);
     let mut writer = core.writer();

@@ -1,6 +1,6 @@
 //! Merges: which segments are worth it, whether the disk has room for what is made of them, and the merge itself.
 
-use super::pinning::{fill, is_warm, kinds_kept};
+use super::pinning::{fill, is_warm, kept_whole};
 use super::{
     Wanted, begin, build_segment, bytes_of, carry, commit, commit_built, take_segment_id, threshold_kb,
 };
@@ -456,9 +456,9 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         return Ok(false);
     }
     // Where its sources are in RAM, so should it be before searches meet it.
-    let kinds = is_warm(&sources).then(|| kinds_kept(core, &sources));
-    if let (Some(segment), Some(kinds)) = (&merged, kinds) {
-        fill(core, segment, kinds, &mut arena.lookup.io)?;
+    let kept = is_warm(&sources).then(|| kept_whole(core, &sources));
+    if let (Some(segment), Some(kept)) = (&merged, kept) {
+        fill(core, segment, kept, &mut arena.lookup.io)?;
     }
     let mut writer = core.writer();
     let mut deletes = DeleteSet::default();
@@ -493,8 +493,8 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     drop(writer);
     // What had no room beside its sources has it when they are gone.
     drop(sources);
-    if let (Some(segment), Some(kinds)) = (newest, kinds) {
-        fill(core, &segment, kinds, &mut arena.lookup.io)?;
+    if let (Some(segment), Some(kept)) = (newest, kept) {
+        fill(core, &segment, kept, &mut arena.lookup.io)?;
     }
     Ok(true)
 }

@@ -9,7 +9,7 @@ use super::{begin, replace_segment};
 use crate::core::Core;
 use crate::error::Result;
 use crate::pins::{PinRank, Pins, VectorRoom};
-use crate::segment::{Segment, SegmentView, Shelf, VectorColumn, Whole, kinds_kept_whole};
+use crate::segment::{KeptWhole, Segment, SegmentView, Shelf, VectorColumn, Whole};
 
 /// What is taken into RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,8 @@ struct Due {
     room: VectorRoom,
     /// For files as a whole, with what makes way for them and the records of them.
     whole: u64,
-    /// Kinds of files that are kept whole.
-    kinds: usize,
+    /// Files that are kept whole.
+    kept: KeptWhole,
 }
 
 impl Due {
@@ -41,7 +41,7 @@ impl Due {
                 for_writers: what == Pinning::All,
             },
             whole: room_for_whole(pins),
-            kinds: kinds_kept(core, &core.view.load().segments),
+            kept: kept_whole(core, &core.view.load().segments),
         }
     }
 
@@ -52,7 +52,7 @@ impl Due {
     }
 
     fn fills(&self, segment: &Segment) -> bool {
-        self.what == Pinning::All && segment.could_fill(self.kinds, self.whole)
+        self.what == Pinning::All && segment.could_fill(self.kept, self.whole)
     }
 
     fn any(&self, core: &Core) -> bool {
@@ -91,7 +91,7 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
         }
     }
     for view in segments.iter().filter(|view| due.fills(&view.segment)) {
-        if fill(core, &view.segment, due.kinds, &mut arena.lookup.io)? > 0 {
+        if fill(core, &view.segment, due.kept, &mut arena.lookup.io)? > 0 {
             return Ok(true);
         }
     }
@@ -106,8 +106,8 @@ pub fn lacks_ram(core: &Core) -> bool {
 /// What would spare reads in room that nobody else has use for.
 enum Spare<'s> {
     Codes(&'s VectorColumn),
-    /// Of a segment of which so many kinds of files are kept whole.
-    Payloads(&'s Segment, usize),
+    /// Of a segment of which these files are kept whole.
+    Payloads(&'s Segment, KeptWhole),
 }
 
 /// Whether there is something that would spare reads, and room for it.
@@ -122,9 +122,9 @@ fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<Spare<'s>> {
     if let Some(column) = columns.find(|column| column.could_spare(room)) {
         return Some(Spare::Codes(column));
     }
-    let kinds = kinds_kept(core, segments);
-    let payloads = all().find(|segment| segment.could_spare(kinds, room));
-    payloads.map(|segment| Spare::Payloads(segment, kinds))
+    let kept = kept_whole(core, segments);
+    let payloads = all().find(|segment| segment.could_spare(kept, room));
+    payloads.map(|segment| Spare::Payloads(segment, kept))
 }
 
 /// Takes a piece of what would spare reads into RAM that nobody else has use for; false where there is none, or no room.
@@ -137,26 +137,22 @@ pub fn pin_spare(core: &Core) -> Result<bool> {
     let io = &mut arena.lookup.io;
     let came = match spare {
         Spare::Codes(column) => column.spare(io)?,
-        Spare::Payloads(segment, kinds) => segment.spare(kinds, &core.shelf.pins, io)?,
+        Spare::Payloads(segment, kept) => segment.spare(kept, &core.shelf.pins, io)?,
     };
     Ok(came > 0)
 }
 
-/// Bytes of the files that may be in RAM as a whole, by kind, and how many of all are there.
-fn whole_bytes(segments: &[SegmentView]) -> ([u64; Whole::KINDS], u64) {
-    let (mut bytes, mut held) = ([0; Whole::KINDS], 0);
-    for view in segments {
-        view.segment.add_whole_bytes(&mut bytes);
-        held += view.segment.whole_bytes_held();
-    }
-    (bytes, held)
+/// The files that may be in RAM as a whole, with their bytes, and how many bytes of all are there.
+fn whole_files(segments: &[SegmentView]) -> (Vec<(Whole, u64)>, u64) {
+    let files = segments.iter().flat_map(|view| view.segment.whole_files());
+    let held = segments.iter().map(|view| view.segment.whole_bytes_held());
+    (files.collect(), held.sum())
 }
 
-/// How many kinds of a collection's files are kept in RAM as a whole, with what is there for that.
-pub(super) fn kinds_kept(core: &Core, segments: &[SegmentView]) -> usize {
-    let pins = &core.shelf.pins;
-    let (bytes, held) = whole_bytes(segments);
-    kinds_kept_whole(&bytes, room_for_whole(pins) + held)
+/// Which of a collection's files are kept in RAM as a whole, with what is there for that.
+pub(super) fn kept_whole(core: &Core, segments: &[SegmentView]) -> KeptWhole {
+    let (files, held) = whole_files(segments);
+    KeptWhole::of(files, room_for_whole(&core.shelf.pins) + held)
 }
 
 /// Room for files as a whole, if records make way for them.
@@ -165,20 +161,20 @@ fn room_for_whole(pins: &Pins) -> u64 {
 }
 
 /// Reads more of a segment's files into RAM, as far as there is room; how many bytes came. Records that are kept give way to the whole that they are of.
-pub(super) fn fill(core: &Core, segment: &Segment, kinds: usize, io: &mut IoContext) -> Result<u64> {
+pub(super) fn fill(core: &Core, segment: &Segment, kept: KeptWhole, io: &mut IoContext) -> Result<u64> {
     let pins = &core.shelf.pins;
-    segment.rank_payloads(kinds, pins);
+    segment.rank_payloads(kept, pins);
     let spare = pins.below(PinRank::Payloads);
-    let lacking = pins.lacking(segment.missing(kinds));
+    let lacking = pins.lacking(segment.missing(kept));
     if lacking > 0 {
         pins.give_way(PinRank::Payloads, lacking);
         pins.records.cut(lacking.saturating_sub(spare));
     }
-    segment.fill(kinds, pins.room(), io)
+    segment.fill(kept, pins.room(), io)
 }
 
 /// Whether at least half of what may be in RAM of some segments is there.
 pub(super) fn is_warm(segments: &[SegmentView]) -> bool {
-    let (bytes, held) = whole_bytes(segments);
-    held > 0 && 2 * held >= bytes.iter().sum()
+    let (files, held) = whole_files(segments);
+    held > 0 && 2 * held >= files.iter().map(|(_, bytes)| bytes).sum()
 }

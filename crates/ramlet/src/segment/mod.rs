@@ -20,6 +20,7 @@ mod sparse;
 mod streams;
 mod text;
 mod vectors;
+mod whole;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,6 +52,7 @@ pub use text::{
     encoded_length,
 };
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
+pub use whole::{KeptWhole, Whole};
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
@@ -88,33 +90,6 @@ struct Body {
     spent: AtomicU64,
     /// Whether codes for this budget can't be made in it.
     stays: AtomicBool,
-}
-
-/// Files that are in RAM as a whole or record by record: their kinds, those that are missed most a byte first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whole {
-    Terms,
-    Lists,
-    Positions,
-    Payloads,
-}
-
-impl Whole {
-    pub const KINDS: usize = 4;
-}
-
-/// How many kinds of files to keep whole in so many bytes: all, or the first ones in half of them. What is read lately of the others is kept record by record,
-/// and ten records that are asked for are worth more than a page of those that happen to come first.
-pub fn kinds_kept_whole(bytes: &[u64; Whole::KINDS], room: u64) -> usize {
-    if bytes.iter().sum::<u64>() <= room {
-        return Whole::KINDS;
-    }
-    let mut sum = 0;
-    let fit = bytes.iter().take_while(|bytes| {
-        sum += *bytes;
-        sum <= room / 2
-    });
-    fit.count().min(Whole::Payloads as usize)
 }
 
 /// A segment at one moment.
@@ -464,11 +439,9 @@ impl Segment {
         texts.chain([(Whole::Payloads, &self.body.payload as &dyn Lendable)])
     }
 
-    /// Adds what files of each kind take of RAM as a whole.
-    pub fn add_whole_bytes(&self, bytes: &mut [u64; Whole::KINDS]) {
-        for (kind, file) in self.lendable() {
-            bytes[kind as usize] += file.whole_bytes();
-        }
+    /// What files that could be in RAM as a whole would take of it.
+    pub fn whole_files(&self) -> impl Iterator<Item = (Whole, u64)> {
+        self.lendable().map(|(kind, file)| (kind, file.whole_bytes()))
     }
 
     /// Bytes that such files hold of RAM in their rank, not as what is spare.
@@ -481,23 +454,26 @@ impl Segment {
         kind == Whole::Payloads && self.body.in_part.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the first `kinds` of files that aren't in RAM and could be.
-    pub fn missing(&self, kinds: usize) -> u64 {
-        let wanted = self.lendable().filter(|(kind, _)| (*kind as usize) < kinds);
+    /// Bytes of the files `kept` that aren't in RAM and could be.
+    pub fn missing(&self, kept: KeptWhole) -> u64 {
+        let wanted = self
+            .lendable()
+            .filter(|file| kept.has(file.0, file.1.whole_bytes()));
         wanted.map(|(_, file)| file.missing()).sum()
     }
 
-    /// Whether some file of the first `kinds` could take up to `room` bytes, or one of the others is in RAM that shouldn't be.
-    pub fn could_fill(&self, kinds: usize, room: u64) -> bool {
-        self.lendable().any(|(kind, file)| match (kind as usize) < kinds {
-            true => could_fill(file, room) || self.is_spare(kind),
-            false => file.lent_bytes() > 0 && !self.is_spare(kind),
-        })
+    /// Whether some file of those `kept` could take up to `room` bytes, or one of the others is in RAM that shouldn't be.
+    pub fn could_fill(&self, kept: KeptWhole, room: u64) -> bool {
+        self.lendable()
+            .any(|(kind, file)| match kept.has(kind, file.whole_bytes()) {
+                true => could_fill(file, room) || self.is_spare(kind),
+                false => file.lent_bytes() > 0 && !self.is_spare(kind),
+            })
     }
 
-    /// What is in RAM of payloads ranks as them where they are among the first `kinds`, else as what is spare.
-    pub fn rank_payloads(&self, kinds: usize, pins: &Pins) {
-        let in_part = Whole::Payloads as usize >= kinds;
+    /// What is in RAM of payloads ranks as them where they are among those `kept`, else as what is spare.
+    pub fn rank_payloads(&self, kept: KeptWhole, pins: &Pins) {
+        let in_part = !kept.has_payloads();
         if self.body.in_part.swap(in_part, Ordering::Relaxed) != in_part {
             let rank = if in_part {
                 PinRank::Spare
@@ -508,23 +484,23 @@ impl Segment {
         }
     }
 
-    /// Whether more of the payloads could take `room` that nobody else has use for, where only the first `kinds` are in RAM as a whole.
-    pub fn could_spare(&self, kinds: usize, room: u64) -> bool {
-        Whole::Payloads as usize >= kinds && could_fill(&self.body.payload, room)
+    /// Whether more of the payloads could take `room` that nobody else has use for, where they aren't `kept` as a whole.
+    pub fn could_spare(&self, kept: KeptWhole, room: u64) -> bool {
+        !kept.has_payloads() && could_fill(&self.body.payload, room)
     }
 
     /// Reads the next piece of the payloads into such room; the bytes that came.
-    pub fn spare(&self, kinds: usize, pins: &Pins, io: &mut IoContext) -> Result<u64> {
-        self.rank_payloads(kinds, pins);
+    pub fn spare(&self, kept: KeptWhole, pins: &Pins, io: &mut IoContext) -> Result<u64> {
+        self.rank_payloads(kept, pins);
         self.body.payload.fill(io)
     }
 
-    /// Reads more of the files of the first `kinds` into RAM, up to about `room` bytes, and lets go of the others but what is spare; how
+    /// Reads more of the files `kept` into RAM, up to about `room` bytes, and lets go of the others but what is spare; how
     /// many bytes came.
-    pub fn fill(&self, kinds: usize, room: u64, io: &mut IoContext) -> Result<u64> {
+    pub fn fill(&self, kept: KeptWhole, room: u64, io: &mut IoContext) -> Result<u64> {
         let mut came = 0;
         for (kind, file) in self.lendable() {
-            if kind as usize >= kinds {
+            if !kept.has(kind, file.whole_bytes()) {
                 if !self.is_spare(kind) {
                     file.block_file().cut_lent();
                 }

@@ -1,0 +1,111 @@
+//! Which of a collection's files are in RAM as a whole.
+
+/// Files that are in RAM as a whole or record by record: their kinds, those that are missed most a byte first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whole {
+    Terms,
+    Lists,
+    Positions,
+    Payloads,
+}
+
+impl Whole {
+    pub const KINDS: usize = 4;
+}
+
+/// Which files are in RAM as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptWhole {
+    /// The first of these kinds.
+    kinds: usize,
+    /// Of the next kind those that are no longer.
+    bytes_max: u64,
+}
+
+impl KeptWhole {
+    /// What to keep in so many bytes: all, or the first kinds in half of them, and of the next kind what is short. What is read lately of the others is kept
+    /// record by record, and ten records that are asked for are worth more than a page of those that happen to come first. A short file is asked as
+    /// often as a long one: each word has a list in each segment.
+    pub fn of(mut files: Vec<(Whole, u64)>, room: u64) -> KeptWhole {
+        let sum: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        if sum <= room {
+            let kinds = Whole::KINDS;
+            return KeptWhole { kinds, bytes_max: 0 };
+        }
+        files.retain(|(kind, _)| *kind != Whole::Payloads);
+        files.sort_unstable();
+        let mut left = room / 2;
+        let mut fits = |bytes: u64| {
+            let fits = bytes <= left;
+            left = left.saturating_sub(bytes);
+            fits
+        };
+        let count = files.iter().take_while(|(_, bytes)| fits(*bytes)).count();
+        let last = count.checked_sub(1).map(|at| files[at]);
+        match (last, files.get(count)) {
+            (_, None) => KeptWhole {
+                kinds: Whole::Payloads as usize,
+                bytes_max: 0,
+            },
+            (Some((kind, bytes)), Some((next, _))) if kind == *next => KeptWhole {
+                kinds: kind as usize,
+                bytes_max: bytes,
+            },
+            (_, Some((next, _))) => KeptWhole {
+                kinds: *next as usize,
+                bytes_max: 0,
+            },
+        }
+    }
+
+    pub fn has(self, kind: Whole, bytes: u64) -> bool {
+        let kind = kind as usize;
+        kind < self.kinds || kind == self.kinds && bytes <= self.bytes_max
+    }
+
+    /// Whether payloads are: all or none.
+    pub fn has_payloads(self) -> bool {
+        self.has(Whole::Payloads, u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two segments.
+    fn files() -> Vec<(Whole, u64)> {
+        use Whole::*;
+        let of = |kinds: [Whole; 4], bytes: [u64; 4]| kinds.into_iter().zip(bytes);
+        let kinds = [Terms, Lists, Positions, Payloads];
+        of(kinds, [4, 50, 25, 200])
+            .chain(of(kinds, [1, 6, 3, 20]))
+            .collect()
+    }
+
+    fn kept(room: u64) -> Vec<(Whole, u64)> {
+        let kept = KeptWhole::of(files(), room);
+        let has = |(kind, bytes): &(Whole, u64)| kept.has(*kind, *bytes);
+        let mut files: Vec<_> = files().into_iter().filter(has).collect();
+        files.sort_unstable();
+        files
+    }
+
+    #[test]
+    fn what_is_missed_most_and_what_is_short() {
+        use Whole::*;
+        assert_eq!(kept(309).len(), 8);
+        let lists = [(Terms, 1), (Terms, 4), (Lists, 6), (Lists, 50)];
+        let with = |more: &[(Whole, u64)]| [&lists[..], more].concat();
+        // Payloads all or none, and nothing but them beyond a half.
+        assert_eq!(kept(308), with(&[(Positions, 3), (Positions, 25)]));
+        assert_eq!(kept(177), with(&[(Positions, 3)]));
+        assert_eq!(kept(122), with(&[]));
+        assert_eq!(kept(121), lists[..3]);
+        assert_eq!(kept(21), lists[..2]);
+        assert_eq!(kept(9), lists[..1]);
+        assert_eq!(kept(1), []);
+        assert!(!KeptWhole::of(files(), 308).has_payloads());
+        assert!(KeptWhole::of(files(), 309).has_payloads());
+    }
+}
