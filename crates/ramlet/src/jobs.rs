@@ -20,10 +20,11 @@ use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::halting::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
-use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE};
+use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
 use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::{
-    FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, build, note_field_rows, of_field,
+    FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, becomes_graph, build, note_field_rows,
+    of_field,
 };
 use crate::shared::{JobArena, RunningJob};
 use crate::store::{self, CommitError};
@@ -44,13 +45,44 @@ pub struct Settings {
 /// Begins a job on `bytes` of rows, once no other one runs. A collection that was deleted meanwhile has no directory to
 /// work in.
 fn begin(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
-    let wanted = match bytes {
-        0 => 0,
-        _ => bytes.saturating_mul(2).saturating_add(JOB_SCRATCH_BASE),
-    };
+    let wanted = if bytes == 0 { 0 } else { comfortable(bytes) };
+    begin_with(core, wanted)
+}
+
+/// The same for one that writes a segment, and that others may have to give memory back for.
+fn begin_writing(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
+    let schema = core.view.load().schema.clone();
+    // Less than a graph takes would be another graph.
+    let becomes_graph = schema.vectors.iter().any(|vector| {
+        let rows = bytes / (vector.row_bytes() as u64).max(1);
+        becomes_graph(vector, u32::try_from(rows).unwrap_or(u32::MAX), &core.shelf).is_some()
+    });
+    if bytes == 0 || becomes_graph {
+        return begin(core, bytes);
+    }
+    let dims = schema.vectors.iter().map(|vector| vector.dim as u64).max();
+    let wanted = scratch_of_writing(bytes, dims.unwrap_or(0), core.shelf.pins.room());
+    begin_with(core, wanted)
+}
+
+fn begin_with(core: &Core, wanted: u64) -> Result<RunningJob<'_>> {
     let arena = core.shared.begin_job(wanted)?;
     core.check_not_dropped()?;
     Ok(arena)
+}
+
+/// What a job on so many bytes of rows takes where that is nobody's loss.
+fn comfortable(bytes: u64) -> u64 {
+    bytes.saturating_mul(2).saturating_add(JOB_SCRATCH_BASE)
+}
+
+/// What a job takes that writes a segment of so many bytes, of vectors of `dims` at most, where `room` could be lent: what it needs at least,
+/// where more would be taken back from others. (In 64 MB a job on 3 MB of rows took a quarter of a million's codes out of RAM, for as
+/// long as it ran.)
+fn scratch_of_writing(bytes: u64, dims: u64, room: u64) -> u64 {
+    let wanted = comfortable(bytes);
+    let least = bytes.saturating_add(JOB_SCRATCH_LEAST + dims * JOB_SCRATCH_PER_DIM);
+    if room >= wanted { wanted } else { least.min(wanted) }
 }
 
 /// Bytes of segments on disk: about those of their rows.
@@ -61,7 +93,7 @@ fn bytes_of(segments: &[SegmentView]) -> u64 {
 /// Turns the frozen buffer into a segment; nothing to do when there is none.
 pub fn flush(core: &Core) -> Result<()> {
     let frozen = core.writer().frozen.as_ref().map(|f| f.buffer.bytes());
-    let result = begin(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
+    let result = begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
     core.troubles.note(Kind::Flush, &result.clone().map(|()| true));
     if frozen.is_some() {
         core.shared.note_flush(&result);
@@ -502,4 +534,21 @@ fn change_settings_with(core: &Core, config: CollectionConfig) -> Result<()> {
     // Segments may want an index now, or RAM.
     core.shared.wake_maintenance();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_take_from_others_what_they_need_alone() {
+        const MB: u64 = 1 << 20;
+        assert_eq!(scratch_of_writing(3 * MB, 100, 10 * MB), 10 * MB);
+        assert_eq!(scratch_of_writing(3 * MB, 100, 10 * MB - 1), 4 * MB + 100 * 1024);
+        assert_eq!(scratch_of_writing(3 * MB, 0, 0), 4 * MB);
+        // An index of the longest vectors gets enough to be built, but no job more than before.
+        assert_eq!(scratch_of_writing(0, 1536, 0), 5 * MB / 2);
+        assert_eq!(scratch_of_writing(MB, 65_536, 0), 6 * MB);
+        assert_eq!(scratch_of_writing(u64::MAX, 100, 0), u64::MAX);
+    }
 }

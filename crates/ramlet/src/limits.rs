@@ -66,8 +66,12 @@ pub const REWRITE_DELETED_SHARE: f64 = 0.2;
 pub const REWRITE_ROWS_MIN: u32 = 1_000;
 /// Least memory that a job works with.
 pub const JOB_SCRATCH_MIN: u64 = 1280 << 10;
-/// What a job takes beside the rows it works on.
+/// What a job takes beside twice the rows it works on, where that is nobody's loss, ...
 pub const JOB_SCRATCH_BASE: u64 = 4 << 20;
+/// ... and what one that writes a segment takes at least beside the rows, ...
+pub const JOB_SCRATCH_LEAST: u64 = 1 << 20;
+/// ... and for each dimension of the longest vectors: an index isn't built with less than 352 bytes of seven sixteenths.
+pub const JOB_SCRATCH_PER_DIM: u64 = 1 << 10;
 /// Pending bytes of a segment file before they are appended.
 pub const SINK_BYTES: usize = 64 << 10;
 /// Sorted runs merged at once.

@@ -2,7 +2,8 @@
 
 use super::pinning::{fill, is_warm, kept_whole};
 use super::{
-    Wanted, begin, build_segment, bytes_of, carry, commit, commit_built, take_segment_id, threshold_kb,
+    Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, take_segment_id,
+    threshold_kb,
 };
 use crate::core::Core;
 use crate::deletes::DeleteSet;
@@ -389,7 +390,7 @@ fn merge_live(core: &Core, moment: Moment) -> Result<bool> {
     // What is merged is chosen again once no other job runs.
     let bytes = bytes_of(&sources);
     drop(sources);
-    let mut arena = begin(core, bytes)?;
+    let mut arena = begin_writing(core, bytes)?;
     merge_with(core, &mut arena, moment)
 }
 
