@@ -82,6 +82,18 @@ def queries(name):
         ("POST", query, {"query": feedback(-1.0, feedback=given), "using": "d"}, 422, "value -1.0 invalid, must be 0.0 or larger"),
         ("POST", query, lookup, 404, "Collection nowhere not found"),
         ("POST", query, {"filter": {"must": [{"key": "t"}]}}, 422, "At least one field condition must be specified"),
+        ("POST", query, {"prefetch": [{}, {"limit": 0}], "query": {"fusion": "rrf"}}, 422, "[internal.prefetch[1].limit: value 0 invalid"),
+        ("POST", query, {"query": [1.0, 0.0], "using": "d", "params": {"quantization": {"oversampling": 0.5}}}, 422, "[internal.params.quantization"),
+        ("POST", f"{query}/batch", {"searches": [{"query": [1.0, 0.0], "using": "d"}, {"limit": 0}]}, 422, "[searches[1].internal.limit:"),
+        ("POST", f"{base}/points/search", {"vector": {"name": "d", "vector": [1.0, 0.0]}, "limit": 0}, 422, "[search_request.limit:"),
+        ("POST", f"{base}/points/scroll", {"limit": 0}, 422, "[scroll_request.limit:"),
+        ("POST", query, {"filter": {"min_should": {"conditions": [], "min_count": 0}}}, 422, "min_count must be greater than 0"),
+        ("POST", query, {"with_payload": {"include": ["a"], "exclude": ["b"]}}, 400, "with_payload"),
+        ("POST", f"{base}/points/delete", {"points": []}, 400, "Bad request: Empty update request"),
+        ("POST", f"{base}/points/payload", {"payload": {"a": 1}, "points": []}, 400, "Bad request: Empty update request"),
+        ("POST", f"{base}/points/vectors/delete", {"vectors": ["d"], "points": []}, 400, "Bad request: Empty update request"),
+        ("POST", f"{base}/points/batch", {"operations": [{"delete": {"points": []}}]}, 400, "Bad request: Empty update request"),
+        ("PUT", f"{base}-2", [], 400, "expected an object"),
         ("PUT", f"{base}/points/vectors", {"points": [{"id": 1, "vector": {}}]}, 422, "must specify vectors to update"),
         ("PUT", f"{base}/index", {"field_name": "n", "field_schema": {"type": "integer", "lookup": False, "range": False}}, 422, "lookup"),
         ("PUT", f"{base}/snapshots/recover", {"location": "file://whatever"}, 400, "file path must be absolute or on localhost"),
@@ -247,3 +259,40 @@ def test_strict_mode_without_an_index_for_vectors(http, name):
     assert [ask(**nearest), ask(**tenant)] == [400, 200]
     strict(http, name, search_allow_exact=True)
     assert ask(**nearest) == 200
+
+
+def test_other_names_of_fields(http, name):
+    base = f"/collections/{name}"
+    point = {"id": 9, "vectors": {"d": [9.0, 9.0]}, "payload": {"t": "z"}}
+    http.call("PUT", f"{base}/points?wait=true", {"points": [point]})
+    search = {"vector": {"name": "d", "vector": [1.0, 1.0]}, "top": 1}
+    assert [hit["id"] for hit in http.result("POST", f"{base}/points/search", search)] == [9]
+    recommend = {"positive": [9], "using": "d", "top": 2}
+    assert len(http.result("POST", f"{base}/points/recommend", recommend)) == 2
+    http.call("PUT", f"{base}/points/vectors?wait=true", {"points": [{"id": 9, "vectors": {"d": [0.0, 1.0]}}]})
+    assert http.result("POST", f"{base}/points", {"ids": [9], "with_vector": True})[0]["vector"]["d"] == [0.0, 1.0]
+    http.call("POST", f"{base}/points/vectors/delete?wait=true", {"points": [9], "vectors": ["d"]})
+    assert "d" not in http.result("POST", f"{base}/points", {"ids": [9], "with_vector": True})[0]["vector"]
+    optimizers = {"indexing_threshold_kb": 55, "max_segment_size_kb": 66, "memmap_threshold_kb": 77}
+    http.call("PATCH", base, {"hnsw_config": {"full_scan_threshold_kb": 123}, "optimizers_config": optimizers})
+    config = http.result("GET", base)["config"]
+    shown = config["optimizer_config"]
+    assert config["hnsw_config"]["full_scan_threshold"] == 123
+    assert (shown["indexing_threshold"], shown["max_segment_size"], shown["memmap_threshold"]) == (55, 66, 77)
+
+
+def test_languages_by_their_codes(http, name):
+    base = f"/collections/{name}"
+    for slot, language in enumerate(["english", "en"]):
+        schema = {"type": "text", "stopwords": language, "stemmer": {"type": "snowball", "language": language}}
+        http.call("PUT", f"{base}/index?wait=true", {"field_name": f"text{slot}", "field_schema": schema})
+        http.call("POST", f"{base}/points/payload?wait=true", {"payload": {f"text{slot}": "the runners were running"}, "points": [1]})
+        for words, found in [("run", 1), ("the run", 1), ("walk", 0)]:
+            match = {"must": [{"key": f"text{slot}", "match": {"text": words}}]}
+            assert http.result("POST", f"{base}/points/count", {"filter": match})["count"] == found, (language, words)
+    weights = []
+    for language in ["german", "de"]:
+        document = {"text": "die Katzen und die Hunde", "model": "qdrant/bm25", "options": {"language": language}}
+        http.call("PUT", f"{base}/points?wait=true", {"points": [{"id": 20, "vector": {"s": document}}]})
+        weights.append(http.result("POST", f"{base}/points", {"ids": [20], "with_vector": True})[0]["vector"]["s"])
+    assert weights[0] == weights[1] and len(weights[0]["indices"]) == 2

@@ -390,3 +390,24 @@ def test_a_stop_finishes_what_is_under_way(tmp_path):
 def test_who_answers_is_the_same(server):
     rest, over_grpc = (conftest.client_of(server, prefer_grpc=by).info() for by in (False, True))
     assert rest == over_grpc and len(rest.commit) == 40
+
+
+def test_words_of_messages(server, filled):
+    """What the API says of a message, and kinds that there aren't."""
+    _, name = filled
+    sparse = pb.Vectors(vectors=pb.NamedVectors(vectors={"s": pb.Vector(data=[1.0], indices=pb.SparseIndices(data=[1, 2]))}))
+    many = pb.Vectors(vector=pb.Vector(data=[1.0] * 7, vectors_count=2))
+    point = lambda vectors: pb.PointStruct(id=pb.PointId(num=1), vectors=vectors)  # noqa: E731
+    no_kind = pb.ReadConsistency(type=9)
+    for method, message, words in [
+        ("Upsert", pb.UpsertPoints(collection_name=name, points=[point(sparse)]), "Validation error in body: [points[0].vectors.vectors_options.vectors.[].values: "),
+        ("Upsert", pb.UpsertPoints(collection_name=name, points=[point(many)]), "Validation error: invalid dense vector length for vectors count"),
+        ("Search", pb.SearchPoints(collection_name=name, vector=[1.0], sparse_indices=pb.SparseIndices(data=[1, 2]), limit=1), "Sparse indices does not match sparse vector conditions: values: "),
+        ("Query", pb.QueryPoints(collection_name=name, limit=0), "Validation error in body: [limit: "),
+        ("Upsert", pb.UpsertPoints(collection_name=name, ordering=pb.WriteOrdering(type=9)), "no value of `ordering`"),
+        ("Scroll", pb.ScrollPoints(collection_name=name, read_consistency=no_kind), "no value of `read_consistency`"),
+        ("Count", pb.CountPoints(collection_name=name, read_consistency=pb.ReadConsistency(factor=0)), "read_consistency.factor: value 0 invalid"),
+        ("Delete", pb.DeletePoints(collection_name=name, points=pb.PointsSelector(points=pb.PointsIdsList())), "Empty update request"),
+    ]:
+        code, said, _ = call(server, f"/qdrant.Points/{method}", message.SerializeToString())
+        assert code == StatusCode.INVALID_ARGUMENT and words in said, (method, words, said)

@@ -137,6 +137,12 @@ def test_read_rate(strict):
     assert status == 429 and "please try to split your request" in sentence and "retry-after" not in headers
     limits(strict, read_rate_limit=100)
     assert ask(strict, "POST", "/points", {"ids": [1, 2, 3, 4]})[0] == 200, "a new limit begins anew"
+    # What reads points costs, with the conditions above it; what ranks what was found anew doesn't.
+    one, two = {"query": VECTOR}, {"query": VECTOR, "prefetch": {"query": VECTOR, "prefetch": {"query": VECTOR}}}
+    fused = {"prefetch": [one, one], "query": {"fusion": "rrf"}}
+    for limit, query, status in [(1, two, 200), (1, fused, 429), (2, fused, 200), (3, fused | {"filter": CITY}, 429), (4, fused | {"filter": CITY}, 200)]:
+        limits(strict, read_rate_limit=limit)
+        assert ask(strict, "POST", "/points/query", query)[0] == status, (limit, query)
 
 
 def test_write_rate(strict):

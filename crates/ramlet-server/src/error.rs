@@ -56,7 +56,10 @@ impl ApiError {
 
     /// 400, the body isn't the JSON that the route takes.
     pub fn format(what: impl std::fmt::Display) -> ApiError {
-        let what = what.to_string();
+        let what = without_type_names(&what.to_string());
+        if what.starts_with(MIN_COUNT) {
+            return ApiError::validation("filter.min_should.min_count", MIN_COUNT);
+        }
         // The API reads a condition that says nothing, and refuses it by its validation.
         if what.starts_with("At least one field condition must be specified") {
             return ApiError::validation("filter", what);
@@ -71,6 +74,15 @@ impl ApiError {
     pub fn validation(path: impl std::fmt::Display, what: impl std::fmt::Display) -> ApiError {
         let message = format!("Validation error in JSON body: [{path}: {what}]");
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+    }
+
+    /// The same where the path of a validation error begins within a part of the body.
+    pub fn within(mut self, part: impl std::fmt::Display) -> ApiError {
+        const BEFORE: &str = "Validation error in JSON body: [";
+        if let Some(rest) = self.message.strip_prefix(BEFORE) {
+            self.message = format!("{BEFORE}{part}.{rest}");
+        }
+        self
     }
 
     /// 400, a part of the API that isn't built yet: named, never passed over.
@@ -93,6 +105,20 @@ impl ApiError {
             format!("Service internal error: {what}"),
         )
     }
+}
+
+/// What a filter says of `min_should` that wants nothing, which the API finds by its validation.
+const MIN_COUNT: &str = "min_count must be greater than 0";
+
+/// Names of our own types mean nothing to a client.
+fn without_type_names(what: &str) -> String {
+    let mut parts = what.split("struct Wire");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str("an object");
+        out.push_str(part.trim_start_matches(|c: char| c.is_ascii_alphanumeric()));
+    }
+    out
 }
 
 impl From<ramlet::Error> for ApiError {
@@ -125,5 +151,29 @@ impl From<InferenceError> for ApiError {
 impl From<OverBudget> for ApiError {
     fn from(e: OverBudget) -> ApiError {
         ramlet::Error::from(e).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_speak_of_what_the_client_sent() {
+        let e = ApiError::format("invalid type: null, expected struct WireCreate at line 1 column 4");
+        let said = "Format error in JSON body: invalid type: null, expected an object at line 1 column 4";
+        assert_eq!((e.status.as_u16(), e.message.as_str()), (400, said));
+        let e = ApiError::format("min_count must be greater than 0 at line 1 column 60");
+        let said =
+            "Validation error in JSON body: [filter.min_should.min_count: min_count must be greater than 0]";
+        assert_eq!((e.status.as_u16(), e.message.as_str()), (422, said));
+        let within = ApiError::validation("limit", "no")
+            .within("prefetch[1]")
+            .within("internal");
+        assert_eq!(
+            within.message,
+            "Validation error in JSON body: [internal.prefetch[1].limit: no]"
+        );
+        assert_eq!(ApiError::wrong_input("x").within("y"), ApiError::wrong_input("x"));
     }
 }

@@ -507,7 +507,7 @@ fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
 fn check_key(key: &str) -> Result<()> {
     Path::parse(key)
         .map(|_| ())
-        .map_err(|e| Error::bad_input(format!("Wrong input: payload key `{key}`: {e}")))
+        .map_err(|e| Error::bad_input(format!("Wrong input: {e}")))
 }
 
 /// The changes, and the length of the largest.

@@ -826,8 +826,8 @@ fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
             });
         }
         AliasOp::Delete { alias } => {
-            let at = known(catalog, alias)?;
-            catalog.aliases.remove(at);
+            // One that isn't there is gone already: the usual switch deletes before it creates, the first time too.
+            catalog.aliases.retain(|a| a.alias != *alias);
         }
         AliasOp::Rename { from, to } => {
             free(catalog, to)?;

@@ -64,7 +64,7 @@ fn bad(e: impl std::fmt::Display) -> Error {
 }
 
 fn parse_path(key: &str) -> Result<Path> {
-    Path::parse(key).map_err(|e| Error::bad_input(format!("payload key `{key}`: {e}")))
+    Path::parse(key).map_err(|e| Error::bad_input(e.to_string()))
 }
 
 /// Writes one point's change.

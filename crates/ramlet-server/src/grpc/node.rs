@@ -225,7 +225,10 @@ impl<'de> Deserializer<'de> for Node {
                 value: None,
             })
             .deserialize_enum(name, variants, visitor),
-            _ => Err(wrong(format!("{name} is a word or an object with one field"))),
+            _ => {
+                let name = name.trim_start_matches("Wire");
+                Err(wrong(format!("{name} is a word or an object with one field")))
+            }
         }
     }
 

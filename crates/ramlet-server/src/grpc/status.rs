@@ -1,5 +1,7 @@
 //! How a call ended: gRPC's codes for the API's, and the headers that tell them.
 
+use std::borrow::Cow;
+
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::error::ApiError;
@@ -52,13 +54,31 @@ pub fn code_of(status: StatusCode) -> Code {
 pub fn failed(e: &ApiError) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(3);
     headers.insert(GRPC_STATUS, HeaderValue::from(code_of(e.status) as u16));
-    if let Ok(message) = HeaderValue::from_str(&percent(&e.message)) {
+    if let Ok(message) = HeaderValue::from_str(&percent(&worded(&e.message))) {
         headers.insert(GRPC_MESSAGE, message);
     }
     if let Some(seconds) = e.retry_after {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     headers
+}
+
+/// What REST says of a body as gRPC says it of a message: there is no JSON, and named vectors lie deeper.
+fn worded(message: &str) -> Cow<'_, str> {
+    let Some(what) = message.strip_prefix("Validation error in JSON body: ") else {
+        return Cow::Borrowed(message);
+    };
+    let what = what.replace(".vector.?.", ".vectors.vectors_options.vectors.[].");
+    // Parts of REST's requests that are no messages of their own.
+    let of_rest = [
+        "internal.",
+        "search_request.",
+        "recommend_request.",
+        "discover_request.",
+        "scroll_request.",
+    ];
+    let what = of_rest.iter().fold(what, |what, part| what.replace(part, ""));
+    Cow::Owned(format!("Validation error in body: {what}"))
 }
 
 /// Percent-encoding as gRPC has it: all but printable ASCII, and the sign itself.
@@ -108,5 +128,18 @@ mod tests {
         assert_eq!(headers["grpc-message"], "100 %25 taken: %C3%BC%0A");
         assert_eq!(headers["retry-after"], "1");
         assert!(!failed(&ApiError::wrong_input("x")).contains_key("retry-after"));
+    }
+
+    #[test]
+    fn a_message_is_no_json() {
+        let of = |path: &str| worded(&ApiError::validation(path, "no").message).into_owned();
+        let before = "Validation error in body: [";
+        assert_eq!(
+            of("internal.prefetch[1].limit"),
+            format!("{before}prefetch[1].limit: no]")
+        );
+        let named = "points[0].vectors.vectors_options.vectors.[].values";
+        assert_eq!(of("points[0].vector.?.values"), format!("{before}{named}: no]"));
+        assert_eq!(worded("Wrong input: x"), "Wrong input: x");
     }
 }

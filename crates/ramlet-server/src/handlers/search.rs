@@ -164,9 +164,10 @@ where
 {
     let wire: WireBatch<T> = call.parse().await?;
     check_searches(wire.searches.len())?;
-    let searches = wire.searches.into_iter();
+    let searches = wire.searches.into_iter().enumerate();
+    let within = |at: usize| move |e: ApiError| e.within(format_args!("searches[{at}]"));
     let all = searches
-        .map(|search| search.into_query().map(Asked::from))
+        .map(|(at, search)| search.into_query().map(Asked::from).map_err(within(at)))
         .collect::<ApiResult<Vec<_>>>()?;
     check_lookups(&call, &all)?;
     let collection = call.collection()?;

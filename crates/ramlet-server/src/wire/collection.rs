@@ -93,11 +93,11 @@ struct OptimizersDiff {
     vacuum_min_vector_number: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     default_segment_number: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "max_segment_size_kb", skip_serializing_if = "Option::is_none")]
     max_segment_size: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "memmap_threshold_kb", skip_serializing_if = "Option::is_none")]
     memmap_threshold: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "indexing_threshold_kb", skip_serializing_if = "Option::is_none")]
     indexing_threshold: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flush_interval_sec: Option<u64>,

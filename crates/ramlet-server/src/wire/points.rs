@@ -24,6 +24,7 @@ pub struct WireUpsert {
 #[derive(Debug, Deserialize)]
 struct WirePoint {
     id: PointId,
+    #[serde(alias = "vectors")]
     vector: VectorStruct,
     payload: Option<Box<RawValue>>,
 }

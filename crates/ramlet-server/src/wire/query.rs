@@ -109,16 +109,18 @@ impl WireHighlight {
 }
 
 impl WireQueryRequest {
-    fn into_request(self) -> ApiResult<QueryRequest> {
+    /// `name`: what the API calls this part of a request where it validates it.
+    fn into_request(self, name: &str) -> ApiResult<QueryRequest> {
         self.shard_key.refuse("`shard_key`")?;
+        let within = |e: ApiError| e.within(name);
         Ok(QueryRequest {
-            prefetch: prefetches(self.prefetch)?,
+            prefetch: prefetches(self.prefetch).map_err(within)?,
             query: self.query.map(WireQuery::into_kind).transpose()?,
             using: self.using.unwrap_or_default(),
             filter: self.filter,
-            params: search_params(self.params, self.recall)?,
+            params: search_params(self.params, self.recall).map_err(within)?,
             score_threshold: self.score_threshold,
-            limit: check_limit("internal.limit", self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT)).map_err(within)?,
             offset: self.offset.unwrap_or(0),
             with_payload: payload_selector(self.with_payload, false),
             with_vectors: vector_selector(self.with_vector),
@@ -130,7 +132,7 @@ impl WireQueryRequest {
 
 impl IntoQuery for WireQueryRequest {
     fn into_query(self) -> ApiResult<QueryRequest> {
-        self.into_request()
+        self.into_request("internal")
     }
 }
 
@@ -157,14 +159,19 @@ impl WirePrefetch {
             filter: self.filter,
             params: search_params(self.params, None)?,
             score_threshold: self.score_threshold,
-            limit: check_limit("limit", self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))?,
             lookup_from: self.lookup_from.map(WireLookupFrom::into_location).transpose()?,
         })
     }
 }
 
 fn prefetches(wire: OneOrMany<WirePrefetch>) -> ApiResult<Vec<Prefetch>> {
-    wire.0.into_iter().map(WirePrefetch::into_prefetch).collect()
+    let each = wire.0.into_iter().enumerate();
+    each.map(|(at, of)| {
+        of.into_prefetch()
+            .map_err(|e| e.within(format_args!("prefetch[{at}]")))
+    })
+    .collect()
 }
 
 /// Where the vectors of ids come from.
@@ -187,9 +194,12 @@ impl WireLookupFrom {
 }
 
 /// At least 1.
-pub fn check_limit(path: &str, limit: usize) -> ApiResult<usize> {
+pub fn check_limit(limit: usize) -> ApiResult<usize> {
     match limit {
-        0 => Err(ApiError::validation(path, "value 0 invalid, must be 1 or larger")),
+        0 => Err(ApiError::validation(
+            "limit",
+            "value 0 invalid, must be 1 or larger",
+        )),
         n => Ok(n),
     }
 }
@@ -278,7 +288,8 @@ impl WireScroll {
         Ok(ScrollRequest {
             filter: self.filter,
             offset: self.offset,
-            limit: check_limit("limit", self.limit.unwrap_or(LIMIT_DEFAULT))?,
+            limit: check_limit(self.limit.unwrap_or(LIMIT_DEFAULT))
+                .map_err(|e| e.within("scroll_request"))?,
             order_by,
             with_payload: payload_selector(self.with_payload, true),
             with_vectors: vector_selector(self.with_vector),

@@ -80,12 +80,19 @@ fn every_field_arrives() {
 #[test]
 fn params_have_bounds() {
     for (body, path) in [
-        (r#"{"query":[1],"recall":1}"#, "[recall:"),
-        (r#"{"query":[1],"recall":0}"#, "[recall:"),
-        (r#"{"query":[1],"params":{"recall":1.5}}"#, "[params.recall:"),
+        (r#"{"query":[1],"recall":1}"#, "[internal.recall:"),
+        (r#"{"query":[1],"recall":0}"#, "[internal.recall:"),
+        (
+            r#"{"query":[1],"params":{"recall":1.5}}"#,
+            "[internal.params.recall:",
+        ),
         (
             r#"{"query":[1],"params":{"quantization":{"oversampling":0.99}}}"#,
-            "[params.quantization.oversampling: value 0.99 invalid, must be 1.0 or larger]",
+            "[internal.params.quantization.oversampling: value 0.99 invalid, must be 1.0 or larger]",
+        ),
+        (
+            r#"{"prefetch":[{},{"prefetch":{"limit":0}}]}"#,
+            "[internal.prefetch[1].prefetch[0].limit: value 0 invalid, must be 1 or larger]",
         ),
     ] {
         let e = asked(body).unwrap_err();

@@ -1,5 +1,6 @@
 //! Which parts of a point to return, and which points an operation concerns.
 
+use axum::http::StatusCode;
 use ramlet::{PayloadSelector, PointId, PointsSelector, VectorSelector};
 use serde::Deserialize;
 
@@ -16,8 +17,21 @@ use crate::error::{ApiError, ApiResult};
 pub enum WithPayload {
     Bool(bool),
     Keys(Vec<String>),
-    Include { include: Vec<String> },
-    Exclude { exclude: Vec<String> },
+    Include(Included),
+    Exclude(Excluded),
+}
+
+/// Nothing beside it: of both together one would say nothing.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Included {
+    include: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Excluded {
+    exclude: Vec<String>,
 }
 
 /// The selector, where `default` holds when nothing was said.
@@ -25,8 +39,10 @@ pub fn payload_selector(with: Option<WithPayload>, default: bool) -> PayloadSele
     match with.unwrap_or(WithPayload::Bool(default)) {
         WithPayload::Bool(true) => PayloadSelector::All,
         WithPayload::Bool(false) => PayloadSelector::None,
-        WithPayload::Keys(include) | WithPayload::Include { include } => PayloadSelector::Include(include),
-        WithPayload::Exclude { exclude } => PayloadSelector::Exclude(exclude),
+        WithPayload::Keys(include) | WithPayload::Include(Included { include }) => {
+            PayloadSelector::Include(include)
+        }
+        WithPayload::Exclude(Excluded { exclude }) => PayloadSelector::Exclude(exclude),
     }
 }
 
@@ -62,12 +78,16 @@ impl WirePoints {
     }
 }
 
-/// Exactly one of the two: to guess which was meant could delete the wrong points.
+/// Exactly one of the two: to guess which was meant could delete the wrong points. A list of none is no change (400, as the API has it).
 pub fn points_selector(
     points: Option<Vec<PointId>>,
     filter: Option<WireFilter>,
 ) -> ApiResult<PointsSelector> {
     match (points, filter) {
+        (Some(ids), None) if ids.is_empty() => Err(ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "Bad request: Empty update request",
+        )),
         (Some(ids), None) => Ok(PointsSelector::Ids(ids)),
         (None, Some(filter)) => Ok(PointsSelector::Filter(filter)),
         (None, None) => Err(ApiError::format(
@@ -97,7 +117,9 @@ mod tests {
             parse(r#"{"exclude":["a"]}"#),
             PayloadSelector::Exclude(vec!["a".into()])
         );
-        assert!(serde_json::from_str::<WithPayload>("3").is_err());
+        for bad in ["3", r#"{"include":["a"],"exclude":["b"]}"#, "{}"] {
+            assert!(serde_json::from_str::<WithPayload>(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -105,9 +127,11 @@ mod tests {
         let parse = |text: &str| serde_json::from_str::<WirePoints>(text).unwrap().into_selector();
         assert!(matches!(parse(r#"{"points":[1,2]}"#), Ok(PointsSelector::Ids(ids)) if ids.len() == 2));
         assert!(matches!(
-            parse(r#"{"points":[],"filter":null}"#),
+            parse(r#"{"points":[3],"filter":null}"#),
             Ok(PointsSelector::Ids(_))
         ));
+        let none = parse(r#"{"points":[]}"#).unwrap_err();
+        assert_eq!(none.message, "Bad request: Empty update request");
         assert_eq!(parse("{}").unwrap_err().status.as_u16(), 400);
         assert_eq!(
             parse(r#"{"points":[1],"shard_key":"a"}"#)

@@ -74,6 +74,7 @@ pub struct WireUpdateVectors {
 #[derive(Debug, Deserialize)]
 struct WirePointVectors {
     id: PointId,
+    #[serde(alias = "vectors")]
     vector: VectorStruct,
 }
 
@@ -105,6 +106,7 @@ impl WireUpdateVectors {
 #[derive(Debug, Deserialize)]
 pub struct WireDeleteVectors {
     /// Names; the API calls the field so.
+    #[serde(alias = "vectors")]
     vector: Vec<String>,
     points: Option<Vec<PointId>>,
     filter: Option<WireFilter>,

@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for MinShould {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<MinShould, D::Error> {
         let raw = RawMinShould::deserialize(d)?;
         if raw.min_count < 1 {
-            return Err(de::Error::custom("min_count must be 1 or larger, got 0"));
+            return Err(de::Error::custom("min_count must be greater than 0"));
         }
         Ok(MinShould {
             conditions: raw.conditions,

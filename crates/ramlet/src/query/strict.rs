@@ -16,24 +16,31 @@ impl Strict {
         self.filter(request.filter.as_ref())?;
         self.params(&request.params)?;
         self.kind(request.query.as_ref())?;
+        let conditions = conditions(request.filter.as_ref());
         if request.prefetch.is_empty() {
             self.nearest(request.query.as_ref(), &request.using, request.filter.as_ref())?;
+            return Ok(cost(request.query.as_ref()) + conditions);
         }
-        Ok(cost(request.query.as_ref(), request.filter.as_ref()) + self.prefetches(&request.prefetch)?)
+        self.prefetches(&request.prefetch, conditions)
     }
 
-    fn prefetches(&self, prefetches: &[Prefetch]) -> Result<u64> {
+    /// Those that have none of their own read points, and cost what they do with the conditions above them; what ranks found points anew
+    /// or fuses lists costs nothing.
+    fn prefetches(&self, prefetches: &[Prefetch], above: u64) -> Result<u64> {
         let mut all = 0;
         for prefetch in prefetches {
             self.limit(prefetch.limit)?;
             self.filter(prefetch.filter.as_ref())?;
             self.params(&prefetch.params)?;
             self.kind(prefetch.query.as_ref())?;
-            if prefetch.prefetch.is_empty() {
-                self.nearest(prefetch.query.as_ref(), &prefetch.using, prefetch.filter.as_ref())?;
-            }
-            all += cost(prefetch.query.as_ref(), prefetch.filter.as_ref())
-                + self.prefetches(&prefetch.prefetch)?;
+            let conditions = above + conditions(prefetch.filter.as_ref());
+            all += match prefetch.prefetch.is_empty() {
+                true => {
+                    self.nearest(prefetch.query.as_ref(), &prefetch.using, prefetch.filter.as_ref())?;
+                    cost(prefetch.query.as_ref()) + conditions
+                }
+                false => self.prefetches(&prefetch.prefetch, conditions)?,
+            };
         }
         Ok(all)
     }
@@ -73,14 +80,14 @@ impl Strict {
     }
 }
 
-/// What a query costs of the rate of reads: its conditions, and the vectors that each point is compared with.
-fn cost(query: Option<&QueryKind>, filter: Option<&Filter>) -> u64 {
-    let vectors: u64 = query
-        .map_or_else(Vec::new, counted)
-        .into_iter()
-        .map(vectors_of)
-        .sum();
-    Strict::cost_of_filter(filter) - 1 + vectors.max(1)
+/// What a query costs of the rate of reads beside its conditions: the vectors that each point is compared with.
+fn cost(query: Option<&QueryKind>) -> u64 {
+    let vectors = query.map_or_else(Vec::new, counted).into_iter().map(vectors_of);
+    vectors.sum::<u64>().max(1)
+}
+
+fn conditions(filter: Option<&Filter>) -> u64 {
+    Strict::cost_of_filter(filter) - 1
 }
 
 /// The vectors of a query that count one by one.
@@ -120,15 +127,19 @@ impl Strict {
 
     /// What a query's ids cost beyond 1 each: the further parts of the multivectors that they stand for.
     pub fn parts_of_ids(&self, request: &QueryRequest, scratch: &mut Scratch) -> Result<u64> {
-        let own = self.parts(request.query.as_ref(), &request.using, scratch)?;
-        Ok(own + self.parts_of_prefetches(&request.prefetch, scratch)?)
+        match request.prefetch.is_empty() {
+            true => self.parts(request.query.as_ref(), &request.using, scratch),
+            false => self.parts_of_prefetches(&request.prefetch, scratch),
+        }
     }
 
     fn parts_of_prefetches(&self, prefetches: &[Prefetch], scratch: &mut Scratch) -> Result<u64> {
         let mut all = 0;
         for prefetch in prefetches {
-            all += self.parts(prefetch.query.as_ref(), &prefetch.using, scratch)?;
-            all += self.parts_of_prefetches(&prefetch.prefetch, scratch)?;
+            all += match prefetch.prefetch.is_empty() {
+                true => self.parts(prefetch.query.as_ref(), &prefetch.using, scratch)?,
+                false => self.parts_of_prefetches(&prefetch.prefetch, scratch)?,
+            };
         }
         Ok(all)
     }

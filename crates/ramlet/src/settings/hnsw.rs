@@ -14,7 +14,11 @@ pub struct HnswConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ef_construct: Option<usize>,
     /// kB of matching vectors up to which a filtered search compares all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "full_scan_threshold_kb",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub full_scan_threshold: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_indexing_threads: Option<usize>,

@@ -2,41 +2,65 @@
 
 use rust_stemmers::Algorithm;
 
-/// The stop words of a language; `None`: no such language. Those that the lists don't have are known and have none.
+/// Languages that have stop words: what the API calls them, and the codes (ISO 639-1) that it takes for that.
+const WITH_STOP_WORDS: [(&str, &str); 23] = [
+    ("arabic", "ar"),
+    ("azerbaijani", "az"),
+    ("danish", "da"),
+    ("dutch", "nl"),
+    ("english", "en"),
+    ("finnish", "fi"),
+    ("french", "fr"),
+    ("german", "de"),
+    ("greek", "el"),
+    ("hungarian", "hu"),
+    ("indonesian", "id"),
+    ("italian", "it"),
+    ("kazakh", "kk"),
+    ("nepali", "ne"),
+    ("norwegian", "no"),
+    ("portuguese", "pt"),
+    ("romanian", "ro"),
+    ("russian", "ru"),
+    ("slovene", "sl"),
+    ("spanish", "es"),
+    ("swedish", "sv"),
+    ("tajik", "tg"),
+    ("turkish", "tr"),
+];
+
+/// Others that it knows, with its codes for them.
+const OTHERS: [(&str, &str); 8] = [
+    ("basque", "eu"),
+    ("bengali", "bn"),
+    ("catalan", "ca"),
+    ("chinese", "zh"),
+    ("hebrew", "he"),
+    ("hinglish", "hi-en"),
+    ("japanese", "jp"),
+    ("tamil", "ta"),
+];
+
+/// The stop words of a language, by its name or code; `None`: no such language. Those that the lists don't have are known and have none.
 pub fn stopwords(language: &str) -> Option<&'static [&'static str]> {
-    let code = match language {
-        "arabic" => "ar",
-        "azerbaijani" => "az",
-        "danish" => "da",
-        "dutch" => "nl",
-        "english" => "en",
-        "finnish" => "fi",
-        "french" => "fr",
-        "german" => "de",
-        "greek" => "el",
-        "hungarian" => "hu",
-        "indonesian" => "id",
-        "italian" => "it",
-        "kazakh" => "kk",
-        "nepali" => "ne",
-        "norwegian" => "no",
-        "portuguese" => "pt",
-        "romanian" => "ro",
-        "russian" => "ru",
-        "slovene" => "sl",
-        "spanish" => "es",
-        "swedish" => "sv",
-        "tajik" => "tg",
-        "turkish" => "tr",
-        "basque" | "bengali" | "catalan" | "chinese" | "hebrew" | "hinglish" | "japanese" => return Some(&[]),
-        _ => return None,
-    };
-    Some(stop_words::get(code))
+    let is_it = |(name, code): &&(&str, &str)| *name == language || *code == language;
+    if let Some((_, code)) = WITH_STOP_WORDS.iter().find(is_it) {
+        return Some(stop_words::get(code));
+    }
+    let other = OTHERS.iter().find(is_it)?;
+    (other.0 != "tamil").then_some(&[])
+}
+
+/// The name of a language that may be given by its code.
+fn name_of(language: &str) -> &str {
+    let mut all = WITH_STOP_WORDS.iter().chain(&OTHERS);
+    all.find(|(_, code)| *code == language)
+        .map_or(language, |(name, _)| *name)
 }
 
 /// What finds the stems of a language (Porter's Snowball); `None`: there is none.
 pub fn stemmer(language: &str) -> Option<Algorithm> {
-    Some(match language {
+    Some(match name_of(language) {
         "arabic" => Algorithm::Arabic,
         "danish" => Algorithm::Danish,
         "dutch" => Algorithm::Dutch,
@@ -57,4 +81,23 @@ pub fn stemmer(language: &str) -> Option<Algorithm> {
         "turkish" => Algorithm::Turkish,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_stand_for_names() {
+        for (name, code) in WITH_STOP_WORDS.iter().chain(&OTHERS) {
+            assert_eq!(stopwords(name), stopwords(code), "{name}");
+            let [a, b] = [name, code].map(|language| format!("{:?}", stemmer(language)));
+            assert_eq!(a, b, "{name}");
+        }
+        assert!(stopwords("en").is_some_and(|words| words.contains(&"the")));
+        assert_eq!(stopwords("jp"), Some(&[][..]));
+        assert!(stemmer("ta").is_some() && stopwords("tamil").is_none());
+        assert!(stemmer("en").is_some() && stemmer("zh").is_none());
+        assert!(stopwords("xx").is_none() && stopwords("").is_none());
+    }
 }

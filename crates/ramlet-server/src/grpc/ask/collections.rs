@@ -217,7 +217,8 @@ pub fn create_index(of: q::CreateFieldIndexCollection) -> ApiResult<Asked> {
             .maybe("field_schema", schema, |s| s);
     Asked::of(of.collection_name, body.node())
         .wait(of.wait)
-        .timeout(of.timeout)
+        .timeout(of.timeout)?
+        .ordering(of.ordering)
 }
 
 fn index_params(of: q::payload_index_params::IndexParams) -> Node {
@@ -277,7 +278,8 @@ pub fn delete_index(of: q::DeleteFieldIndexCollection) -> ApiResult<Asked> {
     Asked::of(of.collection_name, Node::Null)
         .param("field", of.field_name)
         .wait(of.wait)
-        .timeout(of.timeout)
+        .timeout(of.timeout)?
+        .ordering(of.ordering)
 }
 
 pub fn create_vector(of: q::CreateVectorNameRequest) -> ApiResult<Asked> {
@@ -302,14 +304,16 @@ pub fn create_vector(of: q::CreateVectorNameRequest) -> ApiResult<Asked> {
     Asked::of(of.collection_name, body)
         .param("vector", of.vector_name)
         .wait(of.wait)
-        .timeout(of.timeout)
+        .timeout(of.timeout)?
+        .ordering(of.ordering)
 }
 
 pub fn delete_vector(of: q::DeleteVectorNameRequest) -> ApiResult<Asked> {
     Asked::of(of.collection_name, Node::Null)
         .param("vector", of.vector_name)
         .wait(of.wait)
-        .timeout(of.timeout)
+        .timeout(of.timeout)?
+        .ordering(of.ordering)
 }
 
 pub fn snapshot(collection: String, name: String) -> ApiResult<Asked> {

@@ -70,6 +70,36 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// Checked, and says nothing to a single node.
+    pub fn ordering(self, of: Option<q::WriteOrdering>) -> ApiResult<Asked> {
+        match of {
+            Some(of) if !(0..KINDS).contains(&of.r#type) => Err(no_kind("ordering", of.r#type)),
+            _ => Ok(self),
+        }
+    }
+
+    /// The same.
+    pub fn consistency(self, of: Option<q::ReadConsistency>) -> ApiResult<Asked> {
+        use q::read_consistency::Value::{Factor, Type};
+        match of.and_then(|of| of.value) {
+            Some(Type(kind)) if !(0..KINDS).contains(&kind) => Err(no_kind("read_consistency", kind)),
+            Some(Factor(0)) => {
+                let what = "value 0 invalid, must be 1 or larger";
+                Err(ApiError::validation("read_consistency.factor", what))
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+/// Orderings of writes (weak, medium, strong), and consistencies of reads (all, majority, quorum).
+const KINDS: i32 = 3;
+
+fn no_kind(name: &str, value: i32) -> ApiError {
+    ApiError::wrong_input(format!("{value} is no value of `{name}`"))
+}
+
 /// What of a message's type the server must know before it decodes one.
 pub type Decode = fn(bytes::Bytes) -> ApiResult<Asked>;
 

@@ -14,7 +14,9 @@ pub fn get(of: q::GetPoints) -> ApiResult<Asked> {
         .maybe("with_payload", of.with_payload, with_payload)
         .maybe("with_vector", of.with_vectors, with_vectors)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+    Asked::of(of.collection_name, body.node())
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn upsert(of: q::UpsertPoints) -> ApiResult<Asked> {
@@ -25,7 +27,8 @@ pub fn upsert(of: q::UpsertPoints) -> ApiResult<Asked> {
         .maybe("update_mode", of.update_mode, mode);
     Asked::of(of.collection_name, body.node())
         .wait(of.wait)
-        .timeout(of.timeout)
+        .timeout(of.timeout)?
+        .ordering(of.ordering)
 }
 
 pub fn mode(value: i32) -> Node {

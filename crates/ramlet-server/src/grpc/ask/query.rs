@@ -10,8 +10,10 @@ use super::{Asked, id, required, shard_key, with_payload, with_vectors, word};
 use crate::error::ApiResult;
 
 pub fn points(of: q::QueryPoints) -> ApiResult<Asked> {
-    let (name, timeout) = (of.collection_name.clone(), of.timeout);
-    Asked::of(name, one(of)).timeout(timeout)
+    let (name, timeout, consistency) = (of.collection_name.clone(), of.timeout, of.read_consistency);
+    Asked::of(name, one(of))
+        .timeout(timeout)?
+        .consistency(consistency)
 }
 
 fn one(of: q::QueryPoints) -> Node {
@@ -35,7 +37,9 @@ pub fn batch(of: q::QueryBatchPoints) -> ApiResult<Asked> {
     let body = Fields::new()
         .put("searches", Node::list(of.query_points, one))
         .node();
-    Asked::of(of.collection_name, body).timeout(of.timeout)
+    Asked::of(of.collection_name, body)
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn groups(of: q::QueryPointGroups) -> ApiResult<Asked> {
@@ -54,7 +58,9 @@ pub fn groups(of: q::QueryPointGroups) -> ApiResult<Asked> {
         .put("group_by", Node::Text(of.group_by))
         .maybe("with_lookup", of.with_lookup, with_lookup)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+    Asked::of(of.collection_name, body.node())
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn with_lookup(of: q::WithLookup) -> Node {
@@ -260,7 +266,9 @@ pub fn scroll(of: q::ScrollPoints) -> ApiResult<Asked> {
         .maybe("with_vector", of.with_vectors, with_vectors)
         .maybe("order_by", of.order_by, order_by)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+    Asked::of(of.collection_name, body.node())
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn count(of: q::CountPoints) -> ApiResult<Asked> {
@@ -268,7 +276,9 @@ pub fn count(of: q::CountPoints) -> ApiResult<Asked> {
         .maybe("filter", of.filter, filter)
         .flag("exact", of.exact)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+    Asked::of(of.collection_name, body.node())
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn facet(of: q::FacetCounts) -> ApiResult<Asked> {
@@ -278,7 +288,9 @@ pub fn facet(of: q::FacetCounts) -> ApiResult<Asked> {
         .uint("limit", of.limit)
         .flag("exact", of.exact)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+    Asked::of(of.collection_name, body.node())
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn matrix(of: q::SearchMatrixPoints) -> ApiResult<Asked> {
@@ -288,5 +300,7 @@ pub fn matrix(of: q::SearchMatrixPoints) -> ApiResult<Asked> {
         .uint("limit", of.limit)
         .text("using", of.using)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+    Asked::of(of.collection_name, body.node())
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }

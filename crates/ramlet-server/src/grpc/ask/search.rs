@@ -48,6 +48,10 @@ macro_rules! recommended {
 /// `vector` of a search: plain, or with its name.
 fn target(data: Vec<f32>, indices: Option<q::SparseIndices>, name: Option<String>) -> Node {
     let vector = match indices {
+        Some(indices) if indices.data.len() != data.len() => {
+            let what = "Sparse indices does not match sparse vector conditions: values: Validation error: must be the same length as indices [{}]";
+            return Node::Wrong(what.to_owned());
+        }
         Some(indices) => sparse(indices.data, data),
         None => Node::Floats(data),
     };
@@ -61,8 +65,10 @@ fn target(data: Vec<f32>, indices: Option<q::SparseIndices>, name: Option<String
 }
 
 pub fn search(of: q::SearchPoints) -> ApiResult<Asked> {
-    let (name, timeout) = (of.collection_name.clone(), of.timeout);
-    Asked::of(name, search_one(of)).timeout(timeout)
+    let (name, timeout, consistency) = (of.collection_name.clone(), of.timeout, of.read_consistency);
+    Asked::of(name, search_one(of))
+        .timeout(timeout)?
+        .consistency(consistency)
 }
 
 fn search_one(of: q::SearchPoints) -> Node {
@@ -77,7 +83,9 @@ pub fn search_batch(of: q::SearchBatchPoints) -> ApiResult<Asked> {
     let body = Fields::new()
         .put("searches", Node::list(of.search_points, search_one))
         .node();
-    Asked::of(of.collection_name, body).timeout(of.timeout)
+    Asked::of(of.collection_name, body)
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn search_groups(of: q::SearchPointGroups) -> ApiResult<Asked> {
@@ -85,7 +93,9 @@ pub fn search_groups(of: q::SearchPointGroups) -> ApiResult<Asked> {
         .put("vector", target(of.vector, of.sparse_indices, of.vector_name))
         .float("score_threshold", of.score_threshold);
     let fields = grouped!(of, shared!(of, fields));
-    Asked::of(of.collection_name, fields.node()).timeout(of.timeout)
+    Asked::of(of.collection_name, fields.node())
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 /// Ids first, then vectors.
@@ -96,8 +106,10 @@ fn examples(ids: Vec<q::PointId>, vectors: Vec<q::Vector>) -> Node {
 }
 
 pub fn recommend(of: q::RecommendPoints) -> ApiResult<Asked> {
-    let (name, timeout) = (of.collection_name.clone(), of.timeout);
-    Asked::of(name, recommend_one(of)).timeout(timeout)
+    let (name, timeout, consistency) = (of.collection_name.clone(), of.timeout, of.read_consistency);
+    Asked::of(name, recommend_one(of))
+        .timeout(timeout)?
+        .consistency(consistency)
 }
 
 fn recommend_one(of: q::RecommendPoints) -> Node {
@@ -109,18 +121,24 @@ pub fn recommend_batch(of: q::RecommendBatchPoints) -> ApiResult<Asked> {
     let body = Fields::new()
         .put("searches", Node::list(of.recommend_points, recommend_one))
         .node();
-    Asked::of(of.collection_name, body).timeout(of.timeout)
+    Asked::of(of.collection_name, body)
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn recommend_groups(of: q::RecommendPointGroups) -> ApiResult<Asked> {
     let fields = recommended!(of, shared!(of, Fields::new()));
     let fields = grouped!(of, fields);
-    Asked::of(of.collection_name, fields.node()).timeout(of.timeout)
+    Asked::of(of.collection_name, fields.node())
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }
 
 pub fn discover(of: q::DiscoverPoints) -> ApiResult<Asked> {
-    let (name, timeout) = (of.collection_name.clone(), of.timeout);
-    Asked::of(name, discover_one(of)).timeout(timeout)
+    let (name, timeout, consistency) = (of.collection_name.clone(), of.timeout, of.read_consistency);
+    Asked::of(name, discover_one(of))
+        .timeout(timeout)?
+        .consistency(consistency)
 }
 
 fn discover_one(of: q::DiscoverPoints) -> Node {
@@ -145,5 +163,7 @@ pub fn discover_batch(of: q::DiscoverBatchPoints) -> ApiResult<Asked> {
     let body = Fields::new()
         .put("searches", Node::list(of.discover_points, discover_one))
         .node();
-    Asked::of(of.collection_name, body).timeout(of.timeout)
+    Asked::of(of.collection_name, body)
+        .timeout(of.timeout)?
+        .consistency(of.read_consistency)
 }

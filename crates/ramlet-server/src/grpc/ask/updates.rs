@@ -19,8 +19,14 @@ fn select(selector: Option<q::PointsSelector>, rest: Fields) -> Fields {
     }
 }
 
-fn changed(collection: String, body: Fields, wait: Option<bool>, timeout: Option<u64>) -> ApiResult<Asked> {
-    Asked::of(collection, body.node()).wait(wait).timeout(timeout)
+/// What all changes may say beside what is changed.
+type Said = (Option<bool>, Option<u64>, Option<q::WriteOrdering>);
+
+fn changed(collection: String, body: Fields, (wait, timeout, ordering): Said) -> ApiResult<Asked> {
+    Asked::of(collection, body.node())
+        .wait(wait)
+        .timeout(timeout)?
+        .ordering(ordering)
 }
 
 fn in_shard(key: Option<q::ShardKeySelector>) -> Fields {
@@ -29,12 +35,12 @@ fn in_shard(key: Option<q::ShardKeySelector>) -> Fields {
 
 pub fn delete(of: q::DeletePoints) -> ApiResult<Asked> {
     let body = select(of.points, in_shard(of.shard_key_selector));
-    changed(of.collection_name, body, of.wait, of.timeout)
+    changed(of.collection_name, body, (of.wait, of.timeout, of.ordering))
 }
 
 pub fn clear_payload(of: q::ClearPayloadPoints) -> ApiResult<Asked> {
     let body = select(of.points, in_shard(of.shard_key_selector));
-    changed(of.collection_name, body, of.wait, of.timeout)
+    changed(of.collection_name, body, (of.wait, of.timeout, of.ordering))
 }
 
 pub fn set_payload(of: q::SetPayloadPoints) -> ApiResult<Asked> {
@@ -44,8 +50,7 @@ pub fn set_payload(of: q::SetPayloadPoints) -> ApiResult<Asked> {
     changed(
         of.collection_name,
         select(of.points_selector, body),
-        of.wait,
-        of.timeout,
+        (of.wait, of.timeout, of.ordering),
     )
 }
 
@@ -54,8 +59,7 @@ pub fn delete_payload(of: q::DeletePayloadPoints) -> ApiResult<Asked> {
     changed(
         of.collection_name,
         select(of.points_selector, body),
-        of.wait,
-        of.timeout,
+        (of.wait, of.timeout, of.ordering),
     )
 }
 
@@ -63,7 +67,7 @@ pub fn update_vectors(of: q::UpdatePointVectors) -> ApiResult<Asked> {
     let body = in_shard(of.shard_key_selector)
         .put("points", Node::list(of.points, point_vectors))
         .maybe("update_filter", of.update_filter, filter);
-    changed(of.collection_name, body, of.wait, of.timeout)
+    changed(of.collection_name, body, (of.wait, of.timeout, of.ordering))
 }
 
 pub fn delete_vectors(of: q::DeletePointVectors) -> ApiResult<Asked> {
@@ -72,14 +76,13 @@ pub fn delete_vectors(of: q::DeletePointVectors) -> ApiResult<Asked> {
     changed(
         of.collection_name,
         select(of.points_selector, body),
-        of.wait,
-        of.timeout,
+        (of.wait, of.timeout, of.ordering),
     )
 }
 
 pub fn batch(of: q::UpdateBatchPoints) -> ApiResult<Asked> {
     let body = Fields::new().put("operations", Node::list(of.operations, operation));
-    changed(of.collection_name, body, of.wait, of.timeout)
+    changed(of.collection_name, body, (of.wait, of.timeout, of.ordering))
 }
 
 #[allow(deprecated)]

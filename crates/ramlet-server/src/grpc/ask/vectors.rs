@@ -44,12 +44,12 @@ fn old_vector(of: q::Vector) -> Node {
         return Node::Floats(of.data);
     };
     let (data, count) = (of.data, count as usize);
+    if count == 0 {
+        return Node::Wrong("Validation error: vectors count must be greater than 0".to_owned());
+    }
     // The count is the client's word, the numbers are there: a part has at least one of them.
-    if count == 0 || data.is_empty() || !data.len().is_multiple_of(count) {
-        return Node::Wrong(format!(
-            "{} numbers can't be {count} vectors of one length",
-            data.len()
-        ));
+    if data.is_empty() || !data.len().is_multiple_of(count) {
+        return Node::Wrong("Validation error: invalid dense vector length for vectors count".to_owned());
     }
     let dim = data.len() / count;
     // One part at a time: all of them are what the message was weighed for, once.
@@ -152,8 +152,12 @@ mod tests {
     fn a_count_without_its_numbers_is_refused_before_anything_is_made_of_it() {
         for (numbers, count) in [(0, u32::MAX), (0, 1), (0, 0), (3, 0), (3, 2), (3, u32::MAX)] {
             let refused = old(vec![0.5; numbers], count).expect_err("no parts of one length");
+            let what = match count {
+                0 => "vectors count must be greater than 0",
+                _ => "invalid dense vector length for vectors count",
+            };
             assert!(
-                refused.contains("can't be"),
+                refused.contains(what),
                 "{numbers} numbers, {count} parts: {refused}"
             );
         }

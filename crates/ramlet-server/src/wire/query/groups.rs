@@ -6,11 +6,14 @@ use serde::Deserialize;
 use super::kinds::WireQuery;
 use super::legacy::IntoGroups;
 use super::one_or_many::OneOrMany;
-use super::{LIMIT_DEFAULT, WireLookupFrom, WireParams, WirePrefetch, WireQueryRequest, check_limit};
+use super::{WireLookupFrom, WireParams, WirePrefetch, WireQueryRequest};
 use crate::error::{ApiError, ApiResult};
 use crate::wire::filter::WireFilter;
 use crate::wire::given::Given;
 use crate::wire::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
+
+/// What the API calls a query or search with groups where it validates it.
+pub const GROUPS: &str = "search_group_request";
 
 /// `POST /points/query/groups`.
 #[derive(Debug, Deserialize)]
@@ -47,7 +50,7 @@ impl IntoGroups for WireQueryGroups {
             params: self.params,
             recall: self.recall,
             score_threshold: self.score_threshold,
-            limit: Some(check_limit("limit", self.limit.unwrap_or(LIMIT_DEFAULT))?),
+            limit: self.limit,
             offset: None,
             with_payload: self.with_payload,
             with_vector: self.with_vector,
@@ -56,7 +59,7 @@ impl IntoGroups for WireQueryGroups {
             highlight: None,
             shard_key: self.shard_key,
         };
-        grouping.into_groups(query.into_request()?)
+        grouping.into_groups(query.into_request(GROUPS)?, GROUPS)
     }
 }
 
@@ -76,10 +79,11 @@ impl WireGrouping {
         }
     }
 
-    pub fn into_groups(self, query: QueryRequest) -> ApiResult<QueryGroupsRequest> {
+    /// `name`: what the API calls this part of a request where it validates it.
+    pub fn into_groups(self, query: QueryRequest, name: &str) -> ApiResult<QueryGroupsRequest> {
         if self.size == 0 {
             return Err(ApiError::validation(
-                "group_size",
+                format_args!("{name}.group_size"),
                 "value 0 invalid, must be 1 or larger",
             ));
         }

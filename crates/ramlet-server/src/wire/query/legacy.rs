@@ -6,12 +6,12 @@ use ramlet::{QueryGroupsRequest, QueryKind, QueryRequest};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::groups::{WireGrouping, WithLookupInterface};
+use super::groups::{GROUPS, WireGrouping, WithLookupInterface};
 use super::input::VectorInput;
 use super::kinds::{WirePair, WireStrategy, pairs, vectors};
 use super::one_or_many::OneOrMany;
 use super::{WireLookupFrom, WireParams, check_limit, search_params};
-use crate::error::ApiResult;
+use crate::error::{ApiError, ApiResult};
 use crate::wire::filter::WireFilter;
 use crate::wire::given::Given;
 use crate::wire::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
@@ -19,7 +19,7 @@ use crate::wire::vector::vector_of_seq;
 
 /// A request's own fields beside those that all have, and both apart. (Flattened structs would be read through a tree.)
 macro_rules! request {
-    ($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+    ($(#[$doc:meta])* $name:ident, $called:expr; { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Deserialize)]
         pub struct $name {
@@ -29,6 +29,7 @@ macro_rules! request {
             /// Own addition: as `params.recall`, for clients whose `params` take nothing unknown.
             recall: Option<f32>,
             score_threshold: Option<f32>,
+            #[serde(alias = "top")]
             limit: usize,
             offset: Option<usize>,
             with_payload: Option<WithPayload>,
@@ -39,13 +40,17 @@ macro_rules! request {
         }
 
         impl $name {
+            /// What the API calls this part of a request where it validates it.
+            const CALLED: &str = $called;
+
             fn split(self) -> ApiResult<(($($type,)*), QueryRequest)> {
                 self.shard_key.refuse("`shard_key`")?;
+                let within = |e: ApiError| e.within(Self::CALLED);
                 let request = QueryRequest {
                     filter: self.filter,
-                    params: search_params(self.params, self.recall)?,
+                    params: search_params(self.params, self.recall).map_err(within)?,
                     score_threshold: self.score_threshold,
-                    limit: check_limit("limit", self.limit)?,
+                    limit: check_limit(self.limit).map_err(within)?,
                     offset: self.offset.unwrap_or(0),
                     with_payload: payload_selector(self.with_payload, false),
                     with_vectors: vector_selector(self.with_vector),
@@ -59,14 +64,14 @@ macro_rules! request {
 
 request! {
     /// `POST /points/search`.
-    WireSearchRequest {
+    WireSearchRequest, "search_request"; {
         vector: WireNamedVector,
     }
 }
 
 request! {
     /// `POST /points/search/groups`.
-    WireSearchGroups {
+    WireSearchGroups, GROUPS; {
         vector: WireNamedVector,
         group_by: String,
         group_size: usize,
@@ -76,7 +81,7 @@ request! {
 
 request! {
     /// `POST /points/recommend`.
-    WireRecommendRequest {
+    WireRecommendRequest, "recommend_request"; {
         positive: Option<Vec<VectorInput>>,
         negative: Option<Vec<VectorInput>>,
         strategy: Option<WireStrategy>,
@@ -87,7 +92,7 @@ request! {
 
 request! {
     /// `POST /points/recommend/groups`.
-    WireRecommendGroups {
+    WireRecommendGroups, "recommend_group_request"; {
         positive: Option<Vec<VectorInput>>,
         negative: Option<Vec<VectorInput>>,
         strategy: Option<WireStrategy>,
@@ -101,7 +106,7 @@ request! {
 
 request! {
     /// `POST /points/discover`.
-    WireDiscoverRequest {
+    WireDiscoverRequest, "discover_request"; {
         target: Option<VectorInput>,
         #[serde(default)]
         context: OneOrMany<WirePair>,
@@ -194,7 +199,7 @@ impl IntoQuery for WireDiscoverRequest {
 impl IntoGroups for WireSearchGroups {
     fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
         let ((vector, by, size, with_lookup), rest) = self.split()?;
-        WireGrouping::new(by, size, with_lookup).into_groups(vector.into_query(rest)?)
+        WireGrouping::new(by, size, with_lookup).into_groups(vector.into_query(rest)?, Self::CALLED)
     }
 }
 
@@ -202,7 +207,7 @@ impl IntoGroups for WireRecommendGroups {
     fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
         let ((positive, negative, strategy, using, from, by, size, with_lookup), rest) = self.split()?;
         let query = lookup(recommend(positive, negative, strategy)?, using, from, rest)?;
-        WireGrouping::new(by, size, with_lookup).into_groups(query)
+        WireGrouping::new(by, size, with_lookup).into_groups(query, Self::CALLED)
     }
 }
 
