@@ -57,9 +57,9 @@ enum Claim {
     Loan,
 }
 
-/// How often a reservation looks again whether loans that are on their way have come back: after 1 ms, 2 ms, 4 ms, in all
-/// 7 ms, in which most searches that may be reading them end. A refusal costs the client more.
-const WAITS: u32 = 3;
+/// How often a reservation looks again whether loans that are on their way have come back: after 1 ms, 2 ms, 4 ms and so on, in all
+/// 31 ms, in which nearly all searches that may be reading them end, in a small budget beside writes too. A refusal costs the client more.
+const WAITS: u32 = 5;
 
 /// The same of a patient one: in all half a second, which is longer than the searches that may be reading them.
 const PATIENT_WAITS: u32 = 9;

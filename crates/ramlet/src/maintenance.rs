@@ -34,6 +34,11 @@ pub fn run(shared: &Shared) {
                 work(shared);
                 // What a job needed it needs no more.
                 with_pins(shared, Pins::forget_asked);
+                // Beside few writes the next one is seconds away.
+                let pace = lull.after_job(shared);
+                if pace != Pace::Busy {
+                    pin_all(shared, pace);
+                }
             }
             Due::Idle => {
                 // What failed may succeed now, and deletes don't wake anybody.
@@ -74,12 +79,7 @@ struct Lull {
 impl Lull {
     /// After one round more.
     fn look(&mut self, shared: &Shared) -> Pace {
-        let mut room = (0, 0);
-        with_pins(shared, |pins| {
-            let ledger = pins.consumer.ledger();
-            room = (ledger.held(), ledger.unclaimed());
-        });
-        let (held, unclaimed) = room;
+        let (held, unclaimed) = room(shared);
         let before = std::mem::replace(&mut self.operations, operations(shared));
         let is_calm = before == self.operations;
         let grown = held.saturating_sub(std::mem::replace(&mut self.held, held));
@@ -87,19 +87,40 @@ impl Lull {
         let is_light = is_calm || grown <= unclaimed / LIGHT_SHARE;
         self.calm = if is_calm { self.calm + 1 } else { 0 };
         self.light = if is_light { self.light + 1 } else { 0 };
-        match (self.calm, self.light) {
-            (CALM_ROUNDS.., _) => Pace::Calm,
-            (_, CALM_ROUNDS..) => Pace::Light {
+        match self.calm {
+            CALM_ROUNDS.. => Pace::Calm,
+            _ => self.pace(unclaimed),
+        }
+    }
+
+    fn pace(&self, unclaimed: u64) -> Pace {
+        match self.light {
+            CALM_ROUNDS.. => Pace::Light {
                 soon: unclaimed.min(self.grown * ROUNDS_KEPT),
             },
             _ => Pace::Busy,
         }
     }
 
-    /// A job was due.
+    /// A job was due: somebody writes, as much as before.
     fn end(&mut self) {
-        (self.calm, self.light) = (0, 0);
+        self.calm = 0;
     }
+
+    /// When it is done.
+    fn after_job(&self, shared: &Shared) -> Pace {
+        self.pace(room(shared).1)
+    }
+}
+
+/// Bytes of what is set aside that are used, and that aren't.
+fn room(shared: &Shared) -> (u64, u64) {
+    let mut room = (0, 0);
+    with_pins(shared, |pins| {
+        let ledger = pins.consumer.ledger();
+        room = (ledger.held(), ledger.unclaimed());
+    });
+    room
 }
 
 /// Looks without a step after which what is lacking stays so.
