@@ -72,15 +72,15 @@ impl ApiError {
 
     /// 422, a value is outside its range; `path` is where in the body it stands.
     pub fn validation(path: impl std::fmt::Display, what: impl std::fmt::Display) -> ApiError {
-        let message = format!("Validation error in JSON body: [{path}: {what}]");
+        let message = format!("{VALIDATION}[{path}: {what}]");
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
 
     /// The same where the path of a validation error begins within a part of the body.
     pub fn within(mut self, part: impl std::fmt::Display) -> ApiError {
-        const BEFORE: &str = "Validation error in JSON body: [";
-        if let Some(rest) = self.message.strip_prefix(BEFORE) {
-            self.message = format!("{BEFORE}{part}.{rest}");
+        let inner = self.message.strip_prefix(VALIDATION);
+        if let Some(rest) = inner.and_then(|inner| inner.strip_prefix('[')) {
+            self.message = format!("{VALIDATION}[{part}.{rest}");
         }
         self
     }
@@ -106,6 +106,9 @@ impl ApiError {
         )
     }
 }
+
+/// What stands before the list of what a validation found.
+pub const VALIDATION: &str = "Validation error in JSON body: ";
 
 /// What a filter says of `min_should` that wants nothing, which the API finds by its validation.
 const MIN_COUNT: &str = "min_count must be greater than 0";

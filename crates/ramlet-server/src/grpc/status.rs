@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, VALIDATION};
 
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -65,7 +65,7 @@ pub fn failed(e: &ApiError) -> HeaderMap {
 
 /// What REST says of a body as gRPC says it of a message: there is no JSON, and named vectors lie deeper.
 fn worded(message: &str) -> Cow<'_, str> {
-    let Some(what) = message.strip_prefix("Validation error in JSON body: ") else {
+    let Some(what) = message.strip_prefix(VALIDATION) else {
         return Cow::Borrowed(message);
     };
     let what = what.replace(".vector.?.", ".vectors.vectors_options.vectors.[].");

@@ -9,18 +9,9 @@ pub enum Whole {
     Payloads,
 }
 
-impl Whole {
-    pub const KINDS: usize = 4;
-}
-
-/// Which files are in RAM as a whole.
+/// Which files are in RAM as a whole: those up to this one in the order of kinds, then bytes. `None`: not one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptWhole {
-    /// The first of these kinds.
-    kinds: usize,
-    /// Of the next kind those that are no longer.
-    bytes_max: u64,
-}
+pub struct KeptWhole(Option<(Whole, u64)>);
 
 impl KeptWhole {
     /// What to keep in so many bytes: all, or the first kinds in half of them, and of the next kind what is short. What is read lately of the others is kept
@@ -29,38 +20,27 @@ impl KeptWhole {
     pub fn of(mut files: Vec<(Whole, u64)>, room: u64) -> KeptWhole {
         let sum: u64 = files.iter().map(|(_, bytes)| bytes).sum();
         if sum <= room {
-            let kinds = Whole::KINDS;
-            return KeptWhole { kinds, bytes_max: 0 };
+            return KeptWhole(Some((Whole::Payloads, u64::MAX)));
         }
         files.retain(|(kind, _)| *kind != Whole::Payloads);
         files.sort_unstable();
-        let mut left = room / 2;
-        let mut fits = |bytes: u64| {
-            let fits = bytes <= left;
-            left = left.saturating_sub(bytes);
-            fits
-        };
-        let count = files.iter().take_while(|(_, bytes)| fits(*bytes)).count();
-        let last = count.checked_sub(1).map(|at| files[at]);
-        match (last, files.get(count)) {
-            (_, None) => KeptWhole {
-                kinds: Whole::Payloads as usize,
-                bytes_max: 0,
-            },
-            (Some((kind, bytes)), Some((next, _))) if kind == *next => KeptWhole {
-                kinds: kind as usize,
-                bytes_max: bytes,
-            },
-            (_, Some((next, _))) => KeptWhole {
-                kinds: *next as usize,
-                bytes_max: 0,
-            },
+        let (mut left, mut last) = (room / 2, None);
+        for (kind, bytes) in files {
+            match left.checked_sub(bytes) {
+                Some(rest) => (left, last) = (rest, Some((kind, bytes))),
+                // Of a kind that is there as a whole a longer file may come.
+                None => {
+                    return KeptWhole(
+                        last.map(|(before, most)| (before, if before == kind { most } else { u64::MAX })),
+                    );
+                }
+            }
         }
+        KeptWhole(Some((Whole::Positions, u64::MAX)))
     }
 
     pub fn has(self, kind: Whole, bytes: u64) -> bool {
-        let kind = kind as usize;
-        kind < self.kinds || kind == self.kinds && bytes <= self.bytes_max
+        Some((kind, bytes)) <= self.0
     }
 
     /// Whether payloads are: all or none.
