@@ -141,7 +141,7 @@ class Filled:
         random = np.random.default_rng(11)
         centers = random.normal(size=(60, DIM))
         near = lambda n: (centers[random.integers(0, 60, n)] + 0.6 * random.normal(size=(n, DIM))).astype(np.float32)
-        self.remote, self.name, self.vectors, self.queries = remote, name, near(POINTS), near(25)
+        self.remote, self.name, self.vectors, self.queries = remote, name, near(POINTS), near(60)
         remote.create_collection(
             name, vectors_config=models.VectorParams(size=DIM, distance=models.Distance.EUCLID), optimizers_config=SMALL, **settings
         )
@@ -153,7 +153,7 @@ class Filled:
             time.sleep(0.1)
         remote.create_payload_index(name, "mod", models.PayloadSchemaType.INTEGER, wait=True)
 
-    def recall(self, below=100, **arguments):
+    def recall(self, below=100, limit=10, **arguments):
         found = 0
         allowed = np.arange(POINTS) % 100 < below
         if below < 100:
@@ -161,10 +161,10 @@ class Filled:
             arguments["query_filter"] = models.Filter(must=[condition])
         for query in self.queries:
             distances = np.where(allowed, ((self.vectors - query) ** 2).sum(axis=1), np.inf)
-            truth = set(np.argsort(distances)[:10].tolist())
-            hits = self.remote.query_points(self.name, query=query.tolist(), limit=10, **arguments).points
+            truth = set(np.argsort(distances)[:limit].tolist())
+            hits = self.remote.query_points(self.name, query=query.tolist(), limit=limit, **arguments).points
             found += len(truth & {hit.id for hit in hits})
-        return found / (10 * len(self.queries))
+        return found / (limit * len(self.queries))
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +225,7 @@ def test_recall_holds_under_quantization(small, settings):
     filled = Filled(remote, name, quantization_config=QUANTIZATIONS.get(settings))
     try:
         assert filled.recall() >= 0.9
+        assert filled.recall(limit=3) >= 0.88
         assert filled.recall(search_params=quantization(rescore=True, oversampling=2.0)) >= 0.9
         assert filled.recall(below=10) >= 0.9
     finally:

@@ -49,7 +49,7 @@ pub use calibrate::{Calibration, CalibrationPoint, LOST_BY_QUERIES, Reached, Rul
 pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;
 pub use codes::CodesInRam;
-pub use misses::Deviations;
+pub use misses::{Deviations, DeviationsByDepth};
 pub(crate) use picked::Picked;
 pub(crate) use products::ProductLists;
 pub use progress::{Phase, Progress};

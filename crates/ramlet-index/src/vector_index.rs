@@ -18,6 +18,9 @@ pub struct Want {
     /// The recall aimed at (above 0, below 1) instead of the collection's; `effort` scales what it takes.
     pub recall: Option<f32>,
     pub codes: CodesWanted,
+    /// Share of all rows that are searched for these hits that this index has; `None`: all. What a small part has of them are its
+    /// very nearest.
+    pub share: Option<f32>,
     /// Goes about it exactly so, whatever recall and effort take: for measuring.
     pub told: Option<Effort>,
 }

@@ -12,7 +12,7 @@ use super::cells;
 use super::centroids::AT_ONCE;
 use super::centroids::{Centroids, handicap};
 use super::gap::{Gaps, key_as_of_clusters};
-use super::misses::Deviations;
+use super::misses::DeviationsByDepth;
 use super::ranked::Ranked;
 use super::rough::{Block, QUERIES, RoughQuery};
 use crate::{Metric, Query, TopK};
@@ -97,7 +97,7 @@ impl CalibrationPoint {
 pub struct Calibration {
     pub points: Vec<CalibrationPoint>,
     /// Per file of codes by how many deviations its keys may be off before so many neighbours are lost.
-    pub deviations: Vec<Deviations>,
+    pub deviations: Vec<DeviationsByDepth>,
     /// A query is unlike those that were measured if its near clusters are farther than this: see `gap`. [`f32::MAX`]: none is.
     pub far: f32,
     /// How many times the neighbours that a search should lose by all of this are lost by queries.

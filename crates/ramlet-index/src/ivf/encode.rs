@@ -3,7 +3,7 @@
 use super::buckets::RECORD_HEADER;
 use super::build::Rows;
 use super::meta;
-use super::misses::{self, Asked, Deviations, Misses, deviations};
+use super::misses::{self, Asked, DeviationsByDepth, Misses, Samples, deviations_by_depth};
 use super::ranked::Ranked;
 use super::sample::Decoder;
 use crate::error::{IndexError, Result};
@@ -54,7 +54,7 @@ pub(super) struct CodesWriter<'w> {
     encoder: Encoder,
     unit: f32,
     /// By how many deviations neighbours of held-out rows were missed, by form.
-    samples: Vec<Vec<f32>>,
+    samples: Vec<Samples>,
     /// Records of the batch, and then their codes, one after another for each file.
     records: Vec<u8>,
     codes: Vec<u8>,
@@ -100,7 +100,7 @@ pub(super) struct Coded {
     /// Of the factors.
     pub(super) unit: f32,
     /// Of each file.
-    pub(super) deviations: Vec<Deviations>,
+    pub(super) deviations: Vec<DeviationsByDepth>,
 }
 
 impl Default for Coded {
@@ -232,7 +232,7 @@ impl<'w> CodesWriter<'w> {
             encoder: Encoder::new(decoder.metric, unit),
             unit,
             coder,
-            samples: vec![Vec::new(); coder_forms],
+            samples: vec![Samples::default(); coder_forms],
             records: Vec::new(),
             codes: Vec::new(),
             batch: (batch_bytes / one).clamp(1, 1 << 14),
@@ -264,9 +264,11 @@ impl<'w> CodesWriter<'w> {
         let deviations = forms
             .zip(&mut self.samples)
             .filter_map(|(form, samples)| match form {
-                Form::Groups(_) => Some(deviations(samples, &misses::COARSE_USUAL)),
-                Form::Fine(_) | Form::Rest(_) => Some(deviations(samples, &misses::FINE_USUAL)),
-                Form::Product(_) | Form::Numbered(..) => Some(deviations(samples, &misses::PRODUCT_USUAL)),
+                Form::Groups(_) => Some(deviations_by_depth(samples, &misses::COARSE_USUAL)),
+                Form::Fine(_) | Form::Rest(_) => Some(deviations_by_depth(samples, &misses::FINE_USUAL)),
+                Form::Product(_) | Form::Numbered(..) => {
+                    Some(deviations_by_depth(samples, &misses::PRODUCT_USUAL))
+                }
                 // Rounding tells itself by how much it misses.
                 Form::Compact(_) => None,
             });
@@ -313,7 +315,9 @@ impl<'w> CodesWriter<'w> {
         })?;
         for samples in samples {
             let forms = self.samples.iter_mut().zip(samples);
-            forms.for_each(|(all, some)| all.extend(some));
+            for (all, some) in forms {
+                all.iter_mut().zip(some).for_each(|(all, some)| all.extend(some));
+            }
         }
         for mut row in self.codes.chunks_exact(loose_bytes) {
             for target in &mut self.targets {

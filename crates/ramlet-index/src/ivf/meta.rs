@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | format version u32 = 7; 6 to 3 are read too: 6 has no cells, of 5 no query is unlike, calibration points of 4 have nothing by the border, those of 3 no gap |
+//! | 0..4 | format version u32 = 8; 7 to 3 are read too: 7 has deviations of the ten nearest only, 6 no cells, of 5 no query is unlike, calibration points of 4 have nothing by the border, those of 3 no gap |
 //! | 4..8 | dims u32 |
 //! | 8..10 | metric u8, element u8 |
 //! | 10..12 | a fifth file of codes: kind u8 (0 none, 4 rest), bits u8 |
@@ -17,7 +17,7 @@
 //! | 48..52 | key of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
 //! | 52..56 | clusters of a cell u32 = 16; 0 if there are no cells |
 //! | then | per calibration point: probes u32, cells u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by gap, by border) gap f32, recall@10 f32, recall@100 f32; probes and cells ascending |
-//! | then | per file of codes: deviations f32 * 8, see `misses`
+//! | then | per file of codes: deviations f32 * 8 of the ten nearest, f32 * 8 of the nearest alone, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
 //! | then | per centroid: step f32, squared length and handicap f32 |
@@ -32,18 +32,20 @@ use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, CalibrationPoint, Reached, Rule};
 use super::cells;
-use super::misses::{Deviations, LOSSES};
+use super::misses::{self, Deviations, DeviationsByDepth, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
 use crate::error::{IndexError, Result};
 use crate::quant::product::{ProductBits, ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
 
 /// Version of the layout; a reader refuses others.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
+/// The version before, in which codes were measured with the ten nearest only.
+const VERSION_WITHOUT_DEPTHS: u32 = 7;
 /// Version of the codes: of their rows' layout, and of the rotation.
 const CODES_VERSION: u8 = 2;
 const HEADER_BYTES: usize = 56;
-/// Of the version before, which has no cells.
+/// Of the version before those, which has no cells.
 const HEADER_BYTES_WITHOUT_CELLS: usize = 52;
 /// Of versions before that, in which no query is unlike those measured.
 const HEADER_BYTES_WITHOUT_FAR: usize = 48;
@@ -62,6 +64,7 @@ const POINT_BYTES_WITHOUT_BORDER: usize = 16;
 /// The one before that, without gaps: then all searches visit as many clusters.
 const VERSION_WITHOUT_GAPS: u32 = 3;
 const POINT_BYTES_WITHOUT_GAPS: usize = 12;
+/// Of one depth.
 const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
 
 /// Whether the header has room for these files of codes, and those beside which others are of use are among them.
@@ -107,7 +110,7 @@ pub(crate) fn body_bytes(
     calibration_points: usize,
 ) -> usize {
     HEADER_BYTES
-        + CODES_MAX * DEVIATIONS_BYTES
+        + CODES_MAX * misses::DEPTHS.len() * DEVIATIONS_BYTES
         + calibration_points * POINT_BYTES
         + (clusters + 1) * 4
         + dims * 4
@@ -154,10 +157,11 @@ pub(crate) fn encode(
     for deviations in calibration
         .deviations
         .iter()
-        .chain(std::iter::repeat(&[0.0; LOSSES.len()]))
+        .chain(std::iter::repeat(&DeviationsByDepth::default()))
         .take(codes)
     {
         deviations
+            .as_flattened()
             .iter()
             .for_each(|deviation| put(&mut out, deviation.to_bits()));
     }
@@ -196,7 +200,7 @@ impl Meta {
             .ok_or_else(|| broken("the header is cut off"))?;
         let word = |at: usize| u32_at(header, at);
         let header_bytes = match word(0) {
-            VERSION => HEADER_BYTES,
+            VERSION | VERSION_WITHOUT_DEPTHS => HEADER_BYTES,
             VERSION_WITHOUT_CELLS => HEADER_BYTES_WITHOUT_CELLS,
             _ => HEADER_BYTES_WITHOUT_FAR,
         };
@@ -206,7 +210,7 @@ impl Meta {
         };
         let run = if header_bytes == HEADER_BYTES { word(52) } else { 0 };
         let point_bytes = match word(0) {
-            VERSION => POINT_BYTES,
+            VERSION | VERSION_WITHOUT_DEPTHS => POINT_BYTES,
             VERSION_WITHOUT_CELLS | VERSION_WITHOUT_FAR => POINT_BYTES_WITHOUT_CELLS,
             VERSION_WITHOUT_BORDER => POINT_BYTES_WITHOUT_BORDER,
             VERSION_WITHOUT_GAPS => POINT_BYTES_WITHOUT_GAPS,
@@ -215,6 +219,11 @@ impl Meta {
                     format!("version {other}, this program reads {VERSION_WITHOUT_GAPS} to {VERSION}");
                 return Err(broken(detail));
             }
+        };
+        let depths = if word(0) == VERSION {
+            misses::DEPTHS.len()
+        } else {
+            1
         };
         let shape = Shape {
             metric: metric_of(header[8])?,
@@ -236,7 +245,7 @@ impl Meta {
         // In 128 bits nothing overflows.
         let without_model = header_bytes as u128
             + points as u128 * point_bytes as u128
-            + (codes * DEVIATIONS_BYTES) as u128
+            + (codes * depths * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
             + (shape.clusters as u128 + cells as u128) * (shape.dims as u128 + HEAD_BYTES as u128);
@@ -256,10 +265,10 @@ impl Meta {
             )));
         }
         let deviations = header_bytes + points * point_bytes;
-        let starts = deviations + codes * DEVIATIONS_BYTES;
+        let starts = deviations + codes * depths * DEVIATIONS_BYTES;
         let centroids = starts + (shape.clusters + 1) * 4;
         let (points, losses) = (&bytes[header_bytes..deviations], &bytes[deviations..starts]);
-        let calibration = parse_calibration((points, point_bytes), losses, far)?;
+        let calibration = parse_calibration((points, point_bytes), (losses, depths), far)?;
         check_starts(&bytes[starts..centroids], shape.rows)?;
         let centroids_end = bytes.len() - model_bytes.unwrap_or(0);
         let model = match model_shape(&shape) {
@@ -350,7 +359,7 @@ fn model_shape(shape: &Shape) -> Option<ProductShape> {
 
 fn parse_calibration(
     (bytes, point_bytes): (&[u8], usize),
-    deviations: &[u8],
+    (deviations, depths): (&[u8], usize),
     far: f32,
 ) -> Result<Calibration> {
     let parse = |point: &[u8]| {
@@ -395,6 +404,10 @@ fn parse_calibration(
     if !deviations.iter().all(is_sane) {
         return Err(broken(format!("deviations {deviations:?}")));
     }
+    let of_file = |of_file: &[Deviations]| -> DeviationsByDepth {
+        std::array::from_fn(|depth| of_file[depth.min(of_file.len() - 1)])
+    };
+    let deviations = deviations.chunks_exact(depths).map(of_file).collect();
     Ok(Calibration {
         points,
         deviations,

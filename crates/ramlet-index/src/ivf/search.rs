@@ -296,10 +296,15 @@ impl Ivf {
         let losses = losses(lost);
         // A row that is wrongly taken for near costs another its place: of what last estimates decide half as many may be lost.
         let last = losses.fine / 2.0;
+        let depth = wanted * f64::from(want.share.unwrap_or(1.0));
         let deviation = |kind: Option<CodeKind>, share: f32| {
             let place = kind.and_then(|kind| self.kinds().position(|built| built == kind));
             let deviations = place.and_then(|place| calibration.deviations.get(place));
-            deviations.map_or(2.0, |deviations| misses::deviation(deviations, lost * share))
+            deviations.map_or(2.0, |deviations| match kind {
+                Some(CodeKind::Product { .. }) => misses::deviation_at_depth(deviations, depth, lost * share),
+                // Others lose little of what they may, of the nearest too.
+                _ => misses::deviation(&deviations[0], lost * share),
+            })
         };
         let coarse = codes.map(|_| CodeKind::Coarse).or(products.map(Products::kind));
         let fine = codes.and_then(Codes::fine_kind);

@@ -175,21 +175,29 @@ fn indexes_of_versions_before_go_by_the_gap() {
     let (far, rest) = rest.split_at(8);
     assert_eq!(far[4..], [0; 4]);
     let (now, rest) = rest.split_at(points.len() * 32);
+    // Of two files of codes the deviations of ten neighbours, and those of the nearest, which are there since version 8.
+    let (deviations, rest) = rest.split_at(2 * 64);
     // Of a point the clusters, the cells since 7, the gap (3 has none) and the recalls, which before 5 were of the gap alone.
     for (version, kept) in [
-        (6u32, [0..4, 8..32]),
+        (7u32, [0..4, 4..32]),
+        (6, [0..4, 8..32]),
         (5, [0..4, 8..32]),
         (4, [0..4, 8..20]),
         (3, [0..4, 12..20]),
     ] {
         let mut before = [&version.to_le_bytes(), &header[4..]].concat();
-        if version == 6 {
-            before.extend_from_slice(&far[..4]);
+        match version {
+            7 => before.extend_from_slice(far),
+            6 => before.extend_from_slice(&far[..4]),
+            _ => {}
         }
         for point in now.chunks_exact(32) {
             kept.iter()
                 .for_each(|range| before.extend_from_slice(&point[range.clone()]));
         }
+        deviations
+            .chunks_exact(64)
+            .for_each(|of_file| before.extend_from_slice(&of_file[..32]));
         before.extend_from_slice(rest);
         let sealed = envelope::encode(EnvelopeKind::Centroids, &before);
         let mut centroids = AnonBuf::new(sealed.len());
@@ -213,7 +221,11 @@ fn indexes_of_versions_before_go_by_the_gap() {
             let recalls = |by: &Reached| (by.recall_10, by.recall_100);
             assert_eq!(recalls(&point.by_gap), recalls(built.by(Rule::Gap)));
             assert!(version == 3 || point.by_gap.gap == built.by_gap.gap);
-            assert_eq!(point.cells, u32::MAX, "all clusters are ranked");
+            let cells = if version == 7 { built.cells } else { u32::MAX };
+            assert_eq!(
+                point.cells, cells,
+                "all clusters are ranked, where no number is known"
+            );
         }
         let far = if version < 6 {
             f32::MAX
@@ -221,6 +233,14 @@ fn indexes_of_versions_before_go_by_the_gap() {
             ivf.calibration().far
         };
         assert_eq!(old.calibration().far, far);
+        for (of_file, built) in old
+            .calibration()
+            .deviations
+            .iter()
+            .zip(&ivf.calibration().deviations)
+        {
+            assert_eq!(*of_file, [built[0]; 2]);
+        }
         let (recall, _) = measured(&rows, &old, &disk, 10, 5);
         assert!(recall >= 0.92, "version {version}: {recall}");
     }

@@ -26,6 +26,7 @@ const EXACT: Want = Want {
         oversampling: None,
         threshold: None,
     },
+    share: None,
     told: None,
 };
 

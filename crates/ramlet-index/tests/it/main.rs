@@ -7,6 +7,7 @@ mod codes;
 mod compact;
 mod counting;
 mod deep;
+mod depth;
 mod disk;
 mod random;
 

@@ -162,7 +162,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         filter: check.as_mut().map(|check| check as &mut dyn RowFilter),
         filter_share: share,
     };
-    let want = want_here(asked, &found, scratch.top.k());
+    let want = want_here(asked, segment, &found, scratch.top.k());
     column
         .index
         .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)
@@ -191,9 +191,13 @@ fn share_of(rows: Option<&RoaringBitmap>, sampled: Option<f32>, segment: &Segmen
 }
 
 /// Few matching rows are all compared: those the user set (`full_scan_threshold`), and those that no index saves.
-fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
+fn want_here(asked: &Asked<'_>, segment: &SegmentView, found: &Explained, wanted: usize) -> Want {
+    let want = Want {
+        share: Some(segment.live() as f32 / asked.view.points().max(1) as f32),
+        ..asked.want
+    };
     let Some(share) = found.share else {
-        return asked.want;
+        return want;
     };
     let matching = (found.rows as f32 * share).ceil() as u64;
     let by_setting = asked
@@ -206,8 +210,8 @@ fn want_here(asked: &Asked<'_>, found: &Explained, wanted: usize) -> Want {
         .candidates
         .is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
     Want {
-        exact: asked.want.exact || by_setting || few,
-        ..asked.want
+        exact: want.exact || by_setting || few,
+        ..want
     }
 }
 
