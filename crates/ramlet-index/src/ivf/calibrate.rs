@@ -163,7 +163,8 @@ impl Calibration {
 
     /// Clusters to visit for `recall` among the `wanted` nearest rows, of `clusters` in all.
     ///
-    /// Between and beyond 10 and 100 the number follows a power of `wanted`, through what was measured at both.
+    /// Between 10 and 100 the number follows a power of `wanted`, through what was measured at both; beyond that the same, up to its first:
+    /// where the hundred nearest reach beyond a group of rows that has the ten, no thousand lies as much farther.
     pub fn probes(&self, recall: f32, wanted: f64, clusters: u32, rule: Rule) -> u32 {
         let first = |recall_of: fn(&Reached) -> f32| {
             let reached = |point: &CalibrationPoint| recall_of(point.by(rule));
@@ -179,8 +180,12 @@ impl Calibration {
         };
         let at_10 = first(|reached| reached.recall_10);
         let at_100 = first(|reached| reached.recall_100);
-        let power = (at_100 / at_10).log10().clamp(0.1, 1.0);
-        let probes = at_10 * (wanted.max(10.0) / 10.0).powf(power);
+        let power = (at_100 / at_10).log10().max(0.1);
+        let of_hundred = at_10 * 10f64.powf(power);
+        let probes = match wanted > 100.0 {
+            true => of_hundred * (wanted / 100.0).powf(power.min(1.0)),
+            false => at_10 * (wanted.max(10.0) / 10.0).powf(power),
+        };
         (probes.ceil() as u32).clamp(1, clusters)
     }
 }

@@ -13,6 +13,8 @@ use crate::random::Random;
 const ROWS: usize = 20_000;
 const GROUPS: usize = 200;
 const QUERIES: usize = 20;
+/// Dimensions of small groups.
+const WIDE: usize = 100;
 
 /// Groups around centres, the tenth a tenth as large as the first.
 fn grouped(metric: Metric, random: &mut Random) -> Rows {
@@ -31,15 +33,37 @@ fn grouped(metric: Metric, random: &mut Random) -> Rows {
     rows
 }
 
+/// Groups of 60 wide rows each.
+fn small_groups(random: &mut Random) -> Rows {
+    let (count, metric) = (ROWS / 60, Metric::Cosine);
+    let centres: Vec<Vec<f32>> = (0..count)
+        .map(|_| (0..WIDE).map(|_| random.normal()).collect())
+        .collect();
+    let mut rows = Rows::of_dims(WIDE, metric, Element::F32, 0, random);
+    for centre in centres.iter().flat_map(|centre| std::iter::repeat_n(centre, 60)) {
+        let vector: Vec<f32> = centre
+            .iter()
+            .map(|value| value + random.normal() * 0.85)
+            .collect();
+        encode_row(metric, Element::F32, &vector, &mut rows.bytes);
+    }
+    rows
+}
+
 /// Share of the `k` nearest found, over searches, and of the segment's clusters visited.
 fn found(metric: Metric, kinds: &[CodeKind], k: usize) -> (f64, f64) {
-    let (mut random, disk) = (Random::new(17), Disk::ram());
-    let mut rows = grouped(metric, &mut random);
+    let mut random = Random::new(17);
+    let rows = grouped(metric, &mut random);
+    found_of(rows, kinds, k, &mut random)
+}
+
+fn found_of(mut rows: Rows, kinds: &[CodeKind], k: usize, random: &mut Random) -> (f64, f64) {
+    let disk = Disk::ram();
     let (ivf, _) = rows.build_with(&disk, "deep", 4 << 20, 2, kinds);
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(k));
     let (mut found, mut visited) = (0, 0);
     for _ in 0..QUERIES {
-        let query = rows.query(&mut random);
+        let query = rows.query(random);
         top.clear(k);
         let (want, mut allowed) = (Want::default(), Allowed::default());
         ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
@@ -72,6 +96,25 @@ fn hundreds_of_rows_are_found_as_ten_are() {
             assert!(
                 visited < 0.5,
                 "{metric:?} {kinds:?} {k}: {visited} of the clusters"
+            );
+        }
+    }
+}
+
+/// The ten nearest lie in a cluster or two, the hundred nearest in the group and in others anywhere.
+#[test]
+fn a_hundred_are_found_where_groups_are_smaller() {
+    let signs = [CodeKind::Coarse, CodeKind::Fine { bits: 4 }];
+    for kinds in [&[][..], &signs[..]] {
+        for k in [10, 50, 70, 100, 101] {
+            let mut random = Random::new(18);
+            let rows = small_groups(&mut random);
+            let (recall, visited) = found_of(rows, kinds, k, &mut random);
+            println!("{kinds:?} {k}: {recall} {visited}");
+            assert!(recall >= 0.91, "{kinds:?} {k}: recall {recall}");
+            assert!(
+                k > 50 || visited < 0.2,
+                "{kinds:?} {k}: {visited} of the clusters"
             );
         }
     }
