@@ -42,6 +42,12 @@ const ROOM_MAX: usize = 1 << 18;
 /// enough for the target, and eight times that found no other cluster.)
 const PATIENCE_MIN: f64 = 4.0;
 
+/// Rows of a walk that keeps its own, where it has fewer to find: patience was measured with so many.
+const MET_MIN: usize = 10;
+
+/// Of those that stay for the next search.
+const MET_KEPT: usize = 1 << 12;
+
 /// In RAM, nodes visited grow with this power of how many times fewer edges there are than on disk.
 const RAM_POWER: f64 = 0.8;
 
@@ -236,6 +242,12 @@ impl Graph {
         walk.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
         let patience = (expected.patience.ceil() as u64).max(1);
         let mut stale = 0;
+        let mut met = std::mem::take(&mut walk.lists.met);
+        // Patience is for who looks for ten of this graph's rows. For fewer, or with what other segments have found before, hardly any node
+        // on the way is better than what is there, and the walk would end far from its goal.
+        let k = search.top.k();
+        let keeps_met = k < MET_MIN || !search.top.is_empty();
+        met.clear(if keeps_met { k.max(MET_MIN) } else { 0 });
         while stale < patience || search.top.len() < search.top.k() {
             // The last round reads no more than it takes to lose patience.
             let left = patience.saturating_sub(stale);
@@ -245,14 +257,22 @@ impl Graph {
                 self.width
             };
             let visited = walk.round(width, io, stats, &mut |node, io, stats| {
-                let found = search.found;
-                search.offer(node.vector(), node.number(), io, stats)?;
-                stale = if search.found > found { 0 } else { stale + 1 };
+                let (found, row) = (search.found, node.number());
+                let key = search.query.key_row(node.vector());
+                search.offer_with(key, row, io, stats)?;
+                let is_near = keeps_met && met.push(key, row);
+                stale = match is_near || search.found > found {
+                    true => 0,
+                    false => stale + 1,
+                };
                 Ok(())
             })?;
             if visited == 0 {
                 break;
             }
+        }
+        if met.k() <= MET_KEPT {
+            walk.lists.met = met;
         }
         Ok(())
     }
@@ -383,7 +403,10 @@ struct Offering<'s, 'a> {
 
 impl Offering<'_, '_> {
     fn offer(&mut self, vector: &[u8], row: u32, io: &mut IoContext, stats: &mut SearchStats) -> Result<()> {
-        let key = self.query.key_row(vector);
+        self.offer_with(self.query.key_row(vector), row, io, stats)
+    }
+
+    fn offer_with(&mut self, key: f32, row: u32, io: &mut IoContext, stats: &mut SearchStats) -> Result<()> {
         if !self.top.would_enter(key, row) || self.again && self.top.holds(row) {
             return Ok(());
         }

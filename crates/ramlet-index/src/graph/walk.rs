@@ -9,6 +9,7 @@ use super::layout::Node;
 use super::pool::{Known, Pool};
 use super::ram::{Ram, RamLists};
 use super::search::Graph;
+use crate::TopK;
 use crate::error::{IndexError, Result};
 use crate::scan::SearchStats;
 
@@ -21,6 +22,8 @@ pub(crate) struct GraphLists {
     picked: Vec<u32>,
     reads: Vec<(u64, u32)>,
     ram: RamLists,
+    /// The nearest rows that a walk has met, where the result doesn't tell: see [`Graph`].
+    pub(super) met: TopK,
 }
 
 /// Known nodes that a usual search keeps.

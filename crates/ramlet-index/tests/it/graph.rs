@@ -780,3 +780,55 @@ fn equal_rows_and_zeros_do_not_take_the_place_of_others() {
         );
     }
 }
+
+/// Of fewer than ten rows, and of a graph that is searched after another, as many are found as of ten.
+#[test]
+fn the_nearest_are_found_and_what_another_graph_has() {
+    let mut random = Random::new(61);
+    let disk = Disk::ram();
+    let mut parts = [0, 1].map(|part| {
+        let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 0, &mut random);
+        for _ in 0..[6000, 4000][part] {
+            let vector: Vec<f32> = (0..DIMS).map(|_| random.normal()).collect();
+            encode_row(rows.metric, rows.element, &vector, &mut rows.bytes);
+        }
+        rows
+    });
+    let graphs = [0, 1].map(|part| build(&mut parts[part], &disk, ["a", "b"][part]).0);
+    let mut found = |which: &[usize], k: usize| {
+        let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(k));
+        const QUERIES: usize = 150;
+        let mut found = 0;
+        for _ in 0..QUERIES {
+            let vector: Vec<f32> = (0..DIMS).map(|_| random.normal()).collect();
+            let query = Query::new(Metric::Euclid, Element::F32, &vector);
+            top.clear(k);
+            let mut truth = Vec::new();
+            for part in which {
+                top.begin_segment(*part as u32);
+                graphs[*part]
+                    .search(
+                        &query,
+                        &Want::default(),
+                        &mut Allowed::default(),
+                        &mut scratch,
+                        &mut io,
+                        &mut top,
+                    )
+                    .expect("a search");
+                let hits = brute_force(&query, &parts[*part].bytes, k, |_| true);
+                truth.extend(hits.iter().map(|hit| (hit.key, (*part as u32, hit.row))));
+            }
+            truth.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let hits: BTreeSet<(u32, u32)> = top.sorted().iter().map(|hit| (hit.segment, hit.row)).collect();
+            found += truth[..k].iter().filter(|(_, row)| hits.contains(row)).count();
+        }
+        found as f64 / (k * QUERIES) as f64
+    };
+    for which in [&[0][..], &[1], &[0, 1], &[1, 0]] {
+        for k in [1, 3, 10] {
+            let recall = found(which, k);
+            assert!(recall >= 0.91, "{k} nearest of graphs {which:?}: {recall}");
+        }
+    }
+}
