@@ -6,7 +6,8 @@
 
 Each set is loaded, left until it is green, and asked for 1, 3, 10 and 100 rows, without a filter, with filters that have nothing to do
 with the vectors (a tenth and a hundredth of the points) and with one that has (the group of the point). Then some are added, some moved
-and some deleted, a tenth each, and it is asked again. A line in which less than `--least` is found is marked, and the command then ends
+and some deleted, a tenth each, and it is asked again; at last a tenth of the groups is deleted whole, and only what lay in them is asked
+for (`holes`). A line in which less than `--least` is found is marked, and the command then ends
 with 1: the target is .95, and of one row 200 queries find it within .03.
 """
 
@@ -205,6 +206,17 @@ def change(collection, rows):
     collection.delete(range(1, held, 10))
 
 
+def dig(collection, rows):
+    """Deletes a tenth of the groups, and leaves the queries that lie in them."""
+    groups = np.unique(rows.loaded[1])
+    gone = set(groups[: max(1, len(groups) // 10)].tolist())
+    ids = [id for id, group in collection.groups.items() if group in gone]
+    for start in range(0, len(ids), 1000):
+        collection.delete(ids[start : start + 1000])
+    inside = np.array([group in gone for group in rows.query_groups.tolist()])
+    rows.queries, rows.query_groups = rows.queries[inside], rows.query_groups[inside]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=",".join(SETS))
@@ -230,11 +242,12 @@ def main():
         rows = Rows(sets[name], args)
         with tempfile.TemporaryDirectory(prefix="recall-matrix-") as data, Server(Path(data) / "data", memory=memory) as server:
             collection = Collection(server, rows, CODES[codes], args)
-            for when in ("loaded", "changed"):
-                if when == "changed":
-                    change(collection, rows)
+            for when in ("loaded", "changed", "holes"):
+                if when != "loaded":
+                    {"changed": change, "holes": dig}[when](collection, rows)
                 collection.settle()
-                for of, results, segments in collection.measure(rows.queries, rows.query_groups, args.filters.split(",")):
+                filters = args.filters.split(",") if when != "holes" else ["none"]
+                for of, results, segments in collection.measure(rows.queries, rows.query_groups, filters):
                     is_low = min(results) < args.least
                     low += is_low
                     cells = " | ".join(f"{recall:.3f}" for recall in results)

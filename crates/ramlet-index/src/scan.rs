@@ -305,8 +305,11 @@ impl Search<'_, '_> {
             RowNumber::Position => position,
             RowNumber::Trailing => trailing_number(row)?,
         };
-        if self.reach.counts(key) && self.allowed.admits_by_bitmaps(row) {
-            self.reach.met(key, row);
+        if self.reach.counts(key) {
+            match self.allowed.admits_by_bitmaps(row) {
+                true => self.reach.met(key, row),
+                false => self.reach.refused(key, row),
+            }
         }
         if !self.top.would_enter(key, row) {
             return Ok(());

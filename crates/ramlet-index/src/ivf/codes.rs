@@ -451,6 +451,7 @@ impl Views<'_> {
         }
         let number = self.number(survivor.position);
         if !search.allowed.admits_by_bitmaps(number) {
+            search.reach.refused(key, number);
             return;
         }
         search.reach.met(key, number);

@@ -83,7 +83,11 @@ fn offer(
     let key = search.query.metric().possible(key);
     let error = ERROR * deviation;
     let limit = to.limit(search.top);
-    if key - error > limit.max(search.reach.limit()) || !search.allowed.admits_by_bitmaps(row.number) {
+    if key - error > limit.max(search.reach.limit()) {
+        return;
+    }
+    if !search.allowed.admits_by_bitmaps(row.number) {
+        search.reach.refused(key, row.number);
         return;
     }
     search.reach.met(key, row.number);

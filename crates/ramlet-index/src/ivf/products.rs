@@ -353,6 +353,7 @@ impl ProductLists {
         if let Some(numbers) = self.numbers {
             let number = numbers.number(group, position as usize % GROUP);
             if !search.allowed.admits_by_bitmaps(number) {
+                search.reach.refused(key, number);
                 return;
             }
             search.reach.met(key, number);

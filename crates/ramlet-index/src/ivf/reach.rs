@@ -15,6 +15,10 @@
 //! So does a search whose query is unlike those that the build has measured (see `gap`), and a search for more rows than it has measured, which knew only that as many rows as are wanted must have been
 //! met: the nearest end where a group of rows ends, and no power of what 100 took tells how far the next group is (`deep.rs` of
 //! the tests).
+//!
+//! Where rows are deleted it may be those around the query: a document and all its parts. Then what was measured holds for the rows that
+//! there are no more, and those wanted lie farther. Deleted rows that are met are kept too: with so many of them nearer than the last row
+//! wanted, as many more of all rows are aimed at, and where they are too many to be counted the search goes in rounds.
 
 use super::calibrate::DEPTHS;
 use crate::{Allowed, TopK};
@@ -39,6 +43,14 @@ const CAUTION_DEEP: f64 = 1.0;
 /// Rows wanted up to which the build has measured how many clusters hold them.
 pub(super) const MEASURED: usize = DEPTHS[DEPTHS.len() - 1];
 
+/// Deleted rows that are kept.
+const GONE: usize = MEASURED;
+
+/// More are aimed at if it is by so much, and by so many times the clusters that hold as many on average: how many this query takes of
+/// them isn't known.
+const GONE_WORTH: f64 = 1.25;
+pub(super) const GONE_MORE: f64 = 2.0;
+
 /// Rows of a pool that stays for the next search.
 const POOL_KEPT: usize = 1 << 12;
 
@@ -55,6 +67,23 @@ pub(crate) struct Reach {
     deep: bool,
     /// The query is unlike those that were measured, and nothing filters; how many clusters are visited at most.
     unlike: Option<usize>,
+    /// Rows are deleted, and it isn't known to be more or less of those around the query.
+    minds_gone: bool,
+    /// The nearest deleted rows.
+    gone: TopK,
+    /// Nearest of all rows, deleted ones too, that the clusters visited hold.
+    aimed: f64,
+}
+
+/// What the deleted rows say that were met.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Gone {
+    /// No more than were expected.
+    AsExpected,
+    /// With those that are nearer than the last row wanted it is so many nearest that are to be found.
+    Nearest(f64),
+    /// More than are kept, nearer than the last row wanted: from now on the search goes in rounds.
+    Everywhere,
 }
 
 impl Reach {
@@ -70,9 +99,12 @@ impl Reach {
         self.filtered = self.by_payload || allowed.only.is_some();
         self.deep = !self.filtered && !told && k > MEASURED;
         self.unlike = None;
+        self.minds_gone = allowed.deleted.is_some() && !self.filtered && !self.deep && !told;
+        self.gone.clear(if self.minds_gone { GONE } else { 0 });
         self.round = 0;
         let pool = match (self.filtered, self.by_payload) {
             (false, _) if self.deep => k,
+            (false, _) if self.minds_gone => pool_of(k),
             (false, _) => {
                 // Room for what `begin_unlike` wants: which query is the first such nobody knows.
                 self.pool.clear(pool_of(k).min(pool_of(MEASURED)));
@@ -86,8 +118,30 @@ impl Reach {
 
     /// Before the first round: the query is unlike those measured. At most so many clusters are visited.
     pub(super) fn begin_unlike(&mut self, k: usize, most: usize) {
-        self.unlike = Some(most);
+        (self.unlike, self.minds_gone) = (Some(most), false);
         self.pool.clear(pool_of(k));
+    }
+
+    /// After the first clusters of a search that isn't in rounds: what deleted rows say, of `clusters` in all.
+    pub(super) fn beyond_gone(&mut self, k: usize, clusters: usize) -> Gone {
+        if !self.minds_gone {
+            return Gone::AsExpected;
+        }
+        let last = self.pool.sorted().get(k.max(1) - 1);
+        let border = last.map_or(f32::INFINITY, |hit| hit.key);
+        let gone = self.gone.sorted();
+        let nearer = gone.partition_point(|hit| hit.key <= border);
+        let wanted = (k + nearer) as f64;
+        // Fewer rows than were measured take as many clusters as those.
+        if wanted <= self.aimed.max(DEPTHS[0] as f64) * GONE_WORTH {
+            return Gone::AsExpected;
+        }
+        if nearer == GONE {
+            (self.unlike, self.minds_gone) = (Some(clusters), false);
+            return Gone::Everywhere;
+        }
+        self.aimed = wanted;
+        Gone::Nearest(wanted)
     }
 
     /// Whether as many clusters were visited as may be.
@@ -109,7 +163,8 @@ impl Reach {
 
     /// Clusters of the first round: `probes` says how many hold so many nearest of all. For the `k` nearest of a share that
     /// is half of the way, since near the query there may be more of them, and two rounds follow at least. Without a filter one does.
-    pub(crate) fn first(&self, k: usize, share: f64, probes: impl Fn(f64) -> u32) -> usize {
+    pub(crate) fn first(&mut self, k: usize, share: f64, probes: impl Fn(f64) -> u32) -> usize {
+        self.aimed = k as f64 / share;
         match self.is_in_rounds() {
             true if self.filtered => {
                 (f64::from(probes(k as f64 / share.sqrt())) / (GROWTH * GROWTH)).ceil() as usize
@@ -131,14 +186,23 @@ impl Reach {
     /// Whether it is to be told of a row with this key that the bitmaps admit.
     #[inline]
     pub(crate) fn counts(&self, key: f32) -> bool {
-        self.is_in_rounds() && !self.by_payload && key <= self.pool.threshold()
+        let minds = self.is_in_rounds() && !self.by_payload;
+        minds && key <= self.pool.threshold() || self.minds_gone
     }
 
     /// A row that the bitmaps admit.
     #[inline]
     pub(crate) fn met(&mut self, key: f32, row: u32) {
-        if self.is_in_rounds() && !self.by_payload {
+        if self.is_in_rounds() && !self.by_payload || self.minds_gone {
             self.pool.push(key, row);
+        }
+    }
+
+    /// A row that the bitmaps don't admit.
+    #[inline]
+    pub(crate) fn refused(&mut self, key: f32, row: u32) {
+        if self.minds_gone {
+            self.gone.push(key, row);
         }
     }
 
@@ -183,6 +247,8 @@ fn pool_of(k: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use roaring::RoaringBitmap;
+
     use super::*;
 
     fn start(k: usize, of_payload: bool) -> Reach {
@@ -271,6 +337,53 @@ mod tests {
         assert!(!reach.is_over(99) && reach.is_over(100));
         reach.start(10, &Allowed::default(), false);
         assert!(!reach.is_in_rounds() && !reach.is_over(100));
+    }
+
+    #[test]
+    fn where_the_nearest_are_deleted_more_are_aimed_at() {
+        let deleted: RoaringBitmap = (0..1_000).collect();
+        let begin = |k: usize| {
+            let mut reach = Reach::default();
+            let deleted = Some(&deleted as &dyn crate::RowSet);
+            let allowed = Allowed {
+                deleted,
+                ..Allowed::default()
+            };
+            reach.start(k, &allowed, false);
+            assert_eq!(
+                reach.first(k, 0.8, |wanted| wanted as u32),
+                (k as f64 / 0.8) as usize
+            );
+            reach
+        };
+        let mut reach = begin(10);
+        assert!(!reach.is_in_rounds() && reach.counts(f32::MAX) && reach.limit() == f32::NEG_INFINITY);
+        (0..20).for_each(|row| reach.met(row as f32, row));
+        (20..26).for_each(|row| reach.refused(8.5, row));
+        (26..99).for_each(|row| reach.refused(9.5, row));
+        assert_eq!(reach.beyond_gone(10, 100), Gone::Nearest(16.0));
+        assert_eq!(
+            reach.beyond_gone(10, 100),
+            Gone::AsExpected,
+            "that is aimed at now"
+        );
+        reach.refused(1.0, 99);
+        assert_eq!(reach.beyond_gone(10, 100), Gone::AsExpected, "hardly more");
+        let mut reach = begin(1);
+        reach.met(5.0, 0);
+        (1..8).for_each(|row| reach.refused(1.0, row));
+        assert_eq!(
+            reach.beyond_gone(1, 100),
+            Gone::AsExpected,
+            "ten take no more than one"
+        );
+        (8..200).for_each(|row| reach.refused(1.0, row));
+        assert_eq!(reach.beyond_gone(1, 100), Gone::Everywhere);
+        assert!(reach.is_in_rounds() && !reach.is_over(99) && !reach.is_settled(0.95));
+        // What a filter doesn't admit says nothing of the kind.
+        let mut reach = start(10, false);
+        reach.refused(1.0, 1);
+        assert_eq!(reach.beyond_gone(10, 100), Gone::AsExpected);
     }
 
     #[test]

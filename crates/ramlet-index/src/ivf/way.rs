@@ -10,7 +10,7 @@ use roaring::RoaringBitmap;
 use ramlet_io::PAGE;
 
 use super::calibrate::LOST_BY_QUERIES;
-use super::reach::Reach;
+use super::reach::{GONE_MORE, Gone, Reach};
 use super::search::{Effort, Ivf};
 use crate::Allowed;
 use crate::flat::ALONE_COST;
@@ -139,7 +139,20 @@ impl Ivf {
         let lost = LOST_BY_QUERIES / self.meta.calibration.lost;
         let recall = 1.0 - (1.0 - want.recall.unwrap_or(self.recall)) * lost;
         let enough = (search.reach.is_settled(recall) || search.reach.is_over(visited)) && found >= k;
-        (!enough && visited < self.meta.shape.clusters).then(|| Reach::next(visited))
+        let all = self.meta.shape.clusters;
+        if visited >= all {
+            return None;
+        }
+        match search.reach.beyond_gone(k, all) {
+            Gone::Nearest(wanted) => {
+                let rule = self.rule(want, search.allowed, wanted);
+                let probes = f64::from(self.effort_by(wanted, want, rule).probes) * GONE_MORE;
+                let more = (probes as usize).min(all).saturating_sub(visited);
+                (more > 0 || !enough).then(|| more.max(1))
+            }
+            Gone::AsExpected if enough => None,
+            Gone::Everywhere | Gone::AsExpected => Some(Reach::next(visited)),
+        }
     }
 
     fn codes_of(&self, want: &Want) -> Option<&PinnedRows> {

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use ramlet_index::{Allowed, CodeKind, Element, Metric, TopK, VectorIndex, Want, encode_row};
+use ramlet_index::{Allowed, CodeKind, Element, Metric, Query, TopK, VectorIndex, Want, encode_row};
+use roaring::RoaringBitmap;
 
 use crate::disk::Disk;
 use crate::flat::brute_force;
@@ -110,12 +111,62 @@ fn a_hundred_are_found_where_groups_are_smaller() {
             let mut random = Random::new(18);
             let rows = small_groups(&mut random);
             let (recall, visited) = found_of(rows, kinds, k, &mut random);
-            println!("{kinds:?} {k}: {recall} {visited}");
             assert!(recall >= 0.91, "{kinds:?} {k}: recall {recall}");
             assert!(
                 k > 50 || visited < 0.2,
                 "{kinds:?} {k}: {visited} of the clusters"
             );
         }
+    }
+}
+
+/// A group that is deleted leaves a hole: what was measured is of rows that there are no more.
+#[test]
+fn where_all_near_rows_are_deleted_farther_ones_are_found() {
+    let signs = [CodeKind::Coarse, CodeKind::Fine { bits: 4 }];
+    for kinds in [&[][..], &signs[..], &[CodeKind::Numbered { m: 60 }]] {
+        let (mut random, disk) = (Random::new(19), Disk::ram());
+        let mut rows = small_groups(&mut random);
+        let (ivf, _) = rows.build_with(&disk, "holes", 4 << 20, 2, kinds);
+        let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
+        let (mut found, mut visited, mut usual) = (0, 0, 0);
+        for _ in 0..QUERIES {
+            let row = random.below(rows.segment_rows());
+            let mut vector = Vec::new();
+            ramlet_index::decode_row(rows.element, rows.row(row), &mut vector);
+            let query = Query::new(rows.metric, rows.element, &vector);
+            let group = row / 60 * 60..row / 60 * 60 + 60;
+            let deleted: RoaringBitmap = group.clone().collect();
+            let mut search = |allowed: &mut Allowed<'_>, top: &mut TopK| {
+                top.clear(10);
+                ivf.search(&query, &Want::default(), allowed, &mut scratch, &mut io, top)
+                    .expect("a search");
+                scratch.stats.probes
+            };
+            // Far from what is deleted nothing changes.
+            let elsewhere: RoaringBitmap = (0..60)
+                .map(|i| (group.start + 600 + i) % rows.segment_rows())
+                .collect();
+            let free = search(&mut Allowed::default(), &mut top);
+            let deleted_elsewhere = Allowed {
+                deleted: Some(&elsewhere),
+                ..Allowed::default()
+            };
+            let here = search(&mut { deleted_elsewhere }, &mut top);
+            usual += u64::from(here <= free + free / 4 + 1);
+            let mut allowed = Allowed {
+                deleted: Some(&deleted),
+                ..Allowed::default()
+            };
+            visited += search(&mut allowed, &mut top);
+            let truth = brute_force(&query, &rows.bytes, 10, |row| !group.contains(&row));
+            let truth: BTreeSet<u32> = truth.iter().map(|hit| hit.row).collect();
+            found += top.sorted().iter().filter(|hit| truth.contains(&hit.row)).count();
+        }
+        let recall = found as f64 / (10 * QUERIES) as f64;
+        let share = visited as f64 / QUERIES as f64 / f64::from(ivf.clusters());
+        assert!(recall >= 0.8, "{kinds:?}: recall {recall}");
+        assert!(share < 0.6, "{kinds:?}: {share} of the clusters");
+        assert!(usual as usize >= QUERIES - 2, "{kinds:?}: {usual} as before");
     }
 }
