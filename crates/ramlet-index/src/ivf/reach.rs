@@ -18,7 +18,7 @@
 //!
 //! Where rows are deleted it may be those around the query: a document and all its parts. Then what was measured holds for the rows that
 //! there are no more, and those wanted lie farther. Deleted rows that are met are kept too: with so many of them nearer than the last row
-//! wanted, as many more of all rows are aimed at, and where they are too many to be counted the search goes in rounds.
+//! wanted, as many more of all rows are aimed at, and from there the search goes in rounds.
 
 use super::calibrate::DEPTHS;
 use crate::{Allowed, TopK};
@@ -46,10 +46,8 @@ pub(super) const MEASURED: usize = DEPTHS[DEPTHS.len() - 1];
 /// Deleted rows that are kept.
 const GONE: usize = MEASURED;
 
-/// More are aimed at if it is by so much, and by so many times the clusters that hold as many on average: how many this query takes of
-/// them isn't known.
+/// More are aimed at if it is by so much.
 const GONE_WORTH: f64 = 1.25;
-pub(super) const GONE_MORE: f64 = 2.0;
 
 /// Rows of a pool that stays for the next search.
 const POOL_KEPT: usize = 1 << 12;
@@ -71,19 +69,8 @@ pub(crate) struct Reach {
     minds_gone: bool,
     /// The nearest deleted rows.
     gone: TopK,
-    /// Nearest of all rows, deleted ones too, that the clusters visited hold.
+    /// Nearest of all rows, deleted ones too, that the first clusters hold.
     aimed: f64,
-}
-
-/// What the deleted rows say that were met.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Gone {
-    /// No more than were expected.
-    AsExpected,
-    /// With those that are nearer than the last row wanted it is so many nearest that are to be found.
-    Nearest(f64),
-    /// More than are kept, nearer than the last row wanted: from now on the search goes in rounds.
-    Everywhere,
 }
 
 impl Reach {
@@ -122,26 +109,23 @@ impl Reach {
         self.pool.clear(pool_of(k));
     }
 
-    /// After the first clusters of a search that isn't in rounds: what deleted rows say, of `clusters` in all.
-    pub(super) fn beyond_gone(&mut self, k: usize, clusters: usize) -> Gone {
-        if !self.minds_gone {
-            return Gone::AsExpected;
+    /// After the first clusters of a search that isn't in rounds: how many of all rows, deleted ones too, it is that are to be found, if many
+    /// more lie around the query than was expected. From then on it goes in rounds, of `clusters` at most.
+    /// What other segments have found is all nearer than `limit`.
+    pub(super) fn beyond_gone(&mut self, k: usize, clusters: usize, limit: f32) -> Option<f64> {
+        if !std::mem::take(&mut self.minds_gone) {
+            return None;
         }
         let last = self.pool.sorted().get(k.max(1) - 1);
-        let border = last.map_or(f32::INFINITY, |hit| hit.key);
-        let gone = self.gone.sorted();
-        let nearer = gone.partition_point(|hit| hit.key <= border);
+        let border = last.map_or(f32::INFINITY, |hit| hit.key).min(limit);
+        let nearer = self.gone.sorted().partition_point(|hit| hit.key <= border);
         let wanted = (k + nearer) as f64;
         // Fewer rows than were measured take as many clusters as those.
-        if wanted <= self.aimed.max(DEPTHS[0] as f64) * GONE_WORTH {
-            return Gone::AsExpected;
-        }
-        if nearer == GONE {
-            (self.unlike, self.minds_gone) = (Some(clusters), false);
-            return Gone::Everywhere;
-        }
-        self.aimed = wanted;
-        Gone::Nearest(wanted)
+        let is_more = wanted > self.aimed.max(DEPTHS[0] as f64) * GONE_WORTH;
+        is_more.then(|| {
+            self.unlike = Some(clusters);
+            wanted
+        })
     }
 
     /// Whether as many clusters were visited as may be.
@@ -361,29 +345,39 @@ mod tests {
         (0..20).for_each(|row| reach.met(row as f32, row));
         (20..26).for_each(|row| reach.refused(8.5, row));
         (26..99).for_each(|row| reach.refused(9.5, row));
-        assert_eq!(reach.beyond_gone(10, 100), Gone::Nearest(16.0));
+        assert_eq!(reach.beyond_gone(10, 100, f32::INFINITY), Some(16.0));
+        assert!(reach.is_in_rounds() && !reach.is_over(99) && !reach.is_settled(0.95));
+        assert_eq!(reach.beyond_gone(10, 100, f32::INFINITY), None, "once");
+        let mut reach = begin(10);
+        (0..20).for_each(|row| reach.refused(8.5, row));
+        assert_eq!(reach.beyond_gone(10, 100, 8.0), None, "others have nearer ones");
+        let mut reach = begin(10);
+        (0..20).for_each(|row| reach.met(row as f32, row));
+        (20..25).for_each(|row| reach.refused(8.5, row));
         assert_eq!(
-            reach.beyond_gone(10, 100),
-            Gone::AsExpected,
-            "that is aimed at now"
+            reach.beyond_gone(10, 100, f32::INFINITY),
+            None,
+            "hardly more than is aimed at"
         );
-        reach.refused(1.0, 99);
-        assert_eq!(reach.beyond_gone(10, 100), Gone::AsExpected, "hardly more");
         let mut reach = begin(1);
         reach.met(5.0, 0);
         (1..8).for_each(|row| reach.refused(1.0, row));
         assert_eq!(
-            reach.beyond_gone(1, 100),
-            Gone::AsExpected,
+            reach.beyond_gone(1, 100, f32::INFINITY),
+            None,
             "ten take no more than one"
         );
-        (8..200).for_each(|row| reach.refused(1.0, row));
-        assert_eq!(reach.beyond_gone(1, 100), Gone::Everywhere);
-        assert!(reach.is_in_rounds() && !reach.is_over(99) && !reach.is_settled(0.95));
+        let mut reach = begin(1);
+        (0..200).for_each(|row| reach.refused(1.0, row));
+        assert_eq!(
+            reach.beyond_gone(1, 100, f32::INFINITY),
+            Some(101.0),
+            "and more that aren't kept"
+        );
         // What a filter doesn't admit says nothing of the kind.
         let mut reach = start(10, false);
         reach.refused(1.0, 1);
-        assert_eq!(reach.beyond_gone(10, 100), Gone::AsExpected);
+        assert_eq!(reach.beyond_gone(10, 100, f32::INFINITY), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use roaring::RoaringBitmap;
 use ramlet_io::PAGE;
 
 use super::calibrate::LOST_BY_QUERIES;
-use super::reach::{GONE_MORE, Gone, Reach};
+use super::reach::Reach;
 use super::search::{Effort, Ivf};
 use crate::Allowed;
 use crate::flat::ALONE_COST;
@@ -143,16 +143,12 @@ impl Ivf {
         if visited >= all {
             return None;
         }
-        match search.reach.beyond_gone(k, all) {
-            Gone::Nearest(wanted) => {
-                let rule = self.rule(want, search.allowed, wanted);
-                let probes = f64::from(self.effort_by(wanted, want, rule).probes) * GONE_MORE;
-                let more = (probes as usize).min(all).saturating_sub(visited);
-                (more > 0 || !enough).then(|| more.max(1))
-            }
-            Gone::AsExpected if enough => None,
-            Gone::Everywhere | Gone::AsExpected => Some(Reach::next(visited)),
+        if let Some(wanted) = search.reach.beyond_gone(k, all, search.top.threshold()) {
+            let rule = self.rule(want, search.allowed, wanted);
+            let probes = self.effort_by(wanted, want, rule).probes as usize;
+            return Some(probes.saturating_sub(visited).max(Reach::next(visited)));
         }
+        (!enough).then(|| Reach::next(visited))
     }
 
     fn codes_of(&self, want: &Want) -> Option<&PinnedRows> {
