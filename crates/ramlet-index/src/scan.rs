@@ -106,6 +106,11 @@ impl IndexScratch {
         Reach::bytes_for(k)
     }
 
+    /// Bytes that a walk for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
+    pub fn bytes_for_walk(k: usize) -> u64 {
+        GraphLists::bytes_for(k)
+    }
+
     /// Where blocks are read to, for indexes whose rows are read elsewhere.
     pub fn buffer(&mut self) -> &mut AnonBuf {
         &mut self.buf

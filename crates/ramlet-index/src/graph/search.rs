@@ -8,7 +8,7 @@ use super::calibrate::{Expected, GraphCalibration};
 use super::layout::Node;
 use super::meta::Meta;
 use super::ram::{self, GraphInRam, Ram, RamForm};
-use super::walk::{GraphLists, WIDTH_MAX, Walk};
+use super::walk::{GraphLists, MET_USUAL, WIDTH_MAX, Walk};
 use crate::error::{IndexError, Result};
 use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, stream};
 use crate::positions::{find_positions, read_listed};
@@ -44,9 +44,6 @@ const PATIENCE_MIN: f64 = 4.0;
 
 /// Rows of a walk that keeps its own, where it has fewer to find: patience was measured with so many.
 const MET_MIN: usize = 10;
-
-/// Of those that stay for the next search.
-const MET_KEPT: usize = 1 << 12;
 
 /// In RAM, nodes visited grow with this power of how many times fewer edges there are than on disk.
 const RAM_POWER: f64 = 0.8;
@@ -271,7 +268,7 @@ impl Graph {
                 break;
             }
         }
-        if met.k() <= MET_KEPT {
+        if met.k() <= MET_USUAL {
             walk.lists.met = met;
         }
         Ok(())

@@ -26,15 +26,25 @@ pub(crate) struct GraphLists {
     pub(super) met: TopK,
 }
 
+impl GraphLists {
+    /// Bytes that a walk for the `k` nearest takes as long as it lasts, beyond what is kept for the next.
+    pub(crate) fn bytes_for(k: usize) -> u64 {
+        TopK::bytes_for(k.saturating_sub(MET_USUAL)) as u64
+    }
+}
+
 /// Known nodes that a usual search keeps.
 const POOL_USUAL: usize = 512;
+
+/// Rows met that a usual search keeps.
+pub(super) const MET_USUAL: usize = 128;
 
 /// Nodes read at once at most.
 pub(super) const WIDTH_MAX: usize = 32;
 
 /// Bytes of a thread's lists in usual searches.
 pub(super) const fn lists_bytes(dims: usize) -> usize {
-    9 * dims + POOL_USUAL * size_of::<Known>() + WIDTH_MAX * 20
+    9 * dims + POOL_USUAL * size_of::<Known>() + WIDTH_MAX * 20 + TopK::bytes_for(MET_USUAL)
 }
 
 /// A walk under way.

@@ -124,7 +124,8 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         _ => 0,
     };
     let rounds = match found.index {
-        "ivf" | "parts" | "hnsw" => IndexScratch::bytes_for_rounds(scratch.top.k()),
+        "ivf" | "parts" => IndexScratch::bytes_for_rounds(scratch.top.k()),
+        "hnsw" => IndexScratch::bytes_for_walk(scratch.top.k()),
         _ => 0,
     };
     let _picked = rare.reserve(picked + rounds)?;
