@@ -7,8 +7,8 @@
 Each set is loaded, left until it is green, and asked for 1, 3, 10 and 100 rows, without a filter, with filters that have nothing to do
 with the vectors (a tenth and a hundredth of the points) and with one that has (the group of the point). Then some are added, some moved
 and some deleted, a tenth each, and it is asked again; at last a tenth of the groups is deleted whole, and only what lay in them is asked
-for (`holes`). A line in which less than `--least` is found is marked, and the command then ends
-with 1: the target is .95, and of one row 200 queries find it within .03.
+for (`holes`). A line in which less than `--least` is found is marked, and the command then ends with 1: the target is .95, and of one
+row 200 queries find it within .03.
 """
 
 import argparse
@@ -245,6 +245,8 @@ def main():
             for when in ("loaded", "changed", "holes"):
                 if when != "loaded":
                     {"changed": change, "holes": dig}[when](collection, rows)
+                if not len(rows.queries):
+                    break
                 collection.settle()
                 filters = args.filters.split(",") if when != "holes" else ["none"]
                 for of, results, segments in collection.measure(rows.queries, rows.query_groups, filters):

@@ -22,7 +22,7 @@ pub(crate) struct GraphLists {
     picked: Vec<u32>,
     reads: Vec<(u64, u32)>,
     ram: RamLists,
-    /// The nearest rows that a walk has met, where the result doesn't tell: see [`Graph`].
+    /// The nearest rows that a walk has met, where the result doesn't tell how near it has come.
     pub(super) met: TopK,
 }
 

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_index::ivf::{CodesInRam, Reached, Rule};
-use ramlet_index::{
-    Allowed, CodeKind, Element, Hit, Ivf, Metric, Query, TopK, VectorIndex, Want, encode_row,
-};
+use ramlet_index::{CodeKind, Element, Ivf, Metric, Query, VectorIndex, Want, encode_row};
 use ramlet_memory::AnonBuf;
 
 use crate::disk::Disk;
 use crate::flat::brute_force;
-use crate::ivf::{Rows, open, scratch};
+use crate::ivf::{Rows, found_by, nearest_of, open};
 use crate::random::Random;
 
 const FINE: &[CodeKind] = &[CodeKind::Coarse, CodeKind::Fine { bits: 6 }];
@@ -63,17 +61,11 @@ fn grouped(metric: Metric, element: Element, count: usize, used: usize, random: 
 
 /// The rows found nearest to a query, by two indexes one after the other if there are two.
 fn found(parts: &[&Ivf], disk: &Disk, query: &Query, k: usize, want: &Want) -> (BTreeSet<(u32, u32)>, u64) {
-    let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(k));
-    let mut codes = 0;
-    for (part, ivf) in (0..).zip(parts) {
-        top.begin_segment(part);
-        let mut allowed = Allowed::default();
-        ivf.search(query, want, &mut allowed, &mut scratch, &mut io, &mut top)
-            .expect("a search");
-        codes += scratch.stats.codes_scored;
-    }
-    let hits = top.sorted().iter();
-    (hits.map(|hit| (hit.segment, hit.row)).collect(), codes)
+    let parts: Vec<(u32, &dyn VectorIndex, Want)> = (0..)
+        .zip(parts)
+        .map(|(part, ivf)| (part, *ivf as &dyn VectorIndex, *want))
+        .collect();
+    found_by(&parts, disk, query, k)
 }
 
 /// Recall among the `k` nearest, and codes compared per search.
@@ -140,13 +132,8 @@ fn what_other_segments_have_is_no_border() {
             // Amid the rows of the first: of the second it finds hardly any.
             let query = rows.query(&mut random);
             let (here, codes) = found(&both, &disk, &query, 10, &Want::default());
-            let hits = [first, second].map(|part| brute_force(&query, &parts[part].0.bytes, 10, rows.has));
-            let mut truth: Vec<(f32, (u32, u32))> = Vec::new();
-            for (part, hits) in (0..).zip(&hits) {
-                truth.extend(hits.iter().map(|hit: &Hit| (hit.key, (part, hit.row))));
-            }
-            truth.sort_by(|a, b| a.0.total_cmp(&b.0));
-            right += truth[..10].iter().filter(|(_, row)| here.contains(row)).count();
+            let truth = nearest_of(&[(0, rows), (1, &parts[second].0)], &query, 10);
+            right += truth.iter().filter(|row| here.contains(row)).count();
             let codes_of = |ivf| found(&[ivf], &disk, &query, 10, &Want::default()).1;
             alone += codes_of(both[0]) + codes_of(both[1]);
             after += codes;

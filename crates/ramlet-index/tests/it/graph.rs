@@ -13,7 +13,7 @@ use roaring::RoaringBitmap;
 use crate::counting::allocations;
 use crate::disk::{Disk, SEED};
 use crate::flat::{Multiples, brute_force};
-use crate::ivf::{DIMS, Rows, scratch};
+use crate::ivf::{DIMS, Rows, found_by, nearest_of, scratch};
 use crate::random::Random;
 
 const EXACT: Want = Want {
@@ -796,32 +796,19 @@ fn the_nearest_are_found_and_what_another_graph_has() {
     });
     let graphs = [0, 1].map(|part| build(&mut parts[part], &disk, ["a", "b"][part]).0);
     let mut found = |which: &[usize], k: usize| {
-        let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(k));
         const QUERIES: usize = 150;
+        let rows: Vec<(u32, &Rows)> = which.iter().map(|part| (*part as u32, &parts[*part])).collect();
+        let graphs: Vec<(u32, &dyn VectorIndex, Want)> = which
+            .iter()
+            .map(|part| (*part as u32, &graphs[*part] as &dyn VectorIndex, Want::default()))
+            .collect();
         let mut found = 0;
         for _ in 0..QUERIES {
             let vector: Vec<f32> = (0..DIMS).map(|_| random.normal()).collect();
             let query = Query::new(Metric::Euclid, Element::F32, &vector);
-            top.clear(k);
-            let mut truth = Vec::new();
-            for part in which {
-                top.begin_segment(*part as u32);
-                graphs[*part]
-                    .search(
-                        &query,
-                        &Want::default(),
-                        &mut Allowed::default(),
-                        &mut scratch,
-                        &mut io,
-                        &mut top,
-                    )
-                    .expect("a search");
-                let hits = brute_force(&query, &parts[*part].bytes, k, |_| true);
-                truth.extend(hits.iter().map(|hit| (hit.key, (*part as u32, hit.row))));
-            }
-            truth.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let hits: BTreeSet<(u32, u32)> = top.sorted().iter().map(|hit| (hit.segment, hit.row)).collect();
-            found += truth[..k].iter().filter(|(_, row)| hits.contains(row)).count();
+            let (hits, _) = found_by(&graphs, &disk, &query, k);
+            let truth = nearest_of(&rows, &query, k);
+            found += truth.iter().filter(|row| hits.contains(row)).count();
         }
         found as f64 / (k * QUERIES) as f64
     };

@@ -214,6 +214,38 @@ pub fn scratch() -> IndexScratch {
     IndexScratch::new(AnonBuf::new(64 << 10))
 }
 
+/// The `k` rows that several indexes find nearest to a query, searched one after the other: the index's number and the row. And codes compared.
+pub fn found_by(
+    parts: &[(u32, &dyn VectorIndex, Want)],
+    disk: &Disk,
+    query: &Query,
+    k: usize,
+) -> (BTreeSet<(u32, u32)>, u64) {
+    let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(k));
+    let mut codes = 0;
+    for (part, index, want) in parts {
+        top.begin_segment(*part);
+        let mut allowed = Allowed::default();
+        index
+            .search(query, want, &mut allowed, &mut scratch, &mut io, &mut top)
+            .expect("a search");
+        codes += scratch.stats.codes_scored;
+    }
+    let hits = top.sorted().iter();
+    (hits.map(|hit| (hit.segment, hit.row)).collect(), codes)
+}
+
+/// Those that they should find.
+pub fn nearest_of(parts: &[(u32, &Rows)], query: &Query, k: usize) -> Vec<(u32, u32)> {
+    let mut all: Vec<(f32, (u32, u32))> = Vec::new();
+    for (part, rows) in parts {
+        let hits = brute_force(query, &rows.bytes, k, rows.has);
+        all.extend(hits.iter().map(|hit| (hit.key, (*part, hit.row))));
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.into_iter().take(k).map(|(_, row)| row).collect()
+}
+
 /// Share of the true 10 nearest found, over `queries` searches, and rows scored per search.
 pub fn recall(rows: &Rows, ivf: &Ivf, disk: &Disk, want: &Want, random: &mut Random) -> (f64, u64) {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
