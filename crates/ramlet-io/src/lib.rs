@@ -29,6 +29,6 @@ pub use posix::{Access, MmapStorage, PreadStorage, ScratchFile, UringStorage, ri
 pub use probe::{DiskFigures, DiskProbe, PROBE_DEPTH, PROBE_FILE_BYTES};
 pub use program::read_code_in_portions;
 pub use ram::RamStorage;
-pub use record_cache::{RecordCache, RecordStats};
+pub use record_cache::{RecordCache, RecordStats, Symbols};
 pub use sim::{Fault, FaultOp, SimStorage};
 pub use storage::*;

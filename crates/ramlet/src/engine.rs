@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
-use ramlet_io::{BlockCache, IoContext, Storage};
+use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
 
 use crate::buffer::BufferWriter;
@@ -737,6 +737,11 @@ impl Engine {
 
     pub fn cache(&self) -> &Arc<BlockCache> {
         &self.cache
+    }
+
+    /// What is known of records that are kept one by one.
+    pub fn records(&self) -> RecordStats {
+        self.consumers.pins.records.stats()
     }
 
     /// False after a failed write to log or manifest: readiness.

@@ -28,6 +28,9 @@ pub enum PinRank {
     Codes,
 }
 
+/// What is asked back in small pieces adds up to as much as this, and to this part of the limit: so far does what searches need go up and down.
+const ASKED_TOGETHER_MAX: u64 = 2 << 20;
+const ASKED_TOGETHER_SHARE: u64 = 32;
 /// Less than this is forgotten: half a minute after 2 MiB were asked for, if time is noted every 0.7 seconds.
 const ASKED_LEAST: u64 = 128 << 10;
 
@@ -160,6 +163,15 @@ impl Pins {
         coming
     }
 
+    /// Somebody asks for more than is free: again and again, where what many need goes up and down.
+    fn note_asked(&self, bytes: u64) {
+        let most = ASKED_TOGETHER_MAX.min(self.consumer.ledger().limit() / ASKED_TOGETHER_SHARE);
+        // Whatever is asked for, a chunk of records goes for it.
+        let piece = bytes.max(RecordCache::CHUNK_BYTES);
+        let add = |asked: u64| Some((asked + piece).min(most).max(asked).max(bytes));
+        let _ = self.asked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
     /// Some time has passed.
     pub fn note_calm(&self) {
         let fade = |asked: u64| Some(if asked < ASKED_LEAST { 0 } else { asked / 16 * 15 });
@@ -242,7 +254,7 @@ impl VectorRoom {
 
 impl Reclaim for Pins {
     fn reclaim(&self, bytes: u64) -> u64 {
-        self.asked.fetch_max(bytes, Ordering::Relaxed);
+        self.note_asked(bytes);
         let held = self.by_loss();
         let coming = self.coming(&held);
         self.cut(held, None, bytes, coming)
@@ -343,8 +355,9 @@ mod tests {
         assert_eq!(pins.room_for(PinRank::Payloads), 4 * PIECE);
         // A piece is free: records take it first.
         let record = [7; 4000];
-        let keep =
-            |rows: std::ops::Range<u32>| rows.for_each(|row| assert!(pins.records.put(1, row, &record)));
+        let keep = |rows: std::ops::Range<u32>| {
+            rows.for_each(|row| assert!(pins.records.put(1, row, None, &record)))
+        };
         keep(0..400);
         assert_eq!(all(), [3, 2, 2]);
         keep(400..900);
@@ -400,7 +413,9 @@ mod tests {
                 let (pins, over) = (&pins, &over);
                 scope.spawn(move || {
                     let rows = (0..).take_while(|_| !over.load(Ordering::Relaxed));
-                    rows.for_each(|row| assert!(pins.records.put(file, row, &[7; 4000])));
+                    for row in rows {
+                        pins.records.put(file, row, None, &[7; 4000]);
+                    }
                 });
             }
             let refused = |_: &u32| {

@@ -101,6 +101,11 @@ impl RecordsIndex {
         self.rows
     }
 
+    /// Pages of all blocks.
+    pub fn data_pages(&self) -> u64 {
+        self.data_pages
+    }
+
     /// All blocks in order, for scans.
     pub fn blocks(&self) -> impl ExactSizeIterator<Item = BlockAt> + '_ {
         (0..self.pages.len()).map(|i| self.at(i))

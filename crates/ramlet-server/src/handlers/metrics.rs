@@ -358,6 +358,22 @@ fn storage(text: &mut Text, app: &App) {
         "Bytes in the block cache",
         cache.bytes,
     );
+    let records = app.engine.records();
+    text.counter(
+        "ramlet_record_cache_hits_total",
+        "Payloads and parts of words' lists that were found in the cache of records",
+        records.hits,
+    );
+    text.counter(
+        "ramlet_record_cache_misses_total",
+        "Those that weren't, and were read",
+        records.misses,
+    );
+    text.gauge(
+        "ramlet_record_cache_bytes",
+        "Bytes in the cache of records",
+        records.bytes,
+    );
     if let Ok(free) = app.engine.storage().free_bytes() {
         text.gauge("ramlet_disk_free_bytes", "Free space where the data lies", free);
     }

@@ -88,6 +88,7 @@ fn memory_json(app: &App) -> Value {
         },
         "process": process_json(),
         "block_cache": cache_json(app),
+        "record_cache": records_json(app),
         "allocator": app.allocator.map(|stats| stats()),
         "storage": app.engine.storage().backend(),
     })
@@ -109,6 +110,11 @@ fn cache_json(app: &App) -> Value {
         "hits": cache.hits, "misses": cache.misses, "pages": cache.pages, "pages_max": cache.pages_max,
         "used_bytes": cache.bytes,
     })
+}
+
+fn records_json(app: &App) -> Value {
+    let records = app.engine.records();
+    json!({ "hits": records.hits, "misses": records.misses, "used_bytes": records.bytes })
 }
 
 fn kind_name(kind: RowKind) -> String {

@@ -8,6 +8,7 @@ use ramlet_memory::LoanBuf;
 use super::{begin, replace_segment};
 use crate::core::Core;
 use crate::error::Result;
+use crate::lookup::Lookup;
 use crate::pins::{PinRank, Pins, VectorRoom};
 use crate::segment::{KeptWhole, Segment, SegmentView, Shelf, VectorColumn, Whole};
 
@@ -134,10 +135,10 @@ pub fn pin_spare(core: &Core) -> Result<bool> {
         return Ok(false);
     };
     let mut arena = begin(core, 0)?;
-    let io = &mut arena.lookup.io;
+    let Lookup { io, buf, .. } = &mut arena.lookup;
     let came = match spare {
         Spare::Codes(column) => column.spare(io)?,
-        Spare::Payloads(segment, kept) => segment.spare(kept, &core.shelf.pins, io)?,
+        Spare::Payloads(segment, kept) => segment.spare(kept, &core.shelf.pins, io, buf)?,
     };
     Ok(came > 0)
 }

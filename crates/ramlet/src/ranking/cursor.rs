@@ -12,6 +12,8 @@ pub const END: u32 = u32::MAX;
 
 /// Parts that are read at once where one follows another.
 const AHEAD_MAX: usize = 4;
+/// Rows whose scores take as long as a length takes to come from memory.
+const ROWS_AHEAD: usize = 6;
 /// Bytes of a part at most, as a cursor holds it.
 const PART_BYTES: usize = 4096;
 /// Of positions of a part that a cursor holds; longer ones are asked for again.
@@ -132,6 +134,13 @@ impl<'a> Cursor<'a> {
             true => self.decoded.rows[self.at],
             false => END,
         }
+    }
+
+    /// A row that it comes to some rows later.
+    #[inline]
+    pub fn row_ahead(&self) -> Option<u32> {
+        let decoded = &self.decoded.rows[..self.decoded.count];
+        decoded.get(self.at + ROWS_AHEAD).copied()
     }
 
     /// How often the word is in the text of the row it stands at.
@@ -419,6 +428,14 @@ impl<'a> LengthsOf<'a> {
         match self.column.held_length(row) {
             Some(length) => Ok(length),
             None => self.read(row, reading),
+        }
+    }
+
+    /// A row that is soon asked for.
+    #[inline]
+    pub fn prefetch(&self, row: Option<u32>) {
+        if let Some(row) = row {
+            self.column.prefetch_length(row);
         }
     }
 

@@ -203,6 +203,7 @@ impl Pruned<'_, '_> {
         while row <= to && row != END {
             let length = self.lengths.get(row, &mut state.reading())?;
             let first = &mut self.cursors[0];
+            self.lengths.prefetch(first.row_ahead());
             let sum = self.weights.part(first.weight(), first.frequency()?, length);
             state.found.codes_scanned += 1;
             if state.may_enter(sum + rest[1], row) {
@@ -233,6 +234,7 @@ impl Pruned<'_, '_> {
                     sum += self.weights.part(cursor.weight(), cursor.frequency()?, length);
                     state.found.codes_scanned += 1;
                     cursor.next(&mut state.reading())?;
+                    self.lengths.prefetch(cursor.row_ahead());
                 }
                 next = next.min(cursor.row());
             }

@@ -8,9 +8,10 @@ use ramlet_format::records::{BlockAt, RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
 use ramlet_format::{FormatError, block};
-use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, RecordCache, Storage, block_of};
+use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, RecordCache, Storage, Symbols, block_of};
 use ramlet_memory::{AnonBuf, Consumer, LoanView, Reservation};
 
+use super::kept::KeptRecords;
 use super::names::seed;
 use super::streams::KeyStream;
 use crate::error::{Error, Result};
@@ -193,7 +194,7 @@ impl Lendable for RecordsFile {
             shelf.pins.register(rank, loan);
         }
         if !self.file.is_in_memory() {
-            self.kept = Some(shelf.pins.records.clone());
+            self.kept = Some(KeptRecords::new(&shelf.pins.records, self.file.key()));
         }
     }
 }
@@ -333,7 +334,7 @@ pub struct RecordsFile {
     name: String,
     heap: Reservation,
     /// Where records are kept that were read.
-    kept: Option<Arc<RecordCache>>,
+    kept: Option<KeptRecords>,
 }
 
 /// Where a record of a wave is: in the first bytes of the buffer, or in a block behind them.
@@ -342,6 +343,9 @@ enum Found {
     Kept { start: usize, len: usize },
     Read(BlockAt),
 }
+
+/// Blocks of a file that its table of symbols is learnt from.
+const SAMPLE_BLOCKS: u32 = 16;
 
 /// Bytes of records that are kept, of one wave.
 const KEPT_AT_ONCE: usize = RUN_PAGES as usize * PAGE;
@@ -396,13 +400,13 @@ impl RecordsFile {
             return self.record_of(block, row, &at);
         };
         buf.ensure(RecordCache::RECORD_BYTES_MAX)?;
-        if let Some(len) = kept.get(self.file.key(), row, &mut buf[..RecordCache::RECORD_BYTES_MAX]) {
+        if let Some(len) = kept.get(row, &mut buf[..RecordCache::RECORD_BYTES_MAX]) {
             io.note_cache_hit();
             return Ok(&buf[..len]);
         }
         self.read_blocks(io, &[(at.page, at.pages)], (buf, 0), kept)?;
         let record = self.record_of(&buf[..at.pages as usize * PAGE], row, &at)?;
-        kept.put(self.file.key(), row, record);
+        kept.put(row, record);
         Ok(record)
     }
 
@@ -474,7 +478,7 @@ impl RecordsFile {
                     // Not page by page.
                     buf.ensure(2 * end)?;
                 }
-                if let Some(len) = kept.get(self.file.key(), row, &mut buf[start..end]) {
+                if let Some(len) = kept.get(row, &mut buf[start..end]) {
                     found.push(Found::Kept { start, len });
                     start += len;
                     continue;
@@ -508,7 +512,7 @@ impl RecordsFile {
         let mut start = kept.next_multiple_of(PAGE);
         match &self.kept {
             _ if blocks.is_empty() => {}
-            Some(records) => self.read_blocks(io, blocks, (buf, start), records)?,
+            Some(kept) => self.read_blocks(io, blocks, (buf, start), kept)?,
             None => self.file.read_many(io, blocks, buf)?,
         }
         let mut left = blocks.iter();
@@ -529,8 +533,8 @@ impl RecordsFile {
                 block = left.next();
             }
             let record = self.record_of(&buf[start..start + at.pages as usize * PAGE], row, at)?;
-            if let Some(records) = &self.kept {
-                records.put(self.file.key(), row, record);
+            if let Some(kept) = &self.kept {
+                kept.put(row, record);
             }
             each(io, row, record)?;
         }
@@ -543,11 +547,92 @@ impl RecordsFile {
         io: &mut IoContext,
         blocks: &[(u64, u32)],
         at: (&mut AnonBuf, usize),
-        records: &RecordCache,
+        kept: &KeptRecords,
     ) -> Result<()> {
         let has_long = blocks.iter().any(|(_, pages)| *pages > 1);
-        let keep = has_long || !records.has_room();
+        let keep = has_long || !kept.has_room();
         Ok(self.file.read_many_behind(io, blocks, at, keep)?)
+    }
+
+    /// Learns from some blocks, read at once, how to shorten records that are kept one by one, if the file is long enough and there is memory for it.
+    pub(super) fn code(&mut self, shelf: &Shelf, io: &mut IoContext) -> Result<()> {
+        let Some(kept) = &mut self.kept else {
+            return Ok(());
+        };
+        let is_long = self.file.len() >= KeptRecords::CODED_FILE_BYTES_MIN;
+        let Some(held) = is_long.then(|| shelf.spare(Symbols::LEARNING_BYTES)).flatten() else {
+            return Ok(());
+        };
+        let rows = u64::from(self.index.rows());
+        let at = (0..SAMPLE_BLOCKS).map(|i| (rows * u64::from(i) / u64::from(SAMPLE_BLOCKS)) as u32);
+        let mut blocks: Vec<_> = at.filter_map(|row| self.index.locate(row)).collect();
+        // Of a longer record a block is read that stands for nothing else.
+        blocks.retain(|at| at.pages == 1);
+        blocks.dedup_by_key(|at| at.page);
+        let reads: Vec<_> = blocks.iter().map(|at| (at.page, at.pages)).collect();
+        let mut buf = AnonBuf::new(PAGE);
+        if !reads.is_empty() {
+            self.file.read_many(io, &reads, &mut buf)?;
+        }
+        let mut sample = Vec::new();
+        for block in buf[..reads.len() * PAGE].chunks_exact(PAGE) {
+            let block = RecordsBlock::parse(block).map_err(|e| bad(&self.name, e))?;
+            for record in block.iter() {
+                sample.push(record.map_err(|e| bad(&self.name, e))?);
+            }
+        }
+        kept.symbols = Symbols::learn(&sample, held);
+        Ok(())
+    }
+
+    /// Whether records are better kept one by one than in their pages, in memory that nobody else has use for: they are short.
+    pub(super) fn is_kept_by_record(&self) -> bool {
+        let blocks = self.index.blocks().len() as u64;
+        self.kept.is_some() && self.index.data_pages() <= blocks + blocks / 8
+    }
+
+    /// Whether records could be read ahead that weren't.
+    pub(super) fn could_read_ahead(&self) -> bool {
+        let data = self.index.data_pages();
+        self.kept.as_ref().is_some_and(|kept| kept.ahead_from() < data)
+    }
+
+    /// Reads the records of the next pages, before anybody asks for them, as long as there is memory that nobody has use for; bytes of the pages.
+    pub(super) fn read_some_ahead(&self, io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
+        let Some(kept) = self.kept.as_ref().filter(|_| self.could_read_ahead()) else {
+            return Ok(0);
+        };
+        // Of longer blocks records are too long to be kept.
+        let mut first = kept.ahead_from();
+        while let Some(at) = self.index.block_at_page(first)
+            && at.pages > 1
+        {
+            first = at.page + u64::from(at.pages);
+        }
+        let mut blocks = Vec::with_capacity(RUN_PAGES as usize);
+        while let Some(at) = self.index.block_at_page(first + blocks.len() as u64)
+            && at.pages == 1
+            && blocks.len() < RUN_PAGES as usize
+        {
+            blocks.push(at);
+        }
+        let mut kept_to = first + blocks.len() as u64;
+        if !blocks.is_empty() {
+            let run = self.file.read_run(io, first, blocks.len() as u32, 1, buf)?;
+            let mut has_room = true;
+            for (at, bytes) in blocks.iter().zip(run.chunks_exact(PAGE)) {
+                self.each_of_block(at.first_row, bytes, &mut |row, record| {
+                    has_room = has_room && kept.put_ahead(row, record);
+                    Ok(())
+                })?;
+                if !has_room {
+                    kept_to = at.page;
+                    break;
+                }
+            }
+        }
+        kept.set_ahead(kept_to);
+        Ok((kept_to - first) * PAGE as u64)
     }
 
     pub(super) fn name(&self) -> &str {

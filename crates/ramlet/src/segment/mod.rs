@@ -7,6 +7,7 @@ mod build;
 mod calibration;
 mod files;
 mod indexes;
+mod kept;
 #[cfg(test)]
 mod merge_tests;
 mod names;
@@ -31,7 +32,7 @@ use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::IndexScratch;
-use ramlet_io::{IoContext, Storage};
+use ramlet_io::{IoContext, RecordCache, Storage};
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
@@ -130,6 +131,7 @@ impl Segment {
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let mut payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
         payload.lend(shelf, PinRank::Payloads);
+        payload.code(shelf, io)?;
         let numbers = pack_numbers(&row_ids, shelf, io);
         let (mut vectors, mut fields, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for file in &entry.files {
@@ -486,13 +488,21 @@ impl Segment {
 
     /// Whether more of the payloads could take `room` that nobody else has use for, where they aren't `kept` as a whole.
     pub fn could_spare(&self, kept: KeptWhole, room: u64) -> bool {
-        !kept.has_payloads() && could_fill(&self.body.payload, room)
+        let payload = &self.body.payload;
+        match payload.is_kept_by_record() {
+            _ if kept.has_payloads() => false,
+            true => room >= AHEAD_ROOM_MIN && payload.could_read_ahead(),
+            false => could_fill(payload, room),
+        }
     }
 
-    /// Reads the next piece of the payloads into such room; the bytes that came.
-    pub fn spare(&self, kept: KeptWhole, pins: &Pins, io: &mut IoContext) -> Result<u64> {
+    /// Reads the next of the payloads into such room, short ones one by one; the bytes that came.
+    pub fn spare(&self, kept: KeptWhole, pins: &Pins, io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
         self.rank_payloads(kept, pins);
-        self.body.payload.fill(io)
+        match self.body.payload.is_kept_by_record() {
+            true => self.body.payload.read_some_ahead(io, buf),
+            false => self.body.payload.fill(io),
+        }
     }
 
     /// Reads more of the files `kept` into RAM, up to about `room` bytes, and lets go of the others but what is spare; how
@@ -635,6 +645,9 @@ impl Segment {
 }
 
 /// Whether the next piece of a file fits `room`.
+/// Room from which on records are read ahead: some chunks of them, and the tables that tell where they are.
+const AHEAD_ROOM_MIN: u64 = 16 * RecordCache::CHUNK_BYTES;
+
 fn could_fill(file: &dyn Lendable, room: u64) -> bool {
     let missing = file.missing();
     missing > 0 && missing.min(LoanBuf::PIECE_BYTES as u64) <= room

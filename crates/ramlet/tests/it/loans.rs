@@ -404,13 +404,23 @@ struct Documents {
     collection: Arc<Collection>,
     scratch: Scratch,
     held: Vec<Reservation>,
+    document: fn(u64) -> String,
     _directory: Directory,
 }
 
 impl Documents {
     const COUNT: u64 = 8_000;
 
-    fn new(name: &str, room: u64) -> Documents {
+    /// `has_much_in_common`: so that symbols make them shorter.
+    fn new(name: &str, room: u64, has_much_in_common: bool) -> Documents {
+        let document = match has_much_in_common {
+            true => |id| Self::document(id, "x".repeat(900)),
+            false => |id| {
+                let mut rng = Rng(id | 1 << 40);
+                let letters = (0..900).map(|_| char::from(b'#' + rng.below(88) as u8));
+                Self::document(id, letters.map(|c| if c == '\\' { '/' } else { c }).collect())
+            },
+        };
         let directory = Directory::new(name);
         let storage = PreadStorage::open(&directory.0).expect("opens");
         let engine = Engine::open(storage, options(64 * MB)).expect("opens");
@@ -429,7 +439,7 @@ impl Documents {
             let point = |id| Point {
                 id: PointId::Num(id),
                 vectors: Vec::new(),
-                payload: Self::document(id).into_bytes(),
+                payload: document(id).into_bytes(),
             };
             let points = (first..first + 1_000).map(point).collect();
             collection.update(upsert(points)).expect("there is room");
@@ -453,12 +463,12 @@ impl Documents {
             collection,
             scratch,
             held,
+            document,
             _directory: directory,
         }
     }
 
-    fn document(id: u64) -> String {
-        let more = "x".repeat(900);
+    fn document(id: u64, more: String) -> String {
         format!(r#"{{"t":"w{} v{} u{id}","more":"{more}"}}"#, id % 400, id % 7)
     }
 
@@ -487,7 +497,7 @@ impl Documents {
             };
             assert_eq!(
                 (id % 400, hit.payload.as_deref()),
-                (word, Some(Self::document(id).as_bytes()))
+                (word, Some((self.document)(id).as_bytes()))
             );
         }
         found.cost.disk_reads
@@ -504,7 +514,7 @@ impl Documents {
 /// Of documents that are more than there is room for those that are asked for again are kept one by one.
 #[test]
 fn documents_are_kept_one_by_one() {
-    let mut documents = Documents::new("kept", 3 << 20);
+    let mut documents = Documents::new("kept", 3 << 20, false);
     let (cold, warm) = (documents.round(0..40), documents.round(0..40));
     assert!(cold > 400 && warm * 4 < cold, "{cold} reads, then {warm}");
     // More than there is room for, and all of the memory wanted by others: the same answers.
@@ -526,25 +536,46 @@ fn documents_are_kept_one_by_one() {
 /// Of those nobody asked for yet the first ones take room that nobody else has use for; documents that are asked for are worth more.
 #[test]
 fn documents_that_do_not_fit_are_in_ram_in_part() {
-    const PIECE: u64 = 2 << 20;
-    let mut documents = Documents::new("in-part", 2 * PIECE + PIECE / 2);
+    let room = 5 << 20;
+    let mut documents = Documents::new("in-part", room, false);
+    let held = documents.engine.records().bytes;
     assert_eq!(
         documents.payload_bytes(),
-        PIECE,
-        "{:?}",
-        documents.collection.info().memory
+        0,
+        "none is there as it lies on the disk"
     );
-    // A quarter of them.
-    let held = PIECE * 400 / (Documents::COUNT * 950);
+    assert!(held > room / 2 && held <= room, "{held} bytes of {room}");
+    // About a half of them.
     let (reads, all) = (documents.round(0..20), 20 * 20);
-    let first = all * held / 400;
+    let first = all * held / (Documents::COUNT * 1_000);
     assert!(
         reads <= all - first + first / 4,
         "{reads} reads for {all} documents, of which {first} were there"
     );
     documents.round(0..400);
-    assert_eq!(documents.payload_bytes(), 0, "they made way");
     let warm = documents.round(390..400);
     assert_eq!(warm, 0, "what was asked for last");
+    documents.engine.close();
+}
+
+/// Of documents of which many have much in common more are in RAM than there is room for.
+#[test]
+fn documents_are_shorter_in_ram() {
+    let room = 4 << 20;
+    let mut documents = Documents::new("coded", room, true);
+    let held = documents.engine.records().bytes;
+    assert_eq!(
+        documents.payload_bytes(),
+        0,
+        "none is there as it lies on the disk"
+    );
+    assert!(held < room, "{held} bytes of {}", Documents::COUNT * 950);
+    // All but a few whose places had to be forgotten.
+    let reads = documents.round(0..400);
+    assert!(
+        reads * 40 < Documents::COUNT,
+        "{reads} reads for {}",
+        Documents::COUNT
+    );
     documents.engine.close();
 }

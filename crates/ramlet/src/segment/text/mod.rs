@@ -22,6 +22,7 @@ use ramlet_format::Component;
 use ramlet_format::bloom::hash64;
 use ramlet_format::manifest::SegmentEntry;
 use ramlet_io::IoContext;
+use ramlet_kernels::Kernels;
 use ramlet_memory::{AnonBuf, Reservation};
 
 use super::Whole;
@@ -254,6 +255,16 @@ impl TextColumn {
         codes
             .get(row as usize)
             .map(|code| decoded_length(u16::from_le_bytes(*code)))
+    }
+
+    /// Asks for it, if it is soon to be read.
+    #[inline]
+    pub fn prefetch_length(&self, row: u32) {
+        let bytes = self
+            .held
+            .as_ref()
+            .and_then(|(all, _)| all.get(2 * row as usize..));
+        Kernels::prefetch(bytes.and_then(|bytes| bytes.get(..2)).unwrap_or_default());
     }
 
     /// Fills `out` with the folded lengths of the rows from `first` on.
