@@ -44,6 +44,8 @@ pub struct Consumer {
     ledger: Arc<Ledger>,
     account: Arc<Account>,
     waits: u32,
+    /// Waits for what others hold of the same account.
+    queues: bool,
 }
 
 /// What an account's bytes count as.
@@ -177,6 +179,7 @@ impl Ledger {
             ledger: self.clone(),
             account,
             waits: WAITS,
+            queues: false,
         }
     }
 
@@ -250,6 +253,15 @@ impl Consumer {
         }
     }
 
+    /// The same account; but its reservations wait a little for others of this account to end before they are refused: 31 ms at most. For whoever holds it
+    /// no longer than that, as searches do.
+    pub fn queued(&self) -> Consumer {
+        Consumer {
+            queues: true,
+            ..self.clone()
+        }
+    }
+
     /// Bytes that a reservation could get: right now, or, unless this is a borrower, when loans have come back.
     pub fn available(&self) -> u64 {
         let (free, lent) = (self.ledger.total.free(), self.ledger.lent());
@@ -274,7 +286,7 @@ impl Consumer {
 
     pub(crate) fn take(&self, bytes: u64) -> Result<(), OverBudget> {
         let (ledger, account) = (&self.ledger, &self.account);
-        if !account.counter.take(bytes) {
+        if !account.counter.take(bytes) && !self.take_from_others(bytes) {
             return Err(self.refuse(bytes));
         }
         let counts = account.claim == Claim::Use;
@@ -290,6 +302,20 @@ impl Consumer {
         account.counter.note_peak();
         ledger.total.note_peak();
         Ok(())
+    }
+
+    /// Takes what others give back to the account soon, if it queues.
+    fn take_from_others(&self, bytes: u64) -> bool {
+        let counter = &self.account.counter;
+        let mut waits = if self.queues && bytes <= counter.limit {
+            0..WAITS
+        } else {
+            0..0
+        };
+        waits.any(|wait| {
+            thread::sleep(Duration::from_millis(1 << wait));
+            counter.take(bytes)
+        })
     }
 
     /// Takes memory; what it was promised to is settled.

@@ -190,8 +190,11 @@ impl Engine {
             updates: ledger.consumer("queued updates", budget.updates_max()).patient(),
             collections: ledger.consumer("collections", capacity::collections_bytes_max(budget)),
             slots: ledger.consumer("search slots", budget.search_slots).patient(),
-            // A search that finds all lent waits until it isn't, rather than being refused: that is a matter of other searches.
-            extra: ledger.consumer("extra scratch", budget.elastic).patient(),
+            // A search that finds all lent, or held by others, waits until it isn't, rather than being refused: that is a matter of other searches.
+            extra: ledger
+                .consumer("extra scratch", budget.elastic)
+                .patient()
+                .queued(),
             snapshots: ledger.consumer("snapshots", budget.elastic),
         };
         let cache = BlockCache::new(

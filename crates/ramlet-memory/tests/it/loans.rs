@@ -234,3 +234,28 @@ fn limits_and_promises_hold_under_threads() {
     assert_eq!((ledger.used(), ledger.lent()), (0, 0));
     assert!(ledger.consumer("users", 40_000).reserve(40_000).is_ok());
 }
+
+/// Whoever queues waits for what others hold of the account; not for more than it may ever have.
+#[test]
+fn who_queues_waits_for_others_of_the_account() {
+    let ledger = Ledger::new(1000);
+    let account = ledger.consumer("searches", 100);
+    let mut got = 0;
+    for _ in 0..20 {
+        let held = account.reserve(80).expect("room");
+        assert!(account.reserve(50).is_err(), "it doesn't queue");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(2));
+                drop(held);
+            });
+            got += u32::from(account.queued().reserve(50).is_ok());
+        });
+    }
+    assert!(got > 10, "{got} of 20");
+    assert!(account.queued().reserve(101).is_err());
+    let held = account.reserve(80).expect("room");
+    assert!(account.queued().reserve(50).is_err(), "nobody gives any back");
+    drop(held);
+    assert_eq!((account.used(), ledger.used()), (0, 0));
+}
