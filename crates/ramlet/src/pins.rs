@@ -10,7 +10,7 @@ use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinRank {
     /// What is of use in part, in room that nobody else has use for: what the codes of many bits leave over of the first rows,
-    /// payloads of the first rows. Nothing makes way for it.
+    /// payloads of the first rows where they are long. Nothing makes way for it.
     Spare,
     /// Payloads: a read a hit.
     Payloads,

@@ -27,8 +27,8 @@ impl Symbols {
     /// Memory that a table takes: codes of all pairs of bytes, and a hash table of longer symbols.
     pub const BYTES: u64 = 168 << 10;
 
-    /// Memory that learning takes for some milliseconds: counts of pairs of 512 symbols, and a heap of candidates.
-    pub const LEARNING_BYTES: u64 = 5 << 20;
+    /// Memory that learning takes for some milliseconds: 2 MiB of counts of pairs of 512 symbols, a table, and a heap of candidates. (Of texts 1.7 MB in all.)
+    pub const LEARNING_BYTES: u64 = 5 << 19;
 
     /// Learns from some records, in memory of [`Symbols::LEARNING_BYTES`], of which it keeps its own; `None` where records become hardly shorter.
     pub fn learn(sample: &[&[u8]], mut held: Reservation) -> Option<Symbols> {

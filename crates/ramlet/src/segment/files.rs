@@ -554,26 +554,34 @@ impl RecordsFile {
         Ok(self.file.read_many_behind(io, blocks, at, keep)?)
     }
 
-    /// Learns from some blocks, read at once, how to shorten records that are kept one by one, if the file is long enough and there is memory for it.
-    pub(super) fn code(&mut self, shelf: &Shelf, io: &mut IoContext) -> Result<()> {
-        let Some(kept) = &mut self.kept else {
-            return Ok(());
-        };
+    /// Learns from some blocks how to shorten records that are kept one by one, if the file is long enough and there is memory for it. What can't be read
+    /// is left to those who ask for it.
+    pub(super) fn code(&mut self, shelf: &Shelf, io: &mut IoContext) {
         let is_long = self.file.len() >= KeptRecords::CODED_FILE_BYTES_MIN;
-        let Some(held) = is_long.then(|| shelf.spare(Symbols::LEARNING_BYTES)).flatten() else {
-            return Ok(());
-        };
+        if !is_long || self.kept.is_none() {
+            return;
+        }
+        let held = shelf.spare(Symbols::LEARNING_BYTES);
+        let symbols = held.and_then(|held| self.learn(held, io).ok()?);
+        if let Some(kept) = &mut self.kept {
+            kept.symbols = symbols;
+        }
+    }
+
+    /// Symbols for records like those of some blocks, read at once.
+    fn learn(&self, held: Reservation, io: &mut IoContext) -> Result<Option<Symbols>> {
         let rows = u64::from(self.index.rows());
         let at = (0..SAMPLE_BLOCKS).map(|i| (rows * u64::from(i) / u64::from(SAMPLE_BLOCKS)) as u32);
         let mut blocks: Vec<_> = at.filter_map(|row| self.index.locate(row)).collect();
         // Of a longer record a block is read that stands for nothing else.
         blocks.retain(|at| at.pages == 1);
         blocks.dedup_by_key(|at| at.page);
+        if blocks.is_empty() {
+            return Ok(None);
+        }
         let reads: Vec<_> = blocks.iter().map(|at| (at.page, at.pages)).collect();
         let mut buf = AnonBuf::new(PAGE);
-        if !reads.is_empty() {
-            self.file.read_many(io, &reads, &mut buf)?;
-        }
+        self.file.read_many(io, &reads, &mut buf)?;
         let mut sample = Vec::new();
         for block in buf[..reads.len() * PAGE].chunks_exact(PAGE) {
             let block = RecordsBlock::parse(block).map_err(|e| bad(&self.name, e))?;
@@ -581,8 +589,7 @@ impl RecordsFile {
                 sample.push(record.map_err(|e| bad(&self.name, e))?);
             }
         }
-        kept.symbols = Symbols::learn(&sample, held);
-        Ok(())
+        Ok(Symbols::learn(&sample, held))
     }
 
     /// Whether records are better kept one by one than in their pages, in memory that nobody else has use for: they are short.

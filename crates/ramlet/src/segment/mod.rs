@@ -131,7 +131,7 @@ impl Segment {
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let mut payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
         payload.lend(shelf, PinRank::Payloads);
-        payload.code(shelf, io)?;
+        payload.code(shelf, io);
         let numbers = pack_numbers(&row_ids, shelf, io);
         let (mut vectors, mut fields, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for file in &entry.files {
