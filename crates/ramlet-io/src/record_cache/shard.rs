@@ -195,9 +195,8 @@ impl Shard {
     pub const CHUNK_BYTES: usize = 64 << 10;
 
     pub fn bytes(&self) -> u64 {
-        let chunks = self.chunks.iter().map(|chunk| chunk.bytes.capacity());
         let table = self.table.as_ref().map_or(0, AnonBuf::capacity);
-        (chunks.sum::<usize>() + table) as u64
+        (self.chunks.len() * Shard::CHUNK_BYTES + table) as u64
     }
 
     pub fn has(&self, key: Key) -> bool {
