@@ -11,8 +11,10 @@ use tokio::sync::Semaphore;
 use crate::auth::Keys;
 use crate::grpc::Http2;
 use crate::limits;
+use crate::loads::Loads;
 use crate::options::{AllocatorStats, ServerOptions, SnapshotFetch};
 use crate::quotas::Quotas;
+use crate::shards::threads;
 use crate::stats::RequestStats;
 use crate::strict::Rates;
 use crate::tls::Tls;
@@ -48,6 +50,8 @@ pub struct App {
     pub(crate) allocator: Option<fn() -> AllocatorStats>,
     /// Empty until it is measured.
     pub(crate) machine: Arc<OnceLock<Machine>>,
+    /// What the threads that hold connections have to do.
+    pub(crate) loads: Arc<Loads>,
     pub(crate) stats: RequestStats,
     pub(crate) rates: Rates,
     pub(crate) quotas: Quotas,
@@ -80,6 +84,7 @@ impl App {
             fetch: options.fetch,
             allocator: options.allocator,
             machine: options.machine,
+            loads: Arc::new(Loads::new(threads(&options.engine))),
             stats: RequestStats::new(ledger.consumer("request counts", limits::COUNTS_BYTES)),
             rates: Rates::default(),
             quotas: Quotas::load(options.engine.storage().as_ref()),

@@ -23,6 +23,8 @@ mod jwt;
 mod leaving;
 mod leftover;
 pub mod limits;
+mod line;
+mod loads;
 mod multipart;
 mod openapi;
 mod options;

@@ -170,6 +170,10 @@ pub const JOB_THREAD_BYTES: u64 = 192 * KIB;
 
 /// Threads that hold connections, where no more of them have a search slot.
 pub const ASYNC_THREADS: usize = 2;
+/// Each looks so often whether another has less to do, ...
+pub const MOVE_PERIOD: Duration = Duration::from_millis(200);
+/// ... and gives connections away that make the two more even by this share of that time.
+pub const MOVE_GAIN: f64 = 0.1;
 /// Largest `limit` + `offset` of a search on the thread that holds its connection.
 pub const INLINE_HITS: usize = 128;
 /// Most lists of hits that are fused there.

@@ -28,13 +28,14 @@ use crate::grpc::serve_http2;
 use crate::leaving::{Sending, last_answers};
 use crate::leftover;
 use crate::limits;
+use crate::loads::{Loads, Meter};
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
 use crate::routes::router;
-use crate::shards::{Api, Paid, Shards};
+use crate::shards::{Api, Paid, Place, Shards};
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
-use crate::turns::{Stay, Turns};
+use crate::turns::Turns;
 
 /// A server that has its port and isn't answering yet.
 pub struct Bound {
@@ -138,6 +139,7 @@ impl Bound {
             encrypted: app.tls.is_some(),
             api: Api::Rest(router(app.clone())),
             turns: Arc::default(),
+            loads: app.loads.clone(),
         };
         tasks.spawn(door.stand_open(shards.clone()));
         if let Some(listener) = grpc {
@@ -149,6 +151,7 @@ impl Bound {
                 encrypted: app.tls.is_some(),
                 api: Api::Grpc,
                 turns: Arc::default(),
+                loads: app.loads.clone(),
             };
             tasks.spawn(door.stand_open(shards.clone()));
         }
@@ -171,6 +174,7 @@ struct Door {
     encrypted: bool,
     api: Api,
     turns: Arc<Turns>,
+    loads: Arc<Loads>,
 }
 
 impl Door {
@@ -179,7 +183,7 @@ impl Door {
         loop {
             let dealt = match self.listener.accept().await {
                 Ok((stream, _)) => match self.pay().await {
-                    Ok(paid) => shards.deal(stream, (paid, self.turns.enter()), self.api.clone()),
+                    Ok(paid) => shards.deal(stream, self.place(paid), self.api.clone()),
                     Err(e) => {
                         self.turn_away(&stream, &e);
                         Ok(())
@@ -212,6 +216,14 @@ impl Door {
                 Err(e) if Instant::now() > deadline => return Err(e.into()),
                 Err(_) => self.wait().await,
             }
+        }
+    }
+
+    fn place(&self, paid: Paid) -> Place {
+        Place {
+            _paid: paid,
+            stay: self.turns.enter(),
+            meter: Meter::new(self.loads.clone()),
         }
     }
 
@@ -265,8 +277,9 @@ pub async fn connection(
     stream: Socket,
     (app, router): (Arc<App>, Router),
     mut stopped: watch::Receiver<bool>,
-    (_paid, stay): (Paid, Stay),
+    place: Place,
 ) {
+    let stay = &place.stay;
     let http2 = tokio::select! {
         http2 = stream.speaks_http2() => http2,
         () = stay.asked() => return,
@@ -279,7 +292,7 @@ pub async fn connection(
         match app.calls.reserve(app.http2.connection_bytes()) {
             Ok(_more) => {
                 let service = TowerToHyperService::new(router);
-                serve_http2(stream, (&app, &stay), stopped, (service, refuse)).await
+                serve_http2(stream, (&app, &place), stopped, (service, refuse)).await
             }
             Err(e) => tracing::debug!("a connection is turned away: {e}"),
         }
@@ -316,11 +329,11 @@ pub async fn connection(
         // The value is always "stop": nothing else is ever sent.
         _ = stopped.changed() => {
             serving.as_mut().graceful_shutdown();
-            last_answers(serving, &stay).await
+            last_answers(serving, stay).await
         }
         () = stay.asked() => {
             serving.as_mut().graceful_shutdown();
-            last_answers(serving, &stay).await
+            last_answers(serving, stay).await
         }
     };
     if let Some(Err(e)) = ended {

@@ -1,12 +1,17 @@
 //! The threads that hold the connections. Each has its own, its own loop, and if the engine has one for it a search slot:
-//! a request is read, searched and answered without another thread, and nothing wanders between them.
+//! a request is read, searched and answered without another thread. What wanders between them is a connection as a whole,
+//! where one thread has much more to do than another ([`loads`](crate::loads)).
 
+use std::future::Future;
 use std::io;
 use std::net::TcpStream as StdStream;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use axum::Router;
+use ramlet::Engine;
 use ramlet_memory::Reservation;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -14,8 +19,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::loads::Meter;
 use crate::tls::Socket;
-use crate::turns::Stay;
+use crate::turns::{Answering, Stay};
 use crate::{grpc, inline, limits, pool, serve};
 
 /// What a connection speaks.
@@ -28,100 +34,162 @@ pub enum Api {
 /// The bytes that a connection holds, and its place: given back in this order, so that who waits for the place finds the bytes.
 pub type Paid = (Reservation, OwnedSemaphorePermit);
 
+/// What goes with a connection.
+pub struct Place {
+    pub _paid: Paid,
+    pub stay: Stay,
+    pub meter: Arc<Meter>,
+}
+
 /// A connection on its way to the thread that will hold it.
+enum Arrival {
+    New(Accepted),
+    Moved(Rider),
+}
+
 struct Accepted {
     stream: StdStream,
-    paid: (Paid, Stay),
+    place: Place,
     api: Api,
+}
+
+/// A connection that is held: it goes on wherever it is polled.
+struct Rider {
+    connection: Pin<Box<dyn Future<Output = ()> + Send>>,
+    meter: Arc<Meter>,
+    answering: Answering,
 }
 
 /// One thread: how many connections it holds, and the way to it. As many wait there as have a place, at most.
 struct Shard {
-    open: Arc<AtomicUsize>,
-    inbox: mpsc::UnboundedSender<Accepted>,
-    ended: oneshot::Receiver<()>,
+    open: AtomicUsize,
+    inbox: mpsc::UnboundedSender<Arrival>,
 }
 
-pub struct Shards(Vec<Shard>);
+pub struct Shards {
+    all: Arc<[Shard]>,
+    /// The runtime of each, when it has ended.
+    ended: Vec<oneshot::Receiver<Runtime>>,
+}
+
+/// How many threads hold connections.
+pub fn threads(engine: &Engine) -> usize {
+    limits::ASYNC_THREADS.max(engine.budget().slots_outside)
+}
 
 impl Shards {
     /// Starts the threads. They end when `stopped` says so and their connections are done, or [`limits::SHUTDOWN_GRACE`]
     /// later.
     pub fn start(app: &Arc<App>, stopped: &watch::Receiver<bool>) -> io::Result<Shards> {
-        let shards = (0..limits::ASYNC_THREADS.max(app.engine.budget().slots_outside))
-            .map(|_| Shard::start(app.clone(), stopped.clone()));
-        Ok(Shards(shards.collect::<io::Result<_>>()?))
+        let (inboxes, arrivals): (Vec<_>, Vec<_>) = (0..threads(&app.engine))
+            .map(|_| mpsc::unbounded_channel())
+            .unzip();
+        let open = || AtomicUsize::new(0);
+        let all: Arc<[Shard]> = inboxes
+            .into_iter()
+            .map(|inbox| Shard { open: open(), inbox })
+            .collect();
+        let mut ended = Vec::new();
+        for (here, arrivals) in arrivals.into_iter().enumerate() {
+            let thread = Thread {
+                all: all.clone(),
+                here,
+                app: app.clone(),
+                stopped: stopped.clone(),
+            };
+            ended.push(thread.start(arrivals)?);
+        }
+        Ok(Shards { all, ended })
     }
 
     /// Hands a connection to the thread that holds the fewest.
-    pub fn deal(&self, stream: TcpStream, paid: (Paid, Stay), api: Api) -> io::Result<()> {
+    pub fn deal(&self, stream: TcpStream, place: Place, api: Api) -> io::Result<()> {
         let stream = stream.into_std()?;
-        let fewest = self.0.iter().min_by_key(|s| s.open.load(Ordering::Relaxed));
+        let fewest = self.all.iter().min_by_key(|s| s.open.load(Ordering::Relaxed));
         let shard = fewest.ok_or_else(|| io::Error::other("no thread holds connections"))?;
-        shard.open.fetch_add(1, Ordering::Relaxed);
-        let accepted = Accepted { stream, paid, api };
+        let accepted = Accepted { stream, place, api };
         shard
-            .inbox
-            .send(accepted)
+            .send(Arrival::New(accepted))
             .map_err(|_| io::Error::other("the thread that holds connections has ended"))
     }
 
-    /// Waits until all have ended.
+    /// Waits until all have ended. A connection that moved has its timers on the thread it came from: none of the runtimes
+    /// may end before.
     pub async fn join(self) {
-        for Shard { inbox, ended, .. } in self.0 {
-            drop(inbox);
-            let _ = ended.await;
+        let mut runtimes = Vec::new();
+        for ended in self.ended {
+            runtimes.extend(ended.await);
         }
+        runtimes.into_iter().for_each(Runtime::shutdown_background);
     }
 }
 
 impl Shard {
-    fn start(app: Arc<App>, stopped: watch::Receiver<bool>) -> io::Result<Shard> {
+    fn send(&self, arrival: Arrival) -> Result<(), Arrival> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.inbox.send(arrival).map_err(|unsent| {
+            self.left();
+            unsent.0
+        })
+    }
+
+    fn left(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a thread that holds connections knows.
+#[derive(Clone)]
+struct Thread {
+    all: Arc<[Shard]>,
+    here: usize,
+    app: Arc<App>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Thread {
+    fn start(self, arrivals: mpsc::UnboundedReceiver<Arrival>) -> io::Result<oneshot::Receiver<Runtime>> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(1)
             .build()?;
-        let open = Arc::new(AtomicUsize::new(0));
-        let (inbox, accepted) = mpsc::unbounded_channel();
         let (ends, ended) = oneshot::channel();
-        let (held, home) = (open.clone(), Handle::current());
         let (has_entered, entered) = std::sync::mpsc::channel();
+        let home = Handle::current();
         std::thread::Builder::new()
             .name("ramlet-http".into())
             .stack_size(limits::SEARCH_STACK_BYTES)
             .spawn(move || {
                 pool::adopt(home);
-                inline::enter(&app.engine);
+                inline::enter(&self.app.engine);
+                self.app.loads.enter(self.here);
                 drop(has_entered);
-                run(runtime, app, accepted, (held, stopped));
+                runtime.block_on(self.run(arrivals));
                 inline::leave();
-                drop(ends);
+                let _ = ends.send(runtime);
             })?;
         // Its slot is its own before anybody can ask for one: the sender is dropped by then.
         let _: Result<(), _> = entered.recv();
-        Ok(Shard { open, inbox, ended })
+        Ok(ended)
     }
-}
 
-fn run(
-    runtime: Runtime,
-    app: Arc<App>,
-    mut accepted: mpsc::UnboundedReceiver<Accepted>,
-    (open, mut stopped): (Arc<AtomicUsize>, watch::Receiver<bool>),
-) {
-    runtime.block_on(async {
+    async fn run(self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
+        let mut stopped = self.stopped.clone();
         let mut tasks = JoinSet::new();
         loop {
             tokio::select! {
                 _ = stopped.changed() => break,
-                Some(_) = tasks.join_next() => { open.fetch_sub(1, Ordering::Relaxed); }
-                next = accepted.recv() => match next {
-                    Some(next) => { tasks.spawn(hold(next, app.clone(), stopped.clone())); }
+                Some(_) = tasks.join_next() => self.all[self.here].left(),
+                next = arrivals.recv() => match next {
+                    Some(next) => { tasks.spawn(self.seat(next)); }
                     None => break,
                 }
             }
         }
-        drop(accepted);
+        arrivals.close();
+        while let Ok(last) = arrivals.try_recv() {
+            tasks.spawn(self.seat(last));
+        }
         let all = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(limits::SHUTDOWN_GRACE, all).await.is_err() {
             tracing::warn!(
@@ -129,19 +197,93 @@ fn run(
                 limits::SHUTDOWN_GRACE
             );
         }
-    });
+    }
+
+    fn seat(&self, arrival: Arrival) -> Seat {
+        let rider = match arrival {
+            Arrival::New(accepted) => Rider {
+                meter: accepted.place.meter.clone(),
+                answering: accepted.place.stay.answering(),
+                connection: Box::pin(hold(accepted, self.app.clone(), self.stopped.clone())),
+            },
+            Arrival::Moved(rider) => rider,
+        };
+        rider.meter.arrive();
+        let all = self.all.clone();
+        Seat {
+            rider: Some(rider),
+            all,
+        }
+    }
+}
+
+/// A connection on one of the threads, until it ends or is given to another.
+struct Seat {
+    rider: Option<Rider>,
+    all: Arc<[Shard]>,
+}
+
+impl Seat {
+    /// Gives the connection away if it is to move and can. Calls within it are bound to the thread that began them.
+    fn leaves(&mut self) -> bool {
+        let Some(rider) = self.rider.take() else {
+            return true;
+        };
+        let to = rider.meter.to().and_then(|to| self.all.get(to));
+        let (Some(to), true) = (to, rider.meter.are_calls_apart() || !rider.answering.is_busy()) else {
+            self.rider = Some(rider);
+            return false;
+        };
+        rider.meter.depart();
+        let meter = rider.meter.clone();
+        match to.send(Arrival::Moved(rider)) {
+            Err(Arrival::Moved(rider)) => {
+                rider.meter.arrive();
+                self.rider = Some(rider);
+                false
+            }
+            _ => {
+                meter.moves();
+                true
+            }
+        }
+    }
+}
+
+impl Future for Seat {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.leaves() {
+            return Poll::Ready(());
+        }
+        match &mut self.rider {
+            Some(Rider {
+                connection, meter, ..
+            }) => meter.measure(|| connection.as_mut().poll(cx)),
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(rider) = &self.rider {
+            rider.meter.depart();
+        }
+    }
 }
 
 async fn hold(accepted: Accepted, app: Arc<App>, mut stopped: watch::Receiver<bool>) {
-    let Accepted { stream, paid, api } = accepted;
+    let Accepted { stream, place, api } = accepted;
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(e) => return tracing::warn!("a connection can't be held: {e}"),
     };
     let _ = stream.set_nodelay(true);
     let socket = tokio::select! {
-        socket = begin(stream, &app, &paid.1) => socket,
-        () = paid.1.asked() => return,
+        socket = begin(stream, &app, &place.stay) => socket,
+        () = place.stay.asked() => return,
         _ = stopped.changed() => return,
     };
     let stream = match socket {
@@ -149,8 +291,8 @@ async fn hold(accepted: Accepted, app: Arc<App>, mut stopped: watch::Receiver<bo
         Err(e) => return tracing::debug!("a connection can't be encrypted: {e}"),
     };
     match api {
-        Api::Rest(router) => serve::connection(stream, (app, router), stopped, paid).await,
-        Api::Grpc => grpc::serve_calls(stream, app, stopped, paid).await,
+        Api::Rest(router) => serve::connection(stream, (app, router), stopped, place).await,
+        Api::Grpc => grpc::serve_calls(stream, app, stopped, place).await,
     }
 }
 

@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::limits;
+use crate::line::Line;
 
 /// What a client may choose to speak.
 const HTTP2: &[u8] = b"h2";
@@ -96,13 +97,14 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
 
 /// A connection's bytes, encrypted or not.
 pub enum Socket {
-    Plain(TcpStream),
-    Encrypted(Box<TlsStream<TcpStream>>),
+    Plain(Line),
+    Encrypted(Box<TlsStream<Line>>),
 }
 
 impl Socket {
     /// Agrees on keys with the client, if connections are to be encrypted.
     pub async fn new(stream: TcpStream, tls: Option<&Tls>) -> io::Result<Socket> {
+        let stream = Line::new(stream);
         let Some(tls) = tls else {
             return Ok(Socket::Plain(stream));
         };
@@ -117,7 +119,9 @@ impl Socket {
     /// Whether the client speaks HTTP/2; waits for what it says first where that isn't agreed on.
     pub async fn speaks_http2(&self) -> io::Result<bool> {
         match self {
-            Socket::Plain(stream) => tokio::time::timeout(limits::HEAD_TIMEOUT, begins_http2(stream)).await?,
+            Socket::Plain(line) => {
+                tokio::time::timeout(limits::HEAD_TIMEOUT, begins_http2(line.stream()?)).await?
+            }
             Socket::Encrypted(stream) => Ok(stream.get_ref().1.alpn_protocol() == Some(HTTP2)),
         }
     }

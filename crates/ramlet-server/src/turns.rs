@@ -51,6 +51,9 @@ pub struct Stay {
 /// A request that is being answered.
 pub struct Busy(Arc<Guest>);
 
+/// Tells whether a connection has a request that is being answered.
+pub struct Answering(Arc<Guest>);
+
 /// Tells whether a request waits for its client, to send on.
 #[derive(Clone)]
 pub struct Owing(Arc<Guest>);
@@ -169,6 +172,11 @@ impl Stay {
         self.guest.is_silent(Instant::now())
     }
 
+    /// For who wants to know whether something is being answered.
+    pub fn answering(&self) -> Answering {
+        Answering(self.guest.clone())
+    }
+
     /// Its first bytes are there.
     pub fn speaks(&self) {
         self.guest.spoke.store(true, Ordering::Relaxed);
@@ -201,6 +209,12 @@ impl Busy {
         if self.leaves() {
             self.0.leave();
         }
+    }
+}
+
+impl Answering {
+    pub fn is_busy(&self) -> bool {
+        self.0.is_busy()
     }
 }
 

@@ -8,7 +8,7 @@ use axum::http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 
 use super::dispatch::{dispatch, refused};
@@ -18,10 +18,10 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::leaving::{Sending, last_answers};
 use crate::limits;
-use crate::shards::Paid;
+use crate::loads::Calls;
+use crate::shards::Place;
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
-use crate::turns::Stay;
 
 /// What a connection may be sent before it is read, and what it takes in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl Http2 {
 }
 
 /// Builder of connections within the limits.
-fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2(of: Http2, calls: Calls) -> http2::Builder<Calls> {
+    let mut builder = http2::Builder::new(calls);
     builder
         .timer(TokioTimer::new())
         .initial_stream_window_size(of.window)
@@ -88,17 +88,12 @@ fn http2(of: Http2) -> http2::Builder<TokioExecutor> {
 }
 
 /// Answers the calls of one connection.
-pub async fn serve_calls(
-    stream: Socket,
-    app: Arc<App>,
-    stopped: watch::Receiver<bool>,
-    (_paid, stay): (Paid, Stay),
-) {
+pub async fn serve_calls(stream: Socket, app: Arc<App>, stopped: watch::Receiver<bool>, place: Place) {
     let service = service_fn(|request| {
         let app = app.clone();
         async move { Ok::<_, Infallible>(dispatch(app, request).await) }
     });
-    serve_http2(stream, (&app, &stay), stopped, (service, refused)).await;
+    serve_http2(stream, (&app, &place), stopped, (service, refused)).await;
 }
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -106,7 +101,7 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// Answers the requests of one connection until it ends or `stopped` says so; those that there is no memory for as `refused` has it.
 pub async fn serve_http2<S, B>(
     stream: Socket,
-    (app, stay): (&Arc<App>, &Stay),
+    (app, Place { stay, meter, .. }): (&Arc<App>, &Place),
     mut stopped: watch::Receiver<bool>,
     (service, refused): (S, fn(&ApiError) -> Response<B>),
 ) where
@@ -149,7 +144,9 @@ pub async fn serve_http2<S, B>(
             })
         }
     });
-    let mut serving = std::pin::pin!(http2(app.http2).serve_connection(TokioIo::new(io), service));
+    meter.calls_are_apart();
+    let builder = http2(app.http2, Calls(meter.clone()));
+    let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => Some(ended),
         _ = stopped.changed() => {

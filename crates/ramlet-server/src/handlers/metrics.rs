@@ -380,6 +380,11 @@ fn storage(text: &mut Text, app: &App) {
 }
 
 fn requests(text: &mut Text, app: &App, by_collection: bool, anonymize: bool) {
+    text.counter(
+        "ramlet_connections_moved_total",
+        "Connections that a busy thread gave to one with less to do",
+        app.loads.moved(),
+    );
     let rows: Vec<(Option<String>, Rows)> = if by_collection {
         let all = app.stats.rows_by_collection().into_iter();
         all.map(|(name, rows)| (Some(shown_name(&name, anonymize)), rows))

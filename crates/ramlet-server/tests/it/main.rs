@@ -4,6 +4,7 @@ mod api;
 mod auth;
 mod bodies;
 mod harness;
+mod moving;
 mod plan;
 mod snapshots;
 mod socket;

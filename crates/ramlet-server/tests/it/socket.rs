@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 use crate::harness::{MEMORY, engine_with, options, options_of};
 
-struct Running {
-    addr: SocketAddr,
+pub struct Running {
+    pub addr: SocketAddr,
     /// The same where there is no gRPC.
     grpc_addr: SocketAddr,
     stop: oneshot::Sender<()>,
@@ -23,7 +23,7 @@ struct Running {
     engine: Arc<Engine>,
 }
 
-async fn start(connections: usize) -> Running {
+pub async fn start(connections: usize) -> Running {
     start_with(options(), connections).await
 }
 
@@ -59,7 +59,7 @@ impl Running {
     }
 
     /// Stops the server and waits until it has.
-    async fn end(self) -> Arc<Engine> {
+    pub async fn end(self) -> Arc<Engine> {
         self.stop.send(()).expect("the server runs");
         self.done.await.expect("no panic").expect("it ends well");
         self.engine
@@ -67,7 +67,7 @@ impl Running {
 }
 
 /// One request on an open connection; the head and the body of its answer.
-async fn ask(stream: &mut TcpStream, text: &str) -> (String, String) {
+pub async fn ask(stream: &mut TcpStream, text: &str) -> (String, String) {
     stream
         .write_all(text.as_bytes())
         .await
@@ -92,7 +92,7 @@ async fn ask(stream: &mut TcpStream, text: &str) -> (String, String) {
     }
 }
 
-const GET: &str = "GET /collections HTTP/1.1\r\nhost: localhost\r\n\r\n";
+pub const GET: &str = "GET /collections HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 #[tokio::test]
 async fn connections_are_kept_and_charged_and_given_back() {
@@ -363,7 +363,7 @@ async fn the_port_of_rest_speaks_http2_to_those_who_begin_with_it() {
 }
 
 /// A frame of HTTP/2 (RFC 9113, 4.1).
-fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
     let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     frame.extend([kind, flags]);
     frame.extend(id.to_be_bytes());
