@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -121,6 +122,40 @@ def test_the_protocol_is_agreed_on(server, wanted, chosen):
         with context.wrap_socket(plain, server_hostname="localhost") as encrypted:
             assert encrypted.selected_alpn_protocol() == chosen
             assert encrypted.version() in ("TLSv1.2", "TLSv1.3")
+
+
+def test_connections_that_share_a_thread_come_apart(server):
+    get = b"GET /collections HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+    def connect(stack):
+        plain = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+        return stack.enter_context(server.certificates.trusting().wrap_socket(plain, server_hostname="localhost"))
+
+    def ask(encrypted, times):
+        encrypted.sendall(get * times)
+        answers = b""
+        while answers.count(b'"status":"ok"') < times:
+            more = encrypted.recv(65536)
+            assert more, answers[-1000:]
+            answers += more
+        assert answers.count(b"HTTP/1.1 200 OK") == times
+
+    def moved():
+        text = httpx.get(f"{server.url}/metrics", verify=server.context).text
+        return int(re.search(r"^ramlet_connections_moved_total (\d+)", text, re.MULTILINE)[1])
+
+    before = moved()
+    with contextlib.ExitStack() as stack:
+        busy, deadline = [], time.monotonic() + 60
+        while moved() == before:
+            assert time.monotonic() < deadline, "no connection has moved"
+            # Wherever the first ones are: of so many some share a thread.
+            if len(busy) < 5:
+                busy.append(connect(stack))
+            for encrypted in busy:
+                ask(encrypted, 100)
+        for encrypted in busy:
+            ask(encrypted, 3)
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"\x16\x03\x01\x40\x00" + b"\0" * 64, b""])

@@ -31,7 +31,7 @@ use corpus::Corpus;
 use options::{Part, Searchers, Storage};
 use replay::{Track, Window};
 use report::Report;
-use rig::{Conditions, Cost, Loaded, Outcome, Rig};
+use rig::{Conditions, Cost, Loaded, Outcome, Rig, Up};
 
 /// A run of the log.
 #[derive(Debug, Clone, Serialize)]
@@ -63,7 +63,8 @@ pub struct GridRun {
 /// A run of one kind of queries.
 #[derive(Debug, Clone, Serialize)]
 pub struct KindRun {
-    pub storage: Storage,
+    #[serde(flatten)]
+    pub conditions: Conditions,
     pub kind: Kind,
     #[serde(flatten)]
     pub run: Run,
@@ -94,6 +95,8 @@ pub struct UpdateRun {
 const POINTS: usize = 60;
 /// Of the log, before a run that is to be warm.
 const WARM_SHARE: usize = 5;
+/// Clients for each core where much is waited for.
+const WAITING: usize = 6;
 /// Replacements that a run waits for.
 const REPLACEMENTS: usize = 3;
 
@@ -225,35 +228,65 @@ fn on_disk(rig: &Rig) -> Storage {
     last.copied().unwrap_or(Storage::IoUring)
 }
 
+/// One kind after the other, each warm: everything was asked once before.
 fn kinds(rig: &Rig, report: &mut Report) -> Result<()> {
     for &storage in &rig.args.storages {
-        let conditions = beside(rig, storage);
-        let mut up = match rig.start(&conditions)? {
-            Ok(up) => up,
-            Err(why) => {
-                rig.progress.note(format!("{}: {why}", storage.name()));
-                continue;
+        for conditions in warm(rig, storage) {
+            let mut up = match rig.start(&conditions)? {
+                Ok(up) => up,
+                Err(why) => {
+                    rig.progress.note(format!("{}: {why}", storage.name()));
+                    continue;
+                }
+            };
+            for kind in Kind::ALL {
+                let run = warm_run(rig, &mut up, conditions.threads, kind)?;
+                rig.progress
+                    .note(format!("{}: {}", kind.name(), report::line(&conditions, &run)));
+                report.kinds.push(KindRun {
+                    conditions,
+                    kind,
+                    run,
+                });
             }
-        };
-        let span = Duration::from_secs_f64(rig.args.seconds_max / 2.0);
-        for kind in Kind::ALL {
-            let requests = rig.requests(kind, &up);
-            let warm = rig.args.log / WARM_SHARE;
-            // What it can't do shows in the run that counts.
-            let _ = rig.replay(&mut up, &requests, conditions.threads, warm, span, |_| ())?;
-            let outcome = rig.replay(&mut up, &requests, conditions.threads, rig.args.log, span, |_| ())?;
-            let run = Run::warm(outcome.map(|(track, cost, ())| (track, cost)));
-            rig.progress.note(format!(
-                "{}, {}: {}",
-                storage.name(),
-                kind.name(),
-                report::told(&run)
-            ));
-            report.kinds.push(KindRun { storage, kind, run });
+            up.stop();
         }
-        up.stop();
     }
     rig.forget_copies()
+}
+
+/// What the kinds are asked under: memory for all of it, and on a disk the least of the grid's limits. In RAM and where memory is
+/// short also with more clients than cores, of which some wait.
+fn warm(rig: &Rig, storage: Storage) -> Vec<Conditions> {
+    let ample = beside(rig, storage);
+    let many = |of: Conditions| Conditions {
+        threads: of.threads * WAITING,
+        ..of
+    };
+    if storage == Storage::Ram {
+        return vec![ample, many(ample)];
+    }
+    let least = limits(rig, storage).into_iter().min_by_key(|(_, bytes)| *bytes);
+    let scarce = least.filter(|(_, bytes)| *bytes < ample.memory_bytes);
+    let scarce = scarce.map(|(fraction, memory_bytes)| Conditions {
+        fraction,
+        memory_bytes,
+        ..ample
+    });
+    std::iter::once(ample)
+        .chain(scarce)
+        .chain(scarce.map(many))
+        .collect()
+}
+
+fn warm_run(rig: &Rig, up: &mut Up<'_>, clients: usize, kind: Kind) -> Result<Run> {
+    let requests = rig.requests(kind, up);
+    let mut ask = |span| rig.replay(up, &requests, clients, rig.args.log, span, |_| ());
+    let span = Duration::from_secs_f64(rig.args.seconds_max / 2.0);
+    // What it can't do shows in the run that counts.
+    let _ = ask(4 * span)?;
+    let outcome = ask(span)?;
+    Ok(Run::warm(outcome.map(|(track, cost, ())| (track, cost))))
 }
 
 fn replace(rig: &Rig) -> Result<ReplaceRun> {

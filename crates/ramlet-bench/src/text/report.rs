@@ -279,8 +279,11 @@ impl<'a> Report<'a> {
     fn kinds_table(&self) -> Table {
         let head = [
             "storage",
-            "query",
+            "memory MB",
+            "clients",
+            "query, warm",
             "queries/s",
+            "% of RAM",
             "p50 ms",
             "p99 ms",
             "hits",
@@ -290,11 +293,23 @@ impl<'a> Report<'a> {
             "outcome",
         ];
         let mut table = Table::new(&head);
-        for KindRun { storage, kind, run } in &self.kinds {
+        for KindRun {
+            conditions: of,
+            kind,
+            run,
+        } in &self.kinds
+        {
+            let in_ram = self.kinds.iter().filter(|other| {
+                other.kind == *kind && other.conditions.storage == Storage::Ram && other.run.served()
+            });
+            let in_ram = in_ram.map(|other| other.run.whole.queries_per_s).reduce(f64::max);
             table.row([
-                storage.name().to_string(),
+                of.storage.name().to_string(),
+                figure(mega(of.memory_bytes)),
+                of.threads.to_string(),
                 kind.name().into(),
                 figure(run.whole.queries_per_s),
+                percent(Some(run.whole.queries_per_s), in_ram),
                 figure(run.whole.latency_ms_p50),
                 figure(run.whole.latency_ms_p99),
                 figure(run.hits_per_query),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ramlet::filter::{Condition, FieldCheck, FieldCondition, Filter, Match};
 use ramlet::{
     Collection, Explained, PointGroup, Prefetch, QueryGroupsRequest, QueryKind, Scratch, SearchParams,
 };
@@ -124,17 +125,20 @@ fn is_quick(asked: &Asked) -> bool {
     match asked {
         Asked::Nearest(search) => {
             let hits = search.limit.saturating_add(search.offset);
-            is_small(search.filter.is_some(), &search.params, hits)
+            search.filter.is_none() && is_small(&search.params, hits)
         }
         Asked::Query(query) => {
             let hits = query.limit.saturating_add(query.offset);
-            let leaves = query.prefetch.len();
-            is_small(query.filter.is_some(), &query.params, hits)
+            is_small(&query.params, hits)
                 && query.highlight.is_none()
                 && match &query.query {
-                    Some(QueryKind::Text(_)) => leaves == 0,
+                    Some(kind @ QueryKind::Text(_)) => {
+                        query.prefetch.is_empty() && is_of(kind, &query.using, query.filter.as_ref())
+                    }
                     Some(QueryKind::Fusion(_)) => {
-                        leaves <= limits::INLINE_LEAVES && query.prefetch.iter().all(is_leaf)
+                        query.filter.is_none()
+                            && query.prefetch.len() <= limits::INLINE_LEAVES
+                            && query.prefetch.iter().all(is_leaf)
                     }
                     _ => false,
                 }
@@ -143,18 +147,32 @@ fn is_quick(asked: &Asked) -> bool {
 }
 
 fn is_leaf(prefetch: &Prefetch) -> bool {
+    let Some(kind @ (QueryKind::Nearest(_) | QueryKind::Text(_))) = &prefetch.query else {
+        return false;
+    };
     prefetch.prefetch.is_empty()
-        && matches!(prefetch.query, Some(QueryKind::Nearest(_) | QueryKind::Text(_)))
-        && is_small(prefetch.filter.is_some(), &prefetch.params, prefetch.limit)
+        && is_of(kind, &prefetch.using, prefetch.filter.as_ref())
+        && is_small(&prefetch.params, prefetch.limit)
 }
 
-fn is_small(has_filter: bool, params: &SearchParams, hits: usize) -> bool {
+fn is_small(params: &SearchParams, hits: usize) -> bool {
     let ef = params.hnsw_ef.unwrap_or(0);
-    !has_filter
-        && !params.exact
-        && params.recall.is_none()
-        && ef <= limits::INLINE_EF
-        && hits <= limits::INLINE_HITS
+    !params.exact && params.recall.is_none() && ef <= limits::INLINE_EF && hits <= limits::INLINE_HITS
+}
+
+/// Nothing is filtered, or words that are ranked anyway have to be there: the same lists are read.
+fn is_of(kind: &QueryKind, using: &str, filter: Option<&Filter>) -> bool {
+    let Some(filter) = filter else { return true };
+    let by_words = |condition: &Condition| {
+        use Match::{Phrase, Text, TextAny};
+        matches!(condition, Condition::Field(FieldCondition { key, check })
+            if key == using && matches!(check, FieldCheck::Match(Text(_) | TextAny(_) | Phrase(_))))
+    };
+    matches!(kind, QueryKind::Text(_))
+        && filter.should.is_empty()
+        && filter.must_not.is_empty()
+        && filter.min_should.is_none()
+        && filter.must.iter().all(by_words)
 }
 
 /// `[a, b, ...]`, each between `around`; one after the other on one slot: a batch takes its turn like any request.
@@ -358,9 +376,15 @@ mod tests {
             format!(r#"{{"prefetch": [{leaves}], "query": {{"fusion": "rrf"}}{more}}}"#)
         };
         let words = |more: &str| format!(r#"{{"query": {text}, "using": "body"{more}}}"#);
+        let must = |key: &str, how: &str| {
+            format!(r#", "filter": {{"must": [{{"key": "{key}", "match": {{"{how}": "red"}}}}]}}"#)
+        };
         for yes in [
             leaf(""),
             words(""),
+            words(&must("body", "text")),
+            words(&must("body", "phrase")),
+            fused(&[leaf(""), words(&must("body", "text_any"))], ""),
             words(r#", "limit": 100, "offset": 28"#),
             fused(&[leaf(""), words(r#", "limit": 128"#)], ""),
         ] {
@@ -372,6 +396,10 @@ mod tests {
             leaf(r#", "params": {"exact": true}"#),
             leaf(r#", "params": {"hnsw_ef": 5000}"#),
             words(filter),
+            words(&must("title", "text")),
+            words(&must("body", "value")),
+            words(&must("body", "text").replace("must", "must_not")),
+            leaf(&must("body", "text")),
             words(r#", "limit": 129"#),
             fused(&[leaf(""), words(filter)], ""),
             fused(&[leaf(""), words("")], filter),
