@@ -110,6 +110,11 @@ impl BlockFile {
         self.pinned.as_ref().map_or(0, |buf| buf.capacity() as u64)
     }
 
+    /// Bytes of RAM that it has, lent ones included.
+    pub fn ram_bytes(&self) -> u64 {
+        self.pinned_bytes() + self.lent().memory_bytes()
+    }
+
     /// One block of `pages` pages. The slice lies in pinned or mapped memory, or at the start of `buf`.
     pub fn read<'a>(
         &'a self,

@@ -32,9 +32,6 @@ pub struct BitmapHold {
     growing: u64,
 }
 
-/// Rows between two looks at the reservation.
-const ROWS_PER_STEP: u64 = 2_048;
-
 impl BitmapHold {
     pub fn new(from: &Consumer, rows: u32) -> Result<BitmapHold> {
         Ok(BitmapHold {
@@ -79,8 +76,11 @@ impl BitmapHold {
     }
 }
 
-/// Blocks of a table, of some hundreds of rows each, from which on setting a bit for each row is faster than inserting it.
-const DENSE_BLOCKS: u64 = 32;
+/// Blocks of a table, of some hundreds of rows each, from which on setting a bit for each row may be faster than inserting
+/// it, ...
+const DENSE_BLOCKS: u64 = 4;
+/// ... and is, where each has as many rows of the segment as this to go through at the end, at most.
+const DENSE_ROWS_PER_BLOCK: u64 = 1 << 18;
 
 impl SegmentIndexes<'_> {
     /// Adds the rows of a wide range: a bit for each row of the segment, and a bitmap made of these at once. 500,000 of
@@ -91,18 +91,26 @@ impl SegmentIndexes<'_> {
         self.held.whole(u64::from(all))?;
         self.held.whole(u64::from(all))?;
         let mut bits = vec![0u8; (all as usize).div_ceil(8)];
-        let mut is_within = true;
-        table.range((&range.from, &range.to), self.io, self.buf, &mut |_, row| {
-            match bits.get_mut(row as usize / 8) {
-                Some(byte) => *byte |= 1 << (row % 8),
-                None => is_within = false,
+        let mut set = |row: u32| match bits.get_mut(row as usize / 8) {
+            Some(byte) => {
+                *byte |= 1 << (row % 8);
+                true
             }
+            None => false,
+        };
+        let mut is_within = true;
+        table.rows((&range.from, &range.to), self.io, self.buf, &mut |rows| {
+            is_within = rows.iter().all(|row| set(*row));
             is_within
         })?;
         if !is_within {
             return Err(Error::corrupt("a payload index names a row beyond its segment's"));
         }
-        *out |= RoaringBitmap::from_lsb0_bytes(0, &bits);
+        let found = RoaringBitmap::from_lsb0_bytes(0, &bits);
+        match out.is_empty() {
+            true => *out = found,
+            false => *out |= found,
+        }
         Ok(())
     }
 }
@@ -122,25 +130,27 @@ impl FieldIndexes for SegmentIndexes<'_> {
             return Ok(());
         };
         let blocks = table.blocks_of(&range.from, &range.to);
-        if blocks.end - blocks.start >= DENSE_BLOCKS {
+        let blocks = blocks.end - blocks.start;
+        if blocks >= DENSE_BLOCKS.max(u64::from(self.view.segment.rows()) / DENSE_ROWS_PER_BLOCK) {
             return self.scan_dense(table, range, out);
         }
         let mut rows = out.len();
         if rows == 0 {
             self.held.begin();
         }
-        let mut room = rows;
         let (held, mut over) = (&mut *self.held, Ok(()));
-        table.range((&range.from, &range.to), self.io, self.buf, &mut |_, row| {
-            if rows == room {
-                room += ROWS_PER_STEP;
-                over = held.grow_to(room);
-                if over.is_err() {
-                    return false;
+        table.rows((&range.from, &range.to), self.io, self.buf, &mut |found| {
+            rows += found.len() as u64;
+            over = held.grow_to(rows);
+            if over.is_err() {
+                return false;
+            }
+            for &row in found {
+                // Ascending as long as the value is the same.
+                if out.try_push(row).is_err() {
+                    out.insert(row);
                 }
             }
-            rows += 1;
-            out.insert(row);
             true
         })?;
         over

@@ -208,7 +208,9 @@ fn walk_sorted(file: &[u8]) -> Result<()> {
         let probes = [&b""[..], b"key-00500", b"key-00999", b"key-01700", b"zzz"];
         let sought = probes.map(|probe| cursor.seek(probe).and_then(|()| cursor.next().map(|_| ())));
         cursor = SortedCursor::new(block, &mut buffer);
+        let walked = block.trailing_numbers(&mut |_| ());
         while cursor.next()?.is_some() {}
+        walked?;
         sought.into_iter().collect::<Result<()>>()?;
     }
     Ok(())

@@ -90,6 +90,30 @@ fn step_by_step(table: &Table) -> Vec<Vec<u8>> {
     found
 }
 
+/// What a block says of its keys without giving them out.
+fn check_blocks(table: &Table, keys: &Keys) {
+    let mut all = keys.iter();
+    let mut buffer = Vec::new();
+    for page in 0..table.index.blocks() {
+        let block = SortedBlock::parse(verified(&table.file, SEED, page, 1)).unwrap();
+        let here: Vec<_> = all.by_ref().take(block.len()).collect();
+        let number = |key: &&Vec<u8>| key.last_chunk::<4>().map(|tail| u32::from_be_bytes(*tail));
+        let expected: Option<Vec<u32>> = here.iter().map(number).collect();
+        let mut found = Vec::new();
+        let ended = block.trailing_numbers(&mut |number| found.push(number));
+        // A key that is shorter than a number is told.
+        assert_eq!(ended.ok().map(|()| found), expected);
+        for (at, key) in here.iter().enumerate().step_by(7) {
+            let mut cursor = SortedCursor::new(block, &mut buffer);
+            cursor.seek(key).unwrap();
+            assert_eq!(cursor.passed(), at);
+            cursor.next().unwrap();
+            assert_eq!(cursor.passed(), at + 1);
+        }
+    }
+    assert!(all.next().is_none());
+}
+
 fn check(keys: &Keys, probes: impl IntoIterator<Item = Vec<u8>>) {
     let table = Table::new(keys);
     assert_eq!(table.index.keys(), keys.len() as u64);
@@ -108,6 +132,7 @@ fn check(keys: &Keys, probes: impl IntoIterator<Item = Vec<u8>>) {
             "a block's first key costs one read"
         );
     }
+    check_blocks(&table, keys);
     for probe in probes {
         let expected: Vec<_> = keys.range(probe.clone()..).take(3).cloned().collect();
         assert_eq!(table.from(&probe, 3), expected, "from {probe:?}");

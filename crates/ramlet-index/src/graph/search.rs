@@ -501,7 +501,7 @@ impl VectorIndex for Graph {
         let ram = self.ram.as_ref().map_or(0, |ram| ram.bytes());
         MemoryUse {
             heap_bytes: meta,
-            pinned_bytes: files().map(|file| file.pinned_bytes()).sum::<u64>() + ram,
+            pinned_bytes: files().map(|file| file.ram_bytes()).sum::<u64>() + ram,
             disk_bytes: files().map(|file| file.len()).sum::<u64>() + meta,
         }
     }

@@ -12,7 +12,7 @@ fn part(name: &'static str, file: &RowsFile) -> PartUse {
     PartUse {
         name,
         heap_bytes: 0,
-        pinned_bytes: file.pinned_bytes(),
+        pinned_bytes: file.ram_bytes(),
         disk_bytes: file.len(),
     }
 }

@@ -591,7 +591,7 @@ impl VectorIndex for Ivf {
         let codes = || self.coarse().into_iter().chain(self.fine()).chain(self.rest());
         MemoryUse {
             heap_bytes: centroids,
-            pinned_bytes: files().map(|file| file.pinned_bytes()).sum::<u64>()
+            pinned_bytes: files().map(|file| file.ram_bytes()).sum::<u64>()
                 + codes().map(PinnedRows::bytes).sum::<u64>(),
             disk_bytes: files().map(|file| file.len()).sum::<u64>()
                 + self

@@ -131,20 +131,19 @@ impl Opened {
     }
 }
 
+/// From now on [`Lendable::fill`] may be asked of the file.
+fn lend(file: &mut BlockFile, shelf: &Shelf, rank: PinRank) {
+    // Without addresses it is read from disk.
+    if let Ok(Some(loan)) = file.lend(&shelf.pins.consumer) {
+        shelf.pins.register(rank, loan);
+    }
+}
+
 /// A file that is kept in RAM as far as nobody else needs the memory.
 pub trait Lendable {
     fn block_file(&self) -> &BlockFile;
-    fn block_file_mut(&mut self) -> &mut BlockFile;
     /// First page and pages of the block that has a page.
     fn block_at(&self, page: u64) -> (u64, u32);
-
-    /// From now on [`Lendable::fill`] may be asked.
-    fn lend(&mut self, shelf: &Shelf, rank: PinRank) {
-        // Without addresses it is read from disk.
-        if let Ok(Some(loan)) = self.block_file_mut().lend(&shelf.pins.consumer) {
-            shelf.pins.register(rank, loan);
-        }
-    }
 
     /// From now on what is in RAM goes as what ranks so does.
     fn rank(&self, pins: &Pins, rank: PinRank) {
@@ -179,32 +178,16 @@ impl Lendable for RecordsFile {
     fn block_file(&self) -> &BlockFile {
         &self.file
     }
-    fn block_file_mut(&mut self) -> &mut BlockFile {
-        &mut self.file
-    }
     fn block_at(&self, page: u64) -> (u64, u32) {
         self.index
             .block_at_page(page)
             .map_or((page, 1), |at| (at.page, at.pages))
-    }
-
-    /// As long as it isn't lent as a whole, what was read lately is kept record by record.
-    fn lend(&mut self, shelf: &Shelf, rank: PinRank) {
-        if let Ok(Some(loan)) = self.file.lend(&shelf.pins.consumer) {
-            shelf.pins.register(rank, loan);
-        }
-        if !self.file.is_in_memory() {
-            self.kept = Some(KeptRecords::new(&shelf.pins.records, self.file.key()));
-        }
     }
 }
 
 impl Lendable for TableFile {
     fn block_file(&self) -> &BlockFile {
         &self.file
-    }
-    fn block_file_mut(&mut self) -> &mut BlockFile {
-        &mut self.file
     }
     fn block_at(&self, page: u64) -> (u64, u32) {
         (page, 1)
@@ -307,6 +290,35 @@ impl RowsFile {
     }
 }
 
+/// Rows of positions, which a filtered search goes through: lent as a whole.
+#[derive(Clone)]
+pub struct Positions {
+    pub rows: ramlet_index::RowsFile,
+    meta: RowsMeta,
+}
+
+impl Positions {
+    pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<Positions> {
+        let RowsFile { mut file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
+        lend(&mut file, shelf, PinRank::Payloads);
+        let rows = ramlet_index::RowsFile::new(Arc::new(file), meta.clone()).map_err(index_error)?;
+        Ok(Positions { rows, meta })
+    }
+}
+
+impl Lendable for Positions {
+    fn block_file(&self) -> &BlockFile {
+        self.rows.file()
+    }
+    fn block_at(&self, page: u64) -> (u64, u32) {
+        let pages = self.meta.layout.block_pages();
+        match page < self.meta.data_pages {
+            true => (page - page % u64::from(pages), pages),
+            false => (page, 1),
+        }
+    }
+}
+
 /// Fixed-size rows, for a vector index; in RAM, if `pin` and the budget has the bytes.
 pub fn open_index_rows(
     shelf: &Shelf,
@@ -351,6 +363,15 @@ const SAMPLE_BLOCKS: u32 = 16;
 const KEPT_AT_ONCE: usize = RUN_PAGES as usize * PAGE;
 
 impl RecordsFile {
+    /// From now on [`Lendable::fill`] may be asked. As long as it isn't lent as a whole, what was read lately is kept record by
+    /// record.
+    pub fn lend(&mut self, shelf: &Shelf, rank: PinRank) {
+        lend(&mut self.file, shelf, rank);
+        if !self.file.is_in_memory() {
+            self.kept = Some(KeptRecords::new(&shelf.pins.records, self.file.key()));
+        }
+    }
+
     pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<RecordsFile> {
         let opened = open(shelf, segment, entry, io)?;
         let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
@@ -801,6 +822,27 @@ pub fn split_row(key: &[u8]) -> Option<(&[u8], u32)> {
     Some((value, u32::from_be_bytes(*row)))
 }
 
+/// The rows of the keys of one block in `from..to`.
+fn rows_within(
+    block: SortedBlock<'_>,
+    (from, to): (&[u8], &[u8]),
+    key: &mut Vec<u8>,
+    rows: &mut Vec<u32>,
+) -> std::result::Result<(), FormatError> {
+    let mut cursor = SortedCursor::new(block, key);
+    cursor.seek(to)?;
+    let end = cursor.passed();
+    cursor.seek(from)?;
+    let start = cursor.passed();
+    let mut number = 0;
+    block.trailing_numbers(&mut |row| {
+        if (start..end).contains(&number) {
+            rows.push(row);
+        }
+        number += 1;
+    })
+}
+
 impl TableFile {
     pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<TableFile> {
         let opened = open(shelf, segment, entry, io)?;
@@ -813,6 +855,11 @@ impl TableFile {
             name: opened.name,
             heap,
         })
+    }
+
+    /// From now on [`Lendable::fill`] may be asked.
+    pub fn lend(&mut self, shelf: &Shelf, rank: PinRank) {
+        lend(&mut self.file, shelf, rank);
     }
 
     /// All keys, ascending.
@@ -892,7 +939,47 @@ impl TableFile {
         Ok(())
     }
 
-    /// The keys of one block, in order: (value, row) pairs appended to `out` as (end of value in `bytes`, row).
+    /// Calls `each` with the rows of the keys in `from..to`, those of a block at a time, until it returns false. Read as by
+    /// [`TableFile::range`]; keys are only looked at in the first and the last block.
+    pub fn rows(
+        &self,
+        (from, to): (&[u8], &[u8]),
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(&[u32]) -> bool,
+    ) -> Result<()> {
+        let blocks = self.blocks_of(from, to);
+        let run_blocks = match blocks.end - blocks.start {
+            few @ 0..RUN_BLOCKS => few.min(1),
+            _ => RUN_BLOCKS,
+        };
+        let (mut key, mut rows) = (Vec::with_capacity(64), Vec::with_capacity(PAGE / 3));
+        for page in blocks.clone().step_by(run_blocks.max(1) as usize) {
+            let run = match run_blocks {
+                RUN_BLOCKS => {
+                    let count = RUN_BLOCKS.min(blocks.end - page) as u32;
+                    self.file.read_run(io, page, count, 1, buf)?
+                }
+                _ => self.file.read(io, page, 1, buf)?,
+            };
+            for (block, number) in run.chunks_exact(PAGE).zip(page..) {
+                let block = SortedBlock::parse(block).map_err(|e| bad(&self.name, e))?;
+                let is_within = blocks.start < number && number + 1 < blocks.end;
+                rows.clear();
+                match is_within {
+                    true => block.trailing_numbers(&mut |row| rows.push(row)),
+                    false => rows_within(block, (from, to), &mut key, &mut rows),
+                }
+                .map_err(|e| bad(&self.name, e))?;
+                if !rows.is_empty() && !each(&rows) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of one block, in order.
     pub fn block_keys(
         &self,
         page: u64,
@@ -922,11 +1009,18 @@ impl TableFile {
         if blocks == 0 || from >= to {
             return Ok(0);
         }
-        let mut count = 0;
+        let (mut count, mut key) = (0, Vec::with_capacity(64));
         let mut edge = |page| {
-            self.block_keys(page, io, buf, &mut |value, _| {
-                count += u64::from(from <= value && value < to)
-            })
+            let block = SortedBlock::parse(self.file.read(io, page, 1, buf)?);
+            let counted = block.and_then(|block| {
+                let mut cursor = SortedCursor::new(block, &mut key);
+                cursor.seek(from)?;
+                let before = cursor.passed();
+                cursor.seek(to)?;
+                Ok(cursor.passed() - before)
+            });
+            count += counted.map_err(|e| bad(&self.name, e))? as u64;
+            Ok::<_, Error>(())
         };
         edge(first)?;
         if last > first {

@@ -61,7 +61,8 @@ use crate::limits::SEGMENT_FILE_BYTES;
 use crate::pins::{PinRank, Pins};
 use crate::query::index_error;
 use crate::schema::Schema;
-use crate::types::PointId;
+use crate::settings::Placement;
+use crate::types::{FieldKind, PointId};
 use files::{Lendable, RowsFile, bad};
 use numbers::{Packed, Packer};
 
@@ -91,6 +92,23 @@ struct Body {
     spent: AtomicU64,
     /// Whether codes for this budget can't be made in it.
     stays: AtomicBool,
+}
+
+/// A payload index, lent as a whole unless its settings say that it stays on disk. The words of a text are in its lists as well.
+fn open_field(
+    shelf: &Shelf,
+    schema: &Schema,
+    segment: u64,
+    file: &FileEntry,
+    io: &mut IoContext,
+) -> Result<Arc<TableFile>> {
+    let mut table = TableFile::open(shelf, segment, file, io)?;
+    let mut fields = schema.fields.iter();
+    let field = fields.find(|field| Some(field.slot) == file.component.slot());
+    if field.is_some_and(|field| field.kind != FieldKind::Text && field.placement != Placement::Cold) {
+        table.lend(shelf, PinRank::Payloads);
+    }
+    Ok(Arc::new(table))
 }
 
 /// A segment at one moment.
@@ -127,7 +145,8 @@ impl Segment {
                 })
         };
         let row_ids = RowsFile::open(shelf, id, one(Component::RowIds)?, io)?;
-        let ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
+        let mut ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
+        ids.lend(shelf, PinRank::Payloads);
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let mut payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
         payload.lend(shelf, PinRank::Payloads);
@@ -145,7 +164,7 @@ impl Segment {
                     vectors.push(Arc::new(column));
                 }
                 Component::FieldIndex { slot } => {
-                    fields.push((slot, Arc::new(TableFile::open(shelf, id, file, io)?)))
+                    fields.push((slot, open_field(shelf, schema, id, file, io)?));
                 }
                 Component::TextTerms { slot } => {
                     texts.extend(TextColumn::open(shelf, &entry, schema, slot, io)?.map(Arc::new));
@@ -209,7 +228,7 @@ impl Segment {
                 .map(|(_, table)| table.clone());
             let table = match known {
                 Some(table) => table,
-                None => Arc::new(TableFile::open(shelf, entry.id, file, io)?),
+                None => open_field(shelf, schema, entry.id, file, io)?,
             };
             fields.push((slot, table));
         }
@@ -438,7 +457,18 @@ impl Segment {
     /// Files that are kept in RAM as long as nobody else needs the memory, those that are missed most first.
     fn lendable(&self) -> impl Iterator<Item = (Whole, &dyn Lendable)> {
         let texts = self.texts.iter().flat_map(|column| column.lendable());
-        texts.chain([(Whole::Payloads, &self.body.payload as &dyn Lendable)])
+        let fields = self
+            .fields
+            .iter()
+            .map(|(_, table)| table.as_ref() as &dyn Lendable);
+        let positions = self
+            .columns()
+            .filter_map(|column| column.positions())
+            .map(|positions| positions as &dyn Lendable);
+        let tables = fields.chain(positions).chain([&self.body.ids as &dyn Lendable]);
+        texts
+            .chain(tables.map(|file| (Whole::Tables, file)))
+            .chain([(Whole::Payloads, &self.body.payload as &dyn Lendable)])
     }
 
     /// What files that could be in RAM as a whole would take of it.
@@ -586,7 +616,7 @@ impl Segment {
                 "ids".to_string(),
                 "sorted",
                 self.body.ids.heap_bytes() + filter,
-                0,
+                self.body.ids.lent_bytes(),
                 self.body.ids.disk_bytes() + filter,
             ),
             (
@@ -612,7 +642,7 @@ impl Segment {
                 format!("payload index `{name}`"),
                 "sorted",
                 table.heap_bytes(),
-                0,
+                table.lent_bytes(),
                 table.disk_bytes(),
             ));
         }

@@ -29,7 +29,7 @@ use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
-use super::files::{RecordsFile, Shelf, bad, open_index_rows};
+use super::files::{Positions, RecordsFile, Shelf, bad, open_index_rows};
 use super::indexes::{codes_bytes, wants_other_codes, was_built_for_another_budget};
 use super::parts::{PartMap, PartsColumn};
 use super::records::RecordsColumn;
@@ -69,6 +69,7 @@ pub struct VectorColumn {
     kinds: Vec<CodeKind>,
     /// What of a graph is in RAM.
     graph: Option<GraphInRam>,
+    positions: Option<Positions>,
 }
 
 /// A file that has gone to RAM.
@@ -359,6 +360,14 @@ impl VectorColumn {
         let keep = files.flat_rows_fit(shelf) || known.is_some_and(|known| known.has_flat_rows);
         let rows_of =
             |component, keep, io: &mut IoContext| open_index_rows(shelf, id, one(component)?, keep, io);
+        let mut positions = known.and_then(|known| known.positions.clone());
+        let mut positions_of = |io: &mut IoContext| -> Result<ramlet_index::RowsFile> {
+            let file = one(Component::Position { slot })?;
+            let known = positions
+                .take()
+                .map_or_else(|| Positions::open(shelf, id, file, io), Ok)?;
+            Ok(positions.insert(known).rows.clone())
+        };
         let metadata = |file: &FileEntry| -> Result<AnonBuf> {
             let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), file.bytes as usize)?;
             read_into(shelf.storage.as_ref(), file, &mut bytes)?;
@@ -368,12 +377,12 @@ impl VectorColumn {
         let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
         let is_multi = field.is_some_and(|field| field.kind == VectorKind::Multi);
         let (present, heap) = open_presence(shelf, entry, slot)?;
-        let clusters = |io: &mut IoContext| -> Result<Option<Ivf>> {
+        let mut clusters = |io: &mut IoContext| -> Result<Option<Ivf>> {
             let Some(centroids) = entry.file(Component::Centroids { slot }) else {
                 return Ok(None);
             };
             let rows = rows_of(Component::Vector { slot }, false, io)?;
-            let positions = rows_of(Component::Position { slot }, false, io)?;
+            let positions = positions_of(io)?;
             let dims = field.map_or(0, |field| field.dim);
             // Of multivectors it is parts that are numbered.
             let numbered = if is_multi { rows.rows() } else { entry.rows };
@@ -415,7 +424,7 @@ impl VectorColumn {
             }
         } else if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
             let nodes = rows_of(Component::Graph { slot }, false, io)?;
-            let positions = rows_of(Component::Position { slot }, false, io)?;
+            let positions = positions_of(io)?;
             let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
             let known = known.and_then(|known| known.graph.clone());
             let graph = graph_in_ram(graph.with_width(shelf.graph_width), field, known, shelf, io)?;
@@ -440,7 +449,13 @@ impl VectorColumn {
             files,
             kinds,
             graph: graph_ram,
+            positions,
         })
+    }
+
+    /// Where each row is in its index.
+    pub fn positions(&self) -> Option<&Positions> {
+        self.positions.as_ref()
     }
 
     pub fn has(&self, row: u32) -> bool {

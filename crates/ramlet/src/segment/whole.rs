@@ -6,6 +6,8 @@ pub enum Whole {
     Terms,
     Lists,
     Positions,
+    /// Ids, payload indexes, and where the rows of vectors are: what filters read.
+    Tables,
     Payloads,
 }
 
@@ -36,7 +38,7 @@ impl KeptWhole {
                 }
             }
         }
-        KeptWhole(Some((Whole::Positions, u64::MAX)))
+        KeptWhole(Some((Whole::Tables, u64::MAX)))
     }
 
     pub fn has(self, kind: Whole, bytes: u64) -> bool {
