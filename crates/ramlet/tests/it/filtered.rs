@@ -182,8 +182,30 @@ fn number(id: PointId) -> u64 {
 #[test]
 fn searches_find_what_matches_and_their_recall_is_known() {
     let data = made();
+    ranges_admit_what_is_in_them(&data);
     recall_holds_at_every_selectivity_and_costs_no_more_than_comparing_what_matches(&data);
     the_recall_that_is_measured_is_the_recall_there_is(&data);
+}
+
+/// From ranges of one value, in a block or two of a payload index, to all of them, in a hundred.
+fn ranges_admit_what_is_in_them(data: &Data) {
+    let mut scratch = data.engine.scratch().unwrap();
+    let mut rng = Rng(31);
+    for round in 0..120 {
+        let width = [1, 2, 10, 50, 300, 1000][round % 6];
+        let from = rng.below(1001 - width);
+        let range = from..from + width;
+        for (field, values) in [("random", &data.random), ("along", &data.along)] {
+            let matching = values.iter().filter(|value| range.contains(value)).count() as u64;
+            let filter = filter(field, &range);
+            let mut count = |exact| data.collection.count(Some(&filter), exact, &mut scratch);
+            assert_eq!(count(true).unwrap(), matching, "{field} {range:?}");
+            // Counted where the range begins and ends.
+            if width == 1 {
+                assert_eq!(count(false).unwrap(), matching, "{field} {range:?}");
+            }
+        }
+    }
 }
 
 fn recall_holds_at_every_selectivity_and_costs_no_more_than_comparing_what_matches(data: &Data) {

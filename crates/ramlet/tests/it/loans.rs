@@ -95,16 +95,16 @@ impl Filled {
         let searches = self.queries.len() as f64;
         (found as f64 / searches / 10.0, reads as f64 / searches)
     }
+}
 
-    /// Takes all memory: what is free, and then what is lent here.
-    fn take_all(&self) -> [Reservation; 2] {
-        let ledger = self.engine.ledger();
-        let filler = ledger.borrower("filler", u64::MAX);
-        let lent = ledger.lent();
-        let free = filler.reserve(filler.available()).expect("it is free");
-        let user = ledger.consumer("test", u64::MAX);
-        [free, user.reserve(lent).expect("loans come back")]
-    }
+/// Takes all memory: what is free, and then what is lent.
+fn take_all(engine: &Engine) -> [Reservation; 2] {
+    let ledger = engine.ledger();
+    let filler = ledger.borrower("filler", u64::MAX);
+    let lent = ledger.lent();
+    let free = filler.reserve(filler.available()).expect("it is free");
+    let user = ledger.consumer("test", u64::MAX);
+    [free, user.reserve(lent).expect("loans come back")]
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn what_is_lent_goes_and_comes_back() {
         "recall {recall}, {reads} reads a search"
     );
 
-    let held = filled.take_all();
+    let held = take_all(&filled.engine);
     assert_eq!(filled.pinned(), [], "others needed it all");
     drop(held);
     let (recall, reads) = filled.search();
@@ -158,7 +158,7 @@ fn what_one_segment_misses_most_comes_before_what_another_misses_less() {
     let kinds: Vec<_> = whole.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, ["codes", "fine codes", "rows"]);
 
-    drop(large.take_all());
+    drop(take_all(&large.engine));
     assert_eq!((large.pinned(), pinned(&small)), (vec![], vec![]));
     let filler = engine.ledger().borrower("filler", u64::MAX);
     let mut held = filler.reserve(filler.available() - 2 * MB).expect("it is free");
@@ -372,6 +372,59 @@ fn what_is_left_beside_fine_codes_spares_reads() {
     drop((free, held));
     filled.collection.wait_idle().expect("nothing fails");
     assert_eq!(spare(&filled), (piece, fewer));
+}
+
+/// Payload indexes and positions come to RAM where there is room; not those whose settings say that they stay on disk.
+#[test]
+fn what_filters_read_is_lent() {
+    let directory = Directory::new("filters");
+    let storage = PreadStorage::open(&directory.0).expect("a directory");
+    let engine = Engine::open(storage, options(64 * MB)).expect("opens");
+    let mut settings = config(DIM, Distance::Euclid);
+    settings.indexing_threshold = Some(100);
+    engine.create_collection("c", settings).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let stays = serde_json::json!({"type": "integer", "on_disk": true});
+    for (name, params) in [("here", None), ("there", Some(stays))] {
+        let index = FieldIndex {
+            kind: FieldKind::Integer,
+            params: params.map(|params| serde_json::from_value(params).expect("an object")),
+        };
+        collection.create_payload_index(name, index).expect("is new");
+    }
+    let mut rng = Rng(5);
+    for first in (0..POINTS).step_by(1000) {
+        let points = (first..first + 1000).map(|id| {
+            let payload = format!("{{\"here\":{0},\"there\":{0}}}", id % 10);
+            point(id, rng.vector(DIM), &payload)
+        });
+        collection
+            .update(upsert(points.collect()))
+            .expect("there is room");
+    }
+    collection.flush().expect("flushes");
+    collection.wait_idle().expect("nothing fails");
+    let mut scratch = engine.scratch().expect("room for a scratch");
+    let mut reads = |field: &str| {
+        let filter = serde_json::json!({"must": [{"key": field, "range": {"gte": 3, "lt": 8}}]});
+        let mut request = search_request(rng.vector(DIM), 10);
+        request.filter = Some(serde_json::from_value(filter).expect("a filter"));
+        let mut hits = Vec::new();
+        let cost = collection.search_into(&request, &mut scratch, &mut hits);
+        assert_eq!(hits.len(), 10);
+        cost.expect("searches").disk_reads
+    };
+    let memory = collection.info().memory;
+    assert_eq!(reads("here"), 0, "{memory:?}");
+    assert!(reads("there") > 0, "{memory:?}");
+    let tables = pinned(&collection)
+        .into_iter()
+        .filter(|(kind, _)| *kind == "sorted");
+    assert_eq!(tables.count(), 2, "ids, and `here`: {memory:?}");
+    drop(take_all(&engine));
+    assert!(pinned(&collection).is_empty(), "others needed it all");
+    collection.wait_idle().expect("nothing fails");
+    assert_eq!(reads("here"), 0);
 }
 
 /// A job that wants all that is set aside gets it, whatever the number.
