@@ -21,8 +21,24 @@ use crate::vector_index::Want;
 
 /// Rows for each block of positions from which on all blocks are read in sequence.
 const ROWS_PER_BLOCK_STREAMED: u64 = 2;
+/// ... whatever blocks they are in: to look where so many are takes longer than it would save.
+const ROWS_PER_BLOCK_ANYWHERE: u64 = 64;
 /// Rows that a bitmap tells at once, which is faster than one by one.
 const ROWS_AT_ONCE: usize = 256;
+
+/// Whether all blocks of some rows each are better read in sequence than those that have rows of the bitmap: rows that came
+/// together, as those of a user or of a day, are in few.
+fn is_in_most_blocks(only: &RoaringBitmap, blocks: u32, per_block: u32) -> bool {
+    let count = u64::from(blocks);
+    let is_needed = |block: &u32| {
+        let start = block * per_block;
+        let mut here = only.range(start..start.saturating_add(per_block));
+        here.next().is_some()
+    };
+    only.len() >= ROWS_PER_BLOCK_STREAMED * count
+        && (only.len() >= ROWS_PER_BLOCK_ANYWHERE * count
+            || (0..blocks).filter(is_needed).count() as u64 >= count.div_ceil(2))
+}
 
 /// Positions of rows that are read at once.
 const READ_AT_ONCE: usize = 256;
@@ -133,10 +149,11 @@ impl Ivf {
             Ok(())
         };
         let (file, segment_rows) = (&self.positions, self.meta.shape.segment_rows);
-        if only.len() >= ROWS_PER_BLOCK_STREAMED * file.data_pages() {
-            let (per_block, stride) = (file.rows_per_block(), file.stride());
+        let per_block = file.rows_per_block();
+        let blocks = segment_rows.div_ceil(per_block);
+        if is_in_most_blocks(only, blocks, per_block) {
+            let stride = file.stride();
             let at_once = file.blocks_in(buf)?;
-            let blocks = segment_rows.div_ceil(per_block);
             for first in (0..blocks).step_by(at_once as usize) {
                 let count = at_once.min(blocks - first);
                 let bytes = file.read_run(search.io, first, count, buf)?;

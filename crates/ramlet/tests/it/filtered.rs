@@ -29,9 +29,10 @@ struct Data {
     collection: Arc<Collection>,
     engine: Arc<Engine>,
     vectors: Vec<Vec<f32>>,
-    /// By point: chance, and place along a direction, both 0..1000.
+    /// By point: chance, place along a direction, and when it came, all 0..1000.
     random: Vec<u64>,
     along: Vec<u64>,
+    came: Vec<u64>,
     direction: Vec<f32>,
     centers: Vec<Vec<f32>>,
 }
@@ -69,7 +70,8 @@ fn made() -> Data {
     settings.indexing_threshold = Some(100);
     engine.create_collection("c", settings).unwrap();
     let collection = engine.collection("c").unwrap();
-    for field in ["random", "along"] {
+    let came: Vec<u64> = (0..POINTS).map(|i| (i * 1000 / POINTS) as u64).collect();
+    for field in ["random", "along", "came"] {
         let index = FieldIndex {
             kind: FieldKind::Integer,
             params: None,
@@ -78,7 +80,7 @@ fn made() -> Data {
     }
     for from in (0..POINTS).step_by(2_000) {
         let points = (from..from + 2_000).map(|i| {
-            let payload = json!({"random": random[i], "along": along[i], "bare": random[i]});
+            let payload = json!({"random": random[i], "along": along[i], "came": came[i], "bare": random[i]});
             point(i as u64, vectors[i].clone(), &payload.to_string())
         });
         collection.update(upsert(points.collect())).unwrap();
@@ -91,6 +93,7 @@ fn made() -> Data {
         vectors,
         random,
         along,
+        came,
         direction,
         centers,
     }
@@ -131,10 +134,10 @@ impl Data {
         range: std::ops::Range<u64>,
         scratch: &mut Scratch,
     ) -> (f64, f64, &'static str) {
-        let values = if field == "along" {
-            &self.along
-        } else {
-            &self.random
+        let values = match field {
+            "along" => &self.along,
+            "came" => &self.came,
+            _ => &self.random,
         };
         let filter = filter(field, &range);
         let (mut found, mut total, mut cost, mut strategy) = (0, 0, 0, "");
@@ -195,7 +198,11 @@ fn ranges_admit_what_is_in_them(data: &Data) {
         let width = [1, 2, 10, 50, 300, 1000][round % 6];
         let from = rng.below(1001 - width);
         let range = from..from + width;
-        for (field, values) in [("random", &data.random), ("along", &data.along)] {
+        for (field, values) in [
+            ("random", &data.random),
+            ("along", &data.along),
+            ("came", &data.came),
+        ] {
             let matching = values.iter().filter(|value| range.contains(value)).count() as u64;
             let filter = filter(field, &range);
             let mut count = |exact| data.collection.count(Some(&filter), exact, &mut scratch);
@@ -224,6 +231,7 @@ fn recall_holds_at_every_selectivity_and_costs_no_more_than_comparing_what_match
             ("the side of the query", high, "along", 1000 - share..1000),
             ("the other side", low, "along", 1000 - share..1000),
             ("a slice", &queries, "along", 500..500 + share),
+            ("what came together", &queries, "came", 450..450 + share),
         ] {
             let (recall, cost, strategy) = data.measure(queries, field, range, &mut scratch);
             let told = format!(
