@@ -16,7 +16,7 @@ use roaring::RoaringBitmap;
 
 use super::SegmentView;
 use super::calibration::inherit_lost;
-use super::files::{Shelf, split_row};
+use super::files::Shelf;
 use super::indexes::{becomes_graph, build_index};
 use super::names::{seed, segment_file};
 use super::parts::PartsSource;
@@ -25,6 +25,7 @@ use super::sorter::Sorter;
 use super::source::{Reads, RowSource, renumbered};
 use super::sparse::ListsBuilder;
 use super::streams::{KEYS_BYTES, lane_of, merge};
+use super::table::split_row;
 use super::text::{self, TextBuilders};
 use crate::error::{Error, Result};
 use crate::filter::index::is_presence;

@@ -19,6 +19,7 @@ mod sorter;
 mod source;
 mod sparse;
 mod streams;
+mod table;
 mod text;
 mod vectors;
 mod whole;
@@ -41,13 +42,14 @@ use build::{forget_refusal, reconsider_refusals};
 use calibration::forget_calibration;
 pub use calibration::{calibration_of, note_asked, note_calibration, was_asked};
 pub(crate) use files::graph_width;
-pub use files::{EachRecord, RecordsFile, Shelf, TableFile};
+pub use files::{EachRecord, RecordsFile, Shelf};
 pub(crate) use indexes::{
     becomes_graph, codes_fit, compact_is_worth_it, digits_for, numbered_for, room_of_numbered,
 };
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use source::{Merged, RowSource};
 pub use sparse::SparseColumn;
+pub use table::TableFile;
 pub use text::{
     Decoded, Directory, Gone, ListPart, Peaks, TextBuilders, TextColumn, bad_list, decoded_length,
     encoded_length,

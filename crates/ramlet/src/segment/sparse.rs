@@ -16,11 +16,12 @@ use ramlet_io::{IoContext, PAGE};
 use ramlet_memory::AnonBuf;
 
 use super::build::{Job, push_key};
-use super::files::{Shelf, TableFile};
+use super::files::Shelf;
 use super::names::{seed, segment_file};
 use super::records::{RecordsColumn, index_failure};
 use super::sink::Sink;
 use super::sorter::Sorter;
+use super::table::TableFile;
 use crate::error::{Error, Result};
 use crate::sums::Sums;
 

@@ -7,7 +7,8 @@ use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedPlace};
 use ramlet_io::{BlockFile, IoContext, PAGE};
 use ramlet_memory::AnonBuf;
 
-use super::files::{RecordsFile, TableFile, bad};
+use super::files::{RecordsFile, bad};
+use super::table::TableFile;
 use crate::deletes::{DeleteSet, Ranks};
 use crate::error::{Error, Result};
 

@@ -26,7 +26,8 @@ use ramlet_kernels::Kernels;
 use ramlet_memory::{AnonBuf, Reservation};
 
 use super::Whole;
-use super::files::{Lendable, RecordsFile, RowsFile, Shelf, TableFile};
+use super::files::{Lendable, RecordsFile, RowsFile, Shelf};
+use super::table::TableFile;
 use crate::error::{Error, Result};
 use crate::pins::PinRank;
 use crate::schema::Schema;
