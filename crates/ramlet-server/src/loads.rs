@@ -199,13 +199,14 @@ fn give_away(here: usize, threads: &[f64], connections: &[f64]) -> (usize, Vec<u
     let before = threads[here] - threads[to];
     let mut uneven = before;
     for i in by_load {
-        let then = (uneven - 2.0 * connections[i]).abs();
-        if then < uneven {
+        // Below 0 it is the other that has more to do.
+        let then = uneven - 2.0 * connections[i];
+        if then.abs() < uneven.abs() {
             given.push(i);
             uneven = then;
         }
     }
-    if before - uneven < MOVE_GAIN {
+    if before - uneven.abs() < MOVE_GAIN {
         given.clear();
     }
     (to, given)
@@ -259,7 +260,9 @@ mod tests {
         assert_eq!(give_away(0, &[0.98, 0.9], &[0.5, 0.48]), (1, vec![]));
         // The others have more to do.
         assert_eq!(give_away(1, &[0.98, 0.6, 0.7], &[0.3, 0.3]), (1, vec![]));
-        // Several small ones, to the idlest.
+        // Not so many that it turns round, ...
+        assert_eq!(give_away(0, &[0.98, 0.02], &[0.6, 0.2, 0.18]), (1, vec![0]));
+        // ... but several small ones, to the idlest.
         let small = [0.24, 0.26, 0.25, 0.25];
         assert_eq!(give_away(1, &[0.4, 1.0, 0.0], &small), (2, vec![1, 2]));
     }

@@ -287,9 +287,18 @@ pub struct Positions {
 }
 
 impl Positions {
-    pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<Positions> {
+    /// Not lent, if they are to stay on disk.
+    pub fn open(
+        shelf: &Shelf,
+        segment: u64,
+        entry: &FileEntry,
+        stays: bool,
+        io: &mut IoContext,
+    ) -> Result<Positions> {
         let RowsFile { mut file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
-        lend(&mut file, shelf, PinRank::Payloads);
+        if !stays {
+            lend(&mut file, shelf, PinRank::Payloads);
+        }
         let rows = ramlet_index::RowsFile::new(Arc::new(file), meta.clone()).map_err(index_error)?;
         Ok(Positions { rows, meta })
     }

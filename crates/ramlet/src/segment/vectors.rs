@@ -360,14 +360,6 @@ impl VectorColumn {
         let keep = files.flat_rows_fit(shelf) || known.is_some_and(|known| known.has_flat_rows);
         let rows_of =
             |component, keep, io: &mut IoContext| open_index_rows(shelf, id, one(component)?, keep, io);
-        let mut positions = known.and_then(|known| known.positions.clone());
-        let mut positions_of = |io: &mut IoContext| -> Result<ramlet_index::RowsFile> {
-            let file = one(Component::Position { slot })?;
-            let known = positions
-                .take()
-                .map_or_else(|| Positions::open(shelf, id, file, io), Ok)?;
-            Ok(positions.insert(known).rows.clone())
-        };
         let metadata = |file: &FileEntry| -> Result<AnonBuf> {
             let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), file.bytes as usize)?;
             read_into(shelf.storage.as_ref(), file, &mut bytes)?;
@@ -375,6 +367,15 @@ impl VectorColumn {
         };
         let field = schema.vectors.iter().find(|field| field.slot == slot);
         let recall = field.and_then(|field| field.settings.recall).unwrap_or(RECALL);
+        // Of the index, not of the vectors: `hnsw_config` says where it is.
+        let stays = field.is_some_and(|field| field.settings.graph == Some(Placement::Cold));
+        let mut positions = known.and_then(|known| known.positions.clone());
+        let mut positions_of = |io: &mut IoContext| -> Result<ramlet_index::RowsFile> {
+            let file = one(Component::Position { slot })?;
+            let opened = || Positions::open(shelf, id, file, stays, io);
+            let known = positions.take().map_or_else(opened, Ok)?;
+            Ok(positions.insert(known).rows.clone())
+        };
         let is_multi = field.is_some_and(|field| field.kind == VectorKind::Multi);
         let (present, heap) = open_presence(shelf, entry, slot)?;
         let mut clusters = |io: &mut IoContext| -> Result<Option<Ivf>> {
