@@ -132,7 +132,7 @@ impl Meter {
     }
 
     /// It was given to another thread.
-    pub fn moves(&self) {
+    pub fn has_moved(&self) {
         self.loads.moved.fetch_add(1, Ordering::Relaxed);
     }
 

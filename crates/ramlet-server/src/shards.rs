@@ -60,6 +60,14 @@ struct Rider {
     answering: Answering,
 }
 
+impl Rider {
+    /// The thread that it is to move to, if it can now. Calls within it are bound to the thread that began them.
+    fn to(&self) -> Option<usize> {
+        let can = self.meter.are_calls_apart() || !self.answering.is_busy();
+        self.meter.to().filter(|_| can)
+    }
+}
+
 /// One thread: how many connections it holds, and the way to it. As many wait there as have a place, at most.
 struct Shard {
     open: AtomicUsize,
@@ -84,11 +92,7 @@ impl Shards {
         let (inboxes, arrivals): (Vec<_>, Vec<_>) = (0..threads(&app.engine))
             .map(|_| mpsc::unbounded_channel())
             .unzip();
-        let open = || AtomicUsize::new(0);
-        let all: Arc<[Shard]> = inboxes
-            .into_iter()
-            .map(|inbox| Shard { open: open(), inbox })
-            .collect();
+        let all: Arc<[Shard]> = inboxes.into_iter().map(Shard::new).collect();
         let mut ended = Vec::new();
         for (here, arrivals) in arrivals.into_iter().enumerate() {
             let thread = Thread {
@@ -125,6 +129,11 @@ impl Shards {
 }
 
 impl Shard {
+    fn new(inbox: mpsc::UnboundedSender<Arrival>) -> Shard {
+        let open = AtomicUsize::new(0);
+        Shard { open, inbox }
+    }
+
     fn send(&self, arrival: Arrival) -> Result<(), Arrival> {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.inbox.send(arrival).map_err(|unsent| {
@@ -139,7 +148,6 @@ impl Shard {
 }
 
 /// What a thread that holds connections knows.
-#[derive(Clone)]
 struct Thread {
     all: Arc<[Shard]>,
     here: usize,
@@ -206,7 +214,10 @@ impl Thread {
                 answering: accepted.place.stay.answering(),
                 connection: Box::pin(hold(accepted, self.app.clone(), self.stopped.clone())),
             },
-            Arrival::Moved(rider) => rider,
+            Arrival::Moved(rider) => {
+                rider.meter.has_moved();
+                rider
+            }
         };
         rider.meter.arrive();
         let all = self.all.clone();
@@ -224,29 +235,22 @@ struct Seat {
 }
 
 impl Seat {
-    /// Gives the connection away if it is to move and can. Calls within it are bound to the thread that began them.
+    /// Gives the connection away if it is to move and can.
     fn leaves(&mut self) -> bool {
-        let Some(rider) = self.rider.take() else {
-            return true;
+        let to = self.rider.as_ref().and_then(Rider::to);
+        let Some(to) = to.and_then(|to| self.all.get(to)) else {
+            return false;
         };
-        let to = rider.meter.to().and_then(|to| self.all.get(to));
-        let (Some(to), true) = (to, rider.meter.are_calls_apart() || !rider.answering.is_busy()) else {
-            self.rider = Some(rider);
+        let Some(rider) = self.rider.take() else {
             return false;
         };
         rider.meter.depart();
-        let meter = rider.meter.clone();
-        match to.send(Arrival::Moved(rider)) {
-            Err(Arrival::Moved(rider)) => {
-                rider.meter.arrive();
-                self.rider = Some(rider);
-                false
-            }
-            _ => {
-                meter.moves();
-                true
-            }
-        }
+        let Err(Arrival::Moved(rider)) = to.send(Arrival::Moved(rider)) else {
+            return true;
+        };
+        rider.meter.arrive();
+        self.rider = Some(rider);
+        false
     }
 }
 

@@ -66,20 +66,28 @@ impl<'a> SortedBlock<'a> {
     /// Reads the entry at `at` over the key before it, of so many bytes; the bytes of the new one.
     #[inline]
     fn next_key(&self, key: &mut [u8; KEY_BYTES_MAX], before: usize, at: &mut usize) -> Option<usize> {
-        let shared = take_varint(self.entries, at)? as usize;
-        let length = take_varint(self.entries, at)? as usize;
-        let rest = self.entries.get(*at..)?.get(..length)?;
+        let (shared, rest) = self.entry(at)?;
         if shared > before {
             return None;
         }
-        let place = key.get_mut(shared..shared.checked_add(length)?)?;
+        let end = shared + rest.len();
+        let place = key.get_mut(shared..end)?;
         // Mostly a byte or two, for which a call to copy them is the dearest part.
-        match length {
+        match rest.len() {
             0..=8 => place.iter_mut().zip(rest).for_each(|(to, from)| *to = *from),
             _ => place.copy_from_slice(rest),
         }
+        Some(end)
+    }
+
+    /// Reads the entry at `at`: how many bytes its key shares with the one before it, and its other bytes.
+    #[inline]
+    fn entry(&self, at: &mut usize) -> Option<(usize, &'a [u8])> {
+        let shared = take_varint(self.entries, at)? as usize;
+        let length = take_varint(self.entries, at)? as usize;
+        let rest = self.entries.get(*at..)?.get(..length)?;
         *at += length;
-        Some(shared + length)
+        Some((shared, rest))
     }
 
     /// Offset of the entry `restart * RESTART_INTERVAL`.
@@ -92,11 +100,7 @@ impl<'a> SortedBlock<'a> {
     /// The whole key at a restart.
     fn restart_key(&self, restart: usize) -> Option<&'a [u8]> {
         let mut at = self.restart_offset(restart)?;
-        let (shared, length) = (
-            take_varint(self.entries, &mut at)?,
-            take_varint(self.entries, &mut at)?,
-        );
-        let key = self.entries.get(at..)?.get(..length as usize)?;
+        let (shared, key) = self.entry(&mut at)?;
         (shared == 0).then_some(key)
     }
 
@@ -219,16 +223,14 @@ impl<'a> SortedCursor<'a> {
     }
 
     fn step(&mut self) -> Option<()> {
-        let entries = self.block.entries;
-        let shared = take_varint(entries, &mut self.at)? as usize;
-        let length = take_varint(entries, &mut self.at)? as usize;
-        let rest = entries.get(self.at..)?.get(..length)?;
-        if shared > self.key.len() || shared + length > KEY_BYTES_MAX {
+        let mut at = self.at;
+        let (shared, rest) = self.block.entry(&mut at)?;
+        if shared > self.key.len() || shared + rest.len() > KEY_BYTES_MAX {
             return None;
         }
         self.key.truncate(shared);
         self.key.extend_from_slice(rest);
-        self.at += length;
+        self.at = at;
         Some(())
     }
 }

@@ -1,5 +1,7 @@
 //! Sorted keys of a segment, opened: payload indexes, ids, words.
 
+use std::ops::Range;
+
 use ramlet_format::FormatError;
 use ramlet_format::manifest::FileEntry;
 use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
@@ -37,25 +39,17 @@ pub fn split_row(key: &[u8]) -> Option<(&[u8], u32)> {
     Some((value, u32::from_be_bytes(*row)))
 }
 
-/// The rows of the keys of one block in `from..to`.
-fn rows_within(
+/// Which keys of one block, by number, are in `from..to`.
+fn keys_within(
     block: SortedBlock<'_>,
     (from, to): (&[u8], &[u8]),
     key: &mut Vec<u8>,
-    rows: &mut Vec<u32>,
-) -> std::result::Result<(), FormatError> {
+) -> std::result::Result<Range<usize>, FormatError> {
     let mut cursor = SortedCursor::new(block, key);
-    cursor.seek(to)?;
-    let end = cursor.passed();
     cursor.seek(from)?;
     let start = cursor.passed();
-    let mut number = 0;
-    block.trailing_numbers(&mut |row| {
-        if (start..end).contains(&number) {
-            rows.push(row);
-        }
-        number += 1;
-    })
+    cursor.seek(to)?;
+    Ok(start..cursor.passed())
 }
 
 impl TableFile {
@@ -113,9 +107,39 @@ impl TableFile {
     }
 
     /// Blocks that have keys in `from..to`, at most.
-    pub fn blocks_of(&self, from: &[u8], to: &[u8]) -> std::ops::Range<u64> {
+    pub fn blocks_of(&self, from: &[u8], to: &[u8]) -> Range<u64> {
         let first = self.index.block_for(from);
         first..(self.index.block_for(to) + 1).min(self.index.blocks()).max(first)
+    }
+
+    /// Calls `each(block, number)` for these blocks, until it returns false. Many are read several at once, past the cache.
+    fn walk(
+        &self,
+        blocks: Range<u64>,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+        each: &mut dyn FnMut(SortedBlock<'_>, u64) -> Result<bool>,
+    ) -> Result<()> {
+        let at_once = match blocks.end - blocks.start {
+            0..RUN_BLOCKS => 1,
+            _ => RUN_BLOCKS,
+        };
+        for first in blocks.clone().step_by(at_once as usize) {
+            let run = match at_once {
+                1 => self.file.read(io, first, 1, buf)?,
+                _ => {
+                    let count = at_once.min(blocks.end - first) as u32;
+                    self.file.read_run(io, first, count, 1, buf)?
+                }
+            };
+            for (block, number) in run.chunks_exact(PAGE).zip(first..) {
+                let block = SortedBlock::parse(block).map_err(|e| bad(&self.name, e))?;
+                if !each(block, number)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Calls `each(value, row)` for the keys in `from..to`, until it returns false. Where they lie in many blocks, these are
@@ -128,30 +152,21 @@ impl TableFile {
         each: &mut dyn FnMut(&[u8], u32) -> bool,
     ) -> Result<()> {
         let blocks = self.blocks_of(from, to);
-        if blocks.end - blocks.start < RUN_BLOCKS {
-            return self.from(from, io, buf, &mut |value, row| value < to && each(value, row));
-        }
-        let mut key = Vec::with_capacity(64);
-        for page in blocks.clone().step_by(RUN_BLOCKS as usize) {
-            let count = RUN_BLOCKS.min(blocks.end - page) as u32;
-            let run = self.file.read_run(io, page, count, 1, buf)?;
-            for (block, number) in run.chunks_exact(PAGE).zip(page..) {
-                let block = SortedBlock::parse(block).map_err(|e| bad(&self.name, e))?;
-                key.clear();
-                let mut cursor = SortedCursor::new(block, &mut key);
-                if number == blocks.start {
-                    cursor.seek(from).map_err(|e| bad(&self.name, e))?;
-                }
-                while let Some(key) = cursor.next().map_err(|e| bad(&self.name, e))? {
-                    let (value, row) = split_row(key)
-                        .ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
-                    if value >= to || !each(value, row) {
-                        return Ok(());
-                    }
+        let (start, mut key) = (blocks.start, Vec::with_capacity(64));
+        self.walk(blocks, io, buf, &mut |block, number| {
+            let mut cursor = SortedCursor::new(block, &mut key);
+            if number == start {
+                cursor.seek(from).map_err(|e| bad(&self.name, e))?;
+            }
+            while let Some(key) = cursor.next().map_err(|e| bad(&self.name, e))? {
+                let (value, row) = split_row(key)
+                    .ok_or_else(|| Error::corrupt(format!("{}: a key without a row", self.name)))?;
+                if value >= to || !each(value, row) {
+                    return Ok(false);
                 }
             }
-        }
-        Ok(())
+            Ok(true)
+        })
     }
 
     /// Calls `each` with the rows of the keys in `from..to`, those of a block at a time, until it returns false. Read as by
@@ -164,34 +179,21 @@ impl TableFile {
         each: &mut dyn FnMut(&[u32]) -> bool,
     ) -> Result<()> {
         let blocks = self.blocks_of(from, to);
-        let run_blocks = match blocks.end - blocks.start {
-            few @ 0..RUN_BLOCKS => few.min(1),
-            _ => RUN_BLOCKS,
-        };
+        let is_edge = |number: u64| number == blocks.start || number + 1 == blocks.end;
         let (mut key, mut rows) = (Vec::with_capacity(64), Vec::with_capacity(PAGE / 3));
-        for page in blocks.clone().step_by(run_blocks.max(1) as usize) {
-            let run = match run_blocks {
-                RUN_BLOCKS => {
-                    let count = RUN_BLOCKS.min(blocks.end - page) as u32;
-                    self.file.read_run(io, page, count, 1, buf)?
-                }
-                _ => self.file.read(io, page, 1, buf)?,
+        self.walk(blocks.clone(), io, buf, &mut |block, number| {
+            rows.clear();
+            let here = match is_edge(number) {
+                true => keys_within(block, (from, to), &mut key),
+                false => Ok(0..block.len()),
             };
-            for (block, number) in run.chunks_exact(PAGE).zip(page..) {
-                let block = SortedBlock::parse(block).map_err(|e| bad(&self.name, e))?;
-                let is_within = blocks.start < number && number + 1 < blocks.end;
-                rows.clear();
-                match is_within {
-                    true => block.trailing_numbers(&mut |row| rows.push(row)),
-                    false => rows_within(block, (from, to), &mut key, &mut rows),
-                }
-                .map_err(|e| bad(&self.name, e))?;
-                if !rows.is_empty() && !each(&rows) {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
+            here.and_then(|here| {
+                block.trailing_numbers(&mut |row| rows.push(row))?;
+                Ok(here)
+            })
+            .map(|here| rows.get(here).is_none_or(|rows| rows.is_empty() || each(rows)))
+            .map_err(|e| bad(&self.name, e))
+        })
     }
 
     /// The keys of one block, in order.
@@ -227,14 +229,8 @@ impl TableFile {
         let (mut count, mut key) = (0, Vec::with_capacity(64));
         let mut edge = |page| {
             let block = SortedBlock::parse(self.file.read(io, page, 1, buf)?);
-            let counted = block.and_then(|block| {
-                let mut cursor = SortedCursor::new(block, &mut key);
-                cursor.seek(from)?;
-                let before = cursor.passed();
-                cursor.seek(to)?;
-                Ok(cursor.passed() - before)
-            });
-            count += counted.map_err(|e| bad(&self.name, e))? as u64;
+            let counted = block.and_then(|block| keys_within(block, (from, to), &mut key));
+            count += counted.map_err(|e| bad(&self.name, e))?.len() as u64;
             Ok::<_, Error>(())
         };
         edge(first)?;
