@@ -33,6 +33,10 @@ pub const BACKLOG: u32 = 256;
 /// Socket buffers are charged to the memory cgroup too (version 2; version 1 counts them apart); the kernel would grow
 /// them to megabytes each, and doubles what it is told. All connections together get half of the kernel's row, within these.
 pub const SOCKET_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 32 * KIB..=256 * KIB;
+/// Largest TCP segment. A receiver confirms every second segment at once, and a single one after 40 ms. Those of the loopback
+/// have 64 KiB: a socket buffer holds one, and each 64 KiB of an answer waited for its confirmation. The smallest buffer
+/// holds four of these.
+pub const SEGMENT_BYTES: u16 = 8 << 10;
 /// Read buffer of a connection, and with it the largest head of a request.
 pub const HEAD_BYTES: usize = 16 * KIB as usize;
 pub const HEADERS_MAX: usize = 64;

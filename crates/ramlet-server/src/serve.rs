@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use ramlet::Engine;
+use ramlet_io::system::set_segment_bytes_max;
 use ramlet_memory::Consumer;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -110,6 +112,7 @@ fn listen(addr: SocketAddr, buffer: u32) -> io::Result<TcpListener> {
     // Accepted sockets inherit these.
     socket.set_recv_buffer_size(buffer)?;
     socket.set_send_buffer_size(buffer)?;
+    set_segment_bytes_max(socket.as_fd(), limits::SEGMENT_BYTES)?;
     socket.bind(addr)?;
     socket.listen(limits::BACKLOG)
 }

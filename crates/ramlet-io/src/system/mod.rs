@@ -4,6 +4,7 @@ mod cgroup;
 mod descriptors;
 mod new_file;
 mod process;
+mod sockets;
 mod usage;
 
 use std::fs;
@@ -14,6 +15,7 @@ pub(crate) use descriptors::open_files_most;
 pub use descriptors::{OpenFiles, open_files, raise_open_files};
 pub use new_file::NewFile;
 pub use process::{ProcessCounts, process_counts};
+pub use sockets::{segment_bytes, set_segment_bytes_max};
 pub use usage::{Usage, Whose};
 
 /// Whether anything has this path, a link that leads nowhere left out.

@@ -1,6 +1,7 @@
 //! The server on a real socket.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,6 +113,20 @@ async fn connections_are_kept_and_charged_and_given_back() {
     );
     assert_eq!(held(&engine, "connections"), 0);
     assert_eq!(held(&engine, "responses"), 0);
+}
+
+#[tokio::test]
+async fn a_socket_buffer_holds_several_segments() {
+    let mut options = options();
+    options.grpc_port = GrpcPort::At(0);
+    let running = start_with(options, 8).await;
+    for addr in [running.addr, running.grpc_addr] {
+        let stream = TcpStream::connect(addr).await.expect("connected");
+        let bytes = ramlet_io::system::segment_bytes(stream.as_fd()).expect("told");
+        assert!(bytes <= u32::from(limits::SEGMENT_BYTES), "{bytes}");
+        assert!(4 * u64::from(bytes) <= *limits::SOCKET_BUFFER_BYTES.start());
+    }
+    running.end().await;
 }
 
 #[tokio::test]
