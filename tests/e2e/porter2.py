@@ -10,10 +10,10 @@ WHOLE = {
     "ugly": "ugli", "early": "earli", "only": "onli", "singly": "singl",
 }  # fmt: skip
 UNCHANGED = {"sky", "news", "howe", "atlas", "cosmos", "bias", "andes"}
-AFTER_STEP_1A = {"inning", "outing", "canning", "herring", "earring", "proceed", "exceed", "succeed"}
+AFTER_STEP_1A = {"inning", "outing", "canning", "herring", "earring", "proceed", "exceed", "succeed", "evening"}
 STEP_2 = {
     "tional": "tion", "enci": "ence", "anci": "ance", "abli": "able", "entli": "ent", "izer": "ize", "ization": "ize",
-    "ational": "ate", "ation": "ate", "ator": "ate", "alism": "al", "aliti": "al", "alli": "al", "fulness": "ful",
+    "ational": "ate", "ation": "ate", "ator": "ate", "ogist": "og", "alism": "al", "aliti": "al", "alli": "al", "fulness": "ful",
     "ousli": "ous", "ousness": "ous", "iveness": "ive", "iviti": "ive", "biliti": "ble", "bli": "ble", "fulli": "ful", "lessli": "less",
 }  # fmt: skip
 STEP_3 = {"tional": "tion", "ational": "ate", "alize": "al", "icate": "ic", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
@@ -22,7 +22,7 @@ STEP_4 = ["al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "men
 
 def regions(word):
     """Where R1 and R2 begin."""
-    for prefix in ("gener", "commun", "arsen"):
+    for prefix in ("gener", "commun", "arsen", "past", "univers", "later", "emerg", "organ", "inter"):
         if word.startswith(prefix):
             first = len(prefix)
             break
@@ -39,6 +39,8 @@ def after_vowel_and_consonant(word, start):
 
 
 def ends_short(word):
+    if word.endswith("past"):
+        return True
     if len(word) == 2:
         return word[0] in VOWELS and word[1] not in VOWELS
     if len(word) < 3:
@@ -109,8 +111,10 @@ def step_1b(word, r1):
         return word
     if rest.endswith(("at", "bl", "iz")):
         return rest + "e"
+    if ending == "ing" and len(rest) == 2 and rest[1] == "y" and rest[0] not in VOWELS:
+        return rest[0] + "ie"
     if rest.endswith(DOUBLES):
-        return rest[:-1]
+        return rest if len(rest) == 3 and rest[0] in "aeo" else rest[:-1]
     if ends_short(rest) and len(rest) <= r1:
         return rest + "e"
     return rest

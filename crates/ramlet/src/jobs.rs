@@ -363,6 +363,22 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
     })
 }
 
+/// Makes one text index anew whose tables have stems that queries no longer look for; false: there is none.
+pub fn renew_stems(core: &Core) -> Result<bool> {
+    let old = {
+        let writer = core.writer();
+        let mut fields = writer.schema.fields.iter();
+        let old = fields.find(|field| field.text.as_ref().is_some_and(|text| text.has_old_stems()));
+        old.and_then(|field| writer.config.payload_schema.get_key_value(&field.path))
+            .map(|(path, index)| (path.clone(), index.clone()))
+    };
+    let Some((path, index)) = old else {
+        return Ok(false);
+    };
+    tracing::info!(collection = %core.id, field = path, "a text index is made anew: its stems are of another revision");
+    create_field_index(core, &path, index).map(|()| true)
+}
+
 /// Whether two indexes of a field have the same tables; `cut`: how those of the old one were made.
 fn has_same_keys(old: &FieldIndex, new: &FieldIndex, cut: Cut) -> bool {
     let text = |index: &FieldIndex| TextField::new(index.params.as_ref()).ok();
@@ -538,7 +554,53 @@ fn change_settings_with(core: &Core, config: CollectionConfig) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use ramlet_io::RamStorage;
+    use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
+
     use super::*;
+    use crate::engine::{Engine, EngineOptions};
+
+    #[test]
+    fn tables_with_stems_of_another_revision_are_made_anew_once() {
+        let budget = BudgetTable::plan(BudgetRequest::new(64_000_000, 1)).unwrap();
+        let options = EngineOptions {
+            ledger: Ledger::new(budget.ledger_limit()),
+            budget,
+            seed: 42,
+            log_file_bytes: None,
+        };
+        let engine = Engine::open(Arc::new(RamStorage::new(None)), options).unwrap();
+        let index = |params: serde_json::Value| FieldIndex {
+            kind: FieldKind::Text,
+            params: Some(params),
+        };
+        let greek = serde_json::json!({"type": "text", "stemmer": {"type": "snowball", "language": "greek"}});
+        let config = CollectionConfig {
+            payload_schema: BTreeMap::from([
+                ("plain".to_owned(), index(serde_json::json!({"type": "text"}))),
+                ("stems".to_owned(), index(greek)),
+            ]),
+            ..CollectionConfig::default()
+        };
+        engine.create_collection("c", config).unwrap();
+        let collection = engine.collection("c").unwrap();
+        let core = collection.core();
+        assert!(!renew_stems(core).unwrap(), "they are of this one");
+        let slot_of = |path: &str| core.writer().slots.fields[path];
+        let before = (slot_of("plain"), slot_of("stems"));
+        {
+            // As a version before wrote it.
+            let mut writer = core.writer();
+            writer.slots.stems.clear();
+            writer.schema = Arc::new(Schema::new(&writer.config, &writer.slots).unwrap());
+        }
+        assert!(renew_stems(core).unwrap());
+        assert_eq!(slot_of("plain"), before.0, "it has no stems");
+        assert_ne!(slot_of("stems"), before.1);
+        assert!(!renew_stems(core).unwrap());
+    }
 
     #[test]
     fn jobs_take_from_others_what_they_need_alone() {

@@ -157,7 +157,7 @@ fn idle(shared: &Shared) -> bool {
             shared.wake_maintenance();
             return true;
         }
-        if try_job(&core, Job::Upkeep, jobs::recalibrate) {
+        if try_job(&core, Job::Upkeep, jobs::renew_stems) || try_job(&core, Job::Upkeep, jobs::recalibrate) {
             return true;
         }
     }
@@ -359,6 +359,7 @@ pub fn settle(core: &Core) -> Result<()> {
             && !jobs::clear_dead(core)?
             && !jobs::merge(core, Moment::Busy)?
             && !jobs::merge(core, Moment::Idle)?
+            && !jobs::renew_stems(core)?
             && !jobs::recalibrate(core)?
             && !jobs::pin(core, Pinning::All)?
             && (jobs::lacks_ram(core) || !jobs::pin_spare(core)?)

@@ -141,6 +141,9 @@ pub struct Slots {
     /// Fields whose texts were folded to ASCII by the whole mapping; of a manifest without it none. Some may be gone.
     #[serde(default)]
     pub folded: BTreeSet<String>,
+    /// The revision of the stemming algorithms that a field's texts were cut with; of a field that isn't listed one that is gone.
+    #[serde(default)]
+    pub stems: BTreeMap<String, u32>,
 }
 
 impl Slots {
@@ -161,6 +164,7 @@ impl Slots {
             slots.fields.insert(path.clone(), slots.next_field);
             slots.segmented.insert(path.clone());
             slots.folded.insert(path.clone());
+            slots.stems.insert(path.clone(), Cut::default().stems);
             slots.next_field += 1;
         }
         slots
@@ -184,6 +188,8 @@ impl Slots {
         self.segmented.insert(path.to_string());
         self.folded.insert(path.to_string());
         self.folded.retain(|path| self.fields.contains_key(path));
+        self.stems.insert(path.to_string(), Cut::default().stems);
+        self.stems.retain(|path, _| self.fields.contains_key(path));
         Ok(slot)
     }
 
@@ -198,6 +204,7 @@ impl Slots {
                 true => Folding::All,
                 false => Folding::Latin,
             },
+            stems: self.stems.get(path).copied().unwrap_or_default(),
         }
     }
 }

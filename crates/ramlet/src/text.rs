@@ -7,11 +7,13 @@ mod bm25;
 mod cut;
 mod field;
 mod fold;
+mod guard;
 mod language;
 mod memo;
 mod murmur;
 mod options;
 mod scripts;
+mod stem;
 mod tokenizer;
 
 pub use bm25::{Bm25, Bm25Options};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::cut::Cut;
-use super::options::{TextOptions, TokenizerKind};
+use super::options::{Stemming, TextOptions, TokenizerKind};
 use super::tokenizer::{Remembering, Token, Tokenizer};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_PARAMS_BYTES_MAX;
@@ -104,6 +104,15 @@ impl TextField {
         self.has_positions
     }
 
+    /// Whether tables of this field have stems of another revision than queries would look for.
+    pub fn has_old_stems(&self) -> bool {
+        self.has_stems() && self.cut.stems != Cut::default().stems
+    }
+
+    fn has_stems(&self) -> bool {
+        matches!(self.options.stemmer, Some(Stemming::Snowball { .. }))
+    }
+
     /// See [`Tokenizer::remember`].
     pub fn remember(&self, room: impl FnOnce(u64) -> Option<Reservation>) -> Remembering<'_> {
         self.tokenizer.remember(room)
@@ -135,7 +144,16 @@ impl PartialEq for TextField {
             Some(true) => Some(field.cut.folding),
             _ => None,
         };
-        let kept = |field: &TextField| (field.is_scored, field.has_positions, runs(field), folding(field));
+        let stems = |field: &TextField| field.has_stems().then_some(field.cut.stems);
+        let kept = |field: &TextField| {
+            (
+                field.is_scored,
+                field.has_positions,
+                runs(field),
+                folding(field),
+                stems(field),
+            )
+        };
         self.options == other.options && kept(self) == kept(other)
     }
 }

@@ -1,6 +1,6 @@
 //! Languages: their stop words and their stemmers.
 
-use rust_stemmers::Algorithm;
+use super::stem::Algorithm;
 
 /// Languages that have stop words: what the API calls them, and the codes (ISO 639-1) that it takes for that.
 const WITH_STOP_WORDS: [(&str, &str); 23] = [
@@ -30,7 +30,8 @@ const WITH_STOP_WORDS: [(&str, &str); 23] = [
 ];
 
 /// Others that it knows, with its codes for them.
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 9] = [
+    ("armenian", "hy"),
     ("basque", "eu"),
     ("bengali", "bn"),
     ("catalan", "ca"),
@@ -48,7 +49,7 @@ pub fn stopwords(language: &str) -> Option<&'static [&'static str]> {
         return Some(stop_words::get(code));
     }
     let other = OTHERS.iter().find(is_it)?;
-    (other.0 != "tamil").then_some(&[])
+    (!matches!(other.0, "armenian" | "tamil")).then_some(&[])
 }
 
 /// The name of a language that may be given by its code.
@@ -62,8 +63,10 @@ fn name_of(language: &str) -> &str {
 pub fn stemmer(language: &str) -> Option<Algorithm> {
     Some(match name_of(language) {
         "arabic" => Algorithm::Arabic,
+        "armenian" => Algorithm::Armenian,
         "danish" => Algorithm::Danish,
-        "dutch" => Algorithm::Dutch,
+        // The one that this name means to clients; the later one gives half of all words another stem.
+        "dutch" => Algorithm::DutchPorter,
         "english" => Algorithm::English,
         "finnish" => Algorithm::Finnish,
         "french" => Algorithm::French,

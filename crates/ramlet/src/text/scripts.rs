@@ -4,6 +4,8 @@
 use icu_segmenter::WordSegmenter;
 use icu_segmenter::options::WordBreakInvariantOptions;
 
+use super::guard::guarded;
+
 /// What is cut at once: ICU lists the ends of all words of a run, 8 bytes each.
 const RUN_BYTES: usize = 4096;
 
@@ -60,13 +62,27 @@ fn by_dictionary<'t>(mut run: &'t str, each: &mut dyn FnMut(&'t str)) {
         }
         let (piece, rest) = run.split_at(end);
         let mut start = 0;
-        for end in segmenter.segment_str(piece) {
-            let word = &piece[start..end];
-            if word.contains(char::is_alphanumeric) {
-                each(word);
+        let ends = guarded(|| {
+            #[cfg(test)]
+            super::guard::planted_run(piece);
+            segmenter.segment_str(piece)
+        });
+        if let Some(mut ends) = ends {
+            // Its first end is the beginning.
+            while let Some(Some(end)) = guarded(|| ends.next()) {
+                let word = &piece[start..end];
+                if word.contains(char::is_alphanumeric) {
+                    each(word);
+                }
+                start = end;
             }
-            start = end;
         }
+        // Nothing, unless the dictionary failed.
+        characters(&piece[start..], &mut |character| {
+            if character.contains(char::is_alphanumeric) {
+                each(character);
+            }
+        });
         run = rest;
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use ramlet_memory::Reservation;
-use rust_stemmers::Stemmer;
 
 use super::cut::Cut;
 use super::fold::fold;
@@ -13,6 +12,7 @@ use super::language;
 use super::memo::Memo;
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
 use super::scripts;
+use super::stem::Stemmer;
 use crate::error::{Error, Result};
 use crate::limits::STOPWORDS_MAX;
 
@@ -101,7 +101,7 @@ impl Tokenizer {
             ascii_folding: options.ascii_folding.unwrap_or(false),
             listed,
             custom,
-            stemmer: algorithm.map(Stemmer::create),
+            stemmer: algorithm.map(Stemmer::new),
             min_len: options.min_token_len.unwrap_or(0),
             max_len: options.max_token_len.unwrap_or(usize::MAX),
             memo: Mutex::default(),
@@ -193,10 +193,8 @@ impl Tokenizer {
         if token.is_empty() || stopwords && self.is_stopword(&token) {
             return None;
         }
-        Some(match &self.stemmer {
-            Some(stemmer) => Cow::Owned(stemmer.stem(&token).into_owned()),
-            None => token,
-        })
+        let stem = self.stemmer.as_ref().and_then(|stemmer| stemmer.stem(&token));
+        Some(stem.map_or(token, Cow::Owned))
     }
 
     fn is_stopword(&self, token: &str) -> bool {
