@@ -38,6 +38,7 @@ mod report;
 mod rough;
 mod sample;
 mod spill;
+mod splits;
 mod train;
 mod tree;
 mod way;

@@ -25,6 +25,7 @@ use super::random::Random;
 use super::ranked::{Ranked, RankedBuf};
 use super::sample::Decoder;
 use super::spill::{BucketWriter, Buckets, List, ListWriter};
+use super::splits::Splits;
 use super::train::Training;
 use super::tree::Tree;
 use crate::error::{IndexError, Result};
@@ -366,7 +367,16 @@ impl<'p> Build<'p> {
         Ok((list.finish()?, counts, distances))
     }
 
-    /// Rows into buckets; the held-out rows meet them all on the way.
+    /// How rows come into their buckets.
+    fn splits<'s>(&self, spill: &'s dyn Storage) -> Splits<'s> {
+        Splits {
+            spill,
+            record_bytes: RECORD_HEADER + self.decoder.row_bytes(),
+            scratch_bytes: self.params.scratch_bytes,
+        }
+    }
+
+    /// Rows into buckets, or into groups of them where not all get a buffer at once; the held-out rows meet them all on the way.
     fn distribute<'s>(
         &self,
         source: &mut dyn RowSource,
@@ -377,22 +387,9 @@ impl<'p> Build<'p> {
     ) -> Result<(Buckets<'s>, Plan)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let plan = Plan::new(counts, record_bytes, self.params.scratch_bytes / 4);
-        let buffer_bytes = self.params.scratch_bytes / 2 / plan.buckets();
-        if buffer_bytes < record_bytes {
-            let needed = record_bytes * plan.buckets() * 2;
-            let given_bytes = self.params.scratch_bytes as u64;
-            return Err(IndexError::Scratch {
-                needed_bytes: needed as u64,
-                given_bytes,
-            });
-        }
-        let mut writer = BucketWriter::create(
-            spill,
-            "tmp-ivf-buckets",
-            plan.buckets(),
-            buffer_bytes,
-            record_bytes,
-        )?;
+        let splits = self.splits(spill);
+        let step = splits.step(plan.buckets(), 0);
+        let mut writer = splits.writer(plan.buckets().div_ceil(step), 0)?;
         let places = held_out.iter().enumerate();
         let places: HashMap<u32, usize> = places.map(|(at, held_out)| (held_out.row(), at)).collect();
         let mut clusters = assigned.values();
@@ -412,7 +409,7 @@ impl<'p> Build<'p> {
                     held_out[*at].cluster = Some(*cluster);
                 }
                 let parts = [&cluster.to_le_bytes()[..], row, &number.to_le_bytes()];
-                writer.push(plan.bucket_of(*cluster), &parts)?;
+                writer.push(plan.bucket_of(*cluster) / step, &parts)?;
             }
             Ok(())
         })?;
@@ -492,25 +489,26 @@ impl<'p> Build<'p> {
             }
             rows.push(&record[4..])
         };
-        for bucket in 0..plan.buckets() {
+        let splits = self.splits(spill);
+        splits.for_each_bucket(buckets, plan, &mut |bucket, (from, at)| {
             let (done, total) = (bucket as u64, plan.buckets() as u64);
             self.params.progress.report(Phase::Write, done, total);
             if plan.is_one_cluster(bucket) {
                 // Needs no sorting, and may be larger than the scratch.
-                buckets.for_each_piece(bucket, |piece| {
+                return from.for_each_piece(at, |piece| {
                     piece.chunks_exact(record_bytes).try_for_each(&mut write)
-                })?;
-                continue;
+                });
             }
             let mut records = Vec::with_capacity(plan.bytes(bucket));
-            buckets.for_each_piece(bucket, |piece| {
+            from.for_each_piece(at, |piece| {
                 records.extend_from_slice(piece);
                 Ok(())
             })?;
-            for record in sort_by_cluster(&records, record_bytes, pointer, per_block, self.params.threads) {
-                write(&records[record as usize * record_bytes..][..record_bytes])?;
-            }
-        }
+            let order = sort_by_cluster(&records, record_bytes, pointer, per_block, self.params.threads);
+            order
+                .into_iter()
+                .try_for_each(|record| write(&records[record as usize * record_bytes..][..record_bytes]))
+        })?;
         rows.finish()?;
         let coded = codes.map_or(Ok(Coded::default()), CodesWriter::finish)?;
         Ok((order.finish()?, coded))

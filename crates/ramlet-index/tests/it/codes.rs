@@ -409,6 +409,33 @@ fn a_build_of_wide_rows_says_what_it_needs_and_holds_no_more() {
     }
 }
 
+/// The least scratch does for any number of rows: where not all buckets get a buffer, they are filled in several passes.
+#[test]
+fn the_least_scratch_builds_an_index_of_many_wide_rows() {
+    let mut random = Random::new(8);
+    for (dims, count) in [(384, 20_000), (768, 6000), (1536, 3000), (4096, 900)] {
+        let disk = Disk::files();
+        let mut rows = Rows::of_dims(dims, Metric::Cosine, Element::F32, count, &mut random);
+        let kinds: &[CodeKind] = &[CodeKind::Coarse, FINE];
+        // What an index gets of the least that is set aside for jobs.
+        let least = scratch_least(dims, kinds).max(560 << 10);
+        let params = IvfParams {
+            // Many small buckets.
+            clusters: Some(count as u32 / 8),
+            ..rows.params(least)
+        };
+        let (peak, built) = crate::counting::peak_bytes(|| rows.try_build(&disk, "many", &params, kinds));
+        let built = built.unwrap_or_else(|error| panic!("{count} x {dims} in {least} bytes: {error}"));
+        assert_eq!(built.rows, count as u32);
+        // Files have buffers of their own.
+        assert!(peak < 3 * least, "{count} x {dims}: {peak} of {least}");
+        let ivf = open(&disk, "many", kinds).expect("an index");
+        let want = Want::default();
+        let (recall, _) = recall(&rows, &ivf, &disk, &want, &mut random);
+        assert!(recall > 0.85, "{count} x {dims}: recall {recall}");
+    }
+}
+
 #[test]
 fn odd_sets_are_searched() {
     let mut random = Random::new(4);
