@@ -42,7 +42,7 @@ pub enum CollectionStatus {
 #[derive(Debug, Clone)]
 pub struct CollectionInfo {
     pub status: CollectionStatus,
-    /// Failure of the last job, when status is Red.
+    /// Failure of the last job, or an index that there is no memory for, when status is Red.
     pub optimizer_error: Option<String>,
     pub points_count: u64,
     pub indexed_vectors_count: u64,
@@ -69,6 +69,21 @@ pub struct ComponentMemory {
     pub heap_bytes: u64,
     pub pinned_bytes: u64,
     pub disk_bytes: u64,
+}
+
+/// What is told of an index that a segment lacks for want of memory, which no waiting brings.
+fn lacking_index(view: &View) -> Option<String> {
+    view.segments.iter().find_map(|s| {
+        let (name, lack) = s.segment.lacking_index(&view.schema)?;
+        Some(format!(
+            "too little memory for an index of vector '{name}': its build needs {} bytes, {} were there; searches scan all {} rows of \
+             segment {}. A larger --memory lets it be built",
+            lack.needed_bytes,
+            lack.given_bytes,
+            s.segment.rows(),
+            s.segment.id(),
+        ))
+    })
 }
 
 /// A handle; cheap to clone by `Arc`.
@@ -106,7 +121,9 @@ impl Collection {
                     .any(|moment| !jobs::candidates(&self.core, &writer, *moment).is_empty());
             (writer.config.clone(), busy, writer.stopped.clone())
         };
-        let error = stopped.or_else(|| self.core.troubles.first());
+        let error = stopped
+            .or_else(|| self.core.troubles.first())
+            .or_else(|| lacking_index(&view));
         let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
         CollectionInfo {
             status: match (&error, busy) {

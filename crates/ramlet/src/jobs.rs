@@ -192,7 +192,6 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Jo
         indexing_threshold_kb: wanted.threshold_kb,
         graphs: wanted.graphs,
         scratch_bytes: arena.scratch_bytes,
-        clusters: None,
         threads: arena.threads,
         tracked: core.tracking.job(),
         io: &mut arena.lookup.io,

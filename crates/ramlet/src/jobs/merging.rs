@@ -13,7 +13,7 @@ use crate::limits::{
     MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
 use crate::schema::VectorField;
-use crate::segment::{Merged, RowSource, Segment, SegmentView, becomes_graph, was_refused_an_index};
+use crate::segment::{Merged, RowSource, Segment, SegmentView, becomes_graph, refused_index};
 use crate::shared::JobArena;
 use crate::store;
 use crate::tracking::JobKind;
@@ -107,7 +107,7 @@ fn would_be_indexed(view: &SegmentView, vector: &VectorField, threshold: u64) ->
     let rows = rows.saturating_sub(u64::from(view.deletes.len()));
     threshold > 0
         && rows * vector.row_bytes() as u64 / 1024 >= threshold
-        && !was_refused_an_index(&view.segment.entry, vector.slot)
+        && refused_index(&view.segment.entry, vector.slot).is_none()
 }
 
 /// Whether a segment lacks an index that can't wait: clusters, or a graph once searches have spent on the rows what it costs.
@@ -504,7 +504,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
 fn lost_its_index(segment: &Segment, source: &Segment) -> bool {
     source
         .columns()
-        .any(|column| column.index.kind() != "flat" && was_refused_an_index(&segment.entry, column.slot))
+        .any(|column| column.index.kind() != "flat" && refused_index(&segment.entry, column.slot).is_some())
 }
 
 #[cfg(test)]

@@ -17,9 +17,10 @@ use roaring::RoaringBitmap;
 use super::SegmentView;
 use super::calibration::inherit_lost;
 use super::files::Shelf;
-use super::indexes::{becomes_graph, build_index};
+use super::indexes::{Lack, becomes_graph, build_index};
 use super::names::{seed, segment_file};
 use super::parts::PartsSource;
+use super::refusals::note_refusals;
 use super::sink::Sink;
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource, renumbered};
@@ -37,8 +38,6 @@ use crate::types::PointId;
 
 /// Row of the `row` file: id (u128), then version with the top bit telling a UUID.
 pub const ROW_ID_BYTES: u32 = 24;
-/// Rows of a cluster at most: with more of them, an index spares too little.
-const ROWS_PER_CLUSTER_MAX: u64 = 4096;
 
 const UUID_BIT: u64 = 1 << 63;
 
@@ -79,8 +78,6 @@ pub struct Job<'a> {
     pub tracked: Option<Arc<JobUnderWay>>,
     /// Bytes of scratch memory for sorting and index builds.
     pub scratch_bytes: usize,
-    /// Clusters of the next index, where there is no room for as many as usual.
-    pub clusters: Option<u32>,
     /// Threads of an index build.
     pub threads: usize,
     pub io: &'a mut IoContext,
@@ -94,14 +91,21 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
     build_ids(id, source, job, &mut files)?;
     let mut unindexed = Vec::new();
     for vector in &job.schema.vectors {
-        if !build_vectors(id, vector, source, job, &mut files)? {
-            unindexed.push(vector.slot);
+        if let Some(lack) = build_vectors(id, vector, source, job, &mut files)? {
+            let (
+                name,
+                Lack {
+                    needed_bytes,
+                    given_bytes,
+                },
+            ) = (&vector.name, lack);
+            tracing::warn!(segment = id, vector = %name, needed_bytes, given_bytes, "too little memory for an index");
+            unindexed.push((vector.slot, lack));
         }
     }
     let mut entry_extra = serde_json::Value::Null;
     if !unindexed.is_empty() {
-        entry_extra[UNINDEXED] = unindexed.into();
-        entry_extra[UNINDEXED_IN] = job.shelf.pins.consumer.cap().into();
+        note_refusals(&mut entry_extra, &unindexed, job.shelf.pins.consumer.cap());
     }
     let merged = source.segments().iter();
     inherit_lost(&mut entry_extra, merged.map(|view| &view.segment.entry));
@@ -179,7 +183,7 @@ pub(super) fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) ->
     sink.drain()
 }
 
-/// Writes a vector's rows: with an approximate index where there are enough of them, else in row order. False: there were
+/// Writes a vector's rows: with an approximate index where there are enough of them, else in row order. `Some`: there were
 /// enough, but not the memory for an index.
 fn build_vectors(
     id: u64,
@@ -187,33 +191,36 @@ fn build_vectors(
     source: &dyn RowSource,
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
-) -> Result<bool> {
+) -> Result<Option<Lack>> {
     let present = source.present(vector.slot);
     let rows = present
         .as_ref()
         .map_or(u64::from(source.rows()), RoaringBitmap::len);
     // A vector that none of them has needs no file.
     if rows == 0 {
-        return Ok(true);
+        return Ok(None);
     }
     if vector.fixed_bytes().is_none() {
         let starts = build_records(id, vector, source, job, files)?;
         build_presence(id, vector.slot, present, job, files)?;
         return match vector.kind {
             VectorKind::Multi => build_parts(id, vector, source, starts, job, files),
-            _ => Ok(true),
+            _ => Ok(None),
         };
     }
     let kb = rows * vector.row_bytes() as u64 / 1024;
     let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
     let waits = !job.graphs && becomes_graph(vector, rows as u32, job.shelf) == Some(true);
-    let index = wanted && !waits && has_room_for_clusters(vector, rows, job);
-    let built = index && build_index(id, vector, source, rows as u32, job, files)?;
-    if !built {
+    let index = wanted && !waits;
+    let lack = match index {
+        true => build_index(id, vector, source, rows as u32, job, files)?,
+        false => None,
+    };
+    if !index || lack.is_some() {
         build_flat(id, vector, source, job, files)?;
     }
     build_presence(id, vector.slot, present, job, files)?;
-    Ok(built || !wanted || waits)
+    Ok(lack)
 }
 
 /// Which rows have the vector, unless all do.
@@ -288,16 +295,6 @@ fn build_records(
     Ok(starts)
 }
 
-/// Whether the centroids of an index find room: they stay in RAM, and a segment that couldn't be opened would be no use. With
-/// little room there are fewer.
-fn has_room_for_clusters(vector: &VectorField, rows: u64, job: &mut Job<'_>) -> bool {
-    let centroid = vector.dim as u64 + 16;
-    let usual = (8 * rows.isqrt()).min(rows / 128).max(1);
-    let clusters = usual.min(job.shelf.spare_bytes() / 2 / centroid);
-    job.clusters = (clusters < usual).then_some(clusters as u32);
-    clusters >= rows.div_ceil(ROWS_PER_CLUSTER_MAX) && job.shelf.spare(2 * clusters * centroid).is_some()
-}
-
 /// First parts of the rows of a multivector, and how many parts there are.
 #[derive(Default)]
 struct Starts {
@@ -305,7 +302,7 @@ struct Starts {
     parts: u64,
 }
 
-/// Writes an index over the parts of a multivector, where there are enough of them. False: there were, but not the memory.
+/// Writes an index over the parts of a multivector, where there are enough of them. `Some`: there were, but not the memory.
 fn build_parts(
     id: u64,
     vector: &VectorField,
@@ -313,13 +310,13 @@ fn build_parts(
     starts: Starts,
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
-) -> Result<bool> {
+) -> Result<Option<Lack>> {
     let threshold = job.indexing_threshold_kb;
     let Ok(parts) = u32::try_from(starts.parts) else {
-        return Ok(true);
+        return Ok(None);
     };
     if threshold == 0 || vector.kb(starts.parts) < threshold {
-        return Ok(true);
+        return Ok(None);
     }
     // A graph has its vectors in its nodes, and these have a limit; parts are found by clusters.
     let mut clustered = vector.clone();
@@ -329,15 +326,14 @@ fn build_parts(
         parts,
         part_bytes: vector.row_bytes(),
     };
-    let built = has_room_for_clusters(vector, starts.parts, job)
-        && build_index(id, &clustered, &source, parts, job, files)?;
-    if built {
+    let lack = build_index(id, &clustered, &source, parts, job, files)?;
+    if lack.is_none() {
         let component = Component::PartStarts { slot: vector.slot };
         let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
         sink.out = bitmap::encode(EnvelopeKind::Presence, &starts.first);
         files.push(sink.finish()?);
     }
-    Ok(built)
+    Ok(lack)
 }
 
 /// Rows by number; rows without the vector are zeros.
@@ -566,34 +562,6 @@ struct Sorted {
     sorter: Sorter,
     /// Rows that have the field.
     rows: u32,
-}
-
-const UNINDEXED: &str = "unindexed";
-/// Bytes that might be pinned at most when that was tried: what tells one budget from another.
-const UNINDEXED_IN: &str = "unindexed_in";
-
-/// So much more room, and an index that was refused is tried again.
-const WORTH_ANOTHER_TRY: f64 = 1.25;
-
-/// Forgets that indexes were refused, if the budget has grown since.
-pub fn reconsider_refusals(extra: &mut serde_json::Value, room: u64) {
-    let before = extra.get(UNINDEXED_IN).and_then(serde_json::Value::as_u64);
-    if before.is_some_and(|before| room as f64 >= before as f64 * WORTH_ANOTHER_TRY) {
-        extra[UNINDEXED] = serde_json::Value::Array(Vec::new());
-    }
-}
-
-/// Whether a segment was written without the index that a vector should have, for want of memory: it would be again.
-pub fn was_refused_an_index(entry: &SegmentEntry, slot: u16) -> bool {
-    let slots = entry.extra.get(UNINDEXED).and_then(|slots| slots.as_array());
-    slots.is_some_and(|slots| slots.iter().any(|s| s.as_u64() == Some(u64::from(slot))))
-}
-
-/// Of a vector that is dropped.
-pub fn forget_refusal(extra: &mut serde_json::Value, slot: u16) {
-    if let Some(slots) = extra.get_mut(UNINDEXED).and_then(|slots| slots.as_array_mut()) {
-        slots.retain(|s| s.as_u64() != Some(u64::from(slot)));
-    }
 }
 
 const FIELD_ROWS: &str = "field_rows";

@@ -4,7 +4,8 @@ use ramlet_format::component::Component;
 use ramlet_format::manifest::FileEntry;
 use ramlet_index::graph::{DEGREE_MAX, GraphFiles, GraphParams, build_graph, bytes_for, degree_for};
 use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Phase, Progress, build_ivf};
-use ramlet_index::{CodeKind, IndexError};
+use ramlet_index::{CodeKind, graph, ivf};
+use ramlet_memory::Reservation;
 
 use super::build::Job;
 use super::files::Shelf;
@@ -34,9 +35,15 @@ const SIGNS_DIMS: usize = 400;
 /// Digits that a product code may have.
 const DIGITS_MAX: usize = 16_384;
 
-/// Writes the vectors with an index. False: the job's scratch is too small for one, and nothing is left of it.
-///
-/// Where a graph has too little, clusters serve better than nothing.
+/// Bytes that an index lacks: in a budget where none can be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lack {
+    pub needed_bytes: u64,
+    pub given_bytes: u64,
+}
+
+/// Writes the vectors with an index; of another kind, where the memory doesn't do for the one that is best. `Some`: it does for none, and
+/// nothing is left of what was tried.
 pub fn build_index(
     id: u64,
     vector: &VectorField,
@@ -44,30 +51,32 @@ pub fn build_index(
     rows: u32,
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
-) -> Result<bool> {
-    let kind = kind_of(vector, rows, job.shelf);
-    let told = |built: &Built, instead: &str| {
-        if let Built::TooLittleScratch {
-            needed_bytes,
-            given_bytes,
-        } = built
-        {
-            let vector = &vector.name;
-            tracing::warn!(segment = id, vector = %vector, needed_bytes, given_bytes, "too little job scratch: {instead}");
+) -> Result<Option<Lack>> {
+    let best = kind_of(vector, rows, job.shelf);
+    let other = match best {
+        Kind::Graph => Some(Kind::Clusters),
+        Kind::Clusters => {
+            let may = vector.settings.index == IndexKind::Auto && vector.metric.has_codes();
+            (may && disk_allows_graph(vector, rows, job.shelf)).then_some(Kind::Graph)
         }
-        matches!(built, Built::Whole)
     };
-    if kind == Kind::Graph {
-        let built = build_as(kind, id, vector, source, rows, job, files)?;
-        if told(&built, "clusters instead of a graph") {
-            return Ok(true);
-        }
-    }
-    let built = build_as(Kind::Clusters, id, vector, source, rows, job, files)?;
-    Ok(told(&built, "no approximate index, searches scan all rows"))
+    let Some(lack) = build_as(best, id, vector, source, rows, job, files)? else {
+        return Ok(None);
+    };
+    let Some(other) = other else {
+        return Ok(Some(lack));
+    };
+    let Some(least) = build_as(other, id, vector, source, rows, job, files)? else {
+        return Ok(None);
+    };
+    Ok(Some(if least.needed_bytes < lack.needed_bytes {
+        least
+    } else {
+        lack
+    }))
 }
 
-/// Writes the vectors with an index of a kind; with too little scratch, nothing is left of it.
+/// Writes the vectors with an index of a kind; `Some`: there isn't the memory, and nothing was written.
 fn build_as(
     kind: Kind,
     id: u64,
@@ -76,29 +85,117 @@ fn build_as(
     rows: u32,
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
-) -> Result<Built> {
+) -> Result<Option<Lack>> {
     let room = room_for_codes(vector.dim as u64, u64::from(rows), job.shelf.pins.consumer.cap());
     let codes = fitted(codes_of(vector), vector, rows, room);
     let components = components_of(&kind, vector, &codes);
+    let mut held = match working_memory(kind, vector, rows, &codes, job) {
+        Ok(held) => held,
+        Err(lack) => return Ok(Some(lack)),
+    };
     let storage = job.storage.clone();
     let sink =
         |component: &Component| FileSink::create(storage.as_ref(), segment_file(id, *component), *component);
     let mut sinks = components.iter().map(sink).collect::<Result<Vec<_>>>()?;
+    let scratch_bytes = job.scratch_bytes;
+    job.scratch_bytes += held.scratch_bytes;
     let built = match kind {
-        Kind::Clusters => build_clusters(id, vector, source, rows, job, (&codes, &mut sinks)),
-        Kind::Graph => build_graph_of(id, vector, source, rows, job, &mut sinks),
-    }?;
-    if matches!(built, Built::TooLittleScratch { .. }) {
-        drop(sinks);
-        for component in components {
-            storage.remove(&segment_file(id, component))?;
+        Kind::Clusters => {
+            let how = (&codes[..], held.clusters);
+            build_clusters(id, vector, source, rows, job, how, &mut sinks)
         }
-        return Ok(built);
-    }
+        Kind::Graph => build_graph_of(id, vector, source, rows, job, &mut sinks),
+    };
+    job.scratch_bytes = scratch_bytes;
+    held.borrowed = None;
+    built?;
     for sink in sinks {
         files.push(sink.finish()?);
     }
-    Ok(built)
+    Ok(None)
+}
+
+/// What a build works with beside what its job has.
+struct Working {
+    borrowed: Option<Reservation>,
+    /// Of it, what the build may hold.
+    scratch_bytes: usize,
+    /// Where there is no room for as many as usual.
+    clusters: Option<u32>,
+}
+
+/// Reserves what a build lacks; an error where that isn't to be had.
+fn working_memory(
+    kind: Kind,
+    vector: &VectorField,
+    rows: u32,
+    codes: &[(Component, CodeKind)],
+    job: &Job<'_>,
+) -> std::result::Result<Working, Lack> {
+    let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
+    let (needed, clusters) = match kind {
+        Kind::Graph => {
+            // What stays in RAM, and what it is opened with.
+            let (rows, dim, element) = (u64::from(rows), vector.dim, vector.element);
+            let degree = degree_for(rows, dim, element);
+            let needed_bytes =
+                2 * (bytes_for(rows, dim, element, degree, 1).ram + GRAPH_META_PER_DIM * dim as u64);
+            if job.shelf.spare(needed_bytes).is_none() {
+                return Err(Lack {
+                    needed_bytes,
+                    given_bytes: job.shelf.spare_bytes(),
+                });
+            }
+            (graph::scratch_least(element, dim), None)
+        }
+        Kind::Clusters => (
+            ivf::scratch_least(vector.dim, &kinds),
+            clusters_with_room(vector.dim, rows, job.shelf)?,
+        ),
+    };
+    let lacking = needed.saturating_sub(job.scratch_bytes);
+    // As much again is for the files that are written, as of all that a job has.
+    let borrowed = match lacking {
+        0 => None,
+        lacking => match job.shelf.spare(2 * lacking as u64) {
+            Some(held) => Some(held),
+            None => {
+                return Err(Lack {
+                    needed_bytes: needed as u64,
+                    given_bytes: job.scratch_bytes as u64,
+                });
+            }
+        },
+    };
+    Ok(Working {
+        borrowed,
+        scratch_bytes: lacking,
+        clusters,
+    })
+}
+
+/// Bytes a dimension of a graph's own file beside its entry points.
+const GRAPH_META_PER_DIM: u64 = 32;
+
+/// Rows of a cluster at most, and clusters at least: with fewer, larger ones an index spares too little.
+const ROWS_PER_CLUSTER_MAX: u64 = 4096;
+const CLUSTERS_MIN: u64 = 8;
+
+/// How many clusters find room for their centroids, where these aren't as many as usual: they stay in RAM, and a segment that couldn't be
+/// opened would be no use.
+fn clusters_with_room(dims: usize, rows: u32, shelf: &Shelf) -> std::result::Result<Option<u32>, Lack> {
+    let (centroid, rows) = (dims as u64 + 16, u64::from(rows));
+    let usual = (8 * rows.isqrt()).min(rows / 128).max(1);
+    let clusters = usual.min(shelf.spare_bytes() / 2 / centroid);
+    let least = rows.div_ceil(ROWS_PER_CLUSTER_MAX).min(CLUSTERS_MIN);
+    // They find it now: what holds it for the moment shows that loans give way.
+    match clusters >= least && shelf.spare(2 * clusters * centroid).is_some() {
+        true => Ok((clusters < usual).then_some(clusters as u32)),
+        false => Err(Lack {
+            needed_bytes: 2 * least * centroid,
+            given_bytes: shelf.spare_bytes(),
+        }),
+    }
 }
 
 /// Bytes of disk that must be free for each byte of a graph that nobody asked for: temporary files take as much as it does.
@@ -479,34 +576,15 @@ pub fn codes_bytes(vector: &VectorField) -> u64 {
     }
 }
 
-/// How a build ended.
-enum Built {
-    Whole,
-    TooLittleScratch { needed_bytes: u64, given_bytes: u64 },
-}
-
-fn ended<T>(result: ramlet_index::Result<T>) -> Result<std::result::Result<T, Built>> {
-    match result {
-        Ok(built) => Ok(Ok(built)),
-        Err(IndexError::Scratch {
-            needed_bytes,
-            given_bytes,
-        }) => Ok(Err(Built::TooLittleScratch {
-            needed_bytes,
-            given_bytes,
-        })),
-        Err(error) => Err(index_error(error)),
-    }
-}
-
 fn build_clusters(
     id: u64,
     vector: &VectorField,
     source: &dyn RowSource,
     rows: u32,
     job: &mut Job<'_>,
-    (kinds, sinks): (&[(Component, CodeKind)], &mut [FileSink]),
-) -> Result<Built> {
+    (kinds, clusters): (&[(Component, CodeKind)], Option<u32>),
+    sinks: &mut [FileSink],
+) -> Result<()> {
     let slot = vector.slot;
     let [vectors, positions, centroids, codes @ ..] = sinks else {
         unreachable!("three files and those of codes");
@@ -523,7 +601,7 @@ fn build_clusters(
         scratch_bytes: job.scratch_bytes,
         threads: job.threads,
         seed: id,
-        clusters: job.clusters,
+        clusters,
         seed_centroids: seeds.as_ref(),
         progress: Progress(Some(&hear)),
     };
@@ -545,14 +623,10 @@ fn build_clusters(
     let mut replay = Replay::new(source, slot, rows, job);
     let built = build_ivf(&params, &mut replay, storage.as_ref(), &mut targets);
     replay.error?;
-    Ok(match ended(built)? {
-        Err(little) => little,
-        Ok(built) => {
-            let (rows, clusters) = (built.rows, built.clusters);
-            tracing::info!(segment = id, vector = %vector.name, rows, clusters, "vector index built");
-            Built::Whole
-        }
-    })
+    let built = built.map_err(index_error)?;
+    let (rows, clusters) = (built.rows, built.clusters);
+    tracing::info!(segment = id, vector = %vector.name, rows, clusters, "vector index built");
+    Ok(())
 }
 
 fn build_graph_of(
@@ -562,7 +636,7 @@ fn build_graph_of(
     rows: u32,
     job: &mut Job<'_>,
     sinks: &mut [FileSink],
-) -> Result<Built> {
+) -> Result<()> {
     let slot = vector.slot;
     let [nodes, positions, meta] = sinks else {
         unreachable!("three files");
@@ -605,14 +679,10 @@ fn build_graph_of(
     let mut replay = Replay::new(source, slot, rows, job);
     let built = build_graph(&params, &mut replay, storage.as_ref(), &mut targets);
     replay.error?;
-    Ok(match ended(built)? {
-        Err(little) => little,
-        Ok(built) => {
-            let (rows, degree) = (built.rows, built.degree);
-            tracing::info!(segment = id, vector = %vector.name, rows, degree, "graph built");
-            Built::Whole
-        }
-    })
+    let built = built.map_err(index_error)?;
+    let (rows, degree) = (built.rows, built.degree);
+    tracing::info!(segment = id, vector = %vector.name, rows, degree, "graph built");
+    Ok(())
 }
 
 fn note(tracked: Option<&JobUnderWay>, vector: &VectorField, phase: Phase, done: u64, total: u64) {

@@ -90,7 +90,6 @@ impl Bench {
             indexing_threshold_kb: 0,
             graphs: true,
             scratch_bytes,
-            clusters: None,
             threads: 1,
             io: &mut io,
             scratch: &mut scratch,

@@ -14,6 +14,7 @@ mod names;
 mod numbers;
 mod parts;
 mod records;
+mod refusals;
 mod sink;
 mod sorter;
 mod source;
@@ -37,16 +38,18 @@ use ramlet_io::{IoContext, RecordCache, Storage};
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
-pub use build::{FieldSorters, Job, build, field_rows, note_field_rows, was_refused_an_index};
-use build::{forget_refusal, reconsider_refusals};
+pub use build::{FieldSorters, Job, build, field_rows, note_field_rows};
 use calibration::forget_calibration;
 pub use calibration::{calibration_of, note_asked, note_calibration, was_asked};
 pub(crate) use files::graph_width;
 pub use files::{EachRecord, RecordsFile, Shelf};
+pub use indexes::Lack;
 pub(crate) use indexes::{
     becomes_graph, codes_fit, compact_is_worth_it, digits_for, numbered_for, room_of_numbered,
 };
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
+pub use refusals::refused_index;
+use refusals::{forget_refusal, reconsider_refusals};
 pub use source::{Merged, RowSource};
 pub use sparse::SparseColumn;
 pub use table::TableFile;
@@ -599,6 +602,16 @@ impl Segment {
             .filter(|c| !matches!(c.index.kind(), "flat" | "records"))
             .map(|c| u64::from(c.index.rows()))
             .sum()
+    }
+
+    /// The first vector that has no index for want of memory, and what there was too little of.
+    pub fn lacking_index<'s>(&self, schema: &'s Schema) -> Option<(&'s str, Lack)> {
+        let mut vectors = schema.vectors.iter();
+        vectors.find_map(|vector| {
+            let lack = refused_index(&self.entry, vector.slot)?;
+            let is_scanned = matches!(self.vector(vector.slot)?.index.kind(), "flat" | "records");
+            is_scanned.then_some((vector.name.as_str(), lack))
+        })
     }
 
     /// (name, kind, heap bytes, bytes of RAM beside, disk bytes) of everything but vectors.

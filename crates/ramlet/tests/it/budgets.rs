@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use ramlet::{Collection, SearchCost};
+use ramlet::{Collection, CollectionStatus, SearchCost};
 use ramlet_bench::{Clustered, Difficulty, Shape};
 use ramlet_io::{PreadStorage, Storage};
+use ramlet_memory::{BudgetRequest, BudgetTable};
 
 use crate::counts::{Directory, engine, loading_budget, searching_budget};
 use crate::support::{config, point, search_request, upsert};
@@ -137,9 +138,87 @@ fn vectors_too_wide_for_a_small_budget_get_their_index_in_a_larger_one() {
     collection.flush().expect("flushes");
     drop(collection);
     assert_eq!(kind_and_answer(&small), 0, "all rows are compared");
+    let info = small.collection("c").expect("is there").info();
+    assert_eq!(info.status, CollectionStatus::Red, "no waiting brings the index");
+    let told = info.optimizer_error.expect("a reason");
+    let numbers = told
+        .split(' ')
+        .filter(|word| word.parse::<u64>().is_ok_and(|n| n > 100_000));
+    assert_eq!(numbers.count(), 2, "what it needs and what there was: {told}");
     small.close();
     drop(small);
     let large = engine(&storage, loading_budget());
     assert_eq!(kind_and_answer(&large), FEW as u64);
+    let info = large.collection("c").expect("is there").info();
+    assert_eq!(
+        (info.status, info.optimizer_error),
+        (CollectionStatus::Green, None)
+    );
     large.close();
+}
+
+const THRESHOLD_KB: usize = 100;
+
+/// Every budget in which a server starts has an index for what is above the threshold: of as many rows as take more than one buffer of each
+/// bucket, were the build to work on them at once.
+#[test]
+fn every_budget_builds_an_index() {
+    for (dims, rows) in [
+        (64, 9_000),
+        (384, 5_000),
+        (768, 4_000),
+        (1536, 1_500),
+        (4096, 700),
+    ] {
+        let clustered = Clustered::new(Shape {
+            dims,
+            clusters: 100,
+            ..SHAPE
+        });
+        let mut vectors = vec![0.0; rows * dims];
+        clustered.rows(0, &mut vectors);
+        for memory in [18, 24].map(|mb| mb * 1_000_000) {
+            let threads = BudgetRequest::search_threads_for(memory, 2);
+            let mut request = BudgetRequest::new(memory, threads);
+            request.other_threads = 8;
+            let Ok(budget) = BudgetTable::plan(request) else {
+                continue;
+            };
+            let directory = Directory::new(&format!("every-{dims}-{memory}"));
+            let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
+            let engine = engine(&storage, budget);
+            let mut config = config(dims, ramlet::Distance::Cosine);
+            config.indexing_threshold = Some(THRESHOLD_KB);
+            engine.create_collection("c", config).expect("creates");
+            let collection = engine.collection("c").expect("is there");
+            let points = (0..).zip(vectors.chunks_exact(dims));
+            let points: Vec<_> = points
+                .map(|(id, vector)| point(id, vector.to_vec(), ""))
+                .collect();
+            for batch in points.chunks(20) {
+                let tried = collection.update(upsert(batch.to_vec()));
+                if tried.as_ref().is_err_and(|error| error.is_over_budget()) {
+                    // Flushes and merges give back what they hold.
+                    collection.wait_idle().expect("settles");
+                    let again = collection.update(upsert(batch.to_vec()));
+                    again.unwrap_or_else(|error| panic!("{dims} dimensions in {memory}: {error}"));
+                }
+            }
+            collection.flush().expect("flushes");
+            collection.wait_idle().expect("settles");
+            let info = collection.info();
+            // A segment that was flushed last may be below the threshold.
+            let scanned = (rows as u64 - info.indexed_vectors_count) * dims as u64 * 4;
+            assert!(
+                scanned < THRESHOLD_KB as u64 * 1024,
+                "{dims} dimensions in {memory}: {info:?}"
+            );
+            assert_eq!(
+                info.status,
+                CollectionStatus::Green,
+                "{dims} dimensions in {memory}"
+            );
+            engine.close();
+        }
+    }
 }
