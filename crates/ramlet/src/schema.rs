@@ -418,7 +418,7 @@ fn indexing_kb(config: &CollectionConfig) -> u64 {
     }
 }
 
-fn metric(distance: Distance) -> Metric {
+pub(crate) fn metric(distance: Distance) -> Metric {
     match distance {
         Distance::Cosine => Metric::Cosine,
         Distance::Dot => Metric::Dot,

@@ -11,17 +11,12 @@ use crate::types::Distance;
 const PAGE: u64 = 4096;
 /// Rows of a group of codes.
 const GROUP: u64 = 32;
-/// Bits that all dimensions of a fine code have together, at least.
-const FINE_BITS: u64 = 600;
-const FINE_LOW_BITS: u64 = 300;
 /// Clusters hold so many rows at least.
 const ROWS_PER_CLUSTER_MIN: u64 = 128;
 /// A row's id and version, as the segment has them.
 const ROW_ID_BYTES: u64 = 24;
 /// Rows of one segment at most; more make further segments.
 pub const SEGMENT_ROWS_MAX: u64 = 1 << 31;
-/// Vectors of so many dimensions and more have no product codes: codes of one bit tell as much of them.
-pub const SIGNS_DIMS: u64 = 400;
 /// Payload blocks carry headers and checksums.
 const RECORD_BYTES: u64 = 6;
 
@@ -71,15 +66,17 @@ pub fn fine(rows: u64, dims: u64, bits: u64) -> u64 {
 
 /// What fine codes of so many bits leave over, and three factors; none of vectors that hardly take more themselves.
 pub fn rest(spec: &Spec) -> Option<u64> {
-    let all = (12.0 - (spec.dims.max(1) as f64 / 100.0).log2() / 2.0).ceil() as i64;
-    let bits = (all - fine_bits(spec.dims) as i64).clamp(2, 7) as u64;
-    let row = bits * spec.dims.div_ceil(8) + 6;
+    let (dims, fine) = (spec.dims as usize, CodeKind::fine(spec.dims as usize));
+    let CodeKind::Fine { bits } = fine else {
+        return None;
+    };
+    let row = CodeKind::rest(dims, bits).row_bytes(dims, 0) as u64;
     (spec.row_bytes() > 2 * row).then_some(spec.points * row)
 }
 
 /// The file of compact rows, and pages of one read; `None`: vectors take hardly more.
 pub fn compact(spec: &Spec) -> Option<(u64, u64)> {
-    crate::segment::compact_is_worth_it(spec.row_bytes(), spec.dims).then(|| {
+    crate::layout::compact_is_worth_it(spec.row_bytes(), spec.dims).then(|| {
         let layout = CodeKind::Compact.layout(spec.dims as usize, 0);
         (
             layout.data_pages(spec.points) * PAGE,
@@ -97,23 +94,6 @@ pub fn product(rows: u64, dims: u64, digits: u64) -> u64 {
 pub fn numbered(rows: u64, dims: u64, digits: u64) -> u64 {
     let id = if rows < 1 << 24 { 3 } else { 4 };
     product(rows, dims, digits) + rows.div_ceil(GROUP) * GROUP * id
-}
-
-/// Digits of product codes with rows' numbers, the fewest and the most.
-pub fn numbered_digits(dims: u64) -> [u64; 2] {
-    [(dims * 3).div_ceil(5), dims]
-}
-
-/// Bits of the fine codes for so many dimensions.
-pub fn fine_bits(dims: u64) -> u64 {
-    let least = if dims <= 1024 { 3 } else { 2 };
-    FINE_BITS.div_ceil(dims.max(1)).clamp(least, 8)
-}
-
-/// Bits of the smaller ones, where there are two kinds.
-pub fn fine_low_bits(dims: u64) -> Option<u64> {
-    let bits = FINE_LOW_BITS.div_ceil(dims.max(1)).clamp(2, 8);
-    (bits < fine_bits(dims)).then_some(bits)
 }
 
 /// A file of rows: whole blocks, with what they waste.

@@ -10,7 +10,8 @@ use super::machine::Machine;
 use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place};
 use super::room::Memory;
 use super::spec::{Ids, IndexWish, Spec, Wish};
-use crate::types::Distance;
+use crate::layout::{self, Kind, Room};
+use crate::schema::VectorField;
 
 /// Vectors of fewer bytes are searched without an index.
 const FLAT_BYTES: u64 = 10_000_000;
@@ -82,7 +83,7 @@ pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
         turns.push(memory.least(|memory| memory.builds_graph(bytes::graph_scratch(spec), cores)));
         turns.push(memory.least(|memory| {
             let room = memory.room(cores);
-            room.is_ok_and(|room| crate::segment::codes_fit(spec.dims, spec.points, room))
+            room.is_ok_and(|room| layout::codes_fit(&spec.vector(), spec.segment_rows(), room))
         }));
     }
     let most = memory.with(u64::MAX / 2).threads(cores);
@@ -109,7 +110,8 @@ fn id_places(spec: &Spec) -> &'static [bool] {
 struct Built {
     graph: bool,
     clusters: u64,
-    products: Option<Products>,
+    /// Beside clusters.
+    codes: Vec<CodeKind>,
 }
 
 #[derive(Clone, Copy)]
@@ -120,63 +122,67 @@ enum Products {
 
 impl Built {
     fn within(spec: &Spec, machine: &Machine, memory: &Memory, room: u64) -> Built {
-        let coded = has_codes(spec);
-        let (rows, dims) = (spec.points, spec.dims);
-        // Nobody asked for it: the engine builds one where codes don't fit.
-        let unasked = || {
-            !crate::segment::codes_fit(dims, rows, room)
-                && memory.builds_graph(bytes::graph_scratch(spec), machine.cores)
+        let (vector, rows) = (spec.vector(), spec.segment_rows());
+        let there = Room {
+            most: room,
+            scratch: memory.scratch(machine.cores),
+            disk_free: u64::MAX,
         };
-        let plain = || (dims < bytes::SIGNS_DIMS).then(|| crate::segment::digits_for(dims, rows, room));
-        let numbered = || crate::segment::numbered_for(dims, rows, Some(room)).filter(|_| may_number(spec));
         let scratch = memory.scratch_of_clusters(machine.cores);
         Built {
-            clusters: bytes::clusters(rows)
-                .min(clusters_most(scratch as usize, dims as usize) as u64)
+            graph: layout::kind(&vector, rows, &there) == Kind::Graph,
+            clusters: bytes::clusters(spec.points)
+                .min(clusters_most(scratch as usize, vector.dim) as u64)
                 .max(1),
-            graph: match spec.index {
-                IndexWish::Hnsw => coded,
-                IndexWish::Auto => coded && unasked(),
-                IndexWish::Ivf => false,
-            },
-            products: match numbered() {
-                Some(digits) => Some(Products::Numbered { digits }),
-                None => plain().map(|digits| Products::Plain { digits }),
-            },
+            codes: codes_of(&vector, rows, room),
         }
     }
 
     /// All that there may be, product codes with the fewest digits and the most.
     fn all(spec: &Spec) -> Vec<Built> {
-        let clusters = bytes::clusters(spec.points);
-        let built = |graph: bool, products| Built {
+        let (vector, rows) = (spec.vector(), spec.segment_rows());
+        let graph = spec.index != IndexWish::Ivf && vector.metric.has_codes();
+        let built = |graph: bool, codes| Built {
             graph,
-            clusters,
-            products,
+            clusters: bytes::clusters(spec.points),
+            codes,
         };
-        let mut all = vec![built(spec.index != IndexWish::Ivf && has_codes(spec), None)];
-        if spec.dims >= bytes::SIGNS_DIMS {
-            return all;
-        }
-        let plain = [0, u64::MAX].map(|room| crate::segment::digits_for(spec.dims, spec.points, room));
-        all.extend(plain.map(|digits| built(false, Some(Products::Plain { digits }))));
-        if may_number(spec) {
-            let numbered = bytes::numbered_digits(spec.dims);
-            all.extend(numbered.map(|digits| built(false, Some(Products::Numbered { digits }))));
-        }
+        let mut all = vec![built(graph, Vec::new())];
+        let numbered = layout::numbered_digits(&vector).into_iter().flatten();
+        let rooms = numbered.map(|digits| layout::room_of_numbered(vector.dim as u64, rows.into(), digits));
+        let rooms = [0, u64::MAX].into_iter().chain(rooms);
+        all.extend(rooms.map(|room| built(false, codes_of(&vector, rows, room))));
         all
+    }
+
+    fn products(&self) -> Option<Products> {
+        self.codes.iter().find_map(|kind| match *kind {
+            CodeKind::Product { m } => Some(Products::Plain { digits: m.into() }),
+            CodeKind::Numbered { m } => Some(Products::Numbered { digits: m.into() }),
+            _ => None,
+        })
+    }
+
+    /// Bits of the fine codes and of the smaller ones, where there are such.
+    fn fine_bits(&self) -> [Option<u64>; 2] {
+        let mut fine = self.codes.iter().filter_map(|kind| match *kind {
+            CodeKind::Fine { bits } => Some(u64::from(bits)),
+            _ => None,
+        });
+        [fine.next(), fine.next()]
+    }
+
+    fn has(&self, is: impl Fn(&CodeKind) -> bool) -> bool {
+        self.codes.iter().any(is)
     }
 }
 
-fn has_codes(spec: &Spec) -> bool {
-    spec.metric != Distance::Manhattan
+fn codes_of(vector: &VectorField, rows: u32, room: u64) -> Vec<CodeKind> {
+    let codes = layout::codes(vector, rows, room).into_iter();
+    codes.map(|(_, kind)| kind).collect()
 }
 
-fn may_number(spec: &Spec) -> bool {
-    matches!(spec.metric, Distance::Cosine | Distance::Dot)
-}
-
-/// The levels of what was built, the best first (`levels` in `segment/vectors.rs`), as far as the wishes allow.
+/// The levels of what was built, the best first, as far as the wishes allow.
 fn shapes(spec: &Spec, built: &Built) -> Vec<Shape> {
     let flat = spec.points * spec.row_bytes() < FLAT_BYTES;
     let mut shapes = Vec::new();
@@ -197,24 +203,38 @@ fn shapes(spec: &Spec, built: &Built) -> Vec<Shape> {
 }
 
 fn clusters_of(spec: &Spec, built: &Built) -> Vec<Shape> {
-    let mut layouts = Vec::new();
-    let low = bytes::fine_low_bits(spec.dims).map(|_| Layout::FineLow);
-    if has_codes(spec) {
-        layouts.push(Layout::AllInRam);
-        layouts.extend(bytes::rest(spec).map(|_| Layout::AllCodes));
-        layouts.extend([Layout::VectorsAndSigns, Layout::Fine]);
-        layouts.extend(match built.products {
-            // Fine codes of few bits aren't built beside them.
-            Some(Products::Numbered { .. }) => vec![Layout::Numbered],
-            Some(Products::Plain { .. }) => low.into_iter().chain([Layout::Product]).collect(),
-            None => low.into_iter().collect(),
-        });
-        layouts.push(Layout::Signs);
+    let [fine, low] = built.fine_bits();
+    let there = layout::Parts {
+        coarse: built
+            .has(|kind| *kind == CodeKind::Coarse)
+            .then_some(Layout::Signs),
+        fine: fine.map(|_| Layout::Fine),
+        low: low.map(|_| Layout::FineLow),
+        product: built.products().map(|products| match products {
+            Products::Numbered { .. } => Layout::Numbered,
+            Products::Plain { .. } => Layout::Product,
+        }),
+        rest: built
+            .has(|kind| matches!(kind, CodeKind::Rest { .. }))
+            .then_some(Layout::AllCodes),
+        rows: Some(Layout::VectorsInRam),
+    };
+    let mut layouts: Vec<Layout> = layout::levels(there)
+        .into_iter()
+        .map(|level| match level {
+            layout::Level {
+                fine: Some(_),
+                rows: Some(_),
+                ..
+            } => Layout::AllInRam,
+            layout::Level { rest: Some(rest), .. } => rest,
+            layout::Level { rows: Some(_), .. } => Layout::VectorsAndSigns,
+            level => level.fine.or(level.coarse).unwrap_or(Layout::OnDisk),
+        })
+        .collect();
+    if built.codes.is_empty() {
+        layouts.insert(0, Layout::VectorsInRam);
     }
-    if !has_codes(spec) || spec.wishes.codes == Some(Wish::Cold) {
-        layouts.push(Layout::VectorsInRam);
-    }
-    layouts.push(Layout::OnDisk);
     layouts
         .into_iter()
         .map(|layout| ivf(spec, layout, built))
@@ -285,7 +305,8 @@ fn flat_shape(spec: &Spec, place: Place) -> Shape {
 
 fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     let (rows, dims) = (spec.points, spec.dims);
-    let (bits, low_bits) = (bytes::fine_bits(dims), bytes::fine_low_bits(dims));
+    let [bits, low_bits] = built.fine_bits();
+    let (bits, products) = (bits.unwrap_or(1), built.products());
     let in_ram = |held: bool| if held { Place::Ram } else { Place::Disk };
     let signs = matches!(
         layout,
@@ -308,11 +329,10 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         bytes::centroids(built.clusters, spec.metric, dims),
     )];
     let mut add = |name, held: bool, bytes| components.push(component(name, in_ram(held), bytes, bytes));
-    if spec.metric != Distance::Manhattan {
+    if !built.codes.is_empty() {
         add("coarse codes", signs, bytes::coarse(rows, dims));
         add("fine codes", fine, bytes::fine(rows, dims, bits));
-        let numbered = matches!(built.products, Some(Products::Numbered { .. }));
-        if let Some(bits) = low_bits.filter(|_| !numbered) {
+        if let Some(bits) = low_bits {
             add(
                 "low fine codes",
                 layout == Layout::FineLow,
@@ -320,7 +340,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
             );
         }
         let held = matches!(layout, Layout::Product | Layout::Numbered);
-        match built.products {
+        match products {
             Some(Products::Numbered { digits }) => {
                 add("product codes", held, bytes::numbered(rows, dims, digits));
             }
@@ -329,23 +349,24 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
             }
             None => {}
         }
-        if let Some(bytes) = bytes::rest(spec) {
-            add(REST, layout == Layout::AllCodes, bytes);
+        if built.has(|kind| matches!(kind, CodeKind::Rest { .. })) {
+            add(REST, layout == Layout::AllCodes, bytes::rest(spec).unwrap_or(0));
         }
     }
     // Where rows are read by the dozen, or in the place of hits' scores.
     let is_rough = |bits: u64| bits <= u64::from(CodeKind::ROUGH_BITS);
     let reads_compact = match layout {
-        Layout::Product => matches!(built.products, Some(Products::Plain { .. })),
+        Layout::Product => true,
         Layout::Signs => true,
         Layout::Fine => is_rough(bits),
         Layout::FineLow => low_bits.is_some_and(is_rough),
         _ => false,
     };
-    let compact = bytes::compact(spec).filter(|_| reads_compact);
+    let compact = bytes::compact(spec).filter(|_| built.has(|kind| *kind == CodeKind::Compact));
     if let Some((bytes, _)) = compact {
         components.push(component("compact rows", Place::Disk, bytes, bytes));
     }
+    let compact = compact.filter(|_| reads_compact);
     components.push(component(
         "vectors",
         in_ram(vectors),
@@ -366,7 +387,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         Layout::Signs | Layout::VectorsAndSigns => {
             (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 }))
         }
-        Layout::Product | Layout::Numbered => match built.products {
+        Layout::Product | Layout::Numbered => match products {
             Some(Products::Numbered { digits }) => {
                 (Work::Product { digits }, Some(Codes::Numbered { digits }))
             }
@@ -486,7 +507,7 @@ impl Shape {
     fn fitted_bytes(&self, spec: &Spec) -> u64 {
         match self.work {
             Work::Product { digits } if self.layout == Layout::Numbered => {
-                crate::segment::room_of_numbered(spec.dims, spec.points, digits)
+                layout::room_of_numbered(spec.dims, spec.points, digits)
             }
             _ => 0,
         }
@@ -548,6 +569,12 @@ impl Shape {
             let more = counts::WIDER * (width - 1.0) * counts.reads_vectors;
             counts.reads_vectors += more;
             reading.rounds = (reading.rounds - self.reading.rounds) + counts.reads_vectors / width;
+        }
+        // Ids and payloads are a page each, whatever rows take.
+        let others = counts.reads_ids + counts.reads_payload;
+        if others > 0.0 {
+            let pages = counts.reads_vectors * reading.pages + others;
+            reading.pages = pages / (counts.reads_vectors + others);
         }
         let clusters = bytes::clusters(spec.points);
         Outcome {

@@ -70,10 +70,14 @@ impl Memory {
         Ok(self.table(cores)?.pinned_max())
     }
 
-    /// Whether the scratch of a job is enough for building a graph: an index gets seven sixteenths of it.
+    /// Scratch that an index gets of what is set aside for a job: seven sixteenths of it.
+    pub fn scratch(&self, cores: usize) -> u64 {
+        self.table(cores).map_or(0, |table| table.job_scratch / 16 * 7)
+    }
+
+    /// Whether it is enough for building a graph.
     pub fn builds_graph(&self, scratch_least: u64, cores: usize) -> bool {
-        self.table(cores)
-            .is_ok_and(|table| table.job_scratch / 16 * 7 >= scratch_least)
+        self.scratch(cores) >= scratch_least
     }
 
     /// Scratch for building clusters: as much of that and of the half of what requests may take, which a job that wants more gets while

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::PlanError;
 use crate::limits::DIM_MAX;
+use crate::schema::{VectorField, VectorKind, element, metric};
+use crate::settings::{IndexKind, Placement, VectorSettings};
 use crate::types::{Datatype, Distance};
 
 /// Points that a plan is made for at most: beyond it, a byte count might not fit 64 bits.
@@ -108,6 +110,42 @@ pub enum Wish {
     Cached,
     /// On disk, whatever room there is.
     Cold,
+}
+
+impl Spec {
+    /// As the schema of a collection has it.
+    pub(crate) fn vector(&self) -> VectorField {
+        let placement = |wish| match wish {
+            Wish::Pinned => Placement::Pinned,
+            Wish::Cached => Placement::Cached,
+            Wish::Cold => Placement::Cold,
+        };
+        let settings = VectorSettings {
+            index: match self.index {
+                IndexWish::Auto => IndexKind::Auto,
+                IndexWish::Ivf => IndexKind::Ivf,
+                IndexWish::Hnsw => IndexKind::Hnsw,
+            },
+            rows: self.wishes.vectors.map(placement),
+            codes: self.wishes.codes.map(placement),
+            ..VectorSettings::default()
+        };
+        VectorField {
+            name: String::new(),
+            slot: 0,
+            kind: VectorKind::Dense,
+            dim: self.dims as usize,
+            metric: metric(self.metric),
+            element: element(self.element),
+            settings,
+            modifier: None,
+        }
+    }
+
+    /// Rows of one segment.
+    pub(crate) fn segment_rows(&self) -> u32 {
+        u32::try_from(self.points).unwrap_or(u32::MAX)
+    }
 }
 
 fn cosine() -> Distance {

@@ -44,9 +44,7 @@ pub use calibration::{calibration_of, note_asked, note_calibration, was_asked};
 pub(crate) use files::graph_width;
 pub use files::{EachRecord, RecordsFile, Shelf};
 pub use indexes::Lack;
-pub(crate) use indexes::{
-    becomes_graph, codes_fit, compact_is_worth_it, digits_for, numbered_for, room_of_numbered,
-};
+pub(crate) use indexes::becomes_graph;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use refusals::refused_index;
 use refusals::{forget_refusal, reconsider_refusals};

@@ -30,12 +30,12 @@ use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
 use super::files::{Positions, RecordsFile, Shelf, bad, open_index_rows};
-use super::indexes::{codes_bytes, wants_other_codes, was_built_for_another_budget};
 use super::parts::{PartMap, PartsColumn};
 use super::records::RecordsColumn;
 use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
+use crate::layout::{self, codes_bytes, wants_other_codes, was_built_for_another_budget};
 use crate::lookup::Lookup;
 use crate::pins::{PinRank, VectorRoom};
 use crate::query::index_error;
@@ -81,14 +81,7 @@ pub struct Pin {
 }
 
 /// What of a vector is in RAM.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Level {
-    coarse: Option<Component>,
-    fine: Option<Component>,
-    /// What fine codes leave over.
-    rest: Option<Component>,
-    rows: Option<Component>,
-}
+type Level = layout::Level<Component>;
 
 impl Level {
     /// The most needed first.
@@ -198,46 +191,14 @@ impl Files {
     fn levels(&self) -> Vec<Level> {
         let slot = self.slot;
         let there = |component| self.file(component).map(|_| component);
-        let coarse = there(Component::Codes { slot });
-        let (fine, low) = (
-            there(Component::Fine { slot }),
-            there(Component::FineLow { slot }),
-        );
-        let product = there(Component::Product { slot });
-        let rows = there(Component::Vector { slot });
-        let rest = there(Component::Rest { slot });
-        let level = |coarse, fine, rows| Level {
-            coarse,
-            fine,
-            rest: None,
-            rows,
-        };
-        let mut levels = Vec::new();
-        if coarse.is_some() {
-            if rows.is_some() && fine.is_some() {
-                levels.push(level(coarse, fine, rows));
-            }
-            if rest.is_some() && fine.is_some() {
-                let rest = Level {
-                    rest,
-                    ..level(coarse, fine, None)
-                };
-                levels.push(rest);
-            }
-            if rows.is_some() {
-                levels.push(level(coarse, None, rows));
-            }
-            let fine = [fine, low].into_iter().flatten();
-            levels.extend(fine.map(|fine| level(coarse, Some(fine), None)));
-        }
-        if coarse.is_none() && rows.is_some() {
-            // Asked for, and the only codes there are.
-            levels.extend(product.map(|product| level(Some(product), None, rows)));
-        }
-        levels.extend(product.map(|product| level(Some(product), None, None)));
-        levels.extend(coarse.map(|_| level(coarse, None, None)));
-        levels.push(Level::default());
-        levels
+        layout::levels(layout::Parts {
+            coarse: there(Component::Codes { slot }),
+            fine: there(Component::Fine { slot }),
+            low: there(Component::FineLow { slot }),
+            product: there(Component::Product { slot }),
+            rest: there(Component::Rest { slot }),
+            rows: there(Component::Vector { slot }),
+        })
     }
 
     /// How many levels are better.

@@ -1,0 +1,692 @@
+//! The one decision about a vector's rows in a segment: which index, which codes with how many digits, and which of them may be in RAM. Pure:
+//! the planner, the build of a segment and its opening ask here, and nobody else decides.
+
+use ramlet_format::component::Component;
+use ramlet_index::CodeKind;
+use ramlet_index::graph::{self, bytes_for, degree_for};
+
+use crate::schema::VectorField;
+use crate::settings::{CodeSpec, IndexKind, codes_wanted};
+
+/// What there is to build and to hold an index with.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Bytes that may be pinned at most.
+    pub most: u64,
+    /// Bytes that a build may hold.
+    pub scratch: u64,
+    pub disk_free: u64,
+}
+
+/// Which index a segment gets for a vector. Another kind of index comes in here, and in `VectorColumn::open`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Clusters,
+    Graph,
+}
+
+/// Bytes of disk that must be free for each byte of a graph that nobody asked for: temporary files take as much as it does.
+const GRAPH_DISK_FREE: u64 = 3;
+
+/// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there. It takes
+/// much disk (two pages a row), so there must be plenty; and scratch.
+pub fn kind(vector: &VectorField, rows: u32, room: &Room) -> Kind {
+    match vector.settings.index {
+        _ if !vector.metric.has_codes() => Kind::Clusters,
+        IndexKind::Ivf => Kind::Clusters,
+        IndexKind::Hnsw => Kind::Graph,
+        IndexKind::Auto => {
+            match codes_fit(vector, rows, room.most) || !may_become_graph(vector, rows, room) {
+                true => Kind::Clusters,
+                false => Kind::Graph,
+            }
+        }
+    }
+}
+
+/// Whether there are disk and scratch for a graph that nobody asked for.
+pub fn may_become_graph(vector: &VectorField, rows: u32, room: &Room) -> bool {
+    let (rows, dim, element) = (u64::from(rows), vector.dim, vector.element);
+    let degree = degree_for(rows, dim, element);
+    let disk = GRAPH_DISK_FREE.saturating_mul(bytes_for(rows, dim, element, degree, 1).disk);
+    room.disk_free >= disk && room.scratch >= graph::scratch_least(element, dim) as u64
+}
+
+/// The codes of a segment of so many rows, each with its file, where `most` bytes may be pinned.
+pub fn codes(vector: &VectorField, rows: u32, most: u64) -> Vec<(Component, CodeKind)> {
+    let room = room_for_codes(vector.dim as u64, u64::from(rows), most);
+    fitted(codes_of(vector), vector, rows, room)
+}
+
+/// What there is of a vector that may go to RAM.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<T> {
+    pub coarse: Option<T>,
+    pub fine: Option<T>,
+    pub low: Option<T>,
+    pub product: Option<T>,
+    pub rest: Option<T>,
+    pub rows: Option<T>,
+}
+
+/// What of a vector is in RAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level<T> {
+    pub coarse: Option<T>,
+    pub fine: Option<T>,
+    /// What fine codes leave over.
+    pub rest: Option<T>,
+    pub rows: Option<T>,
+}
+
+impl<T> Default for Level<T> {
+    fn default() -> Level<T> {
+        Level {
+            coarse: None,
+            fine: None,
+            rest: None,
+            rows: None,
+        }
+    }
+}
+
+/// What there could be in RAM, the best first. The last is nothing.
+pub fn levels<T: Copy>(there: Parts<T>) -> Vec<Level<T>> {
+    let Parts {
+        coarse,
+        fine,
+        low,
+        product,
+        rest,
+        rows,
+    } = there;
+    let level = |coarse, fine, rows| Level {
+        coarse,
+        fine,
+        rest: None,
+        rows,
+    };
+    let mut levels = Vec::new();
+    if coarse.is_some() {
+        if rows.is_some() && fine.is_some() {
+            levels.push(level(coarse, fine, rows));
+        }
+        if rest.is_some() && fine.is_some() {
+            let rest = Level {
+                rest,
+                ..level(coarse, fine, None)
+            };
+            levels.push(rest);
+        }
+        if rows.is_some() {
+            levels.push(level(coarse, None, rows));
+        }
+        let fine = [fine, low].into_iter().flatten();
+        levels.extend(fine.map(|fine| level(coarse, Some(fine), None)));
+    }
+    if coarse.is_none() && rows.is_some() {
+        // Asked for, and the only codes there are.
+        levels.extend(product.map(|product| level(Some(product), None, rows)));
+    }
+    levels.extend(product.map(|product| level(Some(product), None, None)));
+    levels.extend(coarse.map(|_| level(coarse, None, None)));
+    levels.push(Level::default());
+    levels
+}
+
+/// Dimensions from which on codes of one bit leave fewer rows to read than a graph has nodes to, and product codes of
+/// twice their size and more aren't worth it: a row's error shrinks with the root of its dimensions.
+pub const SIGNS_DIMS: usize = 400;
+
+/// Digits that a product code may have.
+const DIGITS_MAX: usize = 16_384;
+
+/// Bytes of RAM for the least codes of a vector with which a search reads fewer rows than it would read nodes of a graph.
+fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
+    let kinds = || kinds_of(vector).into_iter().map(|(_, kind)| kind);
+    let mut products = kinds().filter(|kind| matches!(kind, CodeKind::Product { .. }));
+    let least = products.next().or(kinds().next());
+    let kind = |kind: CodeKind| {
+        if fits_room(vector) {
+            least_digits(kind)
+        } else {
+            kind
+        }
+    };
+    least.map_or(0, |least| least_pinned(kind(least), vector.dim, rows))
+}
+
+/// Bytes that must be allowed to be pinned for these codes to serve. Product codes do in part too ([`DIGITS_LEAST`]); those of one
+/// bit don't, and must all fit beside the centroids.
+fn least_pinned(kind: CodeKind, dims: usize, rows: u32) -> u64 {
+    let beside = match kind {
+        CodeKind::Product { .. } => 0,
+        _ => beside_codes(dims as u64, u64::from(rows)),
+    };
+    kind.bytes_for(rows, dims, rows) + beside
+}
+
+/// Product codes with the fewest digits that are worth it; other codes as they are.
+fn least_digits(kind: CodeKind) -> CodeKind {
+    match kind {
+        CodeKind::Product { m } => CodeKind::Product {
+            m: (f64::from(m) * DIGITS_LEAST).ceil() as u16,
+        },
+        kind => kind,
+    }
+}
+
+/// Share of a product code's digits down to which it does better than a graph, of the memory that codes may have at most: not all
+/// of it is there. Of a million vectors of 100 dimensions, which have 50 digits, recalls of .90 and .95 take 60 and 100 reads of compact rows
+/// with 34 of them in RAM (24 MB), 350 and 650 with 17 (16 MB); a graph takes 52 and 87, of two pages each, which a disk does half as many of.
+const DIGITS_LEAST: f64 = 0.65;
+
+/// Digits of a product code at least, by dimensions: with fewer it tells so little that nothing is gained.
+const DIMS_PER_DIGIT_MAX: usize = 8;
+
+/// What a segment holds in RAM beside codes: a centroid for each so many rows at least, its ids' differences, its files.
+const ROWS_PER_CENTROID: u64 = 100;
+const BESIDE_BYTES: u64 = 128 << 10;
+
+/// Bytes that a segment's codes may take, of `most` that may be pinned.
+fn room_for_codes(dims: u64, rows: u64, most: u64) -> u64 {
+    most.saturating_sub(beside_codes(dims, rows))
+}
+
+fn beside_codes(dims: u64, rows: u64) -> u64 {
+    let centroids = (8 * rows.isqrt()).min(rows / ROWS_PER_CENTROID) * (dims + 12);
+    centroids + rows / 4 + BESIDE_BYTES
+}
+
+/// Whether the product codes of a vector are as large as there is room for, since nobody asked for others.
+fn fits_room(vector: &VectorField) -> bool {
+    !asked_of(vector)
+        .iter()
+        .any(|kind| matches!(kind, CodeKind::Product { .. }))
+}
+
+/// The codes, product codes with as many digits as there is room for.
+fn fitted(
+    codes: Vec<(Component, CodeKind)>,
+    vector: &VectorField,
+    rows: u32,
+    room: u64,
+) -> Vec<(Component, CodeKind)> {
+    let digit = CodeKind::Product { m: 1 }
+        .bytes_for(rows, vector.dim, rows)
+        .max(1);
+    let least = vector.dim.div_ceil(DIMS_PER_DIGIT_MAX) as u64;
+    let numbered = match vector.settings.quantization {
+        None if vector.metric.keys_are_products() => numbered_in(vector.dim as u64, rows.into(), room),
+        _ => None,
+    };
+    let fit = |(component, kind): (Component, CodeKind)| match (kind, numbered) {
+        (CodeKind::Product { .. }, Some(m)) => Some((component, CodeKind::Numbered { m })),
+        // Signs with these take as much room, and more rows are read beside them.
+        (CodeKind::Fine { .. }, Some(_)) if matches!(component, Component::FineLow { .. }) => None,
+        (CodeKind::Product { m }, None) if fits_room(vector) => {
+            let m = (room / digit).max(least).min(u64::from(m)) as u16;
+            Some((component, CodeKind::Product { m }))
+        }
+        (kind, _) => Some((component, kind)),
+    };
+    let mut codes: Vec<_> = codes.into_iter().filter_map(fit).collect();
+    let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
+    let slot = vector.slot;
+    if reads_compact(&kinds, vector, rows, room) {
+        codes.push((Component::Compact { slot }, CodeKind::Compact));
+    }
+    codes
+}
+
+/// Vectors of so many times the bytes of compact rows are worth a file of these, where they are read by the dozen: four of vectors of
+/// floats lie in a page's place, two of half floats.
+const COMPACT_LEAST: f64 = 1.5;
+
+/// Whether vectors of so many bytes are.
+pub fn compact_is_worth_it(row_bytes: u64, dims: u64) -> bool {
+    row_bytes as f64 >= COMPACT_LEAST * CodeKind::Compact.row_bytes(dims as usize, 0) as f64
+}
+
+/// Whether searches with the best of these codes that fit in `room` would read compact rows.
+fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64) -> bool {
+    // What would fit into all of the room may miss it when it is opened; with neither, searches would read vectors.
+    let room = room - room / ROOM_LEFT;
+    let bytes = |kind: CodeKind| kind.bytes_for(rows, vector.dim, rows);
+    let is_numbered = codes.iter().any(|kind| matches!(kind, CodeKind::Numbered { .. }));
+    let product = codes.iter().find(|kind| matches!(kind, CodeKind::Product { .. }));
+    let signs = codes.iter().find(|kind| **kind == CodeKind::Coarse);
+    let Some(coarse) = product.or(signs).filter(|_| !is_numbered) else {
+        return false;
+    };
+    let rows_bytes = u64::from(rows) * (vector.row_bytes() as u64 + 4);
+    let rows_fit = vector.settings.may_pin_rows() && bytes(*coarse) + rows_bytes <= room;
+    let better_fit = codes.iter().any(|kind| match kind {
+        CodeKind::Fine { bits } => {
+            *bits > CodeKind::ROUGH_BITS && bytes(CodeKind::Coarse) + bytes(*kind) <= room
+        }
+        _ => false,
+    });
+    // The rest is of the first fine codes, the finest.
+    let fine = codes.iter().find(|kind| matches!(kind, CodeKind::Fine { .. }));
+    let rest = codes.iter().find(|kind| matches!(kind, CodeKind::Rest { .. }));
+    let rest_fits = fine
+        .zip(rest)
+        .is_some_and(|(fine, rest)| bytes(CodeKind::Coarse) + bytes(*fine) + bytes(*rest) <= room);
+    let is_worth_it = compact_is_worth_it(vector.row_bytes() as u64, vector.dim as u64);
+    !rows_fit && !better_fit && !rest_fits && is_worth_it
+}
+
+/// Digits a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.
+const NUMBERED_LEAST: f64 = 0.6;
+
+/// What loans can't have of the room, one part in so many: they come in pieces, and others hold some of what they might be lent.
+const ROOM_LEFT: u64 = 16;
+
+/// Digits of product codes with numbers, where there is room for such that are worth it and none for fine codes.
+fn numbered_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
+    let (count, width) = (u32::try_from(rows).unwrap_or(u32::MAX), dims as usize);
+    let bytes = |kind: CodeKind| kind.bytes_for(count, width, count);
+    let fine = bytes(CodeKind::Coarse) + bytes(CodeKind::fine(width));
+    let digit = bytes(CodeKind::Product { m: 1 });
+    let numbers = bytes(CodeKind::Numbered { m: 1 }) - digit;
+    let left = room - room / ROOM_LEFT;
+    let digits = (left.saturating_sub(numbers) / digit.max(1)).min(dims);
+    let is_worth_it = digits as f64 >= (NUMBERED_LEAST * dims as f64).ceil();
+    (is_worth_it && fine > room && width < SIGNS_DIMS).then_some(digits as u16)
+}
+
+/// Digits of product codes with numbers, the fewest and the most, where a vector may have such.
+pub fn numbered_digits(vector: &VectorField) -> Option<[u64; 2]> {
+    let may = vector.metric.keys_are_products() && vector.dim < SIGNS_DIMS;
+    let least = (NUMBERED_LEAST * vector.dim as f64).ceil() as u64;
+    may.then_some([least, vector.dim as u64])
+}
+
+/// Whether a segment gets codes, not a graph that nobody asked for, where `most` bytes may be pinned: the smallest that do better fit.
+pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
+    least_bytes(vector, rows) <= most
+}
+
+/// Bytes that must be allowed to be pinned for product codes with numbers of so many digits.
+pub fn room_of_numbered(dims: u64, rows: u64, digits: u64) -> u64 {
+    let count = u32::try_from(rows).unwrap_or(u32::MAX);
+    let m = u16::try_from(digits).unwrap_or(u16::MAX);
+    let bytes = CodeKind::Numbered { m }.bytes_for(count, dims as usize, count);
+    let with_what_is_left = (bytes * ROOM_LEFT).div_ceil(ROOM_LEFT - 1);
+    with_what_is_left + beside_codes(dims, rows)
+}
+
+/// The files of codes that a build writes beside the rows; none if they must not go to RAM.
+fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
+    match vector.metric.has_codes() && vector.settings.may_pin_codes() {
+        true => kinds_of(vector),
+        false => Vec::new(),
+    }
+}
+
+/// Codes that a vector may have. Disk is cheap: which of them go to RAM is chosen when the segment is opened, and again when
+/// there is more room or less. Those that the settings ask for come first, then smaller ones that take their place where
+/// there is no room for them.
+fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
+    let (slot, dim) = (vector.slot, vector.dim);
+    let of = |kind: CodeKind| match kind {
+        CodeKind::Coarse => (Component::Codes { slot }, kind),
+        CodeKind::Fine { .. } => (Component::Fine { slot }, kind),
+        CodeKind::Product { .. } | CodeKind::Numbered { .. } => (Component::Product { slot }, kind),
+        CodeKind::Rest { .. } => (Component::Rest { slot }, kind),
+        CodeKind::Compact => (Component::Compact { slot }, kind),
+    };
+    let mut codes: Vec<_> = asked_of(vector).into_iter().map(of).collect();
+    let fine = codes
+        .iter()
+        .find(|(component, _)| matches!(component, Component::Fine { .. }));
+    // One bit, or product codes: that is what was asked for, and there is little below.
+    let Some((_, fine)) = fine.copied() else {
+        return codes;
+    };
+    let bytes = |kind: CodeKind| kind.row_bytes(dim, 0);
+    let low = CodeKind::fine_low(dim).filter(|low| bytes(*low) < bytes(fine));
+    codes.extend(low.map(|kind| (Component::FineLow { slot }, kind)));
+    if dim < SIGNS_DIMS {
+        codes.push(of(CodeKind::product(dim)));
+    }
+    if let CodeKind::Fine { bits } = fine {
+        let rest = CodeKind::rest(dim, bits);
+        // Of vectors of bytes the vectors themselves take hardly more.
+        codes.extend((vector.row_bytes() > 2 * bytes(rest)).then(|| of(rest)));
+    }
+    codes
+}
+
+/// The codes that the settings ask for; the engine's choice where they don't.
+fn asked_of(vector: &VectorField) -> Vec<CodeKind> {
+    let wanted = codes_wanted(vector.settings.quantization.as_ref(), vector.dim);
+    match wanted.first() {
+        None => vec![CodeKind::Coarse, CodeKind::fine(vector.dim)],
+        Some(CodeSpec::Bits { halves }) if *halves <= 2 => vec![CodeKind::Coarse],
+        // There are no halves of bit planes.
+        Some(CodeSpec::Bits { halves }) => vec![
+            CodeKind::Coarse,
+            CodeKind::Fine {
+                bits: halves.div_ceil(2).min(8),
+            },
+        ],
+        // Two digits of 4 bits to a byte, and no more digits than dimensions.
+        Some(CodeSpec::Product { bytes }) => vec![CodeKind::Product {
+            m: (2 * bytes).clamp(1, vector.dim.clamp(1, DIGITS_MAX)) as u16,
+        }],
+    }
+}
+
+/// Whether an index that was built with codes `built` would get others now, because the settings have changed.
+pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
+    // What is left over makes searching no worse where it is missing.
+    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Rest { .. } | CodeKind::Compact);
+    let codes = codes_of(vector).into_iter().map(|(_, kind)| kind);
+    let codes: Vec<CodeKind> = codes.filter(counts).collect();
+    let built: Vec<CodeKind> = built.iter().copied().filter(counts).collect();
+    // Those of product codes that follow the room have as many digits as there was room for.
+    let same = |a: &CodeKind, b: &CodeKind| match (a, b) {
+        (CodeKind::Product { .. }, CodeKind::Product { .. }) => fits_room(vector) || a == b,
+        _ => a == b,
+    };
+    let lacks = |wanted: &[CodeKind]| {
+        wanted
+            .iter()
+            .any(|kind| !built.iter().any(|other| same(kind, other)))
+    };
+    match vector.settings.quantization {
+        // What must not go to RAM may lie on disk as well as not.
+        _ if codes.is_empty() => false,
+        Some(_) => lacks(&codes) || built.len() != codes.len(),
+        // Who asks for nothing needs no rewrite for one more of the smaller codes.
+        None => lacks(&asked_of(vector)),
+    }
+}
+
+/// What codes must be better by to be worth writing an index anew.
+const BETTER_BY: f64 = 0.3;
+
+/// Whether an index with codes `built` was written in another budget, and would serve much better with those that it would
+/// get where `most` bytes may be pinned: smaller ones that fit, or larger ones that spare reads. What it gets then is what it
+/// would get again, so that it is written anew once.
+pub fn was_built_for_another_budget(vector: &VectorField, rows: u32, built: &[CodeKind], most: u64) -> bool {
+    let room = room_for_codes(vector.dim as u64, u64::from(rows), most);
+    let wanted = fitted(codes_of(vector), vector, rows, room);
+    let wanted = wanted.into_iter().map(|(_, kind)| kind).collect::<Vec<_>>();
+    // What is there may take all that may be pinned.
+    worth(&wanted, vector.dim, rows, room) >= worth(built, vector.dim, rows, most) + BETTER_BY
+}
+
+/// What compact rows add to the worth of product codes: a fourth to a third of the reads is spared.
+const COMPACT_WORTH: f64 = 0.4;
+
+/// The better the more reads the best of these codes spare, of those that fit in `room`; 0 where none does.
+fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
+    let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
+    let fits = |bytes: u64, worth: f64| if bytes <= room { worth } else { 0.0 };
+    let digits = |m: u16| f64::from(m) / dims as f64;
+    let compact = match codes.contains(&CodeKind::Compact) {
+        true => COMPACT_WORTH,
+        false => 0.0,
+    };
+    let one = |kind: &CodeKind| match *kind {
+        CodeKind::Coarse if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0 + compact),
+        // Three bits a dimension, signs included, do as much as a digit with numbers.
+        CodeKind::Fine { .. } => fits(bytes(CodeKind::Coarse) + bytes(*kind), 3.0),
+        CodeKind::Numbered { m } => fits(bytes(*kind), 2.0 + digits(m)),
+        // They serve in part too, and codes of the other clusters are read: the more of these the worse.
+        CodeKind::Product { m } => {
+            let share = (room as f64 / bytes(*kind).max(1) as f64).min(1.0);
+            (1.0 + digits(m) + compact) * share * share
+        }
+        CodeKind::Coarse | CodeKind::Rest { .. } | CodeKind::Compact => 0.0,
+    };
+    codes.iter().map(one).fold(0.0, f64::max)
+}
+
+/// Bytes of a vector's codes in RAM, those that the settings ask for.
+pub fn codes_bytes(vector: &VectorField) -> u64 {
+    // As part of many: codes of one bit come in groups.
+    const MANY: u32 = 1 << 20;
+    let bytes = |kind: CodeKind| kind.bytes_for(MANY, vector.dim, MANY).div_ceil(u64::from(MANY));
+    match codes_of(vector).is_empty() {
+        true => 0,
+        false => asked_of(vector).into_iter().map(bytes).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ramlet_memory::{BudgetRequest, BudgetTable};
+
+    use super::*;
+    use crate::schema::{Schema, Slots};
+    use crate::types::{CollectionConfig, Distance, VectorParams};
+
+    fn field(dim: usize, quantization: &str) -> VectorField {
+        let params = VectorParams {
+            size: dim,
+            distance: Distance::Cosine,
+            datatype: None,
+            on_disk: None,
+            multivector_config: None,
+            other: serde_json::from_str(&format!("{{\"quantization_config\":{quantization}}}"))
+                .expect("an object"),
+        };
+        let config = CollectionConfig {
+            vectors: BTreeMap::from([(String::new(), params)]),
+            ..CollectionConfig::default()
+        };
+        let slots = Slots::for_config(&config);
+        Schema::new(&config, &slots).expect("a schema").vectors.remove(0)
+    }
+
+    #[test]
+    fn a_graph_is_for_budgets_where_product_codes_do_not_fit() {
+        const ROWS: u32 = 1_000_000;
+        let fits = |memory: u64, dim| {
+            let budget = BudgetTable::plan(BudgetRequest::in_process(memory, 1)).expect("a budget");
+            least_bytes(&field(dim, "null"), ROWS) <= budget.pinned_max()
+        };
+        assert_eq!(least_bytes(&field(100, "null"), ROWS), 16_500_000);
+        assert!(fits(24_000_000, 100) && !fits(16_000_000, 100));
+        // One bit a dimension, and 7 bytes; 8,000 centroids, and what a segment holds beside them.
+        let beside = 8_000 * (768 + 12) + 250_000 + BESIDE_BYTES;
+        assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000 + beside);
+        assert!(fits(128_000_000, 768) && !fits(100_000_000, 768));
+    }
+
+    #[test]
+    fn product_codes_have_as_many_digits_as_there_is_room_for() {
+        const ROWS: u32 = 1_000_000;
+        let digits = |dim, settings, memory: u64, threads| {
+            let field = field(dim, settings);
+            let budget = BudgetTable::plan(BudgetRequest::in_process(memory, threads)).expect("a budget");
+            let most = budget.pinned_max();
+            let room = room_for_codes(dim as u64, u64::from(ROWS), most);
+            let codes = fitted(codes_of(&field), &field, ROWS, room);
+            let bytes = |kind: CodeKind| kind.bytes_for(ROWS, dim, ROWS);
+            let (_, kind) = codes
+                .into_iter()
+                .find(|(c, _)| matches!(c, Component::Product { .. }))?;
+            match kind {
+                CodeKind::Product { m } => {
+                    assert!(bytes(kind) <= room || usize::from(m) == dim.div_ceil(8) || settings != "null");
+                    Some(m)
+                }
+                _ => None,
+            }
+        };
+        assert!(digits(100, "null", 32_000_000, 2) >= Some(48));
+        assert!(digits(100, "null", 32_000_000, 4) >= Some(46));
+        assert!(digits(100, "null", 16_000_000, 2) >= Some(16));
+        // No fewer than tell something.
+        assert_eq!(digits(384, "null", 32_000_000, 2), Some(48));
+        assert_eq!(digits(768, "null", 1_000_000_000, 2), None);
+        // What was asked for stays.
+        let asked = r#"{"product":{"compression":"x16"}}"#;
+        assert_eq!(digits(100, asked, 16_000_000, 2), Some(50));
+    }
+
+    #[test]
+    fn product_codes_have_numbers_where_fine_codes_do_not_fit_and_there_is_room_for_digits() {
+        const ROWS: u32 = 1_000_000;
+        let built = |field: &VectorField, room: u64| -> Vec<CodeKind> {
+            let codes = fitted(codes_of(field), field, ROWS, room);
+            codes.into_iter().map(|(_, kind)| kind).collect()
+        };
+        let plain = field(100, "null");
+        let of_room = |room| built(&plain, room);
+        let (coarse, fine, rest) = (CodeKind::Coarse, CodeKind::fine(100), CodeKind::rest(100, 6));
+        let numbered = |m| vec![coarse, fine, CodeKind::Numbered { m }, rest];
+        let whole = vec![
+            coarse,
+            fine,
+            CodeKind::Fine { bits: 3 },
+            CodeKind::Product { m: 50 },
+            rest,
+        ];
+        assert_eq!(of_room(86_500_000), whole, "fine codes fit");
+        assert_eq!(
+            of_room(83_999_999),
+            numbered(100),
+            "a digit for each dimension at most"
+        );
+        // A sixteenth is left.
+        assert_eq!(of_room(50_240_000), numbered(88));
+        assert_eq!(of_room(35_200_000), numbered(60));
+        let read = [&whole[..], &[CodeKind::Compact]].concat();
+        assert_eq!(of_room(35_199_000), read, "too few digits to be worth a number");
+        for (field, what) in [
+            (
+                field(100, r#"{"scalar":{"type":"int8"}}"#),
+                "others were asked for",
+            ),
+            (field(400, "null"), "signs tell enough"),
+            (
+                VectorField {
+                    metric: ramlet_index::Metric::Euclid,
+                    ..field(100, "null")
+                },
+                "words don't reach",
+            ),
+        ] {
+            let codes = built(&field, 50_000_000);
+            let has_numbers = codes.iter().any(|kind| matches!(kind, CodeKind::Numbered { .. }));
+            assert!(!has_numbers, "{what}: {codes:?}");
+        }
+    }
+
+    /// Where rows are read by the dozen, and vectors take much more.
+    #[test]
+    fn compact_rows_are_written_where_searches_would_read_them() {
+        const ROWS: u32 = 1_000_000;
+        let f16 = |dim| VectorField {
+            element: ramlet_index::Element::F16,
+            ..field(dim, "null")
+        };
+        let u8 = VectorField {
+            element: ramlet_index::Element::U8,
+            ..field(100, "null")
+        };
+        let asked = |dim, quantization: &str| field(dim, quantization);
+        let (product, binary) = (r#"{"product":{"compression":"x16"}}"#, r#"{"binary":{}}"#);
+        for (field, room, is_written, what) in [
+            (field(100, "null"), 25_000_000, true, "product codes"),
+            (
+                field(100, "null"),
+                50_000_000,
+                false,
+                "product codes with numbers",
+            ),
+            (field(100, "null"), 90_000_000, false, "fine codes"),
+            (f16(100), 25_000_000, true, "half floats"),
+            (f16(20), 5_000_000, false, "half floats that take hardly more"),
+            (u8, 25_000_000, false, "bytes already"),
+            (field(768, "null"), 120_000_000, true, "signs"),
+            (field(768, "null"), 400_000_000, false, "codes of three bits"),
+            (field(1536, "null"), 450_000_000, true, "codes of two bits"),
+            (field(1536, "null"), 2_000_000_000, false, "rests too"),
+            (
+                asked(100, product),
+                300_000_000,
+                true,
+                "product codes that were asked for",
+            ),
+            (asked(100, product), 500_000_000, false, "and vectors beside them"),
+            (
+                asked(768, binary),
+                1_000_000_000,
+                true,
+                "one bit that was asked for",
+            ),
+            (asked(768, binary), 4_000_000_000, false, "and vectors beside it"),
+        ] {
+            let codes = fitted(codes_of(&field), &field, ROWS, room);
+            let kinds: Vec<CodeKind> = codes.into_iter().map(|(_, kind)| kind).collect();
+            assert_eq!(
+                kinds.contains(&CodeKind::Compact),
+                is_written,
+                "{what}: {kinds:?}"
+            );
+            // A build in that room made what it wants there.
+            assert!(
+                !was_built_for_another_budget(&field, ROWS, &kinds, room),
+                "{what}"
+            );
+        }
+        let (plain, most) = (field(100, "null"), 26_000_000);
+        let mut before = fitted(
+            codes_of(&plain),
+            &plain,
+            ROWS,
+            room_for_codes(100, ROWS.into(), most),
+        );
+        let kinds = |codes: &[(Component, CodeKind)]| -> Vec<CodeKind> {
+            codes.iter().map(|(_, kind)| *kind).collect()
+        };
+        assert!(!was_built_for_another_budget(&plain, ROWS, &kinds(&before), most));
+        before.retain(|(_, kind)| *kind != CodeKind::Compact);
+        assert!(
+            was_built_for_another_budget(&plain, ROWS, &kinds(&before), most),
+            "by an earlier version"
+        );
+    }
+
+    #[test]
+    fn codes_are_rewritten_when_others_are_asked_for() {
+        let settings = [
+            "null",
+            r#"{"scalar":{"type":"int8"}}"#,
+            r#"{"product":{"compression":"x8"}}"#,
+            r#"{"product":{"compression":"x64"}}"#,
+            r#"{"binary":{}}"#,
+            r#"{"turbo":{"bits":"bits2"}}"#,
+        ];
+        let kinds = |field: &VectorField| -> Vec<CodeKind> {
+            codes_of(field).into_iter().map(|(_, kind)| kind).collect()
+        };
+        for dim in [1, 3, 100, 400, 1536, 40_000] {
+            let fields = settings.map(|settings| field(dim, settings));
+            for (asked, settings) in fields.iter().zip(settings) {
+                for other in &fields {
+                    let (wanted, built) = (kinds(asked), kinds(other));
+                    assert!(built.len() <= 5, "as many as an index has");
+                    let serve = match settings {
+                        "null" => wanted[..2].iter().all(|kind| built.contains(kind)),
+                        _ => wanted == built,
+                    };
+                    assert_eq!(
+                        wants_other_codes(asked, &built),
+                        !serve,
+                        "{dim}: {built:?}, {settings}"
+                    );
+                }
+            }
+        }
+    }
+}
