@@ -3,6 +3,7 @@
 mod away;
 mod budgets;
 mod check;
+mod cliffs;
 mod concurrent;
 mod counts;
 mod crash;

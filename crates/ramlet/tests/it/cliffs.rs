@@ -1,0 +1,112 @@
+//! More memory makes no plan slower, and none takes disk by a factor: over a grid, but for the cliffs that are listed.
+
+use ramlet::plan::{Machine, Memory, Spec, plan};
+use ramlet::{Datatype, Distance};
+
+use crate::support::MB;
+
+const POINTS: [u64; 5] = [3_000, 20_000, 60_000, 200_000, 1_000_000];
+const DIMS: [u64; 8] = [32, 100, 384, 512, 768, 1024, 1536, 4096];
+const MEMORY: [u64; 12] = [16, 18, 20, 24, 28, 32, 48, 64, 128, 192, 256, 512];
+const ELEMENTS: [(Datatype, &str); 3] = [
+    (Datatype::Float32, "f32"),
+    (Datatype::Float16, "f16"),
+    (Datatype::Uint8, "u8"),
+];
+
+/// What more memory costs today: disk where a graph begins, which 16 MB have no scratch for; speed where larger codes are held that take more
+/// arithmetic than they spare, or clusters take the place of a graph. Lines may go, none may come.
+const KNOWN: &[&str] = &[
+    "20000 x 512 f32, 16 to 18 MB: slower",
+    "20000 x 1024 f32, 20 to 24 MB: slower",
+    "20000 x 4096 f16, 20 to 24 MB: disk",
+    "20000 x 4096 u8, 16 to 18 MB: slower",
+    "20000 x 4096 u8, 16 to 18 MB: disk",
+    "60000 x 768 f32, 16 to 18 MB: disk",
+    "60000 x 1024 f32, 16 to 18 MB: disk",
+    "60000 x 1024 f32, 32 to 48 MB: slower",
+    "60000 x 1024 f16, 16 to 18 MB: disk",
+    "60000 x 1536 f32, 18 to 20 MB: disk",
+    "60000 x 1536 f16, 16 to 18 MB: disk",
+    "60000 x 4096 f32, 24 to 28 MB: disk",
+    "60000 x 4096 f16, 20 to 24 MB: disk",
+    "60000 x 4096 u8, 16 to 18 MB: disk",
+    "200000 x 512 f32, 16 to 18 MB: disk",
+    "200000 x 768 f32, 16 to 18 MB: disk",
+    "200000 x 1024 f32, 16 to 18 MB: disk",
+    "200000 x 1024 f32, 48 to 64 MB: slower",
+    "200000 x 1024 f16, 16 to 18 MB: disk",
+    "200000 x 1024 f16, 48 to 64 MB: slower",
+    "200000 x 1024 u8, 48 to 64 MB: slower",
+    "200000 x 1536 f32, 18 to 20 MB: disk",
+    "200000 x 1536 f16, 16 to 18 MB: disk",
+    "200000 x 1536 u8, 128 to 192 MB: slower",
+    "200000 x 4096 f32, 24 to 28 MB: disk",
+    "200000 x 4096 f32, 256 to 512 MB: slower",
+    "200000 x 4096 f16, 20 to 24 MB: disk",
+    "200000 x 4096 f16, 256 to 512 MB: slower",
+    "200000 x 4096 u8, 16 to 18 MB: disk",
+    "200000 x 4096 u8, 256 to 512 MB: slower",
+    "1000000 x 32 f32, 18 to 20 MB: slower",
+    "1000000 x 32 f32, 48 to 64 MB: slower",
+    "1000000 x 32 f16, 18 to 20 MB: slower",
+    "1000000 x 32 f16, 48 to 64 MB: slower",
+    "1000000 x 32 u8, 48 to 64 MB: slower",
+    "1000000 x 384 u8, 192 to 256 MB: slower",
+    "1000000 x 512 f32, 16 to 18 MB: disk",
+    "1000000 x 512 f32, 192 to 256 MB: slower",
+    "1000000 x 512 u8, 256 to 512 MB: slower",
+    "1000000 x 768 f32, 16 to 18 MB: disk",
+    "1000000 x 1024 f32, 16 to 18 MB: disk",
+    "1000000 x 1024 f32, 256 to 512 MB: slower",
+    "1000000 x 1024 f16, 16 to 18 MB: disk",
+    "1000000 x 1536 f32, 18 to 24 MB: disk",
+    "1000000 x 1536 f16, 16 to 24 MB: disk",
+    "1000000 x 4096 f32, 24 to 48 MB: disk",
+    "1000000 x 4096 f16, 20 to 48 MB: disk",
+    "1000000 x 4096 u8, 16 to 48 MB: disk",
+];
+
+#[test]
+fn more_memory_costs_nothing_but_at_the_known_cliffs() {
+    let machine = Machine::default();
+    let mut cliffs = Vec::new();
+    for points in POINTS {
+        for dims in DIMS {
+            for (element, name) in ELEMENTS {
+                let mut spec = Spec::new(points, dims);
+                (spec.element, spec.metric) = (element, Distance::Cosine);
+                let plans = MEMORY.iter().filter_map(|memory| {
+                    let mut of = Memory::of_server(memory * MB);
+                    // How many a server takes by itself is another matter.
+                    of.search_threads = Some(2);
+                    Some((memory, plan(&spec, &machine, &of).ok()?.chosen))
+                });
+                let plans: Vec<_> = plans.collect();
+                assert!(!plans.is_empty(), "{points} x {dims} {name} fits nowhere");
+                for pair in plans.windows(2) {
+                    let [(less, before), (more, after)] = pair else {
+                        unreachable!("two")
+                    };
+                    let at = format!("{points} x {dims} {name}, {less} to {more} MB");
+                    if after.speed.qps < before.speed.qps * 0.99 {
+                        cliffs.push(format!("{at}: slower"));
+                    }
+                    if after.disk_bytes > 2 * before.disk_bytes {
+                        cliffs.push(format!("{at}: disk"));
+                    }
+                }
+            }
+        }
+    }
+    let new: Vec<_> = cliffs
+        .iter()
+        .filter(|cliff| !KNOWN.contains(&cliff.as_str()))
+        .collect();
+    assert!(new.is_empty(), "new cliffs: {new:#?}");
+    let gone: Vec<_> = KNOWN
+        .iter()
+        .filter(|known| !cliffs.iter().any(|cliff| cliff == *known))
+        .collect();
+    assert!(gone.is_empty(), "take these off the list: {gone:#?}");
+}
