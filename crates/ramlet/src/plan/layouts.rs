@@ -11,10 +11,9 @@ use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place};
 use super::room::Memory;
 use super::spec::{Ids, IndexWish, Spec, Wish};
 use crate::layout::{self, Kind, Room};
+use crate::limits::INDEXING_THRESHOLD_KB;
 use crate::schema::VectorField;
 
-/// Vectors of fewer bytes are searched without an index.
-const FLAT_BYTES: u64 = 10_000_000;
 /// Memory is lent in pieces of this.
 const PIECE_BYTES: u64 = ramlet_memory::LoanBuf::PIECE_BYTES as u64;
 const REST: &str = "rest codes";
@@ -184,7 +183,7 @@ fn codes_of(vector: &VectorField, rows: u32, room: u64) -> Vec<CodeKind> {
 
 /// The levels of what was built, the best first, as far as the wishes allow.
 fn shapes(spec: &Spec, built: &Built) -> Vec<Shape> {
-    let flat = spec.points * spec.row_bytes() < FLAT_BYTES;
+    let flat = spec.points * spec.row_bytes() / 1024 < INDEXING_THRESHOLD_KB as u64;
     let mut shapes = Vec::new();
     if flat && spec.index == IndexWish::Auto {
         shapes.extend([Place::Ram, Place::Disk].map(|place| flat_shape(spec, place)));
