@@ -123,6 +123,43 @@ def test_a_token_for_one_collection_shows_no_other(locked):
     assert ask(locked, only("e", "r"), "POST", "/collections/e/points/count", {})[0] == 200
 
 
+OWN = {"id", "app", "collections"}
+ALL = OWN | {"cluster", "requests", "quota"}
+DEEP = ALL | {"memory", "hardware", "search_pool"}
+
+
+@pytest.mark.parametrize("access", ["r", "rw", "prw"])
+def test_what_the_telemetry_tells_whom(locked, access):
+    for level, all_fields in [(0, ALL), (1, DEEP), (10, DEEP)]:
+        path = f"/telemetry?details_level={level}"
+        for key, fields in [(SECRET, all_fields), (token({"access": "r"}), all_fields), (only("c", access), OWN), (token({"access": []}), OWN)]:
+            assert set(ask(locked, key, "GET", path)[1]["result"]) == fields, (level, key)
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nowhere"), ("POST", "/collections/c/nothing"), ("PUT", "/telemetry"), ("GET", "//collections//c//nothing/")])
+def test_which_paths_there_are_is_told_to_nobody_without_a_key(locked, method, path):
+    for key, status in [
+        (None, 401),
+        ("guessed", 401),
+        (token({}, alg="none"), 401),
+        (token({}, "guessed"), 403),
+        (token({"exp": 1}), 403),
+        (only("c", "r"), None),
+        (SECRET, None),
+    ]:
+        got = ask(locked, key, method, path)[0]
+        assert got == status if status else got in (404, 405), (key, got)
+
+
+def test_which_methods_there_are_is_told_to_nobody_without_a_key(locked):
+    with grpc.insecure_channel(f"127.0.0.1:{locked.grpc_port}") as channel:
+        for key, code in [(None, "UNAUTHENTICATED"), ("guessed", "UNAUTHENTICATED"), (only("c", "r"), "UNIMPLEMENTED"), (SECRET, "UNIMPLEMENTED")]:
+            call = channel.unary_unary("/qdrant.Points/Nothing", lambda raw: raw, lambda raw: raw)
+            with pytest.raises(grpc.RpcError) as refused:
+                call(b"", metadata=[("api-key", key)] if key else [])
+            assert refused.value.code().name == code, key
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [

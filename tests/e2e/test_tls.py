@@ -15,6 +15,7 @@ import conftest
 import httpx
 import pytest
 import trustme
+from harness.http import Http
 from harness.server import Server, binary
 from qdrant_client import QdrantClient, models
 
@@ -60,6 +61,9 @@ class Encrypted(Server):
         super().__init__(data, arguments=arguments, **others)
         self.certificates, self.context = certificates, context or certificates.trusting()
         self.url = f"https://localhost:{self.port}"
+
+    def http(self, timeout=120):
+        return Http(self.url, self.key, timeout, self.context)
 
     def ready(self):
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.context, timeout=5)

@@ -23,8 +23,10 @@ class Answer(Exception):
 class Http:
     """One connection; not for several threads at once."""
 
-    def __init__(self, url, key=None, timeout=120):
+    def __init__(self, url, key=None, timeout=120, context=None):
         parts = urlsplit(url)
+        # Whom to trust, of an encrypted server.
+        self.context = context
         self.address, self.timeout = (parts.hostname, parts.port), timeout
         self.headers = {"content-type": "application/json"}
         if key:
@@ -35,7 +37,10 @@ class Http:
         """(status, headers, body); a connection that went away while idle is opened anew."""
         fresh = self.connection is None
         if fresh:
-            self.connection = http.client.HTTPConnection(*self.address, timeout=self.timeout)
+            if self.context:
+                self.connection = http.client.HTTPSConnection(*self.address, timeout=self.timeout, context=self.context)
+            else:
+                self.connection = http.client.HTTPConnection(*self.address, timeout=self.timeout)
         try:
             self.connection.request(method, path, body, self.headers)
             answer = self.connection.getresponse()

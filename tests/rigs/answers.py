@@ -1,21 +1,28 @@
 #!/usr/bin/env python3
-"""Answers of every size, over REST and gRPC: what they take on a loopback and on a link.
+"""Answers of every size, over REST and gRPC: what they take on a loopback and on a link, and whether they come in small budgets.
 
     RAMLET_BIN=target/release/ramlet .venv/bin/python tests/rigs/answers.py network
+    RAMLET_BIN=target/release/ramlet .venv/bin/python tests/rigs/answers.py budgets --memory 16MB,32MB,64MB,135MB,512MB
 
 `network` makes namespaces of its own (root): a server and a client that share a loopback, and two that are joined by a cable with an
 MTU of 1,500. A client asks for pages of 1 KB to 30 MB; delayed confirmations are the kernel's count in the client's namespace.
+`budgets` asks in each budget for points of each size, in each way, plain and packed, over each protocol, while another client asks for
+little; `tests/e2e/test_answers.py` takes a sample of the same grid.
 """
 
 import argparse
+import base64
+import gzip
+import http.client
 import json
 import random
 import statistics
-import string
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -29,17 +36,17 @@ COUNTS = [1, 10, 64, 83, 300, 820, 1_000, 5_000, 30_000]
 
 
 def text(rng, length):
-    return "".join(rng.choices(string.ascii_letters + string.digits, k=length))
+    return base64.b64encode(rng.randbytes(length * 3 // 4 + 1)).decode()[:length]
 
 
-def fill(http, points, size):
-    """`points` of about `size` bytes each, as JSON."""
-    http.call("PUT", f"/collections/{COLLECTION}", {"vectors": {"size": 2, "distance": "Dot"}})
+def fill(http, points, size, name=COLLECTION):
+    """`points` of about `size` bytes each, as JSON; whose places in a group alternate."""
+    http.call("PUT", f"/collections/{name}", {"vectors": {"size": 2, "distance": "Dot"}})
     rng = random.Random(1)
-    batch = max(1, min(500, 400_000 // size))
+    batch = max(1, min(500, 200_000 // size))
     for first in range(0, points, batch):
-        some = [{"id": n, "vector": [1, n], "payload": {"text": text(rng, size - 40)}} for n in range(first, min(first + batch, points))]
-        http.call("PUT", f"/collections/{COLLECTION}/points?wait=true", {"points": some})
+        some = [{"id": n, "vector": [1, n], "payload": {"group": n % 4, "text": text(rng, size - 50)}} for n in range(first, min(first + batch, points))]
+        http.call("PUT", f"/collections/{name}/points?wait=true", {"points": some})
 
 
 def rest_page(host, port):
@@ -124,9 +131,234 @@ def network(arguments):
             measure(link, memory, arguments.rounds, arguments.counts, arguments.name)
 
 
+# What is asked for in the grid: points of so many bytes, so many of them.
+SIZES = [(1_000, 64), (4_000, 300), (18_000, 300), (30_000, 70), (60_000, 300), (200_000, 20), (1_000_000, 4)]
+WAYS = ["scroll", "query", "retrieve", "batch", "groups"]
+# These are sent while they are read: no size is too large for them.
+STREAMED = {"scroll", "query", "retrieve"}
+# Longer than any answer takes here: who waits so long waits for itself.
+PATIENCE_S = 20
+
+
+def rest_body(way, count):
+    """(path behind the collection, body)"""
+    query = {"query": [1, 0.5], "limit": count, "with_payload": True}
+    return {
+        "scroll": ("points/scroll", {"limit": count, "with_payload": True}),
+        "query": ("points/query", query),
+        "retrieve": ("points", {"ids": list(range(count)), "with_payload": True}),
+        "batch": ("points/query/batch", {"searches": [{**query, "limit": (count + 1) // 2}, {**query, "limit": count // 2}]}),
+        "groups": ("points/query/groups", {"query": [1, 0.5], "group_by": "group", "limit": 4, "group_size": (count + 3) // 4, "with_payload": True}),
+    }[way]
+
+
+def rest_points(way, answer):
+    result = json.loads(answer)["result"]
+    if way == "batch":
+        return [point for one in result for point in one["points"]]
+    if way == "groups":
+        return [point for group in result["groups"] for point in group["hits"]]
+    return result if way == "retrieve" else result["points"]
+
+
+class Rest:
+    """Asks over HTTP/1.1, encrypted where there is a context."""
+
+    def __init__(self, server, context=None):
+        self.server, self.context = server, context
+
+    def open(self):
+        if self.context:
+            return http.client.HTTPSConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S, context=self.context)
+        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S)
+
+    def ask(self, name, way, count, packed):
+        """(status, points and their payloads' bytes, what was said if it was refused)"""
+        path, body = rest_body(way, count)
+        headers = {"content-type": "application/json", **({"accept-encoding": "gzip"} if packed else {})}
+        connection = self.open()
+        try:
+            connection.request("POST", f"/collections/{name}/{path}", json.dumps(body), headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            if answer.headers.get("content-encoding") == "gzip":
+                content = gzip.decompress(content)
+        finally:
+            connection.close()
+        if answer.status != 200:
+            return answer.status, (0, 0), content.decode()
+        points = rest_points(way, content)
+        return 200, (len(points), sum(len(point["payload"]["text"]) for point in points)), ""
+
+
+class Http2:
+    """The same over HTTP/2, as the library behind the official client speaks it."""
+
+    def __init__(self, server):
+        import httpx
+
+        self.client = httpx.Client(base_url=server.url, http1=False, http2=True, timeout=PATIENCE_S)
+
+    def ask(self, name, way, count, packed):
+        path, body = rest_body(way, count)
+        answer = self.client.post(f"/collections/{name}/{path}", json=body, headers={"accept-encoding": "gzip" if packed else "identity"})
+        if answer.status_code != 200:
+            return answer.status_code, (0, 0), answer.text
+        points = rest_points(way, answer.content)
+        return 200, (len(points), sum(len(point["payload"]["text"]) for point in points)), ""
+
+
+class Grpc:
+    """The same over gRPC; codes as REST has them."""
+
+    def __init__(self, server, credentials=None):
+        import grpc
+
+        options = [("grpc.max_receive_message_length", -1)]
+        at = f"localhost:{server.grpc_port}"
+        self.channels = {
+            packed: grpc.secure_channel(at, credentials, options, compression) if credentials else grpc.insecure_channel(at, options, compression)
+            for packed, compression in ((False, None), (True, grpc.Compression.Gzip))
+        }
+
+    def ask(self, name, way, count, packed):
+        import grpc
+        from qdrant_client import grpc as pb
+
+        payload = pb.WithPayloadSelector(enable=True)
+        near = pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=[1, 0.5])))
+        ids = [pb.PointId(num=n) for n in range(count)]
+
+        def query(limit):
+            return pb.QueryPoints(collection_name=name, query=near, limit=limit, with_payload=payload)
+
+        stub = pb.PointsStub(self.channels[packed])
+        calls = {
+            "scroll": lambda: stub.Scroll(pb.ScrollPoints(collection_name=name, limit=count, with_payload=payload), timeout=PATIENCE_S).result,
+            "query": lambda: stub.Query(query(count), timeout=PATIENCE_S).result,
+            "retrieve": lambda: stub.Get(pb.GetPoints(collection_name=name, ids=ids, with_payload=payload), timeout=PATIENCE_S).result,
+            "batch": lambda: [
+                point
+                for one in stub.QueryBatch(
+                    pb.QueryBatchPoints(collection_name=name, query_points=[query((count + 1) // 2), query(count // 2)]), timeout=PATIENCE_S
+                ).result
+                for point in one.result
+            ],
+            "groups": lambda: [
+                point
+                for group in stub.QueryGroups(
+                    pb.QueryPointGroups(
+                        collection_name=name, query=near, group_by="group", limit=4, group_size=(count + 3) // 4, with_payload=payload
+                    ),
+                    timeout=PATIENCE_S,
+                ).result.groups
+                for point in group.hits
+            ],
+        }
+        try:
+            points = calls[way]()
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
+                raise
+            waits = "retry-after" in dict(error.trailing_metadata() or ()) or "retry-after" in dict(error.initial_metadata() or ())
+            return 429 if waits else 413, (0, 0), error.details()
+        return 200, (len(points), sum(len(point.payload["text"].string_value) for point in points)), ""
+
+
+class Others(threading.Thread):
+    """Somebody else, who asks for little again and again; counts the statuses of the answers."""
+
+    def __init__(self, server, name):
+        super().__init__(daemon=True)
+        self.http, self.name, self.going, self.statuses = server.http(timeout=PATIENCE_S), name, True, Counter()
+
+    def run(self):
+        body = json.dumps({"query": [1, 2], "limit": 3})
+        while self.going:
+            try:
+                self.statuses[self.http.raw("POST", f"/collections/{self.name}/points/query", body)[0]] += 1
+            except OSError as error:
+                self.statuses[repr(error)] += 1
+            time.sleep(0.002)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.going = False
+        self.join()
+
+
+def judged(way, api, size, count, answer):
+    """What is wrong with an answer; empty if nothing is."""
+    status, (points, length), said = answer
+    if status == 200:
+        whole = count if way != "groups" else 4 * ((count + 3) // 4)
+        wanted = min(count, whole)
+        return "" if (points, length) == (wanted, wanted * (size - 50)) else f"{points} points of {length} bytes"
+    # A whole answer may be larger than the budget holds: then it is said at once, for good, and how to ask for less.
+    if status == 413 and (api == "grpc" or way not in STREAMED) and "ask for fewer points" in said:
+        return ""
+    return f"{status}: {said[:200]}"
+
+
+def held(http):
+    """Bytes that answers hold now, by the accounts' names."""
+    consumers = http.result("GET", "/memory")["ledger"]["consumers"]
+    return {one["name"]: one["used_bytes"] for one in consumers if one["name"] in ("responses", "streams")}
+
+
+def load(server, sizes):
+    """Collections of these; what is too large for the budget's writers is left out."""
+    from harness.http import Answer
+
+    http, there = server.http(), []
+    for size, count in sizes:
+        try:
+            fill(http, count, size, f"of{size}")
+            there.append((size, count))
+        except Answer as refused:
+            assert refused.status == 413, refused
+            http.call("DELETE", f"/collections/of{size}")
+    fill(http, 3, 200, "little")
+    return there
+
+
+def grid(server, sizes, protocols, told, ways=WAYS):
+    """Asks for everything; `told` gets each case and what is wrong with it."""
+    for size, count in load(server, sizes):
+        for api, asker in protocols.items():
+            for way in ways:
+                for packed in (False, True):
+                    with Others(server, "little") as others:
+                        started = time.perf_counter()
+                        try:
+                            answer = asker.ask(f"of{size}", way, count, packed)
+                            wrong = judged(way, api, size, count, answer)
+                        except Exception as error:  # noqa: BLE001  a case that fails doesn't end the grid
+                            answer, wrong = ("none",), repr(error)[:300]
+                        took = time.perf_counter() - started
+                    refused = {status: n for status, n in others.statuses.items() if status != 200}
+                    wrong = wrong or (f"others got {refused}" if refused else "")
+                    told(f"{way:8} {api:5} {'gzip' if packed else 'plain':5} {count:4} x {size:9,}", answer[0], 1e3 * took, wrong)
+
+
+def budgets(arguments):
+    for memory in arguments.memory.split(","):
+        with tempfile.TemporaryDirectory() as directory, Server(Path(directory) / "data", memory=memory) as server:
+            protocols = {"rest": Rest(server), "http2": Http2(server), "grpc": Grpc(server)}
+
+            def told(case, status, took_ms, wrong):
+                print(f"{arguments.name:8} {memory:>6} {case}: {status} {took_ms:8.1f} ms {wrong}", flush=True)
+
+            grid(server, SIZES, protocols, told)
+            print(f"{arguments.name:8} {memory:>6} answers hold afterwards: {held(server.http())}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["network", "client"])
+    parser.add_argument("what", choices=["network", "budgets", "client"])
     parser.add_argument("--memory", default="64MB,512MB")
     parser.add_argument("--counts", type=lambda text: [int(n) for n in text.split(",")], default=COUNTS, help="points of a page")
     parser.add_argument("--rounds", type=int, default=9)
@@ -138,7 +370,7 @@ def main():
         host, port = arguments.at.rsplit(":", 1)
         client(arguments.api, host, int(port), arguments.rounds, arguments.counts)
     else:
-        network(arguments)
+        {"network": network, "budgets": budgets}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,10 @@ pub struct Consumer {
     waits: u32,
     /// Waits for what others hold of the same account.
     queues: bool,
+    /// What this holder has of the account, where it is counted ([`Consumer::for_one`]).
+    own: Option<Arc<AtomicU64>>,
+    /// Holds for as long as the process runs, of an account that others give back.
+    lasts: bool,
 }
 
 /// What an account's bytes count as.
@@ -53,6 +57,8 @@ pub struct Consumer {
 enum Claim {
     /// Reserved while used.
     Use,
+    /// The same, for as long as the data is there: nobody can wait for it.
+    Keep,
     /// The cap is promised, whether used or not.
     SetAside,
     /// Given back when others need it.
@@ -80,6 +86,8 @@ struct Account {
     name: &'static str,
     claim: Claim,
     counter: Counter,
+    /// Of these, what is held for good ([`Consumer::lasting`]).
+    lasting: AtomicU64,
     refused: AtomicU64,
 }
 
@@ -138,6 +146,24 @@ impl Ledger {
         self.account(name, cap, Claim::Use)
     }
 
+    /// The same for what is held as long as there is data, or the process: who needs memory waits for it in vain ([`OverBudget::is_final`]).
+    pub fn keeper(self: &Arc<Ledger>, name: &'static str, cap: u64) -> Consumer {
+        self.account(name, cap, Claim::Keep)
+    }
+
+    /// Bytes that are promised to others than `account` for good: what is set aside, and what is kept.
+    fn kept_beside(&self, account: &Account) -> u64 {
+        let accounts = self.accounts();
+        let others = accounts.iter().filter(|other| other.name != account.name);
+        let kept = others.map(|other| match other.claim {
+            Claim::SetAside => other.counter.limit,
+            Claim::Keep => other.counter.used(),
+            Claim::Use => other.lasting.load(Ordering::Relaxed),
+            Claim::Loan => 0,
+        });
+        kept.sum()
+    }
+
     /// The consumer `name`, for which `bytes` are set aside: it always gets so many, though it may have to wait for loans
     /// to come back, and never more. Refused when others were promised them.
     pub fn set_aside(self: &Arc<Ledger>, name: &'static str, bytes: u64) -> Result<Consumer, OverBudget> {
@@ -170,6 +196,7 @@ impl Ledger {
                 name,
                 claim,
                 counter: Counter::new(cap.min(self.total.limit)),
+                lasting: AtomicU64::new(0),
                 refused: AtomicU64::new(0),
             });
             accounts.push(account.clone());
@@ -180,6 +207,8 @@ impl Ledger {
             account,
             waits: WAITS,
             queues: false,
+            own: None,
+            lasts: false,
         }
     }
 
@@ -206,9 +235,9 @@ impl Ledger {
         self.accounts().iter().map(|account| account.report()).collect()
     }
 
-    /// The three consumers that hold most, largest first; unused places have an empty name. Allocates nothing.
-    fn largest(&self) -> [(&'static str, u64); 3] {
-        let mut top = [("", 0); 3];
+    /// The two consumers that hold most, largest first; unused places have an empty name. Allocates nothing.
+    fn largest(&self) -> [(&'static str, u64); 2] {
+        let mut top = [("", 0); 2];
         for account in self.accounts().iter() {
             let entry = (account.name, account.counter.used());
             if let Some(place) = top.iter().position(|held| held.1 < entry.1) {
@@ -262,11 +291,28 @@ impl Consumer {
         }
     }
 
+    /// The same account, for one holder, say a search: what its reservations hold together is counted, so that a refusal can tell whether waiting for others
+    /// would help: what is more than three quarters of the account isn't waited for. Clones count together.
+    pub fn for_one(&self) -> Consumer {
+        Consumer {
+            own: Some(Arc::default()),
+            ..self.clone()
+        }
+    }
+
+    /// The same account, for a holder that is there for as long as the process: nobody can wait for what it holds.
+    pub fn lasting(&self) -> Consumer {
+        Consumer {
+            lasts: true,
+            ..self.clone()
+        }
+    }
+
     /// Bytes that a reservation could get: right now, or, unless this is a borrower, when loans have come back.
     pub fn available(&self) -> u64 {
         let (free, lent) = (self.ledger.total.free(), self.ledger.lent());
         let theirs = match self.account.claim {
-            Claim::Use => self.ledger.promised.free().min(free + lent),
+            Claim::Use | Claim::Keep => self.ledger.promised.free().min(free + lent),
             Claim::SetAside => free + lent,
             Claim::Loan => free.saturating_sub(self.ledger.awaited.load(Ordering::Relaxed)),
         };
@@ -289,7 +335,7 @@ impl Consumer {
         if !account.counter.take(bytes) && !self.take_from_others(bytes) {
             return Err(self.refuse(bytes));
         }
-        let counts = account.claim == Claim::Use;
+        let counts = matches!(account.claim, Claim::Use | Claim::Keep);
         let promised = !counts || ledger.promised.take(bytes);
         if !promised || !self.take_memory(bytes) {
             if promised && counts {
@@ -301,6 +347,12 @@ impl Consumer {
         // Only now: a request that the ledger refused was never held.
         account.counter.note_peak();
         ledger.total.note_peak();
+        if let Some(own) = &self.own {
+            own.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if self.lasts {
+            account.lasting.fetch_add(bytes, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -360,7 +412,7 @@ impl Consumer {
 
     pub(crate) fn give(&self, bytes: u64) {
         match self.account.claim {
-            Claim::Use => self.ledger.promised.give(bytes),
+            Claim::Use | Claim::Keep => self.ledger.promised.give(bytes),
             Claim::SetAside => {}
             Claim::Loan => {
                 self.ledger.lent.fetch_sub(bytes, Ordering::Relaxed);
@@ -368,6 +420,25 @@ impl Consumer {
         }
         self.ledger.total.give(bytes);
         self.account.counter.give(bytes);
+        if let Some(own) = &self.own {
+            own.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        if self.lasts {
+            self.account.lasting.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that this consumer would have if nobody else held what is given back.
+    fn possible(&self) -> u64 {
+        match self.account.claim {
+            Claim::SetAside | Claim::Loan => self.cap(),
+            Claim::Use | Claim::Keep => {
+                let beside = self.ledger.kept_beside(&self.account);
+                let lasting = self.account.lasting.load(Ordering::Relaxed);
+                let own = self.cap().saturating_sub(lasting);
+                own.min(self.ledger.limit().saturating_sub(beside + lasting))
+            }
+        }
     }
 
     /// Counts a refusal and says what would have been possible.
@@ -377,7 +448,12 @@ impl Consumer {
             consumer: self.name(),
             asked,
             available: self.available(),
-            limit: self.cap(),
+            held: self.own.as_ref().map_or(0, |own| own.load(Ordering::Relaxed)),
+            limit: match self.own {
+                None => self.possible(),
+                // Others keep some between their requests, which isn't given back.
+                Some(_) => self.possible() / 4 * 3,
+            },
             largest: self.ledger.largest(),
         }
     }

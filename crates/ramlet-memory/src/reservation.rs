@@ -17,10 +17,19 @@ pub struct OverBudget {
     pub asked: u64,
     /// What this consumer could have got at that moment.
     pub available: u64,
-    /// What this consumer could ever get.
+    /// What who asks held already, where that is counted.
+    pub held: u64,
+    /// What this consumer would have if nobody else held what is given back.
     pub limit: u64,
     /// The consumers that held most at that moment, largest first; an empty name is an unused place.
-    pub largest: [(&'static str, u64); 3],
+    pub largest: [(&'static str, u64); 2],
+}
+
+impl OverBudget {
+    /// Whether waiting is in vain: it couldn't be had if everybody else gave back what they will.
+    pub fn is_final(&self) -> bool {
+        self.asked.saturating_add(self.held) > self.limit
+    }
 }
 
 impl Reservation {
@@ -80,13 +89,20 @@ impl fmt::Display for OverBudget {
             consumer,
             asked,
             available,
+            held,
             limit,
             largest,
         } = self;
-        write!(
-            f,
-            "{consumer} needs {asked} bytes, {available} of its {limit} bytes are free"
-        )?;
+        match held {
+            0 => write!(
+                f,
+                "{consumer} needs {asked} bytes, {available} of its {limit} bytes are free"
+            )?,
+            _ => write!(
+                f,
+                "{consumer} needs {asked} bytes beside the {held} that this request holds, {available} of its {limit} bytes are free"
+            )?,
+        }
         let mut before = "; most is held by ";
         for (name, bytes) in largest.iter().filter(|held| !held.0.is_empty()) {
             write!(f, "{before}{name} ({bytes})")?;

@@ -37,28 +37,48 @@ impl Held {
         grown.map_err(|e| OverBudget { asked: bytes, ..e })
     }
 
-    /// The same; what could be had but is taken is waited for, [`limits::MEMORY_WAIT`] at most. Only for requests that hold
-    /// next to nothing yet: those that hold much would wait for each other.
-    pub async fn in_time(&mut self, bytes: u64, from: &Consumer) -> Result<(), OverBudget> {
+    /// Bytes that could be had but are taken are waited for, [`limits::MEMORY_WAIT`] at most; see [`Held::until`].
+    pub async fn in_time(bytes: u64, from: &Consumer) -> Result<Held, OverBudget> {
+        let mut held = Held::default();
         // Nearly always there is room, and no clock to be read.
-        if from.available() >= bytes.saturating_sub(self.bytes()) && self.at_least(bytes, from).is_ok() {
-            return Ok(());
+        if from.available() >= bytes && held.at_least(bytes, from).is_ok() {
+            return Ok(held);
         }
-        let deadline = Instant::now() + limits::MEMORY_WAIT;
+        Held::until(Instant::now() + limits::MEMORY_WAIT, bytes, from).await
+    }
+
+    /// The same until `deadline`. Only a new holder waits: what is held already grows at once or not at all
+    /// ([`Held::at_least`]), since those who hold much would wait for each other.
+    pub async fn until(deadline: Instant, bytes: u64, from: &Consumer) -> Result<Held, OverBudget> {
+        let mut held = Held::default();
         let mut pause = *limits::MEMORY_PAUSES.start();
         loop {
             // Looked at first, so that who waits is not counted as refused each time.
-            let more = bytes.saturating_sub(self.bytes());
-            let waits = more <= from.cap() && Instant::now() + pause < deadline;
-            if !waits || from.available() >= more {
-                match self.at_least(bytes, from) {
+            let waits = bytes <= from.cap() && Instant::now() + pause < deadline;
+            if !waits || from.available() >= bytes {
+                match held.at_least(bytes, from) {
                     // Loans on their way back.
                     Err(_) if waits => {}
-                    done => return done,
+                    done => return done.map(|()| held),
                 }
             }
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(*limits::MEMORY_PAUSES.end());
+        }
+    }
+
+    /// Hands over `bytes` of these, or all if there are fewer.
+    pub fn split(&mut self, bytes: u64) -> Held {
+        let part = |held: &mut Reservation| held.split(bytes.min(held.bytes()));
+        Held {
+            reservation: self.reservation.as_mut().map(part),
+        }
+    }
+
+    /// Gives back all but `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        if let Some(held) = &mut self.reservation {
+            held.shrink_to(bytes);
         }
     }
 }
@@ -208,7 +228,7 @@ pub async fn read_body(
     let mut held = Held::default();
     if let Some(len) = announced {
         check_cap(len, rule)?;
-        held.in_time(rule.before(len), from).await?;
+        held = Held::in_time(rule.before(len), from).await?;
     }
     let mut bytes = collect(body, announced, rule, &mut held, from).await?;
     if let Some(encoding) = encoding {

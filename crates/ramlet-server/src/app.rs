@@ -27,6 +27,8 @@ pub struct App {
     pub(crate) requests: Consumer,
     /// Account of answers until they are sent.
     pub(crate) responses: Consumer,
+    /// Account of what streamed answers hold to their end: lists of points, packers.
+    pub(crate) streams: Consumer,
     /// Account of open connections.
     pub(crate) connections: Consumer,
     pub(crate) connections_max: usize,
@@ -71,6 +73,7 @@ impl App {
             keys: Keys::new(&options),
             requests: ledger.consumer("requests", options.request_bytes),
             responses: ledger.consumer("responses", options.response_bytes),
+            streams: ledger.consumer("streams", options.response_bytes),
             connections: ledger.consumer("connections", connections_max as u64 * connection_bytes),
             connections_max,
             calls: ledger.consumer("connections of HTTP/2", http2.all_bytes()),
@@ -85,7 +88,7 @@ impl App {
             allocator: options.allocator,
             machine: options.machine,
             loads: Arc::new(Loads::new(threads(&options.engine))),
-            stats: RequestStats::new(ledger.consumer("request counts", limits::COUNTS_BYTES)),
+            stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
             rates: Rates::default(),
             quotas: Quotas::load(options.engine.storage().as_ref()),
             started: Instant::now(),

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use ramlet::filter::Filter;
 use ramlet::{Collection, Scratch, SlotJob, Strict, UpdateOp};
+use ramlet_memory::Consumer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, oneshot};
@@ -18,13 +19,13 @@ use crate::auth::{Access, Grant};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::node::{self, Node};
-use crate::handlers::fetch::Portions;
+use crate::handlers::fetch::{Next, Portions};
 use crate::inline::Turn;
 use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::pool::spawn_blocking;
-use crate::stream;
+use crate::stream::Stream;
 use crate::strict::{Guard, adds};
 use crate::wire::collection::check_name;
 
@@ -88,19 +89,33 @@ pub enum Updated {
     TimedOut,
 }
 
-/// Bytes that a list is known to need: for its points without payloads and vectors, and for a portion of those.
+/// Bytes that a list is known to need.
+#[derive(Debug, Clone, Copy)]
 pub struct Expected {
+    /// For its points without payloads and vectors.
     pub listing: u64,
-    pub portion: u64,
+    /// For vectors that the engine hands over to be written, ...
+    pub handed: u64,
+    /// ... and with what is written of them at first, ...
+    pub first: u64,
+    /// ... and for each further portion.
+    pub next: u64,
 }
-
-/// Portions of a streamed answer in memory at once.
-const PORTIONS: u64 = 3;
 
 /// A list that is open in the answer, and what closes it.
 pub struct List {
     pub portions: Portions,
     pub suffix: String,
+}
+
+impl List {
+    /// Closes the list and the answer; false, with nothing written, where there is no memory for it.
+    pub fn close(&self, out: &mut Out, begun: Instant) -> bool {
+        let place = out.place();
+        out.raw(&self.suffix);
+        out.close(begun);
+        !out.back_to(&place)
+    }
 }
 
 impl Call {
@@ -264,20 +279,25 @@ impl Call {
     pub async fn gather(&self, by_collection: bool, (row, collection): (u64, u64)) -> ApiResult<Held> {
         let app = &self.app;
         let collections = app.engine.collection_names().len() as u64;
-        let mut held = Held::default();
         let bytes = app.stats.rows_to_tell(by_collection) * row + collections * collection;
-        held.in_time(bytes, &app.responses).await?;
+        Ok(Held::in_time(bytes, &app.responses).await?)
+    }
+
+    /// So many bytes. They are waited for, unless the request itself holds what others wait for.
+    async fn hold(&self, bytes: u64, from: &Consumer) -> ApiResult<Held> {
+        if self.held.bytes() <= limits::PATIENT_BYTES {
+            return Ok(Held::in_time(bytes, from).await?);
+        }
+        let mut held = Held::default();
+        held.at_least(bytes, from)?;
         Ok(held)
     }
 
-    /// An answer that needs so many bytes. They are waited for, unless the request itself holds what others wait for.
-    async fn begin(&self, expected: u64) -> ApiResult<Out> {
-        let mut out = Out::of(self.form, &self.app.responses);
-        if self.held.bytes() <= limits::PATIENT_BYTES {
-            out.expect_in_time(expected).await?;
-        } else {
-            out.expect(expected)?;
-        }
+    /// An answer that needs so many bytes, `handed` of them for what the engine hands over.
+    async fn begin(&self, bytes: u64, handed: u64) -> ApiResult<Out> {
+        let held = self.hold(bytes, &self.app.responses).await?;
+        let mut out = Out::within(held, handed, self.form, &self.app.responses);
+        out.raw("{\"result\":");
         Ok(out)
     }
 
@@ -286,7 +306,7 @@ impl Call {
     where
         F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<()> + Send + 'static,
     {
-        let mut out = self.begin(expected).await?;
+        let mut out = self.begin(expected, expected).await?;
         let held = self.held.clone();
         on_slot_or_here(&self.app, self.deadline(), self.quick, move |scratch| {
             job(scratch, &mut out)?;
@@ -303,42 +323,49 @@ impl Call {
     where
         F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<List> + Send + 'static,
     {
-        // Beside the list are the portions that are sent, ready and fetched: without room for them it would wait for itself.
-        let together = expected.listing.saturating_add(PORTIONS * expected.portion);
-        if expected.listing > expected.portion && together > self.app.responses.cap() {
-            self.app.responses.reserve(together)?;
-        }
-        let mut listing = Held::default();
-        listing.at_least(expected.listing, &self.app.responses)?;
-        let mut out = self.begin(expected.portion).await?;
+        let app = &self.app;
+        // What is held to the end comes first, of an account of its own: nobody who has it keeps others from their portions.
+        let mut listing = self.hold(expected.listing, &app.streams).await?;
+        let mut out = self.begin(expected.first, expected.handed).await?;
         let held = self.held.clone();
-        let streams = self.form == Form::Json;
-        let first = on_slot_or_here(&self.app, self.deadline(), self.quick, move |scratch| {
-            let mut list = open(scratch, &mut out)?;
-            drop(held);
-            let mut more = list.portions.write_next(scratch, &mut out)?;
-            // The length of a message stands in front of it.
-            while more && !streams && !out.is_failed() {
-                more = list.portions.write_next(scratch, &mut out)?;
-            }
-            if !more || out.is_failed() {
-                out.raw(&list.suffix);
-                return Ok((out, None));
-            }
-            Ok((out, Some((list, listing))))
-        })
-        .await?;
-        Ok(match first {
-            (out, None) => Answer::Json(out),
-            (out, Some((list, listing))) => Answer::Stream(stream::start(
-                self.app.clone(),
-                self.start,
-                out,
-                list,
-                listing,
-                expected.portion,
-            )?),
-        })
+        let whole = self.form != Form::Json;
+        let (mut list, mut out, mut next) =
+            on_slot_or_here(app, self.deadline(), self.quick, move |scratch| {
+                let mut list = open(scratch, &mut out)?;
+                drop(held);
+                let next = match whole {
+                    // The length of a message stands in front of it.
+                    true => list.portions.write_rest(scratch, &mut out).map(|()| Next::Done)?,
+                    false => list.portions.write_next(scratch, &mut out)?,
+                };
+                Ok((list, out, next))
+            })
+            .await?;
+        while let Next::Short(bytes) = next {
+            // The first point is larger than what is held, which is given back: no more than what opens the list stays.
+            let opened = out.into_head()?;
+            let held = Held::in_time(bytes.max(expected.next), &app.responses).await?;
+            out = Out::within(held, expected.handed, self.form, &app.responses);
+            out.raw_bytes(&opened);
+            (list, out, next) = on_slot(app, self.deadline(), move |scratch| {
+                let next = list.portions.write_next(scratch, &mut out)?;
+                Ok((list, out, next))
+            })
+            .await?;
+        }
+        if next == Next::Done {
+            out.raw(&list.suffix);
+            return Ok(Answer::Json(out));
+        }
+        listing.shrink_to(list.portions.listing_bytes());
+        Ok(Answer::Stream(Stream {
+            app: app.clone(),
+            begun: self.start,
+            first: out.into_sent()?,
+            list,
+            listing,
+            expected,
+        }))
     }
 
     /// Queues `op` and waits until it is durable, in both modes of `wait`: an acknowledged change survives.

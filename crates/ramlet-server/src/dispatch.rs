@@ -8,7 +8,6 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
-use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
@@ -22,16 +21,17 @@ use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
+use crate::pieces::Sent;
 use crate::routes::Route;
 use crate::stats::Endpoint;
-use crate::stream::StreamBody;
+use crate::stream::{self, Stream};
 
 /// What a handler answers with.
 pub enum Answer {
     /// The envelope; the time is put in at the end.
     Json(Out),
     /// A long list, sent while it is read.
-    Stream(StreamBody),
+    Stream(Stream),
     /// A response of the handler's own.
     Whole(Response),
     /// Anything else: health checks, metrics, the version.
@@ -55,8 +55,8 @@ impl Answer {
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A text whose bytes are held until they are sent.
-pub fn text_of(body: Bytes) -> Response {
-    respond(StatusCode::OK, TEXT, body)
+pub fn text_of(body: Sent) -> Response {
+    respond(StatusCode::OK, TEXT, body_of(body))
 }
 
 /// Answers one request of `route`.
@@ -72,9 +72,9 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
             Ok(bytes) => whole(&app, bytes, packs).await,
             Err(e) => refuse(&e, start),
         },
-        Ok(Answer::Stream(body)) => match if packs { Packer::new(&app.responses) } else { None } {
-            Some(packer) => packed(Body::new(body.packed(packer))),
-            None => respond(StatusCode::OK, "application/json", Body::new(body)),
+        Ok(Answer::Stream(stream)) => match packs.then(|| Packer::new(&app.streams)).flatten() {
+            Some(packer) => packed(Body::new(stream.body(Some(packer)))),
+            None => respond(StatusCode::OK, "application/json", Body::new(stream.body(None))),
         },
         Ok(Answer::Whole(response)) => response,
         Ok(Answer::Plain {
@@ -98,12 +98,27 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     response
 }
 
-/// An answer in one piece, packed where that pays.
-async fn whole(app: &App, bytes: Bytes, packs: bool) -> Response {
-    if packs && let Some(small) = encode::whole(bytes.clone(), &app.responses).await {
-        return packed(small);
+/// An answer that is written already, packed where that pays: a long one while it is sent.
+async fn whole(app: &App, answer: Sent, packs: bool) -> Response {
+    if packs && answer.len() > limits::PACK_BYTES_WHOLE {
+        if let Some(packer) = Packer::new(&app.streams) {
+            return packed(Body::new(stream::packed(answer, packer)));
+        }
+    } else if packs && let Some(small) = encode::whole(&answer, 0, &app.responses).await {
+        return packed(body_of(small));
     }
-    respond(StatusCode::OK, "application/json", bytes)
+    respond(StatusCode::OK, "application/json", body_of(answer))
+}
+
+fn body_of(mut answer: Sent) -> Body {
+    match answer.0.pop_front() {
+        Some(only) if answer.0.is_empty() => only.into(),
+        Some(first) => {
+            answer.0.push_front(first);
+            Body::new(answer)
+        }
+        None => Body::empty(),
+    }
 }
 
 fn packed(body: impl Into<Body>) -> Response {

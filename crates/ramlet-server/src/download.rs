@@ -18,6 +18,7 @@ use crate::admission::Held;
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
+use crate::pieces::with_held;
 use crate::pool::spawn_blocking;
 
 /// The answer that is `file`. Nothing is read for `head_only`.
@@ -66,32 +67,26 @@ impl Body for FileBody {
     }
 }
 
-struct Portion {
-    bytes: Vec<u8>,
-    _held: Held,
-}
-
-impl AsRef<[u8]> for Portion {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// Reads one portion ahead of what is being sent.
+/// Reads one portion ahead of what is being sent, and no more once the client has gone.
 fn start(app: Arc<App>, file: SnapshotFile) -> mpsc::Receiver<io::Result<Bytes>> {
     let (send, portions) = mpsc::channel(1);
     let file = Arc::new(file);
     tokio::spawn(async move {
         let mut at = 0;
-        while at < file.bytes() {
-            let portion = patient(&app, &file, at).await;
+        while at < file.bytes()
+            && let Ok(place) = send.reserve().await
+        {
+            let portion = tokio::select! {
+                portion = portion(&app, file.clone(), at) => portion,
+                () = send.closed() => return,
+            };
             at += portion.as_ref().map_or(0, |p| p.len() as u64);
             let failed = portion.is_err();
-            let portion = portion.map_err(|e| {
+            place.send(portion.map_err(|e| {
                 tracing::warn!("a download is cut off: {}", e.message);
                 io::Error::other(e.message)
-            });
-            if send.send(portion).await.is_err() || failed {
+            }));
+            if failed {
                 return;
             }
         }
@@ -100,26 +95,16 @@ fn start(app: Arc<App>, file: SnapshotFile) -> mpsc::Receiver<io::Result<Bytes>>
 }
 
 /// The portion from `at` on; memory that is taken just now is waited for.
-async fn patient(app: &Arc<App>, file: &Arc<SnapshotFile>, at: u64) -> ApiResult<Bytes> {
-    let deadline = Instant::now() + limits::READ_TIMEOUT;
-    loop {
-        match portion(app, file.clone(), at).await {
-            Err(e) if e.retry_after.is_some() && Instant::now() < deadline => {
-                tokio::time::sleep(limits::STREAM_PAUSE).await;
-            }
-            done => return done,
-        }
-    }
-}
-
 async fn portion(app: &Arc<App>, file: Arc<SnapshotFile>, at: u64) -> ApiResult<Bytes> {
-    let len = (file.bytes() - at).min(limits::TRANSFER_BYTES as u64);
-    let mut held = Held::default();
-    held.at_least(len, &app.responses)?;
+    // Where there is little memory, less.
+    let most = (app.responses.cap() / 8).min(limits::TRANSFER_BYTES as u64);
+    let len = (file.bytes() - at).min(most);
+    let deadline = Instant::now() + limits::READ_TIMEOUT;
+    let held = Held::until(deadline.into(), len, &app.responses).await?;
     let read = spawn_blocking(move || {
         let mut bytes = vec![0; len as usize];
         file.read_at(&mut bytes, at)?;
-        Ok::<_, ramlet::Error>(Bytes::from_owner(Portion { bytes, _held: held }))
+        Ok::<_, ramlet::Error>(with_held(bytes, held))
     });
     Ok(read.await.map_err(ApiError::internal)??)
 }

@@ -95,6 +95,14 @@ impl ApiError {
         )
     }
 
+    /// Whether memory was missing, for now or for good.
+    pub fn is_over_budget(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::TOO_MANY_REQUESTS
+        )
+    }
+
     pub fn not_found(what: impl std::fmt::Display) -> ApiError {
         ApiError::new(StatusCode::NOT_FOUND, format!("Not found: {what}"))
     }

@@ -30,6 +30,7 @@ mod openapi;
 mod options;
 mod out;
 mod params;
+mod pieces;
 mod pool;
 mod quotas;
 mod receive;

@@ -150,15 +150,23 @@ pub const RESPONSE_BYTES: u64 = 64 * MIB;
 /// The shortest answer that is packed for a client that takes gzip: packing costs 10 to 20 µs a KiB, clients on the same
 /// machine ask for it too, and the hits of a usual search have 600 bytes.
 pub const PACK_BYTES_MIN: usize = 16 * KIB as usize;
+/// The longest that is packed before its first byte is sent, so that its length can be told.
+pub const PACK_BYTES_WHOLE: usize = 256 * KIB as usize;
 /// A record of the engine without payload and vectors.
 pub const RECORD_BYTES: u64 = 160;
-/// What a payload is taken for before it is read.
-pub const PAYLOAD_GUESS_BYTES: u64 = 4 * KIB;
-/// Records whose payloads and vectors are in memory at once, at most...
+/// What a point with payload or vectors is taken for in an answer before it is read: so much is held before a search begins.
+pub const WRITTEN_BYTES: u64 = KIB;
+/// Points whose payloads and vectors are in memory at once, at most, ...
 pub const FETCH_RECORDS: usize = 64;
-/// ... and about the bytes that they may have together: records are fetched, written and dropped in such portions.
+/// ... at first, while it isn't known how large they are, ...
+pub const FETCH_FIRST: usize = 4;
+/// ... at most so many times as many as those before, ...
+pub const FETCH_GROWTH: usize = 4;
+/// ... and about the bytes that they may have together. They are fetched, written and dropped in such batches.
+pub const BATCH_BYTES: u64 = 64 * KIB;
+/// About the bytes of a portion of a streamed answer, ...
 pub const FETCH_BYTES: u64 = 512 * KIB;
-/// ... and at least, however small the budget.
+/// ... and in the smallest budget.
 pub const FETCH_BYTES_MIN: u64 = 64 * KIB;
 /// Records without payload and vectors in one portion of an answer.
 pub const LIST_RECORDS: usize = 1024;

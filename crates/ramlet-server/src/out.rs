@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
 use ramlet::{NamedVectors, OrderValue, PointId, Record, ScoredPoint};
-use ramlet_memory::Consumer;
+use ramlet_memory::{Consumer, OverBudget};
 use ramlet_proto::wire::put_message;
 use serde::Serialize;
 
@@ -13,6 +12,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::grpc::FRAME_HEAD;
 use crate::grpc::tell::points as tell;
 use crate::limits;
+use crate::pieces::{Mark, PIECE, Pieces, Sent};
 
 /// How points stand in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,19 +25,31 @@ pub enum Form {
 
 /// The answer `{"result": ..., "status": "ok", "time": ...}` under construction.
 ///
-/// Bytes are reserved from "responses" a step ahead, and held until the last of them is sent.
-/// A failure on the way is kept and told by [`Out::finish`]; the writer then stops growing.
+/// Bytes are reserved from "responses" a piece ahead, and held until each piece is sent. What is held grows at once or not at
+/// all: then the writer stops growing, and the answer either goes back to its last whole point ([`Out::back_to`]) or fails
+/// ([`Out::finish`]).
 pub struct Out {
-    bytes: Vec<u8>,
+    bytes: Pieces,
     form: Form,
     /// Points of the form [`Form::Messages`].
-    messages: Vec<u8>,
+    messages: Pieces,
     held: Held,
     from: Consumer,
     /// Bytes held for what the engine hands over to be written.
     expected: u64,
-    failed: Option<ApiError>,
+    failed: Option<Failure>,
 }
+
+/// Why an answer can't be written on.
+#[derive(Debug, Clone)]
+enum Failure {
+    /// There is no memory for what comes now.
+    Short(OverBudget),
+    Other(ApiError),
+}
+
+/// A place in an answer to go back to.
+pub struct Place(Mark, Mark);
 
 impl Out {
     /// An answer that begins its `result`.
@@ -47,49 +59,22 @@ impl Out {
         out
     }
 
-    /// An answer whose points stand in `form`.
-    pub fn of(form: Form, from: &Consumer) -> Out {
-        let mut out = Out::new(from);
-        out.form = form;
-        out
-    }
-
     /// A further piece of an answer that was begun.
     pub fn part(from: &Consumer) -> Out {
+        Out::within(Held::default(), 0, Form::Json, from)
+    }
+
+    /// A piece of an answer whose points stand in `form`, with what is held for it: `expected` of that for what the engine
+    /// hands over.
+    pub fn within(held: Held, expected: u64, form: Form, from: &Consumer) -> Out {
         Out {
-            bytes: Vec::new(),
-            form: Form::Json,
-            messages: Vec::new(),
-            held: Held::default(),
+            bytes: Pieces::default(),
+            form,
+            messages: Pieces::default(),
+            held,
             from: from.clone(),
-            expected: 0,
+            expected,
             failed: None,
-        }
-    }
-
-    /// Reserves `bytes` for what the engine is about to hand over, so that nothing is computed that can't be sent.
-    pub fn expect(&mut self, bytes: u64) -> ApiResult<()> {
-        self.expected = bytes;
-        self.hold((self.bytes.capacity() + self.messages.capacity()) as u64);
-        self.failed.clone().map_or(Ok(()), Err)
-    }
-
-    /// The same; what is taken just now is waited for as [`Held::in_time`] does.
-    pub async fn expect_in_time(&mut self, bytes: u64) -> ApiResult<()> {
-        let written = (self.bytes.capacity() + self.messages.capacity()) as u64;
-        self.held
-            .in_time(bytes.saturating_add(written), &self.from)
-            .await?;
-        self.expect(bytes)
-    }
-
-    fn hold(&mut self, written: u64) {
-        if self.failed.is_none()
-            && let Err(e) = self
-                .held
-                .at_least(self.expected.saturating_add(written), &self.from)
-        {
-            self.failed = Some(e.into());
         }
     }
 
@@ -97,55 +82,56 @@ impl Out {
         self.failed.is_some()
     }
 
-    fn room(&mut self, more: usize) -> bool {
+    /// Bytes written.
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.messages.len()
+    }
+
+    /// Makes room for `more` bytes in a row of what `of` chooses.
+    fn room(&mut self, more: usize, of: fn(&mut Out) -> (&mut Pieces, usize)) -> bool {
         if self.failed.is_some() {
             return false;
         }
-        if self.bytes.len() + more <= self.bytes.capacity() {
-            return true;
-        }
-        let Some(target) = self.grown(&self.bytes, more, &self.messages) else {
-            self.failed = Some(too_large());
+        if (self.len() + more) as u64 > limits::RESPONSE_BYTES {
+            self.failed = Some(Failure::Other(too_large()));
             return false;
-        };
-        self.hold(target + (self.bytes.capacity() + self.messages.capacity()) as u64);
-        if self.failed.is_none() {
-            self.bytes.reserve_exact(target as usize - self.bytes.len());
         }
-        self.failed.is_none()
+        let mut held = std::mem::take(&mut self.held);
+        let (expected, from) = (self.expected, self.from.clone());
+        let mut short = None;
+        let (pieces, others) = of(self);
+        let made = pieces.make_room(more, |bytes| {
+            let all = expected.saturating_add((bytes + others) as u64);
+            short = held.at_least(all, &from).err();
+            short.is_none()
+        });
+        self.held = held;
+        self.failed = short.map(Failure::Short);
+        made
     }
 
-    /// As [`Out::room`], for points of the form [`Form::Messages`].
-    fn room_for_message(&mut self, more: usize) -> bool {
-        if self.failed.is_some() {
-            return false;
-        }
-        if self.messages.len() + more <= self.messages.capacity() {
-            return true;
-        }
-        let Some(target) = self.grown(&self.messages, more, &self.bytes) else {
-            self.failed = Some(too_large());
-            return false;
-        };
-        self.hold(target + (self.bytes.capacity() + self.messages.capacity()) as u64);
-        if self.failed.is_none() {
-            self.messages.reserve_exact(target as usize - self.messages.len());
-        }
-        self.failed.is_none()
+    fn json(&mut self) -> (&mut Pieces, usize) {
+        (&mut self.bytes, self.messages.capacity())
     }
 
-    /// The capacity that makes room for `more` bytes, if the answer may have so many.
-    fn grown(&self, bytes: &[u8], more: usize, others: &[u8]) -> Option<u64> {
-        let len = (bytes.len() + more) as u64;
-        if len + others.len() as u64 > limits::RESPONSE_BYTES {
-            return None;
+    fn points(&mut self) -> (&mut Pieces, usize) {
+        (&mut self.messages, self.bytes.capacity())
+    }
+
+    /// Here a point begins, or something else that is whole or not there.
+    pub fn place(&self) -> Place {
+        Place(self.bytes.mark(), self.messages.mark())
+    }
+
+    /// Forgets what was written since, if there was no memory for it; whether it was so.
+    pub fn back_to(&mut self, place: &Place) -> bool {
+        if !matches!(self.failed, Some(Failure::Short(_))) {
+            return false;
         }
-        // By half, in whole steps: old and new copy exist together for a moment.
-        Some(if bytes.is_empty() && len <= 512 {
-            512
-        } else {
-            (len + len / 2).next_multiple_of(limits::RESPONSE_STEP_BYTES.min(len.next_power_of_two()))
-        })
+        self.failed = None;
+        self.bytes.back_to(place.0);
+        self.messages.back_to(place.1);
+        true
     }
 
     pub fn raw(&mut self, text: &str) {
@@ -153,9 +139,14 @@ impl Out {
     }
 
     /// Bytes that are JSON already.
-    pub fn raw_bytes(&mut self, json: &[u8]) {
-        if self.room(json.len()) {
-            self.bytes.extend_from_slice(json);
+    pub fn raw_bytes(&mut self, mut json: &[u8]) {
+        while self.failed.is_none() {
+            let (now, later) = json.split_at(json.len().min(self.bytes.free()));
+            self.bytes.last.extend_from_slice(now);
+            if later.is_empty() || !self.room(later.len().min(PIECE), Out::json) {
+                return;
+            }
+            json = later;
         }
     }
 
@@ -165,7 +156,7 @@ impl Out {
         if let Err(e) = result
             && self.failed.is_none()
         {
-            self.failed = Some(ApiError::internal(e));
+            self.failed = Some(Failure::Other(ApiError::internal(e)));
         }
     }
 
@@ -185,16 +176,22 @@ impl Out {
         bytes_max: usize,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
     ) {
-        if !self.room_for_message(FRAME_HEAD + bytes_max) {
+        let more = FRAME_HEAD + bytes_max;
+        if self.failed.is_some() || (self.messages.free() < more && !self.room(more, Out::points)) {
             return;
         }
-        if self.messages.is_empty() {
-            self.messages.resize(FRAME_HEAD, 0);
+        let first = self.messages.len() == 0;
+        let out = &mut self.messages.last;
+        if first {
+            out.resize(FRAME_HEAD, 0);
         }
-        let before = self.messages.len();
-        match put_message(&mut self.messages, field, write) {
-            Ok(()) => self.value(&(self.messages.len() - before)),
-            Err(e) => self.failed = Some(ApiError::internal(e)),
+        let before = out.len();
+        match put_message(out, field, write) {
+            Ok(()) => {
+                let bytes = out.len() - before;
+                self.value(&bytes);
+            }
+            Err(e) => self.failed = Some(Failure::Other(ApiError::internal(e))),
         }
     }
 
@@ -278,31 +275,58 @@ impl Out {
     }
 
     /// The whole answer. The bytes carry their reservation with them.
-    pub fn finish(mut self, start: Instant) -> ApiResult<Bytes> {
+    pub fn finish(mut self, start: Instant) -> ApiResult<Sent> {
         self.close(start);
-        self.into_bytes()
+        self.into_sent()
     }
 
     /// What was written so far: JSON, points as messages behind [`FRAME_HEAD`] free bytes, and the bytes held for both.
-    pub fn into_parts(self) -> ApiResult<(Vec<u8>, Vec<u8>, Held)> {
-        match self.failed {
-            Some(e) => Err(e),
-            None => Ok((self.bytes, self.messages, self.held)),
-        }
+    pub fn into_parts(self) -> ApiResult<(Vec<u8>, Pieces, Held)> {
+        self.check()?;
+        let mut json = self.bytes.into_vecs();
+        let json = if json.len() == 1 {
+            json.swap_remove(0)
+        } else {
+            json.concat()
+        };
+        Ok((json, self.messages, self.held))
+    }
+
+    /// What opens the answer, as a copy: some bytes beside what is held, which is given back.
+    pub fn into_head(self) -> ApiResult<Vec<u8>> {
+        self.check()?;
+        Ok(self.bytes.into_vecs().concat())
     }
 
     /// What was written so far, with its reservation.
-    pub fn into_bytes(self) -> ApiResult<Bytes> {
-        match self.failed {
-            Some(e) => Err(e),
-            None => Ok(with_held(self.bytes, self.held)),
+    pub fn into_sent(self) -> ApiResult<Sent> {
+        self.check()?;
+        Ok(self.bytes.into_sent(self.held))
+    }
+
+    /// Why the answer can't be written, if it can't.
+    pub fn check(&self) -> ApiResult<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(Failure::Short(e)) => Err(told_whole(e)),
+            Some(Failure::Other(e)) => Err(e.clone()),
         }
     }
 }
 
-/// Bytes on their way out that give back what is held for them when they are sent.
-pub fn with_held(bytes: Vec<u8>, held: Held) -> Bytes {
-    Bytes::from_owner(Sent { bytes, _held: held })
+/// What a client is told whose answer has to be in memory as a whole, and isn't to be had. More than a quarter of the account isn't waited for: the points that
+/// are written are in memory as well.
+pub fn told_whole(e: &OverBudget) -> ApiError {
+    let most = e.limit / 4;
+    let mut told = ApiError::from(OverBudget {
+        limit: most,
+        ..e.clone()
+    });
+    told.message.push_str(&format!(
+        ". An answer in one piece may have {most} bytes here: ask for fewer points (limit), for less of each \
+         (with_payload, with_vectors), or for one search at a time"
+    ));
+    told
 }
 
 fn too_large() -> ApiError {
@@ -334,25 +358,14 @@ impl ListOut<'_> {
 
 impl std::io::Write for Out {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        if !self.room(buf.len()) {
-            return Err(std::io::Error::other("the answer doesn't fit"));
+        self.raw_bytes(buf);
+        match self.failed {
+            None => Ok(buf.len()),
+            Some(_) => Err(std::io::Error::other("the answer doesn't fit")),
         }
-        self.bytes.extend_from_slice(buf);
-        Ok(buf.len())
     }
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
-    }
-}
-
-struct Sent {
-    bytes: Vec<u8>,
-    _held: Held,
-}
-
-impl AsRef<[u8]> for Sent {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 
@@ -366,7 +379,7 @@ mod tests {
         let mut out = Out::new(&ledger.consumer("responses", u64::MAX));
         fill(&mut out);
         let bytes = out.finish(Instant::now()).unwrap();
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let text = String::from_utf8(bytes.0.iter().flatten().copied().collect()).unwrap();
         let (result, rest) = text
             .strip_prefix("{\"result\":")
             .unwrap()

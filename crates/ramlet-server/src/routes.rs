@@ -249,10 +249,15 @@ async fn aside(app: Arc<App>, request: Request, status: StatusCode) -> Response 
         return response;
     }
     let (method, path) = (request.method(), request.uri().path());
-    let e = match status {
+    // Which paths there are is told to those alone who may ask for something.
+    let refused = match app.keys.any() {
+        true => app.keys.authorise(Access::ReadSome, request.headers()).err(),
+        false => None,
+    };
+    let e = refused.unwrap_or_else(|| match status {
         StatusCode::NOT_FOUND => ApiError::not_found(format!("there is no path {path}")),
         _ => ApiError::new(status, format!("{method} is not a method of {path}")),
-    };
+    });
     let mut response = refuse(&e, start);
     if cors::asked(&app.keys, request.headers()) {
         cors::allow(&mut response);

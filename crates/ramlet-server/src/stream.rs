@@ -1,4 +1,9 @@
-//! Answers that are sent while they are read: memory for three portions, whatever their length.
+//! Answers that are sent while they are read: memory for two portions, whatever their length.
+//!
+//! A stream holds for its whole life only what it took when it began, from the account of streams: the list of its points, and
+//! the packer. A portion's bytes, of the account of responses, are taken while nothing else of that account is held but what
+//! is on its way to the client; whoever has them asks for no more until they are sent. So no stream waits for another that
+//! waits, and all waiting ends with the client.
 
 use std::io;
 use std::pin::Pin;
@@ -12,17 +17,31 @@ use tokio::sync::mpsc;
 
 use crate::admission::Held;
 use crate::app::App;
-use crate::call::{List, on_slot};
+use crate::call::{Expected, List, on_slot};
 use crate::encode::Packer;
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
+use crate::handlers::fetch::Next;
 use crate::limits;
-use crate::out::Out;
+use crate::out::{Form, Out};
+use crate::pieces::Sent;
+
+/// A list that was begun, and isn't wholly written.
+pub struct Stream {
+    pub app: Arc<App>,
+    pub begun: Instant,
+    /// What is written of it.
+    pub first: Sent,
+    pub list: List,
+    /// For the list itself: until the end.
+    pub listing: Held,
+    pub expected: Expected,
+}
 
 /// The body of a streamed answer. It ends with an error, and so the connection, when a later portion can't be had:
 /// half a list must not pass for a whole one.
 pub struct StreamBody {
-    first: Option<Bytes>,
-    rest: mpsc::Receiver<io::Result<Bytes>>,
+    now: Sent,
+    rest: mpsc::Receiver<io::Result<Sent>>,
 }
 
 impl Body for StreamBody {
@@ -30,114 +49,166 @@ impl Body for StreamBody {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(Frame::data(first))));
-        }
-        self.rest
-            .poll_recv(cx)
-            .map(|next| next.map(|portion| portion.map(Frame::data)))
-    }
-}
-
-impl StreamBody {
-    /// The same, packed portion by portion on the pool, one ahead of what is being sent.
-    pub fn packed(self, mut packer: Packer) -> StreamBody {
-        let (send, rest) = mpsc::channel(1);
-        let StreamBody {
-            first,
-            rest: mut plain,
-        } = self;
-        tokio::spawn(async move {
-            let mut next = first.map(Ok);
-            loop {
-                let portion = match next.take() {
-                    Some(portion) => Some(portion),
-                    None => plain.recv().await,
-                };
-                let last = portion.is_none();
-                let packed = match portion {
-                    Some(Err(e)) => Err(e),
-                    Some(Ok(bytes)) => packer.portion(bytes, false).await,
-                    None => packer.portion(Bytes::new(), true).await,
-                };
-                let ends = last || packed.is_err();
-                if send.send(packed).await.is_err() || ends {
-                    return;
-                }
+        loop {
+            if let Some(piece) = self.now.0.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
-        });
-        StreamBody { first: None, rest }
+            match self.rest.poll_recv(cx) {
+                Poll::Ready(Some(Ok(portion))) => self.now = portion,
+                Poll::Ready(Some(Err(e))) => return Poll::Ready(Some(Err(e))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     }
 }
 
-/// Begins with what is in `out`; a task fetches the rest of `list`, one portion ahead of what is being sent.
-///
-/// `listing` is held until the end, `expected` for each portion.
-pub fn start(
+impl Stream {
+    /// A task fetches the rest, a portion ahead of what is being sent; or, where a packer is given, when the one before is packed.
+    pub fn body(self, packer: Option<Packer>) -> StreamBody {
+        let (send, rest) = mpsc::channel(1);
+        let Stream {
+            app,
+            begun,
+            first,
+            list,
+            listing,
+            expected,
+        } = self;
+        let rests = Rest {
+            app,
+            begun,
+            list: Arc::new(Mutex::new(list)),
+            expected,
+            wanted: 0,
+        };
+        match packer {
+            None => {
+                tokio::spawn(async move {
+                    let _listing = listing;
+                    rests.send_plain(&send).await;
+                });
+                StreamBody { now: first, rest }
+            }
+            Some(packer) => {
+                tokio::spawn(async move {
+                    let _listing = listing;
+                    rests.send_packed(first, packer, &send).await;
+                });
+                let now = Sent::default();
+                StreamBody { now, rest }
+            }
+        }
+    }
+}
+
+/// A whole answer, packed while it is sent.
+pub fn packed(plain: Sent, packer: Packer) -> StreamBody {
+    let (send, rest) = mpsc::channel(1);
+    tokio::spawn(async move { packer.pack(plain, true, &send).await });
+    StreamBody {
+        now: Sent::default(),
+        rest,
+    }
+}
+
+/// What is left of a list.
+struct Rest {
     app: Arc<App>,
     begun: Instant,
-    out: Out,
-    list: List,
-    listing: Held,
-    expected: u64,
-) -> ApiResult<StreamBody> {
-    let first = Some(out.into_bytes()?);
-    let (send, rest) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let _listing = listing;
-        let list = Arc::new(Mutex::new(list));
-        loop {
-            let portion = patient(&app, begun, &list, expected).await;
+    list: Arc<Mutex<List>>,
+    expected: Expected,
+    /// Bytes that the next portion has to have at least: its first point is large.
+    wanted: u64,
+}
+
+type Portion = io::Result<(Sent, bool)>;
+
+impl Rest {
+    async fn send_plain(mut self, send: &mpsc::Sender<io::Result<Sent>>) {
+        // A place first: then at most one portion is on its way while the next is fetched.
+        while let Ok(place) = send.reserve().await {
+            let Some(portion) = self.next(send).await else {
+                return;
+            };
             let more = matches!(portion, Ok((_, true)));
-            if let Err(e) = &portion {
-                tracing::warn!("a streamed answer is cut off: {}", e.message);
-            }
-            let portion = portion
-                .map(|(bytes, _)| bytes)
-                .map_err(|e| io::Error::other(e.message));
-            if send.send(portion).await.is_err() || !more {
+            place.send(portion.map(|(bytes, _)| bytes));
+            if !more {
                 return;
             }
         }
-    });
-    Ok(StreamBody { first, rest })
-}
+    }
 
-/// The next portion and whether there are more; what is taken just now is waited for.
-async fn patient(
-    app: &Arc<App>,
-    begun: Instant,
-    list: &Arc<Mutex<List>>,
-    expected: u64,
-) -> ApiResult<(Bytes, bool)> {
-    let deadline = Instant::now() + limits::READ_TIMEOUT;
-    loop {
-        match portion(app, begun, list.clone(), expected, deadline).await {
-            Err(e) if e.retry_after.is_some() && Instant::now() < deadline => {
-                tokio::time::sleep(limits::STREAM_PAUSE).await;
+    async fn send_packed(mut self, first: Sent, packer: Packer, send: &mpsc::Sender<io::Result<Sent>>) {
+        let Some(mut packer) = packer.pack(first, false, send).await else {
+            return;
+        };
+        while let Some(portion) = self.next(send).await {
+            match portion {
+                Ok((bytes, more)) => match packer.pack(bytes, !more, send).await {
+                    Some(again) => packer = again,
+                    None => return,
+                },
+                Err(e) => {
+                    let _ = send.send(Err(e)).await;
+                    return;
+                }
             }
-            done => return done,
         }
     }
-}
 
-async fn portion(
-    app: &Arc<App>,
-    begun: Instant,
-    list: Arc<Mutex<List>>,
-    expected: u64,
-    deadline: Instant,
-) -> Result<(Bytes, bool), ApiError> {
-    let mut out = Out::part(&app.responses);
-    out.expect(expected)?;
-    on_slot(app, deadline, move |scratch| {
-        let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = list.portions.write_next(scratch, &mut out)?;
-        if !more {
-            out.raw(&list.suffix);
-            out.close(begun);
+    /// The next portion, and whether there are more; `None` when the client has gone meanwhile.
+    async fn next(&mut self, send: &mpsc::Sender<io::Result<Sent>>) -> Option<Portion> {
+        let portion = tokio::select! {
+            portion = self.patient() => portion,
+            () = send.closed() => return None,
+        };
+        Some(portion.map_err(|e| {
+            tracing::warn!("a streamed answer is cut off: {}", e.message);
+            io::Error::other(e.message)
+        }))
+    }
+
+    /// What is taken just now is waited for.
+    async fn patient(&mut self) -> ApiResult<(Sent, bool)> {
+        let deadline = Instant::now() + limits::READ_TIMEOUT;
+        loop {
+            match self.portion(deadline).await {
+                Ok(Some(portion)) => return Ok(portion),
+                Ok(None) => {}
+                Err(e) if e.retry_after.is_some() && Instant::now() < deadline => {
+                    tokio::time::sleep(limits::STREAM_PAUSE).await;
+                }
+                Err(e) => return Err(e),
+            }
         }
-        Ok((out.into_bytes()?, more))
-    })
-    .await
+    }
+
+    /// `None`: its first point needs more than was held, which was given back.
+    async fn portion(&mut self, deadline: Instant) -> ApiResult<Option<(Sent, bool)>> {
+        let from = &self.app.responses;
+        let bytes = self.expected.next.max(self.wanted);
+        let held = Held::until(deadline.into(), bytes, from).await?;
+        let mut out = Out::within(held, self.expected.handed, Form::Json, from);
+        let (list, begun) = (self.list.clone(), self.begun);
+        let (out, next) = on_slot(&self.app, deadline, move |scratch| {
+            let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = list.portions.write_next(scratch, &mut out)?;
+            Ok(match next {
+                Next::Done if !list.close(&mut out, begun) => (out, Next::More),
+                next => (out, next),
+            })
+        })
+        .await?;
+        match next {
+            Next::Short(bytes) => {
+                self.wanted = bytes;
+                Ok(None)
+            }
+            next => {
+                self.wanted = 0;
+                Ok(Some((out.into_sent()?, matches!(next, Next::More))))
+            }
+        }
+    }
 }

@@ -13,19 +13,43 @@ pub fn collections_bytes_max(budget: &BudgetTable) -> u64 {
 
 /// Refuses to open more collections than there is room for, with a budget that would do.
 pub fn check_collections(budget: &BudgetTable, collections: usize) -> Result<()> {
-    let (needed, most) = (
-        collections as u64 * COLLECTION_BYTES,
-        collections_bytes_max(budget),
-    );
-    if needed <= most {
+    match fit(budget) {
+        fit if collections <= fit => Ok(()),
+        _ => Err(too_many(budget, collections)),
+    }
+}
+
+/// Refuses one collection more than there is room for, beside so many. Waiting doesn't help: they go only when somebody deletes them.
+pub fn check_another(budget: &BudgetTable, others: usize) -> Result<()> {
+    let fit = fit(budget);
+    if others < fit {
         return Ok(());
     }
-    let what = format!("{collections} collections take {needed} bytes, this budget has {most} for them");
+    Err(Error::new(
+        ErrorKind::TooLarge,
+        too_many(budget, others + 1).to_string(),
+    ))
+}
+
+/// Collections that a budget has room for, apart from their data. Half of the write buffers stays free for points.
+fn fit(budget: &BudgetTable) -> usize {
+    let (by_bytes, by_buffers) = (
+        collections_bytes_max(budget) / COLLECTION_BYTES,
+        budget.write_buffers / 2 / BufferWriter::EMPTY_PAIR_BYTES,
+    );
+    by_bytes.min(by_buffers) as usize
+}
+
+fn too_many(budget: &BudgetTable, collections: usize) -> Error {
+    let what = format!(
+        "{collections} collections are more than the {} that this budget has room for",
+        fit(budget)
+    );
     let what = match least_memory(budget, collections as u64) {
         Some(memory) => format!("{what}; one of {} MB has room for all", memory / STEP),
         None => what,
     };
-    Err(Error::new(ErrorKind::OverBudget, what))
+    Error::new(ErrorKind::OverBudget, what)
 }
 
 /// Budgets are named in whole MB.
@@ -40,10 +64,7 @@ fn least_memory(budget: &BudgetTable, collections: u64) -> Option<u64> {
             slots_outside: budget.slots_outside,
             ..BudgetRequest::new(*memory, threads)
         };
-        BudgetTable::plan(request).is_ok_and(|table| {
-            collections_bytes_max(&table) >= collections * COLLECTION_BYTES
-                && table.write_buffers / 2 >= collections * BufferWriter::EMPTY_PAIR_BYTES
-        })
+        BudgetTable::plan(request).is_ok_and(|table| fit(&table) as u64 >= collections)
     };
     let beyond = budget.memory_bytes / STEP + 1;
     // A collection takes less than this even where it gets the smallest share of a budget.
@@ -63,8 +84,15 @@ mod tests {
     fn the_budget_that_is_named_has_room() {
         for memory in [16 * STEP, 32 * STEP, 64 * STEP, 300 * STEP] {
             let small = table(memory);
-            let fit = (collections_bytes_max(&small) / COLLECTION_BYTES) as usize;
+            let fit = fit(&small);
             assert!(check_collections(&small, fit).is_ok());
+            assert!(check_another(&small, fit - 1).is_ok());
+            let another = check_another(&small, fit).expect_err("one too many");
+            assert_eq!(another.kind(), ErrorKind::TooLarge, "waiting doesn't help");
+            assert!(
+                another.to_string().contains(&format!("the {fit} that")),
+                "{another}"
+            );
             for collections in [fit + 1, 3 * fit, 40 * fit] {
                 let error = check_collections(&small, collections).expect_err("too many");
                 assert_eq!(error.kind(), ErrorKind::OverBudget);

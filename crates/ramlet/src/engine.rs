@@ -10,7 +10,6 @@ use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
 
-use crate::buffer::BufferWriter;
 use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
@@ -183,13 +182,13 @@ impl Engine {
         let consumers = Consumers {
             // Whoever fills them can wait for loans to come back: what is acknowledged must get in.
             buffers: ledger.set_aside("write buffers", budget.write_buffers)?.patient(),
-            metadata: ledger.consumer("segment metadata", budget.metadata_max()),
+            metadata: ledger.keeper("segment metadata", budget.metadata_max()),
             // The rest is for what segments need to be read at all.
-            pinned: ledger.consumer("pinned files", pinned_bytes_max(budget.pinned)),
+            pinned: ledger.keeper("pinned files", pinned_bytes_max(budget.pinned)),
             pins: Pins::new(ledger, budget.pinned_max()),
             updates: ledger.consumer("queued updates", budget.updates_max()).patient(),
-            collections: ledger.consumer("collections", capacity::collections_bytes_max(budget)),
-            slots: ledger.consumer("search slots", budget.search_slots).patient(),
+            collections: ledger.keeper("collections", capacity::collections_bytes_max(budget)),
+            slots: ledger.keeper("search slots", budget.search_slots).patient(),
             // A search that finds all lent, or held by others, waits until it isn't, rather than being refused: that is a matter of other searches.
             extra: ledger
                 .consumer("extra scratch", budget.elastic)
@@ -198,7 +197,7 @@ impl Engine {
             snapshots: ledger.consumer("snapshots", budget.elastic),
         };
         let cache = BlockCache::new(
-            &ledger.consumer("block cache", budget.block_cache),
+            &ledger.keeper("block cache", budget.block_cache),
             budget.block_cache,
         )?;
         // Bounded by construction (sort runs, column buffers); each job takes what it needs as a whole.
@@ -206,7 +205,7 @@ impl Engine {
         let arena = JobArena {
             lookup: Lookup::without_index(
                 IoContext::new(storage.reader(BACKGROUND_READS)?),
-                &consumers.extra,
+                &consumers.extra.lasting(),
             )?,
             scratch_bytes: 0,
             threads: build_threads(budget.search_threads),
@@ -306,8 +305,8 @@ impl Engine {
     pub(crate) fn lookup(&self) -> Result<Lookup> {
         Ok(Lookup::new(
             IoContext::new(self.storage.reader(BACKGROUND_READS)?),
-            &self.consumers.extra,
-            &self.consumers.extra,
+            &self.consumers.extra.lasting(),
+            &self.consumers.extra.lasting(),
             BACKGROUND_BYTES,
         )?)
     }
@@ -376,7 +375,7 @@ impl Engine {
         let mut scratch = Scratch::new(
             IoContext::new(self.storage.reader(SLOT_READS)?),
             &self.consumers.slots,
-            &self.consumers.extra,
+            &self.consumers.extra.for_one(),
             self.options.budget.search_slot(),
         )?;
         scratch.in_slot = true;
@@ -407,7 +406,7 @@ impl Engine {
             match self.create_in_room(name, config.clone()) {
                 // Its buffers' share is full of other collections' points: on disk they don't need it.
                 Err(e) if e.kind() == ErrorKind::OverBudget => {
-                    self.check_buffers(self.collection_names().len() as u64 + 1)?;
+                    self.check_another(self.collection_names().len())?;
                     self.shared.want_room();
                     std::thread::sleep(ROOM_POLL);
                 }
@@ -415,6 +414,10 @@ impl Engine {
             }
         }
         self.create_in_room(name, config)
+    }
+
+    fn check_another(&self, others: usize) -> Result<()> {
+        capacity::check_another(&self.options.budget, others)
     }
 
     fn create_in_room(&self, name: &str, config: CollectionConfig) -> Result<()> {
@@ -433,7 +436,7 @@ impl Engine {
                 format!("Collection `{name}` already exists!"),
             ));
         }
-        self.check_buffers(names.open.len() as u64 + 1)?;
+        self.check_another(names.open.len())?;
         descriptors::check_collection(self.storage.as_ref(), &self.shared.live_collections(), &config)?;
         let id = directory_id(names.catalog.next_id);
         // A number is used once, even when creating fails half-way.
@@ -449,21 +452,6 @@ impl Engine {
         self.commit(&mut names, catalog)?;
         let collection = self.register(core);
         names.open.insert(name.to_string(), collection);
-        Ok(())
-    }
-
-    /// Half of the write buffers stays free for points, however many collections there are.
-    fn check_buffers(&self, collections: u64) -> Result<()> {
-        let (most, needed) = (
-            self.consumers.buffers.cap() / 2,
-            collections * BufferWriter::EMPTY_PAIR_BYTES,
-        );
-        if needed > most {
-            let what = format!(
-                "write buffers of {collections} collections take {needed} bytes, at most {most} are possible"
-            );
-            return Err(Error::new(ErrorKind::OverBudget, what));
-        }
         Ok(())
     }
 
@@ -512,7 +500,7 @@ impl Engine {
     /// What a collection that isn't in the catalog yet is opened with, under a number that was never used.
     pub(crate) fn new_parts(&self) -> Result<Parts> {
         let mut names = self.names.lock().expect("never poisoned");
-        self.check_buffers(names.open.len() as u64 + 1)?;
+        self.check_another(names.open.len())?;
         // Its settings aren't known yet.
         let (others, config) = (self.shared.live_collections(), CollectionConfig::default());
         descriptors::check_collection(self.storage.as_ref(), &others, &config)?;
@@ -721,7 +709,7 @@ impl Engine {
         Scratch::new(
             IoContext::new(self.storage.reader(SLOT_READS)?),
             &self.consumers.extra,
-            &self.consumers.extra,
+            &self.consumers.extra.for_one(),
             BACKGROUND_BYTES,
         )
     }

@@ -103,12 +103,19 @@ impl From<IoError> for Error {
 
 impl From<OverBudget> for Error {
     fn from(e: OverBudget) -> Error {
-        let kind = if e.asked > e.limit {
-            ErrorKind::TooLarge
-        } else {
-            ErrorKind::OverBudget
+        let kind = match e.is_final() {
+            true => ErrorKind::TooLarge,
+            false => ErrorKind::OverBudget,
         };
-        Error::new(kind, e.to_string())
+        match kind == ErrorKind::TooLarge && e.held > 0 {
+            true => Error::new(
+                kind,
+                format!(
+                    "{e}. It could not be had with nothing else going on: ask for fewer points, or for less of each"
+                ),
+            ),
+            false => Error::new(kind, e.to_string()),
+        }
     }
 }
 

@@ -83,6 +83,11 @@ impl Scratch {
         }
     }
 
+    /// Payloads that were handed out so far are dropped: their bytes are given back.
+    pub fn settle(&mut self) {
+        self.lookup.settle();
+    }
+
     /// Gives back what a large request needed: it is paid for while that request lasts.
     pub(crate) fn trim(&mut self) {
         self.lookup.settle();

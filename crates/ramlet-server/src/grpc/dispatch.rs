@@ -14,7 +14,7 @@ use super::ask::Asked;
 use super::frame::{self, Messages, Sent};
 use super::methods::{Bound, Method, Points, find};
 use super::tell::Told;
-use super::{health, reflection, status};
+use super::{FRAME_HEAD, health, reflection, status};
 use crate::admission::{BodyRule, Held};
 use crate::app::App;
 use crate::auth::{Access, name_host};
@@ -24,7 +24,8 @@ use crate::dispatch::{Answer, admit};
 use crate::encode;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::out::{Form, with_held};
+use crate::out::{Form, told_whole};
+use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
 use crate::stats::Endpoint;
 
@@ -49,7 +50,7 @@ pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sen
             count(&app, bound, done.as_ref().err(), collection, start);
             match done {
                 Ok(message) if wants_gzip(&parts.headers) => return packed(&app, message).await,
-                done => done.map(|message| Sent::One(Some(message))),
+                done => done.map(Sent::Whole),
             }
         }
         None => caught(pin!(own_service(&app, path, &parts.headers, body))).await,
@@ -100,9 +101,10 @@ fn wants_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// The answer to a client that wants gzip; each message says by itself whether it is packed.
-async fn packed(app: &App, message: Bytes) -> Response<Sent> {
-    let small = encode::framed(message.clone(), &app.responses).await;
-    let mut response = answered(Sent::One(Some(small.unwrap_or(message))));
+async fn packed(app: &App, message: pieces::Sent) -> Response<Sent> {
+    let small = encode::whole(&message, FRAME_HEAD, &app.responses).await;
+    let small = small.and_then(|small| frame::packed(small).ok());
+    let mut response = answered(Sent::Whole(small.unwrap_or(message)));
     response
         .headers_mut()
         .insert(ENCODING, HeaderValue::from_static("gzip"));
@@ -132,10 +134,13 @@ async fn own_service(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Inco
             app.keys.authorise(Access::Read, headers)?;
             reflection::info(app, Messages::new(headers, body)?)
         }
-        _ => Err(ApiError::new(
-            StatusCode::NOT_IMPLEMENTED,
-            format!("there is no method {path}"),
-        )),
+        _ => {
+            app.keys.authorise(Access::ReadSome, headers)?;
+            Err(ApiError::new(
+                StatusCode::NOT_IMPLEMENTED,
+                format!("there is no method {path}"),
+            ))
+        }
     }
 }
 
@@ -156,7 +161,7 @@ async fn call(
     headers: &HeaderMap,
     (body, collection): (Incoming, &mut Option<String>),
     start: Instant,
-) -> ApiResult<Bytes> {
+) -> ApiResult<pieces::Sent> {
     let (method, route) = (bound.method, bound.route);
     let grant = app.keys.authorise(route.access, headers)?;
     let rule = rule_of(bound);
@@ -225,31 +230,30 @@ fn check_collection(asked: &Asked) -> ApiResult<()> {
 }
 
 /// Writes the answer's message, its bytes held until they are sent.
-fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResult<Bytes> {
+fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResult<pieces::Sent> {
     let (json, messages, mut held) = match answer {
         Answer::Json(out) => {
             let (mut json, messages, held) = out.into_parts()?;
             json.push(b'}');
             (json, messages, held)
         }
-        Answer::Plain { body, .. } => (body.into_bytes(), Vec::new(), Held::default()),
+        Answer::Plain { body, .. } => (body.into_bytes(), Pieces::default(), Held::default()),
         Answer::Stream(_) | Answer::Whole(_) => {
             return Err(ApiError::internal("the method's answer is no message"));
         }
     };
-    let more = match method.points {
-        Points::Inside(_) => messages.len() + json.len(),
-        _ => json.len(),
+    let inside = matches!(method.points, Points::Inside(_));
+    // Points inside of the answer's parts are put in a row, and then written once more: twice in memory each time.
+    let again = if inside { messages.capacity() } else { 0 };
+    held.at_least(held.bytes() + (json.len() + again) as u64, &app.responses)
+        .map_err(|e| told_whole(&e))?;
+    let (listed, messages) = match inside {
+        true => (Pieces::default(), messages.into_vecs().concat()),
+        false => (messages, Vec::new()),
     };
-    held.at_least(held.bytes() + more as u64, &app.responses)?;
-    let told = Told {
-        json,
-        messages,
-        time: start.elapsed().as_secs_f64(),
-    };
-    let mut message = (method.tell)(told)?;
-    frame::close(&mut message, false)?;
-    Ok(with_held(message, held))
+    let time = start.elapsed().as_secs_f64();
+    let message = (method.tell)(Told { json, messages, time })?;
+    Ok(frame::framed(listed, message)?.into_sent(held))
 }
 
 /// `grpc-timeout`: up to eight digits and a unit.

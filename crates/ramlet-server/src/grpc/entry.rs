@@ -38,11 +38,7 @@ impl Entry {
     pub async fn held(self, app: &App) -> Result<Held, OverBudget> {
         match self {
             Entry::Held(held) => Ok(held),
-            Entry::Waits(_place) => {
-                let mut held = Held::default();
-                held.in_time(limits::CALL_BYTES, &app.requests).await?;
-                Ok(held)
-            }
+            Entry::Waits(_place) => Held::in_time(limits::CALL_BYTES, &app.requests).await,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::admission::{BodyRule, Held, check_cap};
 use crate::decode::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
+use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
 
 /// Bytes before a message: whether it is compressed, and its length.
@@ -81,7 +82,7 @@ impl Messages {
             _ => return Err(bad("the bytes are not a frame of gRPC")),
         };
         check_cap(u64::from(len), rule)?;
-        held.in_time(rule.before(u64::from(len)), from).await?;
+        *held = Held::in_time(rule.before(u64::from(len)), from).await?;
         self.buffer.advance(HEAD);
         let message = self.take(len as usize, start).await?;
         if compressed {
@@ -154,7 +155,7 @@ fn broke_off(why: impl std::fmt::Display) -> ApiError {
 /// What goes out on a call: messages, then how it ended.
 pub enum Sent {
     /// All that there is.
-    One(Option<Bytes>),
+    Whole(pieces::Sent),
     /// Messages as they come.
     Many(mpsc::Receiver<Bytes>),
     /// Only trailers are left, or nothing.
@@ -170,7 +171,7 @@ impl Body for Sent {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let next = match &mut *self {
-            Sent::One(message) => message.take(),
+            Sent::Whole(message) => message.0.pop_front(),
             Sent::Many(messages) => match messages.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
@@ -198,14 +199,40 @@ impl Body for Sent {
     }
 }
 
-/// Fills in the head of a message that stands behind [`HEAD`] free bytes.
-pub fn close(message: &mut [u8], packed: bool) -> ApiResult<()> {
-    let len = message
-        .len()
-        .checked_sub(HEAD)
-        .and_then(|n| u32::try_from(n).ok());
-    let len = len.ok_or_else(|| ApiError::internal("the answer is no message"))?;
-    message[0] = u8::from(packed);
-    message[1..HEAD].copy_from_slice(&len.to_be_bytes());
+/// A message in its frame: its points, behind [`HEAD`] free bytes, if it has a list of them, and what follows behind as many.
+pub fn framed(points: Pieces, rest: Vec<u8>) -> ApiResult<Pieces> {
+    let mut message = points;
+    if message.len() == 0 {
+        message.push(rest);
+    } else {
+        message.push(rest.get(HEAD..).unwrap_or_default().to_vec());
+    }
+    let len = message.len();
+    close(message.first_mut(), len, false)?;
+    Ok(message)
+}
+
+/// A message that was packed, in its frame.
+pub fn packed(mut message: pieces::Sent) -> ApiResult<pieces::Sent> {
+    let mut head = [0; HEAD];
+    close(&mut head, HEAD + message.len(), true)?;
+    message.0.push_front(Bytes::copy_from_slice(&head));
+    Ok(message)
+}
+
+/// Fills in the head of a message that has `len` bytes with it.
+fn close(message: &mut [u8], len: usize, packed: bool) -> ApiResult<()> {
+    let len = len.checked_sub(HEAD).and_then(|n| u32::try_from(n).ok());
+    let (Some(len), Some(head)) = (len, message.get_mut(..HEAD)) else {
+        return Err(ApiError::internal("the answer is no message"));
+    };
+    head[0] = u8::from(packed);
+    head[1..].copy_from_slice(&len.to_be_bytes());
     Ok(())
+}
+
+/// A message of one piece, for what isn't an answer of the API.
+pub fn close_alone(message: &mut [u8]) -> ApiResult<()> {
+    let len = message.len();
+    close(message, len, false)
 }

@@ -41,7 +41,7 @@ fn message(status: ServingStatus) -> ApiResult<Bytes> {
     let mut out = tell::message(&HealthCheckResponse {
         status: status.into(),
     })?;
-    frame::close(&mut out, false)?;
+    frame::close_alone(&mut out)?;
     Ok(out.into())
 }
 
@@ -54,7 +54,7 @@ pub async fn check(app: &App, messages: Messages) -> ApiResult<Sent> {
             format!("there is no service {service}"),
         ));
     }
-    Ok(Sent::One(Some(message(status(app))?)))
+    Ok(Sent::Whole(message(status(app))?.into()))
 }
 
 /// The same, again whenever it changes.

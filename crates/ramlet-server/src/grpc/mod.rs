@@ -20,5 +20,5 @@ pub mod tell;
 mod value;
 
 pub use connection::{Http2, serve_calls, serve_http2};
-pub use frame::{HEAD as FRAME_HEAD, close as close_frame};
+pub use frame::HEAD as FRAME_HEAD;
 pub use methods::methods;

@@ -63,7 +63,7 @@ fn answer(message: Bytes) -> ApiResult<Bytes> {
         original_request: Some(request),
     };
     let mut out = tell::message(&response)?;
-    frame::close(&mut out, false)?;
+    frame::close_alone(&mut out)?;
     Ok(out.into())
 }
 

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use ramlet::{
-    Collection, Engine, Explained, PayloadSelector, PointId, QueryRequest, Record, ScoredPoint, Scratch,
-    ScrollRequest, SearchRequest, VectorSelector,
+    Collection, Engine, Explained, NamedVectors, PayloadSelector, PointId, QueryRequest, Record, ScoredPoint,
+    Scratch, ScrollRequest, SearchRequest, VectorSelector,
 };
 
+use crate::call::Expected;
 use crate::error::ApiResult;
 use crate::limits::{
-    FETCH_BYTES, FETCH_BYTES_MIN, FETCH_RECORDS, LIMIT_MAX, LIST_RECORDS, PAYLOAD_GUESS_BYTES, RECORD_BYTES,
+    BATCH_BYTES, FETCH_BYTES, FETCH_BYTES_MIN, FETCH_FIRST, FETCH_GROWTH, FETCH_RECORDS, LIMIT_MAX,
+    LIST_RECORDS, RECORD_BYTES, RESPONSE_STEP_BYTES, WRITTEN_BYTES,
 };
 use crate::out::Out;
 
@@ -45,32 +47,55 @@ impl Parts {
         self.payload != PayloadSelector::None || self.vectors != VectorSelector::None
     }
 
-    /// Bytes that a portion of at most `n` points takes in the engine's form.
-    pub fn portion_bytes(&self, collection: &Collection, n: usize) -> u64 {
-        let each = self.point_bytes(collection);
-        n.min(first_portion(collection, each)) as u64 * each
+    /// Bytes of a point's vectors, in the engine's form.
+    fn vector_bytes(&self, collection: &Collection) -> u64 {
+        collection.floats_of(&self.vectors) as u64 * 4
     }
 
-    /// Bytes of a point's payload and vectors: a guess and the truth.
-    fn point_bytes(&self, collection: &Collection) -> u64 {
-        let floats = collection.floats_of(&self.vectors);
-        let payload = if self.payload == PayloadSelector::None {
-            0
-        } else {
-            PAYLOAD_GUESS_BYTES
+    /// Whether `n` points come with their payloads and vectors at once: that is quicker for few.
+    fn at_once(&self, collection: &Collection, n: usize) -> bool {
+        let vectors = self.vector_bytes(collection).saturating_mul(n as u64);
+        !self.any() || (n <= FETCH_RECORDS && vectors <= portion_bytes(collection))
+    }
+
+    /// Points that are fetched together, before it is known how large they are.
+    fn first_batch(&self, collection: &Collection) -> usize {
+        batch_of(self.vector_bytes(collection), FETCH_FIRST)
+    }
+
+    /// What a list of at most `n` of `limit` and `offset` points takes.
+    pub fn expected(&self, collection: &Collection, listed: usize, n: usize) -> Expected {
+        let vectors = self.vector_bytes(collection);
+        let batch = match self.at_once(collection, n) {
+            true => n,
+            false => batch_of(vectors, FETCH_RECORDS),
         };
-        floats as u64 * 4 + payload
+        let portion = portion_bytes(collection);
+        let handed = match self.any() {
+            true => vectors * batch.min(n) as u64,
+            false => 0,
+        };
+        let written = match self.any() {
+            true => portion.min((n as u64).saturating_mul(WRITTEN_BYTES)),
+            false => 0,
+        };
+        Expected {
+            listing: list_bytes(collection, listed),
+            handed,
+            first: handed + written,
+            next: handed + portion + RESPONSE_STEP_BYTES,
+        }
     }
 }
 
-/// About the bytes of a portion: where there is little memory, less.
-fn fetch_bytes(collection: &Collection) -> u64 {
+/// About the bytes of a portion that is sent: where there is little memory, less.
+fn portion_bytes(collection: &Collection) -> u64 {
     (collection.memory_limit() / 64).clamp(FETCH_BYTES_MIN, FETCH_BYTES)
 }
 
-/// Points of the first portion, when one is expected to have `each` bytes.
-fn first_portion(collection: &Collection, each: u64) -> usize {
-    ((fetch_bytes(collection) / each.max(1)) as usize).clamp(1, FETCH_RECORDS)
+/// Points that are fetched together when one has about `each` bytes.
+fn batch_of(each: u64, most: usize) -> usize {
+    ((BATCH_BYTES / each.max(1)) as usize).clamp(1, most)
 }
 
 /// Bytes that a list of at most `n` points takes without their payloads and vectors.
@@ -94,11 +119,46 @@ pub fn fit(collection: &Collection, limit: usize, offset: usize) -> (usize, usiz
     (limit.min(points - offset).max(1), offset)
 }
 
+impl Parts {
+    /// What `find` finds with these parts of each point, if `n` come at once and there is memory for it, else without; and
+    /// whether they are still to be fetched. `find` is told which try is the last.
+    fn find<T>(
+        self,
+        collection: &Collection,
+        n: usize,
+        scratch: &mut Scratch,
+        mut find: impl FnMut(Parts, bool, &mut Scratch) -> ramlet::Result<T>,
+    ) -> ApiResult<(T, bool)> {
+        let fetch = self.any();
+        if self.at_once(collection, n) {
+            match find(self, !fetch, scratch) {
+                Err(e) if e.is_over_budget() && fetch => scratch.settle(),
+                found => return Ok((found?, false)),
+            }
+        }
+        let none = Parts {
+            payload: PayloadSelector::None,
+            vectors: VectorSelector::None,
+        };
+        Ok((find(none, true, scratch)?, fetch))
+    }
+}
+
 /// What was found, in its order.
 enum Found {
     Ids(Vec<PointId>),
     Hits(Vec<ScoredPoint>),
     Records(Vec<Record>),
+}
+
+/// How far a portion got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The list is written.
+    Done,
+    More,
+    /// Nothing was written: its first point needs about so many bytes, which the answer can't get now.
+    Short(u64),
 }
 
 /// A list of points on its way out.
@@ -110,17 +170,16 @@ pub struct Portions {
     fetch: bool,
     /// Points written, or found to be gone.
     done: usize,
-    /// Points of the next portion.
-    portion: usize,
+    /// Points that are fetched together the next time.
+    batch: usize,
     any_written: bool,
 }
 
 impl Portions {
     fn new(collection: Arc<Collection>, parts: Parts, found: Found, fetch: bool) -> Portions {
-        let portion = if fetch {
-            first_portion(&collection, parts.point_bytes(&collection))
-        } else {
-            LIST_RECORDS
+        let batch = match fetch {
+            true => parts.first_batch(&collection),
+            false => LIST_RECORDS,
         };
         Portions {
             collection,
@@ -128,7 +187,7 @@ impl Portions {
             found,
             fetch,
             done: 0,
-            portion,
+            batch,
             any_written: false,
         }
     }
@@ -145,33 +204,39 @@ impl Portions {
         scratch: &mut Scratch,
     ) -> ApiResult<(Portions, Vec<Explained>)> {
         let parts = Parts::of_search(&search);
-        let (limit, offset) = fit(&collection, search.limit, search.offset);
-        let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
-        (search.limit, search.offset) = (limit, offset);
-        if fetch {
-            (search.with_payload, search.with_vectors) = (PayloadSelector::None, VectorSelector::None);
-        }
-        let found = collection.search(&search, scratch)?;
-        let portions = Portions::new(collection, parts, Found::Hits(found.hits), fetch);
+        (search.limit, search.offset) = fit(&collection, search.limit, search.offset);
+        let limit = search.limit;
+        let (found, fetch) = parts
+            .clone()
+            .find(&collection, limit, scratch, |parts, _, scratch| {
+                (search.with_payload, search.with_vectors) = (parts.payload, parts.vectors);
+                collection.search(&search, scratch)
+            })?;
+        let portions = Portions::new(collection.clone(), parts, Found::Hits(found.hits), fetch);
         Ok((portions, found.explain))
     }
 
     /// The points of any other query, likewise.
     pub fn query(
         collection: Arc<Collection>,
-        mut query: QueryRequest,
+        query: QueryRequest,
         engine: &Engine,
         scratch: &mut Scratch,
     ) -> ApiResult<(Portions, Vec<Explained>)> {
         let parts = Parts::of_query(&query);
         let (limit, offset) = fit(&collection, query.limit, query.offset);
-        let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
-        (query.limit, query.offset) = (limit, offset);
-        if fetch {
-            (query.with_payload, query.with_vectors) = (PayloadSelector::None, VectorSelector::None);
-        }
-        let found = collection.query(query, engine, scratch)?;
-        let portions = Portions::new(collection, parts, Found::Hits(found.hits), fetch);
+        let mut asked = Some(query);
+        let (found, fetch) = parts
+            .clone()
+            .find(&collection, limit, scratch, |parts, last, scratch| {
+                let query = if last { asked.take() } else { asked.clone() };
+                let mut query =
+                    query.ok_or_else(|| ramlet::Error::bad_input("the query was asked for twice"))?;
+                (query.limit, query.offset) = (limit, offset);
+                (query.with_payload, query.with_vectors) = (parts.payload, parts.vectors);
+                collection.query(query, engine, scratch)
+            })?;
+        let portions = Portions::new(collection.clone(), parts, Found::Hits(found.hits), fetch);
         Ok((portions, found.explain))
     }
 
@@ -182,17 +247,24 @@ impl Portions {
         scratch: &mut Scratch,
     ) -> ApiResult<(Portions, Option<PointId>)> {
         let parts = Parts::of_scroll(&scroll);
-        let (limit, _) = fit(&collection, scroll.limit, 0);
-        let fetch = parts.any() && limit > first_portion(&collection, parts.point_bytes(&collection));
-        scroll.limit = limit;
-        if fetch {
-            (scroll.with_payload, scroll.with_vectors) = (PayloadSelector::None, VectorSelector::None);
+        (scroll.limit, _) = fit(&collection, scroll.limit, 0);
+        let limit = scroll.limit;
+        let (page, fetch) = parts
+            .clone()
+            .find(&collection, limit, scratch, |parts, _, scratch| {
+                (scroll.with_payload, scroll.with_vectors) = (parts.payload, parts.vectors);
+                collection.scroll(&scroll, scratch)
+            })?;
+        let portions = Portions::new(collection.clone(), parts, Found::Records(page.points), fetch);
+        Ok((portions, page.next))
+    }
+
+    /// Bytes that the list takes without payloads and vectors.
+    pub fn listing_bytes(&self) -> u64 {
+        match &self.found {
+            Found::Ids(_) => 0,
+            _ => self.len() as u64 * RECORD_BYTES,
         }
-        let page = collection.scroll(&scroll, scratch)?;
-        Ok((
-            Portions::new(collection, parts, Found::Records(page.points), fetch),
-            page.next,
-        ))
     }
 
     fn len(&self) -> usize {
@@ -214,56 +286,144 @@ impl Portions {
     /// The list as a whole, brackets included.
     pub fn write_all(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
         out.raw("[");
-        while self.write_next(scratch, out)? && !out.is_failed() {}
+        self.write_rest(scratch, out)?;
         out.raw("]");
         Ok(())
     }
 
-    /// The next portion, without brackets; whether there are more. After a failure, of this or of `out`, the same
-    /// portion can be written again.
-    pub fn write_next(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<bool> {
-        let end = (self.done + self.portion).min(self.len());
-        let mut any = self.any_written;
-        let mut comma = |out: &mut Out| {
-            if std::mem::replace(&mut any, true) {
-                out.raw(",");
-            }
-        };
-        let mut bytes = 0;
-        if self.fetch {
-            let ids: Vec<PointId> = (self.done..end).map(|at| self.id(at)).collect();
-            let records =
-                self.collection
-                    .retrieve(&ids, &self.parts.payload, &self.parts.vectors, scratch)?;
-            bytes = records.iter().map(record_bytes).sum();
-            let mut records = records.into_iter().peekable();
-            for (at, id) in (self.done..end).zip(ids) {
-                // A point that is gone meanwhile is left out.
-                if let Some(record) = records.next_if(|record| record.id == id) {
-                    comma(out);
-                    self.write_fetched(at, record, out);
-                }
-            }
-        } else {
-            for at in self.done..end {
-                comma(out);
-                self.write_found(at, out);
-            }
+    /// What is left of the list, which has to be in memory as a whole.
+    pub fn write_rest(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
+        while self.done < self.len() {
+            self.write_some(true, scratch, out)?;
+            out.check()?;
         }
-        if !out.is_failed() {
-            self.any_written = any;
-            self.advance(end, bytes);
-        }
-        Ok(self.done < self.len())
+        self.leave_found();
+        scratch.settle();
+        Ok(())
     }
 
-    /// Large records: fewer of them the next time.
-    fn advance(&mut self, end: usize, bytes: u64) {
-        if self.fetch && end > self.done {
-            let each = bytes / (end - self.done) as u64 + 1;
-            self.portion = first_portion(&self.collection, each);
+    /// The next portion, without brackets. Nothing that was written is written again, whatever failed.
+    pub fn write_next(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<Next> {
+        let (begun, full) = (out.len(), portion_bytes(&self.collection) as usize);
+        while self.done < self.len() {
+            match self.write_some(false, scratch, out) {
+                Ok(None) if out.len() - begun < full => continue,
+                Ok(Some(bytes)) if out.len() == begun => {
+                    self.leave_found();
+                    return Ok(Next::Short(bytes));
+                }
+                Ok(_) => {}
+                // It is tried again when this is on its way.
+                Err(e) if e.retry_after.is_some() && out.len() > begun => {}
+                Err(e) => return Err(e),
+            }
+            if self.done < self.len() {
+                self.leave_found();
+                return Ok(Next::More);
+            }
         }
-        self.done = end;
+        Ok(Next::Done)
+    }
+
+    /// As [`Portions::write_batch`], of as many points as there is memory for in the engine's form.
+    fn write_some(&mut self, whole: bool, scratch: &mut Scratch, out: &mut Out) -> ApiResult<Option<u64>> {
+        loop {
+            let end = self.end_of_batch();
+            match self.write_batch(end, whole, scratch, out) {
+                Err(e) if e.is_over_budget() && self.fetch && end - self.done > 1 && !out.is_failed() => {
+                    self.batch = 1;
+                    scratch.settle();
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn end_of_batch(&self) -> usize {
+        (self.done + self.batch).min(self.len())
+    }
+
+    /// Points up to `end`. The bytes that one needs which `out` had no memory for, where the answer needn't be `whole`: it isn't
+    /// in `out`.
+    fn write_batch(
+        &mut self,
+        end: usize,
+        whole: bool,
+        scratch: &mut Scratch,
+        out: &mut Out,
+    ) -> ApiResult<Option<u64>> {
+        if !self.fetch {
+            while self.done < end {
+                let (place, at) = (out.place(), self.done);
+                self.comma(out);
+                self.write_found(at, out);
+                if !whole && out.back_to(&place) {
+                    return Ok(Some(self.found_bytes(at)));
+                }
+                out.check()?;
+                (self.done, self.any_written) = (at + 1, true);
+            }
+            return Ok(None);
+        }
+        let ids: Vec<PointId> = (self.done..end).map(|at| self.id(at)).collect();
+        let (payload, vectors) = (&self.parts.payload, &self.parts.vectors);
+        let records = self.collection.retrieve(&ids, payload, vectors, scratch)?;
+        let bytes: u64 = records.iter().map(record_bytes).sum();
+        let count = records.len() as u64;
+        let mut records = records.into_iter().peekable();
+        for (at, id) in (self.done..end).zip(ids) {
+            // A point that is gone meanwhile is left out.
+            if let Some(record) = records.next_if(|record| record.id == id) {
+                let (place, needs) = (out.place(), record_bytes(&record));
+                self.comma(out);
+                self.write_fetched(at, record, out);
+                if !whole && out.back_to(&place) {
+                    return Ok(Some(needs_written(needs)));
+                }
+                out.check()?;
+                self.any_written = true;
+            }
+            self.done = at + 1;
+        }
+        drop(records);
+        scratch.settle();
+        // Large points: fewer of them the next time.
+        let each = bytes.checked_div(count).unwrap_or(1);
+        self.batch = batch_of(each, FETCH_RECORDS).min(FETCH_GROWTH * self.batch);
+        Ok(None)
+    }
+
+    fn comma(&self, out: &mut Out) {
+        if self.any_written {
+            out.raw(",");
+        }
+    }
+
+    /// Payloads and vectors that came with the list are in memory that the search's thread gives back: those that aren't
+    /// written now are fetched again.
+    fn leave_found(&mut self) {
+        if self.fetch || !self.parts.any() {
+            return;
+        }
+        (self.fetch, self.batch) = (true, self.parts.first_batch(&self.collection));
+        match &mut self.found {
+            Found::Ids(_) => {}
+            Found::Hits(hits) => hits
+                .iter_mut()
+                .for_each(|hit| (hit.payload, hit.vectors) = (None, None)),
+            Found::Records(records) => records
+                .iter_mut()
+                .for_each(|record| (record.payload, record.vectors) = (None, None)),
+        }
+    }
+
+    /// Bytes that a found point needs to be written.
+    fn found_bytes(&self, at: usize) -> u64 {
+        needs_written(match &self.found {
+            Found::Ids(_) => 0,
+            Found::Hits(hits) => parts_bytes(hits[at].payload.as_ref(), hits[at].vectors.as_ref()),
+            Found::Records(records) => record_bytes(&records[at]),
+        })
     }
 
     fn write_found(&self, at: usize, out: &mut Out) {
@@ -294,12 +454,17 @@ impl Portions {
 }
 
 fn record_bytes(record: &Record) -> u64 {
-    let payload = record.payload.as_ref().map_or(0, Vec::len);
-    let vectors: usize = record
-        .vectors
-        .iter()
-        .flatten()
-        .map(|(name, v)| name.len() + v.bytes())
-        .sum();
-    (payload + vectors) as u64 + RECORD_BYTES
+    parts_bytes(record.payload.as_ref(), record.vectors.as_ref())
+}
+
+fn parts_bytes(payload: Option<&Vec<u8>>, vectors: Option<&NamedVectors>) -> u64 {
+    let vectors = vectors.into_iter().flatten();
+    let vectors: usize = vectors.map(|(name, v)| name.len() + v.bytes()).sum();
+    (payload.map_or(0, Vec::len) + vectors) as u64 + RECORD_BYTES
+}
+
+/// Bytes of memory that it takes to write a point of so many: a number of four bytes becomes up to 16, and pieces end with
+/// some room.
+fn needs_written(bytes: u64) -> u64 {
+    4 * bytes + 2 * RESPONSE_STEP_BYTES
 }

@@ -27,7 +27,7 @@ pub async fn metrics(call: Call) -> ApiResult<Answer> {
     process(&mut text);
     storage(&mut text, &call.app);
     requests(&mut text, &call.app, by_collection, anonymize);
-    Ok(Answer::Whole(text_of(text.0.into_bytes()?)))
+    Ok(Answer::Whole(text_of(text.0.into_sent()?)))
 }
 
 type Labels<'a> = &'a [(&'a str, &'a str)];

@@ -2,8 +2,8 @@
 
 use ramlet::{PayloadSelector, PointId, VectorSelector};
 
-use super::fetch::{Parts, Portions, fit, list_bytes};
-use crate::call::{Call, Expected, List};
+use super::fetch::{Parts, Portions, fit};
+use crate::call::{Call, List};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
@@ -26,8 +26,8 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
     if let Some(strict) = call.strict(&collection) {
         strict.read(1)?;
     }
-    let expected = parts.portion_bytes(&collection, 1);
-    call.read(expected, move |scratch, out| {
+    let expected = parts.expected(&collection, 0, 1);
+    call.read(expected.handed, move |scratch, out| {
         let found = collection.retrieve(&[id], &parts.payload, &parts.vectors, scratch)?;
         match found.first() {
             Some(record) => out.record(record),
@@ -56,10 +56,7 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
     if let Some(strict) = call.strict(&collection) {
         strict.read(n as u64)?;
     }
-    let expected = Expected {
-        listing: 0,
-        portion: parts.portion_bytes(&collection, n),
-    };
+    let expected = parts.expected(&collection, 0, n);
     call.list(expected, move |_, out| {
         out.raw("[");
         Ok(List {
@@ -93,10 +90,7 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
         strict.limit(scroll.limit)?;
     }
     let (limit, _) = fit(&collection, scroll.limit, 0);
-    let expected = Expected {
-        listing: list_bytes(&collection, limit),
-        portion: Parts::of_scroll(&scroll).portion_bytes(&collection, limit),
-    };
+    let expected = Parts::of_scroll(&scroll).expected(&collection, limit, limit);
     call.list(expected, move |scratch, out| {
         let (portions, next) = Portions::scroll(collection, scroll, scratch)?;
         let next = serde_json::to_string(&next).map_err(ApiError::internal)?;

@@ -198,7 +198,7 @@ where
     let most = all
         .iter()
         .map(|asked| expected(&collection, asked))
-        .map(|e| e.listing + e.portion)
+        .map(|e| e.listing + e.first)
         .max();
     call.read(most.unwrap_or(0), move |scratch, out: &mut Out| {
         let mut list = out.open_list();
@@ -284,10 +284,7 @@ fn expected(collection: &Collection, asked: &Asked) -> Expected {
         Asked::Query(query) => (Parts::of_query(query), query.limit, query.offset),
     };
     let (limit, offset) = fit(collection, limit, offset);
-    Expected {
-        listing: list_bytes(collection, limit.saturating_add(offset)),
-        portion: parts.portion_bytes(collection, limit),
-    }
+    parts.expected(collection, limit.saturating_add(offset), limit)
 }
 
 fn portions(

@@ -30,13 +30,17 @@ pub async fn telemetry(call: Call) -> ApiResult<Answer> {
         "id": format!("{:016x}", app.started_at),
         "app": app_json(app, level),
         "collections": collections_json(&call, level, anonymize),
-        "cluster": cluster_json(level),
-        "requests": {
-            "rest": requests_json(app, false, by_collection, anonymize),
-            "grpc": requests_json(app, true, by_collection, anonymize),
-        },
-        "quota": quota_telemetry(app),
     });
+    // The rest tells of the whole server: what others ask for, what it has left.
+    if call.grant.is_limited() {
+        return call.answer(&out);
+    }
+    out["cluster"] = cluster_json(level);
+    out["requests"] = json!({
+        "rest": requests_json(app, false, by_collection, anonymize),
+        "grpc": requests_json(app, true, by_collection, anonymize),
+    });
+    out["quota"] = quota_telemetry(app);
     if level > 0 {
         out["memory"] = json!(app.allocator.map(|stats| memory_json(stats())));
         out["hardware"] = json!({ "collection_data": {} });
