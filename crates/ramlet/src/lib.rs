@@ -71,7 +71,7 @@ mod halting;
 mod jobs;
 pub mod layout;
 mod leftovers;
-mod limits;
+pub mod limits;
 mod log;
 mod lookup;
 mod maintenance;
