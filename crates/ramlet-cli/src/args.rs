@@ -91,6 +91,9 @@ pub struct ServeArgs {
     /// the data]
     #[arg(long, value_name = "DIR")]
     pub snapshots_path: Option<PathBuf>,
+    /// Leave this collection closed; may be given several times. Its files aren't touched
+    #[arg(long, value_name = "NAME")]
+    pub skip_collection: Vec<String>,
     /// Let clients restore snapshots from http:// and https:// URLs: the server then connects to whatever host they name
     /// [env: RAMLET_SNAPSHOTS_FROM_URLS]
     #[arg(long)]

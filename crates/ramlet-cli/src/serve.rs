@@ -67,14 +67,20 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         seed: seed(),
         log_file_bytes: None,
     };
-    let engine =
-        Engine::open(storage.clone(), options).with_context(|| format!("opening {}", path.display()))?;
+    let engine = Engine::open_without(storage.clone(), options, &args.skip_collection)
+        .with_context(|| format!("opening {}", path.display()))?;
     snapshots::prepare(&engine, &settings, args)?;
     say(format_args!(
         "{} collections in {}",
         engine.collection_names().len(),
         path.display()
     ));
+
+    for (name, _) in engine.closed_collections() {
+        if let Err(e) = engine.collection(&name) {
+            say(format_args!("CLOSED: {e}"));
+        }
+    }
 
     let mut options = ServerOptions::new(engine.clone());
     if let Some(tls) = tls {

@@ -29,6 +29,7 @@ pub fn status_of(kind: ErrorKind) -> (StatusCode, &'static str) {
         ErrorKind::Busy => (StatusCode::TOO_MANY_REQUESTS, "Busy: "),
         ErrorKind::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "Disk full: "),
         ErrorKind::NoDescriptors => (StatusCode::INSUFFICIENT_STORAGE, "Out of file descriptors: "),
+        ErrorKind::CollectionClosed => (StatusCode::SERVICE_UNAVAILABLE, "Collection closed: "),
         ErrorKind::WritesStopped => (StatusCode::SERVICE_UNAVAILABLE, "Writes stopped: "),
         ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "Shutting down: "),
         ErrorKind::Corrupt => (

@@ -10,7 +10,8 @@ use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
 
-use crate::collection::Collection;
+use crate::closed::{self, ClosedCollection};
+use crate::collection::{Collection, CollectionInfo};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::groups::{ROOM_POLL, Turn};
@@ -143,6 +144,8 @@ struct Consumers {
 struct Names {
     catalog: Catalog,
     open: BTreeMap<String, Arc<Collection>>,
+    /// Listed in the catalog, and not open.
+    closed: BTreeMap<String, ClosedCollection>,
 }
 
 #[derive(Default)]
@@ -168,14 +171,26 @@ impl SlotQueue {
 
 impl Engine {
     /// Takes the directory's lock, recovers every collection, starts the threads.
+    ///
+    /// A collection that can't be opened is closed ([`ErrorKind::CollectionClosed`]), and the others are there. Refused when the directory or its catalog
+    /// can't be read, and when a budget, the disk or the file descriptors don't do.
     pub fn open(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
-        let engine = Engine::recovered(storage, options)?;
+        Engine::open_without(storage, options, &[])
+    }
+
+    /// The same; the collections of these names stay closed, their files untouched.
+    pub fn open_without(
+        storage: Arc<dyn Storage>,
+        options: EngineOptions,
+        skip: &[String],
+    ) -> Result<Arc<Engine>> {
+        let engine = Engine::recovered(storage, options, skip)?;
         engine.start()?;
         Ok(engine)
     }
 
     /// Without threads.
-    fn recovered(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
+    fn recovered(storage: Arc<dyn Storage>, options: EngineOptions, skip: &[String]) -> Result<Arc<Engine>> {
         let lock = storage.lock()?;
         let budget = &options.budget;
         let ledger = &options.ledger;
@@ -233,6 +248,7 @@ impl Engine {
             names: Mutex::new(Names {
                 catalog: catalog.clone(),
                 open: BTreeMap::new(),
+                closed: BTreeMap::new(),
             }),
             slots: Arc::default(),
             slots_outside: Arc::default(),
@@ -241,12 +257,12 @@ impl Engine {
             monitored: AtomicU64::new(0),
             _lock: lock,
         };
-        engine.recover(&catalog)?;
+        engine.recover(&catalog, skip)?;
         drop(slots);
         Ok(Arc::new(engine))
     }
 
-    fn recover(&self, catalog: &Catalog) -> Result<()> {
+    fn recover(&self, catalog: &Catalog, skip: &[String]) -> Result<()> {
         capacity::check_collections(&self.options.budget, catalog.collections.len())?;
         // A catalog that was being written when the process ended.
         for name in self.storage.list()? {
@@ -263,11 +279,41 @@ impl Engine {
         let mut lookup = self.lookup()?;
         let mut names = self.names.lock().expect("never poisoned");
         let buffers = &self.consumers.buffers;
+        let unknown = skip
+            .iter()
+            .find(|name| !catalog.collections.iter().any(|c| c.name == **name));
+        if let Some(name) = unknown {
+            let what = format!("Not found: Collection `{name}`, which is to be skipped, doesn't exist!");
+            return Err(Error::not_found(what));
+        }
         for entry in &catalog.collections {
+            let (id, name) = (&entry.id, &entry.name);
+            if skip.contains(name) {
+                let closed = ClosedCollection::new(
+                    id,
+                    None,
+                    Error::new(ErrorKind::CollectionClosed, "it was to be skipped"),
+                );
+                names.closed.insert(name.clone(), closed);
+                continue;
+            }
             // What the logs of many collections hold may be more than fits at once.
-            while buffers.available() < buffers.cap() / 2 && maintenance::flush_largest(&self.shared)? {}
-            let core = recover::open(self.parts(&entry.id)?, &mut lookup).map_err(|e| e.at(&entry.name))?;
-            names.open.insert(entry.name.clone(), self.register(core));
+            let make_room = || closed::guarded(|| maintenance::flush_largest(&self.shared));
+            while buffers.available() < buffers.cap() / 2 && make_room().unwrap_or(false) {}
+            match closed::guarded(|| recover::open(self.parts(id)?, &mut lookup)) {
+                Ok(core) => {
+                    names.open.insert(name.clone(), self.register(core));
+                }
+                Err(e) if closed::is_shortage(&e) => return Err(e.at(name)),
+                Err(e) => {
+                    tracing::error!(collection = name, directory = id, error = %e, "a collection stays closed, the others are served");
+                    let storage = self.storage.subdir(id).ok();
+                    let closed = ClosedCollection::new(id, storage.as_deref(), e);
+                    names.closed.insert(name.clone(), closed);
+                    // It may have been left in the middle of something.
+                    lookup = self.lookup()?;
+                }
+            }
         }
         Ok(())
     }
@@ -430,7 +476,7 @@ impl Engine {
                 "Wrong input: Can't create collection with name {name}. Alias with the same name already exists"
             )));
         }
-        if names.open.contains_key(name) {
+        if names.open.contains_key(name) || names.closed.contains_key(name) {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
                 format!("Collection `{name}` already exists!"),
@@ -468,15 +514,18 @@ impl Engine {
     pub fn delete_collection(&self, name: &str) -> Result<bool> {
         let collection = {
             let mut names = self.names.lock().expect("never poisoned");
-            let Some(collection) = names.open.get(name).cloned() else {
+            if !names.open.contains_key(name) && !names.closed.contains_key(name) {
                 return Ok(false);
-            };
+            }
             let mut catalog = names.catalog.clone();
             catalog.collections.retain(|c| c.name != name);
             catalog.aliases.retain(|a| a.collection != name);
             self.commit(&mut names, catalog)?;
-            names.open.remove(name);
-            collection
+            if let Some(closed) = names.closed.remove(name) {
+                self.clear(&closed.id);
+                return Ok(true);
+            }
+            names.open.remove(name).expect("it was there")
         };
         self.retire(collection.core());
         Ok(true)
@@ -492,8 +541,13 @@ impl Engine {
         // Handles may outlive it by far; others wait for the memory.
         writer.let_go();
         core.view.store(Arc::new(writer.view()));
-        if let Err(e) = self.storage.remove_subdir(&core.id) {
-            tracing::warn!(directory = %core.id, error = %e, "removed at the next start");
+        self.clear(&core.id);
+    }
+
+    /// Removes the directory of a collection that the catalog doesn't list any more.
+    fn clear(&self, id: &str) {
+        if let Err(e) = self.storage.remove_subdir(id) {
+            tracing::warn!(directory = id, error = %e, "removed at the next start");
         }
     }
 
@@ -536,6 +590,9 @@ impl Engine {
         self.commit(&mut names, catalog)?;
         let mut old = Vec::new();
         for (name, collection) in new {
+            if let Some(closed) = names.closed.remove(&name) {
+                self.clear(&closed.id);
+            }
             old.extend(names.open.insert(name, collection));
         }
         drop(names);
@@ -547,11 +604,14 @@ impl Engine {
     }
 
     /// The collections by their own names, and the catalog that lists them.
-    pub(crate) fn everything(&self) -> (Catalog, Vec<Arc<Collection>>) {
+    pub(crate) fn everything(&self) -> Result<(Catalog, Vec<Arc<Collection>>)> {
         let names = self.names.lock().expect("never poisoned");
+        if let Some((name, closed)) = names.closed.first_key_value() {
+            return Err(closed.error(name));
+        }
         let entries = names.catalog.collections.iter();
         let open = entries.filter_map(|c| names.open.get(&c.name).cloned()).collect();
-        (names.catalog.clone(), open)
+        Ok((names.catalog.clone(), open))
     }
 
     /// The collection's own name, if `name` is an alias; `name` otherwise.
@@ -598,20 +658,44 @@ impl Engine {
         let names = self.names.lock().expect("never poisoned");
         let alias = names.catalog.aliases.iter().find(|a| a.alias == name);
         let target = alias.map_or(name, |a| a.collection.as_str());
-        names
-            .open
-            .get(target)
-            .cloned()
-            .ok_or_else(|| Error::not_found(format!("Not found: Collection `{name}` doesn't exist!")))
+        match (names.open.get(target), names.closed.get(target)) {
+            (Some(collection), _) => Ok(collection.clone()),
+            (None, Some(closed)) => Err(closed.error(target)),
+            (None, None) => Err(Error::not_found(format!(
+                "Not found: Collection `{name}` doesn't exist!"
+            ))),
+        }
     }
 
+    /// By name or alias; of a closed collection why it is.
+    pub fn collection_info(&self, name: &str) -> Result<CollectionInfo> {
+        let refused = match self.collection(name) {
+            Ok(collection) => return Ok(collection.info()),
+            Err(e) => e,
+        };
+        let target = self.resolve_alias(name);
+        let names = self.names.lock().expect("never poisoned");
+        names
+            .closed
+            .get(&target)
+            .map(|closed| closed.info(&target))
+            .ok_or(refused)
+    }
+
+    /// Of all collections, also of closed ones.
     pub fn collection_names(&self) -> Vec<String> {
-        self.names
-            .lock()
-            .expect("never poisoned")
-            .open
-            .keys()
-            .cloned()
+        let names = self.names.lock().expect("never poisoned");
+        let mut all: Vec<String> = names.open.keys().chain(names.closed.keys()).cloned().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Names of those that aren't open, and what their opening met.
+    pub fn closed_collections(&self) -> Vec<(String, Error)> {
+        let names = self.names.lock().expect("never poisoned");
+        let closed = names.closed.iter();
+        closed
+            .map(|(name, closed)| (name.clone(), closed.why().clone()))
             .collect()
     }
 

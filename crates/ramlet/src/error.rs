@@ -31,6 +31,8 @@ pub enum ErrorKind {
     DiskFull,
     /// The process has no file descriptors left, or too few for what was asked (507).
     NoDescriptors,
+    /// A collection that couldn't be opened, or that the start was told to leave closed (503).
+    CollectionClosed,
     /// A write to log or manifest failed; reads go on, writes need a restart (503).
     WritesStopped,
     /// Bytes on disk aren't what was written (500).

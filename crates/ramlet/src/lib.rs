@@ -55,6 +55,7 @@ mod buffer;
 mod capacity;
 mod change;
 mod check;
+mod closed;
 mod collection;
 mod core;
 mod deletes;

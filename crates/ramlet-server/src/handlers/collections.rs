@@ -1,5 +1,6 @@
 //! Collections: list, create, change, drop, tell.
 
+use ramlet::ErrorKind;
 use serde_json::json;
 
 use crate::call::Call;
@@ -18,7 +19,15 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
 
 /// `GET /collections/{collection}`.
 pub async fn info(call: Call) -> ApiResult<Answer> {
-    let info = call.collection()?.info();
+    let info = match call.collection() {
+        Ok(collection) => collection.info(),
+        // One that is closed tells why.
+        Err(refused) => call
+            .app
+            .engine
+            .collection_info(call.param("collection"))
+            .map_err(|_| refused)?,
+    };
     call.answer(&info_json(&info))
 }
 
@@ -27,6 +36,7 @@ pub async fn exists(call: Call) -> ApiResult<Answer> {
     let exists = match call.app.engine.collection(call.param("collection")) {
         Ok(_) => true,
         Err(e) if e.is_not_found() => false,
+        Err(e) if e.kind() == ErrorKind::CollectionClosed => true,
         Err(e) => return Err(e.into()),
     };
     call.answer(&json!({ "exists": exists }))

@@ -10,7 +10,7 @@ use crate::error::ApiResult;
 pub async fn list(call: Call) -> ApiResult<Answer> {
     let engine = &call.app.engine;
     let of = |name: String| {
-        let error = engine.collection(&name).ok()?.info().optimizer_error?;
+        let error = engine.collection_info(&name).ok()?.optimizer_error?;
         Some(json!({
             "code": "OPTIMIZER_ERROR", "instance_id": name, "related_collection": name,
             "description": format!("Background work of collection '{name}' fails: {error}"),

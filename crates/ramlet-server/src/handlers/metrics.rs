@@ -102,6 +102,11 @@ fn service(text: &mut Text, app: &App) {
 fn collections(text: &mut Text, app: &App, anonymize: bool) {
     let names = app.engine.collection_names();
     text.gauge("collections_total", "number of collections", names.len());
+    text.gauge(
+        "ramlet_collections_closed",
+        "collections that could not be opened at the start",
+        app.engine.closed_collections().len(),
+    );
     let open = names
         .iter()
         .filter_map(|name| Some((name, app.engine.collection(name).ok()?)));

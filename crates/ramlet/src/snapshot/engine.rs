@@ -40,7 +40,7 @@ impl Engine {
                 taking.run(None, &[collection.core().clone()], &mut work)
             }
             SnapshotScope::Everything => {
-                let (catalog, collections) = self.everything();
+                let (catalog, collections) = self.everything()?;
                 let cores: Vec<_> = collections.iter().map(|c| c.core().clone()).collect();
                 taking(scope, "full-snapshot").run(Some(&catalog.encode()), &cores, &mut work)
             }

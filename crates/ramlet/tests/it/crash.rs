@@ -478,7 +478,7 @@ fn flipped_bits_are_noticed() {
                 .nth(1)
                 .unwrap();
             copy.flip_bit(&name, rng.below(len)).unwrap();
-            let outcome = Engine::open(Arc::new(copy), options(64 * MB)).map(|engine| read_checked(&engine));
+            let outcome = try_open(Arc::new(copy)).map(|engine| read_checked(&engine));
             match outcome {
                 Ok(Ok(found)) => {
                     assert_eq!(found, expected, "{name}: another answer");

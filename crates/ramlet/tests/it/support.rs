@@ -24,8 +24,16 @@ pub fn open(storage: Arc<dyn Storage>) -> Arc<Engine> {
     try_open(storage).expect("opens")
 }
 
+/// Refused also where a collection stays closed.
 pub fn try_open(storage: Arc<dyn Storage>) -> Result<Arc<Engine>> {
-    Engine::open(storage, options(64 * MB))
+    let engine = Engine::open(storage, options(64 * MB))?;
+    match engine.closed_collections().pop() {
+        Some((_, why)) => {
+            engine.close();
+            Err(why)
+        }
+        None => Ok(engine),
+    }
 }
 
 pub fn config(dim: usize, distance: Distance) -> CollectionConfig {

@@ -1,0 +1,95 @@
+//! Collections that a start couldn't open: they are listed, tell why, and can be dropped; the others are served.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ramlet_io::Storage;
+
+use crate::collection::{CollectionInfo, CollectionStatus};
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::Settings;
+use crate::store;
+use crate::types::CollectionConfig;
+
+/// A collection whose files are there and aren't in use. Nothing writes to its directory.
+pub struct ClosedCollection {
+    /// Its directory.
+    pub id: String,
+    why: Error,
+    /// As far as its manifest can be read.
+    config: CollectionConfig,
+}
+
+impl ClosedCollection {
+    pub fn new(id: &str, storage: Option<&dyn Storage>, why: Error) -> ClosedCollection {
+        ClosedCollection {
+            id: id.to_owned(),
+            why,
+            config: storage.and_then(config_of).unwrap_or_default(),
+        }
+    }
+
+    /// What the opening met.
+    pub fn why(&self) -> &Error {
+        &self.why
+    }
+
+    /// What whoever asks for it is told (503).
+    pub fn error(&self, name: &str) -> Error {
+        let what = format!(
+            "collection `{name}` could not be opened at the start: {}. Its files ({}) are as they were. `ramlet check` tells more; a restart tries again; \
+             it can be deleted, or restored from a snapshot",
+            self.why, self.id
+        );
+        Error::new(ErrorKind::CollectionClosed, what)
+    }
+
+    pub fn info(&self, name: &str) -> CollectionInfo {
+        CollectionInfo {
+            status: CollectionStatus::Red,
+            optimizer_error: Some(self.error(name).to_string()),
+            points_count: 0,
+            indexed_vectors_count: 0,
+            vectors_count: Vec::new(),
+            segments_count: 0,
+            config: self.config.clone(),
+            payload_index_points: Vec::new(),
+            disk_bytes: 0,
+            last_operation_id: 0,
+            update_queue: 0,
+            memory: Vec::new(),
+        }
+    }
+}
+
+fn config_of(storage: &dyn Storage) -> Option<CollectionConfig> {
+    let read = || store::newest_manifest(storage).ok().flatten();
+    // What ended the opening may end this as well.
+    let manifest = catch_unwind(AssertUnwindSafe(read)).ok().flatten()?;
+    let settings: Settings = serde_json::from_value(manifest.config).ok()?;
+    Some(settings.config)
+}
+
+/// Opens one collection. A panic becomes an error: what the opening had made is given back, and nobody else has seen it.
+pub fn guarded<T>(open: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(opened) => opened,
+        Err(panic) => {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+            let why = format!("the program failed: {}", said.unwrap_or("no reason was given"));
+            Err(Error::new(ErrorKind::Io, why))
+        }
+    }
+}
+
+/// Whether a collection couldn't be opened for want of what all share: then the start fails, as another budget, or room, will do.
+pub fn is_shortage(e: &Error) -> bool {
+    matches!(
+        e.kind(),
+        ErrorKind::OverBudget
+            | ErrorKind::TooLarge
+            | ErrorKind::DiskFull
+            | ErrorKind::NoDescriptors
+            | ErrorKind::Closed
+    )
+}

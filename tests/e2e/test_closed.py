@@ -1,0 +1,117 @@
+"""A collection that can't be opened stays closed, says why, and keeps no other from being served."""
+
+import json
+
+import pytest
+
+import conftest
+
+pytestmark = pytest.mark.skipif(conftest.SELF, reason="needs a server")
+
+VECTORS = {"vectors": {"size": 2, "distance": "Dot"}}
+
+
+def fill(http, name, points=3_000):
+    http.result("PUT", f"/collections/{name}", VECTORS)
+    for first in range(0, points, 1_000):
+        some = [{"id": n, "vector": [n, 1], "payload": {"n": n}} for n in range(first, first + 1_000)]
+        http.result("PUT", f"/collections/{name}/points?wait=true", {"points": some})
+    # Small enough that what is written becomes a segment soon.
+    http.result("PATCH", f"/collections/{name}", {"optimizers_config": {"indexing_threshold": 1}})
+
+
+def flip(path, at=-20):
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 0x55
+    path.write_bytes(raw)
+
+
+def newest(directory, kind):
+    return max(directory.glob(f"{kind}*"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def damage_manifest(directory):
+    flip(newest(directory, "MANIFEST"))
+
+
+def delete_manifests(directory):
+    for path in directory.glob("MANIFEST*"):
+        path.unlink()
+
+
+def delete_a_segment_file(directory):
+    files = [p for p in directory.iterdir() if not p.name.startswith(("MANIFEST", "log", "LOG", "tmp"))]
+    max(files, key=lambda path: path.stat().st_size).unlink()
+
+
+def directory_of(server, http, name):
+    """The directory of a collection: the only one that its deletion would remove, told by what is in its manifest's settings."""
+    marked = http.result("GET", f"/collections/{name}")["config"]["params"]["vectors"]["size"]
+    assert marked == 2
+    ids = sorted(path for path in server.data.iterdir() if path.is_dir() and any(path.glob("MANIFEST*")))
+    return ids[["a-precious", "b-damaged"].index(name)]
+
+
+@pytest.mark.parametrize("damage", [damage_manifest, delete_manifests, delete_a_segment_file])
+def test_one_damaged_collection(own_server, damage):
+    server = own_server
+    http = server.http()
+    for name in ("a-precious", "b-damaged"):
+        fill(http, name)
+    http.result("POST", "/collections/aliases", {"actions": [{"create_alias": {"collection_name": "b-damaged", "alias_name": "other"}}]})
+    for _ in range(300):
+        if http.result("GET", "/collections/b-damaged")["indexed_vectors_count"]:
+            break
+        import time
+
+        time.sleep(0.1)
+    directory = directory_of(server, http, "b-damaged")
+    http.close()
+    server.stop()
+    damage(directory)
+    server.start()
+    http = server.http()
+    assert http.result("POST", "/collections/a-precious/points/count", {})["count"] == 3_000
+    assert {c["name"] for c in http.result("GET", "/collections")["collections"]} == {"a-precious", "b-damaged"}
+    told = http.result("GET", "/collections/b-damaged")
+    assert told["status"] == "red" and directory.name in told["optimizer_status"]["error"], told
+    assert http.result("GET", "/collections/other")["status"] == "red"
+    assert [issue["related_collection"] for issue in http.result("GET", "/issues")["issues"]] == ["b-damaged"]
+    assert b"ramlet_collections_closed 1" in http.raw("GET", "/metrics")[2]
+    point = {"points": [{"id": 1, "vector": [1, 1]}]}
+    for method, path, body in [("PUT", "/points?wait=true", point), ("POST", "/points/query", {"query": [1, 1]}), ("POST", "/points/scroll", {}), ("PATCH", "", {})]:
+        status, _, said = http.raw(method, f"/collections/b-damaged{path}", json.dumps(body))
+        assert status == 503 and b"could not be opened" in said, (path, status, said)
+    assert http.raw("PUT", "/collections/b-damaged", json.dumps(VECTORS))[0] == 409
+    assert http.raw("POST", "/snapshots", "")[0] == 503, "a snapshot of everything would lack it"
+    # Dropped and made anew.
+    assert http.result("DELETE", "/collections/b-damaged") is True
+    assert not directory.exists()
+    fill(http, "b-damaged", 1_000)
+    http.close()
+    server.restart()
+    http = server.http()
+    assert http.result("POST", "/collections/b-damaged/points/count", {})["count"] == 1_000
+    assert http.result("GET", "/issues")["issues"] == []
+    http.close()
+
+
+def test_one_that_is_skipped_is_as_it_was_afterwards(own_server):
+    server = own_server
+    http = server.http()
+    for name in ("a-precious", "b-damaged"):
+        fill(http, name, 1_000)
+    http.close()
+    server.stop()
+    server.arguments = [*server.arguments, "--skip-collection", "b-damaged"]
+    server.start()
+    http = server.http()
+    assert http.result("GET", "/collections/b-damaged")["status"] == "red"
+    assert http.result("POST", "/collections/a-precious/points/count", {})["count"] == 1_000
+    http.close()
+    server.stop()
+    server.arguments = server.arguments[:-2]
+    server.start()
+    http = server.http()
+    assert http.result("POST", "/collections/b-damaged/points/count", {})["count"] == 1_000
+    http.close()
