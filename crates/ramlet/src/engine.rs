@@ -482,7 +482,7 @@ impl Engine {
                 format!("Collection `{name}` already exists!"),
             ));
         }
-        self.check_another(names.open.len())?;
+        self.check_another(names.catalog.collections.len())?;
         descriptors::check_collection(self.storage.as_ref(), &self.shared.live_collections(), &config)?;
         let id = directory_id(names.catalog.next_id);
         // A number is used once, even when creating fails half-way.
@@ -554,7 +554,7 @@ impl Engine {
     /// What a collection that isn't in the catalog yet is opened with, under a number that was never used.
     pub(crate) fn new_parts(&self) -> Result<Parts> {
         let mut names = self.names.lock().expect("never poisoned");
-        self.check_another(names.open.len())?;
+        self.check_another(names.catalog.collections.len())?;
         // Its settings aren't known yet.
         let (others, config) = (self.shared.live_collections(), CollectionConfig::default());
         descriptors::check_collection(self.storage.as_ref(), &others, &config)?;
