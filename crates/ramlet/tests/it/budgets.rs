@@ -159,10 +159,10 @@ fn vectors_too_wide_for_a_small_budget_get_their_index_in_a_larger_one() {
 
 const THRESHOLD_KB: usize = 100;
 
-/// Every budget in which a server starts has an index for what is above the threshold: of as many rows as take more than one buffer of each
-/// bucket, were the build to work on them at once.
+/// In a tight budget and a tighter one: an index for what is above the threshold, of as many rows as take more than one buffer of each bucket, were the
+/// build to work on them at once.
 #[test]
-fn every_budget_builds_an_index() {
+fn tight_budgets_build_an_index() {
     for (dims, rows) in [
         (64, 9_000),
         (384, 5_000),
