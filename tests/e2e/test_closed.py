@@ -1,6 +1,7 @@
 """A collection that can't be opened stays closed, says why, and keeps no other from being served."""
 
 import json
+import time
 
 import pytest
 
@@ -20,18 +21,11 @@ def fill(http, name, points=3_000):
     http.result("PATCH", f"/collections/{name}", {"optimizers_config": {"indexing_threshold": 1}})
 
 
-def flip(path, at=-20):
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 0x55
-    path.write_bytes(raw)
-
-
-def newest(directory, kind):
-    return max(directory.glob(f"{kind}*"), key=lambda path: path.stat().st_mtime_ns)
-
-
 def damage_manifest(directory):
-    flip(newest(directory, "MANIFEST"))
+    newest = max(directory.glob("MANIFEST-*"), key=lambda path: int(path.name.split("-")[1]))
+    raw = bytearray(newest.read_bytes())
+    raw[raw.index(b"{") + 1] ^= 0x55
+    newest.write_bytes(raw)
 
 
 def delete_manifests(directory):
@@ -62,8 +56,6 @@ def test_one_damaged_collection(own_server, damage):
     for _ in range(300):
         if http.result("GET", "/collections/b-damaged")["indexed_vectors_count"]:
             break
-        import time
-
         time.sleep(0.1)
     directory = directory_of(server, http, "b-damaged")
     http.close()
