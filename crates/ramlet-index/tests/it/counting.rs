@@ -11,33 +11,67 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    /// Bytes held by this thread's account now and at most, while it is being watched.
-    static WATCHED: Cell<bool> = const { Cell::new(false) };
+    /// Whose account this thread's allocations are on; 0: nobody's.
+    static WATCH: Cell<usize> = const { Cell::new(0) };
 }
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+/// How often a test run may watch.
+const WATCHES: usize = 256;
 
-// SAFETY: every call is handed on to the system's allocator unchanged; counting allocates nothing.
+/// Bytes on an account, now and at most.
+struct Account {
+    held: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+static ACCOUNTS: [Account; WATCHES] = [const {
+    Account {
+        held: AtomicUsize::new(0),
+        peak: AtomicUsize::new(0),
+    }
+}; WATCHES];
+static NEXT: AtomicUsize = AtomicUsize::new(1);
+
+/// In front of each allocation stands whose it is: another thread may be the one that frees it.
+fn with_front(layout: Layout) -> (Layout, usize) {
+    let front = layout.align().max(align_of::<usize>());
+    let whole = Layout::from_size_align(layout.size() + front, front).expect("no allocation is as large");
+    (whole, front)
+}
+
+// SAFETY: every call is handed on to the system's allocator, for as much more as the front takes; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        if WATCHED.try_with(Cell::get).unwrap_or(false) {
-            let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-            PEAK.fetch_max(held, Ordering::Relaxed);
+        let watch = WATCH.try_with(Cell::get).unwrap_or(0);
+        let (whole, front) = with_front(layout);
+        // SAFETY: `whole` isn't empty; the front has room for a number at its end, which is aligned as the front's length is.
+        unsafe {
+            let start = System.alloc(whole);
+            if start.is_null() {
+                return start;
+            }
+            let pointer = start.add(front);
+            pointer.cast::<usize>().sub(1).write(watch);
+            if watch != 0 {
+                let account = &ACCOUNTS[watch];
+                let held = account.held.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+                account.peak.fetch_max(held, Ordering::Relaxed);
+            }
+            pointer
         }
-        // SAFETY: the caller's promises are the system allocator's.
-        unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        if WATCHED.try_with(Cell::get).unwrap_or(false) {
-            let _ = HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
-                Some(held.saturating_sub(layout.size()))
-            });
+        let (whole, front) = with_front(layout);
+        // SAFETY: the pointer is of `alloc`, with the same layout.
+        unsafe {
+            let watch = pointer.cast::<usize>().sub(1).read();
+            if watch != 0 {
+                ACCOUNTS[watch].held.fetch_sub(layout.size(), Ordering::Relaxed);
+            }
+            System.dealloc(pointer.sub(front), whole)
         }
-        // SAFETY: the caller's promises are the system allocator's.
-        unsafe { System.dealloc(pointer, layout) }
     }
 }
 
@@ -48,14 +82,13 @@ pub fn allocations(run: impl FnOnce()) -> usize {
     ALLOCATIONS.get() - before
 }
 
-/// Most bytes that this thread held at a time while `run` ran. One caller at a time; only this thread's count.
+/// Most bytes that this thread had allocated at a time while `run` ran, whoever freed them.
 pub fn peak_bytes<R>(run: impl FnOnce() -> R) -> (usize, R) {
-    HELD.store(0, Ordering::Relaxed);
-    PEAK.store(0, Ordering::Relaxed);
-    WATCHED.set(true);
+    let watch = NEXT.fetch_add(1, Ordering::Relaxed);
+    let before = WATCH.replace(watch);
     let result = run();
-    WATCHED.set(false);
-    (PEAK.load(Ordering::Relaxed), result)
+    WATCH.set(before);
+    (ACCOUNTS[watch].peak.load(Ordering::Relaxed), result)
 }
 
 #[test]
@@ -65,4 +98,19 @@ fn the_allocator_counts() {
         1
     );
     assert_eq!(allocations(|| ()), 0);
+}
+
+#[test]
+fn bytes_are_on_the_account_of_the_thread_that_asked_for_them() {
+    let hold = |bytes| std::hint::black_box(Vec::<u8>::with_capacity(bytes));
+    let (peak, of_other) = peak_bytes(|| {
+        for _ in 0..10 {
+            let mine = hold(1 << 20);
+            std::thread::spawn(move || drop(mine)).join().expect("it ends");
+        }
+        let other = std::thread::spawn(move || peak_bytes(|| drop(hold(1 << 24))).0);
+        other.join().expect("it ends")
+    });
+    assert!((1 << 20..3 << 19).contains(&peak), "{peak}");
+    assert_eq!(of_other, 1 << 24);
 }
