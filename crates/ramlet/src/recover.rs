@@ -84,7 +84,6 @@ pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
             manifest.number
         ))
     })?;
-    store::remove_orphans(storage.as_ref(), &manifest)?;
     let schema = Schema::new(&settings.config, &settings.slots)?;
     let mut segments = Vec::with_capacity(manifest.segments.len());
     for entry in &manifest.segments {
@@ -99,6 +98,9 @@ pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
         });
     }
     let applied_lsn = manifest.applied_lsn;
+    // Not before each segment that the manifest names has opened: else what it doesn't name may be all that is left. Before the replay,
+    // whose flushes take the numbers of segments that were never finished.
+    store::remove_orphans(storage.as_ref(), &manifest)?;
     let core = assemble(parts, settings, segments, manifest)?;
     let log = Log::open(
         storage,

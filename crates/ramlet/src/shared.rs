@@ -223,8 +223,16 @@ impl Shared {
     }
 
     /// Waits until no job runs; none begins while the guard is held.
+    ///
+    /// A job that panicked closed its own collection, if a start was under way. It leaves nothing here that others would trust: [`RunningJob`] gives its
+    /// memory back while it unwinds, and what it had handed out is settled.
     pub fn job(&self) -> MutexGuard<'_, JobArena> {
-        self.job.lock().expect("a job's panic ends the process")
+        self.job.lock().unwrap_or_else(|poisoned| {
+            self.job.clear_poison();
+            let mut arena = poisoned.into_inner();
+            arena.lookup.settle();
+            arena
+        })
     }
 
     /// Waits until no other job runs, then reserves what this one works with: `wanted` bytes, as far as so many are set

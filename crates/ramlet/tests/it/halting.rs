@@ -1,12 +1,13 @@
 //! Jobs that nobody wants any more: they end at their next read or write, and leave nothing behind.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use ramlet::*;
-use ramlet_io::{BatchReader, LogFile, RamStorage, ReadFile, Storage, WriteFile};
+use ramlet_io::{RamStorage, Storage};
 
 use crate::support::*;
+use crate::watched::Watched;
 
 const DIM: usize = 24;
 const POINTS: u64 = 3000;
@@ -14,84 +15,25 @@ const POINTS: u64 = 3000;
 /// How the name of a file ends that only a segment with clusters has.
 const INDEX: &str = ".cen0";
 
-/// Tells of the first temporary file of an index build, and waits there until it may go on.
-struct Gate {
-    begun: SyncSender<()>,
-    go: Mutex<Option<Receiver<()>>>,
-}
-
-struct Gated {
-    storage: Arc<dyn Storage>,
-    gate: Arc<Gate>,
-}
-
-impl Storage for Gated {
-    fn subdir(&self, name: &str) -> ramlet_io::Result<Arc<dyn Storage>> {
-        let (storage, gate) = (self.storage.subdir(name)?, self.gate.clone());
-        Ok(Arc::new(Gated { storage, gate }))
-    }
-    fn remove_subdir(&self, name: &str) -> ramlet_io::Result<()> {
-        self.storage.remove_subdir(name)
-    }
-    fn list(&self) -> ramlet_io::Result<Vec<String>> {
-        self.storage.list()
-    }
-    fn list_subdirs(&self) -> ramlet_io::Result<Vec<String>> {
-        self.storage.list_subdirs()
-    }
-    fn create(&self, name: &str) -> ramlet_io::Result<Box<dyn WriteFile>> {
-        if name.starts_with("tmp-ivf") {
-            let first = self.gate.go.lock().expect("never poisoned").take();
-            if let Some(go) = first {
-                self.gate.begun.send(()).expect("somebody waits");
-                go.recv().expect("it goes on");
-            }
-        }
-        self.storage.create(name)
-    }
-    fn create_log(&self, name: &str, bytes: u64) -> ramlet_io::Result<Box<dyn LogFile>> {
-        self.storage.create_log(name, bytes)
-    }
-    fn open_log(&self, name: &str) -> ramlet_io::Result<Box<dyn LogFile>> {
-        self.storage.open_log(name)
-    }
-    fn open(&self, name: &str) -> ramlet_io::Result<Arc<dyn ReadFile>> {
-        self.storage.open(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> ramlet_io::Result<()> {
-        self.storage.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> ramlet_io::Result<()> {
-        self.storage.remove(name)
-    }
-    fn sync_dir(&self) -> ramlet_io::Result<()> {
-        self.storage.sync_dir()
-    }
-    fn lock(&self) -> ramlet_io::Result<Box<dyn Send + Sync>> {
-        self.storage.lock()
-    }
-    fn free_bytes(&self) -> ramlet_io::Result<u64> {
-        self.storage.free_bytes()
-    }
-    fn reader(&self, depth: usize) -> ramlet_io::Result<Box<dyn BatchReader>> {
-        self.storage.reader(depth)
-    }
-    fn backend(&self) -> &'static str {
-        self.storage.backend()
-    }
-    fn location(&self) -> String {
-        self.storage.location()
-    }
-}
-
 /// Stops an engine's build of an index by `end`, which `has_ended` sees before the build goes on.
 fn stop(inner: &Arc<dyn Storage>, end: impl FnOnce(&Engine) + Send, has_ended: impl Fn(&Collection) -> bool) {
     let (begun, has_begun) = sync_channel(1);
     let (go, may_go) = sync_channel(1);
-    let go_on = Mutex::new(Some(may_go));
-    let gate = Arc::new(Gate { begun, go: go_on });
-    let storage = inner.clone();
-    let engine = open(Arc::new(Gated { storage, gate }));
+    let may_go: Mutex<Option<Receiver<()>>> = Mutex::new(Some(may_go));
+    // The first temporary file of an index build waits until it may go on.
+    let before = move |name: &str| {
+        if name.starts_with("tmp-ivf") {
+            let first = may_go.lock().expect("never poisoned").take();
+            if let Some(may_go) = first {
+                begun.send(()).expect("somebody waits");
+                may_go.recv().expect("it goes on");
+            }
+        }
+    };
+    let engine = open(Arc::new(Watched {
+        storage: inner.clone(),
+        before: Arc::new(before),
+    }));
     let mut config = config(DIM, Distance::Cosine);
     config.indexing_threshold = Some(50);
     engine.create_collection("c", config).expect("creates");
