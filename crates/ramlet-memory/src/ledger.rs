@@ -1,6 +1,6 @@
 //! The account of all reserved bytes, and the named accounts within it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -47,9 +47,15 @@ pub struct Consumer {
     /// Waits for what others hold of the same account.
     queues: bool,
     /// What this holder has of the account, where it is counted ([`Consumer::for_one`]).
-    own: Option<Arc<AtomicU64>>,
-    /// Holds for as long as the process runs, of an account that others give back.
-    lasts: bool,
+    own: Option<Arc<Own>>,
+}
+
+/// What one holder has of an account.
+#[derive(Default)]
+struct Own {
+    bytes: AtomicU64,
+    /// Has nothing to do: what it holds now it keeps until it has.
+    rests: AtomicBool,
 }
 
 /// What an account's bytes count as.
@@ -86,8 +92,8 @@ struct Account {
     name: &'static str,
     claim: Claim,
     counter: Counter,
-    /// Of these, what is held for good ([`Consumer::lasting`]).
-    lasting: AtomicU64,
+    /// Of these, what those hold who rest ([`Consumer::rest`]).
+    resting: AtomicU64,
     refused: AtomicU64,
 }
 
@@ -158,7 +164,7 @@ impl Ledger {
         let kept = others.map(|other| match other.claim {
             Claim::SetAside => other.counter.limit,
             Claim::Keep => other.counter.used(),
-            Claim::Use => other.lasting.load(Ordering::Relaxed),
+            Claim::Use => other.resting.load(Ordering::Relaxed),
             Claim::Loan => 0,
         });
         kept.sum()
@@ -196,7 +202,7 @@ impl Ledger {
                 name,
                 claim,
                 counter: Counter::new(cap.min(self.total.limit)),
-                lasting: AtomicU64::new(0),
+                resting: AtomicU64::new(0),
                 refused: AtomicU64::new(0),
             });
             accounts.push(account.clone());
@@ -208,7 +214,6 @@ impl Ledger {
             waits: WAITS,
             queues: false,
             own: None,
-            lasts: false,
         }
     }
 
@@ -292,7 +297,8 @@ impl Consumer {
     }
 
     /// The same account, for one holder, say a search: what its reservations hold together is counted, so that a refusal can tell whether waiting for others
-    /// would help: what is more than three quarters of the account isn't waited for. Clones count together.
+    /// would help ([`OverBudget::is_final`]). Three quarters of the account are the most that one may count on: beside others the rest is never free for long.
+    /// Clones count together.
     pub fn for_one(&self) -> Consumer {
         Consumer {
             own: Some(Arc::default()),
@@ -302,9 +308,43 @@ impl Consumer {
 
     /// The same account, for a holder that is there for as long as the process: nobody can wait for what it holds.
     pub fn lasting(&self) -> Consumer {
-        Consumer {
-            lasts: true,
-            ..self.clone()
+        let one = self.for_one();
+        one.rest();
+        one
+    }
+
+    /// From now on nobody waits for what this one holder has: it has nothing to do, and keeps that for later.
+    pub fn rest(&self) {
+        self.set_resting(true);
+    }
+
+    /// It has something to do again, and gives back what it holds when that is done.
+    pub fn work(&self) {
+        self.set_resting(false);
+    }
+
+    /// By the thread that holds it: what is reserved at the same moment elsewhere might be counted as the other of both.
+    fn set_resting(&self, rests: bool) {
+        let Some(own) = &self.own else {
+            return;
+        };
+        if own.rests.swap(rests, Ordering::Relaxed) != rests {
+            let bytes = own.bytes.load(Ordering::Relaxed);
+            match rests {
+                true => self.account.resting.fetch_add(bytes, Ordering::Relaxed),
+                false => self.account.resting.fetch_sub(bytes, Ordering::Relaxed),
+            };
+        }
+    }
+
+    /// What of the account those hold who rest, this one left out.
+    fn resting_beside(&self) -> u64 {
+        let all = self.account.resting.load(Ordering::Relaxed);
+        match &self.own {
+            Some(own) if own.rests.load(Ordering::Relaxed) => {
+                all.saturating_sub(own.bytes.load(Ordering::Relaxed))
+            }
+            _ => all,
         }
     }
 
@@ -348,10 +388,10 @@ impl Consumer {
         account.counter.note_peak();
         ledger.total.note_peak();
         if let Some(own) = &self.own {
-            own.fetch_add(bytes, Ordering::Relaxed);
-        }
-        if self.lasts {
-            account.lasting.fetch_add(bytes, Ordering::Relaxed);
+            own.bytes.fetch_add(bytes, Ordering::Relaxed);
+            if own.rests.load(Ordering::Relaxed) {
+                account.resting.fetch_add(bytes, Ordering::Relaxed);
+            }
         }
         Ok(())
     }
@@ -421,10 +461,10 @@ impl Consumer {
         self.ledger.total.give(bytes);
         self.account.counter.give(bytes);
         if let Some(own) = &self.own {
-            own.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        if self.lasts {
-            self.account.lasting.fetch_sub(bytes, Ordering::Relaxed);
+            own.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            if own.rests.load(Ordering::Relaxed) {
+                self.account.resting.fetch_sub(bytes, Ordering::Relaxed);
+            }
         }
     }
 
@@ -434,9 +474,9 @@ impl Consumer {
             Claim::SetAside | Claim::Loan => self.cap(),
             Claim::Use | Claim::Keep => {
                 let beside = self.ledger.kept_beside(&self.account);
-                let lasting = self.account.lasting.load(Ordering::Relaxed);
-                let own = self.cap().saturating_sub(lasting);
-                own.min(self.ledger.limit().saturating_sub(beside + lasting))
+                let resting = self.resting_beside();
+                let own = self.cap().saturating_sub(resting);
+                own.min(self.ledger.limit().saturating_sub(beside + resting))
             }
         }
     }
@@ -448,10 +488,12 @@ impl Consumer {
             consumer: self.name(),
             asked,
             available: self.available(),
-            held: self.own.as_ref().map_or(0, |own| own.load(Ordering::Relaxed)),
+            held: self
+                .own
+                .as_ref()
+                .map_or(0, |own| own.bytes.load(Ordering::Relaxed)),
             limit: match self.own {
                 None => self.possible(),
-                // Others keep some between their requests, which isn't given back.
                 Some(_) => self.possible() / 4 * 3,
             },
             largest: self.ledger.largest(),

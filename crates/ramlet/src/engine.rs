@@ -89,12 +89,14 @@ pub struct Slot {
 impl Slot {
     /// Runs `job` here and now; `None` if it panicked. The slot goes on.
     pub fn run<T>(&mut self, job: impl FnOnce(&mut Scratch) -> T) -> Option<T> {
+        self.scratch.rare().work();
         let run = std::panic::AssertUnwindSafe(|| job(&mut self.scratch));
         let done = std::panic::catch_unwind(run);
         if done.is_err() {
             tracing::error!("a search panicked");
         }
         self.scratch.trim();
+        self.scratch.rare().rest();
         done.ok()
     }
 }
@@ -425,6 +427,7 @@ impl Engine {
             self.options.budget.search_slot(),
         )?;
         scratch.in_slot = true;
+        scratch.rare().rest();
         Ok(Slot {
             scratch,
             _place: place,

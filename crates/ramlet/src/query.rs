@@ -88,6 +88,11 @@ impl Scratch {
         self.lookup.settle();
     }
 
+    /// Where it takes what single requests need beyond its buffers.
+    pub(crate) fn rare(&self) -> &Consumer {
+        &self.lookup.rare
+    }
+
     /// Gives back what a large request needed: it is paid for while that request lasts.
     pub(crate) fn trim(&mut self) {
         self.lookup.settle();

@@ -160,7 +160,7 @@ fn a_refusal_tells_whether_waiting_would_help() {
     drop((whole, kept));
     assert_eq!(
         one.reserve(900).unwrap_err().limit,
-        600,
+        800 / 4 * 3,
         "what is deleted is there for others"
     );
     let background = scratch.lasting().reserve(100).unwrap();
@@ -170,5 +170,23 @@ fn a_refusal_tells_whether_waiting_would_help() {
         "a thread's own bytes aren't waited for"
     );
     drop(background);
-    assert_eq!(one.reserve(900).unwrap_err().limit, 600);
+    assert_eq!(one.reserve(900).unwrap_err().limit, 800 / 4 * 3);
+
+    // What is kept between two requests isn't waited for, until its holder works again.
+    let kept = other.reserve(100).unwrap();
+    assert_eq!(one.reserve(900).unwrap_err().limit, 800 / 4 * 3);
+    other.rest();
+    assert_eq!(one.reserve(900).unwrap_err().limit, 700 / 4 * 3);
+    let refused = other.reserve(701).unwrap_err();
+    assert_eq!(
+        (refused.held, refused.limit),
+        (100, 800 / 4 * 3),
+        "it doesn't wait for itself"
+    );
+    other.work();
+    other.work();
+    assert_eq!(one.reserve(900).unwrap_err().limit, 800 / 4 * 3);
+    other.rest();
+    drop(kept);
+    assert_eq!(one.reserve(900).unwrap_err().limit, 800 / 4 * 3);
 }
