@@ -36,7 +36,7 @@ impl ClosedCollection {
     /// What whoever asks for it is told (503).
     pub fn error(&self, name: &str) -> Error {
         let what = format!(
-            "collection `{name}` could not be opened at the start: {}. Its files ({}) are as they were. `ramlet check` tells more; a restart tries again; \
+            "collection `{name}` could not be opened at the start: {}. Nothing writes to its files ({}). `ramlet check` tells more; a restart tries again; \
              it can be deleted, or restored from a snapshot",
             self.why, self.id
         );
@@ -62,9 +62,8 @@ impl ClosedCollection {
 }
 
 fn config_of(storage: &dyn Storage) -> Option<CollectionConfig> {
-    let read = || store::newest_manifest(storage).ok().flatten();
     // What ended the opening may end this as well.
-    let manifest = catch_unwind(AssertUnwindSafe(read)).ok().flatten()?;
+    let manifest = guarded(|| store::newest_manifest(storage)).ok().flatten()?;
     let settings: Settings = serde_json::from_value(manifest.config).ok()?;
     Some(settings.config)
 }

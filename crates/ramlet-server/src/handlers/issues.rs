@@ -1,20 +1,29 @@
 //! `/issues`: what needs somebody's hand.
 
+use ramlet::ErrorKind;
 use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::dispatch::Answer;
 use crate::error::ApiResult;
 
-/// `GET /issues`: collections whose background work fails, each until it works again.
+/// `GET /issues`: collections that are closed, or whose background work fails, each until it works again.
 pub async fn list(call: Call) -> ApiResult<Answer> {
     let engine = &call.app.engine;
     let of = |name: String| {
-        let error = engine.collection_info(&name).ok()?.optimizer_error?;
+        let (code, description) = match engine.collection(&name) {
+            Ok(collection) => {
+                let error = collection.info().optimizer_error?;
+                let what = format!("Background work of collection '{name}' fails: {error}");
+                ("OPTIMIZER_ERROR", what)
+            }
+            Err(e) if e.kind() == ErrorKind::CollectionClosed => ("COLLECTION_CLOSED", e.to_string()),
+            // Deleted meanwhile.
+            Err(_) => return None,
+        };
         Some(json!({
-            "code": "OPTIMIZER_ERROR", "instance_id": name, "related_collection": name,
-            "description": format!("Background work of collection '{name}' fails: {error}"),
-            "solution": "none",
+            "code": code, "instance_id": name, "related_collection": name,
+            "description": description, "solution": "none",
         }))
     };
     let issues: Vec<Value> = call.collection_names().into_iter().filter_map(of).collect();

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::text::language;
 
-    /// A language a line, a few hundred words each: the word, its stem, and in a third column the stem of the library before where that was another one.
+    /// A word a line: its language, the word, its stem, and in a fourth column the stem of the library before where that was another one.
     const WORDS: &str = include_str!("../../../../testdata/stems.tsv");
 
     #[test]
