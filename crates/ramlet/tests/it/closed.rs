@@ -93,10 +93,10 @@ fn what_an_older_manifest_does_not_name_stays_where_it_cannot_be_opened() {
         .pop()
         .expect("its directory");
     let directory = storage.subdir(&directory).expect("opens");
-    let manifests = files(directory.as_ref())
-        .into_iter()
-        .filter(|name| name.starts_with("MANIFEST"));
-    let newest = manifests.last().expect("a manifest");
+    let mut names = files(directory.as_ref()).into_iter();
+    let newest = names
+        .rfind(|name| name.starts_with("MANIFEST"))
+        .expect("a manifest");
     let file = directory.open(&newest).expect("opens");
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(&mut bytes, 0).expect("reads");
