@@ -236,7 +236,11 @@ impl BufferWriter {
         self.directory.push(&entry, ENTRY)?;
         let row = self.len;
         self.len += 1;
-        self.buffer.ids.write().expect("no writer panics").insert(id, row);
+        self.buffer
+            .ids
+            .write()
+            .expect("no insertion panics")
+            .insert(id, row);
         add_texts(&mut self.texts, &self.buffer.texts, &self.tokens, true);
         if let Some(old) = old {
             self.end(old);
@@ -391,12 +395,12 @@ impl Buffer {
 
     /// The newest row of an id, deleted or not, whatever a view says.
     fn newest(&self, id: PointId) -> Option<u32> {
-        self.ids.read().expect("no writer panics").get(&id).copied()
+        self.ids.read().expect("no insertion panics").get(&id).copied()
     }
 
     /// Up to `limit` ids from `from` on, ascending, with their newest rows: see [`BufferView::seen`].
     pub fn ids_from(&self, from: Bound<PointId>, limit: usize, out: &mut Vec<(PointId, u32)>) {
-        let ids = self.ids.read().expect("no writer panics");
+        let ids = self.ids.read().expect("no insertion panics");
         out.extend(
             ids.range((from, Bound::Unbounded))
                 .take(limit)

@@ -1,9 +1,8 @@
 //! Collections that a start couldn't open: they are listed, tell why, and can be dropped; the others are served.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use ramlet_io::Storage;
 
+use crate::caught::caught;
 use crate::collection::{CollectionInfo, CollectionStatus};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
@@ -70,15 +69,7 @@ fn config_of(storage: &dyn Storage) -> Option<CollectionConfig> {
 
 /// Opens one collection. A panic becomes an error: what the opening had made is given back, and nobody else has seen it.
 pub fn guarded<T>(open: impl FnOnce() -> Result<T>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(open)) {
-        Ok(opened) => opened,
-        Err(panic) => {
-            let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-            let why = format!("the program failed: {}", said.unwrap_or("no reason was given"));
-            Err(Error::new(ErrorKind::Io, why))
-        }
-    }
+    caught(open)?
 }
 
 /// Whether a collection couldn't be opened for want of what all share: then the start fails, as another budget, or room, will do.

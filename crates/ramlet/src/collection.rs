@@ -119,7 +119,12 @@ impl Collection {
                 || [Moment::Busy, Moment::Idle]
                     .iter()
                     .any(|moment| !jobs::candidates(&self.core, &writer, *moment).is_empty());
-            (writer.config.clone(), busy, writer.stopped.clone())
+            let stopped = writer.check_writable().err();
+            (
+                writer.config.clone(),
+                busy,
+                stopped.map(|error| error.to_string()),
+            )
         };
         let error = stopped
             .or_else(|| self.core.troubles.first())
@@ -317,7 +322,8 @@ impl Collection {
         self.core.check_open()?;
         self.core.shelf.check_room()?;
         descriptors::check_files(&self.core)?;
-        jobs::create_field_index(&self.core, field, index)?;
+        self.core
+            .guarded(|| jobs::create_field_index(&self.core, field, index))?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })
@@ -326,7 +332,8 @@ impl Collection {
     /// No-op when there is none.
     pub fn delete_payload_index(&self, field: &str) -> Result<UpdateResult> {
         self.core.check_open()?;
-        jobs::delete_field_index(&self.core, field)?;
+        self.core
+            .guarded(|| jobs::delete_field_index(&self.core, field))?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })
@@ -338,7 +345,7 @@ impl Collection {
         self.core.check_open()?;
         self.core.shelf.check_room()?;
         descriptors::check_files(&self.core)?;
-        vector_names::add(&self.core, name, new)?;
+        self.core.guarded(|| vector_names::add(&self.core, name, new))?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })
@@ -347,7 +354,7 @@ impl Collection {
     /// Drops a vector of all points, and its name; no-op when there is none.
     pub fn delete_vector_name(&self, name: &str) -> Result<UpdateResult> {
         self.core.check_open()?;
-        vector_names::remove(&self.core, name)?;
+        self.core.guarded(|| vector_names::remove(&self.core, name))?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })
@@ -396,6 +403,10 @@ impl Collection {
 
     /// Makes a segment of the write buffer (tests and benches; the log keeps it safe without).
     pub fn flush(&self) -> Result<()> {
+        self.core.guarded(|| self.flush_all())
+    }
+
+    fn flush_all(&self) -> Result<()> {
         jobs::flush(&self.core)?;
         {
             let mut writer = self.core.writer();

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ramlet_memory::{Consumer, Reservation};
 
+use crate::caught::{caught, failed};
 use crate::collection::Completion;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::QUEUE_OPS_MAX;
@@ -25,9 +27,34 @@ const PENDING_BYTES: u64 = 512;
 /// An update on its way to the writer.
 pub struct Pending {
     pub work: Work,
-    pub done: Completion,
+    pub done: Waiting,
     /// Bytes of `work`.
     pub held: Reservation,
+}
+
+/// Whoever waits for an update. They are told once, also where the thread that had it in hand panicked.
+pub struct Waiting(Option<Completion>);
+
+impl Waiting {
+    pub fn answer(mut self, result: Result<UpdateResult>) {
+        self.tell(result);
+    }
+
+    /// Their panic is theirs: it is not to end the thread that all updates need.
+    fn tell(&mut self, result: Result<UpdateResult>) {
+        if let Some(done) = self.0.take()
+            && let Err(error) = caught(|| done(result))
+        {
+            tracing::error!(%error, "what was to be told of an update panicked");
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let unknown = failed("whether the update was done is known after a restart");
+        self.tell(Err(Error::new(ErrorKind::WritesStopped, unknown.to_string())));
+    }
 }
 
 /// What the writer has to do.
@@ -63,6 +90,8 @@ pub struct Core {
     pub flushed: Condvar,
     /// Writing has stopped after a failure; read without the writer's lock.
     pub has_stopped: Arc<AtomicBool>,
+    /// Writing has stopped, and what wasn't in segments had to make way for other collections' writes: readers would miss it.
+    pub gave_way: OnceLock<Error>,
     /// Set by `delete_collection`: jobs stop at their next step, updates are refused.
     pub dropped: Arc<AtomicBool>,
     /// Dropped because a snapshot took its place: its name leads to another collection.
@@ -80,7 +109,59 @@ pub struct Core {
 
 impl Core {
     pub fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().expect("no writer panics")
+        self.whole(self.writer.lock())
+    }
+
+    /// Gives up the lock until a flush has ended, or for a moment.
+    pub fn wait_flushed<'a>(
+        &'a self,
+        writer: MutexGuard<'a, Writer>,
+        pause: Duration,
+    ) -> MutexGuard<'a, Writer> {
+        let waited = self.flushed.wait_timeout(writer, pause);
+        let writer = waited.map(|(writer, _)| writer);
+        self.whole(writer.map_err(|poisoned| PoisonError::new(poisoned.into_inner().0)))
+    }
+
+    /// The writer, which whoever panicked with it in hand may have left half-changed: nothing more is written then. Readers have what was
+    /// published before.
+    fn whole<'a>(&'a self, locked: LockResult<MutexGuard<'a, Writer>>) -> MutexGuard<'a, Writer> {
+        locked.unwrap_or_else(|poisoned| {
+            self.writer.clear_poison();
+            let mut writer = poisoned.into_inner();
+            writer.stop(failed("a thread panicked while it changed the collection"));
+            writer
+        })
+    }
+
+    /// Runs what a thread of the engine does for this collection. A panic there stops its writes, and nobody else's: after a fault of the
+    /// program nothing more is written to its files.
+    pub fn guarded<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        caught(act).unwrap_or_else(|panic| {
+            tracing::error!(collection = %self.id, error = %panic, "nothing more is written to a collection until a restart");
+            let mut writer = self.writer();
+            // More than what the lock tells.
+            writer.stopped = None;
+            let stopped = writer.stop(panic);
+            drop(writer);
+            self.flushed.notify_all();
+            Err(stopped)
+        })
+    }
+
+    /// Gives up what holds memory that others need to go on, of a collection whose writing has stopped. It is read no more: its newest points
+    /// are in its log alone.
+    pub fn give_way(&self) {
+        let mut writer = self.writer();
+        let why = writer.stopped.clone().unwrap_or_default();
+        let what = format!(
+            "writes have stopped until a restart: {why}; the newest points had to make way for other collections' writes, a restart reads them from the log"
+        );
+        // In this order, as for `live_view`.
+        let _ = self.gave_way.set(Error::new(ErrorKind::CollectionClosed, what));
+        writer.let_go();
+        self.view.store(Arc::new(writer.view()));
+        tracing::warn!(collection = %self.id, "a collection whose writes have stopped is read no more: others need the memory of its newest points");
     }
 
     /// Shows readers the writer's state. Not after a failure: a group may be applied in part, and stays unseen.
@@ -110,13 +191,14 @@ impl Core {
 
     /// For users, who may ask again where another collection has the name by now.
     fn check_there(&self) -> Result<()> {
-        match self.is_dropped() && self.replaced.load(Ordering::Acquire) {
-            true => Err(Error::new(
+        if self.is_dropped() && self.replaced.load(Ordering::Acquire) {
+            return Err(Error::new(
                 ErrorKind::Busy,
                 "the collection was restored from a snapshot meanwhile",
-            )),
-            false => self.check_not_dropped(),
+            ));
         }
+        self.check_not_dropped()?;
+        self.gave_way.get().cloned().map_or(Ok(()), Err)
     }
 
     pub fn check_open(&self) -> Result<()> {
@@ -142,6 +224,7 @@ impl Core {
                 format!("{QUEUE_OPS_MAX} updates wait already"),
             ));
         }
+        let done = Waiting(Some(done));
         queue.waiting.push_back(Pending { work, done, held });
         if !std::mem::replace(&mut queue.scheduled, true) {
             drop(queue);
@@ -158,18 +241,8 @@ impl Core {
             std::mem::take(&mut queue.waiting)
         };
         for pending in waiting {
-            answer(
-                pending.done,
-                Err(Error::new(ErrorKind::Closed, "the server is shutting down")),
-            );
+            let closed = Error::new(ErrorKind::Closed, "the server is shutting down");
+            pending.done.answer(Err(closed));
         }
-    }
-}
-
-/// Tells whoever waits for an update what became of it. Their panic is theirs: it is not to end the thread that all updates need.
-pub fn answer(done: Completion, result: Result<UpdateResult>) {
-    let tell = std::panic::AssertUnwindSafe(|| done(result));
-    if std::panic::catch_unwind(tell).is_err() {
-        tracing::error!("what was to be told of an update panicked");
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
 
+use crate::caught::caught;
 use crate::closed::{self, ClosedCollection};
 use crate::collection::{Collection, CollectionInfo};
 use crate::core::Core;
@@ -279,7 +280,7 @@ impl Engine {
             }
         }
         let mut lookup = self.lookup()?;
-        let mut names = self.names.lock().expect("never poisoned");
+        let mut names = self.names();
         let buffers = &self.consumers.buffers;
         let unknown = skip
             .iter()
@@ -331,7 +332,7 @@ impl Engine {
             Leftover::Unfinished => Ok(self.storage.remove_subdir(id)?),
             Leftover::Foreign => {
                 tracing::warn!(directory = %storage.location(), "not a collection, left alone");
-                let mut names = self.names.lock().expect("never poisoned");
+                let mut names = self.names();
                 let after = number_of(id).map_or(0, |number| number + 1);
                 names.catalog.next_id = names.catalog.next_id.max(after);
                 Ok(())
@@ -390,9 +391,11 @@ impl Engine {
     fn start_writer(&self) -> Result<()> {
         let (shared, mut lookup) = (self.shared.clone(), self.lookup()?);
         self.spawn("writer", move || {
-            or_abort("writer", || {
+            or_end("writer", || {
                 while let Some(core) = shared.next_ready() {
-                    Turn::run(&core, &mut lookup);
+                    if Turn::run(&core, &mut lookup).is_err() {
+                        lookup.settle();
+                    }
                     lookup.trim();
                 }
             });
@@ -413,7 +416,7 @@ impl Engine {
         // The last: it lends what nobody has by now.
         let shared = self.shared.clone();
         self.spawn("maintenance", move || {
-            or_abort("maintenance", || maintenance::run(&shared))
+            or_end("maintenance", || maintenance::run(&shared))
         })?;
         self.shared.wake_maintenance();
         Ok(())
@@ -448,6 +451,13 @@ impl Engine {
         }
     }
 
+    /// Which collections there are. Nobody can go on without: where a thread panicked while it changed that, the catalog on disk tells.
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names
+            .lock()
+            .unwrap_or_else(|_| end("a thread panicked while it changed the list of collections"))
+    }
+
     /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it. Any name will do here; the server lets
     /// through what the API allows (1 to 255 bytes, none of `<>:"/\|?*`), and reaches no other.
     pub fn create_collection(&self, name: &str, config: CollectionConfig) -> Result<()> {
@@ -470,7 +480,7 @@ impl Engine {
     }
 
     fn create_in_room(&self, name: &str, config: CollectionConfig) -> Result<()> {
-        let mut names = self.names.lock().expect("never poisoned");
+        let mut names = self.names();
         if self.shared.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
@@ -490,7 +500,7 @@ impl Engine {
         let id = directory_id(names.catalog.next_id);
         // A number is used once, even when creating fails half-way.
         names.catalog.next_id += 1;
-        let core = recover::create(self.parts(&id)?, config).inspect_err(|_| {
+        let core = closed::guarded(|| recover::create(self.parts(&id)?, config)).inspect_err(|_| {
             let _ = self.storage.remove_subdir(&id);
         })?;
         let mut catalog = names.catalog.clone();
@@ -510,13 +520,15 @@ impl Engine {
         name: &str,
         change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>,
     ) -> Result<()> {
-        jobs::change_settings(self.collection(name)?.core(), change)
+        let collection = self.collection(name)?;
+        let core = collection.core();
+        core.guarded(|| jobs::change_settings(core, change))
     }
 
     /// `false` when there was none.
     pub fn delete_collection(&self, name: &str) -> Result<bool> {
         let collection = {
-            let mut names = self.names.lock().expect("never poisoned");
+            let mut names = self.names();
             if !names.open.contains_key(name) && !names.closed.contains_key(name) {
                 return Ok(false);
             }
@@ -556,7 +568,7 @@ impl Engine {
 
     /// What a collection that isn't in the catalog yet is opened with, under a number that was never used.
     pub(crate) fn new_parts(&self) -> Result<Parts> {
-        let mut names = self.names.lock().expect("never poisoned");
+        let mut names = self.names();
         self.check_another(names.catalog.collections.len())?;
         // Its settings aren't known yet.
         let (others, config) = (self.shared.live_collections(), CollectionConfig::default());
@@ -573,7 +585,7 @@ impl Engine {
     /// Gives names to collections that were built beside the others, and aliases, all in one commit. Those that had the
     /// names are removed.
     pub(crate) fn adopt(&self, new: Vec<(String, Arc<Collection>)>, aliases: &[AliasEntry]) -> Result<()> {
-        let mut names = self.names.lock().expect("never poisoned");
+        let mut names = self.names();
         let mut catalog = names.catalog.clone();
         for (name, collection) in &new {
             if catalog.aliases.iter().any(|a| a.alias == *name) {
@@ -608,7 +620,7 @@ impl Engine {
 
     /// The collections by their own names, and the catalog that lists them.
     pub(crate) fn everything(&self) -> Result<(Catalog, Vec<Arc<Collection>>)> {
-        let names = self.names.lock().expect("never poisoned");
+        let names = self.names();
         if let Some((name, closed)) = names.closed.first_key_value() {
             return Err(closed.error(name));
         }
@@ -619,7 +631,7 @@ impl Engine {
 
     /// The collection's own name, if `name` is an alias; `name` otherwise.
     pub fn resolve_alias(&self, name: &str) -> String {
-        let names = self.names.lock().expect("never poisoned");
+        let names = self.names();
         let alias = names.catalog.aliases.iter().find(|a| a.alias == name);
         alias.map_or(name, |a| a.collection.as_str()).to_string()
     }
@@ -658,7 +670,7 @@ impl Engine {
 
     /// By name or alias. `NotFound` with the API's sentence.
     pub fn collection(&self, name: &str) -> Result<Arc<Collection>> {
-        let names = self.names.lock().expect("never poisoned");
+        let names = self.names();
         let alias = names.catalog.aliases.iter().find(|a| a.alias == name);
         let target = alias.map_or(name, |a| a.collection.as_str());
         match (names.open.get(target), names.closed.get(target)) {
@@ -677,7 +689,7 @@ impl Engine {
             Err(e) => e,
         };
         let target = self.resolve_alias(name);
-        let names = self.names.lock().expect("never poisoned");
+        let names = self.names();
         names
             .closed
             .get(&target)
@@ -687,7 +699,7 @@ impl Engine {
 
     /// Of all collections, also of closed ones.
     pub fn collection_names(&self) -> Vec<String> {
-        let names = self.names.lock().expect("never poisoned");
+        let names = self.names();
         let mut all: Vec<String> = names.open.keys().chain(names.closed.keys()).cloned().collect();
         all.sort_unstable();
         all
@@ -695,7 +707,7 @@ impl Engine {
 
     /// Names of those that aren't open, and what their opening met.
     pub fn closed_collections(&self) -> Vec<(String, Error)> {
-        let names = self.names.lock().expect("never poisoned");
+        let names = self.names();
         let closed = names.closed.iter();
         closed
             .map(|(name, closed)| (name.clone(), closed.why().clone()))
@@ -704,7 +716,7 @@ impl Engine {
 
     /// (alias, collection) pairs, sorted.
     pub fn aliases(&self) -> Vec<(String, String)> {
-        let names = self.names.lock().expect("never poisoned");
+        let names = self.names();
         let mut pairs: Vec<_> = names
             .catalog
             .aliases
@@ -716,7 +728,7 @@ impl Engine {
     }
 
     pub fn change_aliases(&self, ops: &[AliasOp]) -> Result<()> {
-        let mut names = self.names.lock().expect("never poisoned");
+        let mut names = self.names();
         let mut catalog = names.catalog.clone();
         for op in ops {
             change_alias(&mut catalog, op)?;
@@ -768,7 +780,7 @@ impl Engine {
     /// of each collection is. Whether one is measured now. To be called at leisure, e.g. every ten seconds.
     pub fn monitor_recall_once(&self) -> bool {
         let collections: Vec<_> = {
-            let names = self.names.lock().expect("never poisoned");
+            let names = self.names();
             names.open.values().cloned().collect()
         };
         let turn = self.monitored.fetch_add(1, Ordering::Relaxed) as usize;
@@ -822,14 +834,18 @@ impl Engine {
         self.consumers.pins.records.stats()
     }
 
-    /// False after a failed write to log or manifest: readiness.
+    /// Collections that take no more writes until a restart, after a failed write to log or manifest, or a fault of the program.
+    pub fn stopped_collections(&self) -> usize {
+        let there = self.shared.live_collections().into_iter();
+        let stopped = there.filter(|core| !core.is_dropped() && core.has_stopped.load(Ordering::Acquire));
+        stopped.count()
+    }
+
+    /// Readiness: false at the end, and where no collection takes writes any more.
     pub fn writable(&self) -> bool {
-        !self.shared.is_closed()
-            && self
-                .shared
-                .live_collections()
-                .iter()
-                .all(|c| c.is_dropped() || !c.has_stopped.load(Ordering::Acquire))
+        let stopped = self.stopped_collections();
+        let names = self.names();
+        !self.shared.is_closed() && (stopped == 0 || stopped < names.open.len())
     }
 
     /// Flushes nothing (the log has it all), stops the threads. The lock goes with the last handle.
@@ -857,13 +873,18 @@ impl Drop for Engine {
     }
 }
 
-/// Runs what every update depends on. A panic there is a bug after which nothing would ever be answered: what was
-/// acknowledged is in the log, so the process ends, and recovers at its next start.
-fn or_abort(thread: &str, body: impl FnOnce()) {
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_err() {
-        tracing::error!(thread, "an engine thread panicked: the process ends");
-        std::process::abort();
+/// Runs what all collections depend on. What panics at one of them is caught where it is ([`Core::guarded`]); a panic beside that is one of
+/// what all share, which can't be trusted any more.
+fn or_end(thread: &str, body: impl FnOnce()) {
+    if let Err(error) = caught(body) {
+        end(&format!("the {thread} thread panicked: {error}"));
     }
+}
+
+/// What was acknowledged is in the logs: the process ends, and recovers at its next start.
+fn end(why: &str) -> ! {
+    tracing::error!("the process ends: {why}");
+    std::process::abort();
 }
 
 /// Most that data kept in RAM for speed may take of `pinned`: the rest is for what segments can't be read without.

@@ -7,8 +7,7 @@ use std::time::Duration;
 use ramlet_memory::Reservation;
 
 use crate::change::{self, Change};
-use crate::collection::Completion;
-use crate::core::{Core, Pending, Work, answer};
+use crate::core::{Core, Pending, Waiting, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
     BUFFER_CHUNK_BYTES, BUFFER_ROW_OVERHEAD, DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX,
@@ -31,7 +30,7 @@ const FAILED_POLLS: u32 = 20;
 
 /// Updates whose changes are in the open group.
 struct Acknowledge {
-    done: Completion,
+    done: Waiting,
     operation: u64,
     _held: Reservation,
 }
@@ -51,16 +50,23 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Takes all queued updates of the collection through log and buffer.
-    pub fn run(core: &'a Core, lookup: &'a mut Lookup) {
+    /// Takes all queued updates of the collection through log and buffer. An error: it panicked, and whoever waits was told.
+    pub fn run(core: &'a Core, lookup: &'a mut Lookup) -> Result<()> {
+        core.guarded(|| {
+            Turn::take_all(core, lookup);
+            Ok(())
+        })
+    }
+
+    fn take_all(core: &'a Core, lookup: &'a mut Lookup) {
         let batch = {
             let mut queue = core.queue.lock().expect("never poisoned");
             queue.scheduled = false;
             std::mem::take(&mut queue.waiting)
         };
-        let (operation, buffers) = {
+        let (operation, buffers, writable) = {
             let writer = core.writer();
-            (writer.operation, writer.buffers.cap())
+            (writer.operation, writer.buffers.cap(), writer.check_writable())
         };
         let mut turn = Turn {
             core,
@@ -72,7 +78,10 @@ impl<'a> Turn<'a> {
             disk_unchecked: 0,
         };
         for pending in batch {
-            turn.take(pending);
+            match &writable {
+                Ok(()) => turn.take(pending),
+                Err(stopped) => pending.done.answer(Err(stopped.clone())),
+            }
         }
         turn.finish_group();
     }
@@ -86,7 +95,7 @@ impl<'a> Turn<'a> {
         match work {
             Work::Changes(changes) => {
                 if let Err(e) = self.admit(&changes) {
-                    return answer(done, Err(e));
+                    return done.answer(Err(e));
                 }
                 let operation = self.next_operation();
                 match self.add(operation, &changes) {
@@ -95,7 +104,7 @@ impl<'a> Turn<'a> {
                         operation,
                         _held: held,
                     }),
-                    Err(e) => answer(done, Err(e)),
+                    Err(e) => done.answer(Err(e)),
                 }
             }
             Work::Resolve(op) => {
@@ -108,7 +117,7 @@ impl<'a> Turn<'a> {
                 let result = result.map(|()| UpdateResult {
                     operation_id: operation,
                 });
-                answer(done, result);
+                done.answer(result);
             }
         }
     }
@@ -199,7 +208,7 @@ impl<'a> Turn<'a> {
             let result = result.clone().map(|()| UpdateResult {
                 operation_id: ack.operation,
             });
-            answer(ack.done, result);
+            ack.done.answer(result);
         }
         result
     }
@@ -360,7 +369,7 @@ fn ask_for_room<'a>(core: &'a Core, mut writer: Guard<'a>) -> (Guard<'a>, Result
         None => ROOM_POLL,
         Some(_) => FAILED_POLL,
     };
-    let (writer, _) = core.flushed.wait_timeout(writer, pause).expect("never poisoned");
+    let writer = core.wait_flushed(writer, pause);
     let ended = core.shared.is_closed() || core.is_dropped() || writer.stopped.is_some();
     let again = match ended {
         true => Err(Error::new(ErrorKind::Closed, "stopped while waiting for room")),

@@ -53,6 +53,7 @@ mod asked;
 mod beside;
 mod buffer;
 mod capacity;
+mod caught;
 mod change;
 mod check;
 mod closed;

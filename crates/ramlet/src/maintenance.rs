@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::closed::is_shortage;
 use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::{self, Moment, Pinning};
@@ -180,7 +181,7 @@ fn count_quiet(shared: &Shared) {
 fn freeze_awaited(shared: &Shared) {
     for core in live(shared) {
         let is_quiet = core.quiet.load(Ordering::Relaxed) > 0;
-        let freeze_awaited = || is_quiet && awaits_index(&core.writer()) && freeze(&core);
+        let freeze_awaited = || freeze_if(&core, |writer| is_quiet && awaits_index(writer));
         if core.troubles.first().is_none() && (freeze_awaited() || freeze_paid(&core)) {
             shared.wake_maintenance();
         }
@@ -189,7 +190,7 @@ fn freeze_awaited(shared: &Shared) {
 
 /// A buffer that searches have paid an index for.
 fn freeze_paid(core: &Core) -> bool {
-    jobs::buffer_earns_an_index(&core.writer()) && freeze(core)
+    freeze_if(core, jobs::buffer_earns_an_index)
 }
 
 /// Whether the rows in the write buffer alone reach the threshold that was set for an index, and are not too few beside the
@@ -232,7 +233,12 @@ fn pin_all(shared: &Shared, pace: Pace) {
     }
     // What makes way may still be read by searches: it must not come back before who it made way for has come.
     let cores = live(shared);
-    if !cores.iter().any(|core| jobs::could_spare(core)) || cores.iter().any(|core| jobs::lacks_ram(core)) {
+    let any = |act: fn(&Core) -> bool| {
+        cores
+            .iter()
+            .any(|core| core.guarded(|| Ok(act(core))).unwrap_or(false))
+    };
+    if !any(jobs::could_spare) || any(jobs::lacks_ram) {
         return;
     }
     for core in cores {
@@ -263,15 +269,40 @@ fn step(shared: &Shared) -> bool {
             return true;
         }
         let nothing = !cores.iter().any(|core| is_frozen(core));
+        if nothing && give_way(shared) {
+            return true;
+        }
         shared.nothing_to_flush.store(nothing, Ordering::Release);
     }
-    cores.iter().any(|core| has_long_log(core) && freeze(core))
+    cores.iter().any(|core| freeze_if(core, has_long_log))
         || any(Job::Merge, |core| jobs::merge(core, Moment::Busy))
         || any(Job::Upkeep, |core| jobs::pin(core, Pinning::Needed))
 }
 
-fn has_long_log(core: &Core) -> bool {
-    core.writer().log_bytes() > LOG_BYTES_MAX
+fn has_long_log(writer: &Writer) -> bool {
+    writer.log_bytes() > LOG_BYTES_MAX
+}
+
+/// Of the collections whose writing has stopped, that which holds most memory that others wait for gives it up: none of it can be flushed.
+fn give_way(shared: &Shared) -> bool {
+    let stopped = shared.live_collections().into_iter().filter(|core| {
+        !core.is_dropped() && core.has_stopped.load(Ordering::Acquire) && core.gave_way.get().is_none()
+    });
+    let held = |core: &Arc<Core>| {
+        let writer = core.writer();
+        let frozen = writer.frozen.as_ref().map_or(0, |frozen| frozen.buffer.bytes());
+        frozen
+            + if writer.active.is_empty() {
+                0
+            } else {
+                writer.active.bytes()
+            }
+    };
+    let most = stopped
+        .map(|core| (held(&core), core))
+        .max_by_key(|(bytes, _)| *bytes);
+    let gives = most.filter(|(bytes, _)| *bytes > 0);
+    gives.as_ref().inspect(|(_, core)| core.give_way()).is_some()
 }
 
 fn is_frozen(core: &Core) -> bool {
@@ -291,7 +322,7 @@ fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bo
     if core.troubles.is_resting(job) {
         return false;
     }
-    let result = act(core);
+    let result = core.guarded(|| act(core));
     if job == Job::Upkeep {
         core.troubles.note(job, &result);
     }
@@ -305,7 +336,13 @@ fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bo
     false
 }
 
-fn freeze(core: &Core) -> bool {
+fn freeze_if(core: &Core, is_due: impl FnOnce(&Writer) -> bool) -> bool {
+    let due = core.guarded(|| Ok(is_due(&core.writer()) && hand_over(core)));
+    due.unwrap_or(false)
+}
+
+/// Whether the write buffer is to be flushed now.
+fn hand_over(core: &Core) -> bool {
     let mut writer = core.writer();
     if writer.frozen.is_some() || writer.active.is_empty() && writer.log_bytes() <= LOG_BYTES_MAX {
         return false;
@@ -332,17 +369,24 @@ fn freeze_largest(cores: &[Arc<Core>]) -> bool {
         .iter()
         .filter_map(|core| Some((bytes(core)?, core)))
         .max_by_key(|(bytes, _)| *bytes);
-    largest.is_some_and(|(_, core)| freeze(core))
+    largest.is_some_and(|(_, core)| freeze_if(core, |_| true))
 }
 
 /// Makes room on the caller's thread, while there is no maintenance thread: false when no collection holds anything.
 pub fn flush_largest(shared: &Shared) -> Result<bool> {
     let cores = live(shared);
     freeze_largest(&cores);
-    match cores.iter().find(|core| is_frozen(core)) {
-        Some(core) => jobs::flush(core).map(|()| true),
-        None => Ok(false),
+    for core in cores.iter().filter(|core| is_frozen(core)) {
+        match core.guarded(|| jobs::flush(core)) {
+            Ok(()) => return Ok(true),
+            Err(e) if is_shortage(&e) => return Err(e),
+            // That is its own matter, and no reason to leave others closed; another one may have something as well.
+            Err(e) => {
+                tracing::error!(collection = %core.id, error = %e, "a write buffer could not be flushed")
+            }
+        }
     }
+    Ok(false)
 }
 
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
@@ -353,24 +397,29 @@ pub fn settle(core: &Core) -> Result<()> {
     loop {
         let begun = core.shared.wait_jobs();
         core.check_not_dropped()?;
-        if is_frozen(core) {
-            jobs::flush(core)?;
-        } else if !freeze_paid(core)
-            && !jobs::clear_dead(core)?
-            && !jobs::merge(core, Moment::Busy)?
-            && !jobs::merge(core, Moment::Idle)?
-            && !jobs::renew_stems(core)?
-            && !jobs::recalibrate(core)?
-            && !jobs::pin(core, Pinning::All)?
-            && (jobs::lacks_ram(core) || !jobs::pin_spare(core)?)
-        {
-            // Nothing to do: but what another thread's job had in hand meanwhile wasn't looked at.
-            in_vain += 1;
-            if core.shared.jobs_begun() == begun || in_vain == SETTLE_TRIES {
-                return Ok(());
-            }
-        } else {
+        if core.guarded(|| settle_one(core))? {
             in_vain = 0;
+            continue;
+        }
+        // Nothing to do: but what another thread's job had in hand meanwhile wasn't looked at.
+        in_vain += 1;
+        if core.shared.jobs_begun() == begun || in_vain == SETTLE_TRIES {
+            return Ok(());
         }
     }
+}
+
+/// Does the most urgent thing that a collection needs; false: there is none.
+fn settle_one(core: &Core) -> Result<bool> {
+    if is_frozen(core) {
+        return jobs::flush(core).map(|()| true);
+    }
+    Ok(freeze_paid(core)
+        || jobs::clear_dead(core)?
+        || jobs::merge(core, Moment::Busy)?
+        || jobs::merge(core, Moment::Idle)?
+        || jobs::renew_stems(core)?
+        || jobs::recalibrate(core)?
+        || jobs::pin(core, Pinning::All)?
+        || (!jobs::lacks_ram(core) && jobs::pin_spare(core)?))
 }

@@ -160,6 +160,7 @@ fn assemble(
         writer: Mutex::new(writer),
         flushed: Condvar::new(),
         has_stopped,
+        gave_way: Default::default(),
         dropped: Arc::default(),
         replaced: AtomicBool::default(),
         troubles: Default::default(),

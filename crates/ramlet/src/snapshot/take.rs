@@ -96,8 +96,7 @@ impl Moment {
                 break;
             }
             // A group that waits for room in the buffers is in them in part.
-            let waited = core.flushed.wait_timeout(writer, GROUP_POLL);
-            writer = waited.expect("never poisoned").0;
+            writer = core.wait_flushed(writer, GROUP_POLL);
         }
         let count: usize = writer.segments.iter().map(|s| s.segment.entry.files.len()).sum();
         let held = memory.reserve(count as u64 * SEGMENT_FILE_BYTES)?;

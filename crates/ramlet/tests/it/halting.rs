@@ -21,8 +21,8 @@ fn stop(inner: &Arc<dyn Storage>, end: impl FnOnce(&Engine) + Send, has_ended: i
     let (go, may_go) = sync_channel(1);
     let may_go: Mutex<Option<Receiver<()>>> = Mutex::new(Some(may_go));
     // The first temporary file of an index build waits until it may go on.
-    let before = move |name: &str| {
-        if name.starts_with("tmp-ivf") {
+    let before = move |op: &str, path: &str| {
+        if op == "create" && path.contains("/tmp-ivf") {
             let first = may_go.lock().expect("never poisoned").take();
             if let Some(may_go) = first {
                 begun.send(()).expect("somebody waits");
@@ -30,10 +30,7 @@ fn stop(inner: &Arc<dyn Storage>, end: impl FnOnce(&Engine) + Send, has_ended: i
             }
         }
     };
-    let engine = open(Arc::new(Watched {
-        storage: inner.clone(),
-        before: Arc::new(before),
-    }));
+    let engine = open(Watched::new(inner.clone(), before));
     let mut config = config(DIM, Distance::Cosine);
     config.indexing_threshold = Some(50);
     engine.create_collection("c", config).expect("creates");
