@@ -21,6 +21,8 @@ NAME, ANCHOR, RESTORED = "history", "anchor", "restored"
 DIM, IDS, WRITERS, TAGS = 16, 300, 2, 7
 WORDS = [a + b for a in ("red", "blue", "old", "new", "cold") for b in ("stone", "river", "house", "bread", "cloud")]
 PADDING = (0, 100, 3000)
+# Points of an operation.
+BATCHES = (1, 5, 40, 100)
 # A dimension of the sparse vectors that holds their version.
 SPARSE_VERSION = 1000
 WAITS_S = 0.2
@@ -96,9 +98,9 @@ class Actor:
 class Writer(Actor):
     """A point's state is its version, a mark set by a payload change, and its sparse vector's version; or None: not there."""
 
-    def __init__(self, number, seed, padding=PADDING, ids=IDS):
+    def __init__(self, number, seed, padding=PADDING, ids=IDS, batches=BATCHES):
         super().__init__(f"writer {number}", seed)
-        self.number, self.padding, self.ids = number, padding, ids
+        self.number, self.padding, self.ids, self.batches = number, padding, ids, batches
         self.known = {}
         self.pending = {}
         # Of points in doubt the states they may be in, oldest first.
@@ -112,8 +114,8 @@ class Writer(Actor):
         """(method, path, body, changes): what is sent, and the state of each point after it."""
         rng, base = self.rng, self.number * 1_000_000
         self.version += 1
-        ids = [base + n for n in rng.sample(range(self.ids), min(rng.choice([1, 5, 40, 100]), self.ids))]
-        ids = [i for i in ids if i not in self.doubtful]
+        ids = [base + n for n in rng.sample(range(self.ids), min(rng.choice(self.batches), self.ids))]
+        ids = [i for i in ids if i not in self.doubtful] or [next(i for i in range(base, base + self.ids) if i not in self.doubtful)]
         there = [i for i in ids if self.known.get(i)]
         wait, kind, known, new = f"?wait={rng.choice(['true', 'false'])}", rng.random(), self.known, self.version
         if kind < 0.1 and there:
@@ -144,6 +146,10 @@ class Writer(Actor):
         return {"id": point, "vector": vectors, "payload": payload(point, state, self.padding)}
 
     def turn(self, http):
+        if len(self.doubtful) > self.ids * 0.9:
+            # Nearly nothing is left that an operation may touch.
+            time.sleep(WAITS_S)
+            return
         method, path, body, changes = self.operation()
         self.send(http, method, path, body, changes)
 
@@ -450,9 +456,9 @@ def check_indexes(http, name, found, rng, wrong):
 class History:
     """All that happens to one server: who works on it, and what it must show."""
 
-    def __init__(self, seed, padding=PADDING, ids=IDS, snapshots=True, clerk=True):
+    def __init__(self, seed, padding=PADDING, ids=IDS, batches=BATCHES, snapshots=True, clerk=True):
         self.rng, self.padding = random.Random(seed), padding
-        self.writers = [Writer(n, seed, padding, ids) for n in range(WRITERS)]
+        self.writers = [Writer(n, seed, padding, ids, batches) for n in range(WRITERS)]
         self.clerk = Clerk(seed) if clerk else None
         self.archivist = Archivist(seed, self.writers) if snapshots else None
         self.actors = [*self.writers, *filter(None, (self.clerk, self.archivist))]

@@ -1,19 +1,29 @@
-//! `cargo xtask`: the house rules that are programs. `cargo proto`: the types of the gRPC API.
+//! `cargo xtask`: the house rules that are programs, and the rigs. `cargo proto`: the types of the gRPC API.
 
 #[cfg(feature = "proto")]
 mod proto;
+mod rig;
 mod tidy;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
         Some("tidy") => run_tidy(),
+        Some("rig") => rig::run(
+            root(),
+            arguments.get(1).map(String::as_str),
+            arguments.get(2..).unwrap_or_default(),
+        ),
         #[cfg(feature = "proto")]
-        Some("proto") => proto::run(root(), std::env::args().any(|arg| arg == "--check")),
+        Some("proto") => proto::run(root(), arguments.iter().any(|arg| arg == "--check")),
         _ => {
             eprintln!("usage: cargo xtask tidy       check the tree against the rules of CONTRIBUTING.md");
+            eprintln!(
+                "       cargo xtask rig NAME   run a rig of tests/rigs; without a name: tell which there are"
+            );
             eprintln!(
                 "       cargo proto [--check]  make the types of the gRPC API from proto/, or compare them"
             );
