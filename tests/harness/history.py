@@ -320,8 +320,10 @@ class Archivist(Actor):
         self.acknowledged += 1
         if self.rng.random() < 0.7:
             self.restore(http, taken["name"])
-        if len(self.known) > 2:
-            oldest = next(iter(self.known))
+        # One whose removal was refused may be gone: it isn't touched again before a check.
+        staying = [name for name in self.known if name not in self.leaving]
+        if len(staying) > 2:
+            oldest = staying[0]
             self.leaving.append(oldest)
             http.call("DELETE", f"/collections/{NAME}/snapshots/{oldest}", retry=False)
             self.leaving.remove(oldest)

@@ -30,6 +30,8 @@ MEGABYTES = 256
 # So much JSON that the disk is full after some thousand points.
 PADDING, IDS, BATCHES = (2_000, 10_000, 40_000), 5_000, (1, 20, 40)
 PATIENCE_S = 60
+# Free bytes with which there is room for a snapshot of what is there.
+ROOMY = 160 << 20
 
 
 class Scenario:
@@ -159,6 +161,9 @@ class Scenario:
 
     def snapshot(self):
         """Somebody takes the last byte while a snapshot is written; with room the next one is whole."""
+        if self.drive.free() < ROOMY:
+            self.deletes(0.6)
+            self.until(lambda: self.drive.free() >= ROOMY, "deleted points give their room back")
         http, answers = self.server.http(), []
 
         def take():

@@ -31,21 +31,31 @@ from harness.http import Answer  # noqa: E402
 from harness.server import Server  # noqa: E402
 
 # Parts of paths: the collection's own files, and those that all share.
-FILES = {"log": "c00000000/log-", "segment": "c00000000/0", "manifest": "c00000000/MANIFEST", "catalog": "/CATALOG", "snapshot": ".snapshot"}
-SHARED = ("catalog",)
+FILES = {
+    "log": "c00000000/log-",
+    "segment": "c00000000/0",
+    "manifest": "c00000000/MANIFEST",
+    "directory": "c00000000",
+    "new log": "/log-",
+    "any directory": "",
+    "catalog": "/CATALOG",
+    "snapshot": ".snapshot",
+}
+WRITTEN = ("log", "segment", "manifest", "catalog", "snapshot")
+SHARED = ("any directory", "catalog")
 FOREVER = 1 << 40
-PATIENCE_S = 15
+PATIENCE_S = 8
 # (call, files, error, how, how often)
 CASES = [
-    *[("write", f, e, FAIL, t) for f in FILES for e in ("EIO", "ENOSPC") for t in (1, FOREVER)],
+    *[("write", f, e, FAIL, t) for f in WRITTEN for e in ("EIO", "ENOSPC") for t in (1, FOREVER)],
     *[("write", f, "ENOSPC", SHORT, FOREVER) for f in ("log", "segment", "snapshot")],
-    *[("fdatasync", f, e, FAIL, t) for f in FILES for e, t in (("EIO", 1), ("EIO", FOREVER), ("ENOSPC", 1))],
-    *[("fsync", f, "EIO", FAIL, t) for f in ("", "log") for t in (1, FOREVER)],
+    *[("fdatasync", f, e, FAIL, t) for f in WRITTEN for e, t in (("EIO", 1), ("EIO", FOREVER), ("ENOSPC", 1))],
+    *[("fsync", f, "EIO", FAIL, t) for f in ("directory", "any directory", "new log") for t in (1, FOREVER)],
     *[("rename", f, e, FAIL, 1) for f in ("manifest", "catalog", "snapshot") for e in ("EIO", "ENOSPC")],
-    *[("fallocate", "log", e, FAIL, t) for e, t in (("ENOSPC", 1), ("ENOSPC", FOREVER), ("EIO", 1))],
-    *[("create", f, e, FAIL, t) for f in ("log", "segment", "manifest", "catalog", "snapshot") for e, t in (("ENOSPC", 1), ("EIO", FOREVER))],
+    *[("fallocate", "new log", e, FAIL, t) for e, t in (("ENOSPC", 1), ("ENOSPC", FOREVER), ("EIO", 1))],
+    *[("create", f, e, FAIL, t) for f in ("new log", "segment", "manifest", "catalog", "snapshot") for e, t in (("ENOSPC", 1), ("EIO", FOREVER))],
     *[("unlink", f, "EIO", FAIL, FOREVER) for f in ("segment", "manifest")],
-    *[("read", f, "EIO", FAIL, t) for f in FILES for t in (1, FOREVER)],
+    *[("read", f, "EIO", FAIL, t) for f in WRITTEN for t in (1, FOREVER)],
 ]
 
 
@@ -97,14 +107,27 @@ def goes_on(server):
 
 
 def failing_start(server, faults, case, rng, wrong):
-    """The same calls fail while the server starts: it may refuse, or close the collection; it may not panic, and may not harm what is there."""
-    arm(faults, case, rng.randrange(6))
+    """The same calls fail while the server starts: it may close the collection, or refuse where all share the file; it may not panic, and
+    may not harm what is there."""
+    arm(faults, case, rng.choice([0, 0, 1, rng.randrange(6)]))
+    # It may be up and not ready: where writes have stopped.
+    server.ready = lambda: answers(server)
     try:
         server.start(timeout=20)
-        return "up" if faults.hits else "not met"
+        if not faults.hits:
+            return "not met"
+        http = server.http()
+        closed = http.result("GET", f"/collections/{NAME}")["status"] == "red"
+        http.close()
+        if not is_shared(case) and case[1] != "new log":
+            served(server, wrong, writes=False)
+        return "collection closed" if closed else "up"
     except RuntimeError:
         if server.process.returncode < 0:
             wrong.append(f"a start ended by signal {-server.process.returncode}")
+        # For want of disk it is refused (ADR 0051): there is nothing wrong with the collection.
+        if not is_shared(case) and case[2] != "ENOSPC":
+            wrong.append(f"a start is refused for one collection: {server.log(1)}")
         return "refused"
     except TimeoutError:
         wrong.append("a start hangs")
@@ -112,11 +135,27 @@ def failing_start(server, faults, case, rng, wrong):
     finally:
         server.kill()
         faults.disarm()
+        del server.ready
+
+
+def answers(server):
+    http = server.http(timeout=5)
+    try:
+        return http.raw("GET", "/collections")[0] == 200
+    except OSError:
+        return False
+    finally:
+        http.close()
+
+
+def is_shared(case):
+    """Whether its failure is everybody's."""
+    return case[1] in SHARED
 
 
 def arm(faults, case, before):
     call, files, error, how, times = case
-    faults.arm([call], error, FILES.get(files, files), before, times, how)
+    faults.arm([call], error, FILES[files], before, times, how)
 
 
 def cycle(server, faults, history, case, rng, lines):
@@ -128,11 +167,10 @@ def cycle(server, faults, history, case, rng, lines):
     arm(faults, case, rng.choice([0, 0, 1, rng.randrange(30)]))
     # What a start alone reads isn't waited for.
     in_starts = case[0] == "read" and case[1] in ("log", "manifest", "catalog")
-    hit = faults.wait(0.05 if in_starts else 1.0)
+    hit = faults.wait(0.05 if in_starts else 2.5)
     time.sleep(rng.uniform(0.1, 0.5))
-    shared = case[1] in SHARED or case[0] == "fsync"
     if hit:
-        served(server, wrong, writes=not shared)
+        served(server, wrong, writes=not is_shared(case))
     history.end()
     if hit and case[0] == "read":
         lines["under reads that fail: " + consistent(server, history, wrong)] += 1
@@ -157,7 +195,7 @@ def cycle(server, faults, history, case, rng, lines):
 
 def run(cycles, seed, work, say=print, only=(), memory="48MB"):
     rng, work = random.Random(seed), Path(work)
-    cases = [c for c in CASES if not only or c[0] in only]
+    cases = [c for c in CASES if not only or c[0] in only or c[1] in only]
     rng.shuffle(cases)
     faults, history = Faults(work / "data", work), History(seed)
     server = Server(work / "data", memory, environment=faults.environment)
@@ -182,7 +220,7 @@ def run(cycles, seed, work, say=print, only=(), memory="48MB"):
             figures["cycles"] += 1
             figures["hit"] += hit
             call, files, error, how, times = case
-            what = f"{call} of {files or 'a directory'}: {error}{', after half of it' if how == SHORT else ''}{', for good' if times > 1 else ''}"
+            what = f"{call} of {files}: {error}{', after half of it' if how == SHORT else ''}{', for good' if times > 1 else ''}"
             for actor in history.actors:
                 refusals[what].update({f"{status}": n for (status, _), n in actor.refused.items()})
                 actor.refused = {}
@@ -213,7 +251,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cycles", type=int, default=len(CASES))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="calls: write, fdatasync, fsync, rename, read, fallocate, create, unlink")
+    parser.add_argument("--only", default="", help="calls (write, fdatasync, fsync, rename, read, fallocate, create, unlink) or files")
     a = parser.parse_args()
     work = tempfile.mkdtemp(prefix="ramlet-io-errors-")
     try:
