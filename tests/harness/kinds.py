@@ -33,6 +33,8 @@ COLLECTIONS = {
     "multi": ({"vectors": {"v": {"size": 6, "distance": "Dot", "multivector_config": {"comparator": "max_sim"}}}}, {"n": "keyword"}),
     "words": ({"vectors": {"v": {"size": 4, "distance": "Dot"}}, "sparse_vectors": {"s": {}}}, {"t": SCORED, "n": "keyword"}),
 }
+# No two hold the same: a file in another's place would be right by chance.
+SHIFT = {name: n for n, name in enumerate(COLLECTIONS)}
 SIZES = {"codes": DENSE, "product": DENSE, "graph": 500, "wide": 300, "multi": 500, "words": 800}
 
 
@@ -47,15 +49,15 @@ def vectors(name, i, version):
         return {"v": [numbers(6, f"{i} {part} {version}") for part in range(1 + i % 4)]}
     if name == "words":
         return {"v": numbers(4, f"{i} {version}"), "s": {"indices": sorted({i % 40, 50 + i % 7}), "values": [1.0 + version, float(i % 5 + 1)]}}
-    if name != "wide" and i % 9 == 0:
+    if name != "wide" and (i + SHIFT[name]) % 9 == 0:
         return {}
-    return {"v": numbers(WIDE_DIM if name == "wide" else DENSE_DIM, f"{i} {version}")}
+    return {"v": numbers(WIDE_DIM if name == "wide" else DENSE_DIM, f"{i} {version} {SHIFT[name]}")}
 
 
 def payload(name, i, version):
     if name == "words":
-        return {"n": f"k{i % 10}", "t": " ".join(f"w{(i * k + version) % 300}" for k in range(1, 8))}
-    return {"n": f"k{i % 10}" if name == "multi" else i % 10, "version": version}
+        return {"n": f"k{(i + 1) % 10}", "t": " ".join(f"w{(i * k + version) % 300}" for k in range(1, 8))}
+    return {"n": f"k{i % 10}" if name == "multi" else (i + SHIFT[name]) % 10, "version": version}
 
 
 class Kinds:
