@@ -45,7 +45,7 @@ SAMPLE = [
     ("fdatasync", "log", "EIO", faults.FAIL, 1),
     ("fdatasync", "manifest", "EIO", faults.FAIL, 1),
     ("rename", "catalog", "EIO", faults.FAIL, 1),
-    ("read", "segment", "EIO", faults.FAIL, io_errors.FOREVER),
+    ("read", "segment", "EIO", faults.FAIL, 1),
 ]
 
 

@@ -5,8 +5,8 @@ import time
 
 from .history import History, lost, told
 
-# A quarter of the crashes is followed by another one while the server recovers.
-AGAIN = 0.25
+# So many of the crashes are followed by another one while the server recovers.
+AGAIN = 0.4
 
 
 def run(server, crash, cycles, seed, say=print, tamper=None):
@@ -27,7 +27,7 @@ def run(server, crash, cycles, seed, say=print, tamper=None):
         figures["in_flight"] += history.under_way()
         if rng.random() < AGAIN:
             try:
-                server.start(timeout=rng.uniform(0.005, 0.08))
+                server.start(timeout=rng.uniform(0.003, 0.04))
             except TimeoutError:
                 figures["again_in_recovery"] += 1
             crash()

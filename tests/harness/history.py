@@ -554,10 +554,10 @@ def lost(wrong):
 
 
 def told(wrong, say, server, most=20):
+    """Violations, and what the server warned of last."""
     say(f"{len(wrong)} violations")
-    for line in wrong[:most]:
-        say(f"  {line}")
-    say(server.log())
+    for line in [*wrong[:most], *(line for line in server.log(200).splitlines() if " WARN " in line or " ERROR " in line or "panicked" in line)][: most + 20]:
+        say(f"  {line.replace(str(server.data), 'DATA')}")
 
 
 def summary(figures):

@@ -4,7 +4,7 @@ import random
 import shutil
 import time
 
-DENSE, DENSE_DIM, WIDE_DIM = 900, 24, 520
+DENSE_DIM, WIDE_DIM = 24, 520
 # Every kind of file of docs/format.md.
 SUFFIXES = (
     "ids idf row pay x has del v pos cen cod fin low pq rst cmp gra gme rec par pst trm twd tls tln tps"
@@ -35,7 +35,7 @@ COLLECTIONS = {
 }
 # No two hold the same: a file in another's place would be right by chance.
 SHIFT = {name: n for n, name in enumerate(COLLECTIONS)}
-SIZES = {"codes": DENSE, "product": DENSE, "graph": 500, "wide": 300, "multi": 500, "words": 800}
+SIZES = {"codes": 900, "product": 900, "graph": 900, "wide": 300, "multi": 800, "words": 800}
 
 
 def numbers(count, seed):

@@ -6,7 +6,8 @@
     tests/rigs/corrupt.py --cases log:delete     of that damage alone; several, with commas between
 
 A small data directory is made that has every kind of file, and kept as it is, and as it was at an earlier stage. Of a copy one file is damaged:
-flipped bits, cut off, a page of zeros, two pages in each other's place, an older version, another file of the same kind, none at all.
+flipped bits, cut off, a page of zeros, two pages in each other's place, an older version, another file of the same kind, the file of the
+same name of another collection, none at all.
 Then `ramlet check` looks at it, a server is started on it, and questions are asked whose answers are known.
 
 Fine: the start is refused with a sentence; a collection is closed; a question is refused with a sentence or its answer is cut off; all
@@ -51,6 +52,7 @@ DAMAGES = (
     "swap pages",
     "older version",
     "another file",
+    "another collection's",
     "delete",
 )
 FINE = ("unaffected", "refused start", "closed collection", "refused question", "answer cut off")
@@ -61,7 +63,7 @@ def used(path, raw):
     return max(len(raw.rstrip(b"\0")), 1) if kinds.kind_of(path) == "log" else len(raw)
 
 
-def damaged(damage, path, raw, older, others, rng):
+def damaged(damage, path, raw, older, others, namesakes, rng):
     """The file's bytes afterwards; b"" is an empty file, None no file, and the bytes as they were: there is no such damage here."""
     pages = -(-used(path, raw) // PAGE)
     at = rng.randrange(pages) * PAGE
@@ -80,8 +82,10 @@ def damaged(damage, path, raw, older, others, rng):
         if first == second or second + PAGE > len(raw):
             return raw
         return raw[:first] + raw[second : second + PAGE] + raw[first + PAGE : second] + raw[first : first + PAGE] + raw[second + PAGE :]
-    if damage == "another file":
-        choices = [o for o in others if o != raw]
+    if damage in ("another file", "another collection's"):
+        choices = [o for o in (others if damage == "another file" else namesakes) if o != raw]
+        # Of the same length, if there is one: others are told by that alone.
+        choices = [o for o in choices if len(o) == len(raw)] or choices
         return rng.choice(choices) if choices else raw
     return {
         "flip first page": lambda: flipped(0),
@@ -158,8 +162,9 @@ class Bench:
     def damage(self, file, damage, rng):
         """A copy with that damage, or None where there is none of the kind."""
         raw = (self.sound / file).read_bytes()
-        others = [(self.sound / o).read_bytes() for o in self.by_kind[kinds.kind_of(file)] if o != file]
-        after = damaged(damage, file, raw, self.previous(file), others, rng)
+        others = [o for o in self.by_kind[kinds.kind_of(file)] if o != file]
+        namesakes = [(self.sound / o).read_bytes() for o in others if o.name == file.name]
+        after = damaged(damage, file, raw, self.previous(file), [(self.sound / o).read_bytes() for o in others], namesakes, rng)
         if after == raw:
             return None
         target = self.copy()
@@ -304,7 +309,7 @@ def run(work, seconds=300, most=None, seed=1, only=(), wanted=(), without=(), sa
     missing = sorted(set(kinds.SUFFIXES) - set(bench.by_kind))
     if missing:
         raise RuntimeError(f"the directory has no file of these kinds: {missing}")
-    counts, checks, violations, done, started = collections.Counter(), collections.Counter(), [], 0, time.monotonic()
+    counts, checks, missed, violations, done, started = *(collections.Counter() for _ in range(3)), [], 0, time.monotonic()
     vain = 0
     for kind, file, damage in cases(bench, rng, only, wanted):
         if time.monotonic() - started > seconds or (most is not None and done >= most) or vain > 1000:
@@ -318,13 +323,14 @@ def run(work, seconds=300, most=None, seed=1, only=(), wanted=(), without=(), sa
         verdict, said = bench.ask(copy)
         counts[kind, damage, verdict] += 1
         checks[verdict, found] += 1
+        missed[kind, verdict] += found == "missed"
         if verdict not in FINE or found in ("hangs", "panics"):
             violations.append((kind, damage, verdict, str(file), found, said))
             say(f"{verdict}: {file}, {damage}: {said.strip()[:300]} (check: {found})")
     if bench.checksum() != bench.sum:
         raise RuntimeError("the sound directory was changed: what was found means nothing")
     shutil.rmtree(bench.work / "copy", ignore_errors=True)
-    return {"files": len(bench.files), "kinds": len(bench.by_kind), "cases": done, "counts": counts, "checks": checks, "violations": violations}
+    return {"files": len(bench.files), "kinds": len(bench.by_kind), "cases": done, "counts": counts, "checks": checks, "missed": missed, "violations": violations}
 
 
 def table(figures, say=print):
@@ -344,6 +350,9 @@ def table(figures, say=print):
         of = {found: times for (v, found), times in figures["checks"].items() if v == verdict}
         say(f"| {verdict} | {of.get('found', 0)} | {of.get('missed', 0)} | {of.get('hangs', 0) + of.get('panics', 0)} |")
     say("")
+    for (kind, verdict), times in sorted(figures["missed"].items()):
+        if times and verdict != "unaffected":
+            say(f"check missed: {kind}, {verdict}: {times}")
     silent = collections.Counter((kind, damage, verdict) for kind, damage, verdict, *_ in figures["violations"])
     for (kind, damage, verdict), times in sorted(silent.items()):
         of = sum(n for (k, d, _), n in figures["counts"].items() if (k, d) == (kind, damage))

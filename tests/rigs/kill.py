@@ -41,7 +41,7 @@ def main():
     figures, wrong = run(a.cycles, a.memory, a.seed, directory, arguments=["--backend", a.backend])
     print(summary({**vars(a), **figures}))
     if wrong:
-        print(f"the data is kept in {directory}")
+        print(f"the data is kept in {directory}", file=sys.stderr)
         sys.exit(1)
     shutil.rmtree(directory)
 
