@@ -46,6 +46,7 @@ SAMPLE = [
     ("fdatasync", "manifest", "EIO", faults.FAIL, 1),
     ("rename", "catalog", "EIO", faults.FAIL, 1),
     ("read", "segment", "EIO", faults.FAIL, 1),
+    ("create", "segment", "EIO", faults.FAIL, io_errors.FOREVER),
 ]
 
 

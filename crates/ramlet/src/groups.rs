@@ -88,7 +88,7 @@ impl<'a> Turn<'a> {
 
     fn take(&mut self, pending: Pending) {
         let Pending { work, done, held } = pending;
-        if self.core.shared.flush_failure().is_some() {
+        if self.core.shared.flush_failure(&self.core.id).is_some() {
             // Deletes aren't to be refused for a put beside them that finds no room.
             self.finish_group();
         }
@@ -311,19 +311,40 @@ fn wait_until_it_fits<'a>(core: &'a Core, group: &[u8]) -> (Guard<'a>, Result<()
             // It may still fit: what is needed was an estimate.
             break;
         }
-        polls = match core.shared.flush_failure() {
-            None => 0,
-            Some((why, refused)) if refused || polls >= FAILED_POLLS => {
-                core.shared.note_refusal();
-                return (
-                    writer,
-                    Err(why.at("the write buffers are full, and flushing them fails")),
-                );
-            }
-            Some(_) => polls + 1,
+        let Some(failure) = core.shared.flush_failure(&core.id) else {
+            polls = 0;
+            continue;
         };
+        let is_own = failure.of == core.id;
+        polls += 1;
+        if polls <= FAILED_POLLS && !(is_own && failure.is_refused) {
+            continue;
+        }
+        let is_full = failure.error.is_full();
+        let why = failure
+            .error
+            .at("the write buffers are full, and flushing them fails");
+        if !is_own && !is_full {
+            drop(writer);
+            make_way(core, &failure.of, why);
+            writer = core.writer();
+            polls = 0;
+            continue;
+        }
+        core.shared.note_refusal(&failure.of);
+        return (writer, Err(why));
     }
     (writer, Ok(()))
+}
+
+/// Another collection holds the room that this one needs, and can't flush it: its writes stop, and its newest points make way.
+fn make_way(core: &Core, other: &str, why: Error) {
+    let mut there = core.shared.live_collections().into_iter();
+    if let Some(other) = there.find(|core| core.id == other) {
+        other.writer().stop(why);
+        other.give_way();
+    }
+    core.shared.note_flush(other, &Ok(()));
 }
 
 /// About what the puts of a group take of the write buffers at most: their bytes, what a row costs beside, and the steps in
@@ -365,7 +386,7 @@ fn ask_for_room<'a>(core: &'a Core, mut writer: Guard<'a>) -> (Guard<'a>, Result
         return (writer, Err(e));
     }
     core.shared.want_room();
-    let pause = match core.shared.flush_failure() {
+    let pause = match core.shared.flush_failure(&core.id) {
         None => ROOM_POLL,
         Some(_) => FAILED_POLL,
     };

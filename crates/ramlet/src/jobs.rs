@@ -96,7 +96,7 @@ pub fn flush(core: &Core) -> Result<()> {
     let result = begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
     core.troubles.note(Kind::Flush, &result.clone().map(|()| true));
     if frozen.is_some() {
-        core.shared.note_flush(&result);
+        core.shared.note_flush(&core.id, &result);
     }
     core.flushed.notify_all();
     result

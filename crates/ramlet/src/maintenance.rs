@@ -264,8 +264,8 @@ fn step(shared: &Shared) -> bool {
     }
     if shared.room_wanted.swap(false, Ordering::AcqRel) {
         // Where disk or descriptors are lacking, one more frozen buffer would only wait like the others.
-        let in_vain = shared.flush_failure().is_some_and(|(e, _)| e.is_full());
-        if !in_vain && freeze_largest(&cores) {
+        shared.keep_failures(&cores);
+        if !shared.is_full() && freeze_largest(&cores) {
             return true;
         }
         let nothing = !cores.iter().any(|core| is_frozen(core));

@@ -1,6 +1,6 @@
 //! What all collections of an engine share: its threads' to-do lists, the job lock, salts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
@@ -67,6 +67,16 @@ pub enum Due {
     Closed,
 }
 
+/// Why a collection's flushes fail, until one succeeds.
+#[derive(Clone)]
+pub struct FlushFailure {
+    /// Its directory.
+    pub of: String,
+    pub error: Error,
+    /// An update was refused for it already.
+    pub is_refused: bool,
+}
+
 /// State between the engine's threads.
 pub struct Shared {
     /// Collections with queued updates.
@@ -86,8 +96,8 @@ pub struct Shared {
     pub room_wanted: AtomicBool,
     /// Who waited for room was answered that there is nothing to flush.
     pub nothing_to_flush: AtomicBool,
-    /// Why the last flush failed, until one succeeds; and whether an update was refused for it.
-    flush_failure: Mutex<Option<(Error, bool)>>,
+    /// Collections whose last flush failed.
+    flush_failures: Mutex<BTreeMap<String, FlushFailure>>,
     closed: AtomicBool,
     salt: AtomicU64,
     log_file_bytes: u64,
@@ -110,7 +120,7 @@ impl Shared {
             ended: AtomicU64::new(0),
             room_wanted: AtomicBool::new(false),
             nothing_to_flush: AtomicBool::new(false),
-            flush_failure: Mutex::default(),
+            flush_failures: Mutex::default(),
             closed: AtomicBool::new(false),
             salt: AtomicU64::new(seed),
             log_file_bytes,
@@ -177,28 +187,49 @@ impl Shared {
         self.wake_maintenance();
     }
 
-    /// How a flush of some collection went.
-    pub fn note_flush(&self, result: &crate::error::Result<()>) {
-        let mut failure = self.flush_failure.lock().expect("never poisoned");
+    /// How a flush of a collection went. One that doesn't fail any more, or is tried no more, is none that others wait for.
+    pub fn note_flush(&self, of: &str, result: &crate::error::Result<()>) {
+        let mut failures = self.flush_failures.lock().expect("never poisoned");
         match result {
-            Ok(()) => *failure = None,
-            // Nothing that others have to know of.
             Err(e)
-                if [ErrorKind::Closed, ErrorKind::NotFound, ErrorKind::WritesStopped].contains(&e.kind()) => {
+                if ![ErrorKind::Closed, ErrorKind::NotFound, ErrorKind::WritesStopped]
+                    .contains(&e.kind()) =>
+            {
+                let is_refused = failures.get(of).is_some_and(|before| before.is_refused);
+                let failure = FlushFailure {
+                    of: of.to_owned(),
+                    error: e.clone(),
+                    is_refused,
+                };
+                failures.insert(of.to_owned(), failure);
             }
-            Err(e) => *failure = Some((e.clone(), failure.as_ref().is_some_and(|(_, refused)| *refused))),
+            _ => drop(failures.remove(of)),
         }
     }
 
-    /// Why flushes fail at the moment, and whether an update was refused for it already.
-    pub fn flush_failure(&self) -> Option<(Error, bool)> {
-        self.flush_failure.lock().expect("never poisoned").clone()
+    /// Only these can still fail.
+    pub fn keep_failures(&self, cores: &[Arc<Core>]) {
+        let mut failures = self.flush_failures.lock().expect("never poisoned");
+        failures.retain(|of, _| cores.iter().any(|core| core.id == *of));
     }
 
-    /// An update was refused because flushes fail: the next ones wait less.
-    pub fn note_refusal(&self) {
-        if let Some((_, refused)) = &mut *self.flush_failure.lock().expect("never poisoned") {
-            *refused = true;
+    /// A flush that fails at the moment: this collection's own, or else another one's.
+    pub fn flush_failure(&self, own: &str) -> Option<FlushFailure> {
+        let failures = self.flush_failures.lock().expect("never poisoned");
+        let one = failures.get(own).or_else(|| failures.values().next());
+        one.cloned()
+    }
+
+    /// Whether some flush fails for want of disk or descriptors.
+    pub fn is_full(&self) -> bool {
+        let failures = self.flush_failures.lock().expect("never poisoned");
+        failures.values().any(|failure| failure.error.is_full())
+    }
+
+    /// An update was refused because a flush fails: the next ones wait less.
+    pub fn note_refusal(&self, of: &str) {
+        if let Some(failure) = self.flush_failures.lock().expect("never poisoned").get_mut(of) {
+            failure.is_refused = true;
         }
     }
 
