@@ -86,6 +86,22 @@ fn work(engine: &Engine, acknowledged: &mut Acknowledged) -> Result<()> {
         collection.update(delete(&gone))?;
         acknowledged.retain(|id| !gone.contains(id));
     }
+    collection.wait_idle()?;
+    // As much as makes the writer hand over its buffer: the maintenance thread flushes it.
+    let before = collection.segment_reports().len();
+    let text = "y".repeat(9000);
+    for id in 2000..2000 + engine.budget().write_buffers / 2 / 9000 {
+        let payload = format!("{{\"t\":\"{text}\"}}");
+        collection.update(upsert(vec![point(id, rng.vector(DIM), &payload)]))?;
+        acknowledged.insert(id);
+    }
+    while collection.segment_reports().len() <= before {
+        // Says why it doesn't come.
+        if collection.info().status == CollectionStatus::Red {
+            return collection.update(delete(&[1])).map(drop);
+        }
+        std::thread::yield_now();
+    }
     collection.wait_idle()
 }
 
@@ -272,6 +288,10 @@ fn a_panic_at_any_stage_of_a_start_closes_one_collection_and_loses_nothing() {
     plant(reached, start);
 }
 
+fn is_of_the_queue(e: &Error) -> bool {
+    e.kind() == ErrorKind::OverBudget && e.to_string().contains("queued updates needs")
+}
+
 /// Two whose flushes fail hold most of the write buffers.
 #[test]
 fn what_a_stopped_collection_holds_makes_way_for_the_writes_of_others() {
@@ -298,7 +318,10 @@ fn what_a_stopped_collection_holds_makes_way_for_the_writes_of_others() {
     }
     let c = engine.collection("c").expect("is there");
     for id in 0..10 {
-        c.update(big(id, most / 5)).expect("finds room");
+        let put = || c.update(big(id, most / 5));
+        // What the one before had in the queue is given back a moment after it was answered.
+        let done = std::iter::repeat_with(put).find(|done| !done.as_ref().is_err_and(is_of_the_queue));
+        done.expect("without end").expect("finds room");
     }
     assert_eq!(c.info().points_count, 10);
     let mut scratch = engine.scratch().expect("scratch");
