@@ -28,8 +28,9 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         bytes += checked.bytes;
         bar.set_message(format!("{} verified", HumanBytes(bytes)));
         bar.tick();
-        if let Some(problem) = &checked.problem {
-            let line = bar.suspend(|| output::line(format_args!("{}: {problem}", checked.place)));
+        let skipped = checked.skipped.as_ref().map(|why| format!("not checked: {why}"));
+        if let Some(line) = checked.problem.as_ref().or(skipped.as_ref()) {
+            let line = bar.suspend(|| output::line(format_args!("{}: {line}", checked.place)));
             if told.is_ok() {
                 told = line;
             }
@@ -38,12 +39,14 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     .with_context(|| format!("checking {dir}"))?;
     bar.finish_and_clear();
     output::line(format_args!(
-        "{dir}: {} collections, {} files, {}, {} points, {} groups of changes in the logs, {} problems",
+        "{dir}: {} collections, {} files, {}, {} points, {} groups of changes in the logs, {} snapshots, {} not checked, {} problems",
         report.collections,
         report.files,
         HumanBytes(report.bytes),
         report.points,
         report.log_groups,
+        report.snapshots,
+        report.skipped,
         report.problems
     ))?;
     told?;

@@ -5,6 +5,7 @@ use crate::envelope::{self, EnvelopeKind};
 use crate::error::{FormatError, Result, ensure};
 use crate::name::{ensure_plain_name, numbered, parse_numbered};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 const WHAT: &str = "catalog";
@@ -19,6 +20,9 @@ pub struct Catalog {
     pub aliases: Vec<AliasEntry>,
     /// For generating the next collection's id: ids are never reused.
     pub next_id: u64,
+    /// Quotas of the node, if any were set; opaque here.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub quotas: Value,
 }
 
 /// A collection's name, which the user chose, and its generated id, which is its directory's name.

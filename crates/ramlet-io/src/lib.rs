@@ -1,7 +1,7 @@
 //! Bytes in and out of files: the only crate that touches a file system.
 //!
 //! [`Storage`] is the seam. Behind it: [`PreadStorage`], [`UringStorage`], [`MmapStorage`] over a directory,
-//! [`RamStorage`] in memory, [`SimStorage`] a disk that fails as told and shows what a power loss may leave. Above it:
+//! [`RamStorage`] in memory, [`OverlayStorage`] over another whose files it leaves as they are, [`SimStorage`] a disk that fails as told and shows what a power loss may leave. Above it:
 //! [`BlockFile`] reads verified blocks through an [`IoContext`] (one per thread), with a [`BlockCache`] between.
 
 mod append_buffer;
@@ -11,6 +11,7 @@ mod context;
 mod error;
 pub mod measure;
 mod open;
+mod overlay;
 mod posix;
 mod probe;
 mod program;
@@ -25,6 +26,7 @@ pub use block_cache::{BlockCache, CacheStats};
 pub use block_file::{BlockFile, Verify, block_of};
 pub use context::{IoContext, IoStats};
 pub use open::{Backend, open_best};
+pub use overlay::OverlayStorage;
 pub use posix::{Access, MmapStorage, PreadStorage, ScratchFile, UringStorage, ring_reader, serial_reader};
 pub use probe::{DiskFigures, DiskProbe, PROBE_DEPTH, PROBE_FILE_BYTES};
 pub use program::read_code_in_portions;

@@ -90,7 +90,7 @@ impl App {
             loads: Arc::new(Loads::new(threads(&options.engine))),
             stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
             rates: Rates::default(),
-            quotas: Quotas::load(options.engine.storage().as_ref()),
+            quotas: Quotas::load(&options.engine),
             started: Instant::now(),
             started_at: now_micros(),
             engine: options.engine,

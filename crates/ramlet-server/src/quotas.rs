@@ -40,8 +40,8 @@ const DISK: Resource = Resource {
 
 impl Quotas {
     /// Those that were stored; else the budget is all that is said.
-    pub fn load(storage: &dyn Storage) -> Quotas {
-        let stored = QuotaConfig::load(storage).unwrap_or_else(|e| {
+    pub fn load(engine: &Engine) -> Quotas {
+        let stored = engine.quotas().unwrap_or_else(|e| {
             tracing::warn!("quotas are as if they had never been set: {e}");
             None
         });
@@ -61,9 +61,9 @@ impl Quotas {
     }
 
     /// From now on, and after a restart.
-    pub fn set(&self, config: QuotaConfig, storage: &dyn Storage) -> ApiResult<()> {
+    pub fn set(&self, config: QuotaConfig, engine: &Engine) -> ApiResult<()> {
         let mut current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        config.store(storage)?;
+        engine.set_quotas(config)?;
         *current = config;
         self.memory_reached.store(false, Relaxed);
         self.disk_reached.store(false, Relaxed);

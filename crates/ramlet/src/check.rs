@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use ramlet_format::FileCrc;
-use ramlet_format::manifest::{self, FileEntry, Manifest};
+use ramlet_format::catalog::Catalog;
+use ramlet_format::manifest::{FileEntry, Manifest};
 use ramlet_index::{IndexError, IndexScratch};
-use ramlet_io::{BlockCache, IoContext, Storage};
+use ramlet_io::{BlockCache, IoContext, OverlayStorage, Storage};
 use ramlet_memory::{AnonBuf, Ledger};
 
+use crate::closed::{guarded, is_shortage};
 use crate::encoding::decode_vector;
+use crate::engine::{Engine, EngineOptions, SNAPSHOTS};
 use crate::error::{Error, Result};
 use crate::jobs::Settings;
 use crate::leftovers::unlisted_collections;
@@ -17,7 +20,8 @@ use crate::pins::Pins;
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::segment::{Segment, Shelf, read_deletes};
-use crate::store;
+use crate::snapshot::{Workspace, verify_snapshot};
+use crate::store::{self, Generations, Numbered};
 use crate::types::PointId;
 
 /// Something that was looked at.
@@ -28,6 +32,8 @@ pub struct Checked {
     pub bytes: u64,
     /// What is wrong with it.
     pub problem: Option<String>,
+    /// Why it was not looked at, or only in part.
+    pub skipped: Option<String>,
 }
 
 /// All that was found.
@@ -39,7 +45,10 @@ pub struct CheckReport {
     pub points: u64,
     /// Groups of changes in the logs that are not in segments yet.
     pub log_groups: u64,
+    pub snapshots: u64,
     pub problems: u64,
+    /// Places that were not looked at, or only in part.
+    pub skipped: u64,
 }
 
 /// Bytes of RAM that a check may take for what segments hold open; their files are streamed.
@@ -49,14 +58,14 @@ const CHECK_MEMORY: u64 = 256 << 20;
 /// Fails with "not found" where there is no catalog: of a directory that isn't ours nothing is damaged.
 pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Result<CheckReport> {
     // Not even a lock's file is made in a directory that isn't ours.
-    let newest = store::newest_catalog(storage.as_ref());
-    let is_ours = !matches!(newest, Ok(None));
+    let newest = Generations::<Catalog>::newest(storage.as_ref());
+    let is_ours = !matches!(newest, Ok((_, None)));
     let _lock = is_ours.then(|| storage.lock()).transpose()?;
     let mut checker = Checker {
         each,
         report: CheckReport::default(),
     };
-    let Some(catalog) = store::newest_catalog(storage.as_ref())? else {
+    let Some(catalog) = checker.newest::<Catalog>("", storage.as_ref())? else {
         return Err(Error::not_found(
             "it holds no catalog: this is no data directory, or its catalog is lost",
         ));
@@ -67,11 +76,28 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
     for entry in &catalog.collections {
         checker.report.collections += 1;
         let directory = storage.subdir(&entry.id)?;
-        if let Err(e) = checker.collection(&entry.name, directory) {
+        if let Err(e) = guarded(|| checker.collection(&entry.name, directory)) {
             checker.say(&entry.name, 0, Err(e));
         }
+        checker.start(storage, &catalog, &entry.name);
+    }
+    if storage.list_subdirs()?.iter().any(|name| name == SNAPSHOTS) {
+        checker.snapshots(storage.subdir(SNAPSHOTS)?.as_ref())?;
     }
     Ok(checker.report)
+}
+
+/// Opens one collection as a start does, its log replayed, over the files as they are: what is written meanwhile stays in RAM.
+fn try_start(storage: &Arc<dyn Storage>, catalog: &Catalog, name: &str) -> Result<()> {
+    let others = catalog.collections.iter().filter(|entry| entry.name != name);
+    let others: Vec<String> = others.map(|entry| entry.name.clone()).collect();
+    let over: Arc<dyn Storage> = Arc::new(OverlayStorage::new(storage.clone()));
+    let engine = Engine::recovered(over, EngineOptions::in_process(CHECK_MEMORY, 1)?, &others)?;
+    let closed = engine
+        .closed_collections()
+        .into_iter()
+        .find(|(closed, _)| closed == name);
+    closed.map_or(Ok(()), |(_, why)| Err(why))
 }
 
 struct Checker<'a> {
@@ -89,17 +115,74 @@ impl Checker<'_> {
             place: place.to_string(),
             bytes,
             problem,
+            skipped: None,
         });
     }
 
+    fn skip(&mut self, place: &str, why: String) {
+        self.report.skipped += 1;
+        (self.each)(&Checked {
+            place: place.to_string(),
+            bytes: 0,
+            problem: None,
+            skipped: Some(why),
+        });
+    }
+
+    fn start(&mut self, storage: &Arc<dyn Storage>, catalog: &Catalog, name: &str) {
+        let place = format!("{name}/start");
+        match try_start(storage, catalog, name) {
+            Err(e) if is_shortage(&e) => {
+                self.skip(&place, format!("it was not opened as by a start: {e}"));
+            }
+            done => self.say(&place, 0, done),
+        }
+    }
+
+    /// The snapshots where they lie when nothing else is said, each frame of them and what is beside them.
+    fn snapshots(&mut self, root: &dyn Storage) -> Result<()> {
+        let ledger = Ledger::new(CHECK_MEMORY);
+        let mut work = Workspace::new(&ledger.consumer("snapshots", u64::MAX))?;
+        self.snapshots_of(root, SNAPSHOTS, &mut work)?;
+        for name in root.list_subdirs()? {
+            let directory = root.subdir(&name)?;
+            self.snapshots_of(directory.as_ref(), &format!("{SNAPSHOTS}/{name}"), &mut work)?;
+        }
+        Ok(())
+    }
+
+    fn snapshots_of(&mut self, storage: &dyn Storage, path: &str, work: &mut Workspace) -> Result<()> {
+        for name in storage.list()? {
+            let place = format!("{path}/{name}");
+            match verify_snapshot(storage, &name, work) {
+                Ok(Some(bytes)) => {
+                    self.report.snapshots += 1;
+                    self.say(&place, bytes, Ok(()));
+                }
+                Ok(None) => {}
+                Err(e) => self.say(&place, 0, Err(e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest of the numbered files, and the one of before that is kept.
+    fn newest<T: Numbered>(&mut self, place: &str, storage: &dyn Storage) -> Result<Option<T>> {
+        let (generations, newest) = Generations::<T>::newest(storage)?;
+        if let Some(newest) = &newest {
+            self.say(&format!("{place}{}", T::file_name(newest.number())), 0, Ok(()));
+        }
+        if let Some((name, number)) = generations.kept() {
+            let read = store::read_numbered::<T>(storage, &name, number);
+            self.say(&format!("{place}{name}"), 0, read.map(drop));
+        }
+        Ok(newest)
+    }
+
     fn collection(&mut self, name: &str, storage: Arc<dyn Storage>) -> Result<()> {
-        let manifest = store::newest_manifest(storage.as_ref())?
+        let manifest = self
+            .newest::<Manifest>(&format!("{name}/"), storage.as_ref())?
             .ok_or_else(|| Error::corrupt("its directory holds no manifest"))?;
-        self.say(
-            &format!("{name}/{}", manifest::file_name(manifest.number)),
-            0,
-            Ok(()),
-        );
         let settings: Settings = serde_json::from_value(manifest.config.clone())
             .map_err(|e| Error::corrupt(format!("settings: {e}")))?;
         let schema = Schema::new(&settings.config, &settings.slots)?;
@@ -109,10 +192,14 @@ impl Checker<'_> {
             sound &= result.is_ok();
             self.say(&format!("{name}/{}", file.name), file.bytes, result);
         }
-        if sound {
-            self.segments(name, &manifest, &schema, storage.clone())?;
+        match sound {
+            true => self.segments(name, &manifest, &schema, storage.clone())?,
+            false => self.skip(
+                &format!("{name}/segments"),
+                "a file is damaged, so that they were not compared with each other".into(),
+            ),
         }
-        let log = Log::verify(storage.as_ref(), manifest.applied_lsn);
+        let log = Log::verify(storage.as_ref(), &manifest);
         let log = log.map(|groups| self.report.log_groups += groups);
         self.say(&format!("{name}/log"), 0, log);
         Ok(())

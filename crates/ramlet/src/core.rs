@@ -149,6 +149,21 @@ impl Core {
         })
     }
 
+    /// Notes how far the log goes, where nothing is written for a while or any more. What fails is no loss but of that knowledge.
+    pub fn note_durable(&self) {
+        let noted = self.guarded(|| {
+            let mut writer = self.writer();
+            // Its directory may be gone.
+            match self.is_dropped() {
+                true => Ok(()),
+                false => writer.note_durable(self.shelf.storage.as_ref()),
+            }
+        });
+        if let Err(e) = noted {
+            tracing::warn!(collection = %self.id, error = %e, "how far the log goes was not noted in the manifest");
+        }
+    }
+
     /// Gives up what holds memory that others need to go on, of a collection whose writing has stopped. It is read no more: its newest points
     /// are in its log alone.
     pub fn give_way(&self) {

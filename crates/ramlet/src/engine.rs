@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
+use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry};
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
 
@@ -21,11 +21,12 @@ use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::lookup::Lookup;
 use crate::pins::Pins;
 use crate::query::Scratch;
+use crate::quotas::QuotaConfig;
 use crate::recover::{self, Parts};
 use crate::segment::{Shelf, graph_width};
 use crate::shared::{JobArena, Shared};
 use crate::snapshot::SnapshotDir;
-use crate::store::{self, CommitError};
+use crate::store::{CommitError, Generations};
 use crate::types::CollectionConfig;
 use crate::{capacity, descriptors, jobs, maintenance};
 
@@ -36,7 +37,7 @@ const BACKGROUND_READS: usize = 32;
 /// Buffers of the writer: it reads single rows.
 const BACKGROUND_BYTES: u64 = 128 << 10;
 /// Where snapshots go when nothing else is said.
-const SNAPSHOTS: &str = "snapshots";
+pub(crate) const SNAPSHOTS: &str = "snapshots";
 
 /// How an engine is opened.
 pub struct EngineOptions {
@@ -146,6 +147,7 @@ struct Consumers {
 
 struct Names {
     catalog: Catalog,
+    catalogs: Generations<Catalog>,
     open: BTreeMap<String, Arc<Collection>>,
     /// Listed in the catalog, and not open.
     closed: BTreeMap<String, ClosedCollection>,
@@ -193,7 +195,11 @@ impl Engine {
     }
 
     /// Without threads.
-    fn recovered(storage: Arc<dyn Storage>, options: EngineOptions, skip: &[String]) -> Result<Arc<Engine>> {
+    pub(crate) fn recovered(
+        storage: Arc<dyn Storage>,
+        options: EngineOptions,
+        skip: &[String],
+    ) -> Result<Arc<Engine>> {
         let lock = storage.lock()?;
         let budget = &options.budget;
         let ledger = &options.ledger;
@@ -238,10 +244,7 @@ impl Engine {
         let shared = Arc::new(Shared::new(arena, options.seed, log_file_bytes, log_buffers));
         // Taken one by one when the threads start: until then nobody is to have them.
         let slots = consumers.slots.reserve(budget.search_slots)?;
-        let catalog = match catalog_of(storage.as_ref())? {
-            Some(catalog) => catalog,
-            None => first_catalog(storage.as_ref())?,
-        };
+        let (catalogs, catalog) = catalog_of(storage.as_ref())?;
         let engine = Engine {
             storage,
             options,
@@ -250,6 +253,7 @@ impl Engine {
             consumers,
             names: Mutex::new(Names {
                 catalog: catalog.clone(),
+                catalogs,
                 open: BTreeMap::new(),
                 closed: BTreeMap::new(),
             }),
@@ -267,13 +271,6 @@ impl Engine {
 
     fn recover(&self, catalog: &Catalog, skip: &[String]) -> Result<()> {
         capacity::check_collections(&self.options.budget, catalog.collections.len())?;
-        // A catalog that was being written when the process ended.
-        for name in self.storage.list()? {
-            let began = name.strip_suffix(".tmp").and_then(catalog::parse_file_name);
-            if began.is_some() {
-                self.storage.remove(&name)?;
-            }
-        }
         for name in self.storage.list_subdirs()? {
             if is_directory_id(&name) && !catalog.collections.iter().any(|c| c.id == name) {
                 self.clear_away(&name, catalog)?;
@@ -328,7 +325,12 @@ impl Engine {
             return Ok(self.storage.remove_subdir(id)?);
         }
         let storage = self.storage.subdir(id)?;
-        match leftover(storage.as_ref())? {
+        // What can't be read is nobody's to remove, and no reason to refuse the others.
+        let found = closed::guarded(|| leftover(storage.as_ref())).unwrap_or_else(|e| {
+            tracing::error!(directory = id, error = %e, "the catalog doesn't list it, and it can't be read");
+            Leftover::Foreign
+        });
+        match found {
             Leftover::Unfinished => Ok(self.storage.remove_subdir(id)?),
             Leftover::Foreign => {
                 tracing::warn!(directory = %storage.location(), "not a collection, left alone");
@@ -736,15 +738,24 @@ impl Engine {
         self.commit(&mut names, catalog)
     }
 
+    /// Those that were set last, before a restart too.
+    pub fn quotas(&self) -> Result<Option<QuotaConfig>> {
+        let quotas = self.names().catalog.quotas.clone();
+        let read = serde_json::from_value(quotas);
+        read.map_err(|e| Error::corrupt(format!("quotas in the catalog: {e}")))
+    }
+
+    pub fn set_quotas(&self, quotas: QuotaConfig) -> Result<()> {
+        let mut names = self.names();
+        let mut catalog = names.catalog.clone();
+        catalog.quotas = serde_json::to_value(quotas).map_err(|e| Error::bad_input(e.to_string()))?;
+        self.commit(&mut names, catalog)
+    }
+
     fn commit(&self, names: &mut Names, mut catalog: Catalog) -> Result<()> {
-        catalog.number = names.catalog.number + 1;
-        names.catalog.number = catalog.number;
-        let name = catalog::file_name(catalog.number);
-        match store::commit_file(self.storage.as_ref(), &name, &catalog.encode()) {
+        catalog.number = names.catalogs.next();
+        match names.catalogs.commit(self.storage.as_ref(), &catalog.encode()) {
             Ok(()) => {
-                if let Some(old) = catalog.number.checked_sub(2) {
-                    let _ = self.storage.remove(&catalog::file_name(old));
-                }
                 names.catalog = catalog;
                 Ok(())
             }
@@ -863,6 +874,7 @@ impl Engine {
         }
         for core in self.shared.live_collections() {
             core.close_queue();
+            core.note_durable();
         }
     }
 }
@@ -945,31 +957,29 @@ fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
     Ok(())
 }
 
-/// A data directory has a catalog from its first moment, so that a missing one is known to be lost.
-fn first_catalog(storage: &dyn Storage) -> Result<Catalog> {
-    let catalog = Catalog {
-        number: 1,
-        ..Catalog::default()
-    };
-    match store::commit_file(storage, &catalog::file_name(1), &catalog.encode()) {
-        Ok(()) => Ok(catalog),
-        Err(CommitError::Before(e) | CommitError::Unknown(e)) => Err(e),
-    }
-}
-
-/// The newest catalog. None in a fresh directory only: without a catalog, collections would be removed as left over.
-fn catalog_of(storage: &dyn Storage) -> Result<Option<Catalog>> {
-    let newest = store::newest_catalog(storage)?;
+/// The newest catalog. A data directory has one from its first moment, so that a missing one is known to be lost: without a catalog, collections
+/// would be removed as left over.
+fn catalog_of(storage: &dyn Storage) -> Result<(Generations<Catalog>, Catalog)> {
+    let (mut catalogs, newest) = Generations::<Catalog>::newest(storage)?;
     let lost = match newest {
         Some(_) => None,
         None => storage.list_subdirs()?.into_iter().find(|d| is_directory_id(d)),
     };
-    match lost {
-        None => Ok(newest),
-        Some(dir) => {
-            let why = format!("{}: no catalog, but a collection in {dir}", storage.location());
-            Err(Error::corrupt(why))
-        }
+    if let Some(dir) = lost {
+        let why = format!("{}: no catalog, but a collection in {dir}", storage.location());
+        return Err(Error::corrupt(why));
+    }
+    catalogs.tidy(storage)?;
+    if let Some(catalog) = newest {
+        return Ok((catalogs, catalog));
+    }
+    let catalog = Catalog {
+        number: catalogs.next(),
+        ..Catalog::default()
+    };
+    match catalogs.commit(storage, &catalog.encode()) {
+        Ok(()) => Ok((catalogs, catalog)),
+        Err(CommitError::Before(e) | CommitError::Unknown(e)) => Err(e),
     }
 }
 

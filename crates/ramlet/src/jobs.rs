@@ -27,7 +27,7 @@ use crate::segment::{
     of_field,
 };
 use crate::shared::{JobArena, RunningJob};
-use crate::store::{self, CommitError};
+use crate::store;
 use crate::text::{Cut, TextField};
 use crate::troubles::Job as Kind;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind};
@@ -235,10 +235,8 @@ fn commit(
 ) -> Result<()> {
     writer.check_writable()?;
     let storage = core.shelf.storage.as_ref();
-    let number = writer.manifest.number + 1;
-    // Whatever comes of it, the number is used up.
+    let number = writer.manifests.next();
     let before = writer.manifest.clone();
-    writer.manifest.number = number;
     let entries = segments
         .iter()
         .map(|view| entry_of(storage, view, &before, number));
@@ -259,26 +257,23 @@ fn commit(
         next_segment: writer.manifest.next_segment,
         config: serde_json::to_value(&settings).map_err(|e| Error::corrupt(e.to_string()))?,
         segments: entries,
-        logs: Vec::new(),
+        logs: before.logs.clone(),
+        durable_lsn: before.durable_lsn,
     };
-    match store::commit(storage, &manifest) {
-        Ok(()) => {}
-        Err(CommitError::Before(e)) => {
+    writer.commit_manifest(storage, manifest, None).inspect_err(|e| {
+        if e.is_full() {
             store::remove_deletes_of(storage, number);
-            return Err(e);
         }
-        Err(CommitError::Unknown(e)) => return Err(writer.stop(e)),
-    }
-    let keep: std::collections::BTreeSet<&str> = manifest.segments.iter().flat_map(store::files_of).collect();
+    })?;
+    let now = writer.manifest.segments.iter();
+    let keep: std::collections::BTreeSet<&str> = now.flat_map(store::files_of).collect();
     let gone = before
         .segments
         .iter()
         .flat_map(store::files_of)
         .filter(|name| !keep.contains(name));
     store::remove_quietly(storage, gone);
-    store::remove_old_manifests(storage, number);
     drop(keep);
-    writer.manifest = manifest;
     writer.segments = segments;
     let Settings { config, slots, .. } = settings;
     (writer.config, writer.slots, writer.schema) = (config, slots, Arc::new(schema));

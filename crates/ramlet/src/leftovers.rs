@@ -3,6 +3,7 @@
 use ramlet_format::catalog::{self, Catalog};
 use ramlet_io::Storage;
 
+use crate::closed::guarded;
 use crate::error::Result;
 use crate::log::{self, Log};
 use crate::store;
@@ -18,6 +19,15 @@ pub fn is_directory_id(name: &str) -> bool {
 
 pub fn number_of(id: &str) -> Option<u64> {
     id.strip_prefix('c')?.parse().ok()
+}
+
+/// The first id of the segments of a new collection: no two collections' are the same, unless one has a million, so no file of one passes for
+/// a file of another.
+pub fn first_segment(id: &str) -> u64 {
+    const ID_BITS: u32 = 48;
+    const COLLECTION_BITS: u32 = 28;
+    let number = number_of(id).unwrap_or_default() % (1 << COLLECTION_BITS);
+    (number << (ID_BITS - COLLECTION_BITS)) + 1
 }
 
 /// What a directory holds that no catalog lists.
@@ -38,7 +48,7 @@ pub fn leftover(storage: &dyn Storage) -> Result<Leftover> {
             false => Leftover::Foreign,
         });
     };
-    let is_empty = manifest.segments.is_empty() && Log::verify(storage, manifest.applied_lsn)? == 0;
+    let is_empty = manifest.segments.is_empty() && Log::verify(storage, &manifest)? == 0;
     Ok(match is_empty {
         true => Leftover::Unfinished,
         false => Leftover::Collection,
@@ -61,8 +71,13 @@ pub fn unlisted_collections(storage: &dyn Storage, catalog: &Catalog) -> Result<
         let newer = is_directory_id(&id) && number_of(&id).is_some_and(|number| number >= catalog.next_id);
         if newer && !catalog.collections.iter().any(|c| c.id == id) {
             let directory = storage.subdir(&id)?;
-            if matches!(leftover(directory.as_ref())?, Leftover::Collection) {
-                found.push(unlisted(directory.as_ref(), catalog));
+            match guarded(|| leftover(directory.as_ref())) {
+                Ok(Leftover::Collection) => found.push(unlisted(directory.as_ref(), catalog)),
+                Ok(Leftover::Unfinished | Leftover::Foreign) => {}
+                Err(e) => found.push(format!(
+                    "{}: it isn't listed, and can't be read: {e}",
+                    directory.location()
+                )),
             }
         }
     }

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use ramlet_format::log::{self, Decoded, Later, LogHeader, Stop, Tail};
-use ramlet_io::{LogFile, PAGE, Storage};
+use ramlet_format::manifest::{LogEntry, Manifest};
+use ramlet_io::{IoErrorKind, LogFile, PAGE, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -19,9 +20,21 @@ const KIND_GROUP: u8 = 1;
 /// A log file that will get no more groups.
 #[derive(Debug, Clone)]
 struct Closed {
-    name: String,
+    entry: LogEntry,
     last_lsn: u64,
-    bytes: u64,
+}
+
+/// A log file that is to be the next one: no group goes there before a manifest names it.
+pub struct NextFile {
+    entry: LogEntry,
+    file: Box<dyn LogFile>,
+}
+
+impl NextFile {
+    /// As the manifest is to list it.
+    pub fn entry(&self) -> &LogEntry {
+        &self.entry
+    }
 }
 
 /// The open log. Every method that fails leaves it unusable: the caller stops writing (DESIGN section 5). The exception is
@@ -29,8 +42,7 @@ struct Closed {
 pub struct Log {
     storage: Arc<dyn Storage>,
     file: Box<dyn LogFile>,
-    name: String,
-    salt: u64,
+    entry: LogEntry,
     offset: u64,
     /// Of the last group that was written and synced.
     last_lsn: u64,
@@ -72,16 +84,13 @@ pub fn is_log_name(name: &str) -> bool {
 impl Log {
     /// A new log whose first group will be `first_lsn`.
     pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, setup: LogSetup) -> Result<Log> {
-        let salt = setup.salt;
-        let name = file_name(first_lsn);
-        let mut file = storage.create_log(&name, setup.file_bytes)?;
-        start_file(file.as_mut(), salt, first_lsn)?;
+        let mut file = storage.create_log(&file_name(first_lsn), setup.file_bytes)?;
+        let entry = start_file(file.as_mut(), setup.salt, first_lsn)?;
         storage.sync_dir()?;
         Ok(Log {
             storage,
             file,
-            name,
-            salt,
+            entry,
             offset: PAGE as u64,
             last_lsn: first_lsn - 1,
             closed: Vec::new(),
@@ -91,83 +100,102 @@ impl Log {
         })
     }
 
-    /// Replays all groups after `applied_lsn` in order, repairs a torn tail, and goes on in the last file.
-    /// Corruption and gaps are refused with file and offset.
+    /// Replays all groups that `manifest` doesn't have in segments, in order, repairs a torn tail, and goes on in the last file.
+    /// Corruption, gaps, and files that the manifest lists and that aren't there, or aren't those, are refused with file and offset.
     pub fn open(
         storage: Arc<dyn Storage>,
-        applied_lsn: u64,
+        manifest: &Manifest,
         setup: LogSetup,
         group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Log> {
         storage.sync_dir()?;
-        let Scanned {
-            tail,
-            closed,
-            unused,
-            last_lsn,
-        } = scan(storage.as_ref(), applied_lsn, true, group)?;
+        let Scanned { tail, closed, unused } = scan(storage.as_ref(), manifest, true, group)?;
         for name in unused {
             storage.remove(&name)?;
         }
         let Tailing {
             mut file,
-            salt,
             offset,
-            summary,
+            summary: Closed { entry, last_lsn },
         } = tail;
         clear_tail(file.as_mut(), offset)?;
-        let (name, record) = (summary.name, Vec::new());
-        let mut log = Log {
+        Ok(Log {
             storage,
             file,
-            name,
-            salt,
+            entry,
             offset,
             last_lsn,
             closed,
             spare: Vec::new(),
-            record,
+            record: Vec::new(),
             setup,
-        };
-        if summary.last_lsn != last_lsn {
-            // Its groups end before what the segments hold: the next one starts a file of its own.
-            log.rotate(last_lsn + 1, 0, setup.salt)?;
-        }
-        log.release(applied_lsn)?;
-        Ok(log)
+        })
     }
 
-    /// Reads all groups without changing anything; how many there are after `applied_lsn`.
-    pub fn verify(storage: &dyn Storage, applied_lsn: u64) -> Result<u64> {
+    /// Reads all groups without changing anything; how many there are that aren't in segments.
+    pub fn verify(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
         let mut groups = 0;
-        scan(storage, applied_lsn, false, &mut |_, payload| {
+        scan(storage, manifest, false, &mut |_, payload| {
             groups += 1;
             crate::change::for_each(payload, |_, _| Ok(()))
         })?;
         Ok(groups)
     }
 
+    /// The files that hold groups after `applied_lsn`, as a manifest lists them, and the one that the next group goes to.
+    pub fn entries(&self, applied_lsn: u64) -> Vec<LogEntry> {
+        let closed = self.closed.iter().filter(|closed| closed.last_lsn > applied_lsn);
+        let closed = closed.map(|closed| closed.entry.clone());
+        closed.chain([self.entry.clone()]).collect()
+    }
+
     pub fn last_lsn(&self) -> u64 {
         self.last_lsn
     }
 
-    /// Makes sure that the next group, of `payload_bytes`, has room. A full disk changes nothing: it may be tried again.
-    pub fn make_room(&mut self, payload_bytes: usize, salt: u64) -> Result<()> {
+    /// `None`: the next group, of `payload_bytes`, has room. Else a file for it, to be named by a manifest, then to be given to
+    /// [`Log::switch`]. A full disk changes nothing: it may be tried again.
+    pub fn room_for(&mut self, payload_bytes: usize, salt: u64) -> Result<Option<NextFile>> {
         let bytes = (log::HEADER_BYTES + payload_bytes) as u64;
         match self.offset + bytes > self.file.len() {
-            true => self.rotate(self.last_lsn + 1, bytes, salt),
-            false => Ok(()),
+            true => self.next(bytes, salt),
+            false => Ok(None),
         }
     }
 
-    /// Writes and syncs one group, for which [`Log::make_room`] was asked. When it returns, the group is durable.
+    /// A fresh file, so that the groups up to now can be released as a whole. `None`: the present one is fresh.
+    pub fn cut(&mut self, salt: u64) -> Result<Option<NextFile>> {
+        match self.offset > PAGE as u64 {
+            true => self.next(0, salt),
+            false => Ok(None),
+        }
+    }
+
+    /// Goes on in `next`, which a manifest names by now.
+    pub fn switch(&mut self, next: NextFile) {
+        let entry = std::mem::replace(&mut self.entry, next.entry);
+        let last_lsn = self.last_lsn;
+        self.closed.push(Closed { entry, last_lsn });
+        (self.file, self.offset) = (next.file, PAGE as u64);
+    }
+
+    /// The manifest that was to name it didn't come to be. The present file is as it was; another attempt makes its file anew.
+    pub fn discard(&self, next: NextFile) {
+        let _ = self.storage.remove(&next.entry.name);
+    }
+
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    /// Writes and syncs one group, for which [`Log::room_for`] was asked. When it returns, the group is durable.
     pub fn commit(&mut self, payload: &[u8]) -> Result<u64> {
         let lsn = self.last_lsn + 1;
         self.record.clear();
         self.record.reserve_exact(log::HEADER_BYTES + payload.len());
         log::encode(
             &mut self.record,
-            self.salt,
+            self.entry.salt,
             lsn,
             self.last_lsn,
             KIND_GROUP,
@@ -185,18 +213,19 @@ impl Log {
 
     /// Bytes of all files that hold groups.
     pub fn bytes(&self) -> u64 {
-        self.offset + self.closed.iter().map(|c| c.bytes).sum::<u64>()
+        self.offset + self.closed.iter().map(|c| c.entry.bytes).sum::<u64>()
     }
 
-    /// Takes files out of use whose groups are all at or below `applied_lsn`.
+    /// Takes files out of use whose groups are all at or below `applied_lsn`: those that [`Log::entries`] leaves out of a manifest that is
+    /// committed by now.
     pub fn release(&mut self, applied_lsn: u64) -> Result<()> {
         let (done, keep): (Vec<_>, Vec<_>) = self.closed.drain(..).partition(|c| c.last_lsn <= applied_lsn);
         self.closed = keep;
         for file in done {
-            if file.bytes == self.setup.file_bytes && self.spare.len() < 2 {
-                self.spare.push(file.name);
+            if file.entry.bytes == self.setup.file_bytes && self.spare.len() < 2 {
+                self.spare.push(file.entry.name);
             } else {
-                self.storage.remove(&file.name)?;
+                self.storage.remove(&file.entry.name)?;
             }
         }
         Ok(())
@@ -211,22 +240,23 @@ impl Log {
         removed.count() > 0
     }
 
-    /// Goes on in a fresh file, so that the groups up to now can be released as a whole.
-    pub fn cut(&mut self, salt: u64) -> Result<()> {
-        if self.offset > PAGE as u64 {
-            self.rotate(self.last_lsn + 1, 0, salt)
-        } else {
-            Ok(())
+    fn next(&mut self, record_bytes: u64, salt: u64) -> Result<Option<NextFile>> {
+        let first_lsn = self.last_lsn + 1;
+        let (name, needed) = (file_name(first_lsn), PAGE as u64 + record_bytes);
+        if name == self.entry.name {
+            return self.replace(needed).map(|()| None);
         }
+        let made = self.next_file(&name, first_lsn, needed, salt);
+        made.map(Some).inspect_err(|_| {
+            let _ = self.storage.remove(&name);
+        })
     }
 
     /// A file of at least `needed` bytes, ready for its first group and sure to be there after a crash.
-    fn next_file(&mut self, name: &str, first_lsn: u64, needed: u64, salt: u64) -> Result<Box<dyn LogFile>> {
+    fn next_file(&mut self, name: &str, first_lsn: u64, needed: u64, salt: u64) -> Result<NextFile> {
         let mut file = match self.spare.pop() {
             Some(old) if needed <= self.setup.file_bytes => {
                 self.storage.rename(&old, name)?;
-                // Before its header is overwritten: under its old name, a header torn by a crash would be damage.
-                self.storage.sync_dir()?;
                 self.storage.open_log(name)?
             }
             other => {
@@ -235,70 +265,107 @@ impl Log {
                 self.storage.create_log(name, bytes)?
             }
         };
-        start_file(file.as_mut(), salt, first_lsn)?;
+        let entry = start_file(file.as_mut(), salt, first_lsn)?;
         self.storage.sync_dir()?;
-        Ok(file)
+        Ok(NextFile { entry, file })
     }
 
-    /// Puts a longer file in the place of the current one, which has no group yet and is too short for the first.
-    fn replace(&mut self, first_lsn: u64, needed: u64, salt: u64) -> Result<()> {
+    /// Puts a longer file in the place of the current one, which has no group yet and is too short for the first. With the same header, by which
+    /// the manifest knows it.
+    fn replace(&mut self, needed: u64) -> Result<()> {
         // Left from an attempt that found the disk full.
         let _ = self.storage.remove(REPLACEMENT);
         let mut file = self
             .storage
             .create_log(REPLACEMENT, needed.next_multiple_of(PAGE as u64))?;
-        start_file(file.as_mut(), salt, first_lsn)?;
-        self.storage.rename(REPLACEMENT, &self.name)?;
-        (self.file, self.salt) = (file, salt);
+        let entry = start_file(file.as_mut(), self.entry.salt, self.entry.first_lsn)?;
+        self.storage.rename(REPLACEMENT, &entry.name)?;
+        (self.file, self.entry) = (file, entry);
         self.storage
             .sync_dir()
             .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
     }
-
-    fn rotate(&mut self, first_lsn: u64, record_bytes: u64, salt: u64) -> Result<()> {
-        let name = file_name(first_lsn);
-        if name == self.name {
-            return self.replace(first_lsn, PAGE as u64 + record_bytes, salt);
-        }
-        let file = self
-            .next_file(&name, first_lsn, PAGE as u64 + record_bytes, salt)
-            .inspect_err(|_| {
-                // The current file is as it was; another attempt makes its file anew.
-                let _ = self.storage.remove(&name);
-            })?;
-        let bytes = self.file.len();
-        let old = std::mem::replace(&mut self.name, name);
-        self.closed.push(Closed {
-            name: old,
-            last_lsn: self.last_lsn,
-            bytes,
-        });
-        (self.file, self.salt, self.offset) = (file, salt, PAGE as u64);
-        Ok(())
-    }
 }
 
-fn start_file(file: &mut dyn LogFile, salt: u64, first_lsn: u64) -> Result<()> {
+/// Writes and syncs a file's header; the file as a manifest lists it.
+fn start_file(file: &mut dyn LogFile, salt: u64, first_lsn: u64) -> Result<LogEntry> {
     file.write_at(&LogHeader { salt, first_lsn }.encode(), 0)?;
-    Ok(file.sync()?)
+    file.sync()?;
+    Ok(LogEntry {
+        name: file_name(first_lsn),
+        salt,
+        first_lsn,
+        bytes: file.len(),
+    })
 }
 
-/// `None`: a file whose header was never written whole, so that nothing in it was acknowledged.
-fn read_header(file: &dyn LogFile, name: &str) -> Result<Option<LogHeader>> {
-    if file.len() < PAGE as u64 {
-        return Ok(None);
-    }
-    let mut page = vec![0; PAGE];
+fn read_header(file: &dyn LogFile, name: &str) -> Result<LogHeader> {
+    let mut page = vec![0; PAGE.min(file.len() as usize)];
     file.read_at(&mut page, 0)?;
-    match LogHeader::decode(&page) {
-        Ok(header) => Ok(Some(header)),
-        Err(e) if has_first_record(file, name)? => Err(Error::corrupt(format!("{name}: {e}"))),
-        Err(_) => Ok(None),
+    LogHeader::decode(&page).map_err(|e| Error::corrupt(format!("{name}: {e}")))
+}
+
+/// Opens a file that `manifest` lists. That it is there, whole, and the one that is meant, was sure before a manifest named it.
+fn open_listed(storage: &dyn Storage, manifest: &Manifest, entry: &LogEntry) -> Result<Box<dyn LogFile>> {
+    let (name, number) = (&entry.name, manifest.number);
+    let file = storage.open_log(name).map_err(|e| match e.kind {
+        IoErrorKind::NotFound => {
+            let (place, first) = (storage.location(), entry.first_lsn);
+            Error::corrupt(format!(
+                "{place}/{name} is lost: manifest {number} lists it, with the groups of changes from {first} on"
+            ))
+        }
+        _ => e.into(),
+    })?;
+    if file.len() < entry.bytes.max(PAGE as u64) {
+        let (found, listed) = (file.len(), entry.bytes);
+        return Err(Error::corrupt(format!(
+            "{name}: {found} bytes, manifest {number} says {listed}: it was cut"
+        )));
+    }
+    let header = read_header(file.as_ref(), name)?;
+    if (header.salt, header.first_lsn) != (entry.salt, entry.first_lsn) {
+        return Err(Error::corrupt(format!(
+            "{name}: it is another file, or an older version of it, than manifest {number} lists"
+        )));
+    }
+    Ok(file)
+}
+
+/// The files of a collection whose manifest lists none, as versions before wrote it: those that have a header.
+fn with_headers(storage: &dyn Storage, names: &[String]) -> Result<Vec<LogEntry>> {
+    let mut entries = Vec::new();
+    for name in names {
+        let file = storage.open_log(name)?;
+        match read_header(file.as_ref(), name) {
+            Ok(LogHeader { salt, first_lsn }) if Some(first_lsn) == first_lsn_of(name) => {
+                entries.push(LogEntry {
+                    name: name.clone(),
+                    salt,
+                    first_lsn,
+                    bytes: file.len(),
+                });
+            }
+            Err(e) if has_first_record(file.as_ref(), name)? => return Err(e),
+            // It was never written whole, so that nothing in it was acknowledged.
+            _ => {}
+        }
+    }
+    match entries.is_empty() {
+        // One is made before the first manifest, and the next one before an old one goes.
+        true => Err(Error::corrupt(format!(
+            "{}: there is no log file, or its header is lost: what isn't in segments is lost",
+            storage.location()
+        ))),
+        false => Ok(entries),
     }
 }
 
 /// Whether the group that the file is named by stands at its start: then the header was once whole and is damaged.
 fn has_first_record(file: &dyn LogFile, name: &str) -> Result<bool> {
+    if file.len() < PAGE as u64 {
+        return Ok(false);
+    }
     let mut window = Window {
         file,
         start: PAGE as u64,
@@ -336,7 +403,6 @@ fn clear_tail(file: &mut dyn LogFile, offset: u64) -> Result<()> {
 /// The last file of a log: groups go on at `offset`.
 struct Tailing {
     file: Box<dyn LogFile>,
-    salt: u64,
     offset: u64,
     summary: Closed,
 }
@@ -345,31 +411,35 @@ struct Tailing {
 struct Scanned {
     tail: Tailing,
     closed: Vec<Closed>,
-    /// Files whose header was never synced: nothing in them was acknowledged.
+    /// Files that the manifest doesn't list: those that it came after, and those that none has named yet.
     unused: Vec<String>,
-    last_lsn: u64,
 }
 
 fn scan(
     storage: &dyn Storage,
-    applied_lsn: u64,
+    manifest: &Manifest,
     sync: bool,
     group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<Scanned> {
+    let applied_lsn = manifest.applied_lsn;
     let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
     names.sort_unstable();
-    let (mut tail, mut closed, mut unused) = (None::<Tailing>, Vec::new(), Vec::new());
+    let listed = match manifest.logs.is_empty() {
+        true => with_headers(storage, &names)?,
+        false => manifest.logs.clone(),
+    };
+    names.retain(|name| listed.iter().all(|entry| entry.name != *name));
+    for name in &names {
+        check_unlisted(storage, manifest, name)?;
+    }
+    let (mut tail, mut closed) = (None::<Tailing>, Vec::new());
     let mut last_lsn = applied_lsn;
-    for name in names {
-        let mut file = storage.open_log(&name)?;
+    for (at, entry) in listed.iter().enumerate() {
+        let mut file = open_listed(storage, manifest, entry)?;
         if sync {
             file.sync()?;
         }
-        let first = first_lsn_of(&name).unwrap_or_default();
-        let Some(header) = read_header(file.as_ref(), &name)?.filter(|h| h.first_lsn == first) else {
-            unused.push(name);
-            continue;
-        };
+        let (name, first) = (&entry.name, entry.first_lsn);
         if first > last_lsn + 1 {
             let missing = last_lsn + 1;
             return Err(Error::corrupt(format!(
@@ -378,38 +448,48 @@ fn scan(
         }
         let scan = Scan {
             file: file.as_ref(),
-            name: &name,
-            salt: header.salt,
+            name,
+            salt: entry.salt,
             first,
+            durable_lsn: match listed.get(at + 1) {
+                // All of a file is durable before the next one begins.
+                Some(next) => next.first_lsn - 1,
+                None => manifest.durable_lsn.max(applied_lsn),
+            },
         };
-        let (offset, last) = scan.replay(applied_lsn, &mut last_lsn, group)?;
+        let (offset, last) = scan.replay(applied_lsn, group)?;
+        last_lsn = last_lsn.max(last);
         closed.extend(tail.take().map(|t| t.summary));
         let summary = Closed {
-            name,
+            entry: LogEntry {
+                bytes: file.len(),
+                ..entry.clone()
+            },
             last_lsn: last,
-            bytes: file.len(),
         };
         tail = Some(Tailing {
             file,
-            salt: header.salt,
             offset,
             summary,
         });
     }
-    let Some(tail) = tail else {
-        // One is made before the first manifest, and the next one before an old one goes.
-        let what = match unused.first() {
-            None => "there is no log file: what isn't in segments is lost".to_owned(),
-            Some(name) => format!("{name}: its header is lost, and it is the only log file"),
-        };
-        return Err(Error::corrupt(format!("{}: {what}", storage.location())));
-    };
     Ok(Scanned {
-        tail,
+        tail: tail.expect("at least one is listed"),
         closed,
-        unused,
-        last_lsn,
+        unused: names,
     })
+}
+
+/// A file that the manifest doesn't list holds nothing that isn't in segments: else the manifest that lists it is lost.
+fn check_unlisted(storage: &dyn Storage, manifest: &Manifest, name: &str) -> Result<()> {
+    let first = first_lsn_of(name).unwrap_or_default();
+    if first <= manifest.applied_lsn || !has_first_record(storage.open_log(name)?.as_ref(), name)? {
+        return Ok(());
+    }
+    let (place, number) = (storage.location(), manifest.number);
+    Err(Error::corrupt(format!(
+        "{place}/{name}: it holds group {first}, and manifest {number} doesn't list it: a later manifest is lost"
+    )))
 }
 
 /// Bytes of a log that are searched at once for a record behind its end.
@@ -421,6 +501,8 @@ struct Scan<'a> {
     name: &'a str,
     salt: u64,
     first: u64,
+    /// Known from elsewhere.
+    durable_lsn: u64,
 }
 
 impl Scan<'_> {
@@ -428,7 +510,6 @@ impl Scan<'_> {
     fn replay(
         &self,
         applied_lsn: u64,
-        last_lsn: &mut u64,
         group: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<(u64, u64)> {
         let mut window = Window {
@@ -437,7 +518,7 @@ impl Scan<'_> {
             bytes: Vec::new(),
         };
         let mut last = self.first - 1;
-        let mut durable = 0;
+        let mut durable = self.durable_lsn;
         loop {
             let size = match log::decode(&window.bytes, self.salt) {
                 Decoded::NeedMore(needed) => {
@@ -459,7 +540,6 @@ impl Scan<'_> {
                     if record.lsn > applied_lsn {
                         group(record.lsn, record.payload)?;
                     }
-                    *last_lsn = (*last_lsn).max(record.lsn);
                     record.size
                 }
                 _ => break,

@@ -165,14 +165,18 @@ fn idle(shared: &Shared) -> bool {
     false
 }
 
-/// Counts the rounds that each collection is without changes.
+/// Counts the rounds that each collection is without changes, and notes after some how far its log goes.
 fn count_quiet(shared: &Shared) {
     for core in live(shared) {
         let operation = core.view.load().operation;
         match core.seen_idle.swap(operation, Ordering::Relaxed) == operation {
-            true => core.quiet.fetch_add(1, Ordering::Relaxed),
-            false => core.quiet.swap(0, Ordering::Relaxed),
-        };
+            true => {
+                if core.quiet.fetch_add(1, Ordering::Relaxed) + 1 == CALM_ROUNDS {
+                    core.note_durable();
+                }
+            }
+            false => core.quiet.store(0, Ordering::Relaxed),
+        }
     }
 }
 

@@ -13,12 +13,13 @@ use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::groups::apply_group;
 use crate::jobs::Settings;
+use crate::leftovers::first_segment;
 use crate::log::Log;
 use crate::lookup::Lookup;
 use crate::schema::{Schema, Slots, check_config};
 use crate::segment::{Segment, SegmentView, Shelf, read_deletes};
 use crate::shared::Shared;
-use crate::store;
+use crate::store::{self, Generations};
 use crate::types::CollectionConfig;
 use crate::writer::Writer;
 
@@ -47,19 +48,20 @@ pub fn create(parts: Parts, config: CollectionConfig) -> Result<Core> {
         number: 1,
         collection: parts.id.clone(),
         applied_lsn: 0,
-        next_segment: 1,
+        next_segment: first_segment(&parts.id),
         config: serde_json::to_value(&settings).map_err(|e| Error::bad_input(e.to_string()))?,
         segments: Vec::new(),
         logs: Vec::new(),
+        durable_lsn: 0,
     };
-    let core = assemble(parts, settings, Vec::new(), manifest)?;
+    let mut manifests = Generations::none();
+    manifests.next();
+    let core = assemble(parts, settings, Vec::new(), manifest, manifests)?;
     {
         let mut writer = core.writer();
         writer.log = Some(log);
-        match store::commit(core.shelf.storage.as_ref(), &writer.manifest) {
-            Ok(()) => {}
-            Err(store::CommitError::Before(e) | store::CommitError::Unknown(e)) => return Err(e),
-        }
+        let first = writer.manifest.clone();
+        writer.commit_manifest(core.shelf.storage.as_ref(), first, None)?;
     }
     Ok(core)
 }
@@ -67,8 +69,8 @@ pub fn create(parts: Parts, config: CollectionConfig) -> Result<Core> {
 /// Opens what is there: corruption is refused with file and place.
 pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
     let storage = parts.shelf.storage.clone();
-    let manifest = store::newest_manifest(storage.as_ref())?
-        .ok_or_else(|| Error::corrupt(format!("{}: no manifest", storage.location())))?;
+    let (mut manifests, newest) = Generations::<Manifest>::newest(storage.as_ref())?;
+    let manifest = newest.ok_or_else(|| Error::corrupt(format!("{}: no manifest", storage.location())))?;
     if manifest.collection != parts.id {
         let why = format!(
             "{}: its manifest is of collection {}",
@@ -101,18 +103,14 @@ pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
     // Not before each segment that the manifest names has opened: else what it doesn't name may be all that is left. Before the replay,
     // whose flushes take the numbers of segments that were never finished.
     store::remove_orphans(storage.as_ref(), &manifest)?;
-    let core = assemble(parts, settings, segments, manifest)?;
-    let log = Log::open(
-        storage,
-        applied_lsn,
-        core.shared.log_setup(),
-        &mut |lsn, group| {
-            let (mut writer, result) = apply_group(&core, core.writer(), group, lookup);
-            result?;
-            writer.applied_lsn = lsn;
-            Ok(())
-        },
-    )?;
+    manifests.tidy(storage.as_ref())?;
+    let core = assemble(parts, settings, segments, manifest.clone(), manifests)?;
+    let log = Log::open(storage, &manifest, core.shared.log_setup(), &mut |lsn, group| {
+        let (mut writer, result) = apply_group(&core, core.writer(), group, lookup);
+        result?;
+        writer.applied_lsn = lsn;
+        Ok(())
+    })?;
     {
         let mut writer = core.writer();
         writer.log = Some(log);
@@ -130,6 +128,7 @@ fn assemble(
     settings: Settings,
     segments: Vec<SegmentView>,
     manifest: Manifest,
+    manifests: Generations<Manifest>,
 ) -> Result<Core> {
     let schema = Arc::new(Schema::new(&settings.config, &settings.slots)?);
     let has_stopped = Arc::new(AtomicBool::new(false));
@@ -141,6 +140,7 @@ fn assemble(
         segments,
         applied_lsn: manifest.applied_lsn,
         manifest,
+        manifests,
         config: settings.config,
         slots: settings.slots,
         schema,

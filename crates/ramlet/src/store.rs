@@ -4,12 +4,13 @@ use ramlet_format::catalog::{self, Catalog};
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{self, FileEntry, Manifest, SegmentEntry};
 use ramlet_format::{Component, FileCrc, bitmap};
-use ramlet_io::{IoErrorKind, Storage};
+use ramlet_io::Storage;
 
 use crate::error::{Error, Result};
 use crate::segment::{SCRATCH_PREFIX, SegmentView, deletes_file, is_ours};
 
 const TMP: &str = ".tmp";
+const OLD: &str = ".old";
 
 /// How far a failed commit got.
 pub enum CommitError {
@@ -62,82 +63,197 @@ pub fn write_deletes(storage: &dyn Storage, view: &SegmentView, number: u64) -> 
     })
 }
 
-/// Makes `manifest` the state: all files it names are synced already, their names are made durable here.
-pub fn commit(storage: &dyn Storage, manifest: &Manifest) -> std::result::Result<(), CommitError> {
-    storage.sync_dir().map_err(CommitError::before)?;
-    commit_file(storage, &manifest::file_name(manifest.number), &manifest.encode())
+/// A file of a list of files, written whole under a new number for each change: the greatest number counts.
+pub trait Numbered: Sized {
+    fn file_name(number: u64) -> String;
+    fn number_of(name: &str) -> Option<u64>;
+    fn decode(bytes: &[u8]) -> ramlet_format::Result<Self>;
+    fn number(&self) -> u64;
 }
 
-/// `name.tmp`, sync, rename, sync directory.
-pub fn commit_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> std::result::Result<(), CommitError> {
-    let tmp = format!("{name}{TMP}");
-    match storage.remove(&tmp) {
-        Err(e) if e.kind != IoErrorKind::NotFound => return Err(CommitError::before(e)),
-        // What a crash left, if anything.
-        _ => {}
+impl Numbered for Manifest {
+    fn file_name(number: u64) -> String {
+        manifest::file_name(number)
     }
-    if let Err(e) = write_whole(storage, &tmp, bytes) {
-        let _ = storage.remove(&tmp);
-        return Err(CommitError::before(e));
+    fn number_of(name: &str) -> Option<u64> {
+        manifest::parse_file_name(name)
     }
-    storage.rename(&tmp, name).map_err(CommitError::unknown)?;
-    storage.sync_dir().map_err(CommitError::unknown)
+    fn decode(bytes: &[u8]) -> ramlet_format::Result<Manifest> {
+        Manifest::decode(bytes)
+    }
+    fn number(&self) -> u64 {
+        self.number
+    }
 }
 
-/// The newest catalog of a data directory.
-pub fn newest_catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
-    let numbers = storage
-        .list()?
-        .into_iter()
-        .filter_map(|n| catalog::parse_file_name(&n));
-    let Some(number) = numbers.max() else {
-        return Ok(None);
-    };
-    let name = catalog::file_name(number);
-    let file = storage.open(&name)?;
+impl Numbered for Catalog {
+    fn file_name(number: u64) -> String {
+        catalog::file_name(number)
+    }
+    fn number_of(name: &str) -> Option<u64> {
+        catalog::parse_file_name(name)
+    }
+    fn decode(bytes: &[u8]) -> ramlet_format::Result<Catalog> {
+        Catalog::decode(bytes)
+    }
+    fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// Which numbers of a kind there are: the newest counts; the one before it is kept under another name, `MANIFEST-000000000041.old`. So
+/// nobody takes it for the newest where that one is lost; people may bring it back by its name.
+pub struct Generations<T> {
+    newest: u64,
+    old: Option<u64>,
+    /// The last number that was tried: what a failed commit left under it is never touched again.
+    used: u64,
+    kind: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Numbered> Generations<T> {
+    /// Of an empty directory.
+    pub fn none() -> Generations<T> {
+        Generations {
+            newest: 0,
+            old: None,
+            used: 0,
+            kind: std::marker::PhantomData,
+        }
+    }
+
+    /// The newest, read, and the names that others have. Changes nothing. `None`: there was never one. Corrupt where the newest is damaged, or
+    /// lost: only one that it came after is left.
+    pub fn newest(storage: &dyn Storage) -> Result<(Generations<T>, Option<T>)> {
+        let names = storage.list()?;
+        let newest = names.iter().filter_map(|name| T::number_of(name)).max();
+        let old = names.iter().filter_map(|name| old_number::<T>(name)).max();
+        let found = Generations {
+            newest: newest.unwrap_or(0),
+            old,
+            used: newest.unwrap_or(0),
+            kind: std::marker::PhantomData,
+        };
+        if let Some(old) = old.filter(|old| newest.is_none_or(|newest| newest <= *old)) {
+            let (place, kept) = (storage.location(), old_name::<T>(old));
+            let lost = T::file_name(old + 1);
+            return Err(Error::corrupt(format!(
+                "{place}: {lost} or a later one is lost; {kept} is of before it"
+            )));
+        }
+        let newest = newest.map(|number| read_numbered(storage, &T::file_name(number), number));
+        Ok((found, newest.transpose()?))
+    }
+
+    /// Files of its kind that the newest came after: what there is besides is looked at by nobody.
+    pub fn kept(&self) -> Option<(String, u64)> {
+        self.old.map(|number| (old_name::<T>(number), number))
+    }
+
+    /// Removes what a crash left: files in the making, and all but one of before.
+    pub fn tidy(&mut self, storage: &dyn Storage) -> Result<()> {
+        let mut before = None;
+        for name in storage.list()? {
+            let began = name.strip_suffix(TMP).and_then(T::number_of).is_some();
+            let is_older = old_number::<T>(&name).is_some_and(|number| Some(number) != self.old);
+            if began || is_older {
+                storage.remove(&name)?;
+            }
+            before = before.max(T::number_of(&name).filter(|number| *number < self.newest));
+        }
+        if let Some(before) = before {
+            self.retire(storage, before);
+            let older = |name: &String| T::number_of(name).is_some_and(|number| number < before);
+            for name in storage.list()?.into_iter().filter(older) {
+                storage.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number for the next one: each is used once, even where the commit fails.
+    pub fn next(&mut self) -> u64 {
+        self.used += 1;
+        self.used
+    }
+
+    /// Makes a file of the number from [`Generations::next`] the newest: `name.tmp`, sync, rename, sync directory.
+    pub fn commit(&mut self, storage: &dyn Storage, bytes: &[u8]) -> std::result::Result<(), CommitError> {
+        let name = T::file_name(self.used);
+        let tmp = format!("{name}{TMP}");
+        if let Err(e) = write_whole(storage, &tmp, bytes) {
+            let _ = storage.remove(&tmp);
+            return Err(CommitError::before(e));
+        }
+        storage.rename(&tmp, &name).map_err(CommitError::unknown)?;
+        storage.sync_dir().map_err(CommitError::unknown)?;
+        let before = std::mem::replace(&mut self.newest, self.used);
+        if before > 0 {
+            self.retire(storage, before);
+        }
+        Ok(())
+    }
+
+    /// Keeps one under its other name, instead of the one that was kept. What fails is done by the next start.
+    fn retire(&mut self, storage: &dyn Storage, number: u64) {
+        if storage
+            .rename(&T::file_name(number), &old_name::<T>(number))
+            .is_err()
+        {
+            return;
+        }
+        if let Some(older) = self.old.replace(number) {
+            let _ = storage.remove(&old_name::<T>(older));
+        }
+    }
+}
+
+fn old_name<T: Numbered>(number: u64) -> String {
+    format!("{}{OLD}", T::file_name(number))
+}
+
+fn old_number<T: Numbered>(name: &str) -> Option<u64> {
+    name.strip_suffix(OLD).and_then(T::number_of)
+}
+
+/// A numbered file, whole, and of the number that its name has.
+pub fn read_numbered<T: Numbered>(storage: &dyn Storage, name: &str, number: u64) -> Result<T> {
+    let file = storage.open(name)?;
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(&mut bytes, 0)?;
     let at = |e: &dyn std::fmt::Display| Error::corrupt(format!("{}/{name}: {e}", storage.location()));
-    let catalog = Catalog::decode(&bytes).map_err(|e| at(&e))?;
-    if catalog.number != number {
-        return Err(at(&format!("holds catalog {}", catalog.number)));
+    let read = T::decode(&bytes).map_err(|e| at(&e))?;
+    match read.number() == number {
+        true => Ok(read),
+        false => Err(at(&format!("holds number {}", read.number()))),
     }
-    Ok(Some(catalog))
 }
 
 /// The newest manifest of a directory.
 pub fn newest_manifest(storage: &dyn Storage) -> Result<Option<Manifest>> {
-    let numbers = storage
-        .list()?
-        .into_iter()
-        .filter_map(|n| manifest::parse_file_name(&n));
-    let Some(number) = numbers.max() else {
-        return Ok(None);
-    };
-    let name = manifest::file_name(number);
-    let at = |e: &dyn std::fmt::Display| Error::corrupt(format!("{}/{name}: {e}", storage.location()));
-    let file = storage.open(&name)?;
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(&mut bytes, 0)?;
-    let manifest = Manifest::decode(&bytes).map_err(|e| at(&e))?;
-    if manifest.number != number {
-        return Err(at(&format!("holds manifest {}", manifest.number)));
-    }
-    Ok(Some(manifest))
+    Generations::newest(storage).map(|(_, manifest)| manifest)
 }
 
-/// Removes files of ours that the manifest doesn't name, and all manifests but the newest two.
-/// Foreign files are left, and told of once.
+/// Makes `manifest` the state: all files it names are synced already, their names are made durable here.
+pub fn commit(
+    storage: &dyn Storage,
+    generations: &mut Generations<Manifest>,
+    manifest: &Manifest,
+) -> std::result::Result<(), CommitError> {
+    storage.sync_dir().map_err(CommitError::before)?;
+    generations.commit(storage, &manifest.encode())
+}
+
+/// Removes files of ours that the manifest doesn't name. Foreign files are left, and told of once.
 pub fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let keep: std::collections::BTreeSet<&str> = manifest.segments.iter().flat_map(files_of).collect();
     for name in storage.list()? {
-        let old_manifest = manifest::parse_file_name(&name).is_some_and(|n| n + 1 < manifest.number);
-        let tmp = name
-            .strip_suffix(TMP)
-            .is_some_and(|n| manifest::parse_file_name(n).is_some());
-        if old_manifest || tmp || (is_ours(&name) && !keep.contains(name.as_str())) {
+        if keep.contains(name.as_str()) {
+            continue;
+        }
+        if is_ours(&name) {
             storage.remove(&name)?;
-        } else if !keep.contains(name.as_str()) && is_foreign(&name) {
+        } else if is_foreign(&name) {
             tracing::warn!(file = %name, directory = %storage.location(), "not one of ours: left alone");
         }
     }
@@ -145,7 +261,8 @@ pub fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> 
 }
 
 fn is_foreign(name: &str) -> bool {
-    manifest::parse_file_name(name).is_none() && !crate::log::is_log_name(name) && name != "LOCK"
+    let number = Manifest::number_of(name).or_else(|| old_number::<Manifest>(name));
+    number.is_none() && !crate::log::is_log_name(name) && name != "LOCK"
 }
 
 /// Names of all files of a segment.
@@ -164,14 +281,6 @@ pub fn remove_quietly<'a>(storage: &dyn Storage, names: impl Iterator<Item = &'a
             // The next open removes it as an orphan.
             tracing::warn!(file = %name, error = %e, "could not remove a file that is no longer used");
         }
-    }
-}
-
-/// Removes all manifests but `number` and the one before.
-pub fn remove_old_manifests(storage: &dyn Storage, number: u64) {
-    if let Some(old) = number.checked_sub(2) {
-        // One commit leaves one; after failed commits the next open removes the rest.
-        let _ = storage.remove(&manifest::file_name(old));
     }
 }
 

@@ -5,16 +5,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ramlet_format::manifest::Manifest;
+use ramlet_format::manifest::{LogEntry, Manifest};
+use ramlet_io::Storage;
 use ramlet_memory::{Consumer, OverBudget};
 
 use crate::buffer::BufferWriter;
 use crate::change::{self, Change, Row};
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::Log;
+use crate::log::{Log, NextFile};
 use crate::lookup::Lookup;
 use crate::schema::{Schema, Slots};
 use crate::segment::SegmentView;
+use crate::store::{self, CommitError, Generations};
 use crate::types::{CollectionConfig, PointId};
 use crate::view::View;
 
@@ -35,6 +37,7 @@ pub struct Writer {
     pub segments: Vec<SegmentView>,
     /// As last committed.
     pub manifest: Manifest,
+    pub manifests: Generations<Manifest>,
     pub config: CollectionConfig,
     pub slots: Slots,
     pub schema: Arc<Schema>,
@@ -87,13 +90,83 @@ impl Writer {
     /// Makes a group durable. On failure writing stops for good, except when disk or descriptors were lacking before anything was written.
     pub fn commit_group(&mut self, group: &[u8], salt: u64) -> Result<u64> {
         self.check_writable()?;
-        let log = self.log.as_mut().expect("groups come after recovery");
-        match log.make_room(group.len(), salt) {
+        let next = self.log().room_for(group.len(), salt);
+        self.go_on_in(next)?;
+        self.log().commit(group).map_err(|e| self.stop(e))
+    }
+
+    fn log(&mut self) -> &mut Log {
+        self.log.as_mut().expect("groups come after recovery")
+    }
+
+    /// Goes on in the log's next file, if there is to be one, after a manifest has named it. A full disk leaves all as it was.
+    fn go_on_in(&mut self, next: Result<Option<NextFile>>) -> Result<()> {
+        let next = match next {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(()),
             Err(e) if e.is_full() => return Err(e),
             Err(e) => return Err(self.stop(e)),
-            Ok(()) => {}
+        };
+        let storage = self.log().storage().clone();
+        let mut manifest = self.manifest.clone();
+        manifest.number = self.manifests.next();
+        match self.commit_manifest(storage.as_ref(), manifest, Some(next.entry())) {
+            Ok(()) => self.log().switch(next),
+            Err(e) => {
+                // Else it can't be told whether a manifest names it.
+                if e.is_full() {
+                    self.log().discard(next);
+                }
+                return Err(e);
+            }
         }
-        log.commit(group).map_err(|e| self.stop(e))
+        Ok(())
+    }
+
+    /// Makes `manifest`, of a number from `manifests`, the state, with the log as it is, and with `next`, its next file. On failure writing stops for good,
+    /// except when disk or descriptors were lacking before the old one was touched.
+    pub fn commit_manifest(
+        &mut self,
+        storage: &dyn Storage,
+        mut manifest: Manifest,
+        next: Option<&LogEntry>,
+    ) -> Result<()> {
+        // While the log is replayed it is as the manifest has it.
+        if let Some(log) = &self.log {
+            manifest.logs = log.entries(manifest.applied_lsn);
+            manifest.logs.extend(next.cloned());
+            manifest.durable_lsn = log.last_lsn();
+        }
+        manifest.durable_lsn = manifest.durable_lsn.max(manifest.applied_lsn);
+        let mut done = store::commit(storage, &mut self.manifests, &manifest);
+        if matches!(&done, Err(CommitError::Before(e)) if e.kind() == ErrorKind::DiskFull)
+            && self.drop_spare_logs()
+        {
+            // Not a block was left for the manifest: what the log keeps for later is of more use so.
+            done = store::commit(storage, &mut self.manifests, &manifest);
+        }
+        match done {
+            Ok(()) => {
+                self.manifest = manifest;
+                Ok(())
+            }
+            Err(CommitError::Before(e)) => Err(e),
+            Err(CommitError::Unknown(e)) => Err(self.stop(e)),
+        }
+    }
+
+    /// Notes in the manifest how far the log goes, so that a log that ends before is known to have lost something.
+    pub fn note_durable(&mut self, storage: &dyn Storage) -> Result<()> {
+        let is_behind = self
+            .log
+            .as_ref()
+            .is_some_and(|log| log.last_lsn() > self.manifest.durable_lsn);
+        if self.stopped.is_some() || !is_behind {
+            return Ok(());
+        }
+        let mut manifest = self.manifest.clone();
+        manifest.number = self.manifests.next();
+        self.commit_manifest(storage, manifest, None)
     }
 
     /// Puts one change of a durable group into the buffer.
@@ -150,11 +223,13 @@ impl Writer {
             None => BufferWriter::new(self.schema.clone(), &self.buffers)?,
         };
         // Groups from here on go to a new file, so that the old ones can be released as a whole.
-        let cut = self.log.as_mut().map_or(Ok(()), |log| log.cut(salt));
-        match cut {
-            // With a full disk they go on in the old file, and are released with its last one.
-            Err(e) if !e.is_full() => return Err(self.stop(e)),
-            _ => {}
+        if let Some(log) = &mut self.log {
+            let next = log.cut(salt);
+            match self.go_on_in(next) {
+                // With a full disk they go on in the old file, and are released with its last one.
+                Err(e) if !e.is_full() => return Err(e),
+                _ => {}
+            }
         }
         let buffer = std::mem::replace(&mut self.active, fresh);
         self.frozen = Some(Frozen {
@@ -193,7 +268,7 @@ impl Writer {
     }
 
     /// Gives the disk back that the log keeps for its next files; false when it keeps none.
-    pub fn drop_spare_logs(&mut self) -> bool {
+    fn drop_spare_logs(&mut self) -> bool {
         self.log.as_mut().is_some_and(Log::drop_spares)
     }
 

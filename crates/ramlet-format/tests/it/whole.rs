@@ -40,7 +40,9 @@ pub fn sample_manifest() -> Manifest {
             name: "log-1".into(),
             salt: u64::MAX,
             first_lsn: 100,
+            bytes: 65_536,
         }],
+        durable_lsn: 120,
     }
 }
 
@@ -56,6 +58,7 @@ pub fn sample_catalog() -> Catalog {
             collection: "Übung/..".into(),
         }],
         next_id: 2,
+        quotas: json!({"enabled": true}),
     }
 }
 
@@ -133,6 +136,26 @@ fn a_manifest_without_extra_is_read() {
     value["segments"][0].as_object_mut().unwrap().remove("extra");
     let bytes = envelope::encode(EnvelopeKind::Manifest, value.to_string().as_bytes());
     assert_eq!(Manifest::decode(&bytes).unwrap(), sample_manifest());
+}
+
+#[test]
+fn a_manifest_and_a_catalog_of_before_are_read() {
+    let mut value = serde_json::to_value(sample_manifest()).unwrap();
+    value.as_object_mut().unwrap().remove("durable_lsn");
+    value["logs"][0].as_object_mut().unwrap().remove("bytes");
+    let bytes = envelope::encode(EnvelopeKind::Manifest, value.to_string().as_bytes());
+    let mut expected = sample_manifest();
+    (expected.durable_lsn, expected.logs[0].bytes) = (0, 0);
+    assert_eq!(Manifest::decode(&bytes).unwrap(), expected);
+
+    let mut value = serde_json::to_value(sample_catalog()).unwrap();
+    value.as_object_mut().unwrap().remove("quotas");
+    let bytes = envelope::encode(EnvelopeKind::Catalog, value.to_string().as_bytes());
+    let expected = Catalog {
+        quotas: json!(null),
+        ..sample_catalog()
+    };
+    assert_eq!(Catalog::decode(&bytes).unwrap(), expected);
 }
 
 fn check_refused(change: impl FnOnce(&mut Manifest), expected: &str) {

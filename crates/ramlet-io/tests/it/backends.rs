@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ramlet_io::{IoErrorKind, MmapStorage, PreadStorage, RamStorage, SimStorage, Storage, UringStorage};
+use ramlet_io::{
+    IoErrorKind, MmapStorage, OverlayStorage, PreadStorage, RamStorage, SimStorage, Storage, UringStorage,
+};
 
 /// A directory on the disk that the build is on, removed on drop.
 pub struct TempDir(PathBuf);
@@ -47,9 +49,13 @@ type Open = fn(&Path) -> Option<Arc<dyn Storage>>;
 
 /// Runs `test` on every backend, each with a directory of its own.
 pub fn each(test: impl Fn(Arc<dyn Storage>)) {
-    let open: [Open; 5] = [
+    let open: [Open; 6] = [
         |_| Some(Arc::new(RamStorage::new(None))),
         |_| Some(Arc::new(SimStorage::new())),
+        |path| {
+            let below = PreadStorage::open(path).expect("a directory");
+            Some(Arc::new(OverlayStorage::new(below)))
+        },
         |path| Some(PreadStorage::open(path).expect("a directory")),
         |path| Some(MmapStorage::open(path).expect("a directory")),
         uring,

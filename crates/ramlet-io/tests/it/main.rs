@@ -6,6 +6,7 @@ mod block_cache;
 mod block_file;
 mod conformance;
 mod measure;
+mod overlay;
 mod probe;
 mod record_cache;
 mod scratch;

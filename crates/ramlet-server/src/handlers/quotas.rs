@@ -66,7 +66,7 @@ fn percent(field: &str, least: u8, value: Option<u64>) -> ApiResult<Option<u8>> 
 pub async fn set(mut call: Call) -> ApiResult<Answer> {
     let config = call.parse::<WireQuotas>().await?.into_config()?;
     let app = call.app.clone();
-    let store = move |engine: &Engine| app.quotas.set(config, engine.storage().as_ref());
+    let store = move |engine: &Engine| app.quotas.set(config, engine);
     call.block(&call.app.managing, store).await?;
     call.answer(&true)
 }

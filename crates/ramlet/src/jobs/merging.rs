@@ -355,12 +355,7 @@ fn clear_dead_with(core: &Core) -> Result<bool> {
         return Ok(false);
     }
     let applied_lsn = writer.manifest.applied_lsn;
-    let mut done = commit(core, &mut writer, left.clone(), applied_lsn, None);
-    if matches!(&done, Err(e) if e.kind() == ErrorKind::DiskFull) && writer.drop_spare_logs() {
-        // Not a block was left for the manifest: what the log keeps for later is of more use so.
-        done = commit(core, &mut writer, left, applied_lsn, None);
-    }
-    done?;
+    commit(core, &mut writer, left, applied_lsn, None)?;
     core.publish(&writer);
     Ok(true)
 }

@@ -12,7 +12,8 @@ use ramlet_format::is_plain_name;
 use ramlet_format::snapshot::{HEADER_BYTES, Header};
 use ramlet_io::{ReadFile, Storage};
 
-use super::{SnapshotDescription, SnapshotFile, SnapshotScope};
+use super::source::check_sha256;
+use super::{SnapshotDescription, SnapshotFile, SnapshotReader, SnapshotScope, Workspace};
 use crate::error::{Error, Result};
 use crate::limits::SNAPSHOT_NAME_BYTES;
 
@@ -221,6 +222,22 @@ fn read_checksum(storage: &dyn Storage, name: &str) -> Option<String> {
     file.read_at(&mut text, 0).ok()?;
     let text = std::str::from_utf8(&text).ok()?;
     is_sha256(text).then(|| text.to_string())
+}
+
+/// Verifies a file of a directory of snapshots: its frames, and its SHA-256 where it lies beside it. Its bytes; `None` for what is no snapshot.
+pub fn verify_snapshot(storage: &dyn Storage, name: &str, work: &mut Workspace) -> Result<Option<u64>> {
+    if !name.ends_with(SUFFIX) {
+        return Ok(None);
+    }
+    let file = SnapshotFile::open(storage, name)?;
+    let beside = format!("{name}{CHECKSUM}");
+    if has(&storage.list()?, &beside) {
+        let wanted = read_checksum(storage, &beside);
+        let wanted = wanted.ok_or_else(|| Error::corrupt(format!("{beside} is no SHA-256")))?;
+        check_sha256(&file, &wanted, work)?;
+    }
+    SnapshotReader::open(&file)?.verify(work)?;
+    Ok(Some(file.bytes()))
 }
 
 /// Whether it is 64 hex digits.

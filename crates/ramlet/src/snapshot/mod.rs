@@ -19,7 +19,7 @@ use ramlet_format::snapshot::{Contents, Header};
 use ramlet_io::ReadFile;
 use ramlet_memory::{AnonBuf, Consumer, Reservation};
 
-pub use directory::SnapshotDir;
+pub use directory::{SnapshotDir, verify_snapshot};
 use sink::Sink;
 pub use sink::SnapshotUpload;
 pub use source::SnapshotReader;

@@ -11,13 +11,14 @@ use crate::change::{self, Change};
 use crate::encoding::{check_query, decode_vector};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
+use crate::leftovers::first_segment;
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX, SNAPSHOT_LIST_FACTOR};
 use crate::log::Log;
 use crate::payload::validate;
 use crate::recover::Parts;
 use crate::schema::{Schema, Slots, check_config};
 use crate::segment::is_ours;
-use crate::store::{self, CommitError};
+use crate::store::{self, CommitError, Generations};
 use crate::types::CollectionConfig;
 
 /// Says whether a collection of these settings may take the place it is meant for.
@@ -49,10 +50,13 @@ pub fn build(
     let mut next = reader.next()?;
     while next.kind == FrameKind::Changes {
         let group = group(reader, &next, &schema, work)?;
-        log.make_room(group.0.len(), parts.shared.salt())?;
+        if let Some(file) = log.room_for(group.0.len(), parts.shared.salt())? {
+            log.switch(file);
+        }
         log.commit(&group.0)?;
         next = reader.next()?;
     }
+    let (logs, durable_lsn) = (log.entries(0), log.last_lsn());
     drop(log);
     for entry in manifest.segments.iter().flat_map(SegmentEntry::all_files) {
         copy(reader, &next, entry, storage, work)?;
@@ -62,9 +66,12 @@ pub fn build(
         return Err(refused(&format!("a {:?} frame behind the last file", next.kind)));
     }
     manifest.collection.clone_from(&parts.id);
-    (manifest.number, manifest.applied_lsn) = (1, 0);
-    manifest.logs.clear();
-    match store::commit(storage, &manifest) {
+    let mut manifests = Generations::none();
+    (manifest.number, manifest.applied_lsn) = (manifests.next(), 0);
+    (manifest.logs, manifest.durable_lsn) = (logs, durable_lsn);
+    // The segments keep their ids: other collections that were restored from the same have the same files, until they write their own.
+    manifest.next_segment = manifest.next_segment.max(first_segment(&parts.id));
+    match store::commit(storage, &mut manifests, &manifest) {
         Ok(()) => Ok(()),
         Err(CommitError::Before(e) | CommitError::Unknown(e)) => Err(e),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ramlet_format::snapshot::{Contents, FRAME_BYTES, Frame, HEADER_BYTES, Header};
+use ramlet_format::snapshot::{Contents, FRAME_BYTES, Frame, FrameKind, HEADER_BYTES, Header};
 use ramlet_format::{FileCrc, FormatError, PAGE};
 use ramlet_io::{ReadFile, WriteFile};
 use sha2::{Digest, Sha256};
@@ -84,6 +84,24 @@ impl SnapshotReader {
         frame.verify_crc(crc.value()).map_err(format_error)?;
         self.at += frame.bytes;
         Ok(())
+    }
+
+    /// Reads the rest, frame by frame. What is in a frame is looked at when it is restored.
+    pub fn verify(&mut self, work: &mut Workspace) -> Result<()> {
+        loop {
+            let frame = self.next()?;
+            let mut crc = FileCrc::new();
+            let body = self.at..self.at + frame.bytes;
+            each_part(self.file.as_ref(), body, work, &mut |part| {
+                crc.update(part);
+                Ok(())
+            })?;
+            frame.verify_crc(crc.value()).map_err(format_error)?;
+            self.at += frame.bytes;
+            if frame.kind == FrameKind::End {
+                return self.check_end();
+            }
+        }
     }
 
     /// Nothing but the rest of a page may follow.

@@ -55,6 +55,7 @@ pub fn take(core: &Core, sink: &mut Sink, work: &mut Workspace) -> Result<()> {
         config: serde_json::to_value(&moment.settings).map_err(|e| Error::corrupt(e.to_string()))?,
         segments,
         logs: Vec::new(),
+        durable_lsn: 0,
     };
     let body = manifest.encode();
     if body.len() as u64 > LIST_BYTES_MAX {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ramlet::*;
+use ramlet_format::manifest::Manifest;
 use ramlet_io::{PreadStorage, SimStorage, Storage};
 
 use crate::counts::Directory;
@@ -126,46 +127,219 @@ fn one(directory: &Path, prefix: &str) -> PathBuf {
 /// What a check and a start say of a directory.
 fn told(directory: &Path) -> (u64, String) {
     let storage: Arc<dyn Storage> = PreadStorage::open(directory).expect("opens");
-    let report = check(&storage, &mut |_| {}).expect("checks");
+    // One that can't be begun is of what concerns all collections.
+    let problems = check(&storage, &mut |_| {}).map_or(1, |report| report.problems);
     match try_open(storage) {
         Ok(engine) => {
             engine.close();
-            (report.problems, String::new())
+            (problems, String::new())
         }
-        Err(error) => (report.problems, error.to_string()),
+        Err(error) => (problems, error.to_string()),
     }
+}
+
+/// Damages a copy of `directory`: a check and a start must both name the file that is meant.
+fn refused(directory: &Directory, case: &str, damage: impl Fn(&Path) -> PathBuf, words: &str) {
+    let damaged = Directory::new(&format!("damaged-{}", case.replace(' ', "-")));
+    copy(&directory.0, &damaged.0);
+    let file = damage(&damaged.0);
+    let name = file.file_name().expect("a file").to_string_lossy().into_owned();
+    let (problems, error) = told(&damaged.0);
+    assert!(
+        problems > 0 && error.contains(words) && error.contains(&name),
+        "{case} of {name}: {problems} problems, {error:?}"
+    );
+}
+
+/// Two segments, then a log whose groups are in none.
+fn written(name: &str) -> Directory {
+    let directory = logged(name);
+    let engine = open(PreadStorage::open(&directory.0).expect("opens"));
+    let collection = engine.collection("b").expect("is there");
+    for first in [100, 200, 300] {
+        let points = (first..first + 30).map(|id| point(id, vec![1.0; 4], "{\"text\":\"words\"}"));
+        collection.update(upsert(points.collect())).expect("upserts");
+        if first < 300 {
+            collection.flush().expect("flushes");
+        }
+    }
+    engine.close();
+    directory
+}
+
+fn cut_to(path: &Path, bytes: u64) {
+    let file = fs::OpenOptions::new().write(true).open(path).expect("opens");
+    file.set_len(bytes).expect("cuts");
 }
 
 #[test]
 fn a_log_that_is_lost_is_not_taken_for_an_empty_one() {
-    let directory = logged("logs");
-    assert_eq!(told(&directory.0), (0, String::new()));
-    type Damage = fn(&Path);
-    let damages: [(&str, Damage); 4] = [
-        ("there is no log file", |log| {
-            fs::remove_file(log).expect("removes")
-        }),
-        ("its header is lost", |log| fs::write(log, []).expect("writes")),
-        ("its header is lost", |log| {
-            let bytes = fs::metadata(log).expect("is there").len();
-            fs::write(log, vec![0; bytes as usize]).expect("writes");
-        }),
-        // Amid the groups.
-        ("it was cut", |log| {
-            let file = fs::OpenOptions::new().write(true).open(log).expect("opens");
-            file.set_len(4096 + 700).expect("cuts");
-        }),
-    ];
-    for (i, (words, damage)) in damages.into_iter().enumerate() {
-        let damaged = Directory::new(&format!("logs-{i}"));
-        copy(&directory.0, &damaged.0);
-        damage(&one(&damaged.0.join("c00000001"), "log-"));
-        let (problems, error) = told(&damaged.0);
-        assert!(
-            problems > 0 && error.contains(words),
-            "{words}: {problems}, {error}"
+    // The only one, and one behind others that were flushed, in a file that was used before.
+    for directory in [logged("logs"), written("logs-behind")] {
+        let log = |root: &Path| one(&root.join("c00000001"), "log-");
+        let case = |name: &str| format!("{name} in {}", directory.0.file_name().unwrap().to_string_lossy());
+        let check = |name: &str, damage: &dyn Fn(&Path), words: &str| {
+            let damage = |root: &Path| {
+                let log = log(root);
+                damage(&log);
+                log
+            };
+            refused(&directory, &case(name), damage, words);
+        };
+        check(
+            "deleted",
+            &|log| fs::remove_file(log).expect("removes"),
+            "is lost",
         );
+        for bytes in [0, 1, 4096, 4096 + 700] {
+            check(
+                &format!("cut to {bytes}"),
+                &|log| cut_to(log, bytes),
+                "it was cut",
+            );
+        }
+        let zeros = |log: &Path, from: usize, to: usize| {
+            let mut bytes = fs::read(log).expect("reads");
+            let to = to.min(bytes.len());
+            bytes[from..to].fill(0);
+            fs::write(log, bytes).expect("writes");
+        };
+        check("all zeros", &|log| zeros(log, 0, usize::MAX), "log header");
+        check("no header", &|log| zeros(log, 0, 4096), "log header");
+        check("no group", &|log| zeros(log, 4096, usize::MAX), "were durable");
+        assert_eq!(told(&directory.0), (0, String::new()));
     }
+}
+
+#[test]
+fn an_older_version_of_a_file_is_not_taken() {
+    let directory = written("older");
+    let older = Directory::new("older-before");
+    copy(&directory.0, &older.0);
+    let engine = open(PreadStorage::open(&directory.0).expect("opens"));
+    let collection = engine.collection("b").expect("is there");
+    collection
+        .update(upsert(vec![point(999, vec![1.0; 4], "{}")]))
+        .expect("upserts");
+    engine.close();
+    let log = one(&older.0.join("c00000001"), "log-");
+    let take = |root: &Path| {
+        let to = root.join("c00000001").join(log.file_name().unwrap());
+        fs::copy(&log, &to).expect("copies");
+        to
+    };
+    refused(&directory, "an older copy", take, "were durable");
+}
+
+#[test]
+fn the_newest_list_is_not_replaced_by_the_one_before() {
+    let directory = written("lists");
+    let of = |dir: &'static str, prefix: &'static str, damage: fn(&Path)| {
+        move |root: &Path| {
+            let names = fs::read_dir(root.join(dir)).expect("lists");
+            let names = names.map(|entry| entry.expect("an entry").path());
+            let newest = names
+                .filter(|path| {
+                    let name = path.file_name().unwrap().to_string_lossy();
+                    name.starts_with(prefix) && !name.ends_with(".old")
+                })
+                .max()
+                .expect("there is one");
+            damage(&newest);
+            newest
+        }
+    };
+    for (dir, prefix) in [("", "CATALOG-"), ("c00000001", "MANIFEST-")] {
+        let remove = of(dir, prefix, |path| fs::remove_file(path).expect("removes"));
+        refused(&directory, &format!("deleted {prefix}"), remove, "is lost");
+        for bytes in [0, 1, 30] {
+            let cut: fn(&Path) = match bytes {
+                0 => |path| cut_to(path, 0),
+                1 => |path| cut_to(path, 1),
+                _ => |path| cut_to(path, 30),
+            };
+            refused(
+                &directory,
+                &format!("cut {prefix} to {bytes}"),
+                of(dir, prefix, cut),
+                "envelope",
+            );
+        }
+    }
+    assert_eq!(told(&directory.0), (0, String::new()));
+    // The one that is kept is verified as well.
+    let kept = directory.0.join("CATALOG-000000000002.old");
+    assert!(kept.is_file());
+    fs::write(&kept, b"damaged").expect("writes");
+    assert_eq!(told(&directory.0), (1, String::new()));
+}
+
+/// All files are sound, and yet a start refuses them: they are of another directory.
+#[test]
+fn a_check_tries_what_a_start_does() {
+    let directory = logged("starts");
+    let listing = |dir: &Path| {
+        let names = fs::read_dir(dir)
+            .expect("lists")
+            .map(|entry| entry.expect("an entry").path());
+        let mut names: Vec<PathBuf> = names.collect();
+        names.sort();
+        names
+    };
+    let path = one(&directory.0.join("c00000001"), "MANIFEST-");
+    let mut manifest = Manifest::decode(&fs::read(&path).expect("reads")).expect("decodes");
+    manifest.collection = "c00000007".into();
+    fs::write(&path, manifest.encode()).expect("writes");
+    let before = listing(&directory.0.join("c00000001"));
+    let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
+    let mut problems = Vec::new();
+    let report = check(&storage, &mut |checked| {
+        problems.extend(checked.problem.as_ref().map(|_| checked.place.clone()));
+    });
+    assert_eq!(
+        (report.expect("checks").problems, &problems[..]),
+        (1, &["b/start".to_owned()][..])
+    );
+    assert_eq!(
+        listing(&directory.0.join("c00000001")),
+        before,
+        "it changed nothing"
+    );
+    assert!(try_open(storage).is_err());
+}
+
+#[test]
+fn damaged_snapshots_are_noticed() {
+    let directory = logged("snapshots");
+    let engine = open(PreadStorage::open(&directory.0).expect("opens"));
+    engine
+        .create_snapshot(SnapshotScope::Collection("a"), 1)
+        .expect("takes");
+    engine
+        .create_snapshot(SnapshotScope::Everything, 2)
+        .expect("takes");
+    engine.close();
+    drop(engine);
+    assert_eq!(told(&directory.0), (0, String::new()));
+    let root = directory.0.join("snapshots");
+    for snapshot in [one(&root.join("a"), "a-"), one(&root, "full-")] {
+        let snapshot = snapshot
+            .to_string_lossy()
+            .trim_end_matches(".checksum")
+            .to_owned();
+        for file in [snapshot.clone(), format!("{snapshot}.checksum")] {
+            let whole = fs::read(&file).expect("reads");
+            for at in [0, 30] {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1;
+                fs::write(&file, &damaged).expect("writes");
+                let (problems, error) = told(&directory.0);
+                assert_eq!((problems, error), (1, String::new()), "{file} at {at}");
+            }
+            fs::write(&file, &whole).expect("writes");
+        }
+    }
+    assert_eq!(told(&directory.0), (0, String::new()));
 }
 
 #[test]
@@ -173,13 +347,23 @@ fn a_collection_that_the_catalog_does_not_list_is_kept() {
     let directory = logged("catalogs");
     let older = Directory::new("catalogs-older");
     copy(&directory.0, &older.0);
-    fs::remove_file(one(&older.0, "CATALOG-")).expect("removes");
+    // As somebody brings the one before back.
+    fs::remove_file(older.0.join("CATALOG-000000000003")).expect("removes");
+    let before = older.0.join("CATALOG-000000000002");
+    fs::rename(before.with_extension("old"), before).expect("renames");
     let (problems, error) = told(&older.0);
     assert!(
         problems > 0 && error.contains("a newer catalog is missing"),
         "{problems}, {error}"
     );
     assert!(older.0.join("c00000001").is_dir(), "nothing was removed");
+
+    // What can't be read stays too, and keeps nobody from the others.
+    let manifest = one(&older.0.join("c00000001"), "MANIFEST-");
+    fs::write(&manifest, b"damaged").expect("writes");
+    let (problems, error) = told(&older.0);
+    assert!(problems > 0 && error.is_empty(), "{problems}, {error}");
+    assert!(manifest.is_file(), "nothing was removed");
 
     // What is no collection stays, and its number isn't taken.
     let foreign = directory.0.join("c00000009");

@@ -276,7 +276,8 @@ fn one_collection_that_fails_does_not_stop_another() {
         engine.collection("good").unwrap(),
     );
     // The first collection's flushes fail, and it holds much.
-    disk.inject(Fault::new(FaultOp::Append, 1, IoErrorKind::NoSpace).lasting());
+    let fault = Fault::new(FaultOp::Append, 1, IoErrorKind::NoSpace);
+    disk.inject(fault.on(".row").lasting());
     bad.update(upsert((0..20).map(|id| heavy(id, 20_000)).collect()))
         .unwrap();
     assert!(bad.flush().is_err(), "the fault is in force");
