@@ -22,10 +22,26 @@ def fill(http, name, points=3_000):
 
 
 def damage_manifest(directory):
-    newest = max(directory.glob("MANIFEST-*"), key=lambda path: int(path.name.split("-")[1]))
+    newest = max(p for p in directory.glob("MANIFEST-*") if p.suffix != ".old")
     raw = bytearray(newest.read_bytes())
     raw[raw.index(b"{") + 1] ^= 0x55
     newest.write_bytes(raw)
+
+
+def damage_log(directory):
+    """A group that was acknowledged, amid others."""
+    newest = max(directory.glob("log-*"))
+    raw = bytearray(newest.read_bytes())
+    raw[4096 + 40] ^= 0x55
+    newest.write_bytes(raw)
+
+
+def delete_log(directory):
+    max(directory.glob("log-*")).unlink()
+
+
+def delete_newest_manifest(directory):
+    max(p for p in directory.glob("MANIFEST-*") if p.suffix != ".old").unlink()
 
 
 def delete_manifests(directory):
@@ -46,7 +62,7 @@ def directory_of(server, http, name):
     return ids[["a-precious", "b-damaged"].index(name)]
 
 
-@pytest.mark.parametrize("damage", [damage_manifest, delete_manifests, delete_a_segment_file])
+@pytest.mark.parametrize("damage", [damage_manifest, delete_newest_manifest, delete_manifests, damage_log, delete_log, delete_a_segment_file])
 def test_one_damaged_collection(own_server, damage):
     server = own_server
     http = server.http()
@@ -58,6 +74,9 @@ def test_one_damaged_collection(own_server, damage):
             break
         time.sleep(0.1)
     directory = directory_of(server, http, "b-damaged")
+    # Something that is in its log alone.
+    for n in range(3):
+        http.result("PUT", "/collections/b-damaged/points?wait=true", {"points": [{"id": n, "vector": [n, 2]}]})
     http.close()
     server.stop()
     damage(directory)

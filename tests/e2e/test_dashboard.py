@@ -130,6 +130,24 @@ def test_collections_come_and_go_in_place(own_server, tmp_path):
 
 
 @needs_browser
+def test_a_closed_collection_says_why(own_server, tmp_path):
+    client = client_of(own_server)
+    for name in ("closed", "open"):
+        client.create_collection(name, vectors_config=SMALL)
+    own_server.stop()
+    own_server.arguments = [*own_server.arguments, "--skip-collection", "closed"]
+    own_server.start()
+    row = "[...document.querySelectorAll('#collections tbody tr')][0]"
+    with Page(f"{own_server.url}/dashboard", tmp_path) as page:
+        page.until(f"{row} && {row}.cells[1].textContent == 'red'")
+        assert "it was to be skipped" in page.run(f"{row}.cells[1].title")
+        page.run(f"{row}.querySelector('button').click()")
+        page.until("document.querySelector('#collection p.alarm')")
+        assert "it was to be skipped" in page.text("#collection")
+        assert page.run("document.getElementById('trouble').offsetHeight") == 0
+
+
+@needs_browser
 def test_rates_after_a_restart_and_reads_by_id(own_server, tmp_path):
     client, http = client_of(own_server), own_server.http()
     client.create_collection("c", vectors_config=SMALL)

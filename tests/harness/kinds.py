@@ -5,18 +5,22 @@ import shutil
 import time
 
 DENSE_DIM, WIDE_DIM = 24, 520
+# After so long without a write a manifest notes how far its log goes, with some to spare.
+NOTED_S = 4
 # Every kind of file of docs/format.md.
 SUFFIXES = (
     "ids idf row pay x has del v pos cen cod fin low pq rst cmp gra gme rec par pst trm twd tls tln tps"
-    " log MANIFEST CATALOG quotas.json snapshot checksum"
+    " log MANIFEST MANIFEST.old CATALOG CATALOG.old snapshot checksum"
 ).split()
 
 
 def kind_of(path):
     """`v` of 00000012.v0, `log` of log-00000000000000000481, and so on."""
     name = path.name
-    if name.endswith((".snapshot", ".checksum", ".json")):
-        return name if name.endswith(".json") else name.rsplit(".", 1)[1]
+    if name.endswith((".snapshot", ".checksum")):
+        return name.rsplit(".", 1)[1]
+    if name.endswith(".old"):
+        return name.split("-")[0] + ".old"
     if name[0].isdigit():
         return name.split(".", 1)[1].split("-")[0].rstrip("0123456789")
     return name.split("-")[0]
@@ -128,7 +132,8 @@ def build(server, keep):
     http = server.http()
     kinds.further(http, 2)
     http.close()
-    # Killed: what isn't in a segment stays in the log.
+    # Killed, when the manifests have noted how far the logs go: what isn't in a segment stays in the log.
+    time.sleep(NOTED_S)
     server.kill()
     shutil.copytree(server.data, keep / "sound")
     return kinds

@@ -109,6 +109,11 @@ impl Collection {
         self.core.live_view()
     }
 
+    /// Whether it takes no more writes until a restart; [`CollectionInfo::optimizer_error`] says why.
+    pub fn has_stopped(&self) -> bool {
+        self.core.has_stopped.load(Ordering::Acquire)
+    }
+
     pub fn info(&self) -> CollectionInfo {
         let view = self.view();
         let (config, busy, stopped) = {

@@ -255,7 +255,7 @@ async function showCollections(samples) {
     const { cells } = rowOf(name);
     cells.forEach((cell, at) => { if (cell.textContent !== shown[at]) cell.textContent = shown[at]; });
     cells[0].className = status === "red" ? "alarm" : "";
-    cells[0].title = status === "…" ? "asked in its turn, or once it is in view" : "";
+    cells[0].title = status === "…" ? "asked in its turn, or once it is in view" : reasonOf(name) ?? "";
   }
   if (chosen && !names.includes(chosen)) await choose(chosen);
   if (chosen) await showCollection(chosen);
@@ -267,8 +267,17 @@ async function choose(name) {
   else el("collection").replaceChildren();
 }
 
+function reasonOf(name) {
+  return said.get(name)?.info?.optimizer_status?.error ?? null;
+}
+
 async function showCollection(name) {
-  const { result } = await ask(`/collections/${encodeURIComponent(name)}/memory`);
+  const reason = reasonOf(name);
+  // Of one that is closed there is nothing more to be told.
+  const { result } = await ask(`/collections/${encodeURIComponent(name)}/memory`).catch((error) => {
+    if (reason === null) throw error;
+    return { result: { components: [], segments: [] } };
+  });
   // Another one was chosen meanwhile, or none.
   if (name !== chosen) return;
   const rows = new Map();
@@ -285,6 +294,7 @@ async function showCollection(name) {
     make("td", {}, `${s.segment}`), make("td", { class: "n" }, count(s.rows)), make("td", { class: "n" }, count(s.deleted)),
     make("td", {}, v.index), make("td", {}, v.parts.map((p) => `${p.part}: ${p.placement}`).join(", ")))));
   el("collection").replaceChildren(
+    ...(reason === null ? [] : [make("h3", {}, `${name} is red`), make("p", { class: "alarm" }, reason)]),
     make("h3", {}, `${name}: what is in RAM, what is on disk`),
     make("table", {}, head("part", "n:in RAM", "n:on disk", ""), make("tbody", {}, ...components)),
     make("h3", {}, "Segments"),

@@ -7,15 +7,20 @@ use crate::call::Call;
 use crate::dispatch::Answer;
 use crate::error::ApiResult;
 
-/// `GET /issues`: collections that are closed, or whose background work fails, each until it works again.
+/// `GET /issues`: collections that are closed, whose writes have stopped, or whose background work fails, each until it works again.
 pub async fn list(call: Call) -> ApiResult<Answer> {
     let engine = &call.app.engine;
     let of = |name: String| {
         let (code, description) = match engine.collection(&name) {
             Ok(collection) => {
                 let error = collection.info().optimizer_error?;
-                let what = format!("Background work of collection '{name}' fails: {error}");
-                ("OPTIMIZER_ERROR", what)
+                match collection.has_stopped() {
+                    true => ("WRITES_STOPPED", format!("Collection '{name}': {error}")),
+                    false => (
+                        "OPTIMIZER_ERROR",
+                        format!("Background work of collection '{name}' fails: {error}"),
+                    ),
+                }
             }
             Err(e) if e.kind() == ErrorKind::CollectionClosed => ("COLLECTION_CLOSED", e.to_string()),
             // Deleted meanwhile.

@@ -107,6 +107,11 @@ fn collections(text: &mut Text, app: &App, anonymize: bool) {
         "collections that could not be opened at the start",
         app.engine.closed_collections().len(),
     );
+    text.gauge(
+        "ramlet_collections_stopped",
+        "collections that take no more writes until a restart",
+        app.engine.stopped_collections(),
+    );
     let open = names
         .iter()
         .filter_map(|name| Some((name, app.engine.collection(name).ok()?)));
