@@ -3,6 +3,7 @@
 mod api;
 mod auth;
 mod bodies;
+mod fields;
 mod harness;
 mod moving;
 mod plan;
