@@ -1,11 +1,13 @@
 """A collection that can't be opened stays closed, says why, and keeps no other from being served."""
 
 import json
+import subprocess
 import time
 
 import pytest
 
 import conftest
+from harness.server import binary
 
 pytestmark = pytest.mark.skipif(conftest.SELF, reason="needs a server")
 
@@ -125,4 +127,37 @@ def test_one_that_is_skipped_is_as_it_was_afterwards(own_server):
     server.start()
     http = server.http()
     assert http.result("POST", "/collections/b-damaged/points/count", {})["count"] == 1_000
+    http.close()
+
+
+def test_what_can_be_read_of_a_damaged_one_is_salvaged(own_server):
+    server = own_server
+    http = server.http()
+    for name in ("a-precious", "b-damaged"):
+        fill(http, name)
+    for _ in range(300):
+        if http.result("GET", "/collections/b-damaged")["indexed_vectors_count"]:
+            break
+        time.sleep(0.1)
+    directory = directory_of(server, http, "b-damaged")
+    http.result("PUT", "/collections/b-damaged/points?wait=true", {"points": [{"id": 9_999, "vector": [1, 2]}]})
+    http.close()
+    server.stop()
+    delete_log(directory)
+    snapshot = server.data.parent / "salvaged.snapshot"
+
+    def salvage(collection):
+        return subprocess.run([str(binary()), "salvage", str(server.data), collection, str(snapshot)], capture_output=True, text=True)
+
+    assert salvage("nothing").returncode != 0 and not snapshot.exists()
+    done = salvage("b-damaged")
+    assert done.returncode == 0 and "log-" in done.stdout and "1 losses" in done.stdout, done
+    assert salvage("b-damaged").returncode != 0, "it is there already"
+    server.arguments = [*server.arguments, "--snapshot", f"{snapshot}:b-salvaged"]
+    server.start()
+    http = server.http()
+    assert "ramlet salvage" in http.result("GET", "/collections/b-damaged")["optimizer_status"]["error"]
+    assert http.result("POST", "/collections/b-salvaged/points/count", {"exact": True})["count"] == 3_000
+    found = http.result("POST", "/collections/b-salvaged/points/query", {"query": [1, 0], "limit": 1})
+    assert found["points"][0]["id"] == 2_999
     http.close()

@@ -33,6 +33,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Verify every checksum of a data directory that no server has open
     Check(CheckArgs),
+    /// Write a snapshot of what can be read of a damaged collection; nothing in the data directory changes
+    Salvage(SalvageArgs),
 }
 
 #[derive(Debug, Args)]
@@ -355,6 +357,17 @@ pub struct MachineArgs {
 pub struct CheckArgs {
     /// The data directory
     pub dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct SalvageArgs {
+    /// The data directory, that no server has open
+    pub dir: PathBuf,
+    /// Name of the collection, or of its directory where the catalog is damaged
+    pub collection: String,
+    /// The snapshot to write
+    #[arg(value_name = "FILE.snapshot")]
+    pub file: PathBuf,
 }
 
 /// Element types by the API's names.

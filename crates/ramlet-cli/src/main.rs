@@ -9,6 +9,7 @@ mod output;
 mod plan;
 mod profile;
 mod redirect;
+mod salvage;
 mod search;
 mod serve;
 mod settings;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Machine(args) => machine::run(args),
         Command::Bench(args) => output::guarded(|| args.run()),
         Command::Check(args) => check::run(args),
+        Command::Salvage(args) => salvage::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,27 +2,21 @@
 
 use std::sync::Arc;
 
-use ramlet_format::FileCrc;
 use ramlet_format::catalog::Catalog;
-use ramlet_format::manifest::{FileEntry, Manifest};
-use ramlet_index::{IndexError, IndexScratch};
-use ramlet_io::{BlockCache, IoContext, OverlayStorage, Storage};
-use ramlet_memory::{AnonBuf, Ledger};
+use ramlet_format::manifest::Manifest;
+use ramlet_io::{IoContext, OverlayStorage, Storage};
+use ramlet_memory::Ledger;
 
 use crate::closed::{guarded, is_shortage};
-use crate::encoding::decode_vector;
 use crate::engine::{Engine, EngineOptions, SNAPSHOTS};
 use crate::error::{Error, Result};
 use crate::jobs::Settings;
 use crate::leftovers::unlisted_collections;
 use crate::log::Log;
-use crate::pins::Pins;
-use crate::query::index_error;
 use crate::schema::Schema;
-use crate::segment::{Segment, Shelf, read_deletes};
 use crate::snapshot::{Workspace, verify_snapshot};
 use crate::store::{self, Generations, Numbered};
-use crate::types::PointId;
+use crate::verify::{VERIFY_MEMORY, segment_is_sound, shelf_of, whole_file};
 
 /// Something that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,9 +44,6 @@ pub struct CheckReport {
     /// Places that were not looked at, or only in part.
     pub skipped: u64,
 }
-
-/// Bytes of RAM that a check may take for what segments hold open; their files are streamed.
-const CHECK_MEMORY: u64 = 256 << 20;
 
 /// Verifies everything in a data directory, telling `each` as it goes. Takes the directory's lock: no server may have it.
 /// Fails with "not found" where there is no catalog: of a directory that isn't ours nothing is damaged.
@@ -92,7 +83,7 @@ fn try_start(storage: &Arc<dyn Storage>, catalog: &Catalog, name: &str) -> Resul
     let others = catalog.collections.iter().filter(|entry| entry.name != name);
     let others: Vec<String> = others.map(|entry| entry.name.clone()).collect();
     let over: Arc<dyn Storage> = Arc::new(OverlayStorage::new(storage.clone()));
-    let engine = Engine::recovered(over, EngineOptions::in_process(CHECK_MEMORY, 1)?, &others)?;
+    let engine = Engine::recovered(over, EngineOptions::in_process(VERIFY_MEMORY, 1)?, &others)?;
     let closed = engine
         .closed_collections()
         .into_iter()
@@ -141,7 +132,7 @@ impl Checker<'_> {
 
     /// The snapshots where they lie when nothing else is said, each frame of them and what is beside them.
     fn snapshots(&mut self, root: &dyn Storage) -> Result<()> {
-        let ledger = Ledger::new(CHECK_MEMORY);
+        let ledger = Ledger::new(VERIFY_MEMORY);
         let mut work = Workspace::new(&ledger.consumer("snapshots", u64::MAX))?;
         self.snapshots_of(root, SNAPSHOTS, &mut work)?;
         for name in root.list_subdirs()? {
@@ -168,11 +159,11 @@ impl Checker<'_> {
 
     /// The newest of the numbered files, and the one of before that is kept.
     fn newest<T: Numbered>(&mut self, place: &str, storage: &dyn Storage) -> Result<Option<T>> {
-        let (generations, newest) = Generations::<T>::newest(storage)?;
+        let (_, newest) = Generations::<T>::newest(storage)?;
         if let Some(newest) = &newest {
             self.say(&format!("{place}{}", T::file_name(newest.number())), 0, Ok(()));
         }
-        if let Some((name, number)) = generations.kept() {
+        if let Some((name, number)) = store::kept::<T>(storage)? {
             let read = store::read_numbered::<T>(storage, &name, number);
             self.say(&format!("{place}{name}"), 0, read.map(drop));
         }
@@ -213,117 +204,13 @@ impl Checker<'_> {
         schema: &Schema,
         storage: Arc<dyn Storage>,
     ) -> Result<()> {
-        let ledger = Ledger::new(CHECK_MEMORY);
         let mut io = IoContext::for_storage(storage.as_ref(), 16)?;
-        let shelf = Shelf {
-            storage,
-            cache: BlockCache::new(&ledger.consumer("block cache", 0), 0)?,
-            metadata: ledger.consumer("segment metadata", u64::MAX),
-            pinned: ledger.consumer("pinned files", 0),
-            pins: Pins::new(&ledger, 0),
-            graph_width: 1,
-        };
+        let shelf = shelf_of(storage)?;
         for entry in &manifest.segments {
-            let result = Segment::open(entry.clone(), &shelf, schema, &mut io).and_then(|segment| {
-                if let Some(deletes) = &entry.deletes {
-                    let gone = read_deletes(&shelf, deletes, entry.rows)?.len();
-                    if gone + u64::from(entry.live) != u64::from(entry.rows) {
-                        let (rows, live) = (entry.rows, entry.live);
-                        return Err(Error::corrupt(format!(
-                            "{rows} rows, {live} live, {gone} deleted"
-                        )));
-                    }
-                }
-                agree(&segment, &mut io)?;
-                rows_decode(&segment, schema, &mut io)
-            });
+            let result = segment_is_sound(entry, &shelf, schema, &mut io);
             self.report.points += u64::from(entry.live);
             self.say(&format!("{name}/segment {}", entry.id), 0, result);
         }
         Ok(())
     }
-}
-
-fn whole_file(storage: &dyn Storage, entry: &FileEntry) -> Result<()> {
-    let file = storage.open(&entry.name)?;
-    if file.len() != entry.bytes {
-        let found = file.len();
-        return Err(Error::corrupt(format!(
-            "{found} bytes, the manifest says {}",
-            entry.bytes
-        )));
-    }
-    let mut crc = FileCrc::new();
-    let mut buf = AnonBuf::new(1 << 20);
-    let mut at = 0;
-    while at < entry.bytes {
-        let n = buf.len().min((entry.bytes - at) as usize);
-        file.read_at(&mut buf[..n], at)?;
-        crc.update(&buf[..n]);
-        at += n as u64;
-    }
-    match crc.value() == entry.crc {
-        true => Ok(()),
-        false => Err(Error::corrupt(format!(
-            "checksum {:08x}, the manifest says {:08x}",
-            crc.value(),
-            entry.crc
-        ))),
-    }
-}
-
-/// Every id of the table leads to a row that has this id, and every row has a payload that is JSON.
-fn agree(segment: &Segment, io: &mut IoContext) -> Result<()> {
-    let mut by_row: Vec<Option<PointId>> = vec![None; segment.rows() as usize];
-    segment.for_each_id(io, &mut |row, id, _| {
-        by_row[row as usize] = Some(id);
-        Ok(())
-    })?;
-    let mut buf = AnonBuf::new(ramlet_io::PAGE);
-    let (mut seen, mut wrong) = (0u64, None);
-    segment.ids_from(None, io, &mut buf, &mut |id, row| {
-        seen += 1;
-        if by_row.get(row as usize).copied().flatten() != Some(id) {
-            wrong = Some((id, row));
-        }
-        wrong.is_none()
-    })?;
-    if let Some((id, row)) = wrong {
-        return Err(Error::corrupt(format!(
-            "id {id} leads to row {row}, which is another point's"
-        )));
-    }
-    if seen != u64::from(segment.rows()) {
-        return Err(Error::corrupt(format!("{seen} ids for {} rows", segment.rows())));
-    }
-    segment.for_each_payload(io, &mut |row, payload| {
-        if payload.is_empty() {
-            return Ok(());
-        }
-        crate::payload::validate(payload, usize::MAX)
-            .map_err(|e| Error::corrupt(format!("payload of row {row}: {e}")))
-    })
-}
-
-/// Every row of a length of its own is a vector.
-fn rows_decode(segment: &Segment, schema: &Schema, io: &mut IoContext) -> Result<()> {
-    let mut scratch = IndexScratch::new(AnonBuf::new(0));
-    for field in schema
-        .vectors
-        .iter()
-        .filter(|field| field.fixed_bytes().is_none())
-    {
-        let Some(column) = segment.vector(field.slot) else {
-            continue;
-        };
-        let read = column.index.for_each_row(&mut scratch, io, &mut |row, bytes| {
-            let decoded = match column.has(row) {
-                true => decode_vector(field, bytes).map(drop),
-                false => Ok(()),
-            };
-            decoded.map_err(|e| IndexError::Filter(Box::new(Error::corrupt(format!("row {row}: {e}")))))
-        });
-        read.map_err(index_error)?;
-    }
-    Ok(())
 }

@@ -35,8 +35,8 @@ impl ClosedCollection {
     /// What whoever asks for it is told (503).
     pub fn error(&self, name: &str) -> Error {
         let what = format!(
-            "collection `{name}` could not be opened at the start: {}. Nothing writes to its files ({}). `ramlet check` tells more; a restart tries again; \
-             it can be deleted, or restored from a snapshot",
+            "collection `{name}` could not be opened at the start: {}. Nothing writes to its files ({}). `ramlet check` tells more, `ramlet salvage` \
+             writes what can be read as a snapshot; a restart tries again; it can be deleted, or restored from a snapshot",
             self.why, self.id
         );
         Error::new(ErrorKind::CollectionClosed, what)

@@ -304,7 +304,12 @@ impl Engine {
                 Ok(core) => {
                     names.open.insert(name.clone(), self.register(core));
                 }
-                Err(e) if closed::is_shortage(&e) => return Err(e.at(name)),
+                Err(e) if closed::is_shortage(&e) => {
+                    let what = format!(
+                        "{e}; it opens where there is more, and the others without it (`--skip-collection {name}`)"
+                    );
+                    return Err(Error::new(e.kind(), what).at(name));
+                }
                 Err(e) => {
                     tracing::error!(collection = name, directory = id, error = %e, "a collection stays closed, the others are served");
                     let storage = self.storage.subdir(id).ok();

@@ -105,6 +105,7 @@ mod tracking;
 mod troubles;
 mod types;
 mod vector;
+mod verify;
 mod view;
 mod writer;
 
@@ -127,7 +128,7 @@ pub use ramlet_io::{Backend, Storage, open_best};
 pub use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 pub use report::{SegmentReport, VectorReport};
 pub use request::*;
-pub use snapshot::{SnapshotDescription, SnapshotFile, SnapshotScope, SnapshotUpload};
+pub use snapshot::{Salvaged, SnapshotDescription, SnapshotFile, SnapshotScope, SnapshotUpload, salvage};
 pub use strict::Strict;
 pub use tracking::{JobKind, JobStep, JobUnderWay};
 pub use types::*;

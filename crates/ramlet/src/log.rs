@@ -142,6 +142,26 @@ impl Log {
         Ok(groups)
     }
 
+    /// Gives all groups that can be read and aren't in segments, in order; what is damaged is passed over, and said. Fails where `group` does.
+    pub fn salvage(
+        storage: &dyn Storage,
+        manifest: &Manifest,
+        group: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let (mut lost, mut done) = (Vec::new(), Ok(()));
+        for (at, entry) in manifest.logs.iter().enumerate() {
+            let read = open_listed(storage, manifest, entry).and_then(|file| {
+                let scan = Scan::of(&manifest.logs, at, file.as_ref(), manifest);
+                scan.replay(manifest.applied_lsn, &mut |_, payload| {
+                    group(payload).inspect_err(|e| done = Err(e.clone()))
+                })
+            });
+            done.clone()?;
+            lost.extend(read.err().map(|e| e.to_string()));
+        }
+        Ok(lost)
+    }
+
     /// The files that hold groups after `applied_lsn`, as a manifest lists them, and the one that the next group goes to.
     pub fn entries(&self, applied_lsn: u64) -> Vec<LogEntry> {
         let closed = self.closed.iter().filter(|closed| closed.last_lsn > applied_lsn);
@@ -446,17 +466,7 @@ fn scan(
                 "{name}: log starts at group {first}, group {missing} is missing"
             )));
         }
-        let scan = Scan {
-            file: file.as_ref(),
-            name,
-            salt: entry.salt,
-            first,
-            durable_lsn: match listed.get(at + 1) {
-                // All of a file is durable before the next one begins.
-                Some(next) => next.first_lsn - 1,
-                None => manifest.durable_lsn.max(applied_lsn),
-            },
-        };
+        let scan = Scan::of(&listed, at, file.as_ref(), manifest);
         let (offset, last) = scan.replay(applied_lsn, group)?;
         last_lsn = last_lsn.max(last);
         closed.extend(tail.take().map(|t| t.summary));
@@ -505,7 +515,22 @@ struct Scan<'a> {
     durable_lsn: u64,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    fn of(listed: &'a [LogEntry], at: usize, file: &'a dyn LogFile, manifest: &Manifest) -> Scan<'a> {
+        let entry = &listed[at];
+        Scan {
+            file,
+            name: &entry.name,
+            salt: entry.salt,
+            first: entry.first_lsn,
+            durable_lsn: match listed.get(at + 1) {
+                // All of a file is durable before the next one begins.
+                Some(next) => next.first_lsn - 1,
+                None => manifest.durable_lsn.max(manifest.applied_lsn),
+            },
+        }
+    }
+
     /// Returns where the next record goes, and the last group of this file.
     fn replay(
         &self,

@@ -145,11 +145,6 @@ impl<T: Numbered> Generations<T> {
         Ok((found, newest.transpose()?))
     }
 
-    /// Files of its kind that the newest came after: what there is besides is looked at by nobody.
-    pub fn kept(&self) -> Option<(String, u64)> {
-        self.old.map(|number| (old_name::<T>(number), number))
-    }
-
     /// Removes what a crash left: files in the making, and all but one of before.
     pub fn tidy(&mut self, storage: &dyn Storage) -> Result<()> {
         let mut before = None;
@@ -214,6 +209,16 @@ fn old_name<T: Numbered>(number: u64) -> String {
 
 fn old_number<T: Numbered>(name: &str) -> Option<u64> {
     name.strip_suffix(OLD).and_then(T::number_of)
+}
+
+/// The file that is kept of before the newest one, and its number.
+pub fn kept<T: Numbered>(storage: &dyn Storage) -> Result<Option<(String, u64)>> {
+    let old = storage
+        .list()?
+        .iter()
+        .filter_map(|name| old_number::<T>(name))
+        .max();
+    Ok(old.map(|number| (old_name::<T>(number), number)))
 }
 
 /// A numbered file, whole, and of the number that its name has.

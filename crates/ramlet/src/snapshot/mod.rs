@@ -7,6 +7,7 @@
 
 mod directory;
 mod engine;
+mod salvage;
 mod sink;
 mod source;
 mod take;
@@ -20,6 +21,7 @@ use ramlet_io::ReadFile;
 use ramlet_memory::{AnonBuf, Consumer, Reservation};
 
 pub use directory::{SnapshotDir, verify_snapshot};
+pub use salvage::{Salvaged, salvage};
 use sink::Sink;
 pub use sink::SnapshotUpload;
 pub use source::SnapshotReader;

@@ -121,7 +121,13 @@ fn group(
     // The record that the log makes of it too, and a vector of it in floats.
     let held = work.memory.reserve(6 * frame.bytes)?;
     let group = reader.body(frame)?;
-    change::for_each(&group, |_, change| {
+    check_group(&group, schema)?;
+    Ok((group, held))
+}
+
+/// Refuses a group whose rows aren't as the schema has them.
+pub fn check_group(group: &[u8], schema: &Schema) -> Result<()> {
+    change::for_each(group, |_, change| {
         let Change::Put(id, row) = change else {
             return Ok(());
         };
@@ -137,8 +143,7 @@ fn group(
     .map_err(|e| match e.kind() {
         ErrorKind::BadInput => e,
         _ => refused(&e),
-    })?;
-    Ok((group, held))
+    })
 }
 
 fn check_vector(schema: &Schema, slot: u16, bytes: &[u8]) -> std::result::Result<(), String> {

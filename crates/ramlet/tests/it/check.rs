@@ -397,3 +397,91 @@ fn a_directory_of_others_is_not_written_to() {
     );
     assert_eq!(fs::read_dir(&directory.0).expect("lists").count(), 0);
 }
+
+/// What is salvaged of collection `b` after a damage, restored beside the others: its points, and what is said to be lost.
+fn salvaged(directory: &Directory, damage: impl Fn(&Path)) -> (Vec<u64>, Vec<String>) {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let (damaged, out) = (
+        Directory::new(&format!("salvaged-{number}")),
+        Directory::new(&format!("salvaged-{number}-out")),
+    );
+    copy(&directory.0, &damaged.0);
+    damage(&damaged.0.join("c00000001"));
+    let storage: Arc<dyn Storage> = PreadStorage::open(&damaged.0).expect("opens");
+    let to: Arc<dyn Storage> = PreadStorage::open(&out.0).expect("opens");
+    let found = salvage(&storage, "b", &to, "b.snapshot", 1).expect("salvages");
+    let engine = Engine::open(storage, options(64 * MB)).expect("opens");
+    let file = SnapshotFile::open(to.as_ref(), "b.snapshot").expect("is there");
+    engine.recover_collection("b", &file, None).expect("restores");
+    let collection = engine.collection("b").expect("is open again");
+    let mut scratch = engine.scratch().expect("scratch");
+    let ids = contents(&collection, &mut scratch)
+        .into_keys()
+        .map(|id| match id {
+            PointId::Num(id) => id,
+            PointId::Uuid(_) => panic!("numbers alone"),
+        });
+    let ids = ids.collect();
+    engine.close();
+    (ids, found.lost)
+}
+
+#[test]
+fn what_can_be_read_is_salvaged() {
+    let directory = written("salvage");
+    // 0..20 and 100..130 in one segment, 200..230 in another, 300..330 in the log.
+    let all: Vec<u64> = [0..20, 100..130, 200..230, 300..330]
+        .into_iter()
+        .flatten()
+        .collect();
+    let without = |gone: std::ops::Range<u64>| -> Vec<u64> {
+        all.iter().copied().filter(|id| !gone.contains(id)).collect()
+    };
+    assert_eq!(salvaged(&directory, |_| {}), (all.clone(), vec![]));
+    let damage = |path: &Path| {
+        let mut bytes = fs::read(path).expect("reads");
+        let at = bytes.len() / 2;
+        bytes[at] ^= 1;
+        fs::write(path, bytes).expect("writes");
+    };
+    let segments = |dir: &Path| {
+        let names = fs::read_dir(dir)
+            .expect("lists")
+            .map(|entry| entry.expect("an entry").path());
+        let mut names: Vec<PathBuf> = names
+            .filter(|path| path.extension().is_some_and(|e| e == "pay"))
+            .collect();
+        names.sort();
+        names
+    };
+    let (ids, lost) = salvaged(&directory, |dir| damage(segments(dir).last().expect("a segment")));
+    assert_eq!(ids, without(200..230), "{lost:?}");
+    assert!(lost.len() == 1 && lost[0].contains(".pay"), "{lost:?}");
+    let (ids, lost) = salvaged(&directory, |dir| {
+        fs::remove_file(one(dir, "log-")).expect("removes")
+    });
+    assert_eq!(ids, without(300..330), "{lost:?}");
+    assert!(lost.len() == 1 && lost[0].contains("log-"), "{lost:?}");
+    // The one before knows the same segments, and another log.
+    let (ids, lost) = salvaged(&directory, |dir| {
+        let mut names: Vec<_> = fs::read_dir(dir)
+            .expect("lists")
+            .map(|e| e.expect("an entry").path())
+            .collect();
+        names.retain(|path| {
+            path.file_stem()
+                .is_some_and(|s| s.to_string_lossy().starts_with("MANIFEST"))
+                && path.extension().is_none()
+        });
+        damage_start(&names[0]);
+    });
+    assert!(!lost.is_empty() && lost[0].contains("MANIFEST"), "{lost:?}");
+    assert!(ids.len() >= 50, "{ids:?}");
+}
+
+fn damage_start(path: &Path) {
+    let mut bytes = fs::read(path).expect("reads");
+    bytes[30] ^= 1;
+    fs::write(path, bytes).expect("writes");
+}
