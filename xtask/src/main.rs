@@ -1,5 +1,6 @@
 //! `cargo xtask`: the house rules that are programs, and the rigs. `cargo proto`: the types of the gRPC API.
 
+mod mutants;
 #[cfg(feature = "proto")]
 mod proto;
 mod rig;
@@ -17,12 +18,16 @@ fn main() -> ExitCode {
             arguments.get(1).map(String::as_str),
             arguments.get(2..).unwrap_or_default(),
         ),
+        Some("mutants") => mutants::run(root(), arguments.get(1..).unwrap_or_default()),
         #[cfg(feature = "proto")]
         Some("proto") => proto::run(root(), arguments.iter().any(|arg| arg == "--check")),
         _ => {
             eprintln!("usage: cargo xtask tidy       check the tree against the rules of CONTRIBUTING.md");
             eprintln!(
                 "       cargo xtask rig NAME   run a rig of tests/rigs; without a name: tell which there are"
+            );
+            eprintln!(
+                "       cargo xtask mutants    see that the tests notice each protocol that is broken on purpose"
             );
             eprintln!(
                 "       cargo proto [--check]  make the types of the gRPC API from proto/, or compare them"

@@ -13,6 +13,7 @@ use crate::collection::Completion;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::QUEUE_OPS_MAX;
 use crate::monitor::RecallMonitor;
+use crate::mutants;
 use crate::request::{UpdateOp, UpdateResult};
 use crate::segment::Shelf;
 use crate::shared::Shared;
@@ -138,6 +139,9 @@ impl Core {
     /// program nothing more is written to its files.
     pub fn guarded<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
         caught(act).unwrap_or_else(|panic| {
+            if mutants::is("panic-passed-over") {
+                return Err(panic);
+            }
             tracing::error!(collection = %self.id, error = %panic, "nothing more is written to a collection until a restart");
             let mut writer = self.writer();
             // More than what the lock tells.
@@ -228,6 +232,11 @@ impl Core {
     pub fn enqueue(self: &Arc<Self>, work: Work, bytes: u64, done: Completion) -> Result<()> {
         self.check_open()?;
         // The place in the queue as well: of the smallest updates it is most.
+        let bytes = if mutants::is("reservation-forgotten") {
+            0
+        } else {
+            bytes
+        };
         let held = self.updates.reserve(bytes + PENDING_BYTES)?;
         let mut queue = self.queue.lock().expect("no writer panics");
         if queue.closed {

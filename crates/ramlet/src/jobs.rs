@@ -21,6 +21,7 @@ use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::halting::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
 use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
+use crate::mutants;
 use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::{
     FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, becomes_graph, build, note_field_rows,
@@ -143,6 +144,13 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
         segment.note_spent(frozen.buffer.buffer.spent());
         segments.push(SegmentView { segment, deletes });
     }
+    if mutants::is("log-released-early") {
+        writer.release_log(applied_lsn)?;
+    }
+    let applied_lsn = match mutants::is("applied-too-far") {
+        true => writer.applied_lsn,
+        false => applied_lsn,
+    };
     commit_built(core, &mut writer, segments, applied_lsn, id)?;
     // Published together with the segment: a view of both would show every point twice.
     writer.frozen = None;
@@ -260,6 +268,12 @@ fn commit(
         logs: before.logs.clone(),
         durable_lsn: before.durable_lsn,
     };
+    if mutants::is("files-removed-before-commit") {
+        let keep: std::collections::BTreeSet<&str> =
+            manifest.segments.iter().flat_map(store::files_of).collect();
+        let gone = before.segments.iter().flat_map(store::files_of);
+        store::remove_quietly(storage, gone.filter(|name| !keep.contains(name)));
+    }
     writer.commit_manifest(storage, manifest, None).inspect_err(|e| {
         if e.is_full() {
             store::remove_deletes_of(storage, number);
@@ -307,6 +321,7 @@ fn entry_of(
     entry.live = view.live();
     entry.deletes = match old {
         _ if view.deletes.is_empty() => None,
+        Some(old) if mutants::is("deletes-forgotten") => old.deletes.clone(),
         Some(old) if old.live == entry.live => old.deletes.clone(),
         _ => Some(store::write_deletes(storage, view, number)?),
     };

@@ -80,6 +80,7 @@ mod maintenance;
 mod matching;
 mod matrix;
 mod monitor;
+mod mutants;
 pub mod payload;
 mod pins;
 pub mod plan;

@@ -11,6 +11,7 @@ use ramlet_format::manifest::{LogEntry, Manifest};
 use ramlet_io::{IoErrorKind, LogFile, PAGE, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutants;
 
 const PREFIX: &str = "log-";
 /// A log file in the making: scratch by its name, so that a crash's is removed at the next open.
@@ -82,11 +83,10 @@ pub fn is_log_name(name: &str) -> bool {
 }
 
 impl Log {
-    /// A new log whose first group will be `first_lsn`.
+    /// A new log whose first group will be `first_lsn`. Its name is made durable by the commit of the manifest that lists it.
     pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, setup: LogSetup) -> Result<Log> {
         let mut file = storage.create_log(&file_name(first_lsn), setup.file_bytes)?;
         let entry = start_file(file.as_mut(), setup.salt, first_lsn)?;
-        storage.sync_dir()?;
         Ok(Log {
             storage,
             file,
@@ -223,7 +223,14 @@ impl Log {
         )
         .map_err(|e| Error::bad_input(e.to_string()))?;
         self.file.write_at(&self.record, self.offset)?;
-        self.file.sync()?;
+        if !mutants::is("group-not-synced") {
+            let synced = self.file.sync();
+            if mutants::is("sync-retried") && synced.is_err() {
+                self.file.sync()?;
+            } else {
+                synced?;
+            }
+        }
         self.offset += self.record.len() as u64;
         self.last_lsn = lsn;
         // Not kept: every collection has a log, and only one of them is written at a time.
@@ -272,7 +279,7 @@ impl Log {
         })
     }
 
-    /// A file of at least `needed` bytes, ready for its first group and sure to be there after a crash.
+    /// A file of at least `needed` bytes, ready for its first group. Its name is made durable by the commit of the manifest that lists it.
     fn next_file(&mut self, name: &str, first_lsn: u64, needed: u64, salt: u64) -> Result<NextFile> {
         let mut file = match self.spare.pop() {
             Some(old) if needed <= self.setup.file_bytes => {
@@ -286,7 +293,6 @@ impl Log {
             }
         };
         let entry = start_file(file.as_mut(), salt, first_lsn)?;
-        self.storage.sync_dir()?;
         Ok(NextFile { entry, file })
     }
 
@@ -310,7 +316,9 @@ impl Log {
 /// Writes and syncs a file's header; the file as a manifest lists it.
 fn start_file(file: &mut dyn LogFile, salt: u64, first_lsn: u64) -> Result<LogEntry> {
     file.write_at(&LogHeader { salt, first_lsn }.encode(), 0)?;
-    file.sync()?;
+    if !mutants::is("log-header-not-synced") {
+        file.sync()?;
+    }
     Ok(LogEntry {
         name: file_name(first_lsn),
         salt,
@@ -337,7 +345,7 @@ fn open_listed(storage: &dyn Storage, manifest: &Manifest, entry: &LogEntry) -> 
         }
         _ => e.into(),
     })?;
-    if file.len() < entry.bytes.max(PAGE as u64) {
+    if file.len() < entry.bytes.max(PAGE as u64) && !mutants::is("short-log-taken") {
         let (found, listed) = (file.len(), entry.bytes);
         return Err(Error::corrupt(format!(
             "{name}: {found} bytes, manifest {number} says {listed}: it was cut"
@@ -582,6 +590,7 @@ impl<'a> Scan<'a> {
                 }
                 Ok((end, last))
             }
+            Tail::Corrupt { .. } if mutants::is("bad-record-skipped") => Ok((end, last)),
             Tail::Corrupt { at, why } => Err(Error::corrupt(format!("{} at byte {at}: {why}", self.name))),
         }
     }

@@ -7,6 +7,7 @@ use ramlet_format::{Component, FileCrc, bitmap};
 use ramlet_io::Storage;
 
 use crate::error::{Error, Result};
+use crate::mutants;
 use crate::segment::{SCRATCH_PREFIX, SegmentView, deletes_file, is_ours};
 
 const TMP: &str = ".tmp";
@@ -40,7 +41,9 @@ impl CommitError {
 pub fn write_whole(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()> {
     let mut file = storage.create(name)?;
     file.append(bytes)?;
-    file.sync()?;
+    if !mutants::is("list-not-synced") {
+        file.sync()?;
+    }
     Ok(())
 }
 
@@ -134,7 +137,9 @@ impl<T: Numbered> Generations<T> {
             used: newest.unwrap_or(0),
             kind: std::marker::PhantomData,
         };
-        if let Some(old) = old.filter(|old| newest.is_none_or(|newest| newest <= *old)) {
+        let is_lost =
+            |old: &u64| newest.is_none_or(|newest| newest <= *old) && !mutants::is("lost-list-passed-over");
+        if let Some(old) = old.filter(is_lost) {
             let (place, kept) = (storage.location(), old_name::<T>(old));
             let lost = T::file_name(old + 1);
             return Err(Error::corrupt(format!(
@@ -175,13 +180,18 @@ impl<T: Numbered> Generations<T> {
     /// Makes a file of the number from [`Generations::next`] the newest: `name.tmp`, sync, rename, sync directory.
     pub fn commit(&mut self, storage: &dyn Storage, bytes: &[u8]) -> std::result::Result<(), CommitError> {
         let name = T::file_name(self.used);
-        let tmp = format!("{name}{TMP}");
+        let tmp = match mutants::is("list-written-in-place") {
+            true => name.clone(),
+            false => format!("{name}{TMP}"),
+        };
         if let Err(e) = write_whole(storage, &tmp, bytes) {
             let _ = storage.remove(&tmp);
             return Err(CommitError::before(e));
         }
         storage.rename(&tmp, &name).map_err(CommitError::unknown)?;
-        storage.sync_dir().map_err(CommitError::unknown)?;
+        if !mutants::is("list-name-not-synced") {
+            storage.sync_dir().map_err(CommitError::unknown)?;
+        }
         let before = std::mem::replace(&mut self.newest, self.used);
         if before > 0 {
             self.retire(storage, before);
@@ -245,7 +255,9 @@ pub fn commit(
     generations: &mut Generations<Manifest>,
     manifest: &Manifest,
 ) -> std::result::Result<(), CommitError> {
-    storage.sync_dir().map_err(CommitError::before)?;
+    if !mutants::is("names-not-synced") {
+        storage.sync_dir().map_err(CommitError::before)?;
+    }
     generations.commit(storage, &manifest.encode())
 }
 

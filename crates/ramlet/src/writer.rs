@@ -14,6 +14,7 @@ use crate::change::{self, Change, Row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Log, NextFile};
 use crate::lookup::Lookup;
+use crate::mutants;
 use crate::schema::{Schema, Slots};
 use crate::segment::SegmentView;
 use crate::store::{self, CommitError, Generations};
@@ -107,6 +108,10 @@ impl Writer {
             Err(e) if e.is_full() => return Err(e),
             Err(e) => return Err(self.stop(e)),
         };
+        if mutants::is("log-not-listed") {
+            self.log().switch(next);
+            return Ok(());
+        }
         let storage = self.log().storage().clone();
         let mut manifest = self.manifest.clone();
         manifest.number = self.manifests.next();
@@ -135,7 +140,9 @@ impl Writer {
         if let Some(log) = &self.log {
             manifest.logs = log.entries(manifest.applied_lsn);
             manifest.logs.extend(next.cloned());
-            manifest.durable_lsn = log.last_lsn();
+            if !mutants::is("durable-not-noted") {
+                manifest.durable_lsn = log.last_lsn();
+            }
         }
         manifest.durable_lsn = manifest.durable_lsn.max(manifest.applied_lsn);
         let mut done = store::commit(storage, &mut self.manifests, &manifest);

@@ -48,7 +48,7 @@ fn state(disk: &Disk, journal: &[Effect], names: Keep, data: Keep, rng: &mut Rng
     Disk::with_nodes(nodes)
 }
 
-/// Per directory: the changes before its last sync, and the first so many of those after it.
+/// Per directory: the changes before its last sync, and of those after it the first so many, or some.
 fn keep_names(nodes: &mut [Node], journal: &[Effect], keep: Keep, rng: &mut Rng) {
     let mut changes: BTreeMap<NodeId, (Vec<&Effect>, usize)> = BTreeMap::new();
     for effect in journal {
@@ -61,9 +61,21 @@ fn keep_names(nodes: &mut [Node], journal: &[Effect], keep: Keep, rng: &mut Rng)
         }
     }
     for (directory, (made, durable)) in changes {
-        let kept = durable + keep.of(made.len() - durable, rng);
-        for effect in &made[..kept] {
-            nodes[directory].change_names(effect);
+        let (sure, loose) = made.split_at(durable);
+        sure.iter()
+            .for_each(|effect| nodes[directory].change_names(effect));
+        // No file system has to keep the order of changes that no sync is between.
+        let in_order = keep != Keep::Random || rng.below(2) == 0;
+        let first = keep.of(loose.len(), rng);
+        for (number, effect) in loose.iter().enumerate() {
+            let is_kept = if in_order {
+                number < first
+            } else {
+                rng.below(2) == 0
+            };
+            if is_kept && nodes[directory].can_change_names(effect) {
+                nodes[directory].change_names(effect);
+            }
         }
     }
 }

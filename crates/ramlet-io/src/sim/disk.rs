@@ -102,6 +102,14 @@ impl Node {
     }
 
     /// Does an effect on the names of this directory.
+    /// False for the renaming of what isn't there.
+    pub fn can_change_names(&self, effect: &Effect) -> bool {
+        match (self, effect) {
+            (Node::Directory(entries), Effect::Rename { from, .. }) => entries.contains_key(&**from),
+            _ => true,
+        }
+    }
+
     pub fn change_names(&mut self, effect: &Effect) {
         let Node::Directory(entries) = self else {
             panic!("names are in directories")

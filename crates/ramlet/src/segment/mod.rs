@@ -28,6 +28,7 @@ mod whole;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use ramlet_format::FileCrc;
 use ramlet_format::bitmap;
 use ramlet_format::bloom::{Bloom, hash64};
 use ramlet_format::component::Component;
@@ -61,6 +62,7 @@ pub use whole::{KeptWhole, Whole};
 use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::SEGMENT_FILE_BYTES;
+use crate::mutants;
 use crate::pins::{PinRank, Pins};
 use crate::query::index_error;
 use crate::schema::Schema;
@@ -710,33 +712,32 @@ pub fn of_field(component: Component) -> Option<u16> {
 
 /// A small whole file.
 pub fn read_whole(storage: &dyn Storage, entry: &FileEntry) -> Result<Vec<u8>> {
-    let file = storage.open(&entry.name)?;
-    if file.len() != entry.bytes {
-        let why = format!(
-            "{}: {} bytes, the manifest says {}",
-            entry.name,
-            file.len(),
-            entry.bytes
-        );
-        return Err(Error::corrupt(why));
-    }
     let mut bytes = vec![0; entry.bytes as usize];
-    file.read_at(&mut bytes, 0)?;
+    read_into(storage, entry, &mut bytes)?;
     Ok(bytes)
 }
 
+/// Reads a whole file to the front of `out`. It is the one that the manifest lists, byte for byte: that it is sound by itself says nothing of
+/// whose it is.
 fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result<()> {
     let file = storage.open(&entry.name)?;
+    let refused = |what: String| Err(Error::corrupt(format!("{}: {what}", entry.name)));
     if file.len() != entry.bytes {
-        let why = format!(
-            "{}: {} bytes, the manifest says {}",
-            entry.name,
-            file.len(),
-            entry.bytes
-        );
-        return Err(Error::corrupt(why));
+        let (found, listed) = (file.len(), entry.bytes);
+        return refused(format!("{found} bytes, the manifest says {listed}"));
     }
-    Ok(file.read_at(&mut out[..entry.bytes as usize], 0)?)
+    let out = &mut out[..entry.bytes as usize];
+    file.read_at(out, 0)?;
+    let mut crc = FileCrc::new();
+    crc.update(out);
+    match crc.value() == entry.crc || mutants::is("checksum-not-checked") {
+        true => Ok(()),
+        false => refused(format!(
+            "checksum {:08x}, the manifest says {:08x}",
+            crc.value(),
+            entry.crc
+        )),
+    }
 }
 
 /// Ids and versions by row, packed. None where some id isn't a number, or where they take more than what segments can't be

@@ -6,6 +6,7 @@ use ramlet_io::{Storage, WriteFile};
 
 use crate::error::Result;
 use crate::limits::SINK_BYTES;
+use crate::mutants;
 
 /// Where a format writer puts its bytes.
 pub struct Sink {
@@ -64,7 +65,9 @@ impl FileSink {
     }
 
     pub fn finish(mut self) -> Result<FileEntry> {
-        self.file.sync()?;
+        if !mutants::is("segment-not-synced") {
+            self.file.sync()?;
+        }
         let bytes = self.file.len();
         Ok(FileEntry {
             name: self.name,
