@@ -105,6 +105,10 @@ impl Manifest {
         self.logs
             .iter()
             .try_for_each(|log| ensure_plain_name(WHAT, &log.name))?;
+        for log in &self.logs {
+            let name = &log.name;
+            ensure(log.first_lsn > 0, WHAT, || format!("{name}: group 0 is none"))?;
+        }
         let mut ids = BTreeSet::new();
         for segment in &self.segments {
             let id = segment.id;

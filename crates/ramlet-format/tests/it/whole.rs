@@ -190,6 +190,7 @@ fn a_manifest_that_contradicts_itself_is_refused() {
         |m| (m.segments[0].id, m.next_segment) = (1 << 48, u64::MAX),
         "manifest: segment 281474976710656: ids have 48 bits",
     );
+    check_refused(|m| m.logs[0].first_lsn = 0, "manifest: log-1: group 0 is none");
     check_refused(
         |m| m.collection = String::new(),
         "manifest: \"\" isn't a plain file name",
