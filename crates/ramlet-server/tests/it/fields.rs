@@ -146,7 +146,9 @@ fn seen(reply: &Reply) -> String {
             let families = text
                 .lines()
                 .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
-            fields.extend(families.map(str::to_owned));
+            // What the system tells of a process isn't the same everywhere.
+            let is_ours = |name: &&str| !name.starts_with("process_") && !name.starts_with("ramlet_disk_");
+            fields.extend(families.filter(is_ours).map(str::to_owned));
         }
     }
     let fields: Vec<String> = fields.into_iter().filter(|field| !field.is_empty()).collect();
