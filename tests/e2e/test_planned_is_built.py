@@ -8,11 +8,17 @@ import pytest
 from harness.server import Server
 
 C = "planned"
-# Above the threshold of 10,000 KiB, in budgets where a build's scratch is small.
-GRID = [(3000, 1024, 18), (3000, 1024, 64), (2000, 1536, 24), (6000, 512, 20), (800, 4096, 24), (2000, 384, 16)]
+# Points, dimensions, element, MB: above the threshold of 10,000 KiB, in budgets where a build's scratch is small, and below it.
+GRID = [
+    (3000, 1024, "float32", 18), (3000, 1024, "float32", 64), (2000, 1536, "float32", 24), (6000, 512, "float32", 20), (800, 4096, "float32", 24),
+    (2000, 384, "float32", 16), (3000, 1024, "uint8", 24), (3000, 768, "float16", 20), (6000, 1024, "float16", 24), (11_000, 1024, "uint8", 24),
+]  # fmt: skip
+# What a second, smaller segment takes beside the one that is planned.
+SLACK = 500_000
+BYTES = {"float32": 4, "float16": 2, "uint8": 1}
 
 
-def load(http, points, dims):
+def load(http, points, dims, element):
     draw = random.Random(dims)
     centres = [[draw.gauss(0, 1) for _ in range(dims)] for _ in range(20)]
     # Few random numbers a row: it is the number of bytes that counts.
@@ -21,7 +27,8 @@ def load(http, points, dims):
         for _ in range(first, min(first + 20, points)):
             centre, shift = draw.choice(centres), draw.randrange(1, dims)
             other = draw.choice(centres)
-            vectors.append([round(a + 0.5 * b, 3) for a, b in zip(centre, other[shift:] + other[:shift])])
+            values = (a + 0.5 * b for a, b in zip(centre, other[shift:] + other[:shift]))
+            vectors.append([round(128 + 30 * x) % 256 for x in values] if element == "uint8" else [round(x, 3) for x in values])
         ids = list(range(first, first + len(vectors)))
         http.call("PUT", f"/collections/{C}/points?wait=true", {"batch": {"ids": ids, "vectors": vectors}})
 
@@ -39,13 +46,13 @@ def settled(http):
     return info
 
 
-@pytest.mark.parametrize(("points", "dims", "memory"), GRID)
-def test_planned_is_built(tmp_path, points, dims, memory):
+@pytest.mark.parametrize(("points", "dims", "element", "memory"), GRID)
+def test_planned_is_built(tmp_path, points, dims, element, memory):
     with Server(tmp_path / "data", memory=f"{memory}MB") as server:
         http = server.http()
-        plan = http.result("POST", "/plan", {"points": points, "dims": dims})["plan"]
-        http.call("PUT", f"/collections/{C}", {"vectors": {"size": dims, "distance": "Cosine"}})
-        load(http, points, dims)
+        plan = http.result("POST", "/plan", {"points": points, "dims": dims, "element": element})["plan"]
+        http.call("PUT", f"/collections/{C}", {"vectors": {"size": dims, "distance": "Cosine", "datatype": element}})
+        load(http, points, dims, element)
         info = settled(http)
         assert info["status"] == "green", info
         assert http.result("GET", "/issues")["issues"] == []
@@ -55,9 +62,19 @@ def test_planned_is_built(tmp_path, points, dims, memory):
         assert plan["index"] in kinds, (plan["index"], parts)
         if plan["index"] != "flat":
             # The last segment may lie below the threshold.
-            assert info["indexed_vectors_count"] * dims * 4 > points * dims * 4 - 10_240_000
+            row_bytes = dims * BYTES[element]
+            assert info["indexed_vectors_count"] * row_bytes > points * row_bytes - 10_240_000
             assert info["indexed_vectors_count"] > points / 2
-        planned = sum(part["disk_bytes"] for part in plan["components"] if part["component"] not in ("ids", "payload"))
-        built = sum(part["disk_bytes"] for part in parts)
-        assert 0.8 * planned < built < 1.2 * planned, (planned, built, parts, plan["components"])
+        planned = [part for part in plan["components"] if part["component"] not in ("ids", "payload")]
+        disk = [sum(part["disk_bytes"] for part in of) for of in (planned, parts)]
+        assert 0.8 * disk[0] < disk[1] < 1.2 * disk[0], (disk, parts, planned)
+        # What is lent comes once there is room for it.
+        wanted = sum(part["ram_bytes"] for part in planned)
+        for _ in range(60):
+            parts = http.result("GET", f"/collections/{C}/memory")["components"]
+            held = sum(part["heap_bytes"] + part["pinned_bytes"] for part in parts if part["component"].startswith("vector"))
+            if abs(held - wanted) <= 0.05 * wanted + SLACK:
+                break
+            time.sleep(0.25)
+        assert abs(held - wanted) <= 0.05 * wanted + SLACK, (held, wanted, parts, planned)
         http.close()

@@ -7,7 +7,7 @@ use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
 use crate::rows_file::RowsFile;
-use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats};
+use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, in_ram};
 use crate::vector_index::{MemoryUse, VectorIndex, Want};
 use crate::{Allowed, Query, TopK};
 
@@ -20,7 +20,7 @@ pub(crate) const ALONE_COST: u64 = 4;
 /// Rows in the order of their numbers, as they were written.
 ///
 /// A search streams the file once, in reads as large as the scratch's buffer; when few rows are allowed by a bitmap,
-/// it reads only their blocks. Holds no memory.
+/// it reads only their blocks. Those of the first rows that are in RAM are not read.
 #[derive(Clone, Debug)]
 pub struct Flat {
     rows: RowsFile,
@@ -156,7 +156,9 @@ pub(crate) fn read_positions(
     each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
 ) -> Result<()> {
     let blocks_at_once = file.blocks_in(buf)? as usize;
-    let mut rest = positions;
+    let view = file.in_ram();
+    let (mut here, mut rest) = in_ram(view.as_ref(), positions);
+    here.try_for_each(|(position, row)| each(position, row))?;
     while !rest.is_empty() {
         reads.clear();
         let (now, later) = rest.split_at(file.plan_blocks(rest, blocks_at_once, reads));

@@ -44,12 +44,15 @@ mod tree;
 mod way;
 
 pub use build::{
-    IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf, clusters_most, scratch_least,
+    IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf, clusters_most, clusters_wanted,
+    scratch_least,
 };
 pub use calibrate::{Calibration, CalibrationPoint, LOST_BY_QUERIES, Reached, Rule};
+pub use cells::count as cells_of;
 pub use centroids::Centroids;
 pub(crate) use codes::CodeLists;
 pub use codes::CodesInRam;
+pub use meta::{centroid_bytes, held_bytes};
 pub use misses::{Deviations, DeviationsByDepth};
 pub(crate) use picked::Picked;
 pub(crate) use products::ProductLists;

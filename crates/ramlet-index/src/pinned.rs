@@ -178,6 +178,11 @@ impl PinnedView {
         &self.memory
     }
 
+    /// From one row to the next, in bytes.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
     /// Rows in memory.
     pub fn held(&self) -> u32 {
         (self.memory.len() / self.stride.max(1)) as u32

@@ -153,8 +153,10 @@ impl Search<'_, '_> {
     pub(crate) fn scan_run(&mut self, file: &RowsFile, wanted: Range<u32>, buf: &mut AnonBuf) -> Result<()> {
         let per_block = file.rows_per_block();
         let blocks_at_once = file.blocks_in(buf)?;
+        let view = file.in_ram();
+        let wanted = self.score_in_ram(view.as_ref(), wanted)?;
         let (mut block, end) = (wanted.start / per_block, wanted.end.div_ceil(per_block));
-        while block < end {
+        while block < end && !wanted.is_empty() {
             let count = blocks_at_once.min(end - block);
             self.count_read(file, count);
             let bytes = file.read_run(self.io, block, count, buf)?;
@@ -305,6 +307,17 @@ impl Search<'_, '_> {
         Ok(())
     }
 
+    /// Scores the rows of a range that are in memory; those that are not are left, the last ones.
+    fn score_in_ram(&mut self, view: Option<&PinnedView>, wanted: Range<u32>) -> Result<Range<u32>> {
+        let Some(view) = view else { return Ok(wanted) };
+        let end = wanted.end.min(view.held()).max(wanted.start);
+        let count = end - wanted.start;
+        if let Some(rows) = view.run(wanted.start, count).filter(|_| count > 0) {
+            self.score_rows(rows, view.stride(), wanted.start, count as usize)?;
+        }
+        Ok(end..wanted.end)
+    }
+
     fn offer(&mut self, key: f32, position: u32, row: &[u8]) -> Result<()> {
         let row = match self.numbers {
             RowNumber::Position => position,
@@ -335,7 +348,7 @@ impl Search<'_, '_> {
 }
 
 /// Of ascending positions those whose rows are in memory, with them, and the others.
-fn in_ram<'v, 'p>(
+pub(crate) fn in_ram<'v, 'p>(
     view: Option<&'v PinnedView>,
     positions: &'p [u32],
 ) -> (impl Iterator<Item = (u32, &'v [u8])> + use<'v, 'p>, &'p [u32]) {

@@ -2,8 +2,8 @@
 //! the planner, the build of a segment and its opening ask here, and nobody else decides.
 
 use ramlet_format::component::Component;
-use ramlet_index::CodeKind;
 use ramlet_index::graph::{self, bytes_for, degree_for};
+use ramlet_index::{CodeKind, ivf};
 
 use crate::schema::VectorField;
 use crate::settings::{CodeSpec, IndexKind, codes_wanted};
@@ -15,6 +15,8 @@ pub struct Room {
     pub most: u64,
     /// Bytes that a build may hold.
     pub scratch: u64,
+    /// Bytes of metadata that things work without.
+    pub spare: u64,
     pub disk_free: u64,
 }
 
@@ -50,6 +52,25 @@ pub fn may_become_graph(vector: &VectorField, rows: u32, room: &Room) -> bool {
     let degree = degree_for(rows, dim, element);
     let disk = GRAPH_DISK_FREE.saturating_mul(bytes_for(rows, dim, element, degree, 1).disk);
     room.disk_free >= disk && room.scratch >= graph::scratch_least(element, dim) as u64
+}
+
+/// Rows of a cluster at most, and clusters at least: with fewer, larger ones an index spares too little.
+const ROWS_PER_CLUSTER_MAX: u64 = 4096;
+const CLUSTERS_MIN: u64 = 8;
+
+/// Clusters of a segment of so many rows: as many as are wanted, or as there are scratch for and room for their centroids. They stay in
+/// RAM, and a segment that can't be opened is no use: half of what is spare is left to others. The error is the room that the fewest take.
+pub fn clusters(dims: usize, rows: u32, room: &Room) -> Result<u32, u64> {
+    let (centroid, rows) = (ivf::centroid_bytes(dims), u64::from(rows));
+    let least = rows.div_ceil(ROWS_PER_CLUSTER_MAX).min(CLUSTERS_MIN);
+    let built = (ivf::clusters_most(room.scratch, dims)).max(least);
+    let clusters = ivf::clusters_wanted(rows)
+        .min(built)
+        .min(room.spare / 2 / centroid);
+    match clusters >= least {
+        true => Ok(clusters.max(1) as u32),
+        false => Err(2 * least * centroid),
+    }
 }
 
 /// The codes of a segment of so many rows, each with its file, where `most` bytes may be pinned.
@@ -125,8 +146,8 @@ pub fn levels<T: Copy>(there: Parts<T>) -> Vec<Level<T>> {
         levels.extend(fine.map(|fine| level(coarse, Some(fine), None)));
     }
     if coarse.is_none() && rows.is_some() {
-        // Asked for, and the only codes there are.
-        levels.extend(product.map(|product| level(Some(product), None, rows)));
+        // Product codes that were asked for and are the only ones there are, or none.
+        levels.push(level(product, None, rows));
     }
     levels.extend(product.map(|product| level(Some(product), None, None)));
     levels.extend(coarse.map(|_| level(coarse, None, None)));
@@ -184,8 +205,7 @@ const DIGITS_LEAST: f64 = 0.65;
 /// Digits of a product code at least, by dimensions: with fewer it tells so little that nothing is gained.
 const DIMS_PER_DIGIT_MAX: usize = 8;
 
-/// What a segment holds in RAM beside codes: a centroid for each so many rows at least, its ids' differences, its files.
-const ROWS_PER_CENTROID: u64 = 100;
+/// What a segment holds in RAM beside codes, centroids and its ids' differences: its files.
 const BESIDE_BYTES: u64 = 128 << 10;
 
 /// Bytes that a segment's codes may take, of `most` that may be pinned.
@@ -194,7 +214,7 @@ fn room_for_codes(dims: u64, rows: u64, most: u64) -> u64 {
 }
 
 fn beside_codes(dims: u64, rows: u64) -> u64 {
-    let centroids = (8 * rows.isqrt()).min(rows / ROWS_PER_CENTROID) * (dims + 12);
+    let centroids = ivf::clusters_wanted(rows) * ivf::centroid_bytes(dims as usize);
     centroids + rows / 4 + BESIDE_BYTES
 }
 
@@ -244,7 +264,7 @@ fn fitted(
 const COMPACT_LEAST: f64 = 1.5;
 
 /// Whether vectors of so many bytes are.
-pub fn compact_is_worth_it(row_bytes: u64, dims: u64) -> bool {
+fn compact_is_worth_it(row_bytes: u64, dims: u64) -> bool {
     row_bytes as f64 >= COMPACT_LEAST * CodeKind::Compact.row_bytes(dims as usize, 0) as f64
 }
 

@@ -37,7 +37,13 @@ use crate::{CodeKind, Element, Metric, Query, RowSource, decode_row};
 pub const NO_POSITION: u32 = u32::MAX;
 
 /// Fewest rows of an average cluster, so that centroids stay a small share of the vectors (about 1 % in f32, a quarter of it here).
-const ROWS_PER_CLUSTER_MIN: usize = 100;
+const ROWS_PER_CLUSTER_MIN: u64 = 100;
+
+/// Clusters of so many rows, where there is the memory to build and to hold them: as many as make ranking them and reading one cost
+/// about as much, a power of one half, but not too small ones.
+pub fn clusters_wanted(rows: u64) -> u64 {
+    (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN).max(1)
+}
 
 /// Sampled rows per centroid at most; more don't make better centroids.
 const SAMPLE_PER_CLUSTER: usize = 64;
@@ -56,8 +62,8 @@ const LEAST_PER_DIM_PRODUCT: usize = 440;
 
 /// Clusters that an index may have at most, if its build has so much scratch: centroids, while they are trained and encoded, exist
 /// twice; each has a price, and what it is compared with.
-pub fn clusters_most(scratch_bytes: usize, dims: usize) -> usize {
-    scratch_bytes / 6 / (dims + 20)
+pub fn clusters_most(scratch_bytes: u64, dims: usize) -> u64 {
+    scratch_bytes / 6 / (dims as u64 + 20)
 }
 
 /// Bytes of scratch below which no index is built, so that the build holds less than twice its scratch: the files that it
@@ -85,7 +91,7 @@ pub struct IvfParams<'p> {
     pub threads: usize,
     /// Equal seeds, rows and scratch give equal files, whatever the number of threads.
     pub seed: u64,
-    /// Number of clusters; `None` chooses about `8 sqrt(rows)`, at least 128 rows each.
+    /// Number of clusters; `None`: [`clusters_wanted`].
     pub clusters: Option<u32>,
     /// Centroids of other rows, as those of the largest of the segments being merged: they spare the training where
     /// they suit these rows, which is found out. See [`crate::Ivf::centroids`].
@@ -188,9 +194,10 @@ impl<'p> Build<'p> {
         };
         let wanted = match params.clusters {
             Some(clusters) => clusters as usize,
-            None => (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN),
+            None => clusters_wanted(rows as u64) as usize,
         };
-        let clusters = wanted.min(clusters_most(scratch_bytes, dims)).max(1);
+        let most = clusters_most(scratch_bytes as u64, dims) as usize;
+        let clusters = wanted.min(most).max(1);
         let sampled = (clusters * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
         // What is measured of them takes another eighth, when the buffers of distribution are gone.
         let held_out_bytes = HeldOut::bytes(dims).max(Gaps::bytes(clusters));

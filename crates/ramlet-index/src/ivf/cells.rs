@@ -40,8 +40,8 @@ const VISIT: f64 = 256.0;
 /// Of the clusters so many are worth ranking by cells.
 const WORTH: f64 = 0.7;
 
-/// Cells of so many clusters. Under Manhattan means of runs tell nothing, nor do products.
-pub(crate) fn count(clusters: usize, metric: Metric) -> usize {
+/// Cells of so many clusters, which are ranked before these are. Under Manhattan means of runs tell nothing, nor do products.
+pub fn count(clusters: usize, metric: Metric) -> usize {
     match clusters >= FROM && metric != Metric::Manhattan {
         true => clusters.div_ceil(RUN),
         false => 0,

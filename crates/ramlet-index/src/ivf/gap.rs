@@ -79,7 +79,7 @@ fn unit(metric: Metric, squares: f32) -> f32 {
 }
 
 /// 1, 2, 3, .. growing by an eighth, and last `clusters`.
-fn steps(clusters: usize) -> impl Iterator<Item = usize> {
+pub(super) fn steps(clusters: usize) -> impl Iterator<Item = usize> {
     let mut next = Some(1);
     std::iter::from_fn(move || {
         let now = next?;

@@ -32,6 +32,7 @@ use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, CalibrationPoint, Reached, Rule};
 use super::cells;
+use super::gap;
 use super::misses::{self, Deviations, DeviationsByDepth, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
 use crate::error::{IndexError, Result};
@@ -103,18 +104,30 @@ pub(crate) struct Shape {
     pub(crate) unit: f32,
 }
 
-/// Bytes of the body: what an index of this shape holds in RAM.
-pub(crate) fn body_bytes(
-    clusters: usize,
-    (metric, dims): (Metric, usize),
-    calibration_points: usize,
-) -> usize {
+/// Bytes of a centroid, with where its cluster starts.
+pub fn centroid_bytes(dims: usize) -> u64 {
+    (size_of::<u32>() + HEAD_BYTES + dims) as u64
+}
+
+/// Bytes that an index of so many clusters holds in RAM beside rows and codes, at most: the body as above, and the model of product codes.
+pub fn held_bytes(clusters: u64, (metric, dims): (Metric, usize), codes: &[CodeKind]) -> u64 {
+    let clusters = usize::try_from(clusters).unwrap_or(usize::MAX);
+    let digits = codes.iter().find_map(|kind| kind.digits());
+    let model = digits.map_or(0, |digits| {
+        let [plain, reaching] = ProductModel::bytes_for(&scanned(dims, digits));
+        if metric == Metric::Euclid { plain } else { reaching }
+    });
+    (body_bytes(clusters, (metric, dims), gap::steps(clusters).count()) + model) as u64
+}
+
+/// Bytes of the body.
+fn body_bytes(clusters: usize, (metric, dims): (Metric, usize), calibration_points: usize) -> usize {
     HEADER_BYTES
         + CODES_MAX * misses::DEPTHS.len() * DEVIATIONS_BYTES
         + calibration_points * POINT_BYTES
-        + (clusters + 1) * 4
-        + dims * 4
-        + clusters * (HEAD_BYTES + dims)
+        + size_of::<u32>()
+        + dims * size_of::<f32>()
+        + clusters * centroid_bytes(dims) as usize
         + cells::bytes(clusters, metric, dims)
 }
 
@@ -346,15 +359,17 @@ impl Meta {
 
 /// What the model of product codes is of.
 fn model_shape(shape: &Shape) -> Option<ProductShape> {
-    let parts = shape.codes.iter().find_map(|kind| match kind {
-        Some(kind) => kind.digits().map(usize::from),
-        None => None,
-    })?;
-    Some(ProductShape {
-        dims: shape.dims,
-        parts,
+    let digits = shape.codes.iter().flatten().find_map(|kind| kind.digits());
+    Some(scanned(shape.dims, digits?))
+}
+
+/// Product codes of so many digits of 4 bits.
+fn scanned(dims: usize, digits: u16) -> ProductShape {
+    ProductShape {
+        dims,
+        parts: digits.into(),
         bits: ProductBits::Four,
-    })
+    }
 }
 
 fn parse_calibration(

@@ -5,6 +5,7 @@
 
 use ramlet_io::IoContext;
 
+use super::build::clusters_wanted;
 use super::calibrate::{Calibration, DEPTHS, HeldOut, LOST_BY_QUERIES, measure_by};
 use super::gap::Gaps;
 use super::search::Ivf;
@@ -41,8 +42,7 @@ const ROWS_AT_ONCE: usize = 64;
 impl Ivf {
     /// What [`crate::VectorIndex::measure_again`] takes for so many queries of so many dimensions over so many rows, at most.
     pub fn measure_bytes(queries: usize, dims: usize, rows: u32) -> u64 {
-        // No index has more: see `build`.
-        let clusters = 8 * rows.isqrt() as usize;
+        let clusters = clusters_wanted(rows.into()) as usize;
         let rows_at_once = ROWS_AT_ONCE * (dims * size_of::<f32>() + 8);
         let each = HeldOut::bytes(dims) + Gaps::bytes(clusters) + dims * size_of::<f32>();
         (queries * each + clusters * 2 * size_of::<f32>() + rows_at_once) as u64

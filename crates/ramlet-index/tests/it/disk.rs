@@ -70,6 +70,14 @@ impl Disk {
         PinnedRows::load(&file, &consumer, &mut self.io(), &mut buf).expect("sound rows and room")
     }
 
+    /// The rows of a file, as many of them in RAM as `bytes` are room for.
+    pub fn rows_partly_in_ram(&self, name: &str, bytes: u64) -> RowsFile {
+        let consumer = Ledger::new(1 << 30).consumer("test", bytes);
+        let (file, mut buf) = (self.open_rows(name), AnonBuf::new(1 << 16));
+        let rows = PinnedRows::load_some(&file, &consumer, &mut self.io(), &mut buf).expect("sound rows");
+        file.with_rows_in_ram(rows)
+    }
+
     fn open_blocks(&self, name: &str) -> BlockFile {
         let file = self.storage.open(name).expect("a file");
         BlockFile::new(file, SEED, block::verify, None)

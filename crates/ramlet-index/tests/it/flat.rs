@@ -134,6 +134,66 @@ fn filters_and_deletions_hold() {
 }
 
 #[test]
+fn rows_in_ram_are_found_and_not_read() {
+    let mut random = Random::new(9);
+    let (metric, element, count) = (Metric::Cosine, Element::F32, 60_000u32);
+    let rows = encoded(metric, element, count as usize, &mut random);
+    let row_bytes = element.row_bytes(DIMS);
+    let whole = rows.len() as u64;
+    for disk in Disk::all() {
+        disk.write_rows("rows", row_bytes, &rows);
+        let (mut io, mut scratch) = (disk.io(), scratch());
+        let mut pages_before = u64::MAX;
+        for share in [0, whole / 3, whole * 2 / 3, 2 * whole] {
+            let file = disk.rows_partly_in_ram("rows", share);
+            let flat = Flat::new(file);
+            let every: RoaringBitmap = (0..count).collect();
+            let few: RoaringBitmap = (0..count).step_by(10_000).collect();
+            let mut pages = 0;
+            for only in [None, Some(&every), Some(&few)] {
+                let query = Query::new(metric, element, &random.vector(DIMS));
+                let mut allowed = Allowed {
+                    only,
+                    ..Allowed::default()
+                };
+                let mut top = TopK::new(10);
+                flat.search(
+                    &query,
+                    &Want::default(),
+                    &mut allowed,
+                    &mut scratch,
+                    &mut io,
+                    &mut top,
+                )
+                .expect("a search");
+                let admits = |row| only.is_none_or(|only| only.contains(row));
+                assert_eq!(
+                    top.sorted(),
+                    brute_force(&query, &rows, 10, admits),
+                    "{share} bytes in RAM"
+                );
+                pages += scratch.stats.pages_read;
+            }
+            assert!(pages < pages_before, "{pages} pages with {share} bytes in RAM");
+            assert!(
+                share < whole || pages == 0,
+                "{pages} pages of rows that are in RAM"
+            );
+            pages_before = pages;
+            let asked = [0, 7, 30_000, count - 1];
+            let mut shown = Vec::new();
+            flat.read_rows(&asked, &mut scratch, &mut io, &mut |row, bytes| {
+                shown.push((row, bytes.to_vec()));
+                Ok(())
+            })
+            .expect("rows");
+            let wanted = asked.map(|row| (row, rows[row as usize * row_bytes..][..row_bytes].to_vec()));
+            assert_eq!(shown, wanted, "{share} bytes in RAM");
+        }
+    }
+}
+
+#[test]
 fn the_filter_is_asked_only_about_rows_that_would_enter() {
     let mut random = Random::new(3);
     let (metric, element) = (Metric::Dot, Element::F32);

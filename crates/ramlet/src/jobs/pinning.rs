@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::lookup::Lookup;
 use crate::pins::{PinRank, Pins, VectorRoom};
-use crate::segment::{KeptWhole, Segment, SegmentView, Shelf, VectorColumn, Whole};
+use crate::segment::{KeptWhole, Segment, SegmentView, VectorColumn, Whole};
 
 /// What is taken into RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,10 +46,9 @@ impl Due {
         }
     }
 
-    fn wants(&self, column: &VectorColumn, shelf: &Shelf) -> bool {
+    fn wants(&self, column: &VectorColumn) -> bool {
         (self.what == Pinning::All || column.is_bare())
-            && (column.could_restore(&self.room)
-                || column.could_improve(shelf, self.room.for_rank(PinRank::Rows)))
+            && (column.could_restore(&self.room) || column.could_improve(self.room.for_rank(PinRank::Rows)))
     }
 
     fn fills(&self, segment: &Segment) -> bool {
@@ -60,7 +59,7 @@ impl Due {
         let writer = core.writer();
         let due = |segment: &Segment| {
             let mut columns = segment.columns();
-            self.fills(segment) || columns.any(|column| self.wants(column, &core.shelf))
+            self.fills(segment) || columns.any(|column| self.wants(column))
         };
         writer.segments.iter().any(|view| due(&view.segment))
     }
@@ -73,19 +72,19 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
     }
     let mut arena = begin(core, 0)?;
     // Another job may have taken the room while this one waited.
-    let (shelf, due) = (&core.shelf, Due::of(core, what));
+    let due = Due::of(core, what);
     let (segments, schema) = {
         let writer = core.writer();
         (writer.segments.clone(), writer.schema.clone())
     };
     for view in &segments {
-        for column in view.segment.columns().filter(|column| due.wants(column, shelf)) {
+        for column in view.segment.columns().filter(|column| due.wants(column)) {
             let io = &mut arena.lookup.io;
             if column.restore(&due.room, io)? > 0 {
                 return Ok(true);
             }
             due.room.make(PinRank::Rows, LoanBuf::PIECE_BYTES as u64);
-            if let Some(better) = view.segment.with_more_of(column, shelf, &schema, io)? {
+            if let Some(better) = view.segment.with_more_of(column, &core.shelf, &schema, io)? {
                 replace_segment(core, Arc::new(better));
                 return Ok(true);
             }

@@ -6,13 +6,8 @@ use ramlet_index::{CodeKind, graph};
 
 use super::spec::Spec;
 use crate::schema::element;
-use crate::types::Distance;
 
 const PAGE: u64 = 4096;
-/// Rows of a group of codes.
-const GROUP: u64 = 32;
-/// Clusters hold so many rows at least.
-const ROWS_PER_CLUSTER_MIN: u64 = 128;
 /// A row's id and version, as the segment has them.
 const ROW_ID_BYTES: u64 = 24;
 /// Rows of one segment at most; more make further segments.
@@ -31,69 +26,24 @@ pub enum Codes {
     Numbered { digits: u64 },
 }
 
-/// Clusters of so many rows, with enough scratch for their build.
-pub fn clusters(rows: u64) -> u64 {
-    (8 * rows.isqrt()).min(rows / ROWS_PER_CLUSTER_MIN).max(1)
-}
-
-/// Clusters of a cell, which so many clusters have but under Manhattan (docs/adr/0047).
-const CELL: u64 = 16;
-const CELLS_FROM: u64 = 1_024;
-
-/// Cells that are ranked before clusters are.
-pub fn cells(clusters: u64, metric: Distance) -> u64 {
-    match clusters >= CELLS_FROM && metric != Distance::Manhattan {
-        true => clusters.div_ceil(CELL),
-        false => 0,
-    }
-}
-
-/// Centroids in RAM: int8, scale and square of each, its range of rows; and cells.
-pub fn centroids(clusters: u64, metric: Distance, dims: u64) -> u64 {
-    clusters * (dims + 8 + 4) + cells(clusters, metric) * (dims + 8) + dims * 4
-}
-
-/// Signs in groups of 32 rows, two factors, row number.
-pub fn coarse(rows: u64, dims: u64) -> u64 {
-    let id = if rows < 1 << 24 { 3 } else { 4 };
-    rows.div_ceil(GROUP) * (dims.div_ceil(4) * 16 + GROUP * (4 + id))
-}
-
-/// Planes behind the sign, and a factor.
-pub fn fine(rows: u64, dims: u64, bits: u64) -> u64 {
-    rows * ((bits - 1) * dims.div_ceil(8) + 2)
-}
-
-/// What fine codes of so many bits leave over, and three factors; none of vectors that hardly take more themselves.
-pub fn rest(spec: &Spec) -> Option<u64> {
-    let (dims, fine) = (spec.dims as usize, CodeKind::fine(spec.dims as usize));
-    let CodeKind::Fine { bits } = fine else {
-        return None;
+/// Bytes of all points' codes: in RAM, and of the file.
+pub fn codes(spec: &Spec, kind: CodeKind) -> [u64; 2] {
+    let (rows, dims) = (spec.segment_rows(), spec.dims as usize);
+    // More points than a segment has make further ones.
+    let of_all = |bytes: u64| {
+        let all = u128::from(bytes) * u128::from(spec.points) / u128::from(rows.max(1));
+        u64::try_from(all).unwrap_or(u64::MAX)
     };
-    let row = CodeKind::rest(dims, bits).row_bytes(dims, 0) as u64;
-    (spec.row_bytes() > 2 * row).then_some(spec.points * row)
+    let file = kind.layout(dims, rows).data_pages(kind.file_rows(rows).into()) * PAGE;
+    [kind.bytes_for(rows, dims, rows), file].map(of_all)
 }
 
-/// The file of compact rows, and pages of one read; `None`: vectors take hardly more.
-pub fn compact(spec: &Spec) -> Option<(u64, u64)> {
-    crate::layout::compact_is_worth_it(spec.row_bytes(), spec.dims).then(|| {
-        let layout = CodeKind::Compact.layout(spec.dims as usize, 0);
-        (
-            layout.data_pages(spec.points) * PAGE,
-            u64::from(layout.block_pages()),
-        )
-    })
-}
-
-/// Product codes of so many digits of 4 bits, in groups of 32 rows.
-pub fn product(rows: u64, dims: u64, digits: u64) -> u64 {
-    rows.div_ceil(GROUP) * GROUP / 2 * digits + dims * 16 * 4
-}
-
-/// The same with rows' numbers.
-pub fn numbered(rows: u64, dims: u64, digits: u64) -> u64 {
-    let id = if rows < 1 << 24 { 3 } else { 4 };
-    product(rows, dims, digits) + rows.div_ceil(GROUP) * GROUP * id
+/// Pages of one read of compact rows.
+pub fn compact_pages(spec: &Spec) -> u64 {
+    CodeKind::Compact
+        .layout(spec.dims as usize, 0)
+        .block_pages()
+        .into()
 }
 
 /// A file of rows: whole blocks, with what they waste.

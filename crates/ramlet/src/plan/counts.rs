@@ -1,7 +1,10 @@
 //! What a search does: clusters probed, codes looked at, rows read. Counts don't depend on the machine.
 
+use ramlet_index::ivf::{cells_of, clusters_wanted};
+
 use super::bytes::{self, Codes};
 use super::spec::{Hardness, Spec};
+use crate::schema::metric;
 
 /// Clusters visited on average, and rows in them, that hold all but a share of the true ten nearest: (missed, probes, rows),
 /// for 1,000,000 x 100, hard, 8,000 balanced clusters, visited within a gap (docs/adr/0018).
@@ -175,7 +178,7 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
         (Hardness::Hard | Hardness::Easy, _) => 1.0,
     };
     let clusters = clusters as f64;
-    let usual = bytes::clusters(spec.points) as f64;
+    let usual = clusters_wanted(spec.points) as f64;
     let growth = (rows / COVERAGE_ROWS).powf(GROWTH) * hardness * further * by_border;
     let growth = growth * (usual / clusters).powf(LARGER);
     let scanned = (on_line(&COVERAGE.map(rows_of), missed) * growth).min(rows);
@@ -184,7 +187,7 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
         * (COVERAGE_ROWS / rows.max(1.0))
         * (clusters / 8000.0);
     let probed = probed.clamp(1.0, clusters);
-    let ranked = match bytes::cells(clusters as u64, spec.metric) {
+    let ranked = match cells_of(clusters as usize, metric(spec.metric)) {
         0 => clusters,
         cells => match RANKED * (probed / clusters).sqrt() {
             share if share <= RANKED_MOST => cells as f64 + share * clusters,
@@ -213,7 +216,7 @@ pub fn ambiguous(spec: &Spec, codes: Codes) -> f64 {
     let stricter = on_line(growth, 1.0 - spec.recall);
     let results = (f64::from(spec.k) / 10.0).powf(AMBIGUOUS_RESULTS);
     (on_line(&AMBIGUOUS, error(codes, spec.dims)) * stricter * results * easy)
-        .min(probing(spec, Some(codes), bytes::clusters(spec.points)).rows_scanned)
+        .min(probing(spec, Some(codes), clusters_wanted(spec.points)).rows_scanned)
 }
 
 /// Of the rows scanned, those that are looked at with all bits.
@@ -319,7 +322,7 @@ mod tests {
             (0.9808, 471.0, 57_894.0, 1_636.0),
         ] {
             spec.recall = recall;
-            let counts = probing(&spec, Some(fine), bytes::clusters(spec.points));
+            let counts = probing(&spec, Some(fine), clusters_wanted(spec.points));
             close(counts.clusters_probed, probes, recall);
             close(counts.rows_scanned, rows, recall);
             close(survivors(counts.rows_scanned, 100), refined, recall);

@@ -1,7 +1,7 @@
 //! All ways in which a collection can stand: index, what of it is in RAM, what it costs.
 
 use ramlet_index::CodeKind;
-use ramlet_index::ivf::clusters_most;
+use ramlet_index::ivf::{clusters_wanted, held_bytes};
 
 use super::bytes::{self, Codes};
 use super::cost::{self, Reading, Work};
@@ -12,7 +12,7 @@ use super::room::Memory;
 use super::spec::{Ids, IndexWish, Spec, Wish};
 use crate::layout::{self, Kind, Room};
 use crate::limits::INDEXING_THRESHOLD_KB;
-use crate::schema::VectorField;
+use crate::schema::{VectorField, metric};
 
 /// Memory is lent in pieces of this.
 const PIECE_BYTES: u64 = ramlet_memory::LoanBuf::PIECE_BYTES as u64;
@@ -35,7 +35,7 @@ const THREADS_EACH: usize = 16;
 /// the wishes.
 pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> {
     let room = memory.room(machine.cores).ok()?;
-    let shapes = shapes(spec, &Built::within(spec, machine, memory, room));
+    let shapes = shapes(spec, &Built::within(spec, machine, memory, room)?);
     let mut best: Option<(&Shape, u64, Outcome)> = None;
     // The best level first: one that is worse has to be faster.
     for shape in &shapes {
@@ -120,21 +120,29 @@ enum Products {
 }
 
 impl Built {
-    fn within(spec: &Spec, machine: &Machine, memory: &Memory, room: u64) -> Built {
+    /// `None` where there is no room for the fewest clusters.
+    fn within(spec: &Spec, machine: &Machine, memory: &Memory, room: u64) -> Option<Built> {
         let (vector, rows) = (spec.vector(), spec.segment_rows());
         let there = Room {
             most: room,
             scratch: memory.scratch(machine.cores),
+            spare: memory.spare_metadata(machine.cores),
             disk_free: u64::MAX,
         };
-        let scratch = memory.scratch_of_clusters(machine.cores);
-        Built {
-            graph: layout::kind(&vector, rows, &there) == Kind::Graph,
-            clusters: bytes::clusters(spec.points)
-                .min(clusters_most(scratch as usize, vector.dim) as u64)
-                .max(1),
+        let graph = layout::kind(&vector, rows, &there) == Kind::Graph;
+        let there = Room {
+            scratch: memory.scratch_of_clusters(machine.cores),
+            ..there
+        };
+        let clusters = match graph {
+            true => 0,
+            false => layout::clusters(vector.dim, rows, &there).ok()?.into(),
+        };
+        Some(Built {
+            graph,
+            clusters,
             codes: codes_of(&vector, rows, room),
-        }
+        })
     }
 
     /// All that there may be, product codes with the fewest digits and the most.
@@ -143,7 +151,7 @@ impl Built {
         let graph = spec.index != IndexWish::Ivf && vector.metric.has_codes();
         let built = |graph: bool, codes| Built {
             graph,
-            clusters: bytes::clusters(spec.points),
+            clusters: clusters_wanted(spec.points),
             codes,
         };
         let mut all = vec![built(graph, Vec::new())];
@@ -218,26 +226,22 @@ fn clusters_of(spec: &Spec, built: &Built) -> Vec<Shape> {
             .then_some(Layout::AllCodes),
         rows: Some(Layout::VectorsInRam),
     };
-    let mut layouts: Vec<Layout> = layout::levels(there)
-        .into_iter()
-        .map(|level| match level {
-            layout::Level {
-                fine: Some(_),
-                rows: Some(_),
-                ..
-            } => Layout::AllInRam,
-            layout::Level { rest: Some(rest), .. } => rest,
-            layout::Level { rows: Some(_), .. } => Layout::VectorsAndSigns,
-            level => level.fine.or(level.coarse).unwrap_or(Layout::OnDisk),
-        })
-        .collect();
-    if built.codes.is_empty() {
-        layouts.insert(0, Layout::VectorsInRam);
-    }
-    layouts
-        .into_iter()
-        .map(|layout| ivf(spec, layout, built))
-        .collect()
+    let layouts = layout::levels(there).into_iter().map(|level| match level {
+        layout::Level {
+            fine: Some(_),
+            rows: Some(_),
+            ..
+        } => Layout::AllInRam,
+        layout::Level { rest: Some(rest), .. } => rest,
+        layout::Level {
+            rows: Some(_),
+            coarse: None,
+            ..
+        } => Layout::VectorsInRam,
+        layout::Level { rows: Some(_), .. } => Layout::VectorsAndSigns,
+        level => level.fine.or(level.coarse).unwrap_or(Layout::OnDisk),
+    });
+    layouts.map(|layout| ivf(spec, layout, built)).collect()
 }
 
 /// Whether the wishes about vectors and codes are kept.
@@ -321,36 +325,22 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         layout,
         Layout::AllInRam | Layout::VectorsAndSigns | Layout::VectorsInRam
     );
-    let mut components = vec![component(
-        "centroids",
-        Place::Ram,
-        bytes::centroids(built.clusters, spec.metric, dims),
-        bytes::centroids(built.clusters, spec.metric, dims),
-    )];
-    let mut add = |name, held: bool, bytes| components.push(component(name, in_ram(held), bytes, bytes));
-    if !built.codes.is_empty() {
-        add("coarse codes", signs, bytes::coarse(rows, dims));
-        add("fine codes", fine, bytes::fine(rows, dims, bits));
-        if let Some(bits) = low_bits {
-            add(
-                "low fine codes",
-                layout == Layout::FineLow,
-                bytes::fine(rows, dims, bits),
-            );
-        }
-        let held = matches!(layout, Layout::Product | Layout::Numbered);
-        match products {
-            Some(Products::Numbered { digits }) => {
-                add("product codes", held, bytes::numbered(rows, dims, digits));
+    let held = held_bytes(built.clusters, (metric(spec.metric), dims as usize), &built.codes);
+    let mut components = vec![component("centroids", Place::Ram, held, held)];
+    for &kind in &built.codes {
+        let (name, held) = match kind {
+            CodeKind::Coarse => ("coarse codes", signs),
+            CodeKind::Fine { bits: of } if u64::from(of) == bits => ("fine codes", fine),
+            CodeKind::Fine { .. } => ("low fine codes", layout == Layout::FineLow),
+            CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
+                let held = matches!(layout, Layout::Product | Layout::Numbered);
+                ("product codes", held)
             }
-            Some(Products::Plain { digits }) => {
-                add("product codes", held, bytes::product(rows, dims, digits));
-            }
-            None => {}
-        }
-        if built.has(|kind| matches!(kind, CodeKind::Rest { .. })) {
-            add(REST, layout == Layout::AllCodes, bytes::rest(spec).unwrap_or(0));
-        }
+            CodeKind::Rest { .. } => (REST, layout == Layout::AllCodes),
+            CodeKind::Compact => ("compact rows", false),
+        };
+        let [ram, disk] = bytes::codes(spec, kind);
+        components.push(component(name, in_ram(held), ram, disk));
     }
     // Where rows are read by the dozen, or in the place of hits' scores.
     let is_rough = |bits: u64| bits <= u64::from(CodeKind::ROUGH_BITS);
@@ -361,11 +351,8 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         Layout::FineLow => low_bits.is_some_and(is_rough),
         _ => false,
     };
-    let compact = bytes::compact(spec).filter(|_| built.has(|kind| *kind == CodeKind::Compact));
-    if let Some((bytes, _)) = compact {
-        components.push(component("compact rows", Place::Disk, bytes, bytes));
-    }
-    let compact = compact.filter(|_| reads_compact);
+    let has_compact = built.has(|kind| *kind == CodeKind::Compact);
+    let compact = (reads_compact && has_compact).then(|| bytes::compact_pages(spec));
     components.push(component(
         "vectors",
         in_ram(vectors),
@@ -377,7 +364,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     components.push(component("positions", Place::Disk, positions, positions));
 
     let mut reading = Reading {
-        pages: compact.map_or_else(|| bytes::row_pages(spec.row_bytes() + 4), |(_, pages)| pages) as f64,
+        pages: compact.unwrap_or_else(|| bytes::row_pages(spec.row_bytes() + 4)) as f64,
         rounds: 0.0,
         scan_bytes: 0.0,
     };
@@ -513,11 +500,10 @@ impl Shape {
     }
 
     /// What of `left` bytes goes to the first rows of what fine codes leave over.
-    fn spare(&self, spec: &Spec, left: u64) -> u64 {
-        match bytes::rest(spec) {
-            Some(rest) if self.layout == Layout::Fine => (left / PIECE_BYTES * PIECE_BYTES).min(rest),
-            _ => 0,
-        }
+    fn spare(&self, left: u64) -> u64 {
+        let rest = self.components.iter().find(|part| part.component == REST);
+        let rest = rest.filter(|_| self.layout == Layout::Fine);
+        rest.map_or(0, |rest| (left / PIECE_BYTES * PIECE_BYTES).min(rest.disk_bytes))
     }
 
     fn outcome(
@@ -553,7 +539,7 @@ impl Shape {
         // Payloads that are read are kept in what is left.
         let spare = match reads_payload {
             true => 0,
-            false => self.spare(spec, left),
+            false => self.spare(left),
         };
         let rest = components.iter_mut().find(|c| c.component == REST);
         if let Some(rest) = rest.filter(|_| spare > 0) {
@@ -575,7 +561,7 @@ impl Shape {
             let pages = counts.reads_vectors * reading.pages + others;
             reading.pages = pages / (counts.reads_vectors + others);
         }
-        let clusters = bytes::clusters(spec.points);
+        let clusters = clusters_wanted(spec.points);
         Outcome {
             index: self.index,
             layout: self.layout,

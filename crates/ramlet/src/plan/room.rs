@@ -87,6 +87,11 @@ impl Memory {
         self.table(cores).map_or(0, bytes)
     }
 
+    /// Metadata that a new server works without: half of the row (`Shelf::spare_bytes`).
+    pub fn spare_metadata(&self, cores: usize) -> u64 {
+        self.table(cores).map_or(0, |table| table.metadata_max() / 2)
+    }
+
     /// What the process holds beside data: the table's rows that aren't lent, as a whole.
     pub fn beside_data(&self, cores: usize) -> Result<u64, PlanError> {
         let table = self.table(cores)?;

@@ -327,15 +327,9 @@ pub fn open_index_rows(
     shelf: &Shelf,
     segment: u64,
     entry: &FileEntry,
-    pin: bool,
     io: &mut IoContext,
 ) -> Result<ramlet_index::RowsFile> {
-    let RowsFile { mut file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
-    if pin {
-        let (data, block) = (meta.data_pages, meta.layout.block_pages());
-        // Refused: it stays on disk.
-        let _ = file.pin(&shelf.pinned, io, &mut |page| if page < data { block } else { 1 })?;
-    }
+    let RowsFile { file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
     ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(index_error)
 }
 

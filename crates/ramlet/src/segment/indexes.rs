@@ -22,11 +22,18 @@ use crate::tracking::JobUnderWay;
 /// Rows looked at to find a node's neighbours, unless the settings say otherwise.
 const CANDIDATES: usize = 100;
 
-/// Bytes that an index lacks: in a budget where none can be built.
+/// What an index lacks: bytes of metadata that things work without ([`Shelf::spare_bytes`]). In small budgets a build borrows of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lack {
     pub needed_bytes: u64,
     pub given_bytes: u64,
+}
+
+impl Lack {
+    /// Whether there is plenty now: what held it is gone. The build itself holds some of it.
+    pub fn has_passed(self, shelf: &Shelf) -> bool {
+        shelf.spare_bytes() / 2 >= self.needed_bytes
+    }
 }
 
 /// Writes the vectors with an index; of another kind, where the memory doesn't do for the one that is best. `Some`: it does for none, and
@@ -39,8 +46,8 @@ pub fn build_index(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<Option<Lack>> {
-    let spare_bytes = job.shelf.spare_bytes() / 2;
-    let room = room_of(job.shelf, job.scratch_bytes as u64 + spare_bytes);
+    let scratch = job.scratch_bytes as u64 + job.shelf.spare_bytes() / 2;
+    let room = room_of(job.shelf, scratch);
     let best = layout::kind(vector, rows, &room);
     let other = match best {
         Kind::Graph => Some(Kind::Clusters),
@@ -108,7 +115,6 @@ struct Working {
     borrowed: Option<Reservation>,
     /// Of it, what the build may hold.
     scratch_bytes: usize,
-    /// Where there is no room for as many as usual.
     clusters: Option<u32>,
 }
 
@@ -121,6 +127,10 @@ fn working_memory(
     job: &Job<'_>,
 ) -> std::result::Result<Working, Lack> {
     let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
+    let lack = |needed_bytes| Lack {
+        needed_bytes,
+        given_bytes: job.shelf.spare_bytes(),
+    };
     let (needed, clusters) = match kind {
         Kind::Graph => {
             // What stays in RAM, and what it is opened with.
@@ -128,32 +138,24 @@ fn working_memory(
             let degree = degree_for(rows, dim, element);
             let needed_bytes =
                 2 * (bytes_for(rows, dim, element, degree, 1).ram + GRAPH_META_PER_DIM * dim as u64);
-            if job.shelf.spare(needed_bytes).is_none() {
-                return Err(Lack {
-                    needed_bytes,
-                    given_bytes: job.shelf.spare_bytes(),
-                });
-            }
+            job.shelf.spare(needed_bytes).ok_or_else(|| lack(needed_bytes))?;
             (graph::scratch_least(element, dim), None)
         }
-        Kind::Clusters => (
-            ivf::scratch_least(vector.dim, &kinds),
-            clusters_with_room(vector.dim, rows, job.shelf)?,
-        ),
+        Kind::Clusters => {
+            let needed = ivf::scratch_least(vector.dim, &kinds);
+            let room = room_of(job.shelf, job.scratch_bytes.max(needed) as u64);
+            let clusters = layout::clusters(vector.dim, rows, &room).map_err(lack)?;
+            // They find it now: what holds it for the moment shows that loans give way.
+            let held = 2 * u64::from(clusters) * ivf::centroid_bytes(vector.dim);
+            job.shelf.spare(held).ok_or_else(|| lack(held))?;
+            (needed, Some(clusters))
+        }
     };
     let lacking = needed.saturating_sub(job.scratch_bytes);
     // As much again is for the files that are written, as of all that a job has.
-    let borrowed = match lacking {
+    let borrowed = match 2 * lacking as u64 {
         0 => None,
-        lacking => match job.shelf.spare(2 * lacking as u64) {
-            Some(held) => Some(held),
-            None => {
-                return Err(Lack {
-                    needed_bytes: needed as u64,
-                    given_bytes: job.scratch_bytes as u64,
-                });
-            }
-        },
+        lent => Some(job.shelf.spare(lent).ok_or_else(|| lack(lent))?),
     };
     Ok(Working {
         borrowed,
@@ -165,32 +167,12 @@ fn working_memory(
 /// Bytes a dimension of a graph's own file beside its entry points.
 const GRAPH_META_PER_DIM: u64 = 32;
 
-/// Rows of a cluster at most, and clusters at least: with fewer, larger ones an index spares too little.
-const ROWS_PER_CLUSTER_MAX: u64 = 4096;
-const CLUSTERS_MIN: u64 = 8;
-
-/// How many clusters find room for their centroids, where these aren't as many as usual: they stay in RAM, and a segment that couldn't be
-/// opened would be no use.
-fn clusters_with_room(dims: usize, rows: u32, shelf: &Shelf) -> std::result::Result<Option<u32>, Lack> {
-    let (centroid, rows) = (dims as u64 + 16, u64::from(rows));
-    let usual = (8 * rows.isqrt()).min(rows / 128).max(1);
-    let clusters = usual.min(shelf.spare_bytes() / 2 / centroid);
-    let least = rows.div_ceil(ROWS_PER_CLUSTER_MAX).min(CLUSTERS_MIN);
-    // They find it now: what holds it for the moment shows that loans give way.
-    match clusters >= least && shelf.spare(2 * clusters * centroid).is_some() {
-        true => Ok((clusters < usual).then_some(clusters as u32)),
-        false => Err(Lack {
-            needed_bytes: 2 * least * centroid,
-            given_bytes: shelf.spare_bytes(),
-        }),
-    }
-}
-
 /// What there is for an index, with so much scratch.
 fn room_of(shelf: &Shelf, scratch: u64) -> Room {
     Room {
         most: shelf.pins.consumer.cap(),
         scratch,
+        spare: shelf.spare_bytes(),
         disk_free: shelf.storage.free_bytes().unwrap_or(0),
     }
 }

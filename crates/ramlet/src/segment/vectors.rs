@@ -62,8 +62,6 @@ pub struct VectorColumn {
     pins: Vec<Pin>,
     /// What fine codes leave over, of as many rows as room is left for.
     spare: Option<Pin>,
-    /// Whether the rows of a segment without an index are.
-    has_flat_rows: bool,
     files: Files,
     /// Codes that were built, in RAM or not.
     kinds: Vec<CodeKind>,
@@ -91,10 +89,12 @@ impl Level {
             .flatten()
     }
 
-    /// Whether it serves without the last of its rows: those of product codes are then read, a page or two a cluster.
+    /// Whether it serves without the last of its rows: those of product codes are then read, a page or two a cluster, and of vectors
+    /// without codes each row that isn't there.
     fn may_be_partial(self) -> bool {
         let mut parts = self.parts();
-        matches!(parts.next(), Some(Component::Product { .. })) && parts.next().is_none()
+        let first = parts.next();
+        matches!(first, Some(Component::Product { .. } | Component::Vector { .. })) && parts.next().is_none()
     }
 
     fn has(self, component: Component) -> bool {
@@ -111,10 +111,8 @@ impl Level {
 #[derive(Clone, Default)]
 struct Files {
     slot: u16,
-    /// Codes, and the rows of an index if the settings let them.
+    /// Codes, and the vectors if the settings let them.
     parts: Vec<(Component, RowsFile)>,
-    /// Bytes of rows without an index, if the settings let them.
-    flat_rows: Option<u64>,
 }
 
 fn rank(component: Component) -> PinRank {
@@ -151,7 +149,6 @@ impl Files {
             Component::Rest { slot },
             Component::Vector { slot },
         ];
-        let is_flat = entry.file(Component::Centroids { slot }).is_none();
         for component in all {
             let Some(file) = entry.file(component) else {
                 continue;
@@ -160,10 +157,9 @@ impl Files {
                 PinRank::Rows if !schema.may_pin(slot) => {}
                 PinRank::Codes | PinRank::Fine | PinRank::FineLow | PinRank::Rest
                     if !field.settings.may_pin_codes() => {}
-                PinRank::Rows if is_flat => files.flat_rows = Some(file.bytes),
                 _ => files
                     .parts
-                    .push((component, open_index_rows(shelf, entry.id, file, false, io)?)),
+                    .push((component, open_index_rows(shelf, entry.id, file, io)?)),
             }
         }
         Ok(files)
@@ -229,14 +225,12 @@ impl Files {
             .skip(first)
             .find(fits)
             .unwrap_or_default();
-        let product = Component::Product { slot: self.slot };
-        match self.file(product) {
-            // Even if all of them must be read: their rows are a dozen times as long.
-            Some(_) if level == Level::default() => Level {
-                coarse: Some(product),
-                ..level
-            },
-            _ => level,
+        // The last but none, as much of it as there is room for: each row of product codes that isn't there is read, but vectors are a dozen times
+        // as long, and without codes each of these is read.
+        let in_part = self.levels().into_iter().filter(|level| level.may_be_partial());
+        match level == Level::default() {
+            true => in_part.last().unwrap_or(level),
+            false => level,
         }
     }
 
@@ -283,11 +277,6 @@ impl Files {
             rows,
         }))
     }
-
-    /// Whether rows without an index fit, of memory that nobody else was promised.
-    fn flat_rows_fit(&self, shelf: &Shelf) -> bool {
-        self.flat_rows.is_some_and(|bytes| bytes <= shelf.pinnable_now())
-    }
 }
 
 impl VectorColumn {
@@ -318,9 +307,7 @@ impl VectorColumn {
                 Error::corrupt(format!("segment {id}: the manifest names no {component:?} file"))
             })
         };
-        let keep = files.flat_rows_fit(shelf) || known.is_some_and(|known| known.has_flat_rows);
-        let rows_of =
-            |component, keep, io: &mut IoContext| open_index_rows(shelf, id, one(component)?, keep, io);
+        let rows_of = |component, io: &mut IoContext| open_index_rows(shelf, id, one(component)?, io);
         let metadata = |file: &FileEntry| -> Result<AnonBuf> {
             let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), file.bytes as usize)?;
             read_into(shelf.storage.as_ref(), file, &mut bytes)?;
@@ -343,7 +330,7 @@ impl VectorColumn {
             let Some(centroids) = entry.file(Component::Centroids { slot }) else {
                 return Ok(None);
             };
-            let rows = rows_of(Component::Vector { slot }, false, io)?;
+            let rows = rows_of(Component::Vector { slot }, io)?;
             let positions = positions_of(io)?;
             let dims = field.map_or(0, |field| field.dim);
             // Of multivectors it is parts that are numbered.
@@ -351,7 +338,7 @@ impl VectorColumn {
             let (rows, mut codes) = in_ram(rows, pins.iter().chain(&spare), dims, numbered)?;
             let compact = Component::Compact { slot };
             if entry.file(compact).is_some() {
-                codes.compact = Some(rows_of(compact, false, io)?);
+                codes.compact = Some(rows_of(compact, io)?);
             }
             let bytes = metadata(centroids)?;
             let ivf = Ivf::new(rows, positions, bytes, codes, recall)
@@ -359,7 +346,7 @@ impl VectorColumn {
                 .map_err(index_error)?;
             Ok(Some(ivf))
         };
-        let (mut has_flat_rows, mut kinds, mut graph_ram) = (false, Vec::new(), None);
+        let (mut kinds, mut graph_ram) = (Vec::new(), None);
         let index: Box<dyn VectorIndex> = if let Some(records) = entry.file(Component::VectorRecords { slot })
         {
             let rows = present
@@ -385,7 +372,7 @@ impl VectorColumn {
                 },
             }
         } else if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
-            let nodes = rows_of(Component::Graph { slot }, false, io)?;
+            let nodes = rows_of(Component::Graph { slot }, io)?;
             let positions = positions_of(io)?;
             let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
             let known = known.and_then(|known| known.graph.clone());
@@ -396,9 +383,12 @@ impl VectorColumn {
             kinds.extend(ivf.kinds());
             Box::new(ivf)
         } else {
-            let rows = rows_of(Component::Vector { slot }, keep, io)?;
-            has_flat_rows = rows.file().pinned_bytes() > 0;
-            Box::new(Flat::new(rows))
+            let rows = rows_of(Component::Vector { slot }, io)?;
+            let held = pins.iter().find(|pin| rank(pin.component) == PinRank::Rows);
+            Box::new(Flat::new(match held {
+                Some(pin) => rows.with_rows_in_ram(pin.rows.clone()),
+                None => rows,
+            }))
         };
         Ok(VectorColumn {
             slot,
@@ -407,7 +397,6 @@ impl VectorColumn {
             _present_heap: heap,
             pins,
             spare,
-            has_flat_rows,
             files,
             kinds,
             graph: graph_ram,
@@ -450,22 +439,23 @@ impl VectorColumn {
     }
 
     /// Whether a better level than this one would fit in `room`.
-    pub fn could_improve(&self, shelf: &Shelf, room: u64) -> bool {
+    pub fn could_improve(&self, room: u64) -> bool {
         let best = self.files.choose(room, &self.pins);
         self.files.place(best) < self.files.place(level_of(&self.pins))
-            || !self.has_flat_rows && self.files.flat_rows_fit(shelf)
     }
 
     /// Whether more of it is in RAM than of `other`.
     pub fn is_better_than(&self, other: &VectorColumn) -> bool {
         let place = |column: &VectorColumn| self.files.place(level_of(&column.pins));
-        place(self) < place(other) || self.has_flat_rows && !other.has_flat_rows
+        place(self) < place(other)
     }
 
     /// Whether each search reads whole clusters for want of codes.
     pub fn is_bare(&self) -> bool {
-        let has_codes = |pin: &Pin| rank(pin.component) == PinRank::Codes && pin.bytes() > 0;
-        !self.pins.iter().any(has_codes) && self.files.levels().len() > 1
+        let is_coarse = |component: &Component| rank(*component) == PinRank::Codes;
+        let has_codes = |pin: &Pin| is_coarse(&pin.component) && pin.bytes() > 0;
+        let mut files = self.files.parts.iter();
+        !self.pins.iter().any(has_codes) && files.any(|(component, _)| is_coarse(component))
     }
 
     /// What is missing of it, the most needed first.
