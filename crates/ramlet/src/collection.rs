@@ -71,7 +71,7 @@ pub struct ComponentMemory {
     pub disk_bytes: u64,
 }
 
-/// What is told of an index that a segment lacks for want of memory, which no waiting brings.
+/// What is told of an index that a segment lacks for want of memory, when nothing is under way that might bring it.
 fn lacking_index(view: &View) -> Option<String> {
     view.segments.iter().find_map(|s| {
         let (name, lack) = s.segment.lacking_index(&view.schema)?;
@@ -133,7 +133,7 @@ impl Collection {
         };
         let error = stopped
             .or_else(|| self.core.troubles.first())
-            .or_else(|| lacking_index(&view));
+            .or_else(|| (!busy).then(|| lacking_index(&view)).flatten());
         let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
         CollectionInfo {
             status: match (&error, busy) {

@@ -89,12 +89,12 @@ fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> 
 
 /// Whether a vector of a segment is searched flat though the settings, which may have changed since it was built, want an
 /// index for it. Counts no row that a rewrite would not: else it would be rewritten for ever.
-fn lacks_index(writer: &Writer, view: &SegmentView, vector: &VectorField) -> bool {
-    would_be_indexed(view, vector, threshold_kb(&writer.config))
+fn lacks_index(core: &Core, writer: &Writer, view: &SegmentView, vector: &VectorField) -> bool {
+    would_be_indexed(core, view, vector, threshold_kb(&writer.config))
 }
 
 /// Whether a vector that is searched flat would get an index with such a threshold.
-fn would_be_indexed(view: &SegmentView, vector: &VectorField, threshold: u64) -> bool {
+fn would_be_indexed(core: &Core, view: &SegmentView, vector: &VectorField, threshold: u64) -> bool {
     let column = view
         .segment
         .vector(vector.slot)
@@ -107,22 +107,28 @@ fn would_be_indexed(view: &SegmentView, vector: &VectorField, threshold: u64) ->
     let rows = rows.saturating_sub(u64::from(view.deletes.len()));
     threshold > 0
         && rows * vector.row_bytes() as u64 / 1024 >= threshold
-        && refused_index(&view.segment.entry, vector.slot).is_none()
+        && !is_refused(core, view, vector.slot)
+}
+
+/// Whether an index was refused for want of memory that isn't there now either, or was tried again in vain.
+fn is_refused(core: &Core, view: &SegmentView, slot: u16) -> bool {
+    let refused = refused_index(&view.segment.entry, slot);
+    refused.is_some_and(|lack| !lack.has_passed(&core.shelf) || view.segment.stays_as_it_is())
 }
 
 /// Whether a segment lacks an index that can't wait: clusters, or a graph once searches have spent on the rows what it costs.
 fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_RENT_OF_GRAPH);
     writer.schema.vectors.iter().any(|vector| {
-        lacks_index(writer, view, vector)
+        lacks_index(core, writer, view, vector)
             && (becomes_graph(vector, view.live(), &core.shelf).is_none() || is_paid())
     })
 }
 
 /// Whether a segment lacks an index, whatever kind it is of.
-fn lacks_any_index(writer: &Writer, view: &SegmentView) -> bool {
+fn lacks_any_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     let mut vectors = writer.schema.vectors.iter();
-    vectors.any(|vector| lacks_index(writer, view, vector))
+    vectors.any(|vector| lacks_index(core, writer, view, vector))
 }
 
 /// Whether `quantization_config` has changed since a segment was built. Written anew it has the codes asked for, or no clusters.
@@ -148,7 +154,7 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
 /// where one holds nearly everything; of these only some as long as more come. The last small one joins the large once searches
 /// have spent on it what that costs; those without an index get one before, once they have spent what this costs. Rows that waited
 /// for a graph get it.
-fn idle_candidates(writer: &Writer, moment: Moment) -> Vec<SegmentView> {
+fn idle_candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentView> {
     let segments = &writer.segments;
     let rows = |view: &SegmentView| u64::from(view.live());
     let Some(largest) = segments.iter().max_by_key(|view| rows(view)) else {
@@ -160,7 +166,7 @@ fn idle_candidates(writer: &Writer, moment: Moment) -> Vec<SegmentView> {
         .cloned()
         .collect();
     let small: u64 = others.iter().map(rows).sum();
-    if (small as f64) >= rows(largest) as f64 * IDLE_MERGE_SHARE || lacks_any_index(writer, largest) {
+    if (small as f64) >= rows(largest) as f64 * IDLE_MERGE_SHARE || lacks_any_index(core, writer, largest) {
         return segments.to_vec();
     }
     let group = match moment {
@@ -171,14 +177,14 @@ fn idle_candidates(writer: &Writer, moment: Moment) -> Vec<SegmentView> {
         return group;
     }
     let alone = |is_due: &dyn Fn(&SegmentView) -> bool| others.iter().find(|view| is_due(view)).cloned();
-    if let Some(other) = alone(&|view| lacks_any_index(writer, view)) {
+    if let Some(other) = alone(&|view| lacks_any_index(core, writer, view)) {
         return vec![other];
     }
     let spent: u64 = others.iter().map(|view| view.segment.spent()).sum();
     if !others.is_empty() && spent >= (rows(largest) + small).saturating_mul(rent_beside(largest)) {
         return segments.to_vec();
     }
-    let earner = alone(&|view| earns_an_index(writer, std::slice::from_ref(view)));
+    let earner = alone(&|view| earns_an_index(core, writer, std::slice::from_ref(view)));
     earner.filter(|_| has_index(segments)).into_iter().collect()
 }
 
@@ -210,14 +216,14 @@ fn rent_beside(view: &SegmentView) -> u64 {
 }
 
 /// Whether searches have spent as much on segments, too small for an index by the threshold, as building one takes.
-fn earns_an_index(writer: &Writer, views: &[SegmentView]) -> bool {
+fn earns_an_index(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
     let rows = views.iter().map(|view| u64::from(view.live())).sum();
     let spent = views.iter().map(|view| view.segment.spent()).sum();
     rows >= EARLY_INDEX_ROWS
         && pays_for_an_index(writer, rows, spent)
         && views.iter().any(|view| {
             let mut vectors = writer.schema.vectors.iter();
-            vectors.any(|vector| would_be_indexed(view, vector, 1))
+            vectors.any(|vector| would_be_indexed(core, view, vector, 1))
         })
 }
 
@@ -284,7 +290,7 @@ fn chosen(core: &Core, writer: &Writer, moment: Moment, may: May<'_>) -> Vec<Seg
     match moment {
         Moment::Busy => merge_candidates(core, writer, may),
         Moment::Lull | Moment::Idle => {
-            let views = idle_candidates(writer, moment);
+            let views = idle_candidates(core, writer, moment);
             if may(&views) { views } else { Vec::new() }
         }
     }
@@ -390,7 +396,7 @@ fn merge_live(core: &Core, moment: Moment) -> Result<bool> {
 }
 
 fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool> {
-    let (sources, id, schema, threshold, (for_budget, graphs), kind) = {
+    let (sources, id, schema, threshold, (on_trial, graphs), kind) = {
         let mut writer = core.writer();
         writer.check_writable()?;
         let sources = affordable(core, &writer, moment)?;
@@ -398,13 +404,17 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             return Ok(false);
         }
         let threshold = match &sources[..] {
-            some if has_index(&writer.segments) && earns_an_index(&writer, some) => 1,
+            some if has_index(&writer.segments) && earns_an_index(core, &writer, some) => 1,
             // With more rows they have no less use for one.
             some if threshold_kb(&writer.config) > 0 && some.iter().any(is_indexed) => 1,
             _ => threshold_kb(&writer.config),
         };
-        let for_budget = match &sources[..] {
-            [one] => !has_other_codes(&writer, one) && fits_another_budget(core, &writer, one),
+        // What comes of it may be worse than what is there, or no better.
+        let on_trial = match &sources[..] {
+            [one] => {
+                !has_other_codes(&writer, one) && fits_another_budget(core, &writer, one)
+                    || was_refused(&one.segment)
+            }
             _ => false,
         };
         // Some segments of a size are merged without; one alone is written anew to get what it lacks, or keeps what it has.
@@ -414,7 +424,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             _ => false,
         };
         let kind = match &sources[..] {
-            [one] if lacks_any_index(&writer, one) || threshold == 1 => JobKind::Index,
+            [one] if lacks_any_index(core, &writer, one) || threshold == 1 => JobKind::Index,
             [_] => JobKind::Rewrite,
             _ => JobKind::Merge,
         };
@@ -424,7 +434,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             id,
             writer.schema.clone(),
             threshold,
-            (for_budget, graphs),
+            (on_trial, graphs),
             kind,
         )
     };
@@ -443,8 +453,8 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         }
     };
     drop(tracked);
-    if let (true, Some(segment), [source]) = (for_budget, &merged, &sources[..])
-        && lost_its_index(segment, &source.segment)
+    if let (true, Some(segment), [source]) = (on_trial, &merged, &sources[..])
+        && lacks_what_was_tried(segment, &source.segment)
     {
         source.segment.note_stays();
         drop(merged);
@@ -495,11 +505,19 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     Ok(true)
 }
 
-/// Whether there was too little memory to write an index that is there in the segment it was written from.
-fn lost_its_index(segment: &Segment, source: &Segment) -> bool {
-    source
-        .columns()
-        .any(|column| column.index.kind() != "flat" && refused_index(&segment.entry, column.slot).is_some())
+/// Whether there was too little memory for one of its indexes.
+fn was_refused(segment: &Segment) -> bool {
+    let mut columns = segment.columns();
+    columns.any(|column| refused_index(&segment.entry, column.slot).is_some())
+}
+
+/// Whether there was too little memory to write an index that is there in the segment it was written from, or that it was written for.
+fn lacks_what_was_tried(segment: &Segment, source: &Segment) -> bool {
+    let refused = |slot| refused_index(&segment.entry, slot).is_some();
+    source.columns().any(|column| {
+        refused(column.slot)
+            && (column.index.kind() != "flat" || refused_index(&source.entry, column.slot).is_some())
+    })
 }
 
 #[cfg(test)]

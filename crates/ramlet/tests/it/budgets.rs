@@ -157,6 +157,49 @@ fn vectors_too_wide_for_a_small_budget_get_their_index_in_a_larger_one() {
     large.close();
 }
 
+#[test]
+fn an_index_refused_for_a_moment_is_built_when_there_is_memory() {
+    let directory = Directory::new("moment");
+    let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
+    let mut rows = vec![0.0; FEW * WIDE];
+    Clustered::new(Shape { dims: WIDE, ..SHAPE }).rows(0, &mut rows);
+    let mut budget = loading_budget();
+    budget.job_scratch = 900 << 10;
+    let engine = engine(&storage, budget);
+    let mut config = config(WIDE, ramlet::Distance::Cosine);
+    config.indexing_threshold = Some(100);
+    engine.create_collection("c", config).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let points = (0..).zip(rows.chunks_exact(WIDE));
+    for (id, vector) in points {
+        let point = point(id, vector.to_vec(), "");
+        collection.update(upsert(vec![point])).expect("upserts");
+    }
+    // Requests, say, that hold it for as long as a build tries.
+    let ledger = engine.ledger().clone();
+    let others = ledger.consumer("others", ledger.limit());
+    let held = others
+        .reserve(others.available().saturating_sub(LITTLE))
+        .expect("it is free");
+    collection.flush().expect("flushes");
+    collection.wait_idle().expect("settles");
+    let info = collection.info();
+    assert_eq!(
+        (info.indexed_vectors_count, info.status),
+        (0, CollectionStatus::Red),
+        "{info:?}"
+    );
+    drop(held);
+    collection.wait_idle().expect("settles");
+    let info = collection.info();
+    let expected = (FEW as u64, CollectionStatus::Green, None);
+    assert_eq!(
+        (info.indexed_vectors_count, info.status, info.optimizer_error),
+        expected
+    );
+    engine.close();
+}
+
 const THRESHOLD_KB: usize = 100;
 
 /// In a tight budget and a tighter one: an index for what is above the threshold, of as many rows as take more than one buffer of each bucket, were the
