@@ -8,13 +8,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// Tests of the engine that are tried, the likeliest first: the rest isn't run for a mutant that is caught.
-const TESTS: [&str; 6] = [
+const TESTS: [&str; 7] = [
     "crash::",
     "check::",
     "edges::",
     "closed::",
     "panics::",
     "snapshots::",
+    "loans::",
 ];
 /// A mutant that makes a test hang is caught too.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ramlet_io::RecordCache;
 use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
 
+use crate::mutants;
+
 /// What a search loses with it; the least comes first, and goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinRank {
@@ -152,7 +154,10 @@ impl Pins {
                 if !may_go(rank) || *coming >= bytes {
                     break;
                 }
-                *coming += loan.cut(bytes - *coming);
+                *coming += match mutants::is("stale-loan") {
+                    true => bytes - *coming,
+                    false => loan.cut(bytes - *coming),
+                };
             }
         };
         cut(payloads, &mut coming);

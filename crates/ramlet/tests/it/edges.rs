@@ -1,13 +1,13 @@
 //! What goes wrong only at the edges: full disks and buffers, failed jobs, deletions and ends in the middle of things.
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use ramlet::*;
 use ramlet_io::{Fault, FaultOp, IoErrorKind, RamStorage, SimStorage, Storage};
 
 use crate::support::*;
+use crate::watched::Watched;
 
 const DIM: usize = 4;
 
@@ -192,6 +192,52 @@ fn a_full_disk_at_a_log_file_is_no_end() {
         contents(&engine.collection("c").unwrap(), &mut engine.scratch().unwrap()),
         expected
     );
+}
+
+#[test]
+fn updates_that_wait_for_the_log_are_in_the_ledger() {
+    const COUNT: u64 = 20;
+    const BYTES: usize = 10_000;
+    let gate = Arc::new(Mutex::new(()));
+    let (passed, storage) = (gate.clone(), in_ram());
+    let storage: Arc<dyn Storage> = Watched::new(storage, move |op, _| {
+        if op == "log" {
+            drop(passed.lock());
+        }
+    });
+    let (engine, collection) = new(&storage);
+    let ledger = engine.ledger().clone();
+    let queued = move || {
+        let report = ledger.report();
+        report
+            .iter()
+            .find(|row| row.name == "queued updates")
+            .expect("there is such a row")
+            .used
+    };
+    let shut = gate.lock().expect("nobody panics");
+    let (tell, told) = mpsc::channel();
+    for id in 0..COUNT {
+        let tell = tell.clone();
+        let done = Box::new(move |result| drop(tell.send(result)));
+        collection
+            .submit(upsert(vec![heavy(id, BYTES)]), done)
+            .expect("is queued");
+    }
+    let waiting = queued();
+    assert!(
+        waiting >= COUNT * BYTES as u64,
+        "{waiting} bytes of {COUNT} updates of {BYTES}"
+    );
+    drop(shut);
+    for _ in 0..COUNT {
+        told.recv().expect("an answer").expect("is written");
+    }
+    within_seconds("what was queued is given back", move || {
+        while queued() > 0 {
+            std::thread::yield_now();
+        }
+    });
 }
 
 #[test]
