@@ -64,12 +64,14 @@ def settled(http, seconds=900):
     still, before, end = 0, None, time.monotonic() + seconds
     while time.monotonic() < end:
         info = http.result("GET", f"/collections/{C}")
-        now = (info["status"], info["segments_count"], info["indexed_vectors_count"])
+        # What is lent comes by and by.
+        held = sum(part["pinned_bytes"] for part in built_parts(http))
+        now = (info["status"], info["segments_count"], info["indexed_vectors_count"], held)
         still = still + 1 if now == before and info["status"] != "yellow" else 0
         before = now
-        if still == 4:
+        if still == 8:
             return info
-        time.sleep(0.25)
+        time.sleep(0.5)
     raise RuntimeError(f"not settled after {seconds} s: {before}")
 
 

@@ -227,9 +227,9 @@ impl Files {
             .unwrap_or_default();
         // The last but none, as much of it as there is room for: each row of product codes that isn't there is read, but vectors are a dozen times
         // as long, and without codes each of these is read.
-        let in_part = self.levels().into_iter().filter(|level| level.may_be_partial());
+        let mut in_part = self.levels().into_iter().filter(|level| level.may_be_partial());
         match level == Level::default() {
-            true => in_part.last().unwrap_or(level),
+            true => in_part.next_back().unwrap_or(level),
             false => level,
         }
     }
