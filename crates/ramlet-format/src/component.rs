@@ -66,6 +66,37 @@ impl Component {
     /// Slots are below this, so that kind and slot fit the 16 bits that a block's seed has for them.
     pub const SLOTS: u16 = 1 << 12;
 
+    /// One of every kind, of slot 0.
+    pub const KINDS: [Component; 27] = [
+        Self::Ids,
+        Self::IdFilter,
+        Self::RowIds,
+        Self::Vector { slot: 0 },
+        Self::Presence { slot: 0 },
+        Self::Position { slot: 0 },
+        Self::Centroids { slot: 0 },
+        Self::Codes { slot: 0 },
+        Self::Fine { slot: 0 },
+        Self::FineLow { slot: 0 },
+        Self::Product { slot: 0 },
+        Self::Rest { slot: 0 },
+        Self::Compact { slot: 0 },
+        Self::Graph { slot: 0 },
+        Self::GraphMeta { slot: 0 },
+        Self::Payload,
+        Self::Versions,
+        Self::FieldIndex { slot: 0 },
+        Self::VectorRecords { slot: 0 },
+        Self::PartStarts { slot: 0 },
+        Self::Postings { slot: 0 },
+        Self::Terms { slot: 0 },
+        Self::TextTerms { slot: 0 },
+        Self::TextLists { slot: 0 },
+        Self::TextLengths { slot: 0 },
+        Self::TextPositions { slot: 0 },
+        Self::Deletes,
+    ];
+
     /// Slots of vectors are below this: graphs, some codes and rows of a length of their own share a
     /// kind, and have half of its slots each.
     pub const VECTOR_SLOTS: u16 = Self::HALF;
@@ -179,6 +210,24 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+
+    #[test]
+    fn every_kind_is_listed() {
+        // `unknown variant `none`, expected one of `ids`, ...`
+        let error = serde_json::from_str::<Component>("\"none\"").expect_err("no such kind");
+        let error = error.to_string();
+        let names: Vec<_> = error.split('`').skip(3).step_by(2).collect();
+        let listed = Component::KINDS.map(|kind| {
+            let told = serde_json::to_value(kind).expect("a name");
+            let with_slot = told.as_object().and_then(|object| object.keys().next());
+            with_slot
+                .map(String::as_str)
+                .or(told.as_str())
+                .unwrap_or_default()
+                .to_owned()
+        });
+        assert_eq!(names, listed);
+    }
 
     #[test]
     fn no_two_components_have_one_code() {

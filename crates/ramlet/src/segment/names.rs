@@ -21,34 +21,43 @@ pub fn seed(segment: u64, component: Component) -> u64 {
 }
 
 fn suffix(component: Component) -> String {
+    let stem = stem(component);
+    match component.slot() {
+        Some(slot) => format!("{stem}{slot}"),
+        None => stem.into(),
+    }
+}
+
+/// What stands between the dot and the slot.
+fn stem(component: Component) -> &'static str {
     match component {
-        Component::Ids => "ids".into(),
-        Component::IdFilter => "idf".into(),
-        Component::RowIds => "row".into(),
-        Component::Vector { slot } => format!("v{slot}"),
-        Component::Presence { slot } => format!("has{slot}"),
-        Component::Position { slot } => format!("pos{slot}"),
-        Component::Centroids { slot } => format!("cen{slot}"),
-        Component::Payload => "pay".into(),
-        Component::Versions => "ver".into(),
-        Component::FieldIndex { slot } => format!("x{slot}"),
-        Component::Codes { slot } => format!("cod{slot}"),
-        Component::Fine { slot } => format!("fin{slot}"),
-        Component::FineLow { slot } => format!("low{slot}"),
-        Component::Product { slot } => format!("pq{slot}"),
-        Component::Rest { slot } => format!("rst{slot}"),
-        Component::Compact { slot } => format!("cmp{slot}"),
-        Component::Graph { slot } => format!("gra{slot}"),
-        Component::GraphMeta { slot } => format!("gme{slot}"),
-        Component::VectorRecords { slot } => format!("rec{slot}"),
-        Component::PartStarts { slot } => format!("par{slot}"),
-        Component::Postings { slot } => format!("pst{slot}"),
-        Component::Terms { slot } => format!("trm{slot}"),
-        Component::TextTerms { slot } => format!("twd{slot}"),
-        Component::TextLists { slot } => format!("tls{slot}"),
-        Component::TextLengths { slot } => format!("tln{slot}"),
-        Component::TextPositions { slot } => format!("tps{slot}"),
-        Component::Deletes => "del".into(),
+        Component::Ids => "ids",
+        Component::IdFilter => "idf",
+        Component::RowIds => "row",
+        Component::Vector { .. } => "v",
+        Component::Presence { .. } => "has",
+        Component::Position { .. } => "pos",
+        Component::Centroids { .. } => "cen",
+        Component::Payload => "pay",
+        Component::Versions => "ver",
+        Component::FieldIndex { .. } => "x",
+        Component::Codes { .. } => "cod",
+        Component::Fine { .. } => "fin",
+        Component::FineLow { .. } => "low",
+        Component::Product { .. } => "pq",
+        Component::Rest { .. } => "rst",
+        Component::Compact { .. } => "cmp",
+        Component::Graph { .. } => "gra",
+        Component::GraphMeta { .. } => "gme",
+        Component::VectorRecords { .. } => "rec",
+        Component::PartStarts { .. } => "par",
+        Component::Postings { .. } => "pst",
+        Component::Terms { .. } => "trm",
+        Component::TextTerms { .. } => "twd",
+        Component::TextLists { .. } => "tls",
+        Component::TextLengths { .. } => "tln",
+        Component::TextPositions { .. } => "tps",
+        Component::Deletes => "del",
     }
 }
 
@@ -60,18 +69,16 @@ pub fn is_ours(name: &str) -> bool {
     let Some((number, suffix)) = name.split_once('.') else {
         return false;
     };
-    let known = ["ids", "idf", "row", "pay", "ver"].contains(&suffix)
-        || [
-            "v", "has", "pos", "cen", "cod", "fin", "low", "pq", "rst", "gra", "gme", "rec", "par", "pst",
-            "trm", "twd", "tls", "tln", "tps", "x", "del-",
-        ]
-        .iter()
-        .any(|p| {
-            suffix
-                .strip_prefix(p)
-                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
-        });
-    known && number.len() >= 8 && number.bytes().all(|b| b.is_ascii_digit())
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_of = |component: Component| match (suffix.strip_prefix(stem(component)), component) {
+        (None, _) => false,
+        (Some(version), Component::Deletes) => version.strip_prefix('-').is_some_and(is_number),
+        (Some(slot), _) => match component.slot() {
+            Some(_) => is_number(slot),
+            None => slot.is_empty(),
+        },
+    };
+    number.len() >= 8 && is_number(number) && Component::KINDS.into_iter().any(is_of)
 }
 
 #[cfg(test)]
@@ -80,11 +87,14 @@ mod tests {
 
     #[test]
     fn ours_and_foreign() {
+        for kind in Component::KINDS {
+            let name = segment_file(3, kind);
+            // Files of deletes have a version.
+            assert_eq!(is_ours(&name), kind != Component::Deletes, "{name}");
+        }
         for name in [
             segment_file(3, Component::Vector { slot: 12 }),
             segment_file(123456789, Component::Payload),
-            segment_file(3, Component::TextLengths { slot: 1 }),
-            segment_file(3, Component::TextPositions { slot: 1 }),
             deletes_file(1, 2),
             "tmp-7".into(),
         ] {
@@ -94,6 +104,9 @@ mod tests {
             "notes.txt",
             "00000001",
             "00000001.vec",
+            "00000001.ids2",
+            "00000001.x",
+            "00000001.del-",
             "1.ids",
             "MANIFEST-000000000001",
             "LOCK",
