@@ -1,5 +1,6 @@
 //! `cargo xtask`: the house rules that are programs, and the rigs. `cargo proto`: the types of the gRPC API.
 
+mod fuzz;
 mod mutants;
 #[cfg(feature = "proto")]
 mod proto;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
             arguments.get(1).map(String::as_str),
             arguments.get(2..).unwrap_or_default(),
         ),
+        Some("fuzz") => fuzz::run(root(), arguments.get(1..).unwrap_or_default()),
         Some("mutants") => mutants::run(root(), arguments.get(1..).unwrap_or_default()),
         #[cfg(feature = "proto")]
         Some("proto") => proto::run(root(), arguments.iter().any(|arg| arg == "--check")),
@@ -28,6 +30,9 @@ fn main() -> ExitCode {
             );
             eprintln!(
                 "       cargo xtask mutants    see that the tests notice each protocol that is broken on purpose"
+            );
+            eprintln!(
+                "       cargo xtask fuzz       run libFuzzer on each target of fuzz/; --seconds N, names of targets, --seeds"
             );
             eprintln!(
                 "       cargo proto [--check]  make the types of the gRPC API from proto/, or compare them"

@@ -1,0 +1,3 @@
+mod corpus;
+mod counting;
+mod seeds;
