@@ -110,12 +110,17 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Appends `text` as a JSON string.
+/// Appends `text` as a JSON string, in no more bytes than any JSON has it in.
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     for &b in text.as_bytes() {
         match b {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
+            0x08 => out.extend_from_slice(b"\\b"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            b'\r' => out.extend_from_slice(b"\\r"),
             0..=0x1f => out.extend_from_slice(format!("\\u{b:04x}").as_bytes()),
             _ => out.push(b),
         }
