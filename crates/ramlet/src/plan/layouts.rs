@@ -17,6 +17,7 @@ use crate::schema::{VectorField, metric};
 /// Memory is lent in pieces of this.
 const PIECE_BYTES: u64 = ramlet_memory::LoanBuf::PIECE_BYTES as u64;
 const REST: &str = "rest codes";
+const POSITIONS: &str = "positions";
 
 /// The index's part of a layout.
 struct Shape {
@@ -361,7 +362,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     ));
     // Each row's place in cluster order.
     let positions = bytes::rows_file(rows, 4);
-    components.push(component("positions", Place::Disk, positions, positions));
+    components.push(component(POSITIONS, Place::Disk, positions, positions));
 
     let mut reading = Reading {
         pages: compact.unwrap_or_else(|| bytes::row_pages(spec.row_bytes() + 4)) as f64,
@@ -536,6 +537,15 @@ impl Shape {
             counts.reads_payload = results;
             reading.rounds += results.min(1.0);
         }
+        // What filters read is there as a whole, if it doesn't take more than half of what is left.
+        let positions = components.iter_mut().find(|c| c.component == POSITIONS);
+        let left = match positions.filter(|c| c.disk_bytes <= left / 2) {
+            Some(positions) => {
+                (positions.place, positions.ram_bytes) = (Place::Ram, positions.disk_bytes);
+                left - positions.disk_bytes
+            }
+            None => left,
+        };
         // Payloads that are read are kept in what is left.
         let spare = match reads_payload {
             true => 0,
