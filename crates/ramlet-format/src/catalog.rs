@@ -7,6 +7,7 @@ use crate::name::{ensure_plain_name, numbered, parse_numbered};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fmt;
 
 const WHAT: &str = "catalog";
 const PREFIX: &str = "CATALOG";
@@ -30,6 +31,43 @@ pub struct Catalog {
 pub struct CollectionEntry {
     pub name: String,
     pub id: String,
+    /// Where its points are, if users say by keys which go where: its own directory has only the settings then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<ShardEntry>,
+}
+
+impl CollectionEntry {
+    /// Its own directory and those of its shards.
+    pub fn directories(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.id.as_str()).chain(self.shards.iter().map(|shard| shard.id.as_str()))
+    }
+}
+
+/// The points of one shard key: a directory like that of a collection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShardEntry {
+    pub key: ShardKey,
+    /// What the API calls the shard's id; at least 1, one of its own within the collection.
+    pub number: u32,
+    /// Its directory's name.
+    pub id: String,
+}
+
+/// What users name a shard by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a shard key is a word or an unsigned integer")]
+pub enum ShardKey {
+    Number(u64),
+    Word(String),
+}
+
+impl fmt::Display for ShardKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShardKey::Number(number) => number.fmt(f),
+            ShardKey::Word(word) => write!(f, "\"{word}\""),
+        }
+    }
 }
 
 /// Another name for a collection.
@@ -57,7 +95,17 @@ impl Catalog {
         envelope::encode(EnvelopeKind::Catalog, &body)
     }
 
-    /// `Err` too if a name, id or alias occurs twice, or an id isn't a plain directory name.
+    /// The directories of all collections and their shards.
+    pub fn directories(&self) -> impl Iterator<Item = &str> {
+        self.collections.iter().flat_map(CollectionEntry::directories)
+    }
+
+    /// Whether a directory is one of a collection's or a shard's.
+    pub fn lists(&self, id: &str) -> bool {
+        self.directories().any(|listed| listed == id)
+    }
+
+    /// `Err` too if a name, id, shard key or alias occurs twice, or an id isn't a plain directory name.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let body = envelope::decode(EnvelopeKind::Catalog, bytes)?;
         let catalog: Self =
@@ -67,23 +115,25 @@ impl Catalog {
     }
 
     fn validate(&self) -> Result<()> {
-        self.collections
-            .iter()
-            .try_for_each(|entry| ensure_plain_name(WHAT, &entry.id))?;
+        self.directories()
+            .try_for_each(|id| ensure_plain_name(WHAT, id))?;
         ensure_unique(
             "collection",
             self.collections.iter().map(|entry| entry.name.as_str()),
         )?;
-        ensure_unique("id", self.collections.iter().map(|entry| entry.id.as_str()))?;
+        ensure_unique("id", self.directories())?;
+        for entry in &self.collections {
+            ensure_unique("shard key", entry.shards.iter().map(|shard| &shard.key))?;
+            ensure_unique("shard", entry.shards.iter().map(|shard| shard.number))?;
+        }
         ensure_unique("alias", self.aliases.iter().map(|entry| entry.alias.as_str()))
     }
 }
 
-fn ensure_unique<'a>(noun: &str, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
+fn ensure_unique<T: Ord + fmt::Debug>(noun: &str, mut names: impl Iterator<Item = T>) -> Result<()> {
     let mut seen = BTreeSet::new();
     names.try_for_each(|name| {
-        ensure(seen.insert(name), WHAT, || {
-            format!("{noun} {name:?} is listed twice")
-        })
+        let what = format!("{noun} {name:?} is listed twice");
+        ensure(seen.insert(name), WHAT, || what)
     })
 }

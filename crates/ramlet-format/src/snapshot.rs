@@ -24,11 +24,13 @@
 //!
 //! ```text
 //! a collection   collection changes* file* finished end
+//! with shards    catalog (collection changes* file* finished)* end
 //! everything     catalog (collection changes* file* finished)* end
 //! ```
 //!
 //! The body of `collection` is a [`Manifest`](crate::manifest::Manifest), that of `catalog` a
-//! [`Catalog`](crate::catalog::Catalog) whose collections come in its order. Files come as the manifest lists them, the
+//! [`Catalog`](crate::catalog::Catalog) whose collections come in its order, each with
+//! its shards behind it. Of a collection with shard keys the catalog lists it alone. Files come as the manifest lists them, the
 //! deletes of a segment behind its other files; `changes` are groups of the log that are in no segment. `finished` and `end`
 //! have no body.
 

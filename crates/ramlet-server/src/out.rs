@@ -396,6 +396,7 @@ mod tests {
             payload: Some(br#"{"a": [1, 2]}"#.to_vec()),
             vectors: Some(vec![(String::new(), vec![0.1, -2.0].into())]),
             order_value: Some(OrderValue::Int(3)),
+            shard_key: None,
         };
         assert_eq!(
             text(|o| o.record(&record)),
@@ -421,6 +422,7 @@ mod tests {
         let hit = ScoredPoint {
             id: PointId::Uuid(1),
             order_value: None,
+            shard_key: None,
             highlights: None,
             score: 0.25,
             version: 9,

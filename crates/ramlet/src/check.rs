@@ -70,6 +70,13 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
         if let Err(e) = guarded(|| checker.collection(&entry.name, directory)) {
             checker.say(&entry.name, 0, Err(e));
         }
+        for shard in &entry.shards {
+            let name = format!("{}/shard {}", entry.name, shard.key);
+            let directory = storage.subdir(&shard.id)?;
+            if let Err(e) = guarded(|| checker.collection(&name, directory)) {
+                checker.say(&name, 0, Err(e));
+            }
+        }
         checker.start(storage, &catalog, &entry.name);
     }
     if storage.list_subdirs()?.iter().any(|name| name == SNAPSHOTS) {

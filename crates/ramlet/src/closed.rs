@@ -1,5 +1,6 @@
 //! Collections that a start couldn't open: they are listed, tell why, and can be dropped; the others are served.
 
+use ramlet_format::catalog::CollectionEntry;
 use ramlet_io::Storage;
 
 use crate::caught::caught;
@@ -11,17 +12,17 @@ use crate::types::CollectionConfig;
 
 /// A collection whose files are there and aren't in use. Nothing writes to its directory.
 pub struct ClosedCollection {
-    /// Its directory.
-    pub id: String,
+    /// Its own directory, then those of its shards.
+    pub directories: Vec<String>,
     why: Error,
     /// As far as its manifest can be read.
     config: CollectionConfig,
 }
 
 impl ClosedCollection {
-    pub fn new(id: &str, storage: Option<&dyn Storage>, why: Error) -> ClosedCollection {
+    pub fn new(entry: &CollectionEntry, storage: Option<&dyn Storage>, why: Error) -> ClosedCollection {
         ClosedCollection {
-            id: id.to_owned(),
+            directories: entry.directories().map(str::to_owned).collect(),
             why,
             config: storage.and_then(config_of).unwrap_or_default(),
         }
@@ -37,7 +38,8 @@ impl ClosedCollection {
         let what = format!(
             "collection `{name}` could not be opened at the start: {}. Nothing writes to its files ({}). `ramlet check` tells more, `ramlet salvage` \
              writes what can be read as a snapshot; a restart tries again; it can be deleted, or restored from a snapshot",
-            self.why, self.id
+            self.why,
+            self.directories.join(", ")
         );
         Error::new(ErrorKind::CollectionClosed, what)
     }

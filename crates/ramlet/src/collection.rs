@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
+use ramlet_format::catalog::CollectionEntry;
+
 use crate::change::{encode_delete, encode_put};
 use crate::core::{Core, Work};
 use crate::encoding::{encode_vector, encode_vectors};
@@ -18,9 +20,12 @@ use crate::query::request::{PointGroup, QueryGroupsRequest, QueryRequest};
 use crate::query::{self, Scratch, selector};
 use crate::report::SegmentReport;
 use crate::request::*;
-use crate::schema::{PayloadField, Schema};
+use crate::schema::{PayloadField, Schema, Slots};
 use crate::scroll;
 use crate::segment::field_rows;
+use crate::sharding::{
+    JoinedWrites, Shard, ShardInfo, ShardKey, ShardSelection, ShardSet, each_once, is_once, no_shard,
+};
 use crate::tracking::JobUnderWay;
 use crate::types::*;
 use crate::view::View;
@@ -31,7 +36,7 @@ use crate::{descriptors, maintenance};
 pub type Completion = Box<dyn FnOnce(Result<UpdateResult>) + Send>;
 
 /// Green: nothing to do. Yellow: a flush, merge or index build is due or under way. Red: a job failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CollectionStatus {
     Green,
     Yellow,
@@ -86,44 +91,18 @@ fn lacking_index(view: &View) -> Option<String> {
     })
 }
 
-/// A handle; cheap to clone by `Arc`.
-pub struct Collection {
-    core: Arc<Core>,
-}
-
-impl Collection {
-    pub(crate) fn new(core: Arc<Core>) -> Collection {
-        Collection { core }
-    }
-
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-
-    pub(crate) fn view(&self) -> Arc<View> {
-        self.core.view.load_full()
-    }
-
-    /// What readers are given: once the collection was deleted its view is empty, and nothing found in that is an answer.
-    pub(crate) fn live_view(&self) -> Result<Arc<View>> {
-        self.core.live_view()
-    }
-
-    /// Whether it takes no more writes until a restart; [`CollectionInfo::optimizer_error`] says why.
-    pub fn has_stopped(&self) -> bool {
-        self.core.has_stopped.load(Ordering::Acquire)
-    }
-
-    pub fn info(&self) -> CollectionInfo {
-        let view = self.view();
+impl CollectionInfo {
+    /// Of one collection without keys, or one shard.
+    fn of(core: &Arc<Core>) -> CollectionInfo {
+        let view = core.view.load_full();
         let (config, busy, stopped) = {
-            let writer = self.core.writer();
+            let writer = core.writer();
             let busy = writer.frozen.is_some()
                 || maintenance::awaits_index(&writer)
                 || jobs::buffer_earns_an_index(&writer)
                 || [Moment::Busy, Moment::Idle]
                     .iter()
-                    .any(|moment| !jobs::candidates(&self.core, &writer, *moment).is_empty());
+                    .any(|moment| !jobs::candidates(core, &writer, *moment).is_empty());
             let stopped = writer.check_writable().err();
             (
                 writer.config.clone(),
@@ -132,7 +111,7 @@ impl Collection {
             )
         };
         let error = stopped
-            .or_else(|| self.core.troubles.first())
+            .or_else(|| core.troubles.first())
             .or_else(|| (!busy).then(|| lacking_index(&view)).flatten());
         let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
         CollectionInfo {
@@ -155,9 +134,175 @@ impl Collection {
             config,
             disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
             last_operation_id: view.operation,
-            update_queue: self.core.queue.lock().expect("never poisoned").waiting.len() as u64,
+            update_queue: core.queue.lock().expect("never poisoned").waiting.len() as u64,
             memory: crate::footprint::of(&view),
         }
+    }
+
+    /// Adds a shard's.
+    fn add(&mut self, other: CollectionInfo) {
+        self.status = self.status.max(other.status);
+        self.optimizer_error = self.optimizer_error.take().or(other.optimizer_error);
+        self.points_count += other.points_count;
+        self.indexed_vectors_count += other.indexed_vectors_count;
+        add_counts(&mut self.vectors_count, other.vectors_count);
+        add_counts(&mut self.payload_index_points, other.payload_index_points);
+        self.segments_count += other.segments_count;
+        self.disk_bytes += other.disk_bytes;
+        self.last_operation_id = self.last_operation_id.max(other.last_operation_id);
+        self.update_queue += other.update_queue;
+        for theirs in other.memory {
+            let mut own = self.memory.iter_mut();
+            match own.find(|own| own.component == theirs.component && own.kind == theirs.kind) {
+                Some(own) => {
+                    own.heap_bytes += theirs.heap_bytes;
+                    own.pinned_bytes += theirs.pinned_bytes;
+                    own.disk_bytes += theirs.disk_bytes;
+                }
+                None => self.memory.push(theirs),
+            }
+        }
+    }
+}
+
+fn add_counts(own: &mut [(String, u64)], theirs: Vec<(String, u64)>) {
+    for (name, count) in theirs {
+        let mut own = own.iter_mut();
+        if let Some((_, sum)) = own.find(|(own, _)| *own == name) {
+            *sum += count;
+        }
+    }
+}
+
+/// A handle; cheap to clone by `Arc`.
+pub struct Collection {
+    /// Settings and points; of a collection with shard keys the settings alone.
+    core: Arc<Core>,
+    shards: Option<Arc<ShardSet>>,
+    /// The shards that reads and writes through this handle are about; `None`: all.
+    chosen: Option<Vec<Arc<Shard>>>,
+}
+
+impl Collection {
+    pub(crate) fn new(core: Arc<Core>) -> Collection {
+        Collection {
+            core,
+            shards: None,
+            chosen: None,
+        }
+    }
+
+    pub(crate) fn keyed(settings: Arc<Core>, shards: ShardSet) -> Collection {
+        Collection {
+            core: settings,
+            shards: Some(Arc::new(shards)),
+            chosen: None,
+        }
+    }
+
+    /// A handle whose reads and writes are about some of the shards. `BadInput` in the API's words where there is none of such a key.
+    pub fn within(self: &Arc<Self>, selection: &ShardSelection) -> Result<Arc<Collection>> {
+        let none = ShardSet::default();
+        let shards = self.shards.as_deref().unwrap_or(&none);
+        match shards.choose(selection)? {
+            None => Ok(self.clone()),
+            chosen if self.shards.is_some() => Ok(Arc::new(Collection {
+                core: self.core.clone(),
+                shards: self.shards.clone(),
+                chosen,
+            })),
+            _ => Err(Error::bad_input("Wrong input: No shards found for shard key")),
+        }
+    }
+
+    /// The same of one shard, by its number. `NotFound` where there is none.
+    pub fn within_shard(self: &Arc<Self>, number: u32) -> Result<Arc<Collection>> {
+        let key = self.shard_of_number(number)?.key.clone();
+        self.within(&ShardSelection::Keys(vec![(*key).clone()]))
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn shard_set(&self) -> Option<&Arc<ShardSet>> {
+        self.shards.as_ref()
+    }
+
+    pub(crate) fn shards(&self) -> Vec<Arc<Shard>> {
+        self.shards
+            .as_ref()
+            .map_or_else(Vec::new, |set| (*set.list()).clone())
+    }
+
+    /// `NotFound` where there is none of the number.
+    pub(crate) fn shard_of_number(&self, number: u32) -> Result<Arc<Shard>> {
+        let mut shards = self.shards().into_iter();
+        shards
+            .find(|shard| shard.number == number)
+            .ok_or_else(|| no_shard(number))
+    }
+
+    /// Its own, then those of the shards.
+    pub(crate) fn cores(&self) -> Vec<Arc<Core>> {
+        let shards = self.shards();
+        let shards = shards.iter().map(|shard| shard.core.clone());
+        std::iter::once(self.core.clone()).chain(shards).collect()
+    }
+
+    /// As a catalog lists it under a name.
+    pub(crate) fn entry(&self, name: &str) -> CollectionEntry {
+        CollectionEntry {
+            name: name.to_string(),
+            id: self.core.id.clone(),
+            shards: self.shards().iter().map(|shard| shard.entry()).collect(),
+        }
+    }
+
+    /// Its shards; `None`: it has no shard keys.
+    pub fn shard_infos(&self) -> Option<Vec<ShardInfo>> {
+        self.shards.as_ref().map(|set| set.infos())
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        let Some(set) = &self.shards else {
+            return self.core.view.load_full();
+        };
+        let view = set.view(&self.core, self.chosen.as_deref(), false);
+        view.unwrap_or_else(|_| self.core.view.load_full())
+    }
+
+    /// The same of all shards.
+    pub(crate) fn whole_view(&self) -> Arc<View> {
+        let whole = Collection {
+            core: self.core.clone(),
+            shards: self.shards.clone(),
+            chosen: None,
+        };
+        whole.view()
+    }
+
+    /// What readers are given: once the collection was deleted its view is empty, and nothing found in that is an answer.
+    pub(crate) fn live_view(&self) -> Result<Arc<View>> {
+        match &self.shards {
+            None => self.core.live_view(),
+            Some(set) => set.view(&self.core, self.chosen.as_deref(), true),
+        }
+    }
+
+    /// Whether it takes no more writes until a restart; [`CollectionInfo::optimizer_error`] says why.
+    pub fn has_stopped(&self) -> bool {
+        let has_stopped = |core: &Arc<Core>| core.has_stopped.load(Ordering::Acquire);
+        self.cores().iter().any(has_stopped)
+    }
+
+    pub fn info(&self) -> CollectionInfo {
+        let mut info = CollectionInfo::of(&self.core);
+        let all = self.shards();
+        for shard in self.chosen.as_ref().unwrap_or(&all) {
+            info.add(CollectionInfo::of(&shard.core));
+        }
+        info
     }
 
     pub fn config(&self) -> CollectionConfig {
@@ -165,39 +310,25 @@ impl Collection {
     }
 
     /// Queues a change. `Busy` at once when the queue is full; `BadInput` at once for what can be told without state
-    /// (unknown vector name, wrong dimension, payload not an object). `done` is called from an engine thread.
+    /// (unknown vector name, wrong dimension, payload not an object, no shard key where there are some). `done` is called from an engine thread.
     pub fn submit(&self, op: UpdateOp, done: Completion) -> Result<()> {
-        let view = self.view();
-        check_op(&view.schema, &op)?;
-        if !matches!(op, UpdateOp::Delete(_)) {
-            self.core.shelf.check_room()?;
-            crate::segment::check_pinned(&self.core.shelf, &view.schema, view.points())?;
+        if self.shards.is_none() {
+            return submit(&self.core, op, done);
         }
-        let (work, bytes) = match op {
-            UpdateOp::Upsert {
-                points,
-                filter: None,
-                mode: UpdateMode::Upsert,
-            } => {
-                let (changes, largest) = encode_points(&view.schema, &points)?;
-                let mut bytes = changes.capacity();
-                // A group of its own, and its record, beyond what the log buffers hold.
-                bytes += 2 * largest.saturating_sub(self.core.shared.group_bytes);
-                (Work::Changes(changes), bytes as u64)
+        match self.chosen.as_deref() {
+            None | Some([]) => Err(Error::bad_input("Wrong input: Shard key not specified")),
+            Some([shard]) => submit(&shard.core, op, done),
+            Some([first, rest @ ..]) => {
+                let joined = JoinedWrites::new(1 + rest.len(), done);
+                submit(&first.core, op.clone(), joined.part())?;
+                for shard in rest {
+                    if let Err(e) = submit(&shard.core, op.clone(), joined.part()) {
+                        joined.told(Err(e));
+                    }
+                }
+                Ok(())
             }
-            UpdateOp::Delete(PointsSelector::Ids(ids)) => {
-                let mut changes = Vec::with_capacity(ids.len() * 10);
-                ids.iter().for_each(|id| encode_delete(&mut changes, *id));
-                let bytes = changes.capacity() as u64;
-                (Work::Changes(changes), bytes)
-            }
-            op => {
-                let bytes = op_bytes(&op);
-                (Work::Resolve(op), bytes)
-            }
-        };
-        drop(view);
-        self.core.enqueue(work, bytes, done)
+        }
     }
 
     /// `submit`, and wait for the completion.
@@ -214,14 +345,21 @@ impl Collection {
     }
 
     pub fn search(&self, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {
-        let mut hits = Vec::with_capacity(request.limit.min(1024));
-        let mut explain = Vec::new();
         scratch.begin();
-        let explained = request.params.explain.then_some(&mut explain);
         let view = self.live_view()?;
-        let cost = query::search(&view, request, scratch, &mut hits, explained)?;
-        self.core.monitor.offer(request, &scratch.lookup.rare);
-        Ok(SearchResponse { hits, cost, explain })
+        if !is_once(&view) {
+            let mut request = request.clone();
+            let span = (request.limit, std::mem::take(&mut request.offset));
+            return each_once(&view, span, scratch, |limit, scratch| {
+                request.limit = limit;
+                search_in(&view, &request, scratch)
+            });
+        }
+        let found = search_in(&view, request, scratch)?;
+        if self.shards.is_none() {
+            self.core.monitor.offer(request, &scratch.lookup.rare);
+        }
+        Ok(found)
     }
 
     /// Appends the hits to `out`. Allocates nothing when warm, without filter, payload and vectors.
@@ -247,8 +385,21 @@ impl Collection {
             Ok(search) => self.search(&search, scratch),
             Err(request) => {
                 scratch.begin();
-                let response = query::query(&self.core, &request, engine, scratch)?;
-                self.core.monitor.offer_stages(&request, &scratch.lookup.rare);
+                let view = self.live_view()?;
+                let within = (&self.core, &view);
+                if !is_once(&view) {
+                    let mut request = *request;
+                    let span = (request.limit, query::skipped(&request));
+                    request.offset = 0;
+                    return each_once(&view, span, scratch, |limit, scratch| {
+                        request.limit = limit;
+                        query::query(within, &request, engine, scratch)
+                    });
+                }
+                let response = query::query(within, &request, engine, scratch)?;
+                if self.shards.is_none() {
+                    self.core.monitor.offer_stages(&request, &scratch.lookup.rare);
+                }
                 Ok(response)
             }
         }
@@ -262,7 +413,8 @@ impl Collection {
         scratch: &mut Scratch,
     ) -> Result<Vec<PointGroup>> {
         scratch.begin();
-        query::query_groups(&self.core, request, engine, scratch)
+        let view = self.live_view()?;
+        query::query_groups((&self.core, &view), request, engine, scratch)
     }
 
     /// A query that waits to have its recall measured.
@@ -294,14 +446,30 @@ impl Collection {
         with_vectors: &VectorSelector,
         scratch: &mut Scratch,
     ) -> Result<Vec<Record>> {
+        let ids = ids.iter().map(|id| (*id, None));
+        self.retrieve_keyed(ids, with_payload, with_vectors, scratch)
+    }
+
+    /// The same, where a shard key is given from that shard: a point that was found there.
+    pub fn retrieve_keyed<'k>(
+        &self,
+        ids: impl ExactSizeIterator<Item = (PointId, Option<&'k ShardKey>)>,
+        with_payload: &PayloadSelector,
+        with_vectors: &VectorSelector,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Record>> {
         let view = self.live_view()?;
         check_vector_names(&view.schema, with_vectors)?;
         let payload = selector(with_payload)?;
         scratch.begin();
         let lookup = &mut scratch.lookup;
         let mut records = Vec::with_capacity(ids.len().min(1024));
-        for &id in ids {
-            if let Some(place) = view.find(id, lookup)? {
+        for (id, key) in ids {
+            let place = match key {
+                None => view.find(id, lookup)?,
+                Some(key) => view.find_keyed(id, key, lookup)?,
+            };
+            if let Some(place) = place {
                 records.push(scroll::record(&view, id, place, &payload, with_vectors, lookup)?);
             }
         }
@@ -324,11 +492,10 @@ impl Collection {
     pub fn create_payload_index(&self, field: &str, index: FieldIndex) -> Result<UpdateResult> {
         Path::parse(field)
             .map_err(|e| Error::bad_input(format!("Wrong input: field_name `{field}`: {e}")))?;
-        self.core.check_open()?;
-        self.core.shelf.check_room()?;
-        descriptors::check_files(&self.core)?;
-        self.core
-            .guarded(|| jobs::create_field_index(&self.core, field, index))?;
+        self.check_new_files()?;
+        self.change_first(&|core, slots| {
+            jobs::create_field_index(core, field, index.clone(), slots.map(|slots| slots.next_field))
+        })?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })
@@ -337,8 +504,7 @@ impl Collection {
     /// No-op when there is none.
     pub fn delete_payload_index(&self, field: &str) -> Result<UpdateResult> {
         self.core.check_open()?;
-        self.core
-            .guarded(|| jobs::delete_field_index(&self.core, field))?;
+        self.change_after(|core| jobs::delete_field_index(core, field))?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })
@@ -347,10 +513,10 @@ impl Collection {
     /// Adds a vector under a name: points are without it until they are given one. The same again is a no-op, another one of
     /// the name is refused.
     pub fn create_vector_name(&self, name: &str, new: &NewVector) -> Result<UpdateResult> {
-        self.core.check_open()?;
-        self.core.shelf.check_room()?;
-        descriptors::check_files(&self.core)?;
-        self.core.guarded(|| vector_names::add(&self.core, name, new))?;
+        self.check_new_files()?;
+        self.change_first(&|core, slots| {
+            vector_names::add(core, name, new, slots.map(|slots| slots.next_vector))
+        })?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })
@@ -359,76 +525,67 @@ impl Collection {
     /// Drops a vector of all points, and its name; no-op when there is none.
     pub fn delete_vector_name(&self, name: &str) -> Result<UpdateResult> {
         self.core.check_open()?;
-        self.core.guarded(|| vector_names::remove(&self.core, name))?;
+        self.change_after(|core| vector_names::remove(core, name).map(drop))?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
         })
     }
 
+    fn check_new_files(&self) -> Result<()> {
+        for core in self.cores() {
+            core.check_open()?;
+            core.shelf.check_room()?;
+            descriptors::check_files(&core)?;
+        }
+        Ok(())
+    }
+
+    /// A change of settings that adds: in the shards first. They are told the slots of the collection, to take the same.
+    fn change_first(&self, change: &dyn Fn(&Core, Option<&Slots>) -> Result<()>) -> Result<()> {
+        match &self.shards {
+            None => self.core.guarded(|| change(&self.core, None)),
+            Some(set) => set.change_first(&self.core, &|core, slots| change(core, Some(slots))),
+        }
+    }
+
+    /// A change of settings that takes away: in the shards last.
+    fn change_after(&self, change: impl FnOnce(&Core) -> Result<()>) -> Result<()> {
+        match &self.shards {
+            None => self.core.guarded(|| change(&self.core)),
+            Some(set) => set.change_after(&self.core, change),
+        }
+    }
+
     /// Does what is due in the background on this thread: flushes and merges, until there is nothing left.
     pub fn wait_idle(&self) -> Result<()> {
-        maintenance::settle(&self.core)
+        self.cores().iter().try_for_each(|core| maintenance::settle(core))
     }
 
     /// What is made of some of the segments just now.
     pub fn job_under_way(&self) -> Option<Arc<JobUnderWay>> {
-        self.core.tracking.job()
+        self.cores().iter().find_map(|core| core.tracking.job())
     }
 
     /// Segments that the next job will rewrite, beside those that one is rewriting now, and those that are left: their numbers and live points.
     pub fn planned_jobs(&self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
-        let (segments, candidates, buffers) = {
-            let writer = self.core.writer();
-            let mut candidates = jobs::candidates(&self.core, &writer, Moment::Busy);
-            if candidates.is_empty() {
-                candidates = jobs::candidates(&self.core, &writer, Moment::Idle);
-            }
-            (writer.segments.clone(), candidates, writer.view().buffers)
-        };
-        let shown = |s: &crate::segment::SegmentView| (s.segment.id(), u64::from(s.live()));
-        let under_way = self.job_under_way();
-        let is_taken = |id: u64| {
-            let mut sources = under_way.iter().flat_map(|job| &job.sources);
-            sources.any(|(source, _)| *source == id)
-        };
-        let of = |views: &[crate::segment::SegmentView]| -> Vec<(u64, u64)> {
-            let all = views.iter().map(shown);
-            all.filter(|(id, _)| !is_taken(*id)).collect()
-        };
-        let planned = of(&candidates);
-        let rest = of(&segments);
-        let rest = rest
-            .into_iter()
-            .filter(|(id, _)| planned.iter().all(|(p, _)| p != id));
-        // Counted as segments in `info`, and numbered where no segment's number is.
-        let buffered = buffers.iter().enumerate().filter(|(_, buffer)| buffer.len > 0);
-        let buffered = buffered.map(|(at, buffer)| (u64::MAX - at as u64, u64::from(buffer.live())));
-        (planned.clone(), rest.chain(buffered).collect())
+        let (mut planned, mut rest) = (Vec::new(), Vec::new());
+        for core in self.cores() {
+            let (more_planned, more_rest) = planned_jobs_of(&core);
+            planned.extend(more_planned);
+            rest.extend(more_rest);
+        }
+        (planned, rest)
     }
 
     /// Makes a segment of the write buffer (tests and benches; the log keeps it safe without).
     pub fn flush(&self) -> Result<()> {
-        self.core.guarded(|| self.flush_all())
-    }
-
-    fn flush_all(&self) -> Result<()> {
-        jobs::flush(&self.core)?;
-        {
-            let mut writer = self.core.writer();
-            if writer.active.is_empty() && writer.applied_lsn == writer.manifest.applied_lsn {
-                return Ok(());
-            }
-            if writer.frozen.is_none() {
-                writer.freeze(self.core.shared.salt())?;
-            }
-            self.core.publish(&writer);
-        }
-        jobs::flush(&self.core)
+        let cores = self.cores();
+        cores.iter().try_for_each(|core| core.guarded(|| flush_all(core)))
     }
 
     /// Numbers in the vectors that are asked for, of a point that has them all. Takes no lock.
     pub fn floats_of(&self, vectors: &VectorSelector) -> usize {
-        let view = self.view();
+        let view = self.core.view.load();
         let wanted = |name: &String| match vectors {
             VectorSelector::None => false,
             VectorSelector::All => true,
@@ -451,6 +608,96 @@ impl Collection {
     pub fn is_dropped(&self) -> bool {
         self.core.dropped.load(Ordering::Acquire)
     }
+}
+
+/// Queues a change of a collection without keys, or of one shard.
+fn submit(core: &Arc<Core>, op: UpdateOp, done: Completion) -> Result<()> {
+    let view = core.view.load_full();
+    check_op(&view.schema, &op)?;
+    if !matches!(op, UpdateOp::Delete(_)) {
+        core.shelf.check_room()?;
+        crate::segment::check_pinned(&core.shelf, &view.schema, view.points())?;
+    }
+    let (work, bytes) = match op {
+        UpdateOp::Upsert {
+            points,
+            filter: None,
+            mode: UpdateMode::Upsert,
+        } => {
+            let (changes, largest) = encode_points(&view.schema, &points)?;
+            let mut bytes = changes.capacity();
+            // A group of its own, and its record, beyond what the log buffers hold.
+            bytes += 2 * largest.saturating_sub(core.shared.group_bytes);
+            (Work::Changes(changes), bytes as u64)
+        }
+        UpdateOp::Delete(PointsSelector::Ids(ids)) => {
+            let mut changes = Vec::with_capacity(ids.len() * 10);
+            ids.iter().for_each(|id| encode_delete(&mut changes, *id));
+            let bytes = changes.capacity() as u64;
+            (Work::Changes(changes), bytes)
+        }
+        op => {
+            let bytes = op_bytes(&op);
+            (Work::Resolve(op), bytes)
+        }
+    };
+    drop(view);
+    core.enqueue(work, bytes, done)
+}
+
+/// Makes a segment of all that is in the buffers.
+pub(crate) fn flush_all(core: &Core) -> Result<()> {
+    jobs::flush(core)?;
+    {
+        let mut writer = core.writer();
+        if writer.active.is_empty() && writer.applied_lsn == writer.manifest.applied_lsn {
+            return Ok(());
+        }
+        if writer.frozen.is_none() {
+            writer.freeze(core.shared.salt())?;
+        }
+        core.publish(&writer);
+    }
+    jobs::flush(core)
+}
+
+fn search_in(view: &View, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {
+    let mut hits = Vec::with_capacity(request.limit.min(1024));
+    let mut explain = Vec::new();
+    let explained = request.params.explain.then_some(&mut explain);
+    let cost = query::search(view, request, scratch, &mut hits, explained)?;
+    Ok(SearchResponse { hits, cost, explain })
+}
+
+/// Of a collection without keys, or of one shard.
+fn planned_jobs_of(core: &Core) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+    let (segments, candidates, buffers) = {
+        let writer = core.writer();
+        let mut candidates = jobs::candidates(core, &writer, Moment::Busy);
+        if candidates.is_empty() {
+            candidates = jobs::candidates(core, &writer, Moment::Idle);
+        }
+        (writer.segments.clone(), candidates, writer.view().buffers)
+    };
+    let shown = |s: &crate::segment::SegmentView| (s.segment.id(), u64::from(s.live()));
+    let under_way = core.tracking.job();
+    let is_taken = |id: u64| {
+        let mut sources = under_way.iter().flat_map(|job| &job.sources);
+        sources.any(|(source, _)| *source == id)
+    };
+    let of = |views: &[crate::segment::SegmentView]| -> Vec<(u64, u64)> {
+        let all = views.iter().map(shown);
+        all.filter(|(id, _)| !is_taken(*id)).collect()
+    };
+    let planned = of(&candidates);
+    let rest = of(&segments);
+    let rest = rest
+        .into_iter()
+        .filter(|(id, _)| planned.iter().all(|(p, _)| p != id));
+    // Counted as segments in `info`, and numbered where no segment's number is.
+    let buffered = buffers.iter().enumerate().filter(|(_, buffer)| buffer.len > 0);
+    let buffered = buffered.map(|(at, buffer)| (u64::MAX - at as u64, u64::from(buffer.live())));
+    (planned.clone(), rest.chain(buffered).collect())
 }
 
 /// Points that have each vector. In segments, deleted rows are taken to have it as often as others.

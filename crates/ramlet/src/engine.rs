@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry};
+use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry, ShardEntry};
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
 
+use crate::catalog::{AliasOp, catalog_of, change_alias};
 use crate::caught::caught;
 use crate::closed::{self, ClosedCollection};
 use crate::collection::{Collection, CollectionInfo};
@@ -23,7 +24,9 @@ use crate::pins::Pins;
 use crate::query::Scratch;
 use crate::quotas::QuotaConfig;
 use crate::recover::{self, Parts};
+use crate::schema::Slots;
 use crate::segment::{Shelf, graph_width};
+use crate::sharding::{self, Shard, ShardSet};
 use crate::shared::{JobArena, Shared};
 use crate::snapshot::SnapshotDir;
 use crate::store::{CommitError, Generations};
@@ -65,14 +68,6 @@ impl EngineOptions {
             log_file_bytes: None,
         })
     }
-}
-
-/// One step of an alias change; a list is applied all at once or not at all.
-#[derive(Debug, Clone, PartialEq)]
-pub enum AliasOp {
-    Create { alias: String, collection: String },
-    Delete { alias: String },
-    Rename { from: String, to: String },
 }
 
 /// How often a new collection looks again whether others' points were flushed: for two seconds.
@@ -145,8 +140,8 @@ struct Consumers {
     snapshots: Consumer,
 }
 
-struct Names {
-    catalog: Catalog,
+pub(crate) struct Names {
+    pub(crate) catalog: Catalog,
     catalogs: Generations<Catalog>,
     open: BTreeMap<String, Arc<Collection>>,
     /// Listed in the catalog, and not open.
@@ -270,15 +265,14 @@ impl Engine {
     }
 
     fn recover(&self, catalog: &Catalog, skip: &[String]) -> Result<()> {
-        capacity::check_collections(&self.options.budget, catalog.collections.len())?;
+        capacity::check_collections(&self.options.budget, catalog.directories().count())?;
         for name in self.storage.list_subdirs()? {
-            if is_directory_id(&name) && !catalog.collections.iter().any(|c| c.id == name) {
+            if is_directory_id(&name) && !catalog.lists(&name) {
                 self.clear_away(&name, catalog)?;
             }
         }
         let mut lookup = self.lookup()?;
         let mut names = self.names();
-        let buffers = &self.consumers.buffers;
         let unknown = skip
             .iter()
             .find(|name| !catalog.collections.iter().any(|c| c.name == **name));
@@ -287,22 +281,19 @@ impl Engine {
             return Err(Error::not_found(what));
         }
         for entry in &catalog.collections {
-            let (id, name) = (&entry.id, &entry.name);
+            let name = &entry.name;
             if skip.contains(name) {
                 let closed = ClosedCollection::new(
-                    id,
+                    entry,
                     None,
                     Error::new(ErrorKind::CollectionClosed, "it was to be skipped"),
                 );
                 names.closed.insert(name.clone(), closed);
                 continue;
             }
-            // What the logs of many collections hold may be more than fits at once.
-            let make_room = || closed::guarded(|| maintenance::flush_largest(&self.shared));
-            while buffers.available() < buffers.cap() / 2 && make_room().unwrap_or(false) {}
-            match closed::guarded(|| recover::open(self.parts(id)?, &mut lookup)) {
-                Ok(core) => {
-                    names.open.insert(name.clone(), self.register(core));
+            match self.reopen(entry, &mut lookup) {
+                Ok(collection) => {
+                    names.open.insert(name.clone(), collection);
                 }
                 Err(e) if closed::is_shortage(&e) => {
                     let what = format!(
@@ -311,9 +302,9 @@ impl Engine {
                     return Err(Error::new(e.kind(), what).at(name));
                 }
                 Err(e) => {
-                    tracing::error!(collection = name, directory = id, error = %e, "a collection stays closed, the others are served");
-                    let storage = self.storage.subdir(id).ok();
-                    let closed = ClosedCollection::new(id, storage.as_deref(), e);
+                    tracing::error!(collection = name, directory = entry.id, error = %e, "a collection stays closed, the others are served");
+                    let storage = self.storage.subdir(&entry.id).ok();
+                    let closed = ClosedCollection::new(entry, storage.as_deref(), e);
                     names.closed.insert(name.clone(), closed);
                     // It may have been left in the middle of something.
                     lookup = self.lookup()?;
@@ -321,6 +312,29 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// A collection that the catalog lists: its directory, and those of its shards.
+    fn reopen(&self, entry: &CollectionEntry, lookup: &mut Lookup) -> Result<Arc<Collection>> {
+        let buffers = &self.consumers.buffers;
+        let mut open = |id: &str| {
+            // What the logs of many collections hold may be more than fits at once.
+            let make_room = || closed::guarded(|| maintenance::flush_largest(&self.shared));
+            while buffers.available() < buffers.cap() / 2 && make_room().unwrap_or(false) {}
+            closed::guarded(|| recover::open(self.parts(id)?, lookup))
+        };
+        let core = open(&entry.id)?;
+        if !sharding::is_custom(&core.writer().config) {
+            return Ok(self.register(core));
+        }
+        let mut shards = Vec::with_capacity(entry.shards.len());
+        for shard in &entry.shards {
+            shards.push((
+                shard,
+                open(&shard.id).map_err(|e| e.at(format_args!("shard {}", shard.key)))?,
+            ));
+        }
+        Ok(self.register_keyed(core, shards))
     }
 
     /// Removes a directory that the catalog doesn't list, if it was dropped, or never finished. One of a number that the catalog
@@ -348,14 +362,35 @@ impl Engine {
         }
     }
 
-    pub(crate) fn register(&self, core: Core) -> Arc<Collection> {
+    /// From here on the engine's threads work for it.
+    pub(crate) fn enroll(&self, core: Core) -> Arc<Core> {
         let core = Arc::new(core);
-        self.shared
-            .collections
-            .lock()
-            .expect("never poisoned")
-            .push(Arc::downgrade(&core));
-        Arc::new(Collection::new(core))
+        let mut collections = self.shared.collections.lock().expect("never poisoned");
+        collections.push(Arc::downgrade(&core));
+        core
+    }
+
+    pub(crate) fn register(&self, core: Core) -> Arc<Collection> {
+        Arc::new(Collection::new(self.enroll(core)))
+    }
+
+    /// A collection whose points are in shards.
+    pub(crate) fn register_keyed(&self, core: Core, shards: Vec<(&ShardEntry, Core)>) -> Arc<Collection> {
+        let settings = self.enroll(core);
+        let shard = |(entry, core): (&ShardEntry, Core)| {
+            let core = self.enroll(core);
+            // What was cut off between two shards. It may fail for want of memory: then the next change of settings ends it.
+            if let Err(error) = core.guarded(|| sharding::align(&settings, &core)) {
+                tracing::warn!(shard = %entry.key, %error, "a shard hasn't the settings of its collection yet");
+            }
+            Arc::new(Shard {
+                key: Arc::new(entry.key.clone()),
+                number: entry.number,
+                core,
+            })
+        };
+        let shards = ShardSet::new(shards.into_iter().map(shard).collect());
+        Arc::new(Collection::keyed(settings, shards))
     }
 
     pub(crate) fn lookup(&self) -> Result<Lookup> {
@@ -459,7 +494,7 @@ impl Engine {
     }
 
     /// Which collections there are. Nobody can go on without: where a thread panicked while it changed that, the catalog on disk tells.
-    fn names(&self) -> MutexGuard<'_, Names> {
+    pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
         self.names
             .lock()
             .unwrap_or_else(|_| end("a thread panicked while it changed the list of collections"))
@@ -468,18 +503,33 @@ impl Engine {
     /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it. Any name will do here; the server lets
     /// through what the API allows (1 to 255 bytes, none of `<>:"/\|?*`), and reaches no other.
     pub fn create_collection(&self, name: &str, config: CollectionConfig) -> Result<()> {
+        self.in_room(|| self.create_in_room(name, config.clone()))
+    }
+
+    /// Tries again while the share of write buffers is full of other collections' points: on disk they don't need it.
+    fn in_room<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 0..CREATE_TRIES {
-            match self.create_in_room(name, config.clone()) {
-                // Its buffers' share is full of other collections' points: on disk they don't need it.
+            match make() {
                 Err(e) if e.kind() == ErrorKind::OverBudget => {
-                    self.check_another(self.collection_names().len())?;
+                    self.check_another(self.names().catalog.directories().count())?;
                     self.shared.want_room();
                     std::thread::sleep(ROOM_POLL);
                 }
                 made => return made,
             }
         }
-        self.create_in_room(name, config)
+        make()
+    }
+
+    /// An empty shard of a collection with these settings, which no catalog lists yet.
+    pub(crate) fn new_shard(&self, (config, slots): (CollectionConfig, Slots)) -> Result<Arc<Core>> {
+        self.in_room(|| {
+            let parts = self.new_parts()?;
+            let id = parts.id.clone();
+            let core = closed::guarded(|| recover::create_with(parts, config.clone(), slots.clone()));
+            core.map(|core| self.enroll(core))
+                .inspect_err(|_| self.clear(&id))
+        })
     }
 
     fn check_another(&self, others: usize) -> Result<()> {
@@ -502,11 +552,12 @@ impl Engine {
                 format!("Collection `{name}` already exists!"),
             ));
         }
-        self.check_another(names.catalog.collections.len())?;
+        self.check_another(names.catalog.directories().count())?;
         descriptors::check_collection(self.storage.as_ref(), &self.shared.live_collections(), &config)?;
         let id = directory_id(names.catalog.next_id);
         // A number is used once, even when creating fails half-way.
         names.catalog.next_id += 1;
+        let is_custom = sharding::is_custom(&config);
         let core = closed::guarded(|| recover::create(self.parts(&id)?, config)).inspect_err(|_| {
             let _ = self.storage.remove_subdir(&id);
         })?;
@@ -514,9 +565,13 @@ impl Engine {
         catalog.collections.push(CollectionEntry {
             name: name.to_string(),
             id,
+            shards: Vec::new(),
         });
         self.commit(&mut names, catalog)?;
-        let collection = self.register(core);
+        let collection = match is_custom {
+            true => self.register_keyed(core, Vec::new()),
+            false => self.register(core),
+        };
         names.open.insert(name.to_string(), collection);
         Ok(())
     }
@@ -529,7 +584,10 @@ impl Engine {
     ) -> Result<()> {
         let collection = self.collection(name)?;
         let core = collection.core();
-        core.guarded(|| jobs::change_settings(core, change))
+        match collection.shard_set() {
+            None => core.guarded(|| jobs::change_settings(core, change)),
+            Some(shards) => shards.change_after(core, |core| jobs::change_settings(core, change)),
+        }
     }
 
     /// `false` when there was none.
@@ -544,12 +602,12 @@ impl Engine {
             catalog.aliases.retain(|a| a.collection != name);
             self.commit(&mut names, catalog)?;
             if let Some(closed) = names.closed.remove(name) {
-                self.clear(&closed.id);
+                closed.directories.iter().for_each(|id| self.clear(id));
                 return Ok(true);
             }
             names.open.remove(name).expect("it was there")
         };
-        self.retire(collection.core());
+        self.retire_all(&collection);
         Ok(true)
     }
 
@@ -576,7 +634,7 @@ impl Engine {
     /// What a collection that isn't in the catalog yet is opened with, under a number that was never used.
     pub(crate) fn new_parts(&self) -> Result<Parts> {
         let mut names = self.names();
-        self.check_another(names.catalog.collections.len())?;
+        self.check_another(names.catalog.directories().count())?;
         // Its settings aren't known yet.
         let (others, config) = (self.shared.live_collections(), CollectionConfig::default());
         descriptors::check_collection(self.storage.as_ref(), &others, &config)?;
@@ -600,10 +658,7 @@ impl Engine {
                 return Err(Error::new(ErrorKind::AlreadyExists, what));
             }
             catalog.collections.retain(|c| c.name != *name);
-            catalog.collections.push(CollectionEntry {
-                name: name.clone(),
-                id: collection.core().id.clone(),
-            });
+            catalog.collections.push(collection.entry(name));
         }
         for entry in aliases {
             let (alias, collection) = (entry.alias.clone(), entry.collection.clone());
@@ -613,14 +668,16 @@ impl Engine {
         let mut old = Vec::new();
         for (name, collection) in new {
             if let Some(closed) = names.closed.remove(&name) {
-                self.clear(&closed.id);
+                closed.directories.iter().for_each(|id| self.clear(id));
             }
             old.extend(names.open.insert(name, collection));
         }
         drop(names);
         for collection in &old {
-            collection.core().replaced.store(true, Ordering::Release);
-            self.retire(collection.core());
+            for core in collection.cores() {
+                core.replaced.store(true, Ordering::Release);
+            }
+            self.retire_all(collection);
         }
         Ok(())
     }
@@ -757,7 +814,7 @@ impl Engine {
         self.commit(&mut names, catalog)
     }
 
-    fn commit(&self, names: &mut Names, mut catalog: Catalog) -> Result<()> {
+    pub(crate) fn commit(&self, names: &mut Names, mut catalog: Catalog) -> Result<()> {
         catalog.number = names.catalogs.next();
         match names.catalogs.commit(self.storage.as_ref(), &catalog.encode()) {
             Ok(()) => {
@@ -861,7 +918,7 @@ impl Engine {
     pub fn writable(&self) -> bool {
         let stopped = self.stopped_collections();
         let names = self.names();
-        !self.shared.is_closed() && (stopped == 0 || stopped < names.open.len())
+        !self.shared.is_closed() && (stopped == 0 || stopped < names.catalog.directories().count())
     }
 
     /// Flushes nothing (the log has it all), stops the threads. The lock goes with the last handle.
@@ -919,74 +976,6 @@ fn build_threads(search_threads: usize) -> usize {
 
 /// Stack of an engine thread. Nothing in the engine recurses deeper than a filter's nesting.
 const THREAD_STACK: usize = 1 << 20;
-
-fn change_alias(catalog: &mut Catalog, op: &AliasOp) -> Result<()> {
-    let known = |catalog: &Catalog, alias: &str| {
-        let found = catalog.aliases.iter().position(|a| a.alias == alias);
-        found.ok_or_else(|| Error::not_found(format!("Not found: Alias {alias} does not exists!")))
-    };
-    let free = |catalog: &Catalog, alias: &str| match catalog.collections.iter().any(|c| c.name == alias) {
-        false => Ok(()),
-        true => Err(Error::new(
-            ErrorKind::AlreadyExists,
-            format!("Collection with name {alias} already exists, so it can't be an alias"),
-        )),
-    };
-    match op {
-        AliasOp::Create { alias, collection } => {
-            if !catalog.collections.iter().any(|c| c.name == *collection) {
-                return Err(Error::not_found(format!(
-                    "Not found: Collection `{collection}` doesn't exist!"
-                )));
-            }
-            free(catalog, alias)?;
-            catalog.aliases.retain(|a| a.alias != *alias);
-            catalog.aliases.push(AliasEntry {
-                alias: alias.clone(),
-                collection: collection.clone(),
-            });
-        }
-        AliasOp::Delete { alias } => {
-            // One that isn't there is gone already: the usual switch deletes before it creates, the first time too.
-            catalog.aliases.retain(|a| a.alias != *alias);
-        }
-        AliasOp::Rename { from, to } => {
-            free(catalog, to)?;
-            let at = known(catalog, from)?;
-            catalog.aliases[at].alias = to.clone();
-            let moved = catalog.aliases[at].clone();
-            catalog.aliases.retain(|a| a.alias != *to);
-            catalog.aliases.push(moved);
-        }
-    }
-    Ok(())
-}
-
-/// The newest catalog. A data directory has one from its first moment, so that a missing one is known to be lost: without a catalog, collections
-/// would be removed as left over.
-fn catalog_of(storage: &dyn Storage) -> Result<(Generations<Catalog>, Catalog)> {
-    let (mut catalogs, newest) = Generations::<Catalog>::newest(storage)?;
-    let lost = match newest {
-        Some(_) => None,
-        None => storage.list_subdirs()?.into_iter().find(|d| is_directory_id(d)),
-    };
-    if let Some(dir) = lost {
-        let why = format!("{}: no catalog, but a collection in {dir}", storage.location());
-        return Err(Error::corrupt(why));
-    }
-    catalogs.tidy(storage)?;
-    if let Some(catalog) = newest {
-        return Ok((catalogs, catalog));
-    }
-    let catalog = Catalog {
-        number: catalogs.next(),
-        ..Catalog::default()
-    };
-    match catalogs.commit(storage, &catalog.encode()) {
-        Ok(()) => Ok((catalogs, catalog)),
-        Err(CommitError::Before(e) | CommitError::Unknown(e)) => Err(e),
-    }
-}
 
 #[cfg(test)]
 #[path = "engine_tests.rs"]

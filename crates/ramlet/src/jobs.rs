@@ -338,8 +338,8 @@ fn replace_segment(core: &Core, segment: Arc<Segment>) {
     core.publish(&writer);
 }
 
-/// Adds a payload index: builds its table for every segment, then commits it with the settings.
-pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result<()> {
+/// Adds a payload index: builds its table for every segment, then commits it with the settings. `next`: the slot to look for a free one from.
+pub fn create_field_index(core: &Core, field: &str, index: FieldIndex, next: Option<u16>) -> Result<()> {
     let mut arena = begin(core, bytes_of(&core.view.load().segments))?;
     let (segments, schema, config, slots, new) = {
         let writer = core.writer();
@@ -357,6 +357,7 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex) -> Result
         crate::schema::check_config(&config)?;
         let mut slots = writer.slots.clone();
         // Before the old one of this field, if any, is free: its tables are there until the commit.
+        slots.next_field = next.unwrap_or(slots.next_field);
         slots.take_field(field)?;
         let schema = Schema::new(&config, &slots)?;
         let new = schema.field(field).cloned().expect("just added");
@@ -385,7 +386,7 @@ pub fn renew_stems(core: &Core) -> Result<bool> {
         return Ok(false);
     };
     tracing::info!(collection = %core.id, field = path, "a text index is made anew: its stems are of another revision");
-    create_field_index(core, &path, index).map(|()| true)
+    create_field_index(core, &path, index, None).map(|()| true)
 }
 
 /// Whether two indexes of a field have the same tables; `cut`: how those of the old one were made.

@@ -69,7 +69,7 @@ pub fn unlisted_collections(storage: &dyn Storage, catalog: &Catalog) -> Result<
     let mut found = Vec::new();
     for id in storage.list_subdirs()? {
         let newer = is_directory_id(&id) && number_of(&id).is_some_and(|number| number >= catalog.next_id);
-        if newer && !catalog.collections.iter().any(|c| c.id == id) {
+        if newer && !catalog.lists(&id) {
             let directory = storage.subdir(&id)?;
             match guarded(|| leftover(directory.as_ref())) {
                 Ok(Leftover::Collection) => found.push(unlisted(directory.as_ref(), catalog)),

@@ -28,6 +28,8 @@ pub const VECTORS_MAX: usize = 64;
 pub const FIELD_INDEXES_MAX: usize = 256;
 /// What a collection costs, empty: 12 KB of heap, 5 KB of kernel memory for its directory and log, its write buffers' tables.
 pub const COLLECTION_BYTES: u64 = 20 << 10;
+/// Length of a shard key that is a word.
+pub const SHARD_KEY_BYTES_MAX: usize = 1_024;
 /// What an open file of a segment costs beside its index: about 1 KB of heap and 1 KB of kernel memory.
 pub const SEGMENT_FILE_BYTES: u64 = 2 << 10;
 /// Updates that wait in one collection's queue.

@@ -40,7 +40,7 @@ use crate::vector::Vector;
 use crate::view::{Place, View};
 use found::FoundList;
 pub(crate) use groups::query_groups;
-pub(crate) use run::query;
+pub(crate) use run::{query, skipped};
 use segment::{Asked, search_segment};
 
 /// What one search slot owns. Nothing is allocated on the warm path of a search without filter and payload.
@@ -351,6 +351,7 @@ fn collect(
             vectors: selected_vectors(view, place, &request.with_vectors, lookup)?,
             order_value: None,
             highlights: None,
+            shard_key: view.key_of(place),
         });
     }
     Ok(())
@@ -385,6 +386,7 @@ fn collect_found(
             vectors: selected_vectors(view, found.place, vectors, lookup)?,
             order_value: list.orders.get(at).copied(),
             highlights: None,
+            shard_key: view.key_of(found.place),
         });
     }
     let places = list.found.iter().skip(skip).map(|found| found.place);

@@ -34,10 +34,15 @@ pub struct Parts {
     pub held: Reservation,
 }
 
-/// A new collection in an empty directory: its log, then its first manifest.
+/// A new collection in an empty directory.
 pub fn create(parts: Parts, config: CollectionConfig) -> Result<Core> {
     check_config(&config)?;
     let slots = Slots::for_config(&config);
+    create_with(parts, config, slots)
+}
+
+/// The same with the slots of another: its log, then its first manifest.
+pub fn create_with(parts: Parts, config: CollectionConfig, slots: Slots) -> Result<Core> {
     let settings = Settings {
         config,
         slots,

@@ -303,6 +303,18 @@ impl Schema {
             .any(|v| v.slot == slot && v.settings.may_pin_rows())
     }
 
+    /// Whether vectors and payload indexes are the same, and in the same slots.
+    pub fn has_same_slots(&self, other: &Schema) -> bool {
+        let vectors = |s: &Schema, o: &Schema| {
+            let mut pairs = s.vectors.iter().zip(&o.vectors);
+            s.vectors.len() == o.vectors.len() && pairs.all(|(a, b)| a.slot == b.slot && a.name == b.name)
+        };
+        vectors(self, other) && self.fields.len() == other.fields.len() && {
+            let mut pairs = self.fields.iter().zip(&other.fields);
+            pairs.all(|(a, b)| (a.slot, a.kind, &a.path, &a.text) == (b.slot, b.kind, &b.path, &b.text))
+        }
+    }
+
     pub fn field(&self, path: &str) -> Option<&PayloadField> {
         self.fields.iter().find(|f| f.path == path)
     }

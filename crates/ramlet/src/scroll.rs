@@ -14,6 +14,7 @@ use crate::query::{compile, selected_payload, selected_vectors, selector};
 use crate::request::{Direction, OrderBy, ScrollPage, ScrollRequest};
 use crate::schema::PayloadField;
 use crate::segment::SegmentView;
+use crate::sharding::is_once;
 use crate::types::{OrderValue, PointId, Record, VectorSelector};
 use crate::view::{Place, View};
 
@@ -170,7 +171,7 @@ pub(crate) fn places_by_id(
             resume: Some(start),
         })
         .collect();
-    let mut left = limit;
+    let (mut left, mut last) = (limit, None);
     loop {
         let mut least: Option<(PointId, u32, usize)> = None;
         for (i, run) in runs.iter_mut().enumerate() {
@@ -187,6 +188,10 @@ pub(crate) fn places_by_id(
         let Some(place) = admitted(view, &filters, i, row, filter, lookup)? else {
             continue;
         };
+        // Several shards may hold it; a page goes on behind it.
+        if last.replace(id) == Some(id) {
+            continue;
+        }
         if left == 0 {
             return Ok(Some(id));
         }
@@ -234,6 +239,7 @@ pub(crate) fn record(
         payload: selected_payload(view, place, payload, lookup)?,
         vectors: selected_vectors(view, place, vectors, lookup)?,
         order_value: None,
+        shard_key: view.key_of(place),
     })
 }
 
@@ -259,16 +265,46 @@ fn by_value(
     filter: Option<&CompiledFilter>,
     lookup: &mut Lookup,
 ) -> Result<ScrollPage> {
-    let found = places_by_value(view, order, request.limit, filter, lookup)?;
     let payload = selector(&request.with_payload)?;
     let mut page = ScrollPage::default();
-    for ordered in found {
-        let (id, _) = view.id_of(ordered.place, lookup)?;
+    for (id, ordered) in values_once(view, order, request.limit, filter, lookup)? {
         let mut record = record(view, id, ordered.place, &payload, &request.with_vectors, lookup)?;
         record.order_value = Some(ordered.value);
         page.points.push(record);
     }
     Ok(page)
+}
+
+/// The first `limit` values with their points; one that several shards hold alike comes once.
+fn values_once(
+    view: &View,
+    order: &OrderBy,
+    limit: usize,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<Vec<(PointId, Ordered)>> {
+    let most = limit.saturating_mul(view.keyed.len().max(1)).min(LIMIT_MAX);
+    let mut asked = limit;
+    loop {
+        let found = places_by_value(view, order, asked, filter, lookup)?;
+        let is_all = found.len() < asked || asked >= most;
+        let mut kept: Vec<(PointId, Ordered)> = Vec::with_capacity(found.len());
+        for ordered in found {
+            let (id, _) = view.id_of(ordered.place, lookup)?;
+            let mut alike = kept.iter().rev();
+            let mut alike = alike
+                .by_ref()
+                .take_while(|(_, o)| compare(o.value, ordered.value).is_eq());
+            if is_once(view) || alike.all(|(other, _)| *other != id) {
+                kept.push((id, ordered));
+            }
+        }
+        if kept.len() >= limit || is_all {
+            kept.truncate(limit);
+            return Ok(kept);
+        }
+        asked = asked.saturating_mul(2).min(most);
+    }
 }
 
 /// The index to order by, and its path; refuses a field without one.

@@ -26,8 +26,8 @@ pub struct Strict {
 impl Collection {
     /// `None`: not enabled. One atomic load.
     pub fn strict_mode(&self) -> Option<Strict> {
-        let view = self.view();
-        let mode = view.schema.strict.clone()?;
+        let mode = self.core().view.load().schema.strict.clone()?;
+        let view = self.whole_view();
         Some(Strict { mode, view })
     }
 }

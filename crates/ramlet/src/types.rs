@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sharding::ShardKey;
 use crate::vector::Vector;
 
 /// A point's external id. Integers sort before UUIDs, as the API's scroll order has it.
@@ -267,6 +269,8 @@ pub struct Record {
     pub vectors: Option<NamedVectors>,
     /// Set by `scroll` with `order_by`.
     pub order_value: Option<OrderValue>,
+    /// The key of the shard it is in, where the collection has some.
+    pub shard_key: Option<Arc<ShardKey>>,
 }
 
 /// A hit of a search.
@@ -282,6 +286,8 @@ pub struct ScoredPoint {
     pub order_value: Option<OrderValue>,
     /// JSON object text: by field, the fragments in which words of the query are marked.
     pub highlights: Option<Vec<u8>>,
+    /// The key of the shard it is in, where the collection has some.
+    pub shard_key: Option<Arc<ShardKey>>,
 }
 
 /// The value a scroll was ordered by.

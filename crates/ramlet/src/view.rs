@@ -1,5 +1,6 @@
 //! A collection at one moment: what a reader holds while the writer goes on.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::buffer::{BufferRow, BufferView};
@@ -9,6 +10,7 @@ use crate::filter::PointAccess;
 use crate::lookup::Lookup;
 use crate::schema::Schema;
 use crate::segment::SegmentView;
+use crate::sharding::ShardKey;
 use crate::types::{NamedVectors, PointId};
 
 /// Segments oldest first, then the buffer that is being flushed, then the one that is written to.
@@ -19,6 +21,16 @@ pub struct View {
     pub buffers: Vec<BufferView>,
     /// Operation number of the last change in it.
     pub operation: u64,
+    /// Of a collection with shard keys: whose segments and buffers they are, in order. Else empty.
+    pub keyed: Vec<KeyedPart>,
+}
+
+/// The segments and buffers of one shard key: those behind the part before.
+#[derive(Clone)]
+pub struct KeyedPart {
+    pub key: Arc<ShardKey>,
+    pub segments_end: u32,
+    pub buffers_end: u32,
 }
 
 /// Where a point's row is within a view.
@@ -36,7 +48,44 @@ impl View {
 
     /// The live row of an id.
     pub fn find(&self, id: PointId, lookup: &mut Lookup) -> Result<Option<Place>> {
-        for (index, view) in self.buffers.iter().enumerate().rev() {
+        let all = (0..self.segments.len(), 0..self.buffers.len());
+        self.find_among(id, all, lookup)
+    }
+
+    /// The live row of an id in one shard.
+    pub fn find_keyed(&self, id: PointId, key: &ShardKey, lookup: &mut Lookup) -> Result<Option<Place>> {
+        let Some(at) = self.keyed.iter().position(|part| *part.key == *key) else {
+            return Ok(None);
+        };
+        let begin = match at.checked_sub(1) {
+            Some(before) => (self.keyed[before].segments_end, self.keyed[before].buffers_end),
+            None => (0, 0),
+        };
+        let (segments, buffers) = (self.keyed[at].segments_end, self.keyed[at].buffers_end);
+        let part = (
+            begin.0 as usize..segments as usize,
+            begin.1 as usize..buffers as usize,
+        );
+        self.find_among(id, part, lookup)
+    }
+
+    /// The shard key of a row, if there are any.
+    pub fn key_of(&self, place: Place) -> Option<Arc<ShardKey>> {
+        let at = match place {
+            Place::Segment { index, .. } => self.keyed.partition_point(|part| part.segments_end <= index),
+            Place::Buffer { index, .. } => self.keyed.partition_point(|part| part.buffers_end <= index),
+        };
+        self.keyed.get(at).map(|part| part.key.clone())
+    }
+
+    fn find_among(
+        &self,
+        id: PointId,
+        (segments, buffers): (Range<usize>, Range<usize>),
+        lookup: &mut Lookup,
+    ) -> Result<Option<Place>> {
+        for index in buffers.rev() {
+            let view = &self.buffers[index];
             if let Some(row) = view.find(id) {
                 return Ok(Some(Place::Buffer {
                     index: index as u32,
@@ -44,7 +93,8 @@ impl View {
                 }));
             }
         }
-        for (index, view) in self.segments.iter().enumerate().rev() {
+        for index in segments.rev() {
+            let view = &self.segments[index];
             if let Some(row) = view
                 .segment
                 .find(id, &mut lookup.io, &mut lookup.buf)?

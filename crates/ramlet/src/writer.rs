@@ -85,6 +85,7 @@ impl Writer {
             segments: self.segments.clone(),
             buffers: frozen.chain([self.active.view()]).collect(),
             operation: self.operation,
+            keyed: Vec::new(),
         }
     }
 

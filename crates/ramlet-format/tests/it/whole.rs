@@ -1,5 +1,5 @@
 use crate::support::Random;
-use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry};
+use ramlet_format::catalog::{self, AliasEntry, Catalog, CollectionEntry, ShardEntry, ShardKey};
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_format::manifest::{self, FileEntry, LogEntry, Manifest, SegmentEntry};
 use ramlet_format::{Component, FileCrc, PAGE, bitmap, is_plain_name};
@@ -52,6 +52,7 @@ pub fn sample_catalog() -> Catalog {
         collections: vec![CollectionEntry {
             name: "Übung/..".into(),
             id: "c000001".into(),
+            shards: Vec::new(),
         }],
         aliases: vec![AliasEntry {
             alias: "current".into(),
@@ -271,6 +272,40 @@ fn catalogs_come_back_and_contradictions_are_refused() {
         "alias \"current\" is listed twice"
     );
     assert!(refused(|c| c.collections.extend(c.collections.clone())).starts_with("collection \"Übung"));
+}
+
+#[test]
+fn a_catalog_lists_shards_once() {
+    let with_shard = || {
+        let mut catalog = sample_catalog();
+        catalog.collections[0].shards.push(ShardEntry {
+            key: ShardKey::Word("red".into()),
+            number: 1,
+            id: "c000002".into(),
+        });
+        catalog
+    };
+    let catalog = with_shard();
+    assert_eq!(Catalog::decode(&catalog.encode()).unwrap(), catalog);
+    assert!(catalog.lists("c000002") && !catalog.lists("c000003"));
+    let refused = |change: fn(&mut Catalog)| {
+        let mut catalog = with_shard();
+        change(&mut catalog);
+        Catalog::decode(&catalog.encode()).unwrap_err().detail
+    };
+    fn again(c: &mut Catalog, key: ShardKey, number: u32) {
+        let id = "c000003".into();
+        c.collections[0].shards.push(ShardEntry { key, number, id });
+    }
+    assert_eq!(
+        refused(|c| c.collections[0].shards[0].id = "c000001".into()),
+        "id \"c000001\" is listed twice"
+    );
+    assert!(refused(|c| again(c, ShardKey::Word("red".into()), 2)).starts_with("shard key "));
+    assert_eq!(
+        refused(|c| again(c, ShardKey::Number(7), 1)),
+        "shard 1 is listed twice"
+    );
 }
 
 #[test]

@@ -191,7 +191,9 @@ enum Owned {
 impl Owned {
     fn of(scope: SnapshotScope<'_>) -> Owned {
         match scope {
-            SnapshotScope::Collection(name) => Owned::Collection(name.to_owned()),
+            SnapshotScope::Collection(name) | SnapshotScope::Shard(name, _) => {
+                Owned::Collection(name.to_owned())
+            }
             SnapshotScope::Everything => Owned::Everything,
         }
     }

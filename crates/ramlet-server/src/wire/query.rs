@@ -11,7 +11,7 @@ mod one_or_many;
 use ramlet::settings::check_recall;
 use ramlet::{
     Highlight, LookupLocation, Prefetch, QuantizationParams, QueryRequest, ScrollRequest, SearchParams,
-    SearchRequest,
+    SearchRequest, ShardSelection,
 };
 use serde::Deserialize;
 
@@ -189,6 +189,7 @@ impl WireLookupFrom {
         Ok(LookupLocation {
             collection: self.collection,
             vector: self.vector,
+            shards: ShardSelection::All,
         })
     }
 }

@@ -20,15 +20,15 @@ pub enum NewVector {
     Sparse(SparseVectorParams),
 }
 
-/// Adds a vector under a name; what is there already, with the same space, is left as it is.
-pub fn add(core: &Core, name: &str, new: &NewVector) -> Result<()> {
+/// Adds a vector under a name; what is there already, with the same space, is left as it is. `next`: the slot to look for a free one from.
+pub fn add(core: &Core, name: &str, new: &NewVector, next: Option<u16>) -> Result<()> {
     let rows = core.view.load().buffers.iter().map(|b| b.buffer.bytes()).max();
     let mut arena = begin(core, rows.unwrap_or(0))?;
     if is_there(&core.writer().config, name, new)? {
         return Ok(());
     }
     let mut writer = writer_without_frozen(core, &mut arena)?;
-    let Settings { config, slots, .. } = with_vector(&writer, name, new)?;
+    let Settings { config, slots, .. } = with_vector(&writer, name, new, next)?;
     let schema = Arc::new(Schema::new(&config, &slots)?);
     // Before the commit: what comes after it must not fail for want of room.
     let fresh = BufferWriter::new(schema, &writer.buffers)?;
@@ -98,13 +98,14 @@ fn taken(name: &str, how: &str) -> Error {
 }
 
 /// The settings with one more vector.
-fn with_vector(writer: &Writer, name: &str, new: &NewVector) -> Result<Settings> {
+fn with_vector(writer: &Writer, name: &str, new: &NewVector, next: Option<u16>) -> Result<Settings> {
     let (mut config, mut slots): (CollectionConfig, Slots) = (writer.config.clone(), writer.slots.clone());
     match new {
         NewVector::Dense(params) => drop(config.vectors.insert(name.to_string(), (**params).clone())),
         NewVector::Sparse(params) => drop(config.sparse_vectors.insert(name.to_string(), params.clone())),
     }
     check_config(&config)?;
+    slots.next_vector = next.unwrap_or(slots.next_vector);
     slots.take_vector(name)?;
     Ok(Settings {
         config,

@@ -41,7 +41,10 @@ impl<'s> Source<'s> {
         };
         Ok(Source {
             own: view.clone(),
-            view: engine.other_collection(&from.collection)?.live_view()?,
+            view: engine
+                .other_collection(&from.collection)?
+                .within(&from.shards)?
+                .live_view()?,
             vector: from.vector.clone().unwrap_or_else(|| using.to_owned()),
             idf,
         })

@@ -28,7 +28,7 @@ const HIT_BYTES: usize = 64;
 /// The first groups are those of the best points; then more points are asked for of those groups that aren't full. Both go on
 /// until it is done or [`GROUP_POINTS_MAX`] points were looked at.
 pub(crate) fn query_groups(
-    core: &Arc<Core>,
+    (core, view): (&Arc<Core>, &Arc<View>),
     request: &QueryGroupsRequest,
     engine: &Engine,
     scratch: &mut Scratch,
@@ -42,13 +42,12 @@ pub(crate) fn query_groups(
             "limit * group_size is {wanted}, at most {LIMIT_MAX} is possible"
         )));
     }
-    let view = core.live_view()?;
     let mut inner = request.query.clone();
     inner.offset = 0;
     widen(&mut inner.prefetch, size);
     let mut gather = Gather {
         core,
-        view: &view,
+        view,
         engine,
         inner,
         path: &path,
@@ -75,7 +74,7 @@ pub(crate) fn query_groups(
             lookup: None,
         };
         let parts = (&request.query.with_payload, &request.query.with_vectors);
-        collect_found(&view, &list, 0, parts, plain, scratch, &mut group.hits)?;
+        collect_found(view, &list, 0, parts, plain, scratch, &mut group.hits)?;
         groups.push(group);
     }
     if let Some(lookup) = &request.with_lookup {

@@ -3,6 +3,7 @@
 use super::expression::Expression;
 use crate::filter::Filter;
 use crate::request::{OrderBy, QueryVector, SearchParams, SearchRequest};
+use crate::sharding::ShardSelection;
 use crate::types::{PayloadSelector, PointId, Record, ScoredPoint, VectorSelector};
 
 /// Limit of a query and of a prefetch where none is given.
@@ -258,6 +259,8 @@ pub struct LookupLocation {
     pub collection: String,
     /// `None`: the one that the query uses.
     pub vector: Option<String>,
+    /// Where it has shard keys: of which shards.
+    pub shards: ShardSelection,
 }
 
 /// A query whose hits are gathered by the values of a payload field.

@@ -28,7 +28,7 @@ use crate::view::View;
 
 /// Runs a query.
 pub fn query(
-    core: &Arc<Core>,
+    (core, view): (&Arc<Core>, &Arc<View>),
     request: &QueryRequest,
     engine: &Engine,
     scratch: &mut Scratch,
@@ -37,8 +37,7 @@ pub fn query(
         how.check()?;
     }
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
-    let view = core.live_view()?;
-    let (mut run, list) = Run::over(core, &view, request, &[], engine, scratch)?;
+    let (mut run, list) = Run::over(core, view, request, &[], engine, scratch)?;
     let skip = skipped(request);
     let mut response = SearchResponse {
         hits: Vec::with_capacity(list.found.len().saturating_sub(skip)),
@@ -47,7 +46,7 @@ pub fn query(
     };
     let parts = (&request.with_payload, &request.with_vectors);
     collect_found(
-        &view,
+        view,
         &list,
         skip,
         parts,
@@ -56,7 +55,7 @@ pub fn query(
         &mut response.hits,
     )?;
     if let Some(how) = &request.highlight {
-        let asked = (view.as_ref(), request);
+        let asked = (&**view, request);
         highlight(asked, how, (&list, skip), &mut scratch.lookup, &mut response.hits)?;
     }
     response.cost.disk_reads = scratch.lookup.io.reads() - before.0;
@@ -65,7 +64,7 @@ pub fn query(
 }
 
 /// Points of the answer that are left out from its beginning.
-fn skipped(request: &QueryRequest) -> usize {
+pub fn skipped(request: &QueryRequest) -> usize {
     match (&request.query, request.prefetch.is_empty()) {
         // Chance has no order that one could skip in.
         (Some(QueryKind::SampleRandom), true) => 0,

@@ -24,6 +24,15 @@ pub(super) const TMP: &str = ".tmp";
 /// A directory's name is at most this long: file systems take 255.
 const DIRECTORY_BYTES: usize = 200;
 
+/// Those of a shard are beside those of collections: no collection that is served has a slash in its name.
+fn directory_of(scope: SnapshotScope<'_>) -> String {
+    match scope {
+        SnapshotScope::Everything => String::new(),
+        SnapshotScope::Collection(name) => directory_name(name),
+        SnapshotScope::Shard(name, number) => directory_name(&format!("{name}/shards/{number}")),
+    }
+}
+
 /// The directory of all snapshots.
 #[derive(Clone)]
 pub struct SnapshotDir {
@@ -49,7 +58,9 @@ impl SnapshotDir {
     pub fn create(&self, scope: SnapshotScope<'_>) -> Result<Arc<dyn Storage>> {
         Ok(match scope {
             SnapshotScope::Everything => self.storage.clone(),
-            SnapshotScope::Collection(name) => self.storage.subdir(&directory_name(name))?,
+            SnapshotScope::Collection(_) | SnapshotScope::Shard(..) => {
+                self.storage.subdir(&directory_of(scope))?
+            }
         })
     }
 
@@ -57,7 +68,9 @@ impl SnapshotDir {
     fn existing(&self, scope: SnapshotScope<'_>) -> Result<Option<Arc<dyn Storage>>> {
         let there = match scope {
             SnapshotScope::Everything => true,
-            SnapshotScope::Collection(name) => has(&self.storage.list_subdirs()?, &directory_name(name)),
+            SnapshotScope::Collection(_) | SnapshotScope::Shard(..) => {
+                has(&self.storage.list_subdirs()?, &directory_of(scope))
+            }
         };
         there.then(|| self.create(scope)).transpose()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ramlet_format::catalog::Catalog;
+use ramlet_format::catalog::{Catalog, CollectionEntry, ShardEntry};
 use ramlet_format::snapshot::{Contents, Frame, FrameKind};
 use ramlet_memory::AnonBuf;
 
@@ -13,10 +13,11 @@ use super::{
     SnapshotDescription, SnapshotFile, SnapshotReader, SnapshotScope, SnapshotUpload, Taking, Workspace,
 };
 use crate::collection::Collection;
+use crate::core::Core;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_LIST_FACTOR};
-use crate::recover;
+use crate::{recover, sharding};
 
 /// Why nothing can be called so; `None`: it can.
 pub type NameFault<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -37,12 +38,35 @@ impl Engine {
                 let collection = self.collection(name)?;
                 let name = self.resolve_alias(name);
                 let taking = taking(SnapshotScope::Collection(&name), &name);
-                taking.run(None, &[collection.core().clone()], &mut work)
+                let catalog = (!collection.shards().is_empty()).then(|| {
+                    let collections = vec![collection.entry(&name)];
+                    Catalog {
+                        collections,
+                        ..Catalog::default()
+                    }
+                });
+                let cores = catalog.as_ref().map_or_else(
+                    || Ok(vec![collection.core().clone()]),
+                    |catalog| listed_cores(&catalog.collections[0], &collection),
+                )?;
+                taking.run(catalog.as_ref(), &cores, &mut work)
+            }
+            SnapshotScope::Shard(name, number) => {
+                let shard = self.collection(name)?.shard_of_number(number)?;
+                let name = self.resolve_alias(name);
+                let taking = taking(
+                    SnapshotScope::Shard(&name, number),
+                    &format!("{name}-shard-{number}"),
+                );
+                taking.run(None, std::slice::from_ref(&shard.core), &mut work)
             }
             SnapshotScope::Everything => {
                 let (catalog, collections) = self.everything()?;
-                let cores: Vec<_> = collections.iter().map(|c| c.core().clone()).collect();
-                taking(scope, "full-snapshot").run(Some(&catalog.encode()), &cores, &mut work)
+                let mut cores = Vec::new();
+                for (entry, collection) in catalog.collections.iter().zip(&collections) {
+                    cores.extend(listed_cores(entry, collection)?);
+                }
+                taking(scope, "full-snapshot").run(Some(&catalog), &cores, &mut work)
             }
         }
     }
@@ -87,12 +111,45 @@ impl Engine {
         mut upload: SnapshotUpload,
         checksum: Option<&str>,
     ) -> Result<()> {
-        let (found, file) = upload.finish()?;
+        let file = received(&mut upload, checksum)?;
+        self.recover_collection(collection, &file, None)
+    }
+
+    /// The same for one shard of a collection with shard keys.
+    pub fn recover_shard_upload(
+        &self,
+        (collection, number): (&str, u32),
+        mut upload: SnapshotUpload,
+        checksum: Option<&str>,
+    ) -> Result<()> {
+        let file = received(&mut upload, checksum)?;
+        self.recover_shard((collection, number), &file, None)
+    }
+
+    /// Makes a shard what a snapshot of a shard, or of a collection without keys, holds. Its key stays.
+    pub fn recover_shard(
+        &self,
+        (collection, number): (&str, u32),
+        file: &SnapshotFile,
+        checksum: Option<&str>,
+    ) -> Result<()> {
+        let mut work = Workspace::new(self.snapshot_memory())?;
         if let Some(expected) = checksum {
             check_checksum(expected)?;
-            check_equal(&found, expected)?;
+            check_sha256(file, expected, &mut work)?;
         }
-        self.recover_collection(collection, &file, None)
+        let mut reader = SnapshotReader::open(file)?;
+        let frame = reader.next()?;
+        if reader.contents != Contents::Collection || frame.kind != FrameKind::Collection {
+            return Err(refused(&"it is of several shards, not of one"));
+        }
+        let handle = self.collection(collection)?;
+        let there = handle.config();
+        let fits = |config: &_| check_same_vectors(&there, config);
+        let core = self.restore_core(&mut reader, &frame, &fits, &mut work)?;
+        let id = core.id.clone();
+        expect_end(&mut reader).inspect_err(|_| drop(self.storage().remove_subdir(&id)))?;
+        self.replace_shard((collection, number), &handle, core)
     }
 
     /// Makes the collection what a snapshot holds: created when it isn't there, replaced at once when it is, and then only
@@ -119,10 +176,21 @@ impl Engine {
                 .as_ref()
                 .map_or(Ok(()), |there| check_same_vectors(there, config))
         };
-        let frame = reader.next()?;
-        let restored = self.restore(&mut reader, &frame, &fits, &mut work)?;
+        let first = reader.next()?;
+        // One with shard keys is told by a catalog in front.
+        let (frame, shards) = match first.kind {
+            FrameKind::Catalog => {
+                let catalog = self.catalog_of(&mut reader, &first, &work)?;
+                let [entry] = &catalog.collections[..] else {
+                    return Err(refused(&"it isn't of one collection"));
+                };
+                (reader.next()?, entry.shards.clone())
+            }
+            _ => (first, Vec::new()),
+        };
+        let restored = self.restore(&mut reader, &frame, &shards, &fits, &mut work)?;
         let done = expect_end(&mut reader).and_then(|()| self.adopt(vec![(name, restored.clone())], &[]));
-        done.inspect_err(|_| self.retire(restored.core()))
+        done.inspect_err(|_| self.retire_all(&restored))
     }
 
     /// Adds the collections and aliases of a snapshot of everything, all at once. `replace`: those that are there already
@@ -153,7 +221,7 @@ impl Engine {
         if let Err(e) = done {
             restored
                 .iter()
-                .for_each(|(_, collection)| self.retire(collection.core()));
+                .for_each(|(_, collection)| self.retire_all(collection));
             return Err(e);
         }
         Ok(restored.into_iter().map(|(name, _)| name).collect())
@@ -164,8 +232,12 @@ impl Engine {
         if frame.kind != FrameKind::Catalog {
             return Err(refused(&"it doesn't begin with a catalog"));
         }
+        self.catalog_of(reader, &frame, work)
+    }
+
+    fn catalog_of(&self, reader: &mut SnapshotReader, frame: &Frame, work: &Workspace) -> Result<Catalog> {
         let _held = work.memory.reserve(frame.bytes * SNAPSHOT_LIST_FACTOR)?;
-        let body = reader.body(&frame)?;
+        let body = reader.body(frame)?;
         Catalog::decode(&body).map_err(|e| refused(&e))
     }
 
@@ -178,20 +250,52 @@ impl Engine {
     ) -> Result<()> {
         for entry in &catalog.collections {
             let frame = reader.next()?;
-            let collection = self.restore(reader, &frame, &|_| Ok(()), work)?;
+            let collection = self.restore(reader, &frame, &entry.shards, &|_| Ok(()), work)?;
             restored.push((entry.name.clone(), collection));
         }
         expect_end(reader)
     }
 
-    /// A collection in a directory of its own, which no name leads to yet.
+    /// A collection in directories of its own, which no name leads to yet. Without a list of shards it has no keys, whatever its settings say: what
+    /// was salvaged of one shard is an ordinary collection.
     fn restore(
+        &self,
+        reader: &mut SnapshotReader,
+        frame: &Frame,
+        shards: &[ShardEntry],
+        fits: Fits<'_>,
+        work: &mut Workspace,
+    ) -> Result<Arc<Collection>> {
+        let mut cores = vec![self.restore_core(reader, frame, fits, work)?];
+        let done = shards.iter().try_for_each(|_| {
+            let frame = reader.next()?;
+            cores.push(self.restore_core(reader, &frame, fits, work)?);
+            Ok(())
+        });
+        if let Err(e) = done {
+            for core in cores {
+                let _ = self.storage().remove_subdir(&core.id);
+            }
+            return Err(e);
+        }
+        let settings = cores.remove(0);
+        let is_empty = settings.view.load().points() == 0;
+        if sharding::is_custom(&settings.writer().config) && is_empty {
+            return Ok(self.register_keyed(settings, shards.iter().zip(cores).collect()));
+        }
+        if !cores.is_empty() {
+            return Err(refused(&"it lists shards of a collection without keys"));
+        }
+        Ok(self.register(settings))
+    }
+
+    fn restore_core(
         &self,
         reader: &mut SnapshotReader,
         frame: &Frame,
         fits: Fits<'_>,
         work: &mut Workspace,
-    ) -> Result<Arc<Collection>> {
+    ) -> Result<Core> {
         if frame.kind != FrameKind::Collection {
             return Err(refused(&format!(
                 "a {:?} frame where a collection should begin",
@@ -204,13 +308,9 @@ impl Engine {
         let opened = restore::build(reader, frame, &parts, fits, work)
             .and_then(|()| recover::open(parts, &mut lookup))
             .map_err(theirs);
-        match opened {
-            Ok(core) => Ok(self.register(core)),
-            Err(e) => {
-                let _ = self.storage().remove_subdir(&id);
-                Err(e)
-            }
-        }
+        opened.inspect_err(|_| {
+            let _ = self.storage().remove_subdir(&id);
+        })
     }
 
     fn in_scope<T>(
@@ -224,6 +324,10 @@ impl Engine {
                 self.collection(name)?;
                 act(SnapshotScope::Collection(&self.resolve_alias(name)))
             }
+            SnapshotScope::Shard(name, number) => {
+                self.collection(name)?.shard_of_number(number)?;
+                act(SnapshotScope::Shard(&self.resolve_alias(name), number))
+            }
         }
     }
 
@@ -231,6 +335,31 @@ impl Engine {
     pub fn snapshot_buffer(&self, bytes: usize) -> Result<AnonBuf> {
         Ok(AnonBuf::reserved(self.snapshot_memory(), bytes)?)
     }
+}
+
+/// The file of an upload that is whole, and what it should be.
+fn received(upload: &mut SnapshotUpload, checksum: Option<&str>) -> Result<SnapshotFile> {
+    let (found, file) = upload.finish()?;
+    if let Some(expected) = checksum {
+        check_checksum(expected)?;
+        check_equal(&found, expected)?;
+    }
+    Ok(file)
+}
+
+/// What a catalog lists of a collection: its own part, then its shards.
+fn listed_cores(entry: &CollectionEntry, collection: &Collection) -> Result<Vec<Arc<Core>>> {
+    let mut cores = vec![collection.core().clone()];
+    let shards = collection.shards();
+    for listed in &entry.shards {
+        let shard = shards.iter().find(|shard| shard.core.id == listed.id);
+        let shard = shard.ok_or_else(|| {
+            let what = format!("shard key {} was dropped while the snapshot began", listed.key);
+            Error::new(ErrorKind::Busy, what)
+        })?;
+        cores.push(shard.core.clone());
+    }
+    Ok(cores)
 }
 
 /// What is damaged in files that were just copied, and whose checksums were right, came so: the client's mistake, who doesn't

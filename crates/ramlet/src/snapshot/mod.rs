@@ -16,6 +16,7 @@ pub mod restore;
 
 use std::sync::Arc;
 
+use ramlet_format::catalog::Catalog;
 use ramlet_format::snapshot::{Contents, Header};
 use ramlet_io::ReadFile;
 use ramlet_memory::{AnonBuf, Consumer, Reservation};
@@ -35,6 +36,8 @@ use crate::limits::{COPY_BYTES, DISK_FREE_MIN, SNAPSHOT_BYTES};
 pub enum SnapshotScope<'a> {
     /// One collection, by its name or an alias.
     Collection(&'a str),
+    /// One shard of a collection with shard keys, by its number.
+    Shard(&'a str, u32),
     /// All collections and aliases.
     Everything,
 }
@@ -92,7 +95,7 @@ impl Workspace {
     }
 }
 
-/// A snapshot of `cores` (name and collection), with the catalog in front when it is of everything.
+/// A snapshot of `cores`, with a catalog in front when it is of everything, or of a collection with shard keys.
 pub struct Taking<'a> {
     pub dir: &'a SnapshotDir,
     pub scope: SnapshotScope<'a>,
@@ -106,16 +109,15 @@ impl Taking<'_> {
     /// Writes the file under a passing name, then gives it its own. What fails leaves nothing.
     pub fn run(
         &self,
-        catalog: Option<&[u8]>,
+        catalog: Option<&Catalog>,
         cores: &[Arc<Core>],
         work: &mut Workspace,
     ) -> Result<SnapshotDescription> {
         let storage = self.dir.create(self.scope)?;
         let header = Header {
-            contents: if catalog.is_some() {
-                Contents::Everything
-            } else {
-                Contents::Collection
+            contents: match self.scope {
+                SnapshotScope::Everything => Contents::Everything,
+                SnapshotScope::Collection(_) | SnapshotScope::Shard(..) => Contents::Collection,
             },
             created: Some(self.created),
         };
@@ -123,7 +125,7 @@ impl Taking<'_> {
         let (bytes, checksum) = sink.fill(&mut |sink| {
             sink.begin(header)?;
             if let Some(catalog) = catalog {
-                sink.frame(ramlet_format::snapshot::FrameKind::Catalog, catalog)?;
+                sink.frame(ramlet_format::snapshot::FrameKind::Catalog, &catalog.encode())?;
             }
             cores.iter().try_for_each(|core| take::take(core, sink, work))?;
             sink.end()

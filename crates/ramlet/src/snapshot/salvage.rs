@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ramlet_format::catalog::Catalog;
+use ramlet_format::catalog::{Catalog, CollectionEntry};
 use ramlet_format::manifest::{Manifest, SegmentEntry};
 use ramlet_format::snapshot::{Contents, Frame, FrameKind, Header};
 use ramlet_io::{IoContext, Storage};
@@ -122,6 +122,9 @@ fn directory_of(storage: &dyn Storage, collection: &str) -> Result<Arc<dyn Stora
         Some(catalog) => {
             let mut entries = catalog.collections.iter();
             let entry = entries.find(|entry| entry.name == collection);
+            if let Some(entry) = entry.filter(|entry| !entry.shards.is_empty()) {
+                return Err(of_shards(entry));
+            }
             entry.map_or(collection, |entry| &entry.id)
         }
     };
@@ -131,6 +134,19 @@ fn directory_of(storage: &dyn Storage, collection: &str) -> Result<Arc<dyn Stora
             "there is no collection `{collection}`, and no directory of this name"
         ))),
     }
+}
+
+/// Each shard is salvaged by itself: which of them is damaged, and what is left of it, is for whoever puts them together again to know.
+fn of_shards(entry: &CollectionEntry) -> Error {
+    let shards = entry.shards.iter();
+    let shards: Vec<_> = shards
+        .map(|shard| format!("{} (shard key {})", shard.id, shard.key))
+        .collect();
+    Error::bad_input(format!(
+        "the points of `{}` are in shards, which are salvaged one by one, by their directories: {}",
+        entry.name,
+        shards.join(", ")
+    ))
 }
 
 /// The newest manifest that can be read.

@@ -26,6 +26,7 @@ mod panics;
 mod plan;
 mod quantization;
 mod ranking;
+mod shard_keys;
 mod shortage;
 mod snapshots;
 mod support;

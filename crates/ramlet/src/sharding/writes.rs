@@ -1,0 +1,49 @@
+//! A change that goes to several shards: each does it by itself, and who waits is told when all have.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::collection::Completion;
+use crate::error::Result;
+use crate::request::UpdateResult;
+
+/// Who waits for the parts of a change.
+pub struct JoinedWrites {
+    left: AtomicUsize,
+    outcome: Mutex<(Option<Completion>, Option<Result<UpdateResult>>)>,
+}
+
+impl JoinedWrites {
+    pub fn new(parts: usize, done: Completion) -> Arc<JoinedWrites> {
+        Arc::new(JoinedWrites {
+            left: AtomicUsize::new(parts),
+            outcome: Mutex::new((Some(done), None)),
+        })
+    }
+
+    /// What to tell of one part.
+    pub fn part(self: &Arc<Self>) -> Completion {
+        let joined = self.clone();
+        Box::new(move |result| joined.told(result))
+    }
+
+    /// The first failure stays; of what was done the last number does.
+    pub fn told(&self, result: Result<UpdateResult>) {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.1 = Some(match (outcome.1.take(), result) {
+            (Some(Err(first)), _) => Err(first),
+            (_, Err(e)) => Err(e),
+            (Some(Ok(one)), Ok(other)) => Ok(UpdateResult {
+                operation_id: one.operation_id.max(other.operation_id),
+            }),
+            (None, Ok(one)) => Ok(one),
+        });
+        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        if let (Some(done), Some(result)) = (outcome.0.take(), outcome.1.take()) {
+            drop(outcome);
+            done(result);
+        }
+    }
+}
