@@ -166,7 +166,7 @@ TABLE = [
     (("POST", "/cluster/recover"), None, (405,), "standalone mode"),
     (("DELETE", "/cluster/peer/1"), None, (405,), "standalone mode"),
     (("DELETE", "/cluster/peer/me"), None, (400,), ""),
-    (("PUT", f"{BASE}/shards"), {"shard_key": "a"}, (405,), "standalone mode"),
+    (("PUT", f"{BASE}/shards"), {"shard_key": "a"}, (400,), "Auto sharding method"),
     (("POST", f"{BASE}/shards/delete"), {}, (400,), ""),
     (("POST", f"{BASE}/cluster"), {"move_shard": {"shard_id": 0}}, (405,), "standalone mode"),
     (("POST", f"{BASE}/cluster"), {"fly": {}}, (400,), ""),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ramlet::{NamedVectors, OrderValue, PointId, Record, ScoredPoint};
+use ramlet::{NamedVectors, OrderValue, PointId, Record, ScoredPoint, ShardKey};
 use ramlet_memory::{Consumer, OverBudget};
 use ramlet_proto::wire::put_message;
 use serde::Serialize;
@@ -200,7 +200,13 @@ impl Out {
         self.value(&id);
     }
 
-    fn body(&mut self, payload: Option<&[u8]>, vectors: Option<&NamedVectors>, order: Option<OrderValue>) {
+    fn body(
+        &mut self,
+        payload: Option<&[u8]>,
+        vectors: Option<&NamedVectors>,
+        shard_key: Option<&ShardKey>,
+        order: Option<OrderValue>,
+    ) {
         if let Some(payload) = payload {
             self.raw(",\"payload\":");
             self.raw_bytes(if payload.is_empty() { b"{}" } else { payload });
@@ -208,6 +214,10 @@ impl Out {
         if let Some(vectors) = vectors {
             self.raw(",\"vector\":");
             self.vectors(vectors);
+        }
+        if let Some(key) = shard_key {
+            self.raw(",\"shard_key\":");
+            self.value(key);
         }
         if let Some(order) = order {
             self.raw(",\"order_value\":");
@@ -243,6 +253,7 @@ impl Out {
         self.body(
             record.payload.as_deref(),
             record.vectors.as_ref(),
+            record.shard_key.as_deref(),
             record.order_value,
         );
     }
@@ -257,7 +268,12 @@ impl Out {
             self.raw(",\"highlights\":");
             self.raw_bytes(highlights);
         }
-        self.body(hit.payload.as_deref(), hit.vectors.as_ref(), hit.order_value);
+        self.body(
+            hit.payload.as_deref(),
+            hit.vectors.as_ref(),
+            hit.shard_key.as_deref(),
+            hit.order_value,
+        );
     }
 
     fn scored(&mut self, version: u64, score: f32) {

@@ -19,8 +19,8 @@ use crate::cors;
 use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
-    aliases, cluster, collections, dashboard, facet, indexes, issues, metrics, optimizations, plan, points,
-    quotas, search, service, snapshots, telemetry, updates, vector_names,
+    aliases, cluster, collections, dashboard, facet, indexes, issues, metrics, optimizations, plan,
+    points, quotas, search, service, snapshots, telemetry, updates, vector_names,
 };
 use crate::openapi;
 
@@ -99,8 +99,8 @@ fn collection_routes() -> Vec<Route> {
         route!("GET" "/collections/{collection}/cluster" Read NONE => cluster::of_collection),
         route!("POST" "/collections/{collection}/cluster" Manage CONFIG => cluster::change),
         route!("GET" "/collections/{collection}/shards" Read NONE => cluster::shard_keys),
-        route!("PUT" "/collections/{collection}/shards" Manage CONFIG => cluster::change_shard_key),
-        route!("POST" "/collections/{collection}/shards/delete" Manage CONFIG => cluster::change_shard_key),
+        route!("PUT" "/collections/{collection}/shards" Manage CONFIG => cluster::create_shard_key),
+        route!("POST" "/collections/{collection}/shards/delete" Manage CONFIG => cluster::delete_shard_key),
         route!("GET" "/collections/{collection}/optimizations" Read NONE => optimizations::list),
         route!("GET" "/collections/{collection}/memory" Read NONE => collections::memory),
         route!("PUT" "/collections/{collection}/index" WriteFiles CONFIG => indexes::create),
@@ -142,7 +142,7 @@ fn point_routes() -> Vec<Route> {
     ]
 }
 
-/// Those of a shard are those of its collection: there is one. Uploads are read by their handler.
+/// Those of shard 0 of a collection without shard keys are those of the collection. Uploads are read by their handler.
 fn snapshot_routes() -> Vec<Route> {
     vec![
         route!("GET" "/snapshots" Read NONE => snapshots::list),

@@ -125,7 +125,7 @@ fn shard_methods() -> Vec<Method> {
     use tell::collections as t;
     use Points::None;
     vec![
-        method!("/qdrant.Collections/UpdateCollectionClusterSetup" = "POST" "/collections/{collection}/cluster": UpdateCollectionClusterSetupRequest |m| a::named(m.collection_name) => None, t::done),
+        method!("/qdrant.Collections/UpdateCollectionClusterSetup" = "POST" "/collections/{collection}/cluster": UpdateCollectionClusterSetupRequest a::change_cluster => None, t::done),
         method!("/qdrant.Collections/CreateShardKey" = "PUT" "/collections/{collection}/shards": CreateShardKeyRequest a::create_shard_key => None, t::done),
         method!("/qdrant.Collections/DeleteShardKey" = "POST" "/collections/{collection}/shards/delete": DeleteShardKeyRequest a::delete_shard_key => None, t::done),
         method!("/qdrant.Collections/ListShardKeys" = "GET" "/collections/{collection}/shards": ListShardKeysRequest |m| a::named(m.collection_name) => None, t::shard_keys),

@@ -1,6 +1,7 @@
-//! The routes of a cluster, as a server answers them that is none.
+//! The routes of a cluster, as a server answers them that is none; and shard keys.
 
 use axum::http::StatusCode;
+use ramlet::{Engine, ShardInfo, ShardKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -51,30 +52,46 @@ pub async fn remove_peer(call: Call) -> ApiResult<Answer> {
     Err(standalone())
 }
 
-/// `GET /collections/{collection}/cluster`: one shard, here.
+/// The number of this node, which is the only one.
+const PEER: u64 = 0;
+
+/// `GET /collections/{collection}/cluster`: its shards, all here; without shard keys it is one.
 pub async fn of_collection(call: Call) -> ApiResult<Answer> {
-    let info = call.collection()?.info();
+    let collection = call.collection()?;
+    let shards: Vec<Value> = match collection.shard_infos() {
+        None => {
+            let points = collection.info().points_count;
+            vec![json!({ "shard_id": 0, "points_count": points, "state": "Active" })]
+        }
+        Some(infos) => infos.iter().map(shard_json).collect(),
+    };
     call.answer(&json!({
-        "peer_id": 0,
-        "shard_count": 1,
-        "local_shards": [{ "shard_id": 0, "points_count": info.points_count, "state": "Active" }],
+        "peer_id": PEER,
+        "shard_count": shards.len(),
+        "local_shards": shards,
         "remote_shards": [],
         "shard_transfers": [],
     }))
+}
+
+fn shard_json(info: &ShardInfo) -> Value {
+    json!({
+        "shard_id": info.number, "shard_key": info.key, "points_count": info.points_count, "state": "Active",
+    })
 }
 
 /// The kinds of change: exactly one is given.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Operation {
-    MoveShard(Given),
-    ReplicateShard(Given),
+    MoveShard(WirePlaces),
+    ReplicateShard(WirePlaces),
     ReplicatePoints(Given),
-    AbortTransfer(Given),
-    DropReplica(Given),
-    CreateShardingKey(Given),
-    DropShardingKey(Given),
-    RestartTransfer(Given),
+    AbortTransfer(WirePlaces),
+    DropReplica(WirePlaces),
+    CreateShardingKey(WireNewKey),
+    DropShardingKey(WireKey),
+    RestartTransfer(WirePlaces),
     StartResharding(Given),
     FinishMigratingPoints(Given),
     CommitReadHashRing(Given),
@@ -85,36 +102,151 @@ enum Operation {
 
 type Given = serde::de::IgnoredAny;
 
+/// A shard, and the peers that something is to be done between.
+#[derive(Deserialize)]
+struct WirePlaces {
+    shard_id: Option<u32>,
+    peer_id: Option<u64>,
+    from_peer_id: Option<u64>,
+    to_peer_id: Option<u64>,
+}
+
+impl WirePlaces {
+    /// Why it can't be done where there is one peer.
+    fn refusal(&self, shards: &[ShardInfo]) -> ApiError {
+        if let Some(shard) = self
+            .shard_id
+            .filter(|id| shards.iter().all(|shard| shard.number != *id))
+        {
+            return bad(format!("Shard {shard} does not exist"));
+        }
+        let peers = [self.peer_id, self.from_peer_id, self.to_peer_id];
+        if let Some(peer) = peers.into_iter().flatten().find(|peer| *peer != PEER) {
+            return bad(format!("Peer {peer} does not exist"));
+        }
+        bad("the only replica of each shard is on the only peer".to_owned())
+    }
+}
+
+/// A shard key to be created. One node holds all of its points once, in one shard.
+#[derive(Deserialize)]
+struct WireNewKey {
+    shard_key: ShardKey,
+    shards_number: Option<u32>,
+    replication_factor: Option<u32>,
+    placement: Option<Vec<u64>>,
+    initial_state: Option<WireState>,
+}
+
+/// What is told of a shard's replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+enum WireState {
+    Active,
+    Dead,
+    Partial,
+    Initializing,
+    Listener,
+    PartialSnapshot,
+    Recovery,
+    Resharding,
+    ReshardingScaleDown,
+    ActiveRead,
+    ManualRecovery,
+}
+
+impl WireNewKey {
+    fn check(&self) -> ApiResult<()> {
+        for (name, number) in [
+            ("shards_number", self.shards_number),
+            ("replication_factor", self.replication_factor),
+        ] {
+            if number == Some(0) {
+                return Err(ApiError::validation(name, "value 0 invalid, must be 1 or larger"));
+            }
+        }
+        let key = &self.shard_key;
+        if let Some(placement) = &self.placement {
+            let unknown: Vec<&u64> = placement.iter().filter(|peer| **peer != PEER).collect();
+            if placement.is_empty() {
+                return Err(bad(format!("Shard key {key} placement cannot be empty")));
+            }
+            if !unknown.is_empty() {
+                return Err(bad(format!(
+                    "Shard Key {key} placement contains unknown peers: {unknown:?}"
+                )));
+            }
+        }
+        match self.initial_state {
+            // A new shard is begun and then active; there is nobody to fill it for.
+            None | Some(WireState::Active | WireState::Initializing) => Ok(()),
+            Some(other) => Err(ApiError::unsupported(format!("`initial_state: {other:?}`"))),
+        }
+    }
+}
+
+fn bad(what: String) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, format!("Bad request: {what}"))
+}
+
+/// A shard key to be dropped.
+#[derive(Deserialize)]
+struct WireKey {
+    shard_key: ShardKey,
+}
+
 /// `POST /collections/{collection}/cluster`.
 pub async fn change(mut call: Call) -> ApiResult<Answer> {
-    let _: Operation = call.parse().await?;
-    call.collection()?;
-    Err(standalone())
+    let operation: Operation = call.parse().await?;
+    let shards = call.collection()?.shard_infos();
+    match (operation, shards) {
+        (Operation::CreateShardingKey(new), _) => create(call, new).await,
+        (Operation::DropShardingKey(of), _) => drop_key(call, of).await,
+        // A collection with shard keys is told of as in a cluster of one peer, any other as without a cluster.
+        (
+            Operation::MoveShard(of)
+            | Operation::ReplicateShard(of)
+            | Operation::AbortTransfer(of)
+            | Operation::DropReplica(of)
+            | Operation::RestartTransfer(of),
+            Some(shards),
+        ) => Err(of.refusal(&shards)),
+        _ => Err(standalone()),
+    }
 }
 
-/// `GET /collections/{collection}/shards`: points are told apart by their ids alone.
+/// `GET /collections/{collection}/shards`: null where there are no shard keys.
 pub async fn shard_keys(call: Call) -> ApiResult<Answer> {
-    call.collection()?;
-    call.answer(&json!({ "shard_keys": null }))
+    let infos = call.collection()?.shard_infos();
+    let keys = infos.map(|infos| {
+        let keys = infos.into_iter().map(|info| json!({ "key": info.key }));
+        keys.collect::<Vec<Value>>()
+    });
+    call.answer(&json!({ "shard_keys": keys }))
 }
 
-#[derive(Deserialize)]
-struct WireShardKey {
-    /// A word or a number.
-    #[serde(rename = "shard_key")]
-    _shard_key: ShardKey,
+/// `PUT /collections/{collection}/shards`.
+pub async fn create_shard_key(mut call: Call) -> ApiResult<Answer> {
+    let new: WireNewKey = call.parse().await?;
+    create(call, new).await
 }
 
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "shard_key is a word or a number")]
-enum ShardKey {
-    Word(#[allow(dead_code)] String),
-    Number(#[allow(dead_code)] u64),
+/// `POST /collections/{collection}/shards/delete`: of a key that isn't there too.
+pub async fn delete_shard_key(mut call: Call) -> ApiResult<Answer> {
+    let of: WireKey = call.parse().await?;
+    drop_key(call, of).await
 }
 
-/// `PUT /collections/{collection}/shards`, `POST /collections/{collection}/shards/delete`.
-pub async fn change_shard_key(mut call: Call) -> ApiResult<Answer> {
-    let _: WireShardKey = call.parse().await?;
-    call.collection()?;
-    Err(standalone())
+async fn create(call: Call, new: WireNewKey) -> ApiResult<Answer> {
+    new.check()?;
+    let collection = call.param("collection").to_owned();
+    let job = move |engine: &Engine| Ok(engine.create_shard_key(&collection, &new.shard_key)?);
+    call.block(&call.app.managing, job).await?;
+    call.answer(&true)
+}
+
+async fn drop_key(call: Call, of: WireKey) -> ApiResult<Answer> {
+    let collection = call.param("collection").to_owned();
+    let job = move |engine: &Engine| Ok(engine.delete_shard_key(&collection, &of.shard_key)?);
+    call.block(&call.app.managing, job).await?;
+    call.answer(&true)
 }

@@ -14,6 +14,7 @@ use crate::wire::facet::{WireFacet, WireMatrix, write_facet, write_offsets, writ
 pub async fn facet(mut call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let wire: WireFacet = call.parse().await?;
+    let collection = collection.within(&wire.shards())?;
     let (request, _exact) = wire.into_request()?;
     call.check_read(&collection, request.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
@@ -40,6 +41,7 @@ pub async fn offsets(call: Call) -> ApiResult<Answer> {
 async fn matrix(mut call: Call, write: fn(&Matrix, &mut Out)) -> ApiResult<Answer> {
     let collection = call.collection()?;
     let wire: WireMatrix = call.parse().await?;
+    let collection = collection.within(&wire.shards())?;
     let request = wire.into_request()?;
     call.check_read(&collection, request.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {

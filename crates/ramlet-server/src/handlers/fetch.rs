@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ramlet::{
     Collection, Engine, Explained, NamedVectors, PayloadSelector, PointId, QueryRequest, Record, ScoredPoint,
-    Scratch, ScrollRequest, SearchRequest, VectorSelector,
+    Scratch, ScrollRequest, SearchRequest, ShardKey, VectorSelector,
 };
 
 use crate::call::Expected;
@@ -283,6 +283,15 @@ impl Portions {
         }
     }
 
+    /// The shard that a point was found in.
+    fn shard_key(&self, at: usize) -> Option<&ShardKey> {
+        match &self.found {
+            Found::Ids(_) => None,
+            Found::Hits(hits) => hits[at].shard_key.as_deref(),
+            Found::Records(records) => records[at].shard_key.as_deref(),
+        }
+    }
+
     /// The list as a whole, brackets included.
     pub fn write_all(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
         out.raw("[");
@@ -367,7 +376,8 @@ impl Portions {
         }
         let ids: Vec<PointId> = (self.done..end).map(|at| self.id(at)).collect();
         let (payload, vectors) = (&self.parts.payload, &self.parts.vectors);
-        let records = self.collection.retrieve(&ids, payload, vectors, scratch)?;
+        let keyed = (self.done..end).map(|at| (self.id(at), self.shard_key(at)));
+        let records = self.collection.retrieve_keyed(keyed, payload, vectors, scratch)?;
         let bytes: u64 = records.iter().map(record_bytes).sum();
         let count = records.len() as u64;
         let mut records = records.into_iter().peekable();

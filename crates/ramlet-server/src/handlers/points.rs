@@ -45,12 +45,11 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
 /// `POST /collections/{collection}/points`.
 pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
     let wire: WireRetrieve = call.parse().await?;
-    wire.shard_key.refuse("`shard_key`")?;
     let parts = Parts {
         payload: payload_selector(wire.with_payload, true),
         vectors: vector_selector(wire.with_vector),
     };
-    let collection = call.collection()?;
+    let collection = call.collection()?.within(&wire.shard_key.0)?;
     let ids = each_once(wire.ids);
     let n = ids.len();
     if let Some(strict) = call.strict(&collection) {
@@ -83,8 +82,9 @@ fn each_once(mut ids: Vec<PointId>) -> Vec<PointId> {
 /// `POST /collections/{collection}/points/scroll`.
 pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     let wire: WireScroll = call.parse().await?;
+    let shards = wire.shards();
     let scroll = wire.into_scroll()?;
-    let collection = call.collection()?;
+    let collection = call.collection()?.within(&shards)?;
     call.check_read(&collection, scroll.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
         strict.limit(scroll.limit)?;
@@ -106,8 +106,7 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
 /// `POST /collections/{collection}/points/count`.
 pub async fn count(mut call: Call) -> ApiResult<Answer> {
     let wire: WireCount = call.parse().await?;
-    wire.shard_key.refuse("`shard_key`")?;
-    let collection = call.collection()?;
+    let collection = call.collection()?.within(&wire.shard_key.0)?;
     call.check_read(&collection, wire.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
         strict.exact(wire.exact.unwrap_or(true))?;

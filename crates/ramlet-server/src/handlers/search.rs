@@ -86,9 +86,11 @@ async fn one<T>(mut call: Call, around: Around) -> ApiResult<Answer>
 where
     T: IntoQuery + DeserializeOwned + Send + 'static,
 {
-    let asked = Asked::from(call.parse::<T>().await?.into_query()?);
+    let wire = call.parse::<T>().await?;
+    let shards = wire.shards();
+    let asked = Asked::from(wire.into_query()?);
     check_lookups(&call, std::slice::from_ref(&asked))?;
-    let collection = call.collection()?;
+    let collection = call.collection()?.within(&shards)?;
     let asked = match check(&call, &collection, std::slice::from_ref(&asked), false)? {
         None => asked,
         Some(cost) => count(&call, &collection, cost, vec![asked]).await?.remove(0),
@@ -182,6 +184,7 @@ where
 {
     let wire: WireBatch<T> = call.parse().await?;
     check_searches(wire.searches.len())?;
+    let shards: Vec<_> = wire.searches.iter().map(IntoQuery::shards).collect();
     let searches = wire.searches.into_iter().enumerate();
     let within = |at: usize| move |e: ApiError| e.within(format_args!("searches[{at}]"));
     let all = searches
@@ -193,6 +196,8 @@ where
         None => all,
         Some(cost) => count(&call, &collection, cost, all).await?,
     };
+    let shards = shards.iter().map(|shards| collection.within(shards));
+    let shards = shards.collect::<Result<Vec<_>, _>>()?;
     let app = call.app.clone();
     // One search's points are in memory at a time.
     let most = all
@@ -203,8 +208,8 @@ where
     call.read(most.unwrap_or(0), move |scratch, out: &mut Out| {
         let mut list = out.open_list();
         let mut explained = Vec::with_capacity(all.len());
-        for asked in all {
-            let (mut portions, how) = portions(&app, &collection, asked, scratch)?;
+        for (asked, collection) in all.into_iter().zip(&shards) {
+            let (mut portions, how) = portions(&app, collection, asked, scratch)?;
             explained.push(how);
             list.item(|out| {
                 out.raw(around.0);
@@ -303,7 +308,9 @@ async fn groups<T>(mut call: Call) -> ApiResult<Answer>
 where
     T: IntoGroups + DeserializeOwned + Send + 'static,
 {
-    let mut request: QueryGroupsRequest = call.parse::<T>().await?.into_groups()?;
+    let wire = call.parse::<T>().await?;
+    let shards = wire.shards();
+    let mut request: QueryGroupsRequest = wire.into_groups()?;
     let hits = request.query.limit.saturating_mul(request.group_size);
     for name in request.query.other_collections() {
         call.check_lookup(name)?;
@@ -311,7 +318,7 @@ where
     if let Some(lookup) = &request.with_lookup {
         call.check_lookup(&lookup.collection)?;
     }
-    let collection = call.collection()?;
+    let collection = call.collection()?.within(&shards)?;
     if let Some(strict) = call.strict(&collection) {
         strict.group_by(&request.group_by)?;
         // So many points may a search for groups want, which is what the limit is for.

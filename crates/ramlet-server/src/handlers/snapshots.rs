@@ -1,4 +1,4 @@
-//! Snapshots: take, list, download, upload, restore, delete; of a collection, of its one shard, of everything.
+//! Snapshots: take, list, download, upload, restore, delete; of a collection, of a shard, of everything.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use ramlet::filter::format_datetime;
-use ramlet::{Engine, SnapshotDescription, SnapshotScope};
+use ramlet::{Engine, SnapshotDescription, SnapshotScope, SnapshotUpload};
 use ramlet_io::system::path_exists;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -162,44 +162,45 @@ impl From<SnapshotDescription> for Described {
     }
 }
 
-/// The collection of the path, or everything; of shards there is one.
+/// The collection of the path, its shard, or everything. A collection without shard keys is its shard 0.
 fn scope(call: &Call) -> ApiResult<SnapshotScope<'_>> {
-    match call.param("shard") {
-        "" | "0" => {}
-        other => {
-            return Err(match other.parse::<u32>() {
-                Ok(_) => ApiError::not_found(format!("Shard {other} not found: there is shard 0 alone")),
-                Err(_) => ApiError::new(
-                    StatusCode::BAD_REQUEST,
-                    format!("Deserialize error in path parameters: `{other}` is no number of a shard"),
-                ),
-            });
-        }
+    let name = call.param("collection");
+    let shard = match call.param("shard") {
+        "" if name.is_empty() => return Ok(SnapshotScope::Everything),
+        "" => return Ok(SnapshotScope::Collection(name)),
+        shard => shard.parse::<u32>().map_err(|_| {
+            let message = format!("Deserialize error in path parameters: `{shard}` is no number of a shard");
+            ApiError::new(StatusCode::BAD_REQUEST, message)
+        })?,
+    };
+    let collection = call.app.engine.collection(name);
+    let infos = collection.ok().and_then(|collection| collection.shard_infos());
+    match infos {
+        Some(infos) if infos.iter().any(|info| info.number == shard) => Ok(SnapshotScope::Shard(name, shard)),
+        None if shard == 0 => Ok(SnapshotScope::Collection(name)),
+        _ => Err(ApiError::not_found(format!("Shard {shard} not found"))),
     }
-    Ok(match call.param("collection") {
-        "" => SnapshotScope::Everything,
-        name => SnapshotScope::Collection(name),
-    })
 }
 
 /// A scope that a thread can take along.
 enum Owned {
     Collection(String),
+    Shard(String, u32),
     Everything,
 }
 
 impl Owned {
     fn of(scope: SnapshotScope<'_>) -> Owned {
         match scope {
-            SnapshotScope::Collection(name) | SnapshotScope::Shard(name, _) => {
-                Owned::Collection(name.to_owned())
-            }
+            SnapshotScope::Collection(name) => Owned::Collection(name.to_owned()),
+            SnapshotScope::Shard(name, number) => Owned::Shard(name.to_owned(), number),
             SnapshotScope::Everything => Owned::Everything,
         }
     }
     fn scope(&self) -> SnapshotScope<'_> {
         match self {
             Owned::Collection(name) => SnapshotScope::Collection(name),
+            Owned::Shard(name, number) => SnapshotScope::Shard(name, *number),
             Owned::Everything => SnapshotScope::Everything,
         }
     }
@@ -221,7 +222,7 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
 pub async fn create(call: Call) -> ApiResult<Answer> {
     let params = Params::parse(&call.incoming.query)?;
     let scope = Owned::of(scope(&call)?);
-    if let SnapshotScope::Collection(name) = scope.scope() {
+    if let SnapshotScope::Collection(name) | SnapshotScope::Shard(name, _) = scope.scope() {
         call.app.engine.collection(name)?;
     }
     let now = u64::try_from(now_micros() / 1_000_000).unwrap_or(0);
@@ -266,10 +267,14 @@ pub async fn stream(call: Call) -> ApiResult<Answer> {
 /// What a node tells of a shard so that another one need not send what is there already. All of a shard is one part here,
 /// which changes with every operation; the part's name is of this process, so that nobody else's counts for the same.
 fn manifest_of(call: &Call) -> ApiResult<Value> {
-    scope(call)?;
-    let collection = call.collection()?;
+    let scope = scope(call)?;
+    let mut collection = call.collection()?;
+    let mut part = format!("{:x}-{}", call.app.started_at, collection.id());
+    if let SnapshotScope::Shard(_, number) = scope {
+        collection = collection.within_shard(number)?;
+        part = format!("{part}-{number}");
+    }
     let version = collection.info().last_operation_id;
-    let part = format!("{:x}-{}", call.app.started_at, collection.id());
     let files = [
         "vector_storage/all",
         "payload_storage/all",
@@ -310,35 +315,36 @@ pub async fn recover_from(mut call: Call) -> ApiResult<Answer> {
         api_key: Option<String>,
     }
     let params = Params::parse(&call.incoming.query)?;
-    let collection = target(&call)?;
-    call.app.engine.collection(&collection)?;
+    let target = target(&call)?;
+    call.app.engine.collection(&target.collection)?;
     let peer: Peer = call.parse().await?;
-    let name = utf8_percent_encode(&collection, NON_ALPHANUMERIC);
+    let name = utf8_percent_encode(&target.collection, NON_ALPHANUMERIC);
+    let shard = target.shard.unwrap_or(0);
     let url = format!(
-        "{}/collections/{name}/shards/0/snapshot",
+        "{}/collections/{name}/shards/{shard}/snapshot",
         peer.peer_url.trim_end_matches('/')
     );
     let Location::Url(url, fetch) = Location::parse(&url, call.app.fetch.as_ref())? else {
         return Err(ApiError::wrong_input("peer_url: an http:// URL is wanted"));
     };
     let job = move |engine: &Engine| {
-        recover_url(engine, &collection, (&url, peer.api_key.as_deref(), &fetch), None)?;
+        recover_url(engine, &target, (&url, peer.api_key.as_deref(), &fetch), None)?;
         Ok(true)
     };
     run(&call, params.wait, job).await
 }
 
-/// Makes a collection what the snapshot at a URL holds.
+/// Makes a collection or a shard what the snapshot at a URL holds.
 fn recover_url(
     engine: &Engine,
-    collection: &str,
+    target: &Target,
     (url, key, fetch): (&str, Option<&str>, &SnapshotFetch),
     checksum: Option<&str>,
 ) -> ApiResult<()> {
     let mut upload = engine.begin_snapshot_upload()?;
     let mut write = |part: &[u8]| upload.append(part).map_err(ApiError::from);
     fetch(url, key, &mut write)?;
-    Ok(engine.recover_upload(collection, upload, checksum)?)
+    target.recover_upload(engine, upload, checksum)
 }
 
 /// `DELETE .../snapshots/{snapshot}`.
@@ -356,9 +362,9 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
 /// `PUT .../snapshots/recover`.
 pub async fn recover(mut call: Call) -> ApiResult<Answer> {
     let params = Params::parse(&call.incoming.query)?;
-    let collection = target(&call)?;
+    let target = target(&call)?;
     if !call.param("shard").is_empty() {
-        call.app.engine.collection(&collection)?;
+        call.app.engine.collection(&target.collection)?;
     }
     let wire: WireRecover = call.parse().await?;
     let checksum = wire
@@ -373,11 +379,17 @@ pub async fn recover(mut call: Call) -> ApiResult<Answer> {
                     return Err(outside(&path));
                 }
                 let file = engine.open_snapshot_path(&path)?;
-                engine.recover_collection(&collection, &file, checksum.as_deref())?;
+                match target.shard {
+                    None => engine.recover_collection(&target.collection, &file, checksum.as_deref())?,
+                    Some(number) => {
+                        let shard = (&target.collection[..], number);
+                        engine.recover_shard(shard, &file, checksum.as_deref())?;
+                    }
+                }
             }
             Location::Url(url, fetch) => {
                 let from = (&url[..], wire.api_key.as_deref(), &fetch);
-                recover_url(engine, &collection, from, checksum.as_deref())?;
+                recover_url(engine, &target, from, checksum.as_deref())?;
             }
         }
         Ok(true)
@@ -399,29 +411,56 @@ fn outside(path: &str) -> ApiError {
 
 /// `POST .../snapshots/upload`.
 pub async fn upload(mut call: Call) -> ApiResult<Answer> {
-    let (params, collection, upload) = receive_checked(&mut call).await?;
+    let (params, target, upload) = receive_checked(&mut call).await?;
     let job = move |engine: &Engine| {
-        engine.recover_upload(&collection, upload, params.checksum.as_deref())?;
+        target.recover_upload(engine, upload, params.checksum.as_deref())?;
         Ok(true)
     };
     run(&call, params.wait, job).await
 }
 
-async fn receive_checked(call: &mut Call) -> ApiResult<(Params, String, ramlet::SnapshotUpload)> {
+async fn receive_checked(call: &mut Call) -> ApiResult<(Params, Target, SnapshotUpload)> {
     let params = Params::parse(&call.incoming.query)?;
-    let collection = target(call)?;
+    let target = target(call)?;
     let app = call.app.clone();
     let _place = app.uploads.acquire().await.map_err(ApiError::internal)?;
     let upload = receive(&app, &mut call.incoming).await?;
-    Ok((params, collection, upload))
+    Ok((params, target, upload))
 }
 
-/// The collection to be restored, which need not be there.
-fn target(call: &Call) -> ApiResult<String> {
-    scope(call)?;
+/// What is to be restored: a collection, which need not be there, or a shard of one with shard keys.
+struct Target {
+    collection: String,
+    shard: Option<u32>,
+}
+
+impl Target {
+    fn recover_upload(
+        &self,
+        engine: &Engine,
+        upload: SnapshotUpload,
+        checksum: Option<&str>,
+    ) -> ApiResult<()> {
+        let name = &self.collection[..];
+        match self.shard {
+            None => engine.recover_upload(name, upload, checksum)?,
+            Some(number) => engine.recover_shard_upload((name, number), upload, checksum)?,
+        }
+        Ok(())
+    }
+}
+
+fn target(call: &Call) -> ApiResult<Target> {
+    let shard = match scope(call)? {
+        SnapshotScope::Shard(_, number) => Some(number),
+        _ => None,
+    };
     let name = call.param("collection");
     check_name("collection_name", name)?;
-    Ok(name.to_owned())
+    Ok(Target {
+        collection: name.to_owned(),
+        shard,
+    })
 }
 
 /// A job under way, which holds its place until it ends.

@@ -1,10 +1,11 @@
 //! `GET /telemetry`: the API's tree, as deep as `details_level` asks.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use ramlet::filter::format_datetime;
-use ramlet::{CollectionInfo, SegmentReport};
+use ramlet::{Collection, CollectionInfo, SegmentReport, ShardInfo};
 use ramlet_io::system::machine;
 use serde_json::{Map, Value, json};
 
@@ -111,13 +112,20 @@ fn collections_json(call: &Call, level: u64, anonymize: bool) -> Value {
                 Vec::new()
             };
             let name = shown_name(name, anonymize);
-            collection_json(
+            let mut out = collection_json(
                 &name,
                 collection.id(),
                 &collection.info(),
                 &segments,
                 (level, anonymize),
-            )
+            );
+            if let Some(shards) = collection.shard_infos().filter(|_| level > 2) {
+                let shards = shards
+                    .iter()
+                    .filter_map(|shard| keyed_shard_json(&collection, shard, level));
+                out["shards"] = Value::Array(shards.collect());
+            }
+            out
         });
         out["collections"] = Value::Array(all.collect());
         out["snapshots"] = json!([]);
@@ -152,6 +160,20 @@ fn collection_json(
         out["resharding"] = json!([]);
     }
     out
+}
+
+/// A shard of a collection with shard keys; nothing of one that was dropped meanwhile.
+fn keyed_shard_json(collection: &Arc<Collection>, shard: &ShardInfo, level: u64) -> Option<Value> {
+    let own = collection.within_shard(shard.number).ok()?;
+    let segments = match level > 3 {
+        true => own.segment_reports(),
+        false => Vec::new(),
+    };
+    let id = format!("{}-{}", collection.id(), shard.number);
+    Some(json!({
+        "id": shard.number, "key": shard.key, "local": shard_json(&id, &own.info(), &segments, level), "remote": [],
+        "replicate_states": { "0": "Active" }, "partial_snapshot": null,
+    }))
 }
 
 fn shard_json(id: &str, info: &CollectionInfo, segments: &[SegmentReport], level: u64) -> Value {

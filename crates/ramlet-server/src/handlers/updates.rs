@@ -1,6 +1,5 @@
 //! Changes of points.
 
-use ramlet::UpdateOp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -11,7 +10,8 @@ use crate::limits;
 use crate::wire::points::WireUpsert;
 use crate::wire::selectors::WirePoints;
 use crate::wire::updates::{
-    WireDeletePayload, WireDeleteVectors, WireOperation, WireOperations, WireSetPayload, WireUpdateVectors,
+    Change, WireDeletePayload, WireDeleteVectors, WireOperation, WireOperations, WireSetPayload,
+    WireUpdateVectors,
 };
 
 #[derive(Serialize)]
@@ -23,14 +23,11 @@ struct UpdateAnswer {
 
 /// `PUT /points`.
 pub async fn upsert(call: Call) -> ApiResult<Answer> {
-    change(call, WireUpsert::into_op).await
+    change(call, WireUpsert::into_change).await
 }
 /// `POST /points/delete`.
 pub async fn delete(call: Call) -> ApiResult<Answer> {
-    change(call, |wire: WirePoints| {
-        wire.into_selector().map(UpdateOp::Delete)
-    })
-    .await
+    change(call, WirePoints::into_delete).await
 }
 /// `POST /points/payload`.
 pub async fn set_payload(call: Call) -> ApiResult<Answer> {
@@ -42,32 +39,29 @@ pub async fn overwrite_payload(call: Call) -> ApiResult<Answer> {
 }
 /// `POST /points/payload/delete`.
 pub async fn delete_payload(call: Call) -> ApiResult<Answer> {
-    change(call, WireDeletePayload::into_op).await
+    change(call, WireDeletePayload::into_change).await
 }
 /// `POST /points/payload/clear`.
 pub async fn clear_payload(call: Call) -> ApiResult<Answer> {
-    change(call, |wire: WirePoints| {
-        wire.into_selector().map(UpdateOp::ClearPayload)
-    })
-    .await
+    change(call, WirePoints::into_clear).await
 }
 /// `PUT /points/vectors`.
 pub async fn update_vectors(call: Call) -> ApiResult<Answer> {
-    change(call, WireUpdateVectors::into_op).await
+    change(call, WireUpdateVectors::into_change).await
 }
 /// `POST /points/vectors/delete`.
 pub async fn delete_vectors(call: Call) -> ApiResult<Answer> {
-    change(call, WireDeleteVectors::into_op).await
+    change(call, WireDeleteVectors::into_change).await
 }
 
 /// Parses, turns into the engine's operation, submits, answers.
-async fn change<T>(mut call: Call, into_op: fn(T) -> ApiResult<UpdateOp>) -> ApiResult<Answer>
+async fn change<T>(mut call: Call, into_change: fn(T) -> ApiResult<Change>) -> ApiResult<Answer>
 where
     T: DeserializeOwned + Send + 'static,
 {
     let collection = call.collection()?;
-    let op = into_op(call.parse().await?)?;
-    let updated = call.submit(&collection, op).await?;
+    let Change { op, shards } = into_change(call.parse().await?)?;
+    let updated = call.submit(&collection.within(&shards)?, op).await?;
     call.answer(&told(&call, updated))
 }
 
@@ -93,14 +87,14 @@ pub async fn batch(mut call: Call) -> ApiResult<Answer> {
         let what = format!("has {n} elements, at most {} are taken", limits::OPERATIONS_MAX);
         return Err(ApiError::validation("operations", what));
     }
-    let ops = wire
+    let changes = wire
         .operations
         .into_iter()
-        .map(WireOperation::into_op)
+        .map(WireOperation::into_change)
         .collect::<ApiResult<Vec<_>>>()?;
     let mut answers = Vec::with_capacity(n);
-    for op in ops {
-        let updated = call.submit(&collection, op).await?;
+    for Change { op, shards } in changes {
+        let updated = call.submit(&collection.within(&shards)?, op).await?;
         answers.push(told(&call, updated));
     }
     call.answer(&answers)

@@ -145,8 +145,7 @@ impl WireCreate {
     pub fn into_config(self) -> ApiResult<CollectionConfig> {
         self.init_from.refuse("`init_from`")?;
         match self.sharding_method.as_deref() {
-            None | Some("auto") => {}
-            Some("custom") => return Err(ApiError::unsupported("`sharding_method: custom`")),
+            None | Some("auto" | "custom") => {}
             Some(other) => return Err(ApiError::format(format!("unknown sharding_method `{other}`"))),
         }
         let mut config = CollectionConfig {
@@ -161,6 +160,9 @@ impl WireCreate {
             ("write_consistency_factor", self.write_consistency_factor),
         ] {
             put_at_least_one(&mut config.other, key, number)?;
+        }
+        if let Some(custom) = self.sharding_method.filter(|method| method == "custom") {
+            config.other.insert("sharding_method".to_owned(), custom.into());
         }
         not_pinned("payload.memory", self.payload.as_ref().and_then(|of| of.memory))?;
         put(&mut config.other, "payload", &self.payload)?;

@@ -92,7 +92,7 @@ fn bad_settings_say_where() {
         ),
         (vectors(r#""sparse_vectors":{"a/b":{}}"#), 422, "vector_name"),
         (vectors(r#""init_from":{"collection":"a"}"#), 400, "init_from"),
-        (vectors(r#""sharding_method":"custom""#), 400, "custom"),
+        (vectors(r#""sharding_method":"some""#), 400, "some"),
         (vectors(r#""shard_number":0"#), 422, "shard_number"),
         (vectors(r#""hnsw_config":{"m":"many"}"#), 400, "many"),
         (

@@ -1,10 +1,10 @@
 //! Facets and distance matrices.
 
 use ramlet::filter::Filter;
-use ramlet::{FacetHit, FacetRequest, FacetValue, Matrix, MatrixRequest};
+use ramlet::{FacetHit, FacetRequest, FacetValue, Matrix, MatrixRequest, ShardSelection};
 use serde::Deserialize;
 
-use super::given::Given;
+use super::shard_key::WireShards;
 use crate::error::{ApiError, ApiResult};
 use crate::out::Out;
 
@@ -21,13 +21,16 @@ pub struct WireFacet {
     /// Counts are exact either way.
     exact: Option<bool>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl WireFacet {
+    pub fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     /// What is asked, and whether `exact` was.
     pub fn into_request(self) -> ApiResult<(FacetRequest, bool)> {
-        self.shard_key.refuse("`shard_key`")?;
         let limit = at_least("limit", self.limit.unwrap_or(FACET_LIMIT), 1)?;
         let request = FacetRequest {
             key: self.key,
@@ -46,12 +49,15 @@ pub struct WireMatrix {
     limit: Option<usize>,
     using: Option<String>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl WireMatrix {
+    pub fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     pub fn into_request(self) -> ApiResult<MatrixRequest> {
-        self.shard_key.refuse("`shard_key`")?;
         Ok(MatrixRequest {
             sample: at_least("sample", self.sample.unwrap_or(MATRIX_SAMPLE), 2)?,
             limit: at_least("limit", self.limit.unwrap_or(MATRIX_LIMIT), 1)?,

@@ -198,6 +198,7 @@ pub fn params_json(config: &CollectionConfig) -> Value {
         );
     }
     for key in [
+        "sharding_method",
         "read_fan_out_factor",
         "read_fan_out_delay_ms",
         "payload",

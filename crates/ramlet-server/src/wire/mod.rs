@@ -16,6 +16,7 @@ pub mod points;
 pub mod query;
 pub mod selectors;
 pub mod settings;
+pub mod shard_key;
 pub mod sparse;
 pub mod updates;
 pub mod vector;

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::filter::WireFilter;
-use super::given::Given;
+use super::shard_key::WireShards;
+use super::updates::Change;
 use super::vector::{BatchVectors, VectorStruct, WireVector};
 use crate::error::{ApiError, ApiResult};
 use crate::inference::Purpose;
@@ -18,7 +19,7 @@ pub struct WireUpsert {
     update_filter: Option<WireFilter>,
     update_mode: Option<WireUpdateMode>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 #[derive(Debug, Deserialize)]
@@ -45,8 +46,7 @@ enum WireUpdateMode {
 }
 
 impl WireUpsert {
-    pub fn into_op(self) -> ApiResult<UpdateOp> {
-        self.shard_key.refuse("shard_key")?;
+    pub fn into_change(self) -> ApiResult<Change> {
         let points = match (self.points, self.batch) {
             (Some(points), None) => {
                 let points = points.into_iter().zip(0..);
@@ -67,10 +67,14 @@ impl WireUpsert {
             Some(WireUpdateMode::UpdateOnly) => UpdateMode::UpdateOnly,
             Some(WireUpdateMode::InsertOnly) => UpdateMode::InsertOnly,
         };
-        Ok(UpdateOp::Upsert {
+        let op = UpdateOp::Upsert {
             points,
             filter: self.update_filter,
             mode,
+        };
+        Ok(Change {
+            op,
+            shards: self.shard_key.0,
         })
     }
 }
@@ -155,7 +159,8 @@ mod tests {
     fn parse(text: &str) -> ApiResult<UpdateOp> {
         serde_json::from_str::<WireUpsert>(text)
             .map_err(ApiError::format)?
-            .into_op()
+            .into_change()
+            .map(|change| change.op)
     }
     fn points(text: &str) -> Vec<Point> {
         match parse(text).unwrap() {
@@ -214,7 +219,7 @@ mod tests {
             (r#"{"points":[{"id":-1,"vector":[1]}]}"#, "negative"),
             (r#"{"points":[{"id":"x","vector":[1]}]}"#, "not a valid point ID"),
             (r#"{"points":[],"update_mode":"sometimes"}"#, "sometimes"),
-            (r#"{"points":[],"shard_key":"a"}"#, "shard_key"),
+            (r#"{"points":[],"shard_key":-1}"#, "shard_key"),
         ] {
             let e = parse(body).unwrap_err();
             assert_eq!(e.status.as_u16(), 400, "{body}");

@@ -16,9 +16,9 @@ use ramlet::{
 use serde::Deserialize;
 
 use super::filter::WireFilter;
-use super::given::Given;
 use super::order::WireOrderBy;
 use super::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
+use super::shard_key::WireShards;
 use crate::error::{ApiError, ApiResult};
 pub use groups::WireQueryGroups;
 use idf::WireIdf;
@@ -70,7 +70,7 @@ pub struct WireQueryRequest {
     /// Own addition.
     highlight: Option<WireHighlight>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 /// Whether and how words are marked.
@@ -111,7 +111,6 @@ impl WireHighlight {
 impl WireQueryRequest {
     /// `name`: what the API calls this part of a request where it validates it.
     fn into_request(self, name: &str) -> ApiResult<QueryRequest> {
-        self.shard_key.refuse("`shard_key`")?;
         let within = |e: ApiError| e.within(name);
         Ok(QueryRequest {
             prefetch: prefetches(self.prefetch).map_err(within)?,
@@ -131,6 +130,10 @@ impl WireQueryRequest {
 }
 
 impl IntoQuery for WireQueryRequest {
+    fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     fn into_query(self) -> ApiResult<QueryRequest> {
         self.into_request("internal")
     }
@@ -180,16 +183,15 @@ pub struct WireLookupFrom {
     collection: String,
     vector: Option<String>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl WireLookupFrom {
     fn into_location(self) -> ApiResult<LookupLocation> {
-        self.shard_key.refuse("`shard_key`")?;
         Ok(LookupLocation {
             collection: self.collection,
             vector: self.vector,
-            shards: ShardSelection::All,
+            shards: self.shard_key.0,
         })
     }
 }
@@ -274,12 +276,15 @@ pub struct WireScroll {
     with_vector: Option<WithVector>,
     order_by: Option<WireOrderBy>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl WireScroll {
+    pub fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     pub fn into_scroll(self) -> ApiResult<ScrollRequest> {
-        self.shard_key.refuse("`shard_key`")?;
         let order_by = self.order_by.map(WireOrderBy::into_order).transpose()?;
         if order_by.is_some() && self.offset.is_some() {
             return Err(ApiError::wrong_input(
@@ -306,7 +311,7 @@ pub struct WireRetrieve {
     #[serde(alias = "with_vectors")]
     pub with_vector: Option<WithVector>,
     #[serde(default)]
-    pub shard_key: Given,
+    pub shard_key: WireShards,
 }
 
 /// `POST /points/count`.
@@ -315,7 +320,7 @@ pub struct WireCount {
     pub filter: Option<WireFilter>,
     pub exact: Option<bool>,
     #[serde(default)]
-    pub shard_key: Given,
+    pub shard_key: WireShards,
 }
 
 #[cfg(test)]

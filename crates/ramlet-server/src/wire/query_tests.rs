@@ -239,8 +239,9 @@ fn prefetches_alone_and_in_lists() {
         assert_eq!(leaf.lookup_from.as_ref().unwrap().vector.as_deref(), Some("v"));
     }
     assert!(asked(r#"{"query":[1],"prefetch":[],"lookup_from":null}"#).is_ok());
-    let shard = asked(r#"{"query":[1],"shard_key":"a"}"#).unwrap_err();
-    assert!(shard.status.as_u16() == 400 && shard.message.contains("shard_key"));
+    let request: WireQueryRequest = serde_json::from_str(r#"{"query":[1],"shard_key":"a"}"#).unwrap();
+    let word = ramlet::ShardKey::Word("a".into());
+    assert_eq!(request.shards(), ShardSelection::Keys(vec![word]));
     let none = asked(r#"{"query":{"fusion":"rrf"},"prefetch":{"query":[1],"limit":0}}"#).unwrap_err();
     assert_eq!(none.status.as_u16(), 422);
 }

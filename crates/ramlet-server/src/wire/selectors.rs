@@ -1,11 +1,11 @@
 //! Which parts of a point to return, and which points an operation concerns.
 
 use axum::http::StatusCode;
-use ramlet::{PayloadSelector, PointId, PointsSelector, VectorSelector};
+use ramlet::{PayloadSelector, PointId, PointsSelector, ShardSelection, VectorSelector};
 use serde::Deserialize;
 
 use super::filter::WireFilter;
-use super::given::Given;
+use super::shard_key::WireShards;
 use crate::error::{ApiError, ApiResult};
 
 /// `with_payload`: true, false, a list of keys, or one of include and exclude.
@@ -68,13 +68,13 @@ pub struct WirePoints {
     points: Option<Vec<PointId>>,
     filter: Option<WireFilter>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl WirePoints {
-    pub fn into_selector(self) -> ApiResult<PointsSelector> {
-        self.shard_key.refuse("shard_key")?;
-        points_selector(self.points, self.filter)
+    /// The points, and the shards they are in.
+    pub fn into_selector(self) -> ApiResult<(PointsSelector, ShardSelection)> {
+        Ok((points_selector(self.points, self.filter)?, self.shard_key.0))
     }
 }
 
@@ -101,6 +101,8 @@ pub fn points_selector(
 
 #[cfg(test)]
 mod tests {
+    use ramlet::ShardKey;
+
     use super::*;
 
     #[test]
@@ -125,20 +127,17 @@ mod tests {
     #[test]
     fn points_need_exactly_one_selector() {
         let parse = |text: &str| serde_json::from_str::<WirePoints>(text).unwrap().into_selector();
-        assert!(matches!(parse(r#"{"points":[1,2]}"#), Ok(PointsSelector::Ids(ids)) if ids.len() == 2));
+        assert!(
+            matches!(parse(r#"{"points":[1,2]}"#), Ok((PointsSelector::Ids(ids), ShardSelection::All)) if ids.len() == 2)
+        );
         assert!(matches!(
             parse(r#"{"points":[3],"filter":null}"#),
-            Ok(PointsSelector::Ids(_))
+            Ok((PointsSelector::Ids(_), _))
         ));
         let none = parse(r#"{"points":[]}"#).unwrap_err();
         assert_eq!(none.message, "Bad request: Empty update request");
         assert_eq!(parse("{}").unwrap_err().status.as_u16(), 400);
-        assert_eq!(
-            parse(r#"{"points":[1],"shard_key":"a"}"#)
-                .unwrap_err()
-                .status
-                .as_u16(),
-            400
-        );
+        let (_, shards) = parse(r#"{"points":[1],"shard_key":"a"}"#).unwrap();
+        assert_eq!(shards, ShardSelection::Keys(vec![ShardKey::Word("a".into())]));
     }
 }

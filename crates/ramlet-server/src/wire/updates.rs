@@ -1,15 +1,22 @@
 //! Changes other than upserts, and the batch of all kinds.
 
-use ramlet::{PointId, UpdateOp};
+use ramlet::{PointId, PointsSelector, ShardSelection, UpdateOp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::filter::WireFilter;
-use super::given::Given;
 use super::points::{WireUpsert, json_bytes};
 use super::selectors::{WirePoints, points_selector};
+use super::shard_key::WireShards;
 use super::vector::VectorStruct;
 use crate::error::{ApiError, ApiResult};
+
+/// What is to be done, and in which shards.
+#[derive(Debug)]
+pub struct Change {
+    pub op: UpdateOp,
+    pub shards: ShardSelection,
+}
 
 /// Set or overwrite payload.
 #[derive(Debug, Deserialize)]
@@ -19,27 +26,33 @@ pub struct WireSetPayload {
     filter: Option<WireFilter>,
     key: Option<String>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl WireSetPayload {
-    pub fn into_set(self) -> ApiResult<UpdateOp> {
-        self.shard_key.refuse("shard_key")?;
+    pub fn into_set(self) -> ApiResult<Change> {
         let points = points_selector(self.points, self.filter)?;
-        Ok(UpdateOp::SetPayload {
+        let op = UpdateOp::SetPayload {
             payload: json_bytes(Some(self.payload)),
             key: self.key,
             points,
+        };
+        Ok(Change {
+            op,
+            shards: self.shard_key.0,
         })
     }
 
-    pub fn into_overwrite(self) -> ApiResult<UpdateOp> {
-        self.shard_key.refuse("shard_key")?;
+    pub fn into_overwrite(self) -> ApiResult<Change> {
         // `key` says nothing here, as in the API: the whole payload is overwritten.
         let points = points_selector(self.points, self.filter)?;
-        Ok(UpdateOp::OverwritePayload {
+        let op = UpdateOp::OverwritePayload {
             payload: json_bytes(Some(self.payload)),
             points,
+        };
+        Ok(Change {
+            op,
+            shards: self.shard_key.0,
         })
     }
 }
@@ -50,15 +63,18 @@ pub struct WireDeletePayload {
     points: Option<Vec<PointId>>,
     filter: Option<WireFilter>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl WireDeletePayload {
-    pub fn into_op(self) -> ApiResult<UpdateOp> {
-        self.shard_key.refuse("shard_key")?;
-        Ok(UpdateOp::DeletePayload {
+    pub fn into_change(self) -> ApiResult<Change> {
+        let op = UpdateOp::DeletePayload {
             keys: self.keys,
             points: points_selector(self.points, self.filter)?,
+        };
+        Ok(Change {
+            op,
+            shards: self.shard_key.0,
         })
     }
 }
@@ -68,7 +84,7 @@ pub struct WireUpdateVectors {
     points: Vec<WirePointVectors>,
     update_filter: Option<WireFilter>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,8 +95,7 @@ struct WirePointVectors {
 }
 
 impl WireUpdateVectors {
-    pub fn into_op(self) -> ApiResult<UpdateOp> {
-        self.shard_key.refuse("shard_key")?;
+    pub fn into_change(self) -> ApiResult<Change> {
         if self.points.is_empty() {
             return Err(ApiError::validation("points", "must specify points to update"));
         }
@@ -96,9 +111,13 @@ impl WireUpdateVectors {
         };
         let points = self.points.into_iter().enumerate().map(resolve);
         let points = points.collect::<ApiResult<_>>()?;
-        Ok(UpdateOp::UpdateVectors {
+        let op = UpdateOp::UpdateVectors {
             points,
             filter: self.update_filter,
+        };
+        Ok(Change {
+            op,
+            shards: self.shard_key.0,
         })
     }
 }
@@ -111,22 +130,44 @@ pub struct WireDeleteVectors {
     points: Option<Vec<PointId>>,
     filter: Option<WireFilter>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl WireDeleteVectors {
-    pub fn into_op(self) -> ApiResult<UpdateOp> {
-        self.shard_key.refuse("shard_key")?;
+    pub fn into_change(self) -> ApiResult<Change> {
         if self.vector.is_empty() {
             return Err(ApiError::validation(
                 "vector",
                 "must specify vector names to delete",
             ));
         }
-        Ok(UpdateOp::DeleteVectors {
+        let op = UpdateOp::DeleteVectors {
             names: self.vector,
             points: points_selector(self.points, self.filter)?,
+        };
+        Ok(Change {
+            op,
+            shards: self.shard_key.0,
         })
+    }
+}
+
+impl WirePoints {
+    /// A change of just these points.
+    fn into_change(self, op: fn(PointsSelector) -> UpdateOp) -> ApiResult<Change> {
+        let (points, shards) = self.into_selector()?;
+        Ok(Change {
+            op: op(points),
+            shards,
+        })
+    }
+
+    pub fn into_delete(self) -> ApiResult<Change> {
+        self.into_change(UpdateOp::Delete)
+    }
+
+    pub fn into_clear(self) -> ApiResult<Change> {
+        self.into_change(UpdateOp::ClearPayload)
     }
 }
 
@@ -152,17 +193,16 @@ pub struct WireOperation {
 }
 
 impl WireOperation {
-    pub fn into_op(self) -> ApiResult<UpdateOp> {
+    pub fn into_change(self) -> ApiResult<Change> {
         let mut ops = [
-            self.upsert.map(WireUpsert::into_op),
-            self.delete.map(|d| d.into_selector().map(UpdateOp::Delete)),
+            self.upsert.map(WireUpsert::into_change),
+            self.delete.map(WirePoints::into_delete),
             self.set_payload.map(WireSetPayload::into_set),
             self.overwrite_payload.map(WireSetPayload::into_overwrite),
-            self.delete_payload.map(WireDeletePayload::into_op),
-            self.clear_payload
-                .map(|c| c.into_selector().map(UpdateOp::ClearPayload)),
-            self.update_vectors.map(WireUpdateVectors::into_op),
-            self.delete_vectors.map(WireDeleteVectors::into_op),
+            self.delete_payload.map(WireDeletePayload::into_change),
+            self.clear_payload.map(WirePoints::into_clear),
+            self.update_vectors.map(WireUpdateVectors::into_change),
+            self.delete_vectors.map(WireDeleteVectors::into_change),
         ]
         .into_iter()
         .flatten();
@@ -180,14 +220,13 @@ impl WireOperation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ramlet::PointsSelector;
 
     fn batch(text: &str) -> ApiResult<Vec<UpdateOp>> {
         let parsed: WireOperations = serde_json::from_str(text).map_err(ApiError::format)?;
         parsed
             .operations
             .into_iter()
-            .map(WireOperation::into_op)
+            .map(|operation| operation.into_change().map(|change| change.op))
             .collect()
     }
 

@@ -13,16 +13,68 @@ pub fn named(collection: String) -> ApiResult<Asked> {
 }
 
 pub fn create_shard_key(of: q::CreateShardKeyRequest) -> ApiResult<Asked> {
-    named_key(of.collection_name, of.request.and_then(|of| of.shard_key))
+    let new = of.request.unwrap_or_default();
+    Ok(Asked::of(of.collection_name, new_shard_key(new)))
+}
+
+/// Also as a change of a cluster.
+fn new_shard_key(new: q::CreateShardKey) -> Node {
+    let state = |state: i32| match q::ReplicaState::try_from(state) {
+        Ok(state) => Node::Word(state.as_str_name()),
+        Err(_) => Node::Wrong(format!("initial_state: there is no state {state}")),
+    };
+    let placement = (!new.placement.is_empty()).then_some(new.placement);
+    Fields::new()
+        .put("shard_key", required(new.shard_key, "shard_key", shard_key_one))
+        .uint("shards_number", new.shards_number)
+        .uint("replication_factor", new.replication_factor)
+        .maybe("placement", placement, |peers| Node::list(peers, Node::Uint))
+        .maybe("initial_state", new.initial_state, state)
+        .node()
 }
 
 pub fn delete_shard_key(of: q::DeleteShardKeyRequest) -> ApiResult<Asked> {
-    named_key(of.collection_name, of.request.and_then(|of| of.shard_key))
+    let gone = of.request.unwrap_or_default();
+    Ok(Asked::of(of.collection_name, gone_shard_key(gone)))
 }
 
-fn named_key(collection: String, key: Option<q::ShardKey>) -> ApiResult<Asked> {
-    let key = required(key, "shard_key", shard_key_one);
-    Ok(Asked::of(collection, Fields::new().put("shard_key", key).node()))
+fn gone_shard_key(of: q::DeleteShardKey) -> Node {
+    let key = required(of.shard_key, "shard_key", shard_key_one);
+    Fields::new().put("shard_key", key).node()
+}
+
+/// Exactly one kind of change, as REST has them.
+pub fn change_cluster(of: q::UpdateCollectionClusterSetupRequest) -> ApiResult<Asked> {
+    use q::update_collection_cluster_setup_request::Operation::*;
+    let nothing = || Fields::new().node();
+    let shard = |id: u32| Fields::new().uint("shard_id", Some(id));
+    let at = |id: u32, peer: u64| shard(id).uint("peer_id", Some(peer)).node();
+    let between = |id: u32, from: u64, to: u64| {
+        let places = shard(id).uint("from_peer_id", Some(from));
+        places.uint("to_peer_id", Some(to)).node()
+    };
+    let (name, body) = match of.operation {
+        None => return Err(ApiError::format("operation is missing")),
+        Some(MoveShard(of)) => ("move_shard", between(of.shard_id, of.from_peer_id, of.to_peer_id)),
+        Some(ReplicateShard(of)) => (
+            "replicate_shard",
+            between(of.shard_id, of.from_peer_id, of.to_peer_id),
+        ),
+        Some(AbortTransfer(of)) => (
+            "abort_transfer",
+            between(of.shard_id, of.from_peer_id, of.to_peer_id),
+        ),
+        Some(DropReplica(of)) => ("drop_replica", at(of.shard_id, of.peer_id)),
+        Some(RestartTransfer(of)) => (
+            "restart_transfer",
+            between(of.shard_id, of.from_peer_id, of.to_peer_id),
+        ),
+        Some(ReplicatePoints(_)) => ("replicate_points", nothing()),
+        Some(CreateShardKey(new)) => ("create_sharding_key", new_shard_key(new)),
+        Some(DeleteShardKey(gone)) => ("drop_sharding_key", gone_shard_key(gone)),
+    };
+    let body = Fields::new().put(name, body).node();
+    Asked::of(of.collection_name, body).timeout(of.timeout)
 }
 
 pub fn create(of: q::CreateCollection) -> ApiResult<Asked> {

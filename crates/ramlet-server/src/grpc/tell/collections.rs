@@ -77,7 +77,7 @@ pub fn cluster(told: Told) -> ApiResult<Vec<u8>> {
         shard_id: plain_of(v, "shard_id").unwrap_or(0),
         points_count: plain_of(v, "points_count").unwrap_or(0),
         state: word_of(v, "state", REPLICA_STATES).unwrap_or(0),
-        shard_key: None,
+        shard_key: v.get("shard_key").map(shard_key),
     };
     message(&q::CollectionClusterInfoResponse {
         peer_id: plain_of(&json, "peer_id").unwrap_or(0),
@@ -293,18 +293,19 @@ fn text_index(json: &Value) -> q::TextIndexParams {
     }
 }
 
-pub fn shard_keys(told: Told) -> ApiResult<Vec<u8>> {
+fn shard_key(key: &Value) -> q::ShardKey {
     use q::shard_key::Key::{Keyword, Number};
+    let key = match key {
+        Value::String(text) => Some(Keyword(text.clone())),
+        other => other.as_u64().map(Number),
+    };
+    q::ShardKey { key }
+}
+
+pub fn shard_keys(told: Told) -> ApiResult<Vec<u8>> {
     let json: Value = told.result()?;
-    let key = |v: &Value| {
-        let key = v.get("key").unwrap_or(v);
-        let key = match key {
-            Value::String(text) => Some(Keyword(text.clone())),
-            other => other.as_u64().map(Number),
-        };
-        q::ShardKeyDescription {
-            key: Some(q::ShardKey { key }),
-        }
+    let key = |v: &Value| q::ShardKeyDescription {
+        key: v.get("key").map(shard_key),
     };
     message(&q::ListShardKeysResponse {
         shard_keys: elements(&json, "shard_keys").map(key).collect(),

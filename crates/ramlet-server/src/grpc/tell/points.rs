@@ -1,6 +1,8 @@
 //! Points of answers, written as messages where they are read.
 
-use ramlet::{MultiVector, NamedVectors, OrderValue, PointId, Record, ScoredPoint, SparseVector, Vector};
+use ramlet::{
+    MultiVector, NamedVectors, OrderValue, PointId, Record, ScoredPoint, ShardKey, SparseVector, Vector,
+};
 use ramlet_proto::wire::{put_bytes, put_double, put_float, put_message, put_tag, put_uint, put_varint};
 
 use super::super::value::{payload_bytes, put_floats, put_payload};
@@ -14,12 +16,19 @@ const VECTOR_HEAD: usize = 48;
 
 /// Bytes that [`record`] writes at most.
 pub fn record_bytes(record: &Record) -> usize {
-    bytes(record.payload.as_deref(), record.vectors.as_ref())
+    key_bytes(record.shard_key.as_deref()) + bytes(record.payload.as_deref(), record.vectors.as_ref())
 }
 
 /// Bytes that [`hit`] writes at most.
 pub fn hit_bytes(hit: &ScoredPoint) -> usize {
-    bytes(hit.payload.as_deref(), hit.vectors.as_ref())
+    key_bytes(hit.shard_key.as_deref()) + bytes(hit.payload.as_deref(), hit.vectors.as_ref())
+}
+
+fn key_bytes(key: Option<&ShardKey>) -> usize {
+    match key {
+        Some(ShardKey::Word(word)) => word.len(),
+        _ => 0,
+    }
 }
 
 fn bytes(payload: Option<&[u8]>, vectors: Option<&NamedVectors>) -> usize {
@@ -38,6 +47,7 @@ pub fn hit(out: &mut Vec<u8>, hit: &ScoredPoint) -> Written {
     put_float(out, 3, hit.score);
     put_uint(out, 5, hit.version);
     put_vectors(out, 6, hit.vectors.as_ref())?;
+    put_shard_key(out, 7, hit.shard_key.as_deref())?;
     put_order(out, 8, hit.order_value)
 }
 
@@ -46,6 +56,7 @@ pub fn record(out: &mut Vec<u8>, record: &Record) -> Written {
     put_id(out, 1, record.id)?;
     put_payload_of(out, 2, record.payload.as_deref())?;
     put_vectors(out, 4, record.vectors.as_ref())?;
+    put_shard_key(out, 5, record.shard_key.as_deref())?;
     put_order(out, 6, record.order_value)
 }
 
@@ -64,6 +75,17 @@ fn put_payload_of(out: &mut Vec<u8>, number: u32, payload: Option<&[u8]>) -> Wri
         None | Some([]) => Ok(()),
         Some(json) => put_payload(out, number, json),
     }
+}
+
+fn put_shard_key(out: &mut Vec<u8>, number: u32, key: Option<&ShardKey>) -> Written {
+    let Some(key) = key else { return Ok(()) };
+    put_message(out, number, |out| {
+        match key {
+            ShardKey::Word(word) => put_bytes(out, 1, word.as_bytes()),
+            ShardKey::Number(number) => put_uint(out, 2, *number),
+        }
+        Ok(())
+    })
 }
 
 fn put_order(out: &mut Vec<u8>, number: u32, order: Option<OrderValue>) -> Written {

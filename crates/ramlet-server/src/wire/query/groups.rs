@@ -1,6 +1,6 @@
 //! Queries with groups.
 
-use ramlet::{GROUP_SIZE_DEFAULT, QueryGroupsRequest, QueryRequest, WithLookup};
+use ramlet::{GROUP_SIZE_DEFAULT, QueryGroupsRequest, QueryRequest, ShardSelection, WithLookup};
 use serde::Deserialize;
 
 use super::kinds::WireQuery;
@@ -9,8 +9,8 @@ use super::one_or_many::OneOrMany;
 use super::{WireLookupFrom, WireParams, WirePrefetch, WireQueryRequest};
 use crate::error::{ApiError, ApiResult};
 use crate::wire::filter::WireFilter;
-use crate::wire::given::Given;
 use crate::wire::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
+use crate::wire::shard_key::WireShards;
 
 /// What the API calls a query or search with groups where it validates it.
 pub const GROUPS: &str = "search_group_request";
@@ -36,10 +36,14 @@ pub struct WireQueryGroups {
     group_size: Option<usize>,
     with_lookup: Option<WithLookupInterface>,
     #[serde(default)]
-    shard_key: Given,
+    shard_key: WireShards,
 }
 
 impl IntoGroups for WireQueryGroups {
+    fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
         let size = self.group_size.unwrap_or(GROUP_SIZE_DEFAULT);
         let grouping = WireGrouping::new(self.group_by, size, self.with_lookup);

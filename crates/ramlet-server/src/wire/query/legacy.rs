@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ramlet::{QueryGroupsRequest, QueryKind, QueryRequest};
+use ramlet::{QueryGroupsRequest, QueryKind, QueryRequest, ShardSelection};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -13,8 +13,8 @@ use super::one_or_many::OneOrMany;
 use super::{WireLookupFrom, WireParams, check_limit, search_params};
 use crate::error::{ApiError, ApiResult};
 use crate::wire::filter::WireFilter;
-use crate::wire::given::Given;
 use crate::wire::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
+use crate::wire::shard_key::WireShards;
 use crate::wire::vector::vector_of_seq;
 
 /// A request's own fields beside those that all have, and both apart. (Flattened structs would be read through a tree.)
@@ -36,7 +36,7 @@ macro_rules! request {
             #[serde(alias = "with_vectors")]
             with_vector: Option<WithVector>,
             #[serde(default)]
-            shard_key: Given,
+            shard_key: WireShards,
         }
 
         impl $name {
@@ -44,7 +44,6 @@ macro_rules! request {
             const CALLED: &str = $called;
 
             fn split(self) -> ApiResult<(($($type,)*), QueryRequest)> {
-                self.shard_key.refuse("`shard_key`")?;
                 let within = |e: ApiError| e.within(Self::CALLED);
                 let request = QueryRequest {
                     filter: self.filter,
@@ -123,11 +122,15 @@ pub struct WireBatch<T> {
 
 /// What is a query in other words.
 pub trait IntoQuery {
+    /// Of which shards.
+    fn shards(&self) -> ShardSelection;
     fn into_query(self) -> ApiResult<QueryRequest>;
 }
 
 /// What is a query with groups in other words.
 pub trait IntoGroups {
+    /// Of which shards.
+    fn shards(&self) -> ShardSelection;
     fn into_groups(self) -> ApiResult<QueryGroupsRequest>;
 }
 
@@ -168,6 +171,10 @@ impl WireNamedVector {
 }
 
 impl IntoQuery for WireSearchRequest {
+    fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     fn into_query(self) -> ApiResult<QueryRequest> {
         let ((vector,), rest) = self.split()?;
         vector.into_query(rest)
@@ -175,6 +182,10 @@ impl IntoQuery for WireSearchRequest {
 }
 
 impl IntoQuery for WireRecommendRequest {
+    fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     fn into_query(self) -> ApiResult<QueryRequest> {
         let ((positive, negative, strategy, using, from), rest) = self.split()?;
         lookup(recommend(positive, negative, strategy)?, using, from, rest)
@@ -182,6 +193,10 @@ impl IntoQuery for WireRecommendRequest {
 }
 
 impl IntoQuery for WireDiscoverRequest {
+    fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     fn into_query(self) -> ApiResult<QueryRequest> {
         let ((target, context, using, from), rest) = self.split()?;
         let context = pairs(context)?;
@@ -197,6 +212,10 @@ impl IntoQuery for WireDiscoverRequest {
 }
 
 impl IntoGroups for WireSearchGroups {
+    fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
         let ((vector, by, size, with_lookup), rest) = self.split()?;
         WireGrouping::new(by, size, with_lookup).into_groups(vector.into_query(rest)?, Self::CALLED)
@@ -204,6 +223,10 @@ impl IntoGroups for WireSearchGroups {
 }
 
 impl IntoGroups for WireRecommendGroups {
+    fn shards(&self) -> ShardSelection {
+        self.shard_key.0.clone()
+    }
+
     fn into_groups(self) -> ApiResult<QueryGroupsRequest> {
         let ((positive, negative, strategy, using, from, by, size, with_lookup), rest) = self.split()?;
         let query = lookup(recommend(positive, negative, strategy)?, using, from, rest)?;
