@@ -3,7 +3,7 @@
 //! The input is the body of an envelope. Past the checksum: it is put into one as the writers do. As it came, it is read as an envelope
 //! too. What decodes is what it is encoded to: once more there and back.
 
-use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry};
+use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry, ShardEntry, ShardKey};
 use ramlet_format::component::Component;
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_format::manifest::{FileEntry, LogEntry, Manifest, SegmentEntry};
@@ -106,12 +106,17 @@ pub fn catalog_seeds() -> Vec<Seed> {
         collections: vec![CollectionEntry {
             name: "Übung/..".into(),
             id: "c00000001".into(),
+            shards: vec![ShardEntry {
+                key: ShardKey::Word("north".into()),
+                number: 1,
+                id: "c00000002".into(),
+            }],
         }],
         aliases: vec![AliasEntry {
             alias: "current".into(),
             collection: "Übung/..".into(),
         }],
-        next_id: 2,
+        next_id: 3,
         quotas: json!({"enabled": true}),
     };
     vec![("catalog", body_of(EnvelopeKind::Catalog, &catalog.encode()))]

@@ -19,8 +19,8 @@ use crate::cors;
 use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
-    aliases, cluster, collections, dashboard, facet, indexes, issues, metrics, optimizations, plan,
-    points, quotas, search, service, snapshots, telemetry, updates, vector_names,
+    aliases, cluster, collections, dashboard, facet, indexes, issues, metrics, optimizations, plan, points,
+    quotas, search, service, snapshots, telemetry, updates, vector_names,
 };
 use crate::openapi;
 

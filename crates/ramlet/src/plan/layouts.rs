@@ -18,6 +18,7 @@ use crate::schema::{VectorField, metric};
 const PIECE_BYTES: u64 = ramlet_memory::LoanBuf::PIECE_BYTES as u64;
 const REST: &str = "rest codes";
 const POSITIONS: &str = "positions";
+const ROWS: &str = "vectors";
 
 /// The index's part of a layout.
 struct Shape {
@@ -35,7 +36,7 @@ const THREADS_EACH: usize = 16;
 /// Of what the engine builds in this memory, the level that is fastest, and of equally fast ones the best; `None` where none keeps
 /// the wishes.
 pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> {
-    let room = memory.room(machine.cores).ok()?;
+    let (room, lent) = (memory.room(machine.cores).ok()?, memory.lent(machine.cores).ok()?);
     let shapes = shapes(spec, &Built::within(spec, machine, memory, room)?);
     let mut best: Option<(&Shape, u64, Outcome)> = None;
     // The best level first: one that is worse has to be faster.
@@ -43,7 +44,7 @@ pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> 
         for &ids_in_ram in id_places(spec) {
             for payload_in_ram in payload_places(spec) {
                 let needed = shape.ram_bytes(spec, ids_in_ram, payload_in_ram);
-                let Some(left) = room.checked_sub(needed) else {
+                let Some(left) = lent.checked_sub(needed) else {
                     continue;
                 };
                 let outcome = shape.outcome(spec, machine, memory, (ids_in_ram, payload_in_ram), left);
@@ -64,12 +65,13 @@ pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> 
 /// two of them codes have more digits, at most.
 pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
     let cores = machine.cores;
-    let mut needs = vec![0];
+    let mut needs = vec![(0, 0)];
     for built in Built::all(spec) {
         for shape in shapes(spec, &built) {
             for &ids_in_ram in id_places(spec) {
                 let places = payload_places(spec).into_iter();
-                needs.extend(places.map(|payload| shape.room_bytes(spec, ids_in_ram, payload)));
+                let ram_bytes = |payload| shape.ram_bytes(spec, ids_in_ram, payload);
+                needs.extend(places.map(|payload| (shape.fitted_bytes(spec), ram_bytes(payload))));
             }
         }
     }
@@ -77,7 +79,7 @@ pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
     needs.dedup();
     let mut turns: Vec<u64> = needs
         .iter()
-        .map(|bytes| memory.least_for(*bytes, cores))
+        .map(|(built, lent)| memory.least_for(*built, *lent, cores))
         .collect();
     if spec.index == IndexWish::Auto {
         turns.push(memory.least(|memory| memory.builds_graph(bytes::graph_scratch(spec), cores)));
@@ -297,7 +299,7 @@ fn flat_shape(spec: &Spec, place: Place) -> Shape {
         index: IndexKind::Flat,
         layout,
         work: Work::Flat,
-        components: vec![component("vectors", place, bytes, bytes)],
+        components: vec![component(ROWS, place, bytes, bytes)],
         counts,
         reading: Reading {
             pages: 1.0,
@@ -355,7 +357,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     let has_compact = built.has(|kind| *kind == CodeKind::Compact);
     let compact = (reads_compact && has_compact).then(|| bytes::compact_pages(spec));
     components.push(component(
-        "vectors",
+        ROWS,
         in_ram(vectors),
         bytes::vectors_ram(spec),
         bytes::vectors(spec),
@@ -443,7 +445,7 @@ fn graph(spec: &Spec, layout: Layout) -> Shape {
             component("nodes", Place::Disk, 0, figures.disk.saturating_sub(figures.ram)),
             // Taken from the nodes when the segment is opened.
             component("edges and codes", held(layout != Layout::OnDisk), edges, 0),
-            component("vectors", held(layout == Layout::AllInRam), vectors, 0),
+            component(ROWS, held(layout == Layout::AllInRam), vectors, 0),
         ],
         counts: Counts {
             rows_scanned: match work {
@@ -476,18 +478,12 @@ impl Shape {
 
     /// The least memory for it, where so much of it is in RAM.
     fn memory_bytes_min(&self, spec: &Spec, machine: &Machine, memory: &Memory, needed: u64) -> u64 {
-        let room_bytes = needed.max(self.fitted_bytes(spec));
         let unasked = self.index == IndexKind::Hnsw && spec.index == IndexWish::Auto;
-        memory.least(|memory| {
-            memory.room(machine.cores).is_ok_and(|room| room >= room_bytes)
-                && (!unasked || memory.builds_graph(bytes::graph_scratch(spec), machine.cores))
-        })
-    }
-
-    /// The room that there must be for it.
-    fn room_bytes(&self, spec: &Spec, ids_in_ram: bool, payload_in_ram: bool) -> u64 {
-        let ram_bytes = self.ram_bytes(spec, ids_in_ram, payload_in_ram);
-        ram_bytes.max(self.fitted_bytes(spec))
+        let graph = match unasked {
+            true => memory.least(|memory| memory.builds_graph(bytes::graph_scratch(spec), machine.cores)),
+            false => 0,
+        };
+        graph.max(memory.least_for(self.fitted_bytes(spec), needed, machine.cores))
     }
 
     /// Codes that are fitted into the room leave some of it.
@@ -546,6 +542,16 @@ impl Shape {
             }
             None => left,
         };
+        // Rows without an index are there as far as there is room.
+        let may_be = self.index == IndexKind::Flat && spec.wishes.vectors != Some(Wish::Cold);
+        let rows = components
+            .iter_mut()
+            .find(|c| c.component == ROWS && c.place == Place::Disk);
+        if let Some(rows) = rows.filter(|_| may_be && left >= PIECE_BYTES) {
+            rows.ram_bytes = (left / PIECE_BYTES * PIECE_BYTES).min(rows.disk_bytes);
+            rows.place = Place::Ram;
+            reading.scan_bytes *= 1.0 - rows.ram_bytes as f64 / rows.disk_bytes as f64;
+        }
         // Payloads that are read are kept in what is left.
         let spare = match reads_payload {
             true => 0,
