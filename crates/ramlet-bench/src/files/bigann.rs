@@ -32,10 +32,18 @@ fn read_head(file: &mut impl Read) -> Result<(u32, u32)> {
 /// The first `k` of each of the first `queries` rows of a file of row numbers, which aren't widened: a billion rows have numbers that an
 /// f32 can't hold.
 pub fn read_truth(file: File, queries: usize, k: usize) -> Result<Vec<Vec<u64>>> {
+    let length = file.metadata()?.len();
     let mut file = BufReader::new(file);
     let (rows, width) = read_head(&mut file)?;
     if (rows as usize) < queries || (width as usize) < k {
         bail!("{rows} rows of {width} neighbours; {queries} of {k} are wanted");
+    }
+    // Before memory is taken for what the head says.
+    let needed = 8 + queries as u128 * u128::from(width) * 4;
+    if u128::from(length) < needed {
+        bail!(
+            "{queries} rows of {width} neighbours need {needed} bytes, but the file has {length}: it is cut short"
+        );
     }
     let mut row = vec![0; width as usize * 4];
     let mut lists = Vec::new();
