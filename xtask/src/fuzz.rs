@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// For each target, when nothing is said.
 const SECONDS: u32 = 60;
-/// Of one input: then it counts as one that hangs. The slowest take a tenth of a second under the sanitizer.
-const TIMEOUT_S: u32 = 20;
+/// Of one input: then it counts as one that hangs. The slowest take half a second of a processor under the sanitizer, and their first one makes the sample.
+const TIMEOUT_S: u32 = 60;
 /// Of one allocation, and of the process.
 const MALLOC_MB: u32 = 256;
 const RSS_MB: u32 = 2048;

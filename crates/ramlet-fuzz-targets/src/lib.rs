@@ -9,11 +9,13 @@
 
 mod blocks;
 mod directory;
+mod files;
 mod filter;
 mod input;
 mod log;
 mod mutate;
 mod sample;
+mod server;
 mod snapshot;
 mod text;
 mod watch;
@@ -65,6 +67,13 @@ pub const TARGETS: &[Target] = &[
     target("text", 4 * MB, text::seeds, text::run),
     target("filter", 4 * MB, filter::filter_seeds, filter::filter),
     target("payload", 4 * MB, filter::payload_seeds, filter::payload),
+    target("vectors", MB, files::vectors_seeds, files::vectors),
+    target("hdf5", 16 * MB, files::hdf5_seeds, files::hdf5),
+    target("jsonl", 96 * MB, files::jsonl_seeds, files::jsonl),
+    target("query", 64 * MB, server::query_seeds, server::query),
+    target("update", 64 * MB, server::update_seeds, server::update),
+    target("body", 64 * MB, server::body_seeds, server::body),
+    target("grpc", 64 * MB, server::grpc_seeds, server::grpc),
 ];
 
 const MB: usize = 1 << 20;

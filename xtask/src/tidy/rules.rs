@@ -10,8 +10,14 @@ const LINES_MAX: usize = 1_000;
 const UNSAFE_CRATES: [&str; 3] = ["ramlet-kernels", "ramlet-memory", "ramlet-io"];
 /// The one `unsafe` a test may need: an allocator that counts.
 const COUNTING_ALLOCATORS: [&str; 2] = ["/counting.rs", "/counting_allocator.rs"];
-/// Crates that may touch the file system: the seam itself, the tools that read a user's files, and what writes test sets and records.
-const FILE_CRATES: [&str; 4] = ["ramlet-io", "ramlet-bench", "ramlet-cli", "xtask"];
+/// Crates that may touch the file system: the seam itself, the tools that read a user's files, and what writes test sets, records and inputs of fuzz targets.
+const FILE_CRATES: [&str; 5] = [
+    "ramlet-io",
+    "ramlet-bench",
+    "ramlet-cli",
+    "ramlet-fuzz-targets",
+    "xtask",
+];
 const FILE_WORDS: [&str; 4] = ["std::fs", "tokio::fs", "File::open", "OpenOptions"];
 /// Tiers that get the time as an argument.
 const CLOCKLESS_TIERS: [&str; 4] = ["machine", "bytes", "search", "engine"];

@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use indicatif::HumanCount;
 
-use crate::args::{Datatype, Distance, ImportArgs};
+use crate::args::{Datatype, Distance, Ids, ImportArgs};
 use crate::output::{self, note};
 use api::Api;
 use place::Place;
@@ -36,6 +36,18 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         // The command line asks for them.
         (None, _, _) => bail!("a file and --collection, or --from"),
     }
+}
+
+/// Shows `each` the points of a file as they would be sent: for fuzz targets.
+pub fn each_point(path: &Path, takes_ids: bool, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+    let ids = if takes_ids { Ids::File } else { Ids::Line };
+    let mut source = source::open(path, "train", None, ids)?;
+    let mut point = Vec::new();
+    while source.read(&mut point)? {
+        each(&point);
+        point.clear();
+    }
+    Ok(())
 }
 
 fn run_file(args: &ImportArgs, file: &Path, collection: &str) -> Result<()> {

@@ -8,9 +8,11 @@ use ramlet_fuzz_targets::{Random, TARGETS, Target, find, mutate};
 
 use crate::counting::peak_of;
 
-/// Mutations of each file of the corpus. Of one whose every run opens an engine there are fewer.
+/// Mutations of each file of the corpus, unless `RAMLET_FUZZ_ROUNDS` says otherwise. Of one whose every run opens an engine there are fewer.
 const ROUNDS: usize = 400;
-const SLOW: [(&str, usize); 2] = [("snapshot", 15), ("directory", 15)];
+const SLOW: [(&str, usize); 3] = [("snapshot", 15), ("directory", 10), ("query", 60)];
+/// Of the numbers that mutations are made of.
+const SEED: u64 = 57;
 
 /// Memory is counted for the process: one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -59,8 +61,10 @@ fn over_corpus(name: &str) {
     // What is made once for all runs isn't of one.
     target.run(&files[0].1);
     let slow = SLOW.iter().find(|(slow, _)| *slow == name);
-    let rounds = slow.map_or(ROUNDS, |(_, rounds)| *rounds);
-    let mut random = Random::new(name.len() as u64);
+    let asked = std::env::var("RAMLET_FUZZ_ROUNDS").ok();
+    let asked = asked.map(|rounds| rounds.parse().expect("RAMLET_FUZZ_ROUNDS is a number"));
+    let rounds = asked.unwrap_or(slow.map_or(ROUNDS, |(_, rounds)| *rounds));
+    let mut random = Random::new(SEED);
     for (file, bytes) in &files {
         check(target, bytes, file);
         for round in 0..rounds {
@@ -98,5 +102,5 @@ macro_rules! tests {
 }
 
 tests! {
-    rows records sorted bloom bitmap manifest catalog log snapshot directory text filter payload
+    rows records sorted bloom bitmap manifest catalog log snapshot directory text filter payload vectors hdf5 jsonl query update body grpc
 }

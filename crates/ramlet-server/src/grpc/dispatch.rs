@@ -15,9 +15,9 @@ use super::frame::{self, Messages, Sent};
 use super::methods::{Bound, Method, Points, find};
 use super::tell::Told;
 use super::{FRAME_HEAD, health, reflection, status};
-use crate::admission::{BodyRule, Held};
+use crate::admission::{BodyRule, Held, check_cap};
 use crate::app::App;
-use crate::auth::{Access, name_host};
+use crate::auth::{Access, Grant, name_host};
 use crate::call::{Call, Given};
 use crate::caught::caught;
 use crate::dispatch::{Answer, admit};
@@ -162,15 +162,32 @@ async fn call(
     (body, collection): (Incoming, &mut Option<String>),
     start: Instant,
 ) -> ApiResult<pieces::Sent> {
-    let (method, route) = (bound.method, bound.route);
-    let grant = app.keys.authorise(route.access, headers)?;
-    let rule = rule_of(bound);
+    let grant = app.keys.authorise(bound.route.access, headers)?;
     let mut held = Held::default();
     let message = Messages::new(headers, body)?
-        .single(rule, &mut held, &app.requests)
+        .single(rule_of(bound), &mut held, &app.requests)
         .await?;
     let len = message.len();
-    let mut asked = decode(app, method, rule, message, &mut held).await?;
+    let asked = decode(app, bound.method, rule_of(bound), message, &mut held).await?;
+    answer(
+        app,
+        bound,
+        (headers, grant),
+        ((asked, len), held, collection),
+        start,
+    )
+    .await
+}
+
+/// The answer to a message that is decoded, of so many bytes.
+async fn answer(
+    app: &Arc<App>,
+    bound: &'static Bound,
+    (headers, grant): (&HeaderMap, Grant),
+    ((mut asked, len), held, collection): ((Asked, usize), Held, &mut Option<String>),
+    start: Instant,
+) -> ApiResult<pieces::Sent> {
+    let (method, route) = (bound.method, bound.route);
     check_collection(&asked)?;
     admit(app, &grant, route, &asked.params, start).await?;
     if route.path.starts_with("/collections/{collection}/") {
@@ -188,6 +205,34 @@ async fn call(
     let call = Call::new(app.clone(), asked.params, asked.query, given, held, start).granted(grant);
     let answer = (route.handler)(call).await?;
     write(app, method, answer, start)
+}
+
+/// A call whose message is here, without a connection: for fuzz targets. What changes something is asked of the collection `instead`, and isn't
+/// done where it names none. 501 for a path that no method has.
+pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str) -> ApiResult<()> {
+    let start = Instant::now();
+    let unknown = || ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("there is no method {path}"));
+    let bound = find(path).ok_or_else(unknown)?;
+    let (headers, len, rule) = (HeaderMap::new(), message.len(), rule_of(bound));
+    let grant = app.keys.authorise(bound.route.access, &headers)?;
+    check_cap(len as u64, rule)?;
+    let mut held = Held::in_time(rule.before(len as u64), &app.requests).await?;
+    let mut asked = decode(app, bound.method, rule, message, &mut held).await?;
+    if !bound.route.access.reads() {
+        match asked.params.first_mut() {
+            Some((name, value)) if name == "collection" => *value = instead.to_owned(),
+            _ => return Ok(()),
+        }
+    }
+    answer(
+        app,
+        bound,
+        (&headers, grant),
+        ((asked, len), held, &mut None),
+        start,
+    )
+    .await
+    .map(drop)
 }
 
 /// Reckons what the message becomes, then decodes it; large ones off the async threads.

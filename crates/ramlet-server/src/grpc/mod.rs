@@ -20,5 +20,7 @@ pub mod tell;
 mod value;
 
 pub use connection::{Http2, serve_calls, serve_http2};
+#[doc(hidden)]
+pub use dispatch::unframed;
 pub use frame::HEAD as FRAME_HEAD;
 pub use methods::methods;
