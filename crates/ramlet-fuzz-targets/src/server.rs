@@ -13,6 +13,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use http_body_util::BodyExt;
+use ramlet::Engine;
 use ramlet_proto::{Message, qdrant as q};
 use ramlet_server::grpc::{methods, unframed};
 use ramlet_server::{App, ServerOptions, router};
@@ -70,6 +71,7 @@ const WRITES: [(&str, &str); 15] = [
 ];
 
 struct Server {
+    engine: Arc<Engine>,
     app: Arc<App>,
     router: Router,
     runtime: Runtime,
@@ -85,7 +87,7 @@ fn server() -> &'static Server {
             .collection(NAME)
             .and_then(|collection| collection.wait_idle())
             .expect("settles");
-        let mut options = ServerOptions::new(engine);
+        let mut options = ServerOptions::new(engine.clone());
         options.request_bytes = 8 << 20;
         options.response_bytes = 8 << 20;
         let app = App::new(options);
@@ -94,6 +96,7 @@ fn server() -> &'static Server {
             .build()
             .expect("a runtime");
         Server {
+            engine,
             router: router(app.clone()),
             app,
             runtime,
@@ -403,6 +406,11 @@ pub fn grpc(bytes: &[u8]) {
             e.message
         );
     }
+    // It may have been created.
+    server
+        .engine
+        .delete_collection(MISSING)
+        .expect("nothing hinders it");
 }
 
 pub fn grpc_seeds() -> Vec<Seed> {
