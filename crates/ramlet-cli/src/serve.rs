@@ -1,13 +1,14 @@
 //! `ramlet serve`: the budget, the storage, the engine, the server, in this order, and down again.
 
 use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use ramlet::{Engine, EngineOptions};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
-use ramlet_server::{AllocatorStats, ServerOptions, check_exposure, limits};
+use ramlet_server::{AllocatorStats, LogLevel, ServerOptions, check_exposure, limits};
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -25,14 +26,7 @@ const ENGINE_THREADS: usize = 2;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<()> {
-    // The library of HTTP/2 tells of each connection that it ends for an attack: 700 lines a second from 24 clients.
-    let filter = EnvFilter::try_from_env("RAMLET_LOG").unwrap_or_else(|_| EnvFilter::new("info,h2=error"));
-    tracing_subscriber::fmt()
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-
+    let log_level = begin_log();
     descriptors::raise();
     if let Err(error) = ramlet_io::read_code_in_portions() {
         tracing::warn!("the program's code is read ahead of, as the disk is set: {error}");
@@ -95,6 +89,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.jwt_rbac = settings.jwt_rbac;
     options.cors = settings.cors;
     options.allocator = Some(allocator_stats);
+    options.log_level = Some(log_level);
     options.fetch = settings.snapshots_from_urls.then(snapshots::fetch);
     profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
     let runtime = ramlet_server::runtime()?;
@@ -103,6 +98,26 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     engine.close();
     drop(runtime);
     served
+}
+
+/// Logs to standard error, what `RAMLET_LOG` says, or `/logger` of the server.
+fn begin_log() -> LogLevel {
+    // The library of HTTP/2 tells of each connection that it ends for an attack: 700 lines a second from 24 clients.
+    let filter = EnvFilter::try_from_env("RAMLET_LOG").unwrap_or_else(|_| EnvFilter::new("info,h2=error"));
+    let log = tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_filter_reloading();
+    let (seen, changed) = (log.reload_handle(), log.reload_handle());
+    log.init();
+    LogLevel {
+        get: Arc::new(move || seen.with_current(ToString::to_string).unwrap_or_default()),
+        set: Arc::new(move |level| {
+            let filter = EnvFilter::try_new(level).map_err(|e| e.to_string())?;
+            changed.reload(filter).map_err(|e| e.to_string())
+        }),
+    }
 }
 
 /// To whoever reads standard output: nobody has to.

@@ -12,7 +12,7 @@ use crate::auth::Keys;
 use crate::grpc::Http2;
 use crate::limits;
 use crate::loads::Loads;
-use crate::options::{AllocatorStats, ServerOptions, SnapshotFetch};
+use crate::options::{AllocatorStats, LogLevel, ServerOptions, SnapshotFetch};
 use crate::quotas::Quotas;
 use crate::shards::threads;
 use crate::stats::RequestStats;
@@ -49,6 +49,7 @@ pub struct App {
     pub(crate) uploads: Semaphore,
     /// Downloads a snapshot, where that is allowed.
     pub(crate) fetch: Option<SnapshotFetch>,
+    pub(crate) log_level: Option<LogLevel>,
     pub(crate) allocator: Option<fn() -> AllocatorStats>,
     /// Empty until it is measured.
     pub(crate) machine: Arc<OnceLock<Machine>>,
@@ -85,6 +86,7 @@ impl App {
             snapshotting: Arc::new(Semaphore::new(1)),
             uploads: Semaphore::new(limits::UPLOADS),
             fetch: options.fetch,
+            log_level: options.log_level,
             allocator: options.allocator,
             machine: options.machine,
             loads: Arc::new(Loads::new(threads(&options.engine))),

@@ -48,7 +48,9 @@ mod wire;
 pub use app::App;
 pub use auth::Access;
 pub use error::{ApiError, status_of};
-pub use options::{AllocatorStats, GrpcPort, ServerOptions, SnapshotFetch, check_exposure, is_loopback};
+pub use options::{
+    AllocatorStats, GrpcPort, LogLevel, ServerOptions, SnapshotFetch, check_exposure, is_loopback,
+};
 pub use routes::router;
 pub use serve::{Bound, bind, runtime, serve};
 pub use tls::Tls;

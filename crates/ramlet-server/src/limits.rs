@@ -7,6 +7,8 @@ use std::time::Duration;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// Length of what `/logger` is told to log.
+pub const LOG_LEVEL_BYTES: usize = 4_096;
 /// Bytes an idle HTTP/1 connection holds: task, read and write buffers, kernel socket (measured: 14 KiB).
 pub const CONNECTION_BYTES: u64 = 14 * KIB;
 /// What is encrypted and not yet sent, of a connection.

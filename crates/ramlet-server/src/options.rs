@@ -48,6 +48,8 @@ pub struct ServerOptions {
     pub response_bytes: u64,
     /// Downloads snapshots from URLs that clients name. `None`: they are refused.
     pub fetch: Option<SnapshotFetch>,
+    /// How to see and change what is logged. `None`: whoever serves decides alone.
+    pub log_level: Option<LogLevel>,
     /// Figures of the allocator, where the binary has one that tells.
     pub allocator: Option<fn() -> AllocatorStats>,
     /// What `POST /plan` reckons with; may be filled while the server runs.
@@ -76,6 +78,7 @@ impl ServerOptions {
             request_bytes,
             response_bytes: elastic / 2,
             fetch: None,
+            log_level: None,
             allocator: None,
             machine: Arc::default(),
         }
@@ -100,6 +103,14 @@ fn affordable(elastic: u64, encrypted: bool) -> usize {
 /// Reads a URL, with an API key if one is given, and hands it on piece by piece; what the sink refuses ends it.
 pub type SnapshotFetch =
     Arc<dyn Fn(&str, Option<&str>, &mut dyn FnMut(&[u8]) -> ApiResult<()>) -> ApiResult<()> + Send + Sync>;
+
+/// What is logged, in the words of whoever logs (`info`, `ramlet=debug,h2=error`).
+#[derive(Clone)]
+pub struct LogLevel {
+    pub get: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The error is a sentence for the user.
+    pub set: Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>,
+}
 
 /// What the allocator says of itself, bytes (jemalloc's terms).
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]

@@ -19,8 +19,8 @@ use crate::cors;
 use crate::dispatch::{Answer, dispatch, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
-    aliases, cluster, collections, dashboard, facet, indexes, issues, metrics, optimizations, plan, points,
-    quotas, search, service, snapshots, telemetry, updates, vector_names,
+    aliases, cluster, collections, dashboard, facet, indexes, issues, logger, metrics, optimizations, plan,
+    points, quotas, search, service, snapshots, telemetry, updates, vector_names,
 };
 use crate::openapi;
 
@@ -82,6 +82,8 @@ fn service_routes() -> Vec<Route> {
         route!("DELETE" "/issues" Manage NONE => issues::clear),
         route!("GET" "/quotas" Read NONE => quotas::get),
         route!("PUT" "/quotas" Manage CONFIG => quotas::set),
+        route!("GET" "/logger" Read NONE => logger::get),
+        route!("POST" "/logger" Manage CONFIG => logger::set),
     ]
 }
 

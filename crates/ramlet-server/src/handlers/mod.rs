@@ -8,6 +8,7 @@ pub mod facet;
 pub mod fetch;
 pub mod indexes;
 pub mod issues;
+pub mod logger;
 pub mod metrics;
 pub mod optimizations;
 pub mod plan;

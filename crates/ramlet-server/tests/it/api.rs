@@ -487,3 +487,13 @@ async fn quotas_are_set_enforced_and_kept() {
         "limits that aren't enabled"
     );
 }
+
+#[tokio::test]
+async fn a_log_that_nobody_gave_is_nobody_s_to_set() {
+    let server = Server::open();
+    let told = server.get("/logger").await.result();
+    assert_eq!(told["log_level"], Value::Null, "{told}");
+    assert_eq!(server.call("POST", "/logger", "{}").await.result(), json!(true));
+    let refused = server.call("POST", "/logger", r#"{"log_level":"debug"}"#).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+}
