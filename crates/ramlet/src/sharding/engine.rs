@@ -84,7 +84,6 @@ impl Engine {
         }
     }
 
-    /// Commits which shards a collection has.
     /// Puts another core in the place of a shard's, in one commit; the old one goes.
     pub(crate) fn replace_shard(
         &self,
@@ -125,6 +124,7 @@ impl Engine {
         Ok(())
     }
 
+    /// Commits which shards a collection has.
     fn commit_shards(&self, name: &str, collection: &Collection, shards: &[Arc<Shard>]) -> Result<()> {
         let mut names = self.names();
         let mut catalog = names.catalog.clone();
