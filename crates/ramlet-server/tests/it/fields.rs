@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::harness::{Reply, Server, options, request};
 
-const ADMIN: &str = "admin-key";
+pub const ADMIN: &str = "admin-key";
 const READER: &str = "reader-key";
 /// Part of each name and value of the collection that no limited token opens.
-const SECRET: &str = "undisclosed";
+pub const SECRET: &str = "undisclosed";
 /// How deep names of fields are told.
 const DEPTH: usize = 3;
 
-fn token(head: Value, claims: Value, key: &str) -> String {
+pub fn token(head: Value, claims: Value, key: &str) -> String {
     let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let signed = format!("{}.{}", part(head), part(claims));
     let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
@@ -29,7 +29,7 @@ fn token(head: Value, claims: Value, key: &str) -> String {
 }
 
 /// Name and key.
-fn identities() -> Vec<(&'static str, Option<String>)> {
+pub fn identities() -> Vec<(&'static str, Option<String>)> {
     let head = || json!({"alg": "HS256", "typ": "JWT"});
     let good = |claims: Value| Some(token(head(), claims, ADMIN));
     let of_a = |access: &str| good(json!({"access": [{"collection": "a", "access": access}]}));
@@ -57,13 +57,17 @@ fn identities() -> Vec<(&'static str, Option<String>)> {
     ]
 }
 
-/// A server with the collection `a` and one that is hidden from those who may see `a` alone, each with points, an alias and a snapshot.
-async fn filled() -> Server {
-    let mut options: ServerOptions = options();
+/// With keys, and tokens.
+pub fn locked(mut options: ServerOptions) -> ServerOptions {
     options.api_key = Some(ADMIN.into());
     options.read_only_api_key = Some(READER.into());
     options.jwt_rbac = true;
-    let server = Server::new(options);
+    options
+}
+
+/// A server with the collection `a` and one that is hidden from those who may see `a` alone, each with points, an alias and a snapshot.
+pub async fn filled() -> Server {
+    let server = Server::new(locked(options()));
     let admin = async |method: &str, path: &str, body: Value| {
         let asked = request(method, path, &[("api-key", ADMIN)], Body::from(body.to_string()));
         server.send(asked).await.result();

@@ -54,7 +54,8 @@ pub fn change_cluster(of: q::UpdateCollectionClusterSetupRequest) -> ApiResult<A
         places.uint("to_peer_id", Some(to)).node()
     };
     let (name, body) = match of.operation {
-        None => return Err(ApiError::format("operation is missing")),
+        // Refused as an empty body is, once it is known who asks.
+        None => return named(of.collection_name),
         Some(MoveShard(of)) => ("move_shard", between(of.shard_id, of.from_peer_id, of.to_peer_id)),
         Some(ReplicateShard(of)) => (
             "replicate_shard",
