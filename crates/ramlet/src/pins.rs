@@ -33,11 +33,6 @@ pub enum PinRank {
 /// What is asked back in small pieces adds up to as much as this, and to this part of the limit: so far does what searches need go up and down.
 const ASKED_TOGETHER_MAX: u64 = 2 << 20;
 const ASKED_TOGETHER_SHARE: u64 = 32;
-/// The most that isn't lent anew after it was asked back.
-pub fn asked_together(limit: u64) -> u64 {
-    ASKED_TOGETHER_MAX.min(limit / ASKED_TOGETHER_SHARE)
-}
-
 /// Less than this is forgotten: half a minute after 2 MiB were asked for, if time is noted every 0.7 seconds.
 const ASKED_LEAST: u64 = 128 << 10;
 
@@ -175,7 +170,7 @@ impl Pins {
 
     /// Somebody asks for more than is free: again and again, where what many need goes up and down.
     fn note_asked(&self, bytes: u64) {
-        let most = asked_together(self.consumer.ledger().limit());
+        let most = ASKED_TOGETHER_MAX.min(self.consumer.ledger().limit() / ASKED_TOGETHER_SHARE);
         // Whatever is asked for, a chunk of records goes for it.
         let piece = bytes.max(RecordCache::CHUNK_BYTES);
         let add = |asked: u64| Some((asked + piece).min(most).max(asked).max(bytes));

@@ -36,7 +36,7 @@ const THREADS_EACH: usize = 16;
 /// Of what the engine builds in this memory, the level that is fastest, and of equally fast ones the best; `None` where none keeps
 /// the wishes.
 pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> {
-    let (room, lent) = (memory.room(machine.cores).ok()?, memory.lent(machine.cores).ok()?);
+    let room = memory.room(machine.cores).ok()?;
     let shapes = shapes(spec, &Built::within(spec, machine, memory, room)?);
     let mut best: Option<(&Shape, u64, Outcome)> = None;
     // The best level first: one that is worse has to be faster.
@@ -44,7 +44,7 @@ pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> 
         for &ids_in_ram in id_places(spec) {
             for payload_in_ram in payload_places(spec) {
                 let needed = shape.ram_bytes(spec, ids_in_ram, payload_in_ram);
-                let Some(left) = lent.checked_sub(needed) else {
+                let Some(left) = room.checked_sub(needed) else {
                     continue;
                 };
                 let outcome = shape.outcome(spec, machine, memory, (ids_in_ram, payload_in_ram), left);
@@ -65,13 +65,13 @@ pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> 
 /// two of them codes have more digits, at most.
 pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
     let cores = machine.cores;
-    let mut needs = vec![(0, 0)];
+    let mut needs = vec![0];
     for built in Built::all(spec) {
         for shape in shapes(spec, &built) {
             for &ids_in_ram in id_places(spec) {
                 let places = payload_places(spec).into_iter();
                 let ram_bytes = |payload| shape.ram_bytes(spec, ids_in_ram, payload);
-                needs.extend(places.map(|payload| (shape.fitted_bytes(spec), ram_bytes(payload))));
+                needs.extend(places.map(|payload| ram_bytes(payload).max(shape.fitted_bytes(spec))));
             }
         }
     }
@@ -79,7 +79,7 @@ pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
     needs.dedup();
     let mut turns: Vec<u64> = needs
         .iter()
-        .map(|(built, lent)| memory.least_for(*built, *lent, cores))
+        .map(|bytes| memory.least_for(*bytes, cores))
         .collect();
     if spec.index == IndexWish::Auto {
         turns.push(memory.least(|memory| memory.builds_graph(bytes::graph_scratch(spec), cores)));
@@ -483,7 +483,7 @@ impl Shape {
             true => memory.least(|memory| memory.builds_graph(bytes::graph_scratch(spec), machine.cores)),
             false => 0,
         };
-        graph.max(memory.least_for(self.fitted_bytes(spec), needed, machine.cores))
+        graph.max(memory.least_for(needed.max(self.fitted_bytes(spec)), machine.cores))
     }
 
     /// Codes that are fitted into the room leave some of it.

@@ -29,7 +29,7 @@ pub use spec::{Hardness, Ids, IndexWish, POINTS_MAX, Spec, Wish, Wishes};
 /// The specification makes no sense, or no layout that keeps the wishes fits: then both numbers are told.
 pub fn plan(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Plan, PlanError> {
     spec.check()?;
-    let room_bytes = memory.lent(machine.cores)?;
+    let room_bytes = memory.room(machine.cores)?;
     let chosen = layouts::held(spec, machine, memory).ok_or_else(|| refusal(spec, machine, memory))?;
     let mut steps = stairs::all(spec, machine, memory);
     stairs::mark(&mut steps, &chosen, spec, machine, memory);

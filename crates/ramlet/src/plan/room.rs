@@ -4,7 +4,6 @@ use ramlet_memory::{BudgetRequest, BudgetTable};
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
-use crate::pins::asked_together;
 
 /// The memory of a process, and what kind of process it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,14 +70,6 @@ impl Memory {
         Ok(self.table(cores)?.pinned_max())
     }
 
-    /// Of that what is lent beside a server at work: half of a write buffer waits for its flush, and what was asked back lately isn't
-    /// lent anew.
-    pub fn lent(&self, cores: usize) -> Result<u64, PlanError> {
-        let table = self.table(cores)?;
-        let at_work = table.write_buffers / 2 + asked_together(table.ledger_limit());
-        Ok(table.pinned_max().saturating_sub(at_work))
-    }
-
     /// Scratch that an index gets of what is set aside for a job: seven sixteenths of it.
     pub fn scratch(&self, cores: usize) -> u64 {
         self.table(cores).map_or(0, |table| table.job_scratch / 16 * 7)
@@ -107,12 +98,9 @@ impl Memory {
         Ok(table.memory_bytes - table.pinned_max())
     }
 
-    /// The least memory in which data may take `built` bytes, and `lent` are.
-    pub fn least_for(&self, built: u64, lent: u64, cores: usize) -> u64 {
-        self.least(|memory| {
-            memory.room(cores).is_ok_and(|room| room >= built)
-                && memory.lent(cores).is_ok_and(|room| room >= lent)
-        })
+    /// The least memory whose room is `bytes`.
+    pub fn least_for(&self, bytes: u64, cores: usize) -> u64 {
+        self.least(|memory| memory.room(cores).is_ok_and(|room| room >= bytes))
     }
 
     /// The least memory with which something is so that is so with all that is more.

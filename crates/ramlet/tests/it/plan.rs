@@ -33,29 +33,38 @@ fn bytes_of(plan: &Plan, component: &str) -> (Place, u64, u64) {
 fn bytes_by_hand() {
     let plan = made(&million(), 300 * MB);
     assert_eq!(plan.chosen.layout, Layout::AllCodes);
-    // 31,250 groups of 25 columns of 16 bytes, and 32 x (2 + 2 + 3).
+    // 31,250 groups of 25 columns of 16 bytes, and 32 x (2 + 2 + 3); 13 of them in two pages.
     assert_eq!(
         bytes_of(&plan, "coarse codes"),
-        (Place::Ram, 19_500_000, 19_500_000)
+        (Place::Ram, 19_500_000, 31_250u64.div_ceil(13) * 2 * 4096)
     );
-    // 5 planes of 13 bytes, and 2.
+    // 5 planes of 13 bytes, and 2; 61 in a page.
     assert_eq!(
         bytes_of(&plan, "fine codes"),
-        (Place::Ram, 67_000_000, 67_000_000)
+        (Place::Ram, 67_000_000, 1_000_000u64.div_ceil(61) * 4096)
     );
-    // 2 planes of 13 bytes, and 2.
-    assert_eq!(bytes_of(&plan, "low fine codes"), (Place::Disk, 0, 28_000_000));
-    // 50 x 4 bits, and a codebook of 16 x 100 f32.
-    assert_eq!(bytes_of(&plan, "product codes"), (Place::Disk, 0, 25_006_400));
-    // 6 planes of 13 bytes, and 6.
+    // 2 planes of 13 bytes, and 2; 146 in a page.
+    assert_eq!(
+        bytes_of(&plan, "low fine codes"),
+        (Place::Disk, 0, 1_000_000u64.div_ceil(146) * 4096)
+    );
+    // Groups of 50 columns of 16 bytes, five in a page.
+    assert_eq!(bytes_of(&plan, "product codes"), (Place::Disk, 0, 25_600_000));
+    // 6 planes of 13 bytes, and 6; 48 in a page.
     assert_eq!(
         bytes_of(&plan, "rest codes"),
-        (Place::Ram, 84_000_000, 84_000_000)
+        (Place::Ram, 84_000_000, 1_000_000u64.div_ceil(48) * 4096)
     );
     // 404 bytes a row, 10 rows a page of 4096.
     assert_eq!(bytes_of(&plan, "vectors"), (Place::Disk, 0, 409_600_000));
-    // n / 128 clusters of 100 + 12 bytes, a cell of 100 + 8 for sixteen, and the origin.
-    assert_eq!(bytes_of(&plan, "centroids").1, 7_812 * 112 + 489 * 108 + 400);
+    // 8 sqrt(n) clusters of 100 + 12 bytes, a cell of 100 + 8 for sixteen, and the origin; a header, 5 x 2 x 8 deviations, 71 points of 32 bytes;
+    // 16 words each for 50 digits: of each its square, 2 x 100 numbers, and an error a digit.
+    let head = 56 + 4 + 320 + 71 * 32;
+    let words = 32 + 4 * (50 + 16 * 50 + 2 * 16 * 100);
+    assert_eq!(
+        bytes_of(&plan, "centroids").1,
+        8_000 * 112 + 500 * 108 + 400 + head + words
+    );
     let parts = &plan.chosen.components;
     assert_eq!(
         plan.chosen.ram_bytes,
