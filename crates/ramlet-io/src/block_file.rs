@@ -4,7 +4,7 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use ramlet_memory::{AnonBuf, Consumer, LoanBuf, LoanView, OverBudget};
+use ramlet_memory::{AnonBuf, Consumer, LoanBuf, LoanView, OverBudget, Reservation};
 
 use crate::block_cache::BlockCache;
 use crate::context::IoContext;
@@ -32,6 +32,8 @@ pub struct BlockFile {
     lent: Option<Arc<LoanBuf>>,
     /// The backend holds the file in RAM anyway, and all of it was verified by `pin`.
     verified: bool,
+    /// What the file costs while it is open.
+    _cost: Option<Reservation>,
 }
 
 /// Blocks handled at once: as many as a stack array of reads may hold.
@@ -75,7 +77,14 @@ impl BlockFile {
             pinned: None,
             lent: None,
             verified: false,
+            _cost: None,
         }
+    }
+
+    /// The same file, which gives back what it costs to keep it open when it is closed.
+    pub fn paid_by(mut self, cost: Reservation) -> BlockFile {
+        self._cost = Some(cost);
+        self
     }
 
     pub fn file(&self) -> &Arc<dyn ReadFile> {

@@ -534,8 +534,8 @@ impl Collection {
     fn check_new_files(&self) -> Result<()> {
         for core in self.cores() {
             core.check_open()?;
-            core.shelf.check_room()?;
             descriptors::check_files(&core)?;
+            core.guarded(|| jobs::make_room_for_files(&core))?;
         }
         Ok(())
     }
@@ -615,7 +615,8 @@ fn submit(core: &Arc<Core>, op: UpdateOp, done: Completion) -> Result<()> {
     let view = core.view.load_full();
     check_op(&view.schema, &op)?;
     if !matches!(op, UpdateOp::Delete(_)) {
-        core.shelf.check_room()?;
+        core.shelf
+            .check_room(descriptors::of_flat_segment(&view.schema))?;
         crate::segment::check_pinned(&core.shelf, &view.schema, view.points())?;
     }
     let (work, bytes) = match op {

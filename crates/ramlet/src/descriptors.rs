@@ -1,4 +1,5 @@
-//! File descriptors: a collection that is made now must still open after a restart, with the same limit.
+//! Open files: a collection that is made now must still open after a restart, with the same limit of descriptors, and the segments of
+//! one must find RAM for theirs.
 //!
 //! Every file of a segment that is read stays open, as do a collection's log and directory. A collection whose points are in
 //! the write buffers still takes two descriptors and will take a dozen, once they are flushed: these are counted as promised.
@@ -8,9 +9,12 @@ use std::sync::Arc;
 
 use ramlet_io::Storage;
 use ramlet_io::system::OpenFiles;
+use ramlet_memory::Consumer;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits::{FILES_SHARE, SEGMENT_FILE_BYTES};
+use crate::schema::Schema;
 use crate::types::CollectionConfig;
 
 /// Descriptors of a collection without segments: its log and its directory.
@@ -22,23 +26,40 @@ const INDEXED_VECTOR: u64 = 7;
 /// The part of all descriptors that new collections leave free, for connections, segments that are being written, merges.
 const FREE_SHARE: u64 = 3;
 
-/// Refuses a new collection whose segments might find no descriptors.
+/// Refuses a new collection whose segments might find no descriptors, or no RAM for so many open files.
 pub fn check_collection(
     storage: &dyn Storage,
+    metadata: &Consumer,
     others: &[Arc<Core>],
     config: &CollectionConfig,
 ) -> Result<()> {
-    check(storage, others, EMPTY + of_segment(config))
+    let of_segment = of_segment(config);
+    check_memory(metadata, of_segment)?;
+    check(storage, others, EMPTY + of_segment)
 }
 
 /// Refuses a new file for each segment of a collection.
 pub fn check_files(core: &Core) -> Result<()> {
     let files = core.view.load().segments.len() as u64 + 1;
+    check_memory(&core.shelf.metadata, of_segment(&core.writer().config) + 1)?;
     check(
         core.shelf.storage.as_ref(),
         &core.shared.live_collections(),
         files,
     )
+}
+
+/// Refuses files that each segment is to have, so many in all, where a few segments would fill the room with open files.
+fn check_memory(metadata: &Consumer, files: u64) -> Result<()> {
+    let (bytes, most) = (files * SEGMENT_FILE_BYTES, metadata.cap() / FILES_SHARE);
+    if bytes <= most {
+        return Ok(());
+    }
+    let what = format!(
+        "{files} files a segment, one for each payload index, take {bytes} bytes of RAM while they are open, more than the {most} that this \
+         budget has for them; fewer payload indexes or more memory would do"
+    );
+    Err(Error::new(ErrorKind::TooLarge, what))
 }
 
 fn check(storage: &dyn Storage, collections: &[Arc<Core>], wanted: u64) -> Result<()> {
@@ -65,11 +86,20 @@ fn promised_to(core: &Core) -> u64 {
     }
 }
 
-/// Files of a small segment: a vector has one, and more if even a small one is to have an index.
+/// Files of a small segment: a vector has more if even a small one is to have an index.
 fn of_segment(config: &CollectionConfig) -> u64 {
     let of_vector = match config.indexing_threshold {
         Some(1..) => INDEXED_VECTOR,
         _ => 1,
     };
-    SEGMENT + config.vectors.len() as u64 * of_vector + config.payload_schema.len() as u64
+    files(config.vectors.len(), of_vector, config.payload_schema.len())
+}
+
+/// The same for one without an index of vectors.
+pub fn of_flat_segment(schema: &Schema) -> u64 {
+    files(schema.vectors.len(), 1, schema.fields.len())
+}
+
+fn files(vectors: usize, of_vector: u64, fields: usize) -> u64 {
+    SEGMENT + vectors as u64 * of_vector + fields as u64
 }

@@ -536,6 +536,11 @@ impl Engine {
         capacity::check_another(&self.options.budget, others)
     }
 
+    fn check_files(&self, others: &[Arc<Core>], config: &CollectionConfig) -> Result<()> {
+        let metadata = &self.consumers.metadata;
+        descriptors::check_collection(self.storage.as_ref(), metadata, others, config)
+    }
+
     fn create_in_room(&self, name: &str, config: CollectionConfig) -> Result<()> {
         let mut names = self.names();
         if self.shared.is_closed() {
@@ -553,7 +558,7 @@ impl Engine {
             ));
         }
         self.check_another(names.catalog.directories().count())?;
-        descriptors::check_collection(self.storage.as_ref(), &self.shared.live_collections(), &config)?;
+        self.check_files(&self.shared.live_collections(), &config)?;
         let id = directory_id(names.catalog.next_id);
         // A number is used once, even when creating fails half-way.
         names.catalog.next_id += 1;
@@ -637,7 +642,7 @@ impl Engine {
         self.check_another(names.catalog.directories().count())?;
         // Its settings aren't known yet.
         let (others, config) = (self.shared.live_collections(), CollectionConfig::default());
-        descriptors::check_collection(self.storage.as_ref(), &others, &config)?;
+        self.check_files(&others, &config)?;
         let id = directory_id(names.catalog.next_id);
         // Committed before there is data in it: what a crash leaves is then known to belong to nobody.
         let mut catalog = names.catalog.clone();

@@ -5,7 +5,7 @@ mod pinning;
 mod recalibrate;
 pub mod vector_names;
 
-pub use merging::{Moment, buffer_earns_an_index, candidates, clear_dead, merge};
+pub use merging::{Moment, buffer_earns_an_index, candidates, clear_dead, make_room_for_files, merge};
 pub use pinning::{Pinning, could_spare, lacks_ram, pin, pin_spare};
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
@@ -93,6 +93,8 @@ fn bytes_of(segments: &[SegmentView]) -> u64 {
 
 /// Turns the frozen buffer into a segment; nothing to do when there is none.
 pub fn flush(core: &Core) -> Result<()> {
+    // What fails here is noted there; the flush finds room all the same, or doesn't.
+    while let Ok(true) = merge(core, Moment::Crowded) {}
     let frozen = core.writer().frozen.as_ref().map(|f| f.buffer.bytes());
     let result = begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
     core.troubles.note(Kind::Flush, &result.clone().map(|()| true));

@@ -30,8 +30,12 @@ pub const FIELD_INDEXES_MAX: usize = 256;
 pub const COLLECTION_BYTES: u64 = 20 << 10;
 /// Length of a shard key that is a word.
 pub const SHARD_KEY_BYTES_MAX: usize = 1_024;
-/// What an open file of a segment costs beside its index: about 1 KB of heap and 1 KB of kernel memory.
+/// What an open file of a segment costs beside its index: about 1 KB of heap, and of the kernel's memory 1.5 KB (inode 1.1, name 0.2,
+/// open file 0.25), of which the kernel's reserve has the rest.
 pub const SEGMENT_FILE_BYTES: u64 = 2 << 10;
+/// Open files of one segment take at most this part of what metadata may take. Half of that is for what segments can do without: a
+/// segment, the next one, and what both are merged into have room in the other half.
+pub const FILES_SHARE: u64 = 8;
 /// Updates that wait in one collection's queue.
 pub const QUEUE_OPS_MAX: usize = 4_096;
 /// Searches that wait for a slot.

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::core::Core;
 use crate::deletes::DeleteSet;
+use crate::descriptors;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
     DISK_FREE_MIN, EARLY_INDEX_FRESH_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_FANIN, MERGE_FREE_MIN,
@@ -188,15 +189,31 @@ fn idle_candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentV
     earner.filter(|_| has_index(segments)).into_iter().collect()
 }
 
+/// Segments to merge before the next one comes: the open files of so many would take the memory that segments are read by. Some of
+/// like size, so that rows aren't written anew each time; else the two smallest.
+fn crowding_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
+    let files = writer.segments.iter().map(|view| view.segment.open_bytes());
+    let (all, largest) = (files.clone().sum::<u64>(), files.max().unwrap_or(0));
+    match core.shelf.has_too_many_files(all - largest, largest) {
+        true => smallest(&writer.segments, 2),
+        false => Vec::new(),
+    }
+}
+
 /// The smallest segments, with each next one that has at most twice the rows of those before it together: so no row is written
 /// anew more often than the logarithm of their number, and no more segments are left.
 fn of_like_size(views: &[SegmentView]) -> Vec<SegmentView> {
+    smallest(views, 1)
+}
+
+/// The same, but so many at least.
+fn smallest(views: &[SegmentView], least: usize) -> Vec<SegmentView> {
     let mut views = views.to_vec();
     views.sort_by_key(SegmentView::live);
     let (mut rows, mut count) = (0, 0);
     for view in &views {
         let live = u64::from(view.live());
-        if count > 0 && live > 2 * rows {
+        if count >= least && live > 2 * rows {
             break;
         }
         rows += live;
@@ -264,6 +281,8 @@ fn is_indexed(view: &SegmentView) -> bool {
 /// What merges are chosen by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
+    /// A flush is next, and memory for open files short.
+    Crowded,
     /// Something else may be due the next moment.
     Busy,
     /// Nothing is due, but there are changes now and then.
@@ -288,12 +307,14 @@ pub fn candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentVi
 
 fn chosen(core: &Core, writer: &Writer, moment: Moment, may: May<'_>) -> Vec<SegmentView> {
     match moment {
+        Moment::Crowded => possible(crowding_candidates(core, writer), may),
         Moment::Busy => merge_candidates(core, writer, may),
-        Moment::Lull | Moment::Idle => {
-            let views = idle_candidates(core, writer, moment);
-            if may(&views) { views } else { Vec::new() }
-        }
+        Moment::Lull | Moment::Idle => possible(idle_candidates(core, writer, moment), may),
     }
+}
+
+fn possible(views: Vec<SegmentView>, may: May<'_>) -> Vec<SegmentView> {
+    if may(&views) { views } else { Vec::new() }
 }
 
 /// Those of the candidates that the disk has room for, with what is made of them. `DiskFull` when there are some and it has
@@ -366,6 +387,13 @@ fn clear_dead_with(core: &Core) -> Result<bool> {
     Ok(true)
 }
 
+/// Merges small segments until one more file for each finds room, and what is merged next beside them.
+pub fn make_room_for_files(core: &Core) -> Result<()> {
+    while merge(core, Moment::Crowded)? {}
+    core.shelf
+        .check_room(descriptors::of_flat_segment(&core.view.load().schema) + 1)
+}
+
 /// Merges what is worth it; false when nothing is.
 pub fn merge(core: &Core, moment: Moment) -> Result<bool> {
     let result = merge_live(core, moment);
@@ -419,7 +447,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         };
         // Some segments of a size are merged without; one alone is written anew to get what it lacks, or keeps what it has.
         let graphs = match &sources[..] {
-            _ if moment != Moment::Busy => true,
+            _ if matches!(moment, Moment::Lull | Moment::Idle) => true,
             [one] => needs_index(core, &writer, one) || has_index_beside_graphs(core, &writer, one),
             _ => false,
         };

@@ -13,9 +13,13 @@ use ramlet_memory::{AnonBuf, Consumer, LoanView, Reservation};
 use super::kept::KeptRecords;
 use super::names::seed;
 use crate::error::{Error, Result};
+use crate::limits::{FILES_SHARE, SEGMENT_FILE_BYTES};
 use crate::mutants;
 use crate::pins::{PinRank, Pins};
 use crate::query::index_error;
+
+/// Small segments are merged early only where their files take more than this part.
+const CROWDED_SHARE: u64 = 16;
 
 /// Pages of one sequential read.
 const RUN_PAGES: u32 = 64;
@@ -70,10 +74,19 @@ impl Shelf {
         now.min(self.pinned.available())
     }
 
-    /// Refuses new data while the next segments might find no room for their metadata: what was acknowledged could never
-    /// leave the write buffers then.
-    pub fn check_room(&self) -> Result<()> {
-        let least = self.metadata_bytes() / 8;
+    /// Whether small segments whose open files take so many bytes are too many beside the next one, whose take `next`: what a merge of
+    /// them needs, while they are still there, must stay free.
+    pub fn has_too_many_files(&self, bytes: u64, next: u64) -> bool {
+        let room = self.metadata_bytes();
+        bytes > room / CROWDED_SHARE && self.metadata.available() < room / FILES_SHARE + 2 * next
+    }
+
+    /// Refuses new data while the next segments, of so many files each, might find no room for their metadata: what was acknowledged
+    /// could never leave the write buffers then. There must be room for one, and for what it is merged into.
+    pub fn check_room(&self, files: u64) -> Result<()> {
+        let of_files = 2 * files * SEGMENT_FILE_BYTES;
+        let least =
+            (self.metadata_bytes() / FILES_SHARE).max(self.metadata_bytes() / CROWDED_SHARE + of_files);
         match self.metadata.available() >= least {
             // Some of it may be lent: it comes back when the segments need it.
             true => Ok(()),
@@ -106,7 +119,8 @@ pub(super) fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoCo
         true => |_: u64, _: u64, _: &[u8]| true,
         false => block::verify,
     };
-    let file = BlockFile::new(file, seed, verify, Some(shelf.cache.clone()));
+    let cost = shelf.metadata.reserve(SEGMENT_FILE_BYTES)?;
+    let file = BlockFile::new(file, seed, verify, Some(shelf.cache.clone())).paid_by(cost);
     let last = entry.bytes / PAGE as u64 - 1;
     let mut buf = AnonBuf::new(PAGE);
     let page = file.read_run(io, last, 1, 1, &mut buf)?;

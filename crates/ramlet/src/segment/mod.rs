@@ -91,8 +91,6 @@ struct Body {
     payload: RecordsFile,
     /// Whether what is in RAM of the payloads is there because nobody else has use for the room: as [`PinRank::Spare`].
     in_part: AtomicBool,
-    /// For the open files; where the account is full they are open all the same, bounded by what merges leave.
-    _files: Option<Reservation>,
     /// What searches have spent here since it was opened, in rows compared.
     spent: AtomicU64,
     /// Whether codes for this budget can't be made in it.
@@ -185,14 +183,12 @@ impl Segment {
                 ids.keys()
             )));
         }
-        let held = shelf.spare(entry.files.len() as u64 * SEGMENT_FILE_BYTES);
         let body = Body {
             row_ids,
             numbers,
             ids,
             id_filter,
             payload,
-            _files: held,
             spent: AtomicU64::new(0),
             stays: AtomicBool::new(false),
             in_part: AtomicBool::new(false),
@@ -349,6 +345,11 @@ impl Segment {
     /// A search has spent so much here.
     pub fn note_spent(&self, rows: u64) {
         self.body.spent.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// What its open files take, beside their indexes.
+    pub fn open_bytes(&self) -> u64 {
+        self.entry.files.len() as u64 * SEGMENT_FILE_BYTES
     }
 
     pub fn disk_bytes(&self) -> u64 {

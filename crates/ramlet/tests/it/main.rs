@@ -22,6 +22,7 @@ mod kinds;
 mod loans;
 mod model;
 mod multivectors;
+mod open_files;
 mod panics;
 mod plan;
 mod quantization;
