@@ -6,7 +6,7 @@ mod recalibrate;
 pub mod vector_names;
 
 pub use merging::{Moment, buffer_earns_an_index, candidates, clear_dead, make_room_for_files, merge};
-pub use pinning::{Pinning, could_spare, lacks_ram, pin, pin_spare};
+pub use pinning::{Pinning, could_spare, lacks_ram, pin, pin_spare, would_gain};
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
 

@@ -103,6 +103,14 @@ pub fn lacks_ram(core: &Core) -> bool {
     Due::of(core, Pinning::All).any(core)
 }
 
+/// Whether vectors would be served from RAM that lack room now, if somebody gave up so many bytes.
+pub fn would_gain(core: &Core, bytes: u64) -> bool {
+    let room = Due::of(core, Pinning::All).room.for_rank(PinRank::Rows) + bytes;
+    let view = core.view.load();
+    let mut columns = view.segments.iter().flat_map(|view| view.segment.columns());
+    columns.any(|column| column.would_gain(room))
+}
+
 /// What would spare reads in room that nobody else has use for.
 enum Spare<'s> {
     Codes(&'s VectorColumn),

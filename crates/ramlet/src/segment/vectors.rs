@@ -444,6 +444,12 @@ impl VectorColumn {
         self.files.place(best) < self.files.place(level_of(&self.pins))
     }
 
+    /// Whether a better level would fit in `room`, or all that is missing of this one.
+    pub fn would_gain(&self, room: u64) -> bool {
+        let missing = || self.missing().into_iter().map(Pin::missing).sum::<u64>();
+        self.could_improve(room) || (1..=room).contains(&missing())
+    }
+
     /// Whether more of it is in RAM than of `other`.
     pub fn is_better_than(&self, other: &VectorColumn) -> bool {
         let place = |column: &VectorColumn| self.files.place(level_of(&column.pins));
