@@ -22,6 +22,11 @@ use crate::system::{self, OpenFiles};
 
 pub use scratch::{Access, ScratchFile, ring_reader, serial_reader};
 
+/// Drops what is synced of a file from the page cache.
+pub fn drop_cached(file: &File) {
+    advice::drop_cache(file, 0..0);
+}
+
 /// The file that carries the lock of a directory; not listed.
 const LOCK: &str = "LOCK";
 
