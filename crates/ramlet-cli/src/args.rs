@@ -67,6 +67,25 @@ pub struct ServeArgs {
     /// Take tokens (JWT) that the admin key has signed as keys, each for what it says [env: RAMLET_JWT_RBAC, QDRANT__SERVICE__JWT_RBAC]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub jwt_rbac: Option<bool>,
+    /// Write down who asks for what and whether it was allowed, in files of JSON lines [env: RAMLET_AUDIT, QDRANT__AUDIT__ENABLED]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
+    pub audit: Option<bool>,
+    /// Directory of the audit log [env: RAMLET_AUDIT_DIR, QDRANT__AUDIT__DIR] [default: audit, in that of the data]
+    #[arg(long, value_name = "DIR")]
+    pub audit_dir: Option<PathBuf>,
+    /// When a new file of the audit log is begun [env: RAMLET_AUDIT_ROTATION, QDRANT__AUDIT__ROTATION] [default: daily]
+    #[arg(long, value_enum)]
+    pub audit_rotation: Option<Rotation>,
+    /// ... and at which size at the latest [env: RAMLET_AUDIT_FILE_SIZE] [default: 100MB]
+    #[arg(long, value_name = "SIZE")]
+    pub audit_file_size: Option<ByteSize>,
+    /// Files of the audit log that are kept [env: RAMLET_AUDIT_FILES, QDRANT__AUDIT__MAX_LOG_FILES] [default: 7]
+    #[arg(long, value_name = "N")]
+    pub audit_files: Option<usize>,
+    /// Write the address that X-Forwarded-For names: for servers that only a proxy reaches
+    /// [env: RAMLET_AUDIT_FORWARDED, QDRANT__AUDIT__TRUST_FORWARDED_HEADERS]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
+    pub audit_forwarded: Option<bool>,
     /// Listen on any address without a key
     #[arg(long)]
     pub insecure: bool,
@@ -112,6 +131,13 @@ pub struct ServeArgs {
     /// Search threads [env: RAMLET_THREADS] [default: four a core, but at most one for each 8 MB of memory]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
+}
+
+/// How often the audit log's file changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Rotation {
+    Daily,
+    Hourly,
 }
 
 /// I/O backends by the names that people type.

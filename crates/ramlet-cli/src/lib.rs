@@ -1,6 +1,7 @@
 //! What the `ramlet` binary does: a library, so that fuzz targets reach what reads people's files.
 
 mod args;
+mod audit;
 mod check;
 mod descriptors;
 mod import;

@@ -91,12 +91,17 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.allocator = Some(allocator_stats);
     options.log_level = Some(log_level);
     options.fetch = settings.snapshots_from_urls.then(snapshots::fetch);
+    let audit = settings.audit.map(|audit| audit.start(&engine)).transpose()?;
+    options.audit.clone_from(&audit);
     profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
     let runtime = ramlet_server::runtime()?;
     let served = runtime.block_on(serve(options));
     // What still runs for requests hears of it, before the runtime waits for it.
     engine.close();
     drop(runtime);
+    if let Some(audit) = audit {
+        audit.close();
+    }
     served
 }
 

@@ -11,6 +11,7 @@ use ramlet_memory::BudgetRequest;
 use ramlet_server::GrpcPort;
 
 use crate::args::{self, ServeArgs};
+use crate::audit::AuditSettings;
 use crate::size::ByteSize;
 use crate::tls::TlsFiles;
 
@@ -30,6 +31,8 @@ pub struct Settings {
     pub alt_api_key: Option<String>,
     pub read_only_api_key: Option<String>,
     pub jwt_rbac: bool,
+    /// `None`: no audit log.
+    pub audit: Option<AuditSettings>,
     pub tls: Option<TlsFiles>,
     /// `None`: if a key is set.
     pub cors: Option<bool>,
@@ -70,10 +73,12 @@ impl Settings {
                 .with_context(|| format!("{name}={value} is no port"))?,
             (None, None) => 6333,
         };
+        let data = data_directory(args.data.as_deref(), env);
         Ok(Settings {
             memory,
             memory_origin,
-            data: data_directory(args.data.as_deref(), env),
+            audit: AuditSettings::decide(args, env, &data)?,
+            data,
             snapshots: args.snapshots_path.clone().or_else(|| {
                 let names = ["RAMLET_SNAPSHOTS", "QDRANT__STORAGE__SNAPSHOTS_PATH"];
                 first(env, &names).map(|(_, path)| path.into())

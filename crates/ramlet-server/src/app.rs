@@ -8,6 +8,7 @@ use ramlet::plan::Machine;
 use ramlet_memory::Consumer;
 use tokio::sync::Semaphore;
 
+use crate::audit::Audit;
 use crate::auth::Keys;
 use crate::grpc::Http2;
 use crate::limits;
@@ -23,6 +24,7 @@ use crate::tls::Tls;
 pub struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) keys: Keys,
+    pub(crate) audit: Option<Arc<Audit>>,
     /// Account of bodies and of what is parsed from them.
     pub(crate) requests: Consumer,
     /// Account of answers until they are sent.
@@ -72,6 +74,7 @@ impl App {
         let connections_max = options.connections.max(1);
         Arc::new(App {
             keys: Keys::new(&options),
+            audit: options.audit,
             requests: ledger.consumer("requests", options.request_bytes),
             responses: ledger.consumer("responses", options.response_bytes),
             streams: ledger.consumer("streams", options.response_bytes),

@@ -35,11 +35,40 @@ impl Access {
     }
 }
 
+/// Whose key a request has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Who {
+    /// No key that is known; or none is asked for.
+    #[default]
+    Nobody,
+    Admin,
+    Reader,
+    Token,
+}
+
 /// What a request may touch of what its route does.
 #[derive(Debug, Clone, Default)]
-pub struct Grant(Option<Arc<Token>>);
+pub struct Grant {
+    who: Who,
+    token: Option<Arc<Token>>,
+}
 
 impl Grant {
+    pub fn who(&self) -> Who {
+        self.who
+    }
+
+    /// What a token calls its bearer, or else the beginning of the token's hash.
+    pub fn named(&self) -> (Option<&str>, Option<&str>) {
+        match self.token.as_deref() {
+            None => (None, None),
+            Some(token) => match &token.subject {
+                Some(subject) => (Some(subject), None),
+                None => (None, Some(&token.hash)),
+            },
+        }
+    }
+
     /// Whether a collection may be seen in lists of them.
     pub fn sees(&self, collection: &str) -> bool {
         match self.collections() {
@@ -82,11 +111,11 @@ impl Grant {
 
     /// The point that must be there for the token to count.
     pub(crate) fn value_exists(&self) -> Option<&ValueExists> {
-        self.0.as_ref()?.value_exists.as_ref()
+        self.token.as_ref()?.value_exists.as_ref()
     }
 
     fn collections(&self) -> Option<&[crate::jwt::CollectionAccess]> {
-        match &self.0.as_ref()?.access {
+        match &self.token.as_ref()?.access {
             TokenAccess::Global(_) => None,
             TokenAccess::Collections(list) => Some(list),
         }
@@ -100,6 +129,8 @@ fn forbidden(what: &str) -> ApiError {
 /// Who a request's key makes it.
 #[derive(Debug)]
 enum Identity {
+    /// No key is asked for.
+    Anybody,
     /// No key given.
     Anonymous,
     ReadOnly,
@@ -160,7 +191,7 @@ impl Keys {
     /// Reads `api-key` or `Authorization: Bearer`. All keys are always compared, each in constant time.
     fn identify(&self, headers: &HeaderMap) -> Identity {
         if !self.any() {
-            return Identity::Admin;
+            return Identity::Anybody;
         }
         let Some(given) = given_key(headers) else {
             return Identity::Anonymous;
@@ -182,35 +213,54 @@ impl Keys {
     /// Whether a request with these headers may use a route of this access, and of what. The grant is to be held against the
     /// collection that the route is asked for: [`Grant::check`].
     pub fn authorise(&self, access: Access, headers: &HeaderMap) -> ApiResult<Grant> {
-        if self.guard_local && access != Access::Public {
-            refuse_lured_browser(headers, self.any_origin)?;
-        }
+        let (grant, authorised) = self.caller(access, headers);
+        authorised.map(|()| grant)
+    }
+
+    /// The same, telling who it is that is refused.
+    pub fn caller(&self, access: Access, headers: &HeaderMap) -> (Grant, ApiResult<()>) {
+        let nobody = Grant::default();
         if access == Access::Public {
-            return Ok(Grant::default());
+            return (nobody, Ok(()));
         }
-        let unauthorized = |why: &str| Err(ApiError::new(StatusCode::UNAUTHORIZED, why));
-        let (mode, token) = match self.identify(headers) {
-            Identity::Admin => (Some(GlobalAccess::Manage), None),
-            Identity::ReadOnly => (Some(GlobalAccess::Read), None),
+        if self.guard_local
+            && let Err(e) = refuse_lured_browser(headers, self.any_origin)
+        {
+            return (nobody, Err(e));
+        }
+        let (who, mode, token) = match self.identify(headers) {
+            Identity::Anybody => (Who::Nobody, Some(GlobalAccess::Manage), None),
+            Identity::Admin => (Who::Admin, Some(GlobalAccess::Manage), None),
+            Identity::ReadOnly => (Who::Reader, Some(GlobalAccess::Read), None),
             Identity::Token(token) => {
                 let mode = match token.access {
                     TokenAccess::Global(mode) => Some(mode),
                     TokenAccess::Collections(_) => None,
                 };
-                (mode, Some(Arc::new(token)))
+                (Who::Token, mode, Some(Arc::new(token)))
             }
             Identity::Anonymous => {
-                return unauthorized("Must provide an API key or an Authorization bearer token");
+                let why = "Must provide an API key or an Authorization bearer token";
+                return (nobody, Err(ApiError::new(StatusCode::UNAUTHORIZED, why)));
             }
-            Identity::Refused(Refusal::Unknown) => return unauthorized("Invalid API key or JWT"),
-            Identity::Refused(Refusal::Claims(why)) => return unauthorized(&format!("Invalid JWT: {why}")),
-            Identity::Refused(Refusal::Signature) => return Err(forbidden("InvalidSignature")),
-            Identity::Refused(Refusal::Expired) => return Err(forbidden("ExpiredSignature")),
+            Identity::Refused(refusal) => return (nobody, Err(refused(refusal))),
         };
-        if mode == Some(GlobalAccess::Read) && !access.reads() {
-            return Err(forbidden("Global manage access is required"));
-        }
-        Ok(Grant(token))
+        let authorised = match mode == Some(GlobalAccess::Read) && !access.reads() {
+            true => Err(forbidden("Global manage access is required")),
+            false => Ok(()),
+        };
+        (Grant { who, token }, authorised)
+    }
+}
+
+/// What is told to whoever has a key that opens nothing.
+fn refused(refusal: Refusal) -> ApiError {
+    let unauthorized = |why: &str| ApiError::new(StatusCode::UNAUTHORIZED, why);
+    match refusal {
+        Refusal::Unknown => unauthorized("Invalid API key or JWT"),
+        Refusal::Claims(why) => unauthorized(&format!("Invalid JWT: {why}")),
+        Refusal::Signature => forbidden("InvalidSignature"),
+        Refusal::Expired => forbidden("ExpiredSignature"),
     }
 }
 

@@ -1,18 +1,21 @@
 //! One request through its steps: key, memory, body, handler, answer.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
 
 use crate::admission::{Admitted, read_body};
 use crate::app::App;
-use crate::auth::{Grant, name_host};
+use crate::audit::Peer;
+use crate::auth::{Access, Grant, name_host};
 use crate::call::{Call, Given, Incoming, confirm};
 use crate::caught::caught;
 use crate::cors;
@@ -22,9 +25,10 @@ use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::pieces::Sent;
-use crate::routes::Route;
+use crate::routes::{Route, shown_path};
 use crate::stats::Endpoint;
 use crate::stream::{self, Stream};
+use crate::trail::{Subject, Trail};
 
 /// What a handler answers with.
 pub enum Answer {
@@ -63,7 +67,9 @@ pub fn text_of(body: Sent) -> Response {
 pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) -> Response {
     let start = Instant::now();
     let head_only = request.method() == Method::HEAD;
-    let collection = collection_of(route, request.uri());
+    // Counts are of what is within a collection.
+    let counted = route.path.starts_with("/collections/{collection}/");
+    let collection = collection_of(route, request.uri()).filter(|_| counted);
     let is_page = cors::asked(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
     let result = caught(pin!(answer(route, &app, request, start))).await;
@@ -131,7 +137,7 @@ fn packed(body: impl Into<Body>) -> Response {
 
 /// The collection that the path names.
 fn collection_of(route: &Route, uri: &Uri) -> Option<String> {
-    if !route.path.starts_with("/collections/{collection}/") {
+    if !route.path.starts_with("/collections/{collection}") {
         return None;
     }
     let segment = uri.path().split('/').nth(2)?;
@@ -146,7 +152,7 @@ async fn answer(
 ) -> ApiResult<Answer> {
     let (mut parts, mut unread) = request.into_parts();
     name_host(&mut parts);
-    let grant = app.keys.authorise(route.access, &parts.headers)?;
+    let (grant, trail) = enter(app, route.access, subject(route, app, &parts), &parts.headers)?;
     let raw_query = parts.uri.query().unwrap_or("").to_owned();
     let query = QueryParams::parse(&raw_query)?;
     let params = RawPathParams::from_request_parts(&mut parts, &())
@@ -156,7 +162,9 @@ async fn answer(
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    admit(app, &grant, route, &params, start).await?;
+    let collection = params.iter().find(|(name, _)| name == "collection");
+    let asks = (route.access, collection.map(|(_, name)| name.as_str()));
+    admit(app, (&grant, &trail), asks, start).await?;
     let Admitted { body, held } = read_body(&parts.headers, &mut unread, route.body, &app.requests).await?;
     let incoming = Incoming {
         query: raw_query,
@@ -166,20 +174,57 @@ async fn answer(
     };
     let given = (Given::Json(body), Form::Json);
     let call = Call::new(app.clone(), params, query, given, held, start);
-    (route.handler)(call.granted(grant).with(incoming)).await
+    let answer = (route.handler)(call.granted(grant).with(incoming)).await;
+    answer.inspect_err(|e| trail.failed(e))
 }
 
-/// Refuses what a token doesn't open of a route, with what its path is given.
+/// What a request of a route is about.
+fn subject(route: &Route, app: &App, parts: &Parts) -> Subject<'static> {
+    if app.audit.is_none() {
+        return Subject::default();
+    }
+    Subject {
+        name: route.name,
+        api: Cow::Owned(format!("{} {}", route.method, shown_path(route.path))),
+        collection: collection_of(route, &parts.uri),
+        peer: parts.extensions.get::<Peer>().copied(),
+    }
+}
+
+/// Who asks, and the trail of the request in the audit log; refused where the key opens no routes of this kind.
+pub fn enter(
+    app: &App,
+    access: Access,
+    subject: Subject<'_>,
+    headers: &HeaderMap,
+) -> ApiResult<(Grant, Trail)> {
+    let (grant, authorised) = app.keys.caller(access, headers);
+    let trail = Trail::of(app.audit.as_ref(), subject, headers, &grant);
+    match authorised {
+        Ok(()) => Ok((grant, trail)),
+        Err(e) => {
+            trail.key_refused(&e);
+            Err(e)
+        }
+    }
+}
+
+/// Refuses what a token doesn't open of a kind of route, with the collection that it is asked for. The trail tells both.
 pub async fn admit(
     app: &App,
-    grant: &Grant,
-    route: &Route,
-    params: &[(String, String)],
+    (grant, trail): (&Grant, &Trail),
+    (access, collection): (Access, Option<&str>),
     start: Instant,
 ) -> ApiResult<()> {
-    let collection = params.iter().find(|(name, _)| name == "collection");
-    grant.check(route.access, collection.map(|(_, name)| name.as_str()))?;
-    confirm(app, grant, start + limits::READ_TIMEOUT).await
+    let admitted = match grant.check(access, collection) {
+        Ok(()) => confirm(app, grant, start + limits::READ_TIMEOUT).await,
+        refused => refused,
+    };
+    match &admitted {
+        Ok(()) => trail.let_in(),
+        Err(e) => trail.failed(e),
+    }
+    admitted
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {

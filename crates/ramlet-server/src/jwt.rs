@@ -1,8 +1,8 @@
 //! Tokens that say themselves what they open: JWT (RFC 7519), signed with the admin key by HS256 (RFC 7518, 3.2).
 //!
 //! Claims, all optional: `exp` (seconds since 1970), `access` (`"r"`, `"m"`, or a list of collections with `"r"`, `"rw"` or `"prw"`;
-//! everything if it is left out), `value_exists` (a point of a collection that must be there). Others are ignored, as by the
-//! API's server. A claim of the first two that is there as `null` says nothing, and opens nothing, as there.
+//! everything if it is left out), `value_exists` (a point of a collection that must be there), `subject` (what the audit log calls
+//! the bearer). Others are ignored, as by the API's server. A claim of the first two that is there as `null` says nothing, and opens nothing, as there.
 
 use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ramlet::filter::Filter;
-use ring::hmac;
+use ring::{digest, hmac};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -19,6 +19,10 @@ use serde_json::{Value, json};
 pub struct Token {
     pub access: TokenAccess,
     pub value_exists: Option<ValueExists>,
+    /// What the token calls its bearer: for the audit log.
+    pub subject: Option<String>,
+    /// The beginning of its SHA-256, which tells tokens without a subject apart.
+    pub hash: String,
 }
 
 #[derive(Debug, Deserialize, PartialEq, Eq)]
@@ -94,6 +98,7 @@ struct Claims {
     #[serde(default, deserialize_with = "said")]
     access: Option<TokenAccess>,
     value_exists: Option<WireValueExists>,
+    subject: Option<String>,
 }
 
 /// A claim that is there; `null` is none of its values, or a program that lost what it meant to limit would open everything.
@@ -155,7 +160,15 @@ impl Signers {
             .value_exists
             .map(WireValueExists::into_filter)
             .transpose()?;
-        Ok(Token { access, value_exists })
+        Ok(Token {
+            access,
+            value_exists,
+            hash: claims
+                .subject
+                .as_ref()
+                .map_or_else(|| hash_of(token), |_| String::new()),
+            subject: claims.subject,
+        })
     }
 
     /// The claims of a token that one of the keys has signed.
@@ -186,6 +199,13 @@ impl Signers {
         }
         serde_json::from_slice(&decode(&message[middle + 1..])?).map_err(|_| Refusal::Unknown)
     }
+}
+
+fn hash_of(token: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA256, token);
+    let begin = hash.as_ref().iter().take(8);
+    let number = begin.fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{number:016x}")
 }
 
 impl WireValueExists {

@@ -6,6 +6,7 @@
 
 mod admission;
 mod app;
+mod audit;
 mod auth;
 mod call;
 mod caught;
@@ -42,10 +43,12 @@ mod stream;
 mod strict;
 mod timed_io;
 mod tls;
+mod trail;
 mod turns;
 mod wire;
 
 pub use app::App;
+pub use audit::{Audit, AuditSink, Peer};
 pub use auth::Access;
 pub use error::{ApiError, status_of};
 pub use options::{

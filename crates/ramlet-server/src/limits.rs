@@ -213,6 +213,14 @@ pub const THREAD_STACK_BYTES: usize = 512 * KIB as usize;
 /// ... and of one that searches: what the engine gives its own.
 pub const SEARCH_STACK_BYTES: usize = MIB as usize;
 
+/// Half of the audit log's queue: lines wait in one while the other is written. About 250 bytes are a line, and on two busy cores
+/// the thread that writes may wait for a twentieth of a second.
+pub fn audit_queue_bytes(elastic: u64) -> u64 {
+    (elastic / 16).clamp(32 * KIB, 2 * MIB)
+}
+/// What a line of the audit log holds of a client's text: a subject, an address, an id of a request.
+pub const AUDIT_TEXT_CHARS: usize = 256;
+
 /// Counts of requests by collection: about 680 rows, of one endpoint and status each.
 pub const COUNTS_BYTES: u64 = 256 * KIB;
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ramlet::Engine;
 use ramlet::plan::Machine;
 
+use crate::audit::Audit;
 use crate::error::ApiResult;
 use crate::limits;
 use crate::tls::Tls;
@@ -36,6 +37,8 @@ pub struct ServerOptions {
     pub read_only_api_key: Option<String>,
     /// Whether tokens (JWT) that the admin key has signed are keys too, each for what it says.
     pub jwt_rbac: bool,
+    /// Where it is written who asked for what. Whoever starts it closes it, when the server has ended.
+    pub audit: Option<Arc<Audit>>,
     /// Whether web pages of any origin may use the server. `None`: if a key is set.
     pub cors: Option<bool>,
     /// Encrypts all connections, of both ports; see [`ServerOptions::encrypted`].
@@ -72,6 +75,7 @@ impl ServerOptions {
             alt_api_key: None,
             read_only_api_key: None,
             jwt_rbac: false,
+            audit: None,
             cors: None,
             tls: None,
             connections: affordable(elastic, false),

@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 
 use crate::admission::Held;
 use crate::app::App;
+use crate::audit::{Peer, name_peer};
 use crate::dispatch;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::serve_http2;
@@ -185,8 +186,8 @@ impl Door {
         let mut failures = Seldom::default();
         loop {
             let dealt = match self.listener.accept().await {
-                Ok((stream, _)) => match self.pay().await {
-                    Ok(paid) => shards.deal(stream, self.place(paid), self.api.clone()),
+                Ok((stream, from)) => match self.pay().await {
+                    Ok(paid) => shards.deal(stream, self.place(paid, from), self.api.clone()),
                     Err(e) => {
                         self.turn_away(&stream, &e);
                         Ok(())
@@ -222,9 +223,10 @@ impl Door {
         }
     }
 
-    fn place(&self, paid: Paid) -> Place {
+    fn place(&self, paid: Paid, from: SocketAddr) -> Place {
         Place {
             _paid: paid,
+            peer: Peer(from.ip()),
             stay: self.turns.enter(),
             meter: Meter::new(self.loads.clone()),
         }
@@ -308,8 +310,9 @@ pub async fn connection(
         .header_read_timeout(limits::IDLE_TIMEOUT)
         .max_buf_size(limits::HEAD_BYTES)
         .max_headers(limits::HEADERS_MAX);
-    let service = service_fn(|request| {
+    let service = service_fn(|mut request| {
         let busy = stay.busy();
+        name_peer(&mut request, app.audit.as_ref(), place.peer);
         let answered = leftover::answer(router.clone(), request, busy.owing());
         async move {
             let mut response = answered.await;

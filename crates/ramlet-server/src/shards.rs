@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::audit::Peer;
 use crate::loads::Meter;
 use crate::tls::Socket;
 use crate::turns::{Answering, Stay};
@@ -37,6 +38,7 @@ pub type Paid = (Reservation, OwnedSemaphorePermit);
 /// What goes with a connection.
 pub struct Place {
     pub _paid: Paid,
+    pub peer: Peer,
     pub stay: Stay,
     pub meter: Arc<Meter>,
 }

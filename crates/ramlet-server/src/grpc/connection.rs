@@ -15,6 +15,7 @@ use super::dispatch::{dispatch, refused};
 use super::entry::Entry;
 use crate::admission::Held;
 use crate::app::App;
+use crate::audit::name_peer;
 use crate::error::ApiError;
 use crate::leaving::{Sending, last_answers};
 use crate::limits;
@@ -101,7 +102,12 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// Answers the requests of one connection until it ends or `stopped` says so; those that there is no memory for as `refused` has it.
 pub async fn serve_http2<S, B>(
     stream: Socket,
-    (app, Place { stay, meter, .. }): (&Arc<App>, &Place),
+    (
+        app,
+        Place {
+            peer, stay, meter, ..
+        },
+    ): (&Arc<App>, &Place),
     mut stopped: watch::Receiver<bool>,
     (service, refused): (S, fn(&ApiError) -> Response<B>),
 ) where
@@ -120,8 +126,9 @@ pub async fn serve_http2<S, B>(
     let Ok(io) = begun else {
         return;
     };
-    let service = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
         let (app, busy) = (app.clone(), stay.busy());
+        name_peer(&mut request, app.audit.as_ref(), *peer);
         // This far it is done before the connection's next head is looked at; the request goes at once where there is no memory.
         // Boxed: the library hands this future on by value four times, and each layer here would hold it twice.
         let entry = Entry::of(&request, &app).map(|entry| (entry, Box::pin(service.call(request))));

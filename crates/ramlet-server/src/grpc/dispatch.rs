@@ -1,9 +1,11 @@
 //! One call through its steps: method, key, memory, message, handler, answer.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::http::request::Parts;
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, StatusCode, header,
 };
@@ -17,10 +19,11 @@ use super::tell::Told;
 use super::{FRAME_HEAD, health, reflection, status};
 use crate::admission::{BodyRule, Held, check_cap};
 use crate::app::App;
+use crate::audit::Peer;
 use crate::auth::{Access, Grant, name_host};
 use crate::call::{Call, Given};
 use crate::caught::caught;
-use crate::dispatch::{Answer, admit};
+use crate::dispatch::{Answer, admit, enter};
 use crate::encode;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -28,6 +31,7 @@ use crate::out::{Form, told_whole};
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
 use crate::stats::Endpoint;
+use crate::trail::{Subject, Trail};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
@@ -46,14 +50,15 @@ pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sen
         Some(bound) => {
             let mut collection = None;
             let unread = (body, &mut collection);
-            let done = caught(pin!(call(&app, bound, &parts.headers, unread, start))).await;
+            let subject = subject(path, bound.route.name, &parts);
+            let done = caught(pin!(call(&app, bound, (subject, &parts.headers), unread, start))).await;
             count(&app, bound, done.as_ref().err(), collection, start);
             match done {
                 Ok(message) if wants_gzip(&parts.headers) => return packed(&app, message).await,
                 done => done.map(Sent::Whole),
             }
         }
-        None => caught(pin!(own_service(&app, path, &parts.headers, body))).await,
+        None => caught(pin!(own_service(&app, path, &parts, body))).await,
     };
     match result {
         Ok(sent) => answered(sent),
@@ -118,8 +123,19 @@ pub fn refused(e: &ApiError) -> Response<Sent> {
     response
 }
 
-/// Services that aren't the API's own: health and reflection.
-async fn own_service(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Incoming) -> ApiResult<Sent> {
+/// What a call is about, as far as its head says.
+fn subject<'a>(path: &'a str, name: Option<&'static str>, parts: &Parts) -> Subject<'a> {
+    Subject {
+        name,
+        api: Cow::Borrowed(path),
+        collection: None,
+        peer: parts.extensions.get::<Peer>().copied(),
+    }
+}
+
+/// Services beside the API's methods: health, reflection, and what isn't answered.
+async fn own_service(app: &Arc<App>, path: &str, parts: &Parts, body: Incoming) -> ApiResult<Sent> {
+    let headers = &parts.headers;
     match path {
         "/grpc.health.v1.Health/Check" => {
             app.keys.authorise(Access::Public, headers)?;
@@ -131,11 +147,17 @@ async fn own_service(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Inco
         }
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
         | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
-            app.keys.authorise(Access::Read, headers)?;
+            enter(app, Access::Read, subject(path, None, parts), headers)?;
             reflection::info(app, Messages::new(headers, body)?)
         }
         _ => {
-            app.keys.authorise(Access::ReadSome, headers)?;
+            // What a client calls by a name of its own isn't repeated in the audit log.
+            enter(
+                app,
+                Access::ReadSome,
+                subject("unknown method", None, parts),
+                headers,
+            )?;
             Err(ApiError::new(
                 StatusCode::NOT_IMPLEMENTED,
                 format!("there is no method {path}"),
@@ -158,11 +180,11 @@ fn rule_of(bound: &Bound) -> BodyRule {
 async fn call(
     app: &Arc<App>,
     bound: &'static Bound,
-    headers: &HeaderMap,
+    (subject, headers): (Subject<'_>, &HeaderMap),
     (body, collection): (Incoming, &mut Option<String>),
     start: Instant,
 ) -> ApiResult<pieces::Sent> {
-    let grant = app.keys.authorise(bound.route.access, headers)?;
+    let entered = enter(app, bound.route.access, subject, headers)?;
     let mut held = Held::default();
     let message = Messages::new(headers, body)?
         .single(rule_of(bound), &mut held, &app.requests)
@@ -172,7 +194,7 @@ async fn call(
     answer(
         app,
         bound,
-        (headers, grant),
+        (headers, entered),
         ((asked, len), held, collection),
         start,
     )
@@ -183,13 +205,16 @@ async fn call(
 async fn answer(
     app: &Arc<App>,
     bound: &'static Bound,
-    (headers, grant): (&HeaderMap, Grant),
+    (headers, (grant, mut trail)): (&HeaderMap, (Grant, Trail)),
     ((mut asked, len), held, collection): ((Asked, usize), Held, &mut Option<String>),
     start: Instant,
 ) -> ApiResult<pieces::Sent> {
     let (method, route) = (bound.method, bound.route);
     check_collection(&asked)?;
-    admit(app, &grant, route, &asked.params, start).await?;
+    let named = asked.params.iter().find(|(name, _)| name == "collection");
+    let named = named.map(|(_, name)| name.as_str());
+    trail.about(named);
+    admit(app, (&grant, &trail), (route.access, named), start).await?;
     if route.path.starts_with("/collections/{collection}/") {
         *collection = asked.params.first().map(|(_, name)| name.clone());
     }
@@ -203,7 +228,7 @@ async fn answer(
         Form::Messages(method.points.field()),
     );
     let call = Call::new(app.clone(), asked.params, asked.query, given, held, start).granted(grant);
-    let answer = (route.handler)(call).await?;
+    let answer = (route.handler)(call).await.inspect_err(|e| trail.failed(e))?;
     write(app, method, answer, start)
 }
 
@@ -214,7 +239,7 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
     let unknown = || ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("there is no method {path}"));
     let bound = find(path).ok_or_else(unknown)?;
     let (headers, len, rule) = (HeaderMap::new(), message.len(), rule_of(bound));
-    let grant = app.keys.authorise(bound.route.access, &headers)?;
+    let entered = enter(app, bound.route.access, Subject::default(), &headers)?;
     check_cap(len as u64, rule)?;
     let mut held = Held::in_time(rule.before(len as u64), &app.requests).await?;
     let mut asked = decode(app, bound.method, rule, message, &mut held).await?;
@@ -227,7 +252,7 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
     answer(
         app,
         bound,
-        (&headers, grant),
+        (&headers, entered),
         ((asked, len), held, &mut None),
         start,
     )

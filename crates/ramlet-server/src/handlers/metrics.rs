@@ -97,6 +97,14 @@ fn service(text: &mut Text, app: &App) {
         "1 while writes are accepted",
         u8::from(app.engine.writable()),
     );
+    if let Some((written, lost)) = app.audit.as_ref().map(|audit| audit.counts()) {
+        text.counter("ramlet_audit_lines_total", "Lines of the audit log", written);
+        text.counter(
+            "ramlet_audit_lines_lost_total",
+            "Lines of the audit log that could not be written",
+            lost,
+        );
+    }
 }
 
 fn collections(text: &mut Text, app: &App, anonymize: bool) {
