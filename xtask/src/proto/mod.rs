@@ -63,13 +63,14 @@ fn generate(root: &Path) -> io::Result<Files> {
         }
         Ok::<_, io::Error>(set)
     };
-    let api = compile("qdrant", &["qdrant.proto"])?;
+    let api = compile("qdrant", &["qdrant.proto", "storage_read_service.proto"])?;
     let grpc = compile(
         "grpc",
         &["health.proto", "reflection_v1.proto", "reflection_v1alpha.proto"],
     )?;
     let mut served = api.clone();
     served.file.extend(grpc.file.iter().cloned());
+    leave_out_watch(&mut served);
     let mut ours = api;
     // The same messages as v1's: one set of types serves both.
     ours.file.extend(
@@ -85,6 +86,16 @@ fn generate(root: &Path) -> io::Result<Files> {
     files.push(("shapes.rs".to_owned(), shapes::write(&ours).into_bytes()));
     files.push(("descriptors.bin".to_owned(), served.encode_to_vec()));
     Ok(files)
+}
+
+/// The API's server has `Check` alone of the health service, and its tests hold all that reflection tells against a list.
+/// `Watch` is served all the same: who calls it has the service's file.
+fn leave_out_watch(served: &mut FileDescriptorSet) {
+    for service in served.file.iter_mut().flat_map(|file| &mut file.service) {
+        service
+            .method
+            .retain(|method| (service.name.as_deref(), method.name()) != (Some("Health"), "Watch"));
+    }
 }
 
 /// Payload values to bytes, maps to lists of entries.

@@ -16,7 +16,7 @@ use super::ask::Asked;
 use super::frame::{self, Messages, Sent};
 use super::methods::{Bound, Method, Points, find};
 use super::tell::Told;
-use super::{FRAME_HEAD, health, reflection, status};
+use super::{FRAME_HEAD, health, reflection, status, storage_read};
 use crate::admission::{BodyRule, Held, check_cap};
 use crate::app::App;
 use crate::audit::Peer;
@@ -149,6 +149,10 @@ async fn own_service(app: &Arc<App>, path: &str, parts: &Parts, body: Incoming) 
         | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
             enter(app, Access::Read, subject(path, None, parts), headers)?;
             reflection::info(app, Messages::new(headers, body)?)
+        }
+        path if let Some(name) = storage_read::name_of(path) => {
+            let subject = subject(path, Some(name), parts);
+            Err(storage_read::refusal(app, subject, headers, body).await)
         }
         _ => {
             // What a client calls by a name of its own isn't repeated in the audit log.

@@ -16,6 +16,7 @@ pub mod node;
 mod reflection;
 mod settings;
 mod status;
+mod storage_read;
 pub mod tell;
 mod value;
 

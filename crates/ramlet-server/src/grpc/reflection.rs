@@ -27,6 +27,8 @@ const RULE: BodyRule = BodyRule {
     cap: 4096,
     ..BodyRule::QUERY
 };
+/// Reflection itself, which the API's server doesn't list either. Its files are told to who asks for them.
+const OWN: &str = "grpc.reflection.";
 /// Fields of a file's description.
 mod field {
     pub const FILE: u32 = 1;
@@ -76,7 +78,10 @@ fn tell_of(asks: Option<&Asks>) -> Tells {
     };
     match asks {
         Some(Asks::ListServices(_)) => Tells::ListServicesResponse(ListServiceResponse {
-            service: services().map(|name| ServiceResponse { name }).collect(),
+            service: services()
+                .filter(|name| !name.starts_with(OWN))
+                .map(|name| ServiceResponse { name })
+                .collect(),
         }),
         Some(Asks::FileByFilename(name)) => file(
             files().find(|f| text(f, field::NAME) == Some(name.as_str())),
@@ -129,6 +134,26 @@ fn services() -> impl Iterator<Item = String> {
     })
 }
 
+/// Paths of a service's methods.
+#[cfg(test)]
+pub fn methods_of(service: &str) -> Vec<String> {
+    const METHOD: u32 = 2;
+    let mut all = Vec::new();
+    for file in files() {
+        let package = text(file, field::PACKAGE).unwrap_or_default();
+        for found in parts(file, field::SERVICE) {
+            let name = format!("{package}.{}", text(found, field::NAME).unwrap_or_default());
+            let methods = parts(found, METHOD).filter_map(|method| text(method, field::NAME));
+            all.extend(
+                methods
+                    .filter(|_| name == service)
+                    .map(|method| format!("/{name}/{method}")),
+            );
+        }
+    }
+    all
+}
+
 /// Whether the server has this service.
 pub fn has_service(name: &str) -> bool {
     services().any(|service| service == name)
@@ -162,12 +187,22 @@ mod tests {
             "qdrant.Points",
             "qdrant.Collections",
             "qdrant.Snapshots",
+            "qdrant.StorageRead",
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",
         ] {
             assert!(all.iter().any(|s| s == name), "{name} in {all:?}");
         }
+        let Tells::ListServicesResponse(listed) = tell_of(Some(&Asks::ListServices(String::new()))) else {
+            panic!("no list");
+        };
+        let listed: Vec<String> = listed.service.into_iter().map(|service| service.name).collect();
+        assert_eq!(
+            listed.len(),
+            6,
+            "those of the API's server, without reflection: {listed:?}"
+        );
         let holds = |asks: Asks| matches!(tell_of(Some(&asks)), Tells::FileDescriptorResponse(_));
         for symbol in [
             "qdrant.Points",

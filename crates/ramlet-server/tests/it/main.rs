@@ -1,6 +1,7 @@
 //! The router driven in-process, and the socket.
 
 mod api;
+mod audit;
 mod auth;
 mod bodies;
 mod fields;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use axum::http::Request;
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::SendRequest;
+use ramlet::Engine;
 use ramlet_proto::DESCRIPTORS;
 use ramlet_proto::wire::{Field, Fields};
-use ramlet_server::GrpcPort;
+use ramlet_server::{GrpcPort, ServerOptions};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -39,13 +41,18 @@ const CODES: [&str; 17] = [
 /// The port of gRPC over a filled engine, and a connection to it.
 pub struct Caller {
     send: SendRequest<Bytes>,
-    pub engine: std::sync::Arc<ramlet::Engine>,
+    pub engine: Arc<Engine>,
     _stop: oneshot::Sender<()>,
 }
 
 impl Caller {
     pub async fn open(server: crate::harness::Server) -> Caller {
-        let mut options = locked(options_of(server.engine.clone()));
+        Caller::open_with(server.engine, |_| {}).await
+    }
+
+    pub async fn open_with(engine: Arc<Engine>, adjust: impl FnOnce(&mut ServerOptions)) -> Caller {
+        let mut options = locked(options_of(engine.clone()));
+        adjust(&mut options);
         (options.port, options.grpc_port) = (0, GrpcPort::At(0));
         let bound = ramlet_server::bind(options).await.expect("free ports");
         let addr = bound.grpc_addr().expect("it was asked for");
@@ -58,7 +65,7 @@ impl Caller {
         tokio::spawn(connection);
         Caller {
             send,
-            engine: server.engine,
+            engine,
             _stop: stop,
         }
     }
@@ -125,6 +132,8 @@ fn methods() -> Vec<String> {
             all.extend(parts(service, 2).map(|method| format!("/{name}/{}", text(method, 1))));
         }
     }
+    // Served, but not told of.
+    all.push("/grpc.health.v1.Health/Watch".to_owned());
     all
 }
 
@@ -155,6 +164,7 @@ fn changes(method: &str) -> bool {
         "Scroll",
         "Count",
         "Facet",
+        "StorageRead",
     ];
     is_of_the_api(method) && !reads.iter().any(|word| method.contains(word))
 }
