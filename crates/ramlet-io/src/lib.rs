@@ -34,5 +34,5 @@ pub use program::read_code_in_portions;
 pub use ram::RamStorage;
 pub use record_cache::{RecordCache, RecordStats, Symbols};
 pub use rolling::{Period, RollingBounds, RollingFiles};
-pub use sim::{Fault, FaultOp, SimStorage};
+pub use sim::{CrashPoints, CrashState, Fault, FaultOp, SimStorage};
 pub use storage::*;

@@ -35,7 +35,8 @@ pub enum Node {
         /// A sync failed: what reaches the disk is unknown from then on.
         poisoned: bool,
     },
-    Directory(BTreeMap<String, NodeId>),
+    /// Shared between versions, as the pages of files are.
+    Directory(Arc<BTreeMap<String, NodeId>>),
 }
 
 /// One change, in the order of issue.
@@ -50,8 +51,10 @@ pub enum Effect {
         directory: NodeId,
         name: Box<str>,
     },
+    /// Of this node, whatever else had one of the names before or after.
     Rename {
         directory: NodeId,
+        node: NodeId,
         from: Box<str>,
         to: Box<str>,
     },
@@ -90,7 +93,7 @@ impl Node {
     }
 
     pub fn new_directory() -> Node {
-        Node::Directory(BTreeMap::new())
+        Node::Directory(Arc::default())
     }
 
     pub fn new(is_directory: bool) -> Node {
@@ -101,19 +104,28 @@ impl Node {
         }
     }
 
-    /// Does an effect on the names of this directory.
-    /// False for the renaming of what isn't there.
-    pub fn can_change_names(&self, effect: &Effect) -> bool {
-        match (self, effect) {
-            (Node::Directory(entries), Effect::Rename { from, .. }) => entries.contains_key(&**from),
-            _ => true,
+    /// The names in a directory.
+    pub fn entries(&self) -> &BTreeMap<String, NodeId> {
+        match self {
+            Node::Directory(entries) => entries,
+            Node::File { .. } => panic!("a directory handle is of a directory"),
         }
     }
 
+    /// The bytes of a file.
+    pub fn bytes_mut(&mut self) -> &mut Pages {
+        match self {
+            Node::File { bytes, .. } => bytes,
+            Node::Directory(_) => panic!("only files are written"),
+        }
+    }
+
+    /// Does an effect on the names of this directory.
     pub fn change_names(&mut self, effect: &Effect) {
         let Node::Directory(entries) = self else {
             panic!("names are in directories")
         };
+        let entries = Arc::make_mut(entries);
         match effect {
             Effect::Link { name, node, .. } => {
                 entries.insert(name.to_string(), *node);
@@ -121,11 +133,12 @@ impl Node {
             Effect::Unlink { name, .. } => {
                 entries.remove(&**name);
             }
-            Effect::Rename { from, to, .. } => {
-                let node = entries
-                    .remove(&**from)
-                    .expect("the name existed when the effect was made");
-                entries.insert(to.to_string(), node);
+            Effect::Rename { node, from, to, .. } => {
+                // After a power loss it may be there without the creation before it: then there is nothing to take away.
+                if entries.get(&**from) == Some(node) {
+                    entries.remove(&**from);
+                }
+                entries.insert(to.to_string(), *node);
             }
             _ => panic!("not an effect on names"),
         }
@@ -255,10 +268,7 @@ impl Disk {
     }
 
     pub fn entries(&self, directory: NodeId) -> &BTreeMap<String, NodeId> {
-        match &self.nodes[directory] {
-            Node::Directory(entries) => entries,
-            Node::File { .. } => panic!("a directory handle is of a directory"),
-        }
+        self.nodes[directory].entries()
     }
 
     pub fn is_directory(&self, node: NodeId) -> bool {
@@ -282,10 +292,7 @@ impl Disk {
     }
 
     pub fn file_mut(&mut self, node: NodeId) -> &mut Pages {
-        match &mut self.nodes[node] {
-            Node::File { bytes, .. } => bytes,
-            Node::Directory(_) => panic!("a file handle is of a file"),
-        }
+        self.nodes[node].bytes_mut()
     }
 
     /// The file at a path below a directory.
@@ -330,7 +337,9 @@ impl Disk {
                 false => format!("create {}", path(node)),
             },
             Effect::Unlink { directory, name } => format!("remove {}/{name}", path(directory)),
-            Effect::Rename { directory, from, to } => format!("rename {}/{from} to {to}", path(directory)),
+            Effect::Rename {
+                directory, from, to, ..
+            } => format!("rename {}/{from} to {to}", path(directory)),
             Effect::Write { node, offset, bytes } => {
                 format!("write {} bytes at {offset} of {}", bytes.len(), path(node))
             }

@@ -1,7 +1,7 @@
 //! A simulated disk: it fails as told, and it shows what may be left of it after a power loss.
 //!
 //! Operations see the newest state, as with a real file system. Beside it the disk keeps a journal of every effect
-//! in order, from which [`SimStorage::crash_states`] makes the states that a power loss may leave:
+//! in order, from which [`SimStorage::crash_states`] and [`CrashPoints`] make the states that a power loss may leave:
 //! - what a file held when it was last synced is there; a failed sync promises nothing, nor does any later one of
 //!   that file;
 //! - later writes are there or not, sector by sector (512 bytes): a sector holds the first so many of the writes that
@@ -13,6 +13,7 @@ mod crash;
 mod disk;
 mod fault;
 mod files;
+mod fingerprint;
 mod pages;
 
 use std::sync::atomic::Ordering;
@@ -23,6 +24,7 @@ use crate::ram::LockGuard;
 use crate::reader::SerialReader;
 use crate::storage::{BatchReader, IoError, IoErrorKind, LogFile, ReadFile, Result, Storage, WriteFile};
 use crate::system::OpenFiles;
+pub use crash::{CrashPoints, CrashState};
 use disk::{Disk, Effect, Node, NodeId, ROOT};
 pub use fault::{Fault, FaultOp};
 use files::{SimLog, SimReader, SimWriter};
@@ -70,10 +72,15 @@ impl SimStorage {
     /// issued. The first four are the extremes: all that wasn't synced lost; all kept; names kept and data lost;
     /// names lost and data kept. Then come `how_many` random ones, the same for the same seed.
     pub fn crash_states(&self, at: usize, seed: u64, how_many: usize) -> Vec<SimStorage> {
-        let disk = self.disk();
-        crash::states(&disk, at, seed, how_many)
-            .map(SimStorage::root_of)
-            .collect()
+        let mut points = self.crash_points();
+        points.go_to(at);
+        let numbers = 0..crash::EXTREMES.len() + how_many;
+        numbers.map(|number| points.state(seed, number).disk()).collect()
+    }
+
+    /// A walk along the journal, for those who ask for the states of many positions.
+    pub fn crash_points(&self) -> CrashPoints {
+        CrashPoints::new(self.clone())
     }
 
     /// The disk from now on fails as told; several faults may be set.
@@ -248,7 +255,7 @@ impl Storage for SimStorage {
         check_name("rename", to)?;
         let mut disk = self.disk();
         disk.check(FaultOp::Rename, "rename", from)?;
-        disk.resolve(self.directory, from)?;
+        let node = disk.resolve(self.directory, from)?;
         if disk
             .entries(self.directory)
             .get(to)
@@ -258,6 +265,7 @@ impl Storage for SimStorage {
         }
         disk.apply(Effect::Rename {
             directory: self.directory,
+            node,
             from: from.into(),
             to: to.into(),
         });

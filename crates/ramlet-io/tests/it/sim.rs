@@ -140,6 +140,58 @@ fn changes_of_a_directory_are_lost_in_any_order() {
     assert_eq!(seen, expected.into());
 }
 
+/// The name that a rename gives leads to the file that was renamed, also where its creation is lost and another had its name before.
+#[test]
+fn a_rename_is_of_a_file() {
+    let disk = SimStorage::new();
+    write_file(&disk, "tmp", &[1; PAGE], PAGE);
+    disk.sync_dir().expect("a directory sync");
+    disk.remove("tmp").expect("a removal");
+    write_file(&disk, "tmp", &[2; PAGE], PAGE);
+    disk.rename("tmp", "list").expect("a rename");
+    for state in crashes(&disk, 100) {
+        assert!(state.read_file("list").map_or(true, |bytes| bytes == [2; PAGE]));
+    }
+}
+
+/// States with the same names, lengths and bytes have the same fingerprint, and others don't.
+#[test]
+fn fingerprints_are_of_contents() {
+    let disk = SimStorage::new();
+    let child = disk.subdir("child").expect("a directory");
+    for (storage, name) in [(&disk as &dyn Storage, "a"), (child.as_ref(), "b")] {
+        let mut file = storage.create(name).expect("a new file");
+        file.append(&[7; 3 * PAGE]).expect("an append");
+        file.append(&[0; PAGE + 1]).expect("an append");
+        file.flush().expect("a flush");
+    }
+    let (mut contents, mut fingerprints) = (BTreeSet::new(), BTreeSet::new());
+    let mut pairs = BTreeSet::new();
+    let mut points = disk.crash_points();
+    for at in 0..=disk.journal_len() {
+        points.go_to(at);
+        for number in 0..60 {
+            let state = points.state(5, number);
+            let there = state.disk();
+            let read = |name: String| {
+                let bytes = there.read_file(&name).expect("is listed");
+                (name, bytes)
+            };
+            let directories = there.list_subdirs().expect("lists");
+            let content = (
+                directories,
+                there.list_files().into_iter().map(read).collect::<Vec<_>>(),
+            );
+            contents.insert(content.clone());
+            fingerprints.insert(state.fingerprint());
+            pairs.insert((state.fingerprint(), content));
+        }
+    }
+    assert!(contents.len() > 20, "{} are too few", contents.len());
+    assert_eq!(contents.len(), fingerprints.len());
+    assert_eq!(contents.len(), pairs.len());
+}
+
 #[test]
 fn earlier_moments_have_earlier_states() {
     let disk = SimStorage::new();
