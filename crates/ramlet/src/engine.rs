@@ -189,6 +189,15 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Recovers as [`Engine::open`] does, which may write, and starts no threads: for whoever only looks. Updates are refused; no job
+    /// is done unless it is asked for.
+    pub fn open_to_look(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
+        let engine = Engine::recovered(storage, options, &[])?;
+        let collections = engine.shared.live_collections();
+        collections.iter().for_each(|core| core.close_queue());
+        Ok(engine)
+    }
+
     /// Without threads.
     pub(crate) fn recovered(
         storage: Arc<dyn Storage>,
