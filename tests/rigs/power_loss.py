@@ -8,7 +8,7 @@ The data lies on an ext4 in a file, mounted through a loop device. While two wri
 shut down without writing its journal (FS_IOC_SHUTDOWN, NOLOGFLUSH): what wasn't synced is gone, every call fails. Then the server is
 killed, the file system unmounted, mounted again (which replays its journal), and the server started: tests/harness/history.py says what
 must be there. Two in five cuts are followed by another one while the server recovers.
-What it doesn't do: lose what the disk itself had taken, or tear a sector; the simulated disk does (crates/ramlet/tests/it/crash.rs).
+What it doesn't do: lose what the disk itself had taken, or tear a sector; the simulated disk does (tests/rigs/crash_states.py).
 Needs root and loop devices. Prints one line of JSON; exit code 1 when something acknowledged is lost, or something is there that was
 never sent.
 """
