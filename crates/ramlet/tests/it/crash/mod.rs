@@ -37,7 +37,7 @@ fn run(name: &str, seeds: &[u64], states_min: usize, one: &dyn Fn(u64, Density, 
     match long_run() {
         None => {
             let density = Density {
-                random: 3,
+                random: 2,
                 goes_on: 24,
                 until: None,
             };
@@ -87,7 +87,7 @@ fn first_life(seed: u64, survivors_max: usize) -> (Mix, Trace, Vec<(SimStorage, 
 
 #[test]
 fn ingest() {
-    run("ingest", &[3, 11], 2_500, &one_life(INGEST));
+    run("ingest", &[3, 11], 2_000, &one_life(INGEST));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn indexes() {
 
 #[test]
 fn snapshots() {
-    run("snapshots", &[7], 2_500, &one_life(SNAPSHOTS));
+    run("snapshots", &[7], 2_000, &one_life(SNAPSHOTS));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn shard_keys() {
 /// The power fails again while a start recovers: the next one finds what the first one would have.
 #[test]
 fn recovery() {
-    run("recovery", &[12, 13, 14], 1_500, &|seed, density, tally| {
+    run("recovery", &[12, 13], 800, &|seed, density, tally| {
         let (_, first, survivors) = first_life(seed, if density.until.is_some() { 200 } else { 8 });
         for (disk, state) in survivors {
             open(Arc::new(disk.clone())).close();
