@@ -191,7 +191,7 @@ impl Engine {
 
     /// Recovers as [`Engine::open`] does, which may write, and starts no threads: for whoever only looks. Updates are refused; no job
     /// is done unless it is asked for.
-    pub fn open_to_look(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
+    pub fn open_without_threads(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
         let engine = Engine::recovered(storage, options, &[])?;
         let collections = engine.shared.live_collections();
         collections.iter().for_each(|core| core.close_queue());

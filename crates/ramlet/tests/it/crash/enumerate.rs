@@ -160,7 +160,7 @@ impl<'a> Enumeration<'a> {
     /// What there is, and its number among those that are allowed.
     fn open(&self, case: &Case) -> (State, usize) {
         let disk = Arc::new(case.state.disk());
-        let engine = Engine::open_to_look(disk, options(64 * MB));
+        let engine = Engine::open_without_threads(disk, options(64 * MB));
         let engine = engine.unwrap_or_else(|e| panic!("{}: does not open: {e}", self.place(case)));
         let found = look(&engine);
         let allowed = self.allowed(case.at).iter();
