@@ -11,6 +11,7 @@ Needs a memory controller that may be used (root, or a delegated group).
 
 import argparse
 import collections
+import gzip
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -563,11 +565,136 @@ def s_delete_all(run):
     run.wait_green("small")
 
 
+def s_facets_and_groups(run):
+    """Distinct values as many as points: a million where the budget has room for their index."""
+    points = 1_000_000 if run.bytes >= 64_000_000 else run.points
+    run.create("distinct", 2)
+    run.ask("PUT", "/collections/distinct/index?wait=true", {"field_name": "u", "field_schema": "keyword"}, retry=True)
+    n = ingest(run, "distinct", 2, points, 2000, lambda i: {"u": f"value-{i}"})
+    run.wait_green("distinct")
+    run.expect("points of distinct", run.count("distinct"), n)
+    facets = [{"key": "u", "limit": limit, "exact": exact} for limit in (10, 10_000, 1_000_000) for exact in (False, True)]
+    groups = [{"query": [1, 0], "group_by": "u", "limit": limit, "group_size": 10, "with_payload": True} for limit in (10, 1_000, 100_000)]
+    jobs = [lambda b=body: run.ask("POST", "/collections/distinct/facet", b) for body in facets * 2]
+    jobs += [lambda b=body: run.ask("POST", "/collections/distinct/points/query/groups", b) for body in groups * 2]
+    run.all(jobs, 6)
+    run.ask("DELETE", "/collections/distinct")
+
+
+def s_prefetch(run):
+    """Stages within stages, each with many candidates."""
+    stage = {"query": [0.1] * DIM, "limit": 10_000}
+    for _ in range(5):
+        stage = {"prefetch": [stage, stage], "query": [0.2] * DIM, "limit": 10_000}
+    fused = {"prefetch": [{"query": [0.1] * DIM, "limit": 100_000}] * 60, "query": {"fusion": "rrf"}, "limit": 10_000}
+    jobs = [lambda b=body: run.ask("POST", "/collections/small/points/query", b) for body in (stage, fused, {**fused, "limit": 10})]
+    run.all(jobs * 3, 6)
+
+
+def s_gzip_bombs(run):
+    """A packed body of 100 KB that is 100 MB, and one that is packed twice; answers that shall be packed beside it."""
+    bomb = gzip.compress(b'{"points":[' + b" " * 100_000_000)
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+
+    def send(body, more):
+        try:
+            http = HTTPConnection("127.0.0.1", run.server.port, timeout=60)
+            http.request("PUT", "/collections/small/points", body, headers | more)
+            status = http.getresponse().status
+            http.close()
+        except (OSError, HTTPException) as error:
+            status = type(error).__name__
+        with run.lock:
+            run.answers[status] += 1
+        if status == 200 or isinstance(status, int) and status >= 500:
+            run.problem(f"a packed body of 100 MB: {status}")
+
+    jobs = [lambda: send(bomb, {}), lambda: send(gzip.compress(bomb), {"content-encoding": "gzip, gzip"})] * 6
+    run.all(jobs, 8)
+
+
+def s_streams(run):
+    """HTTP/2: 1,000 streams of one connection, all with a long answer, none of which is read at first."""
+    try:
+        import h2.config
+        import h2.connection
+        import h2.errors
+    except ImportError:
+        print("  skipped: there is no module h2 (run it with .venv/bin/python)", file=sys.stderr)
+        return
+    sock = socket.create_connection(("127.0.0.1", run.server.port), timeout=5)
+    connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
+    connection.initiate_connection()
+    body = json.dumps({"limit": 10_000, "with_vector": True, "with_payload": True}).encode()
+    head = [(":method", "POST"), (":scheme", "http"), (":authority", "here"), (":path", "/collections/small/points/scroll"), ("content-type", "application/json"), ("content-length", str(len(body)))]
+    opened = refused = 0
+    try:
+        for _ in range(1000):
+            stream = connection.get_next_available_stream_id()
+            try:
+                connection.send_headers(stream, head)
+                connection.send_data(stream, body, end_stream=True)
+                opened += 1
+            except h2.exceptions.ProtocolError:
+                # As many as the server allows are open, or its window is full.
+                refused += 1
+            sock.sendall(connection.data_to_send())
+        time.sleep(3)
+    except OSError:
+        run.answers["connection cut"] += 1
+    run.answers["streams opened"] += opened
+    run.answers["streams held back"] += refused
+    run.ask("POST", "/collections/small/points/query", {"query": [0.2] * DIM, "limit": 10}, retry=True)
+    sock.close()
+    time.sleep(1)
+
+
+def s_snapshots(run):
+    """Taken, fetched and restored, two at once, beside one who doesn't read."""
+    before = run.count("small")
+    status, text = run.ask("POST", "/collections/small/snapshots", retry=True, patience=600)
+    run.expect("a snapshot", status, 200)
+    if status != 200:
+        return
+    path = f"/collections/small/snapshots/{json.loads(text)['result']['name']}"
+    idle = socket.create_connection(("127.0.0.1", run.server.port), timeout=5)
+    idle.sendall(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
+    bodies = []
+    run.all([lambda: bodies.append(run.ask("GET", path, retry=True))] * 2, 2)
+    idle.close()
+    for number, (status, body) in enumerate(bodies):
+        run.expect("a download", status, 200)
+        form = b'--edge\r\ncontent-disposition: form-data; name="snapshot"; filename="s"\r\n\r\n' + body + b"\r\n--edge--\r\n"
+        http = HTTPConnection("127.0.0.1", run.server.port, timeout=600)
+        http.request("POST", f"/collections/again{number}/snapshots/upload?wait=true", form, {"content-type": "multipart/form-data; boundary=edge"})
+        answer = http.getresponse()
+        run.expect("an upload", (answer.status, b"" if answer.status == 200 else answer.read()[:200]), (200, b""))
+        http.close()
+        run.expect(f"points of again{number}", run.count(f"again{number}"), before)
+        run.ask("DELETE", f"/collections/again{number}")
+    run.ask("DELETE", path)
+
+
+# What is resident once nothing is under way, beyond what the ledger and the code take.
+RELEASED = 8_000_000
+
+
+def s_released(run):
+    """After all of it: nothing is held for answers, and what was freed is the kernel's again."""
+    time.sleep(10)
+    figures = run.figures()
+    held = {name: used for name, (used, _peak, _refused) in figures.get("held", {}).items()}
+    run.answers["beyond KB"] = beyond = (figures["anon"] - figures["ledger"]) // 1000
+    if beyond * 1000 > RELEASED:
+        run.problem(f"{beyond} KB of anonymous memory beyond the ledger's {figures['ledger'] // 1000} KB: {held}")
+
+
 SCENARIOS = {
     name[2:]: globals()[name]
     for name in (
         "s_small_vectors s_filters s_scroll s_search s_batch s_idle_connections s_slow_clients s_chunked s_hostile_json s_set_payload_by_filter "
-        "s_restart s_all_at_once s_large_vectors s_large_payloads s_many_indexes s_delete_all s_many_collections"
+        "s_facets_and_groups s_prefetch s_gzip_bombs s_streams s_snapshots s_released s_restart s_all_at_once s_large_vectors s_large_payloads "
+        "s_many_indexes s_delete_all s_many_collections"
     ).split()
 }
 
@@ -653,7 +780,7 @@ def main():
     parser.add_argument("--keep-log", help="file for the server's log")
     arguments = parser.parse_args()
     record, bad = {"rig": "memory_torture", "points": arguments.points}, False
-    for memory in arguments.memory or ["16MB", "32MB", "64MB", "135MB"]:
+    for memory in arguments.memory or ["16MB", "32MB", "64MB", "135MB", "256MB"]:
         record[memory], failed = torture(memory, arguments)
         bad = bad or failed
     print(json.dumps(record, indent=1))
