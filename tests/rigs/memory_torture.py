@@ -570,7 +570,7 @@ def s_facets_and_groups(run):
     points = 1_000_000 if run.bytes >= 64_000_000 else run.points
     run.create("distinct", 2)
     run.ask("PUT", "/collections/distinct/index?wait=true", {"field_name": "u", "field_schema": "keyword"}, retry=True)
-    n = ingest(run, "distinct", 2, points, 2000, lambda i: {"u": f"value-{i}"})
+    n = ingest(run, "distinct", 2, points, 2000 if run.bytes >= 64_000_000 else 200, lambda i: {"u": f"value-{i}"})
     run.wait_green("distinct")
     run.expect("points of distinct", run.count("distinct"), n)
     facets = [{"key": "u", "limit": limit, "exact": exact} for limit in (10, 10_000, 1_000_000) for exact in (False, True)]

@@ -1,8 +1,11 @@
 //! Every target over its corpus and over mutations of it: no panic, and no more memory than it may hold.
+//!
+//! With `RAMLET_FUZZ_SECONDS=N` each goes on for so long, with other mutations in every run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use ramlet_fuzz_targets::{Random, TARGETS, Target, find, mutate};
 
@@ -74,6 +77,33 @@ fn over_corpus(name: &str) {
         }
     }
     check(target, b"", "nothing");
+    if let Ok(seconds) = std::env::var("RAMLET_FUZZ_SECONDS") {
+        let seconds = seconds.parse().expect("RAMLET_FUZZ_SECONDS is a number");
+        go_on(target, &files, Duration::from_secs(seconds));
+    }
+}
+
+/// A fault writes its input beside the seed, so any seed will do.
+fn go_on(target: &Target, files: &[(String, Vec<u8>)], time: Duration) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let seed = now.expect("after 1970").as_nanos() as u64;
+    let (mut random, start, mut runs) = (Random::new(seed), Instant::now(), 0u64);
+    while start.elapsed() < time {
+        let (file, bytes) = &files[random.below(files.len())];
+        let mut mutated = bytes.clone();
+        (0..1 + random.below(3)).for_each(|_| mutate(&mut mutated, &mut random));
+        check(
+            target,
+            &mutated,
+            &format!("run {runs} of seed {seed}, from {file}"),
+        );
+        runs += 1;
+    }
+    println!(
+        "{}: {runs} more runs in {} s, seed {seed}",
+        target.name,
+        time.as_secs()
+    );
 }
 
 macro_rules! tests {

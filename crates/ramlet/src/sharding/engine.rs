@@ -84,6 +84,19 @@ impl Engine {
         }
     }
 
+    /// What was restored and didn't get in goes again. Where it isn't known whether the catalog lists it (writes have stopped then), its
+    /// directory is left to the next start: it may hold the only points that are left.
+    pub(crate) fn abandon(&self, collection: &Collection) {
+        let is_unknown = |core: &Arc<Core>| core.writer().stopped.is_some();
+        match collection.cores().iter().any(is_unknown) {
+            true => collection
+                .cores()
+                .iter()
+                .for_each(|core| core.dropped.store(true, Ordering::Release)),
+            false => self.retire_all(collection),
+        }
+    }
+
     /// Puts another core in the place of a shard's, in one commit; the old one goes.
     pub(crate) fn replace_shard(
         &self,

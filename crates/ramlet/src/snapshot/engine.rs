@@ -190,7 +190,7 @@ impl Engine {
         };
         let restored = self.restore(&mut reader, &frame, &shards, &fits, &mut work)?;
         let done = expect_end(&mut reader).and_then(|()| self.adopt(vec![(name, restored.clone())], &[]));
-        done.inspect_err(|_| self.retire_all(&restored))
+        done.inspect_err(|_| self.abandon(&restored))
     }
 
     /// Adds the collections and aliases of a snapshot of everything, all at once. `replace`: those that are there already
@@ -221,7 +221,7 @@ impl Engine {
         if let Err(e) = done {
             restored
                 .iter()
-                .for_each(|(_, collection)| self.retire_all(collection));
+                .for_each(|(_, collection)| self.abandon(collection));
             return Err(e);
         }
         Ok(restored.into_iter().map(|(name, _)| name).collect())

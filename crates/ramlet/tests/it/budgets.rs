@@ -206,12 +206,12 @@ const THRESHOLD_KB: usize = 100;
 /// build to work on them at once.
 #[test]
 fn tight_budgets_build_an_index() {
-    for (dims, rows) in [
-        (64, 9_000),
-        (384, 5_000),
-        (768, 4_000),
-        (1536, 1_500),
-        (4096, 700),
+    for (dims, rows, budgets) in [
+        (64, 9_000, vec![18]),
+        (384, 5_000, vec![18, 24]),
+        (768, 4_000, vec![18]),
+        (1536, 1_500, vec![24]),
+        (4096, 700, vec![18]),
     ] {
         let clustered = Clustered::new(Shape {
             dims,
@@ -220,7 +220,7 @@ fn tight_budgets_build_an_index() {
         });
         let mut vectors = vec![0.0; rows * dims];
         clustered.rows(0, &mut vectors);
-        for memory in [18, 24].map(|mb| mb * 1_000_000) {
+        for memory in budgets.into_iter().map(|mb| mb * 1_000_000) {
             let threads = BudgetRequest::search_threads_for(memory, 2);
             let mut request = BudgetRequest::new(memory, threads);
             request.other_threads = 8;

@@ -627,3 +627,50 @@ fn power_loss_while_restoring() {
         "{replaced} of {states}"
     );
 }
+
+/// A sync fails while the catalog is written: nobody knows which of the two it lists, so both are there for the next start.
+#[test]
+fn a_restore_of_unknown_outcome_leaves_one_or_the_other() {
+    let (mut failed, mut replaced, mut kept) = (0, 0, 0);
+    for everything in [false, true] {
+        for nth in 1.. {
+            let disk = SimStorage::new();
+            let engine = filled(Arc::new(disk.clone()), 15);
+            let taken = all(&engine, "c");
+            let scope = if everything { SnapshotScope::Everything } else { C };
+            let snapshot = engine.create_snapshot(scope, NOW).unwrap();
+            let collection = engine.collection("c").unwrap();
+            collection.update(delete(&(0..390).collect::<Vec<_>>())).unwrap();
+            let changed = all(&engine, "c");
+            let file = engine.open_snapshot(scope, &snapshot.name).unwrap();
+            disk.inject(Fault::new(FaultOp::SyncDir, nth, IoErrorKind::Other));
+            let result = match everything {
+                true => engine.recover_everything(&file, true, &|_| None).map(drop),
+                false => engine.recover_collection("c", &file, None),
+            };
+            disk.clear_faults();
+            drop(collection);
+            engine.close();
+            if result.is_ok() {
+                break;
+            }
+            failed += 1;
+            for survivor in disk.crash_states(disk.journal_len(), nth, 2) {
+                let found = all(&open(Arc::new(survivor)), "c");
+                assert!(
+                    found == taken || found == changed,
+                    "{nth}: {} points",
+                    found.len()
+                );
+                (replaced, kept) = (
+                    replaced + u64::from(found == taken),
+                    kept + u64::from(found == changed),
+                );
+            }
+        }
+    }
+    assert!(
+        failed >= 4 && replaced > 0 && kept > 0,
+        "{failed} {replaced} {kept}"
+    );
+}
