@@ -1,5 +1,6 @@
 //! A collection, as its users see it.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
@@ -313,16 +314,16 @@ impl Collection {
     /// (unknown vector name, wrong dimension, payload not an object, no shard key where there are some). `done` is called from an engine thread.
     pub fn submit(&self, op: UpdateOp, done: Completion) -> Result<()> {
         if self.shards.is_none() {
-            return submit(&self.core, op, done);
+            return submit(&self.core, Cow::Owned(op), done);
         }
         match self.chosen.as_deref() {
             None | Some([]) => Err(Error::bad_input("Wrong input: Shard key not specified")),
-            Some([shard]) => submit(&shard.core, op, done),
+            Some([shard]) => submit(&shard.core, Cow::Owned(op), done),
             Some([first, rest @ ..]) => {
                 let joined = JoinedWrites::new(1 + rest.len(), done);
-                submit(&first.core, op.clone(), joined.part())?;
+                submit(&first.core, Cow::Borrowed(&op), joined.part())?;
                 for shard in rest {
-                    if let Err(e) = submit(&shard.core, op.clone(), joined.part()) {
+                    if let Err(e) = submit(&shard.core, Cow::Borrowed(&op), joined.part()) {
                         joined.told(Err(e));
                     }
                 }
@@ -610,22 +611,23 @@ impl Collection {
     }
 }
 
-/// Queues a change of a collection without keys, or of one shard.
-fn submit(core: &Arc<Core>, op: UpdateOp, done: Completion) -> Result<()> {
+/// Queues a change of a collection without keys, or of one shard. Points and ids are encoded from where they are; what several shards have to
+/// resolve is copied for each.
+fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, done: Completion) -> Result<()> {
     let view = core.view.load_full();
     check_op(&view.schema, &op)?;
-    if !matches!(op, UpdateOp::Delete(_)) {
+    if !matches!(*op, UpdateOp::Delete(_)) {
         core.shelf
             .check_room(descriptors::of_flat_segment(&view.schema))?;
         crate::segment::check_pinned(&core.shelf, &view.schema, view.points())?;
     }
-    let (work, bytes) = match op {
+    let (work, bytes) = match &*op {
         UpdateOp::Upsert {
             points,
             filter: None,
             mode: UpdateMode::Upsert,
         } => {
-            let (changes, largest) = encode_points(&view.schema, &points)?;
+            let (changes, largest) = encode_points(&view.schema, points)?;
             let mut bytes = changes.capacity();
             // A group of its own, and its record, beyond what the log buffers hold.
             bytes += 2 * largest.saturating_sub(core.shared.group_bytes);
@@ -637,9 +639,9 @@ fn submit(core: &Arc<Core>, op: UpdateOp, done: Completion) -> Result<()> {
             let bytes = changes.capacity() as u64;
             (Work::Changes(changes), bytes)
         }
-        op => {
+        _ => {
             let bytes = op_bytes(&op);
-            (Work::Resolve(op), bytes)
+            (Work::Resolve(op.into_owned()), bytes)
         }
     };
     drop(view);
