@@ -281,7 +281,7 @@ fn is_indexed(view: &SegmentView) -> bool {
 /// What merges are chosen by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// A flush is next, and memory for open files short.
+    /// A flush or a payload index is next, and memory for open files short.
     Crowded,
     /// Something else may be due the next moment.
     Busy,
