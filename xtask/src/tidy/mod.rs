@@ -1,6 +1,7 @@
 //! Checks of the whole tree: the tiers of the workspace, where `unsafe`, files and clocks may be used, and what no file may hold.
 
 mod code;
+mod rings;
 mod rules;
 mod text;
 mod tree;
@@ -47,6 +48,7 @@ pub fn run(root: &Path) -> io::Result<Report> {
             text::check_links(file, root, &mut findings);
         }
     }
+    rings::check(&files, &crates, &mut findings);
     findings.sort();
     Ok(Report {
         files: files.len(),
