@@ -4,8 +4,30 @@ use ramlet_format::catalog::{AliasEntry, Catalog};
 use ramlet_io::Storage;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::leftovers::is_directory_id;
 use crate::store::{CommitError, Generations};
+
+/// Name of a collection's directory.
+pub fn directory_id(number: u64) -> String {
+    format!("c{number:08}")
+}
+
+pub fn is_directory_id(name: &str) -> bool {
+    name.strip_prefix('c')
+        .is_some_and(|d| d.len() >= 8 && d.bytes().all(|b| b.is_ascii_digit()))
+}
+
+pub fn number_of(id: &str) -> Option<u64> {
+    id.strip_prefix('c')?.parse().ok()
+}
+
+/// The first id of the segments of a new collection: no two collections' are the same, unless one has a million, so no file of one passes for
+/// a file of another.
+pub fn first_segment(id: &str) -> u64 {
+    const ID_BITS: u32 = 48;
+    const COLLECTION_BITS: u32 = 28;
+    let number = number_of(id).unwrap_or_default() % (1 << COLLECTION_BITS);
+    (number << (ID_BITS - COLLECTION_BITS)) + 1
+}
 
 /// One step of an alias change; a list is applied all at once or not at all.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,6 +14,11 @@ pub fn caught<T>(act: impl FnOnce() -> T) -> Result<T> {
     })
 }
 
+/// Opens one collection. A panic becomes an error: what the opening had made is given back, and nobody else has seen it.
+pub fn guarded<T>(open: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught(open)?
+}
+
 /// A fault of the program's own.
 pub fn failed(why: &str) -> Error {
     Error::new(ErrorKind::Io, format!("the program failed: {why}"))

@@ -7,7 +7,7 @@ use ramlet_format::manifest::Manifest;
 use ramlet_io::{IoContext, OverlayStorage, Storage};
 use ramlet_memory::Ledger;
 
-use crate::closed::{guarded, is_shortage};
+use crate::caught::guarded;
 use crate::engine::{Engine, EngineOptions, SNAPSHOTS};
 use crate::error::{Error, Result};
 use crate::jobs::Settings;
@@ -130,7 +130,7 @@ impl Checker<'_> {
     fn start(&mut self, storage: &Arc<dyn Storage>, catalog: &Catalog, name: &str) {
         let place = format!("{name}/start");
         match try_start(storage, catalog, name) {
-            Err(e) if is_shortage(&e) => {
+            Err(e) if e.is_shortage() => {
                 self.skip(&place, format!("it was not opened as by a start: {e}"));
             }
             done => self.say(&place, 0, done),

@@ -3,9 +3,9 @@
 use ramlet_format::catalog::CollectionEntry;
 use ramlet_io::Storage;
 
-use crate::caught::caught;
-use crate::collection::{CollectionInfo, CollectionStatus};
-use crate::error::{Error, ErrorKind, Result};
+use crate::caught::guarded;
+use crate::error::{Error, ErrorKind};
+use crate::info::{CollectionInfo, CollectionStatus};
 use crate::jobs::Settings;
 use crate::store;
 use crate::types::CollectionConfig;
@@ -67,21 +67,4 @@ fn config_of(storage: &dyn Storage) -> Option<CollectionConfig> {
     let manifest = guarded(|| store::newest_manifest(storage)).ok().flatten()?;
     let settings: Settings = serde_json::from_value(manifest.config).ok()?;
     Some(settings.config)
-}
-
-/// Opens one collection. A panic becomes an error: what the opening had made is given back, and nobody else has seen it.
-pub fn guarded<T>(open: impl FnOnce() -> Result<T>) -> Result<T> {
-    caught(open)?
-}
-
-/// Whether a collection couldn't be opened for want of what all share: then the start fails, as another budget, or room, will do.
-pub fn is_shortage(e: &Error) -> bool {
-    matches!(
-        e.kind(),
-        ErrorKind::OverBudget
-            | ErrorKind::TooLarge
-            | ErrorKind::DiskFull
-            | ErrorKind::NoDescriptors
-            | ErrorKind::Closed
-    )
 }

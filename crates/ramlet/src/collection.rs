@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
+use crate::info::{CollectionInfo, CollectionStatus};
 use crate::jobs::{self, Moment, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
@@ -22,7 +23,6 @@ use crate::query::{self, Scratch, selector};
 use crate::report::SegmentReport;
 use crate::request::*;
 use crate::schema::{PayloadField, Schema, Slots};
-use crate::scroll;
 use crate::segment::field_rows;
 use crate::sharding::{
     JoinedWrites, Shard, ShardInfo, ShardKey, ShardSelection, ShardSet, each_once, is_once, no_shard,
@@ -30,52 +30,7 @@ use crate::sharding::{
 use crate::tracking::JobUnderWay;
 use crate::types::*;
 use crate::view::View;
-use crate::{descriptors, maintenance};
-
-/// Called once, on an engine thread, when an update is durable and searchable, or has failed. All other updates wait meanwhile, so
-/// it may neither wait for one (`Collection::update`) nor take long; a panic in it is logged, and concerns nobody else.
-pub type Completion = Box<dyn FnOnce(Result<UpdateResult>) + Send>;
-
-/// Green: nothing to do. Yellow: a flush, merge or index build is due or under way. Red: a job failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CollectionStatus {
-    Green,
-    Yellow,
-    Red,
-}
-
-/// What `GET /collections/{name}` shows.
-#[derive(Debug, Clone)]
-pub struct CollectionInfo {
-    pub status: CollectionStatus,
-    /// Failure of the last job, or an index that there is no memory for, when status is Red.
-    pub optimizer_error: Option<String>,
-    pub points_count: u64,
-    pub indexed_vectors_count: u64,
-    /// By name; of rows that are deleted in segments a share is taken off.
-    pub vectors_count: Vec<(String, u64)>,
-    pub segments_count: u64,
-    pub config: CollectionConfig,
-    /// Points that each payload index covers, by field.
-    pub payload_index_points: Vec<(String, u64)>,
-    pub disk_bytes: u64,
-    pub last_operation_id: u64,
-    /// Updates accepted and not yet applied.
-    pub update_queue: u64,
-    /// Bytes by component and place.
-    pub memory: Vec<ComponentMemory>,
-}
-
-/// What one kind of data of a collection holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ComponentMemory {
-    pub component: String,
-    /// "flat", "ivf", "records", "sorted", "buffer".
-    pub kind: &'static str,
-    pub heap_bytes: u64,
-    pub pinned_bytes: u64,
-    pub disk_bytes: u64,
-}
+use crate::{descriptors, maintenance, scroll};
 
 /// What is told of an index that a segment lacks for want of memory, when nothing is under way that might bring it.
 fn lacking_index(view: &View) -> Option<String> {
@@ -92,86 +47,50 @@ fn lacking_index(view: &View) -> Option<String> {
     })
 }
 
-impl CollectionInfo {
-    /// Of one collection without keys, or one shard.
-    fn of(core: &Arc<Core>) -> CollectionInfo {
-        let view = core.view.load_full();
-        let (config, busy, stopped) = {
-            let writer = core.writer();
-            let busy = writer.frozen.is_some()
-                || maintenance::awaits_index(&writer)
-                || jobs::buffer_earns_an_index(&writer)
-                || [Moment::Busy, Moment::Idle]
-                    .iter()
-                    .any(|moment| !jobs::candidates(core, &writer, *moment).is_empty());
-            let stopped = writer.check_writable().err();
-            (
-                writer.config.clone(),
-                busy,
-                stopped.map(|error| error.to_string()),
-            )
-        };
-        let error = stopped
-            .or_else(|| core.troubles.first())
-            .or_else(|| (!busy).then(|| lacking_index(&view)).flatten());
-        let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
-        CollectionInfo {
-            status: match (&error, busy) {
-                (Some(_), _) => CollectionStatus::Red,
-                (None, true) => CollectionStatus::Yellow,
-                (None, false) => CollectionStatus::Green,
-            },
-            optimizer_error: error,
-            points_count: view.points(),
-            indexed_vectors_count: indexed,
-            vectors_count: vectors_count(&view),
-            segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
-            payload_index_points: view
-                .schema
-                .fields
+/// Of one collection without keys, or one shard.
+fn info_of(core: &Arc<Core>) -> CollectionInfo {
+    let view = core.view.load_full();
+    let (config, busy, stopped) = {
+        let writer = core.writer();
+        let busy = writer.frozen.is_some()
+            || maintenance::awaits_index(&writer)
+            || jobs::buffer_earns_an_index(&writer)
+            || [Moment::Busy, Moment::Idle]
                 .iter()
-                .map(|f| (f.path.clone(), points_with(&view, f)))
-                .collect(),
-            config,
-            disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
-            last_operation_id: view.operation,
-            update_queue: core.queue.lock().expect("never poisoned").waiting.len() as u64,
-            memory: crate::footprint::of(&view),
-        }
-    }
-
-    /// Adds a shard's.
-    fn add(&mut self, other: CollectionInfo) {
-        self.status = self.status.max(other.status);
-        self.optimizer_error = self.optimizer_error.take().or(other.optimizer_error);
-        self.points_count += other.points_count;
-        self.indexed_vectors_count += other.indexed_vectors_count;
-        add_counts(&mut self.vectors_count, other.vectors_count);
-        add_counts(&mut self.payload_index_points, other.payload_index_points);
-        self.segments_count += other.segments_count;
-        self.disk_bytes += other.disk_bytes;
-        self.last_operation_id = self.last_operation_id.max(other.last_operation_id);
-        self.update_queue += other.update_queue;
-        for theirs in other.memory {
-            let mut own = self.memory.iter_mut();
-            match own.find(|own| own.component == theirs.component && own.kind == theirs.kind) {
-                Some(own) => {
-                    own.heap_bytes += theirs.heap_bytes;
-                    own.pinned_bytes += theirs.pinned_bytes;
-                    own.disk_bytes += theirs.disk_bytes;
-                }
-                None => self.memory.push(theirs),
-            }
-        }
-    }
-}
-
-fn add_counts(own: &mut [(String, u64)], theirs: Vec<(String, u64)>) {
-    for (name, count) in theirs {
-        let mut own = own.iter_mut();
-        if let Some((_, sum)) = own.find(|(own, _)| *own == name) {
-            *sum += count;
-        }
+                .any(|moment| !jobs::candidates(core, &writer, *moment).is_empty());
+        let stopped = writer.check_writable().err();
+        (
+            writer.config.clone(),
+            busy,
+            stopped.map(|error| error.to_string()),
+        )
+    };
+    let error = stopped
+        .or_else(|| core.troubles.first())
+        .or_else(|| (!busy).then(|| lacking_index(&view)).flatten());
+    let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
+    CollectionInfo {
+        status: match (&error, busy) {
+            (Some(_), _) => CollectionStatus::Red,
+            (None, true) => CollectionStatus::Yellow,
+            (None, false) => CollectionStatus::Green,
+        },
+        optimizer_error: error,
+        points_count: view.points(),
+        indexed_vectors_count: indexed,
+        vectors_count: vectors_count(&view),
+        segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
+        payload_index_points: view
+            .schema
+            .fields
+            .iter()
+            .map(|f| (f.path.clone(), points_with(&view, f)))
+            .collect(),
+        config,
+        disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
+        last_operation_id: view.operation,
+        update_queue: core.queue.lock().expect("never poisoned").waiting.len() as u64,
+        memory: crate::footprint::of(&view),
     }
 }
 
@@ -298,10 +217,10 @@ impl Collection {
     }
 
     pub fn info(&self) -> CollectionInfo {
-        let mut info = CollectionInfo::of(&self.core);
+        let mut info = info_of(&self.core);
         let all = self.shards();
         for shard in self.chosen.as_ref().unwrap_or(&all) {
-            info.add(CollectionInfo::of(&shard.core));
+            info.add(info_of(&shard.core));
         }
         info
     }

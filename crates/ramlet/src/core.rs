@@ -9,12 +9,11 @@ use arc_swap::ArcSwap;
 use ramlet_memory::{Consumer, Reservation};
 
 use crate::caught::{caught, failed};
-use crate::collection::Completion;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::QUEUE_OPS_MAX;
 use crate::monitor::RecallMonitor;
 use crate::mutants;
-use crate::request::{UpdateOp, UpdateResult};
+use crate::request::{Completion, UpdateOp, UpdateResult};
 use crate::segment::Shelf;
 use crate::shared::Shared;
 use crate::tracking::Tracking;

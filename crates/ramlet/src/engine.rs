@@ -10,14 +10,15 @@ use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry, ShardEntry};
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
 
-use crate::catalog::{AliasOp, catalog_of, change_alias};
-use crate::caught::caught;
-use crate::closed::{self, ClosedCollection};
-use crate::collection::{Collection, CollectionInfo};
+use crate::catalog::{AliasOp, catalog_of, change_alias, directory_id, is_directory_id, number_of};
+use crate::caught::{caught, guarded};
+use crate::closed::ClosedCollection;
+use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::groups::{ROOM_POLL, Turn};
-use crate::leftovers::{Leftover, directory_id, is_directory_id, leftover, number_of, unlisted};
+use crate::info::CollectionInfo;
+use crate::leftovers::{Leftover, leftover, unlisted};
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::lookup::Lookup;
 use crate::pins::Pins;
@@ -304,7 +305,7 @@ impl Engine {
                 Ok(collection) => {
                     names.open.insert(name.clone(), collection);
                 }
-                Err(e) if closed::is_shortage(&e) => {
+                Err(e) if e.is_shortage() => {
                     let what = format!(
                         "{e}; it opens where there is more, and the others without it (`--skip-collection {name}`)"
                     );
@@ -328,9 +329,9 @@ impl Engine {
         let buffers = &self.consumers.buffers;
         let mut open = |id: &str| {
             // What the logs of many collections hold may be more than fits at once.
-            let make_room = || closed::guarded(|| maintenance::flush_largest(&self.shared));
+            let make_room = || guarded(|| maintenance::flush_largest(&self.shared));
             while buffers.available() < buffers.cap() / 2 && make_room().unwrap_or(false) {}
-            closed::guarded(|| recover::open(self.parts(id)?, lookup))
+            guarded(|| recover::open(self.parts(id)?, lookup))
         };
         let core = open(&entry.id)?;
         if !sharding::is_custom(&core.writer().config) {
@@ -354,7 +355,7 @@ impl Engine {
         }
         let storage = self.storage.subdir(id)?;
         // What can't be read is nobody's to remove, and no reason to refuse the others.
-        let found = closed::guarded(|| leftover(storage.as_ref())).unwrap_or_else(|e| {
+        let found = guarded(|| leftover(storage.as_ref())).unwrap_or_else(|e| {
             tracing::error!(directory = id, error = %e, "the catalog doesn't list it, and it can't be read");
             Leftover::Foreign
         });
@@ -535,7 +536,7 @@ impl Engine {
         self.in_room(|| {
             let parts = self.new_parts()?;
             let id = parts.id.clone();
-            let core = closed::guarded(|| recover::create_with(parts, config.clone(), slots.clone()));
+            let core = guarded(|| recover::create_with(parts, config.clone(), slots.clone()));
             core.map(|core| self.enroll(core))
                 .inspect_err(|_| self.clear(&id))
         })
@@ -572,7 +573,7 @@ impl Engine {
         // A number is used once, even when creating fails half-way.
         names.catalog.next_id += 1;
         let is_custom = sharding::is_custom(&config);
-        let core = closed::guarded(|| recover::create(self.parts(&id)?, config)).inspect_err(|_| {
+        let core = guarded(|| recover::create(self.parts(&id)?, config)).inspect_err(|_| {
             let _ = self.storage.remove_subdir(&id);
         })?;
         let mut catalog = names.catalog.clone();

@@ -5,7 +5,7 @@ use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 use serde_json::json;
 
 use super::*;
-use crate::collection::CollectionStatus;
+use crate::info::CollectionStatus;
 use crate::jobs::{self, Moment};
 use crate::request::{PointsSelector, UpdateMode, UpdateOp};
 use crate::types::{Point, PointId};

@@ -1,6 +1,6 @@
 //! Where a collection's bytes are: the tree behind `/collections/{name}/memory`.
 
-use crate::collection::ComponentMemory;
+use crate::info::ComponentMemory;
 use crate::segment::Pin;
 use crate::view::View;
 

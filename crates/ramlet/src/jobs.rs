@@ -21,18 +21,17 @@ use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::halting::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
 use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
-use crate::mutants;
 use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::{
     FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, becomes_graph, build, note_field_rows,
     of_field,
 };
 use crate::shared::{JobArena, RunningJob};
-use crate::store;
 use crate::text::{Cut, TextField};
 use crate::troubles::Job as Kind;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind};
 use crate::writer::Writer;
+use crate::{mutants, store};
 
 /// What the manifest keeps of a collection beside its segments.
 #[derive(serde::Serialize, serde::Deserialize)]

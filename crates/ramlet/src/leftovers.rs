@@ -3,32 +3,11 @@
 use ramlet_format::catalog::{self, Catalog};
 use ramlet_io::Storage;
 
-use crate::closed::guarded;
+use crate::catalog::{is_directory_id, number_of};
+use crate::caught::guarded;
 use crate::error::Result;
 use crate::log::{self, Log};
 use crate::store;
-
-pub fn directory_id(number: u64) -> String {
-    format!("c{number:08}")
-}
-
-pub fn is_directory_id(name: &str) -> bool {
-    name.strip_prefix('c')
-        .is_some_and(|d| d.len() >= 8 && d.bytes().all(|b| b.is_ascii_digit()))
-}
-
-pub fn number_of(id: &str) -> Option<u64> {
-    id.strip_prefix('c')?.parse().ok()
-}
-
-/// The first id of the segments of a new collection: no two collections' are the same, unless one has a million, so no file of one passes for
-/// a file of another.
-pub fn first_segment(id: &str) -> u64 {
-    const ID_BITS: u32 = 48;
-    const COLLECTION_BITS: u32 = 28;
-    let number = number_of(id).unwrap_or_default() % (1 << COLLECTION_BITS);
-    (number << (ID_BITS - COLLECTION_BITS)) + 1
-}
 
 /// What a directory holds that no catalog lists.
 pub enum Leftover {

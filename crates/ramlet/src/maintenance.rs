@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::closed::is_shortage;
 use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::{self, Moment, Pinning};
@@ -406,7 +405,7 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
     for core in cores.iter().filter(|core| is_frozen(core)) {
         match core.guarded(|| jobs::flush(core)) {
             Ok(()) => return Ok(true),
-            Err(e) if is_shortage(&e) => return Err(e),
+            Err(e) if e.is_shortage() => return Err(e),
             // That is its own matter, and no reason to leave others closed; another one may have something as well.
             Err(e) => {
                 tracing::error!(collection = %core.id, error = %e, "a write buffer could not be flushed")

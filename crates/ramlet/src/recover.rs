@@ -8,12 +8,12 @@ use ramlet_format::manifest::Manifest;
 use ramlet_memory::{Consumer, Reservation};
 
 use crate::buffer::BufferWriter;
+use crate::catalog::first_segment;
 use crate::core::Core;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::groups::apply_group;
 use crate::jobs::Settings;
-use crate::leftovers::first_segment;
 use crate::log::Log;
 use crate::lookup::Lookup;
 use crate::schema::{Schema, Slots, check_config};

@@ -1,5 +1,6 @@
 //! What can be asked of a collection.
 
+use crate::error::Result;
 use crate::filter::Filter;
 use crate::types::{NamedVectors, OrderValue, PayloadSelector, Point, PointId, ScoredPoint, VectorSelector};
 use crate::vector::Vector;
@@ -241,3 +242,7 @@ pub struct Explained {
     pub reads: u64,
     pub pages_read: u64,
 }
+
+/// Called once, on an engine thread, when an update is durable and searchable, or has failed. All other updates wait meanwhile, so
+/// it may neither wait for one (`Collection::update`) nor take long; a panic in it is logged, and concerns nobody else.
+pub type Completion = Box<dyn FnOnce(Result<UpdateResult>) + Send>;

@@ -1,5 +1,6 @@
 //! The nouns of the engine: ids, vectors, collections' settings.
 
+use ramlet_format::catalog::ShardKey;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +8,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sharding::ShardKey;
 use crate::vector::Vector;
 
 /// A point's external id. Integers sort before UUIDs, as the API's scroll order has it.

@@ -1,5 +1,6 @@
 //! A filter with its paths parsed and its lists sorted, ready to be asked.
 
+use super::access::PointAccess;
 use super::ast::{Condition, FieldCheck, FieldCondition, Filter};
 use super::check::Check;
 use super::index::{elements_of, names_of};
@@ -9,18 +10,6 @@ use super::tokens::TokenCheck;
 use crate::payload::{JsonRef, Path};
 use crate::schema::PayloadField;
 use crate::types::PointId;
-
-/// What a filter asks of a point. Asked only for what the filter's conditions need, and only until it is decided.
-pub trait PointAccess {
-    fn id(&self) -> PointId;
-    /// A JSON object's text; empty = no payload. May be asked once per condition.
-    fn payload(&self) -> &[u8];
-    fn has_vector(&self, name: &str) -> bool;
-    /// Whether the texts of the payload index of this slot are known to lack the word of a hash, so that the payload need not be read.
-    fn lacks_word(&self, _slot: u16, _hash: u64) -> bool {
-        false
-    }
-}
 
 /// A filter ready to be asked of many points; matching allocates only for escaped strings and text conditions.
 #[derive(Debug, Clone)]

@@ -6,6 +6,7 @@
 //! of a text index decide on its field's texts; a type mismatch never matches, an array matches when one of its elements
 //! does.
 
+mod access;
 mod ast;
 mod check;
 mod compile;
@@ -21,11 +22,12 @@ mod tokens;
 mod words;
 mod write;
 
+pub use access::PointAccess;
 pub use ast::{
     AnyOf, Condition, DatetimeRange, FieldCheck, FieldCondition, Filter, GeoBoundingBox, GeoPoint,
     GeoPolygon, GeoRadius, Match, MinShould, Range, Scalar, ValuesCount,
 };
-pub use compile::{CompiledFilter, PointAccess};
+pub use compile::CompiledFilter;
 pub use datetime::{format_datetime, parse_datetime};
 pub use geo::{EARTH_RADIUS_M, geo_distance_m};
 pub use limits::FilterLimits;

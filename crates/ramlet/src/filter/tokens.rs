@@ -3,12 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::access::PointAccess;
 use super::ast::Match;
-use super::compile::PointAccess;
 use crate::limits::TEXT_TOKENS_MAX;
 use crate::payload::{Json, JsonRef, Path};
-use crate::ranking::hash_of;
-use crate::text::TextField;
+use crate::text::{TextField, hash_of};
 
 /// What is asked of the tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use super::{
 };
 use crate::core::Core;
 use crate::deletes::DeleteSet;
-use crate::descriptors;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{
     DISK_FREE_MIN, EARLY_INDEX_FRESH_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_FANIN, MERGE_FREE_MIN,
@@ -16,10 +15,10 @@ use crate::limits::{
 use crate::schema::VectorField;
 use crate::segment::{Merged, RowSource, Segment, SegmentView, becomes_graph, refused_index};
 use crate::shared::JobArena;
-use crate::store;
 use crate::tracking::JobKind;
 use crate::troubles::Job;
 use crate::writer::Writer;
+use crate::{descriptors, store};
 
 /// Tells which segments may be merged: where one isn't to be had, the next is asked about.
 type May<'a> = &'a dyn Fn(&[SegmentView]) -> bool;

@@ -7,6 +7,7 @@ mod counts;
 mod layouts;
 mod machine;
 mod outcome;
+mod plan_error;
 mod room;
 mod spec;
 mod stairs;
@@ -14,7 +15,8 @@ mod stairs;
 pub use cost::Speed;
 pub use counts::Counts;
 pub use machine::{Cpu, Disk, Machine};
-pub use outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place, Plan, PlanError, Step};
+pub use outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place, Plan, Step};
+pub use plan_error::PlanError;
 pub use room::Memory;
 pub use spec::{Hardness, Ids, IndexWish, POINTS_MAX, Spec, Wish, Wishes};
 

@@ -11,30 +11,17 @@
 
 use std::sync::Arc;
 
-use ramlet_format::bloom::hash64;
 
 use super::terms::Terms;
-use super::token_hash::TokenHash;
-use super::tokens_of;
 use crate::payload::Path;
 use crate::schema::Schema;
-use crate::text::TextField;
+use crate::text::{COUNT_BITS, TextField, TokenHash, entry_of, tokens_of};
 
 /// Bytes that the tokens of a row take at most; of a longer one they are counted in its payload when they are asked for.
 const ROW_BYTES_MAX: usize = 64 << 10;
 const HEAD: usize = 8;
 const NOT_HERE: u32 = u32::MAX;
-const COUNT_BITS: u32 = 16;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
-
-/// A token's hash at the place where an entry has it.
-pub fn hash_of(token: &str) -> u64 {
-    entry_of(hash64(token.as_bytes()))
-}
-
-fn entry_of(hash: u64) -> u64 {
-    hash >> COUNT_BITS << COUNT_BITS
-}
 
 /// The scored fields that a buffer keeps tokens of.
 #[derive(Debug)]

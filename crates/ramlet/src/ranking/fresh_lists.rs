@@ -187,7 +187,7 @@ mod tests {
     use ramlet_memory::Ledger;
 
     use super::*;
-    use crate::ranking::fresh::hash_of;
+    use crate::text::hash_of;
 
     #[test]
     fn rows_are_found_by_field_and_word() {

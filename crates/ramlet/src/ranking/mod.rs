@@ -18,28 +18,12 @@ mod pruned;
 mod search;
 mod statistics;
 mod terms;
-mod token_hash;
 mod words;
 
 pub use bm25::Bm25Params;
 pub use bm25::folded_length;
-pub use fresh::{FreshTexts, Kept, count_in, hash_in, hash_of};
+pub use fresh::{FreshTexts, Kept, count_in, hash_in};
 pub use fresh_lists::{FreshHit, FreshLists, FreshListsWriter};
 pub use highlight::{Marked, fragments_of};
 pub use search::{Ranked, rank};
 pub use terms::Terms;
-pub use token_hash::TokenHash;
-
-use crate::payload::{Json, JsonRef, Path};
-use crate::text::{TextField, Token};
-
-/// Shows `each` the tokens of all texts at `path`, in their order.
-pub fn tokens_of(field: &TextField, path: &Path, payload: &[u8], each: &mut dyn FnMut(Token<'_>)) {
-    let Some(root) = JsonRef::new(payload) else { return };
-    path.any_value(root, &mut |value| {
-        if let Some(Json::Str(text)) = value.read() {
-            field.tokens(&text, each);
-        }
-        false
-    });
-}

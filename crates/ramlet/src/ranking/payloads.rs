@@ -1,9 +1,8 @@
 //! Counting words in payloads: of rows whose tokens nobody kept.
 
 use super::terms::Terms;
-use super::tokens_of;
 use crate::payload::Path;
-use crate::text::TextField;
+use crate::text::{TextField, tokens_of};
 
 /// A text field of which words are counted.
 pub struct Counted<'a> {

@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::fresh::hash_of;
 use crate::error::{Error, Result};
 use crate::limits::TEXT_TOKENS_MAX;
-use crate::text::TextField;
+use crate::text::{TextField, hash_of};
 
 /// The distinct tokens of a query, in the order in which they come first.
 #[derive(Debug, Default)]

@@ -1,6 +1,5 @@
 //! Writes a segment: column by column, each file front to back, sorting within the job's memory.
 
-use std::sync::Arc;
 
 use ramlet_format::bitmap;
 use ramlet_format::bloom::{self, BloomBuilder, hash64};
@@ -10,18 +9,16 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
-use ramlet_index::IndexScratch;
-use ramlet_io::{IoContext, Storage};
 use roaring::RoaringBitmap;
 
 use super::SegmentView;
 use super::calibration::inherit_lost;
-use super::files::Shelf;
 use super::indexes::{Lack, becomes_graph, build_index};
+use super::job::Job;
 use super::names::{seed, segment_file};
 use super::parts::PartsSource;
 use super::refusals::note_refusals;
-use super::sink::Sink;
+use super::sink::{Sink, push_key};
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource, renumbered};
 use super::sparse::ListsBuilder;
@@ -31,9 +28,8 @@ use super::text::{self, TextBuilders};
 use crate::error::{Error, Result};
 use crate::filter::index::is_presence;
 use crate::payload::Path;
-use crate::schema::{PayloadField, Schema, VectorField, VectorKind};
+use crate::schema::{PayloadField, VectorField, VectorKind};
 use crate::settings::IndexKind;
-use crate::tracking::JobUnderWay;
 use crate::types::PointId;
 
 /// Row of the `row` file: id (u128), then version with the top bit telling a UUID.
@@ -62,26 +58,6 @@ pub fn decode_row_id(row: &[u8]) -> Option<(PointId, u64)> {
         PointId::Num(u64::try_from(number).ok()?)
     };
     Some((id, tagged & !UUID_BIT))
-}
-
-/// What a job may use.
-pub struct Job<'a> {
-    pub shelf: &'a Shelf,
-    /// The shelf's, as far as what the job writes goes.
-    pub storage: Arc<dyn Storage>,
-    pub schema: &'a Schema,
-    /// kB of vectors from which a segment gets an approximate index; 0: never.
-    pub indexing_threshold_kb: u64,
-    /// Whether graphs that were asked for are built. Else their vectors have no index yet.
-    pub graphs: bool,
-    /// Hears how far index builds are.
-    pub tracked: Option<Arc<JobUnderWay>>,
-    /// Bytes of scratch memory for sorting and index builds.
-    pub scratch_bytes: usize,
-    /// Threads of an index build.
-    pub threads: usize,
-    pub io: &'a mut IoContext,
-    pub scratch: &'a mut IndexScratch,
 }
 
 /// Writes segment `id` from `source`. All its files are synced when this returns; the directory isn't.
@@ -174,13 +150,6 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     sink.out = filter.finish(seed(id, Component::IdFilter));
     files.push(sink.finish()?);
     Ok(())
-}
-
-pub(super) fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
-    table
-        .push(key, &mut sink.out)
-        .map_err(|e| Error::corrupt(e.to_string()))?;
-    sink.drain()
 }
 
 /// Writes a vector's rows: with an approximate index where there are enough of them, else in row order. `Some`: there were

@@ -7,8 +7,8 @@ use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Phase, Progress, build_iv
 use ramlet_index::{CodeKind, graph, ivf};
 use ramlet_memory::Reservation;
 
-use super::build::Job;
 use super::files::Shelf;
+use super::job::Job;
 use super::names::{seed, segment_file};
 use super::sink::FileSink;
 use super::source::{Reads, RowSource, keep};

@@ -10,8 +10,9 @@ use ramlet_memory::{AnonBuf, Ledger};
 use roaring::RoaringBitmap;
 use serde_json::json;
 
-use super::build::{Job, build};
+use super::build::build;
 use super::files::Shelf;
+use super::job::Job;
 use super::source::{Merged, Reads, RowSource};
 use super::{Segment, SegmentView};
 use crate::deletes::DeleteSet;

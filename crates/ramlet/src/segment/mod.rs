@@ -7,6 +7,7 @@ mod build;
 mod calibration;
 mod files;
 mod indexes;
+mod job;
 mod kept;
 #[cfg(test)]
 mod merge_tests;
@@ -39,13 +40,14 @@ use ramlet_io::{IoContext, RecordCache, Storage};
 use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
 use roaring::RoaringBitmap;
 
-pub use build::{FieldSorters, Job, build, field_rows, note_field_rows};
+pub use build::{FieldSorters, build, field_rows, note_field_rows};
 use calibration::forget_calibration;
 pub use calibration::{calibration_of, note_asked, note_calibration, was_asked};
 pub(crate) use files::graph_width;
 pub use files::{EachRecord, RecordsFile, Shelf};
 pub use indexes::Lack;
 pub(crate) use indexes::becomes_graph;
+pub use job::Job;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use refusals::refused_index;
 use refusals::{forget_refusal, reconsider_refusals};

@@ -1,10 +1,11 @@
 //! A segment file being written: collects what a format writer emits, appends it in large pieces, keeps size and checksum.
 
 use ramlet_format::manifest::FileEntry;
+use ramlet_format::sorted::SortedWriter;
 use ramlet_format::{Component, FileCrc};
 use ramlet_io::{Storage, WriteFile};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::SINK_BYTES;
 use crate::mutants;
 
@@ -95,4 +96,12 @@ impl WriteFile for FileSink {
     fn sync(&mut self) -> ramlet_io::Result<()> {
         self.file.sync()
     }
+}
+
+/// Adds a key to a table that goes through `sink`.
+pub(super) fn push_key(table: &mut SortedWriter, key: &[u8], sink: &mut Sink) -> Result<()> {
+    table
+        .push(key, &mut sink.out)
+        .map_err(|e| Error::corrupt(e.to_string()))?;
+    sink.drain()
 }

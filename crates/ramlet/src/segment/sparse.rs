@@ -15,11 +15,12 @@ use ramlet_index::{
 use ramlet_io::{IoContext, PAGE};
 use ramlet_memory::AnonBuf;
 
-use super::build::{Job, push_key};
 use super::files::Shelf;
+use super::job::Job;
 use super::names::{seed, segment_file};
 use super::records::{RecordsColumn, index_failure};
 use super::sink::Sink;
+use super::sink::push_key;
 use super::sorter::Sorter;
 use super::table::TableFile;
 use crate::error::{Error, Result};

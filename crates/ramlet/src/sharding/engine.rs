@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Shard, ShardKey, align};
+use super::{Shard, ShardKey, align, no_shard};
 use crate::collection::Collection;
 use crate::core::Core;
 use crate::engine::Engine;
@@ -148,11 +148,6 @@ impl Engine {
         entry.shards = shards.iter().map(|shard| shard.entry()).collect();
         self.commit(&mut names, catalog)
     }
-}
-
-/// In the API's words.
-pub fn no_shard(number: u32) -> Error {
-    Error::not_found(format!("Not found: Shard {number} not found"))
 }
 
 fn check_key(key: &ShardKey) -> Result<()> {

@@ -13,9 +13,8 @@ mod writes;
 pub use ramlet_format::catalog::ShardKey;
 
 pub use align::align;
-pub use engine::no_shard;
 pub use once::{each_once, is_once};
-pub use set::{Shard, ShardSet};
+pub use set::{Shard, ShardSet, no_shard};
 pub use writes::JoinedWrites;
 
 use crate::types::CollectionConfig;

@@ -133,6 +133,11 @@ pub fn unknown(key: &ShardKey) -> Error {
     Error::bad_input(format!("Wrong input: Shard key {key} not found"))
 }
 
+/// In the API's words.
+pub fn no_shard(number: u32) -> Error {
+    Error::not_found(format!("Not found: Shard {number} not found"))
+}
+
 /// One view of several: their segments, then their buffers.
 fn union(settings: &View, parts: &[(Arc<ShardKey>, Arc<View>)]) -> View {
     let mut view = View {

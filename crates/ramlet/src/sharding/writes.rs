@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::collection::Completion;
 use crate::error::Result;
-use crate::request::UpdateResult;
+use crate::request::{Completion, UpdateResult};
 
 /// Who waits for the parts of a change.
 pub struct JoinedWrites {

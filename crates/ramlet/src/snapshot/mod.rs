@@ -5,6 +5,7 @@
 //! of the log, the deletes as they were, the segments' files as they are. Restoring builds a new directory, verified as it is
 //! written and opened as any other, and only then gives the collection's name to it.
 
+mod digest;
 mod directory;
 mod engine;
 mod salvage;

@@ -7,11 +7,11 @@ use ramlet_io::Storage;
 
 use super::source::refused;
 use super::{SnapshotReader, Workspace, check_disk};
+use crate::catalog::first_segment;
 use crate::change::{self, Change};
 use crate::encoding::{check_query, decode_vector};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
-use crate::leftovers::first_segment;
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX, SNAPSHOT_LIST_FACTOR};
 use crate::log::Log;
 use crate::payload::validate;

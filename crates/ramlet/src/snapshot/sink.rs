@@ -1,6 +1,5 @@
 //! Writing a snapshot's file: under a passing name, its checksum beside it, then its own name.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use ramlet_format::PAGE;
@@ -9,6 +8,7 @@ use ramlet_io::{Storage, WriteFile};
 use ramlet_memory::Reservation;
 use sha2::{Digest, Sha256};
 
+use super::digest::hex;
 use super::directory::{CHECKSUM, TMP};
 use super::{SnapshotFile, check_disk};
 use crate::error::{Error, Result};
@@ -53,14 +53,6 @@ impl Growing {
         drop(self.file);
         let _ = self.storage.remove(&self.name);
     }
-}
-
-/// The digest as 64 hex digits.
-pub(super) fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 /// A snapshot that is being taken.

@@ -7,7 +7,7 @@ use ramlet_format::{FileCrc, FormatError, PAGE};
 use ramlet_io::{ReadFile, WriteFile};
 use sha2::{Digest, Sha256};
 
-use super::sink::hex;
+use super::digest::hex;
 use super::{SnapshotFile, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 

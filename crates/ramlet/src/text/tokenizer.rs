@@ -8,11 +8,10 @@ use ramlet_memory::Reservation;
 
 use super::cut::Cut;
 use super::fold::fold;
-use super::language;
 use super::memo::Memo;
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
-use super::scripts;
 use super::stem::Stemmer;
+use super::{language, scripts};
 use crate::error::{Error, Result};
 use crate::limits::STOPWORDS_MAX;
 

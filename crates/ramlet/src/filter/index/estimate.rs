@@ -1,7 +1,8 @@
 //! How many rows match a filter, without reading them.
 
+use super::names::elements_of;
 use super::resolve::{
-    FieldIndexes, VALUES_AT_ONCE, elements_of, field_plan, filter_cardinality, list_len, long_list, part_of,
+    FieldIndexes, VALUES_AT_ONCE, field_plan, filter_cardinality, list_len, long_list, part_of,
 };
 use super::tokens::{estimate_tokens, tokens_of};
 use crate::error::Error;

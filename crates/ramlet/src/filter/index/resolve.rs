@@ -3,6 +3,7 @@
 use roaring::RoaringBitmap;
 
 use super::estimate::{Cardinality, group_cardinality, node_cardinality};
+use super::names::{elements_of, names_of};
 use super::plan::{IndexPlan, plan};
 use super::range::KeyRange;
 use super::tokens::{resolve_tokens, tokens_of};
@@ -10,7 +11,6 @@ use crate::error::Error;
 use crate::filter::ast::{AnyOf, FieldCheck, FieldCondition, Match};
 use crate::filter::check::Check;
 use crate::filter::compile::{CompiledFilter, FieldNode, Group, Node};
-use crate::payload::Path;
 use crate::types::{FieldKind, PointId};
 
 /// The payload indexes of a set of rows `0..rows()`. Fields are named as they were when the index was made, or in the
@@ -245,14 +245,6 @@ fn resolve_node(node: &Node, outer: Option<&str>, indexes: &mut dyn FieldIndexes
     }
 }
 
-/// The path of all elements of the array at `path`.
-pub(in crate::filter) fn elements_of(outer: Option<&str>, path: &Path) -> String {
-    match outer {
-        Some(outer) => format!("{outer}.{path}[]"),
-        None => format!("{path}[]"),
-    }
-}
-
 fn resolve_field(
     field: &FieldNode,
     outer: Option<&str>,
@@ -329,18 +321,6 @@ fn resolve_long(
         }
     }
     Ok(any)
-}
-
-/// The names that an index of a condition's field may have.
-pub(in crate::filter) fn names_of(
-    condition: &FieldCondition,
-    path: &Path,
-    outer: Option<&str>,
-) -> [String; 2] {
-    match outer {
-        Some(outer) => [format!("{outer}.{path}"), format!("{outer}.{}", condition.key)],
-        None => [path.to_string(), condition.key.clone()],
-    }
 }
 
 /// The name and the kind of the index that serves a condition.

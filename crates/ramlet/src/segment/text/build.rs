@@ -14,12 +14,12 @@ use super::part::{PartWriter, Written};
 use super::{VERSION, WORD_END, decoded_length, encoded_length, push_word};
 use crate::error::{Error, Result};
 use crate::payload::Path;
-use crate::ranking::{TokenHash, tokens_of};
 use crate::schema::PayloadField;
-use crate::segment::build::{Job, push_key};
+use crate::segment::job::Job;
 use crate::segment::names::{SCRATCH_PREFIX, seed, segment_file};
-use crate::segment::sink::Sink;
+use crate::segment::sink::{Sink, push_key};
 use crate::segment::sorter::Sorter;
+use crate::text::{TokenHash, tokens_of};
 
 /// Writes the ranked texts of a segment's fields, in one pass over its payloads.
 pub struct TextBuilders {

@@ -13,7 +13,7 @@ use super::{ListPart, TextColumn, WORD_END, bad_list, parse_part};
 use crate::error::{Error, Result};
 use crate::schema::PayloadField;
 use crate::segment::SegmentView;
-use crate::segment::build::Job;
+use crate::segment::job::Job;
 use crate::segment::source::renumbered;
 use crate::segment::streams::{KEYS_BYTES, KeyStream, RECORDS_BYTES, RecordStream, Renumbered};
 

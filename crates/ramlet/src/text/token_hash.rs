@@ -2,7 +2,7 @@
 
 use ramlet_format::hash::{Hash64, hash64};
 
-use crate::text::Token;
+use super::tokenizer::Token;
 
 /// Up to so many bytes a token is hashed at once.
 const SHORT_BYTES: usize = 64;
@@ -31,6 +31,18 @@ impl TokenHash {
         self.beginning.push(&bytes[self.beginning.len()..]);
         self.beginning.get()
     }
+}
+
+/// The low bits of an entry of a write buffer count the token; the hash has the others.
+pub const COUNT_BITS: u32 = 16;
+
+/// A token's hash at the place where an entry has it.
+pub fn hash_of(token: &str) -> u64 {
+    entry_of(hash64(token.as_bytes()))
+}
+
+pub fn entry_of(hash: u64) -> u64 {
+    hash >> COUNT_BITS << COUNT_BITS
 }
 
 #[cfg(test)]

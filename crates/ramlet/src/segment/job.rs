@@ -1,0 +1,30 @@
+//! What whoever writes a segment works with.
+
+use std::sync::Arc;
+
+use ramlet_index::IndexScratch;
+use ramlet_io::{IoContext, Storage};
+
+use super::files::Shelf;
+use crate::schema::Schema;
+use crate::tracking::JobUnderWay;
+
+/// What a job may use.
+pub struct Job<'a> {
+    pub shelf: &'a Shelf,
+    /// The shelf's, as far as what the job writes goes.
+    pub storage: Arc<dyn Storage>,
+    pub schema: &'a Schema,
+    /// kB of vectors from which a segment gets an approximate index; 0: never.
+    pub indexing_threshold_kb: u64,
+    /// Whether graphs that were asked for are built. Else their vectors have no index yet.
+    pub graphs: bool,
+    /// Hears how far index builds are.
+    pub tracked: Option<Arc<JobUnderWay>>,
+    /// Bytes of scratch memory for sorting and index builds.
+    pub scratch_bytes: usize,
+    /// Threads of an index build.
+    pub threads: usize,
+    pub io: &'a mut IoContext,
+    pub scratch: &'a mut IndexScratch,
+}
