@@ -6,31 +6,33 @@ use std::sync::{Arc, mpsc};
 
 use ramlet_format::catalog::CollectionEntry;
 
-use crate::change::{encode_delete, encode_put};
 use crate::core::{Core, Work};
-use crate::encoding::{encode_vector, encode_vectors};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
 use crate::info::{CollectionInfo, CollectionStatus};
+use crate::jobs::maintenance;
+use crate::jobs::progress::JobUnderWay;
 use crate::jobs::{self, Moment, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use crate::monitor::{MeasuredRecall, RecallMonitor, Sample};
+use crate::memory::descriptors;
+use crate::memory::index_report::SegmentReport;
 use crate::payload::{Path, validate};
 use crate::query::request::{PointGroup, QueryGroupsRequest, QueryRequest};
 use crate::query::{self, Scratch, selector};
-use crate::report::SegmentReport;
+use crate::read::scroll;
+use crate::read::view::View;
+use crate::recall::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::request::*;
 use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::field_rows;
 use crate::sharding::{
     JoinedWrites, Shard, ShardInfo, ShardKey, ShardSelection, ShardSet, each_once, is_once, no_shard,
 };
-use crate::tracking::JobUnderWay;
 use crate::types::*;
-use crate::view::View;
-use crate::{descriptors, maintenance, scroll};
+use crate::write::change::{encode_delete, encode_put};
+use crate::write::encoding::{encode_vector, encode_vectors};
 
 /// What is told of an index that a segment lacks for want of memory, when nothing is under way that might bring it.
 fn lacking_index(view: &View) -> Option<String> {
@@ -90,7 +92,7 @@ fn info_of(core: &Arc<Core>) -> CollectionInfo {
         disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
         last_operation_id: view.operation,
         update_queue: core.queue.lock().expect("never poisoned").waiting.len() as u64,
-        memory: crate::footprint::of(&view),
+        memory: crate::memory::footprint::of(&view),
     }
 }
 
@@ -355,7 +357,7 @@ impl Collection {
 
     /// How each segment's vectors are indexed, and where the parts of the indexes lie.
     pub fn segment_reports(&self) -> Vec<SegmentReport> {
-        crate::report::of(&self.view())
+        crate::memory::index_report::of(&self.view())
     }
 
     /// In the order of `ids`, unknown ones left out.

@@ -8,18 +8,18 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use ramlet_memory::{Consumer, Reservation};
 
-use crate::caught::{caught, failed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::backoff::Troubles;
+use crate::jobs::progress::Tracking;
 use crate::limits::QUEUE_OPS_MAX;
-use crate::monitor::RecallMonitor;
 use crate::mutants;
+use crate::panics::{caught, failed};
+use crate::read::view::View;
+use crate::recall::monitor::RecallMonitor;
 use crate::request::{Completion, UpdateOp, UpdateResult};
 use crate::segment::Shelf;
 use crate::shared::Shared;
-use crate::tracking::Tracking;
-use crate::troubles::Troubles;
-use crate::view::View;
-use crate::writer::Writer;
+use crate::write::writer::Writer;
 
 /// What an update costs in the queue beside its bytes: its entry and its completion.
 const PENDING_BYTES: u64 = 512;

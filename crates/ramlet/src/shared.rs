@@ -12,8 +12,8 @@ use ramlet_memory::{AnonBuf, Consumer, OverBudget, Reservation};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind};
 use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
-use crate::log::LogSetup;
-use crate::lookup::Lookup;
+use crate::read::lookup::Lookup;
+use crate::write::log::LogSetup;
 
 /// What the one job that may run at a time works with.
 pub struct JobArena {

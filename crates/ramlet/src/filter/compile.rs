@@ -2,7 +2,7 @@
 
 use super::access::PointAccess;
 use super::ast::{Condition, FieldCheck, FieldCondition, Filter};
-use super::check::Check;
+use super::field_check::Check;
 use super::index::{elements_of, names_of};
 use super::limits::FilterLimits;
 use super::slice::slice_of;

@@ -8,9 +8,9 @@
 
 mod access;
 mod ast;
-mod check;
 mod compile;
 mod datetime;
+mod field_check;
 mod geo;
 pub mod index;
 mod limits;

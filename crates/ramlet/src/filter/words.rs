@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::check::Check;
 use super::compile::{CompiledFilter, FieldNode, Node};
+use super::field_check::Check;
 use super::tokens::{TokenCheck, Wanted};
 use crate::text::TextField;
 

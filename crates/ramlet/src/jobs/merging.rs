@@ -6,19 +6,20 @@ use super::{
     threshold_kb,
 };
 use crate::core::Core;
-use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::backoff::Job;
+use crate::jobs::progress::JobKind;
 use crate::limits::{
     DISK_FREE_MIN, EARLY_INDEX_FRESH_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_FANIN, MERGE_FREE_MIN,
     MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
+use crate::memory::descriptors;
+use crate::recovery::manifest_store;
 use crate::schema::VectorField;
+use crate::segment::deletes::DeleteSet;
 use crate::segment::{Merged, RowSource, Segment, SegmentView, becomes_graph, refused_index};
 use crate::shared::JobArena;
-use crate::tracking::JobKind;
-use crate::troubles::Job;
-use crate::writer::Writer;
-use crate::{descriptors, store};
+use crate::write::writer::Writer;
 
 /// Tells which segments may be merged: where one isn't to be had, the next is asked about.
 type May<'a> = &'a dyn Fn(&[SegmentView]) -> bool;
@@ -485,7 +486,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     {
         source.segment.note_stays();
         drop(merged);
-        store::remove_job_files(core.shelf.storage.as_ref(), id);
+        manifest_store::remove_job_files(core.shelf.storage.as_ref(), id);
         return Ok(false);
     }
     // Where its sources are in RAM, so should it be before searches meet it.

@@ -8,8 +8,8 @@ use ramlet_memory::LoanBuf;
 use super::{begin, replace_segment};
 use crate::core::Core;
 use crate::error::Result;
-use crate::lookup::Lookup;
-use crate::pins::{PinRank, Pins, VectorRoom};
+use crate::memory::eviction::{PinRank, Pins, VectorRoom};
+use crate::read::lookup::Lookup;
 use crate::segment::{KeptWhole, Segment, SegmentView, VectorColumn, Whole};
 
 /// What is taken into RAM.

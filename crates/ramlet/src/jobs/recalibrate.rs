@@ -10,11 +10,11 @@ use ramlet_index::ivf::LOST_BY_QUERIES;
 use ramlet_index::{Allowed, Ivf, MeasuredAgain, Query, TopK, Want};
 
 use super::{begin, commit};
-use crate::asked::{Asked, KEPT, mean_and_error};
 use crate::core::Core;
 use crate::error::Result;
-use crate::lookup::Lookup;
 use crate::query::index_error;
+use crate::read::lookup::Lookup;
+use crate::recall::query_sample::{Asked, KEPT, mean_and_error};
 use crate::schema::VectorField;
 use crate::segment::{
     RECALL, Segment, SegmentView, VectorColumn, calibration_of, note_asked, note_calibration,

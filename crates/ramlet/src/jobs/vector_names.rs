@@ -6,12 +6,12 @@
 use std::sync::{Arc, MutexGuard};
 
 use super::{Core, RunningJob, Settings, begin, commit, flush_with};
-use crate::buffer::BufferWriter;
 use crate::error::{Error, Result};
 use crate::schema::{Schema, Slots, check_config};
 use crate::segment::{Segment, SegmentView};
 use crate::types::{CollectionConfig, DEFAULT_VECTOR, SparseVectorParams, VectorParams};
-use crate::writer::Writer;
+use crate::write::memtable::BufferWriter;
+use crate::write::writer::Writer;
 
 /// What is added under a name.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::check::{PayloadError, compact, validate};
 use super::json::JsonRef;
 use super::path::{Path, Step};
+use super::validate::{PayloadError, compact, validate};
 
 /// Merges the object `patch` into `payload`: its keys replace the payload's (one level), a null removes the key.
 /// With `key`, into the object the path leads to; what is missing on the way or isn't an object is made one, array

@@ -4,14 +4,14 @@
 //! [`validate`] once on the way in, [`JsonRef`] to read, [`Path`] to find, [`set`] and its kin to change
 //! (only the containers on the path are taken apart, all else is copied as text, so numbers keep every digit).
 
-mod check;
 mod edit;
 mod json;
 mod path;
 mod select;
+mod validate;
 
-pub use check::{DEPTH_MAX, PayloadError, compact, validate};
 pub use edit::{delete_keys, overwrite, set};
 pub use json::{ArrayIter, Json, JsonRef, Number, ObjectIter};
 pub use path::{Path, PathError, STEPS_MAX, Step};
 pub use select::{Selector, select};
+pub use validate::{DEPTH_MAX, PayloadError, compact, validate};

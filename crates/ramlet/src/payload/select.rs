@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::check::compact;
 use super::edit::write_string;
 use super::json::{Json, JsonRef};
 use super::path::{Path, PathError, Step};
+use super::validate::compact;
 use crate::types::PayloadSelector;
 
 /// A payload selector with its paths merged into a prefix tree, made once per request.

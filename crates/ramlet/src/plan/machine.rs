@@ -7,8 +7,8 @@ use ramlet_io::{DiskFigures, DiskProbe, Storage, system};
 use ramlet_kernels::{CodeWidth, GROUP, Kernels, kernels};
 use serde::{Deserialize, Serialize};
 
-use crate::beside;
 use crate::error::Result;
+use crate::recovery::sidecar;
 
 /// Of the file; one of another version is measured anew.
 const VERSION: u32 = 1;
@@ -111,7 +111,7 @@ impl Machine {
 
     /// What an earlier process measured here; `None` when there is nothing that can be read.
     pub fn load(storage: &dyn Storage) -> Result<Option<Machine>> {
-        let bytes = beside::load(storage, Machine::FILE)?;
+        let bytes = sidecar::load(storage, Machine::FILE)?;
         Ok(bytes.and_then(|bytes| Machine::parse(&bytes).ok()))
     }
 
@@ -123,7 +123,7 @@ impl Machine {
 
     /// Writes it beside the data, whole or not at all.
     pub fn store(&self, storage: &dyn Storage) -> Result<()> {
-        beside::store(storage, Machine::FILE, self)
+        sidecar::store(storage, Machine::FILE, self)
     }
 
     fn check(&self) -> std::result::Result<(), String> {

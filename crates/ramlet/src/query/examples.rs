@@ -8,11 +8,11 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::EXAMPLES_MAX;
+use crate::read::view::View;
 use crate::request::{Idf, QueryVector};
 use crate::schema::VectorField;
 use crate::types::PointId;
 use crate::vector::Vector;
-use crate::view::View;
 
 /// Where the vectors of ids come from.
 pub struct Source<'s> {

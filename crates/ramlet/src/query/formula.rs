@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter, GeoPoint, PointAccess, geo_distance_m, parse_datetime};
 use crate::limits::{FORMULA_DEPTH_MAX, FORMULA_NODES_MAX};
 use crate::payload::{Json, JsonRef, Path};
+use crate::read::view::{Place, SegmentRow, View};
 use crate::schema::PayloadField;
 use crate::types::PointId;
-use crate::view::{Place, SegmentRow, View};
 
 const MICROS_PER_SECOND: f64 = 1e6;
 const MIDPOINT_DEFAULT: f64 = 0.5;

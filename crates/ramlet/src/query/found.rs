@@ -3,8 +3,8 @@
 use ramlet_memory::{Consumer, Reservation};
 
 use crate::error::Result;
+use crate::read::view::Place;
 use crate::types::OrderValue;
-use crate::view::Place;
 
 /// A point of the view, and its score in the stage.
 #[derive(Debug, Clone, Copy, PartialEq)]

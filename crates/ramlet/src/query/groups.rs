@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match, Range};
 use crate::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
 use crate::payload::{Json, JsonRef, Number, Path};
-use crate::view::View;
+use crate::read::view::View;
 
 /// Points looked at again and again until there are groups enough: each time so many times more.
 const GROWTH: usize = 4;

@@ -4,12 +4,12 @@ use super::found::FoundList;
 use super::request::{Highlight, Prefetch, QueryKind, QueryRequest};
 use super::select_payloads;
 use crate::error::Result;
-use crate::lookup::Lookup;
 use crate::payload::{Path, Selector};
 use crate::ranking::{Marked, Terms, fragments_of};
+use crate::read::lookup::Lookup;
+use crate::read::view::View;
 use crate::schema::Schema;
 use crate::types::ScoredPoint;
-use crate::view::View;
 
 /// Hits whose payloads are in memory at once.
 const AT_ONCE: usize = 64;

@@ -5,10 +5,10 @@ use super::found::{Found, FoundList};
 use super::scan::each_vector;
 use super::scorer::Probe;
 use super::segment::Asked;
-use crate::encoding::decode_vector;
 use crate::error::{Error, Result};
 use crate::limits::MMR_WORK_MAX;
 use crate::schema::VectorKind;
+use crate::write::encoding::decode_vector;
 
 /// Share of diversity where none is given.
 pub const DIVERSITY_DEFAULT: f32 = 0.5;

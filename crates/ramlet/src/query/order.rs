@@ -6,10 +6,10 @@ use super::found::{Found, FoundList};
 use crate::error::Result;
 use crate::filter::CompiledFilter;
 use crate::filter::index::order_values_of;
+use crate::read::sample::sample;
+use crate::read::scroll::{Ordered, ordered_field, places_by_id, places_by_value, sort, within};
+use crate::read::view::View;
 use crate::request::{Direction, OrderBy};
-use crate::sample::sample;
-use crate::scroll::{Ordered, ordered_field, places_by_id, places_by_value, sort, within};
-use crate::view::View;
 
 /// Score of points that nothing scored.
 pub const UNSCORED: f32 = 1.0;

@@ -18,13 +18,13 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::limits::{LIMIT_MAX, MULTI_NUMBERS_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
-use crate::lookup::Lookup;
-use crate::matching::place_matches;
+use crate::read::lookup::Lookup;
+use crate::read::matching::place_matches;
+use crate::read::view::View;
 use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::types::PointId;
 use crate::vector::{MultiVector, Vector};
-use crate::view::View;
 
 /// Runs a query.
 pub fn query(

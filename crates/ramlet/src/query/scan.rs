@@ -6,13 +6,13 @@ use super::Scratch;
 use super::found::Found;
 use super::scorer::Scorer;
 use super::segment::{Asked, rows_of};
-use crate::buffer::BufferView;
 use crate::error::Result;
-use crate::lookup::Lookup;
-use crate::matching;
 use crate::query::index_error;
+use crate::read::lookup::Lookup;
+use crate::read::matching;
+use crate::read::view::Place;
 use crate::segment::SegmentView;
-use crate::view::Place;
+use crate::write::memtable::BufferView;
 
 /// Rows handed to an index at once.
 const ROWS_AT_ONCE: usize = 1024;

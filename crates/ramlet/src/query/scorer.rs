@@ -2,10 +2,10 @@
 
 use ramlet_index::{Element, Metric, Query};
 
-use crate::encoding::prepare_query;
 use crate::error::Result;
 use crate::schema::VectorField;
 use crate::vector::Vector;
+use crate::write::encoding::prepare_query;
 
 /// A vector made ready to be compared with stored ones.
 pub struct Probe {

@@ -6,16 +6,16 @@ use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
 use super::{Scratch, index_error};
-use crate::deletes::DeleteSet;
 use crate::error::Result;
 use crate::filter::CompiledFilter;
-use crate::lookup::Lookup;
-use crate::matching::{self, Candidates};
+use crate::read::lookup::Lookup;
+use crate::read::matching::{self, Candidates};
+use crate::read::view::View;
 use crate::request::Explained;
 use crate::schema::{Schema, VectorField};
+use crate::segment::deletes::DeleteSet;
 use crate::segment::{SegmentView, SparseColumn};
 use crate::types::PointId;
-use crate::view::View;
 
 /// A search, the same for all segments.
 pub struct Asked<'a> {

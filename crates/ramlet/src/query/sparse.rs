@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use ramlet_index::SparseRow;
 
 use super::compile;
-use crate::encoding::{check_query, sorted_sparse};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::lookup::Lookup;
-use crate::matching;
+use crate::read::lookup::Lookup;
+use crate::read::matching;
+use crate::read::view::{Place, View};
 use crate::request::Idf;
 use crate::schema::VectorField;
 use crate::types::Modifier;
 use crate::vector::{SparseVector, Vector};
-use crate::view::{Place, View};
+use crate::write::encoding::{check_query, sorted_sparse};
 
 /// (dimension, weight), as stored.
 pub fn entries(sparse: &SparseVector) -> impl Iterator<Item = (u32, f32)> {

@@ -7,10 +7,10 @@ use super::{Scratch, place_of};
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::ranking::{Bm25Params, Ranked, Terms, rank};
+use crate::read::view::{Place, View};
 use crate::request::{Explained, SearchCost};
 use crate::schema::{PayloadField, Schema};
 use crate::text::TextField;
-use crate::view::{Place, View};
 
 /// What a text query looks at, once it is known to be sound.
 pub struct TextAsked<'a> {

@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-
 use super::terms::Terms;
 use crate::payload::Path;
 use crate::schema::Schema;

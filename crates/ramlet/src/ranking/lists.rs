@@ -17,11 +17,11 @@ use super::search::{Named, Ranked};
 use super::statistics::Statistics;
 use super::words::Words;
 use crate::error::Result;
-use crate::lookup::Lookup;
-use crate::matching::{Candidates, candidates, row_matches};
+use crate::read::lookup::Lookup;
+use crate::read::matching::{Candidates, candidates, row_matches};
+use crate::read::sums::Sums;
 use crate::request::Explained;
 use crate::segment::{Gone, ListPart, SegmentView, TextColumn};
-use crate::sums::Sums;
 
 /// Rows of a window: their sums, lengths and marks take 0.8 MB.
 const WINDOW: u32 = Sums::WINDOW;

@@ -12,7 +12,7 @@ use super::cursor::{Cursor, END, LengthsOf, Lent, Reading, bounds_of};
 use super::lists::{Eligible, Lists, bound};
 use super::words::Words;
 use crate::error::Result;
-use crate::lookup::Lookup;
+use crate::read::lookup::Lookup;
 use crate::request::Explained;
 use crate::segment::TextColumn;
 

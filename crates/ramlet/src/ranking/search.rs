@@ -11,17 +11,17 @@ use super::payloads::Counted;
 use super::statistics::Statistics;
 use super::terms::Terms;
 use super::words::Words;
-use crate::buffer::BufferView;
 use crate::error::Result;
 use crate::filter::{CompiledFilter, FieldWords};
-use crate::lookup::Lookup;
-use crate::matching::{BitmapHold, matching_rows};
 use crate::payload::Path;
+use crate::read::lookup::Lookup;
+use crate::read::matching::{BitmapHold, matching_rows};
+use crate::read::view::{Place, View};
 use crate::request::{Explained, SearchCost};
 use crate::schema::PayloadField;
 use crate::segment::SegmentView;
 use crate::text::TextField;
-use crate::view::{Place, View};
+use crate::write::memtable::BufferView;
 
 /// A ranking, the same for all parts of a view.
 pub struct Ranked<'a> {

@@ -1,6 +1,5 @@
 //! Writes a segment: column by column, each file front to back, sorting within the job's memory.
 
-
 use ramlet_format::bitmap;
 use ramlet_format::bloom::{self, BloomBuilder, hash64};
 use ramlet_format::component::Component;

@@ -14,8 +14,8 @@ use super::kept::KeptRecords;
 use super::names::seed;
 use crate::error::{Error, Result};
 use crate::limits::{FILES_SHARE, SEGMENT_FILE_BYTES};
+use crate::memory::eviction::{PinRank, Pins};
 use crate::mutants;
-use crate::pins::{PinRank, Pins};
 use crate::query::index_error;
 
 /// Small segments are merged early only where their files take more than this part.

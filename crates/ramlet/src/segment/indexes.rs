@@ -13,11 +13,11 @@ use super::names::{seed, segment_file};
 use super::sink::FileSink;
 use super::source::{Reads, RowSource, keep};
 use crate::error::{Error, Result};
+use crate::jobs::progress::JobUnderWay;
 use crate::layout::{self, Kind, Room, may_become_graph};
 use crate::query::index_error;
 use crate::schema::VectorField;
 use crate::settings::IndexKind;
-use crate::tracking::JobUnderWay;
 
 /// Rows looked at to find a node's neighbours, unless the settings say otherwise.
 const CANDIDATES: usize = 100;

@@ -6,8 +6,8 @@ use ramlet_index::IndexScratch;
 use ramlet_io::{IoContext, Storage};
 
 use super::files::Shelf;
+use crate::jobs::progress::JobUnderWay;
 use crate::schema::Schema;
-use crate::tracking::JobUnderWay;
 
 /// What a job may use.
 pub struct Job<'a> {

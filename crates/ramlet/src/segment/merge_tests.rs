@@ -15,10 +15,10 @@ use super::files::Shelf;
 use super::job::Job;
 use super::source::{Merged, Reads, RowSource};
 use super::{Segment, SegmentView};
-use crate::deletes::DeleteSet;
 use crate::error::Result;
-use crate::pins::Pins;
+use crate::memory::eviction::Pins;
 use crate::schema::{Schema, Slots};
+use crate::segment::deletes::DeleteSet;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind, PointId};
 
 /// Points without vectors.

@@ -5,6 +5,7 @@
 
 mod build;
 mod calibration;
+pub mod deletes;
 mod files;
 mod indexes;
 mod job;
@@ -61,13 +62,13 @@ pub use text::{
 pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
 pub use whole::{KeptWhole, Whole};
 
-use crate::deletes::DeleteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::SEGMENT_FILE_BYTES;
+use crate::memory::eviction::{PinRank, Pins};
 use crate::mutants;
-use crate::pins::{PinRank, Pins};
 use crate::query::index_error;
 use crate::schema::Schema;
+use crate::segment::deletes::DeleteSet;
 use crate::settings::Placement;
 use crate::types::{FieldKind, PointId};
 use files::{Lendable, RowsFile, bad};

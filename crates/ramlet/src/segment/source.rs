@@ -10,10 +10,10 @@ use roaring::RoaringBitmap;
 
 use super::streams::Renumbered;
 use super::{SegmentView, VectorColumn};
-use crate::buffer::BufferView;
 use crate::error::{Error, Result};
 use crate::query::index_error;
 use crate::types::PointId;
+use crate::write::memtable::BufferView;
 
 /// What a source reads with.
 pub struct Reads<'a> {

@@ -24,7 +24,7 @@ use super::sink::push_key;
 use super::sorter::Sorter;
 use super::table::TableFile;
 use crate::error::{Error, Result};
-use crate::sums::Sums;
+use crate::read::sums::Sums;
 
 /// Postings about as dear as reading one row.
 const POSTINGS_PER_ROW: u64 = 256;

@@ -9,8 +9,8 @@ use ramlet_memory::AnonBuf;
 
 use super::files::{RecordsFile, bad};
 use super::table::TableFile;
-use crate::deletes::{DeleteSet, Ranks};
 use crate::error::{Error, Result};
+use crate::segment::deletes::{DeleteSet, Ranks};
 
 /// Pages that are read of a file at once.
 const RUN_PAGES: u32 = 8;

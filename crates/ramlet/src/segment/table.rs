@@ -11,7 +11,7 @@ use ramlet_memory::{AnonBuf, Reservation};
 use super::files::{Lendable, Shelf, bad, lend, open};
 use super::streams::KeyStream;
 use crate::error::{Error, Result};
-use crate::pins::PinRank;
+use crate::memory::eviction::PinRank;
 
 /// Blocks of a table that are read at once where a range has as many.
 const RUN_BLOCKS: u64 = 16;

@@ -15,7 +15,7 @@
 //! Where codes and fine codes leave some room, but not enough for the rest of these, it goes to the first rows of it once nobody
 //! else has use for it (`spare`): fewer rows are read.
 //!
-//! All this is on loan ([`Pins`](crate::pins::Pins)): it goes when others need the memory, and comes back later.
+//! All this is on loan ([`Pins`](crate::memory::eviction::Pins)): it goes when others need the memory, and comes back later.
 
 use ramlet_format::bitmap;
 use ramlet_format::component::Component;
@@ -36,9 +36,9 @@ use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{self, codes_bytes, wants_other_codes, was_built_for_another_budget};
-use crate::lookup::Lookup;
-use crate::pins::{PinRank, VectorRoom};
+use crate::memory::eviction::{PinRank, VectorRoom};
 use crate::query::index_error;
+use crate::read::lookup::Lookup;
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::settings::Placement;
 

@@ -6,7 +6,7 @@
 mod hnsw;
 mod placement;
 mod quantization;
-mod strict;
+mod strict_mode;
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub use quantization::{
     BinaryEncoding, BinaryQuantization, BinaryQueryEncoding, CodeSpec, Compression, ProductQuantization,
     Quantization, ScalarQuantization, ScalarType, TurboBits, TurboQuantization, codes_wanted,
 };
-pub use strict::{MultivectorLimit, SparseLimit, StrictMode};
+pub use strict_mode::{MultivectorLimit, SparseLimit, StrictMode};
 
 /// Which index a vector gets: own addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::error::Result;
 use crate::limits::LIMIT_MAX;
 use crate::query::Scratch;
+use crate::read::view::View;
 use crate::request::SearchResponse;
 use crate::types::PointId;
-use crate::view::View;
 
 /// What an id takes in the set of those that were seen.
 const SEEN_BYTES: u64 = 48;

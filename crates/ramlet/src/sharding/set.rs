@@ -8,8 +8,8 @@ use ramlet_format::catalog::ShardEntry;
 use super::{ShardInfo, ShardKey, ShardSelection};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::read::view::{KeyedPart, View};
 use crate::schema::Schema;
-use crate::view::{KeyedPart, View};
 
 /// The points of one key.
 pub struct Shard {

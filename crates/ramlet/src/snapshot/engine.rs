@@ -17,7 +17,8 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_LIST_FACTOR};
-use crate::{recover, sharding};
+use crate::recovery::recover;
+use crate::sharding;
 
 /// Why nothing can be called so; `None`: it can.
 pub type NameFault<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -7,19 +7,19 @@ use ramlet_io::Storage;
 
 use super::source::refused;
 use super::{SnapshotReader, Workspace, check_disk};
-use crate::catalog::first_segment;
-use crate::change::{self, Change};
-use crate::encoding::{check_query, decode_vector};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX, SNAPSHOT_LIST_FACTOR};
-use crate::log::Log;
 use crate::payload::validate;
-use crate::recover::Parts;
+use crate::recovery::catalog::first_segment;
+use crate::recovery::manifest_store::{self, CommitError, Generations};
+use crate::recovery::recover::Parts;
 use crate::schema::{Schema, Slots, check_config};
 use crate::segment::is_ours;
-use crate::store::{self, CommitError, Generations};
 use crate::types::CollectionConfig;
+use crate::write::change::{self, Change};
+use crate::write::encoding::{check_query, decode_vector};
+use crate::write::log::Log;
 
 /// Says whether a collection of these settings may take the place it is meant for.
 pub type Fits<'a> = &'a dyn Fn(&CollectionConfig) -> Result<()>;
@@ -71,7 +71,7 @@ pub fn build(
     (manifest.logs, manifest.durable_lsn) = (logs, durable_lsn);
     // The segments keep their ids: other collections that were restored from the same have the same files, until they write their own.
     manifest.next_segment = manifest.next_segment.max(first_segment(&parts.id));
-    match store::commit(storage, &mut manifests, &manifest) {
+    match manifest_store::commit(storage, &mut manifests, &manifest) {
         Ok(()) => Ok(()),
         Err(CommitError::Before(e) | CommitError::Unknown(e)) => Err(e),
     }

@@ -11,14 +11,14 @@ use ramlet_memory::Ledger;
 use super::Workspace;
 use super::restore::check_group;
 use super::sink::Sink;
-use crate::catalog::is_directory_id;
-use crate::caught::guarded;
 use crate::error::{Error, Result};
 use crate::jobs::Settings;
-use crate::log::Log;
+use crate::panics::guarded;
+use crate::recovery::catalog::is_directory_id;
+use crate::recovery::manifest_store::{self, Generations};
+use crate::recovery::verify::{VERIFY_MEMORY, segment_is_sound, shelf_of, whole_file};
 use crate::schema::Schema;
-use crate::store::{self, Generations};
-use crate::verify::{VERIFY_MEMORY, segment_is_sound, shelf_of, whole_file};
+use crate::write::log::Log;
 
 /// What a salvage found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -151,15 +151,15 @@ fn of_shards(entry: &CollectionEntry) -> Error {
 
 /// The newest manifest that can be read.
 fn manifest_of(directory: &dyn Storage, lost: &mut Vec<String>) -> Result<Manifest> {
-    let why = match store::newest_manifest(directory) {
+    let why = match manifest_store::newest_manifest(directory) {
         Ok(Some(manifest)) => return Ok(manifest),
         Ok(None) => Error::corrupt("there is no manifest"),
         Err(e) => e,
     };
-    let Some((name, number)) = store::kept::<Manifest>(directory)? else {
+    let Some((name, number)) = manifest_store::kept::<Manifest>(directory)? else {
         return Err(why);
     };
-    let before = store::read_numbered(directory, &name, number)?;
+    let before = manifest_store::read_numbered(directory, &name, number)?;
     lost.push(format!("{why}: what is in {name}, of before it, is taken"));
     Ok(before)
 }

@@ -13,7 +13,7 @@ use super::directory::{CHECKSUM, TMP};
 use super::{SnapshotFile, check_disk};
 use crate::error::{Error, Result};
 use crate::limits::SNAPSHOT_SYNC_BYTES;
-use crate::store::write_whole;
+use crate::recovery::manifest_store::write_whole;
 
 /// A file that grows, its digest with it.
 struct Growing {

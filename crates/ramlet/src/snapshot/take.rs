@@ -12,16 +12,16 @@ use ramlet_memory::{Consumer, Reservation};
 
 use super::sink::Sink;
 use super::{Workspace, check_disk};
-use crate::buffer::BufferView;
-use crate::change::{OP_HEADER_BYTES, encode_put};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
 use crate::limits::{GROUP_BYTES_MAX, SEGMENT_FILE_BYTES};
+use crate::read::view::View;
 use crate::schema::Schema;
 use crate::segment::{SegmentView, deletes_file};
-use crate::view::View;
-use crate::writer::{Group, Writer};
+use crate::write::change::{OP_HEADER_BYTES, encode_put};
+use crate::write::memtable::BufferView;
+use crate::write::writer::{Group, Writer};
 
 /// How long to wait before looking again whether a group that waits for room is in.
 const GROUP_POLL: Duration = Duration::from_millis(20);

@@ -2,7 +2,7 @@
 
 use super::cover::z_order;
 use crate::filter::ast::GeoPoint;
-use crate::filter::check::{geo_point, is_filled};
+use crate::filter::field_check::{geo_point, is_filled};
 use crate::filter::parse_datetime;
 use crate::limits::{TEXT_KEY_BYTES_MAX, TEXT_KEYS_MAX};
 use crate::payload::{Json, JsonRef, Number, Path};

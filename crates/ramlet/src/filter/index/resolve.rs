@@ -9,8 +9,8 @@ use super::range::KeyRange;
 use super::tokens::{resolve_tokens, tokens_of};
 use crate::error::Error;
 use crate::filter::ast::{AnyOf, FieldCheck, FieldCondition, Match};
-use crate::filter::check::Check;
 use crate::filter::compile::{CompiledFilter, FieldNode, Group, Node};
+use crate::filter::field_check::Check;
 use crate::types::{FieldKind, PointId};
 
 /// The payload indexes of a set of rows `0..rows()`. Fields are named as they were when the index was made, or in the

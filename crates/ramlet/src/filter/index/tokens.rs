@@ -6,8 +6,8 @@ use super::keys::{KEYWORD_BYTES, NUMBER, key, keyword_key};
 use super::range::KeyRange;
 use super::resolve::{FieldIndexes, KEYS_PER_CANDIDATE, Resolved, index_of};
 use crate::error::Error;
-use crate::filter::check::Check;
 use crate::filter::compile::FieldNode;
+use crate::filter::field_check::Check;
 use crate::filter::tokens::{TokenCheck, Wanted};
 use crate::types::FieldKind;
 

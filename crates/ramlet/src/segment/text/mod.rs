@@ -29,7 +29,7 @@ use super::Whole;
 use super::files::{Lendable, RecordsFile, RowsFile, Shelf};
 use super::table::TableFile;
 use crate::error::{Error, Result};
-use crate::pins::PinRank;
+use crate::memory::eviction::PinRank;
 use crate::schema::Schema;
 use crate::settings::Placement;
 pub use build::TextBuilders;

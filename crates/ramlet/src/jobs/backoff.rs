@@ -1,0 +1,154 @@
+//! Jobs that failed: what is told of them, and how long they rest before they are tried again.
+//!
+//! No clock is read here: rests are counted in rounds of the maintenance thread, which are paced by the pauses of those who
+//! wait for it ([`crate::write::group_commit::FAILED_POLL`]) and by its own when nobody does.
+
+use std::sync::{Mutex, MutexGuard};
+
+use crate::error::{Error, Result};
+
+/// Kinds of jobs that fail and rest apart from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// Segments without a row go.
+    Clear,
+    Flush,
+    Merge,
+    /// What makes searches faster and nothing else: it isn't told in the status.
+    Upkeep,
+}
+
+const JOBS: usize = 4;
+
+/// Rounds that a job rests after its first failure; twice as many after each further one, ...
+const REST_FIRST: u32 = 2;
+/// ... and so many at most: six seconds while somebody waits, half a minute else.
+const REST_MAX: u32 = 64;
+
+#[derive(Debug)]
+struct Trouble {
+    error: Error,
+    /// Failures in a row.
+    times: u32,
+    rest: u32,
+}
+
+/// The troubles of one collection, by job.
+#[derive(Default)]
+pub struct Troubles(Mutex<[Option<Trouble>; JOBS]>);
+
+impl Troubles {
+    fn all(&self) -> MutexGuard<'_, [Option<Trouble>; JOBS]> {
+        self.0.lock().expect("never poisoned")
+    }
+
+    /// How a job went. Having had nothing to do doesn't undo an earlier failure.
+    pub fn note(&self, job: Job, result: &Result<bool>) {
+        let of = &mut self.all()[job as usize];
+        match result {
+            Ok(true) => *of = None,
+            Ok(false) => {}
+            Err(error) => {
+                let times = of.as_ref().map_or(0, |before| before.times).saturating_add(1);
+                // So many doublings reach the longest rest.
+                let rest = (REST_FIRST << (times - 1).min(16)).min(REST_MAX);
+                let error = error.clone();
+                *of = Some(Trouble { error, times, rest });
+            }
+        }
+    }
+
+    /// The failure to show, if there is one.
+    pub fn first(&self) -> Option<String> {
+        let all = self.all();
+        let shown = [Job::Clear, Job::Flush, Job::Merge].iter();
+        let mut errors = shown.filter_map(|job| all[*job as usize].as_ref());
+        errors.next().map(|trouble| trouble.error.to_string())
+    }
+
+    /// Whether a job last failed for want of disk or descriptors.
+    pub fn is_full(&self, job: Job) -> bool {
+        let all = self.all();
+        all[job as usize]
+            .as_ref()
+            .is_some_and(|trouble| trouble.error.is_full())
+    }
+
+    /// There is nothing left that it could fail at.
+    pub fn forget(&self, job: Job) {
+        self.all()[job as usize] = None;
+    }
+
+    pub fn is_resting(&self, job: Job) -> bool {
+        self.all()[job as usize]
+            .as_ref()
+            .is_some_and(|trouble| trouble.rest > 0)
+    }
+
+    /// How often a job has failed in a row, if that is worth a line in the log: a few lines tell of thousands of failures.
+    pub fn news(&self, job: Job) -> Option<u32> {
+        let times = self.all()[job as usize].as_ref()?.times;
+        times.is_power_of_two().then_some(times)
+    }
+
+    /// So many rounds have gone by.
+    pub fn pass(&self, rounds: u32) {
+        for trouble in self.all().iter_mut().flatten() {
+            trouble.rest = trouble.rest.saturating_sub(rounds);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn full() -> Result<bool> {
+        Err(Error::new(ErrorKind::DiskFull, "full"))
+    }
+
+    #[test]
+    fn rests_get_longer_up_to_a_bound_and_end_with_success() {
+        let troubles = Troubles::default();
+        let mut rests = Vec::new();
+        for _ in 0..40 {
+            troubles.note(Job::Flush, &full());
+            let mut rounds = 0;
+            while troubles.is_resting(Job::Flush) {
+                troubles.pass(1);
+                rounds += 1;
+            }
+            rests.push(rounds);
+        }
+        assert_eq!(rests[..7], [2, 4, 8, 16, 32, 64, 64]);
+        assert!(rests[7..].iter().all(|rest| *rest == REST_MAX));
+        assert!(!troubles.is_resting(Job::Merge), "its own troubles only");
+        troubles.note(Job::Flush, &Ok(false));
+        assert!(troubles.first().is_some());
+        troubles.note(Job::Flush, &Ok(true));
+        assert_eq!(troubles.first(), None);
+        troubles.note(Job::Flush, &full());
+        troubles.pass(REST_FIRST);
+        assert!(!troubles.is_resting(Job::Flush), "it begins anew");
+    }
+
+    #[test]
+    fn many_failures_are_few_lines() {
+        let troubles = Troubles::default();
+        let told = (0..1_000).filter(|_| {
+            troubles.note(Job::Merge, &full());
+            troubles.news(Job::Merge).is_some()
+        });
+        assert_eq!(told.count(), 10);
+    }
+
+    #[test]
+    fn upkeep_is_no_state_of_a_collection() {
+        let troubles = Troubles::default();
+        troubles.note(Job::Upkeep, &full());
+        assert_eq!(troubles.first(), None);
+        troubles.note(Job::Clear, &full());
+        assert_eq!(troubles.first().as_deref(), Some("full"));
+    }
+}

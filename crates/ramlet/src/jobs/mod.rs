@@ -1,0 +1,635 @@
+//! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
+
+pub mod backoff;
+pub mod cancellation;
+pub mod maintenance;
+mod merging;
+mod pinning;
+pub mod progress;
+mod recalibrate;
+pub mod vector_names;
+
+pub use merging::{Moment, buffer_earns_an_index, candidates, clear_dead, make_room_for_files, merge};
+pub use pinning::{Pinning, could_spare, lacks_ram, pin, pin_spare, would_gain};
+pub use recalibrate::recalibrate;
+pub use vector_names::NewVector;
+
+use std::sync::Arc;
+
+use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
+
+use self::pinning::{fill, is_warm, kept_whole};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::jobs::backoff::Job as Kind;
+use crate::jobs::cancellation::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
+use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
+use crate::mutants;
+use crate::recovery::manifest_store;
+use crate::schema::{PayloadField, Schema, Slots};
+use crate::segment::deletes::DeleteSet;
+use crate::segment::{
+    FieldSorters, Job, RowSource, Segment, SegmentView, TextBuilders, becomes_graph, build, note_field_rows,
+    of_field,
+};
+use crate::shared::{JobArena, RunningJob};
+use crate::text::{Cut, TextField};
+use crate::types::{CollectionConfig, FieldIndex, FieldKind};
+use crate::write::memtable::BufferWriter;
+use crate::write::writer::Writer;
+
+/// What the manifest keeps of a collection beside its segments.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct Settings {
+    pub config: CollectionConfig,
+    pub slots: Slots,
+    /// Of the last change at the time of the commit.
+    pub operation: u64,
+}
+
+/// Begins a job on `bytes` of rows, once no other one runs. A collection that was deleted meanwhile has no directory to
+/// work in.
+fn begin(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
+    let wanted = if bytes == 0 { 0 } else { comfortable(bytes) };
+    begin_with(core, wanted)
+}
+
+/// The same for one that writes a segment, and that others may have to give memory back for.
+fn begin_writing(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
+    let schema = core.view.load().schema.clone();
+    // Less than a graph takes would be another graph.
+    let becomes_graph = schema.vectors.iter().any(|vector| {
+        let rows = bytes / (vector.row_bytes() as u64).max(1);
+        becomes_graph(vector, u32::try_from(rows).unwrap_or(u32::MAX), &core.shelf).is_some()
+    });
+    if bytes == 0 || becomes_graph {
+        return begin(core, bytes);
+    }
+    let dims = schema.vectors.iter().map(|vector| vector.dim as u64).max();
+    let wanted = scratch_of_writing(bytes, dims.unwrap_or(0), core.shelf.pins.room());
+    begin_with(core, wanted)
+}
+
+fn begin_with(core: &Core, wanted: u64) -> Result<RunningJob<'_>> {
+    let arena = core.shared.begin_job(wanted)?;
+    core.check_not_dropped()?;
+    Ok(arena)
+}
+
+/// What a job on so many bytes of rows takes where that is nobody's loss.
+fn comfortable(bytes: u64) -> u64 {
+    bytes.saturating_mul(2).saturating_add(JOB_SCRATCH_BASE)
+}
+
+/// What a job takes that writes a segment of so many bytes, of vectors of `dims` at most, where `room` could be lent: what it needs at least,
+/// where more would be taken back from others. (In 64 MB a job on 3 MB of rows took a quarter of a million's codes out of RAM, for as
+/// long as it ran.)
+fn scratch_of_writing(bytes: u64, dims: u64, room: u64) -> u64 {
+    let wanted = comfortable(bytes);
+    let least = bytes.saturating_add(JOB_SCRATCH_LEAST + dims * JOB_SCRATCH_PER_DIM);
+    if room >= wanted { wanted } else { least.min(wanted) }
+}
+
+/// Bytes of segments on disk: about those of their rows.
+fn bytes_of(segments: &[SegmentView]) -> u64 {
+    segments.iter().map(|view| view.segment.disk_bytes()).sum()
+}
+
+/// Turns the frozen buffer into a segment; nothing to do when there is none.
+pub fn flush(core: &Core) -> Result<()> {
+    // What fails here is noted there; the flush finds room all the same, or doesn't.
+    while let Ok(true) = merge(core, Moment::Crowded) {}
+    let frozen = core.writer().frozen.as_ref().map(|f| f.buffer.bytes());
+    let result = begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
+    core.troubles.note(Kind::Flush, &result.clone().map(|()| true));
+    if frozen.is_some() {
+        core.shared.note_flush(&core.id, &result);
+    }
+    core.flushed.notify_all();
+    result
+}
+
+fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
+    let (source, applied_lsn, id, schema, threshold) = {
+        let mut writer = core.writer();
+        writer.check_writable()?;
+        let Some(frozen) = &writer.frozen else {
+            return Ok(());
+        };
+        let (view, applied_lsn) = (frozen.buffer.view(), frozen.applied_lsn);
+        (
+            view,
+            applied_lsn,
+            take_segment_id(&mut writer),
+            writer.schema.clone(),
+            threshold_kb(&writer.config),
+        )
+    };
+    let segment = match source.rows() {
+        0 => None,
+        _ => {
+            let wanted = Wanted {
+                schema: &schema,
+                threshold_kb: threshold,
+                graphs: false,
+            };
+            Some(build_segment(core, arena, id, &source, wanted)?)
+        }
+    };
+    let others = core.view.load_full();
+    if let Some(segment) = segment.as_ref().filter(|_| is_warm(&others.segments)) {
+        let kept = kept_whole(core, &others.segments);
+        fill(core, segment, kept, &mut arena.lookup.io)?;
+    }
+    drop(others);
+    let mut writer = core.writer();
+    let frozen = writer.frozen.as_ref().expect("only a flush takes it");
+    let mut segments = writer.segments.clone();
+    if let Some(segment) = segment {
+        let deletes = carried(&frozen.buffer.deletes, &source.deletes, 0);
+        segment.note_spent(frozen.buffer.buffer.spent());
+        segments.push(SegmentView { segment, deletes });
+    }
+    if mutants::is("log-released-early") {
+        writer.release_log(applied_lsn)?;
+    }
+    let applied_lsn = match mutants::is("applied-too-far") {
+        true => writer.applied_lsn,
+        false => applied_lsn,
+    };
+    commit_built(core, &mut writer, segments, applied_lsn, id)?;
+    // Published together with the segment: a view of both would show every point twice.
+    writer.frozen = None;
+    if writer.spare.is_none() {
+        writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
+    }
+    core.publish(&writer);
+    writer.release_log(applied_lsn)
+}
+
+/// Rows deleted since a job took its source, as rows of what it built: `base` + place among the rows that were live then.
+fn carried(now: &DeleteSet, then: &DeleteSet, base: u32) -> DeleteSet {
+    let mut carried = DeleteSet::default();
+    carry(now, then, base, &mut carried);
+    carried
+}
+
+fn carry(now: &DeleteSet, then: &DeleteSet, base: u32, out: &mut DeleteSet) {
+    if !now.same(then) {
+        let ranks = then.ranks();
+        for row in now.iter().filter(|&row| !then.contains(row)) {
+            out.insert(base + row - ranks.rank(then, row));
+        }
+    }
+}
+
+fn take_segment_id(writer: &mut Writer) -> u64 {
+    let id = writer.manifest.next_segment;
+    writer.manifest.next_segment += 1;
+    id
+}
+
+/// What a job's segments shall be like.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    schema: &'a Schema,
+    threshold_kb: u64,
+    /// Whether graphs that were asked for are built, or left to an idle moment.
+    graphs: bool,
+}
+
+fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Job<'a> {
+    Job {
+        shelf: &core.shelf,
+        storage: Arc::new(Halting::new(core)),
+        schema: wanted.schema,
+        indexing_threshold_kb: wanted.threshold_kb,
+        graphs: wanted.graphs,
+        scratch_bytes: arena.scratch_bytes,
+        threads: arena.threads,
+        tracked: core.tracking.job(),
+        io: &mut arena.lookup.io,
+        scratch: &mut arena.lookup.index,
+    }
+}
+
+fn build_segment(
+    core: &Core,
+    arena: &mut JobArena,
+    id: u64,
+    source: &dyn RowSource,
+    wanted: Wanted<'_>,
+) -> Result<Arc<Segment>> {
+    let schema = wanted.schema;
+    let mut job = job_of(core, arena, wanted);
+    let texts = schema.fields.iter().filter_map(|field| field.text.as_deref());
+    let remembering: Vec<_> = texts
+        .map(|text| text.remember(|bytes| core.shelf.spare(bytes)))
+        .collect();
+    let built = build(id, source, &mut job);
+    drop(remembering);
+    built
+        .and_then(|entry| Segment::open(entry, &core.shelf, schema, &mut arena.lookup.io))
+        .map(Arc::new)
+        .inspect_err(|_| manifest_store::remove_job_files(core.shelf.storage.as_ref(), id))
+}
+
+/// kB of vectors from which a segment gets an approximate index.
+fn threshold_kb(config: &CollectionConfig) -> u64 {
+    config.indexing_threshold.unwrap_or(INDEXING_THRESHOLD_KB) as u64
+}
+
+/// Makes `segments` (and new settings, if given) the state, on disk and for the writer; the caller publishes it to readers.
+fn commit(
+    core: &Core,
+    writer: &mut Writer,
+    segments: Vec<SegmentView>,
+    applied_lsn: u64,
+    settings: Option<(CollectionConfig, Slots)>,
+) -> Result<()> {
+    writer.check_writable()?;
+    let storage = core.shelf.storage.as_ref();
+    let number = writer.manifests.next();
+    let before = writer.manifest.clone();
+    let entries = segments
+        .iter()
+        .map(|view| entry_of(storage, view, &before, number));
+    let entries = entries
+        .collect::<Result<Vec<_>>>()
+        .inspect_err(|_| manifest_store::remove_deletes_of(storage, number))?;
+    let (config, slots) = settings.unwrap_or_else(|| (writer.config.clone(), writer.slots.clone()));
+    let schema = Schema::new(&config, &slots)?;
+    let settings = Settings {
+        config,
+        slots,
+        operation: writer.operation,
+    };
+    let manifest = Manifest {
+        number,
+        collection: core.id.clone(),
+        applied_lsn,
+        next_segment: writer.manifest.next_segment,
+        config: serde_json::to_value(&settings).map_err(|e| Error::corrupt(e.to_string()))?,
+        segments: entries,
+        logs: before.logs.clone(),
+        durable_lsn: before.durable_lsn,
+    };
+    if mutants::is("files-removed-before-commit") {
+        let keep: std::collections::BTreeSet<&str> = manifest
+            .segments
+            .iter()
+            .flat_map(manifest_store::files_of)
+            .collect();
+        let gone = before.segments.iter().flat_map(manifest_store::files_of);
+        manifest_store::remove_quietly(storage, gone.filter(|name| !keep.contains(name)));
+    }
+    writer.commit_manifest(storage, manifest, None).inspect_err(|e| {
+        if e.is_full() {
+            manifest_store::remove_deletes_of(storage, number);
+        }
+    })?;
+    let now = writer.manifest.segments.iter();
+    let keep: std::collections::BTreeSet<&str> = now.flat_map(manifest_store::files_of).collect();
+    let gone = before
+        .segments
+        .iter()
+        .flat_map(manifest_store::files_of)
+        .filter(|name| !keep.contains(name));
+    manifest_store::remove_quietly(storage, gone);
+    drop(keep);
+    writer.segments = segments;
+    let Settings { config, slots, .. } = settings;
+    (writer.config, writer.slots, writer.schema) = (config, slots, Arc::new(schema));
+    Ok(())
+}
+
+/// Commits a job's new segment; one that doesn't get in is removed, unless it can't be told whether it did.
+fn commit_built(
+    core: &Core,
+    writer: &mut Writer,
+    segments: Vec<SegmentView>,
+    applied_lsn: u64,
+    built: u64,
+) -> Result<()> {
+    commit(core, writer, segments, applied_lsn, None).inspect_err(|_| {
+        if writer.stopped.is_none() {
+            manifest_store::remove_job_files(core.shelf.storage.as_ref(), built);
+        }
+    })
+}
+
+/// A segment as the manifest names it, its deletes written if they changed.
+fn entry_of(
+    storage: &dyn ramlet_io::Storage,
+    view: &SegmentView,
+    before: &Manifest,
+    number: u64,
+) -> Result<SegmentEntry> {
+    let mut entry = view.segment.entry.clone();
+    let old = before.segments.iter().find(|s| s.id == entry.id);
+    entry.live = view.live();
+    entry.deletes = match old {
+        _ if view.deletes.is_empty() => None,
+        Some(old) if mutants::is("deletes-forgotten") => old.deletes.clone(),
+        Some(old) if old.live == entry.live => old.deletes.clone(),
+        _ => Some(manifest_store::write_deletes(storage, view, number)?),
+    };
+    Ok(entry)
+}
+
+/// Shows readers the same segment, opened anew.
+fn replace_segment(core: &Core, segment: Arc<Segment>) {
+    let mut writer = core.writer();
+    let id = segment.id();
+    for view in writer.segments.iter_mut().filter(|view| view.segment.id() == id) {
+        view.segment = segment.clone();
+    }
+    core.publish(&writer);
+}
+
+/// Adds a payload index: builds its table for every segment, then commits it with the settings. `next`: the slot to look for a free one from.
+pub fn create_field_index(core: &Core, field: &str, index: FieldIndex, next: Option<u16>) -> Result<()> {
+    let mut arena = begin(core, bytes_of(&core.view.load().segments))?;
+    let (segments, schema, config, slots, new) = {
+        let writer = core.writer();
+        writer.check_writable()?;
+        crate::schema::check_index(&index)?;
+        let mut config = writer.config.clone();
+        let old = config.payload_schema.get(field);
+        if old.is_some_and(|old| has_same_keys(old, &index, writer.slots.cut_of(field))) {
+            // Same tables; the parameters may be said anew.
+            config.payload_schema.insert(field.to_string(), index);
+            drop(writer);
+            return change_settings_with(core, config);
+        }
+        config.payload_schema.insert(field.to_string(), index);
+        crate::schema::check_config(&config)?;
+        let mut slots = writer.slots.clone();
+        // Before the old one of this field, if any, is free: its tables are there until the commit.
+        slots.next_field = next.unwrap_or(slots.next_field);
+        slots.take_field(field)?;
+        let schema = Schema::new(&config, &slots)?;
+        let new = schema.field(field).cloned().expect("just added");
+        (writer.segments.clone(), schema, config, slots, new)
+    };
+    let built = build_field_files(core, &mut arena, &segments, &schema, &new)
+        .and_then(|files| replace_field_files(core, &mut arena, files, config, slots));
+    built.inspect_err(|_| {
+        // Else the next attempt, which takes the same slot, would find them in its way.
+        if core.writer().stopped.is_none() {
+            manifest_store::remove_field_files(core.shelf.storage.as_ref(), new.slot);
+        }
+    })
+}
+
+/// Makes one text index anew whose tables have stems that queries no longer look for; false: there is none.
+pub fn renew_stems(core: &Core) -> Result<bool> {
+    let old = {
+        let writer = core.writer();
+        let mut fields = writer.schema.fields.iter();
+        let old = fields.find(|field| field.text.as_ref().is_some_and(|text| text.has_old_stems()));
+        old.and_then(|field| writer.config.payload_schema.get_key_value(&field.path))
+            .map(|(path, index)| (path.clone(), index.clone()))
+    };
+    let Some((path, index)) = old else {
+        return Ok(false);
+    };
+    tracing::info!(collection = %core.id, field = path, "a text index is made anew: its stems are of another revision");
+    create_field_index(core, &path, index, None).map(|()| true)
+}
+
+/// Whether two indexes of a field have the same tables; `cut`: how those of the old one were made.
+fn has_same_keys(old: &FieldIndex, new: &FieldIndex, cut: Cut) -> bool {
+    let text = |index: &FieldIndex| TextField::new(index.params.as_ref()).ok();
+    let old_text = || Some(text(old)?.cutting(cut));
+    old.kind == new.kind && (new.kind != FieldKind::Text || old_text() == text(new))
+}
+
+/// A segment's files of a new payload index.
+struct BuiltIndex {
+    segment: u64,
+    table: FileEntry,
+    /// Rows that have the field.
+    rows: u32,
+    texts: Vec<FileEntry>,
+}
+
+/// The tables of a new payload index, by segment.
+fn build_field_files(
+    core: &Core,
+    arena: &mut JobArena,
+    segments: &[SegmentView],
+    schema: &Schema,
+    new: &PayloadField,
+) -> Result<Vec<BuiltIndex>> {
+    let mut files = Vec::with_capacity(segments.len());
+    let text = new.text.as_deref();
+    let _remembering = text.map(|text| text.remember(|bytes| core.shelf.spare(bytes)));
+    for view in segments {
+        let without = Wanted {
+            schema,
+            threshold_kb: 0,
+            graphs: false,
+        };
+        let mut job = job_of(core, arena, without);
+        let (segment, rows) = (view.segment.id(), view.segment.rows());
+        let new = std::slice::from_ref(new);
+        let for_texts = TextBuilders::scratch_of(new, &job);
+        let mut texts = TextBuilders::new((segment, rows), new, for_texts, &job)?;
+        job.scratch_bytes -= for_texts;
+        let mut sorters = FieldSorters::new(segment, new, &job)?;
+        view.segment.for_each_payload(job.io, &mut |row, payload| {
+            // Words are gathered for long before any are written.
+            if row % ROWS_BETWEEN_LOOKS == 0 {
+                check_wanted(core)?;
+            }
+            texts.push(payload)?;
+            sorters.push(payload)
+        })?;
+        let texts = texts.finish(&mut job)?;
+        let built = sorters.finish(&mut job)?.into_iter();
+        files.extend(built.map(|(table, rows)| BuiltIndex {
+            segment,
+            table,
+            rows,
+            texts: texts.clone(),
+        }));
+    }
+    Ok(files)
+}
+
+/// Removes a payload index.
+pub fn delete_field_index(core: &Core, field: &str) -> Result<()> {
+    let mut arena = begin(core, 0)?;
+    let (config, slots) = {
+        let writer = core.writer();
+        let (mut config, mut slots) = (writer.config.clone(), writer.slots.clone());
+        if config.payload_schema.remove(field).is_none() {
+            return Ok(());
+        }
+        slots.fields.remove(field);
+        slots.segmented.remove(field);
+        (config, slots)
+    };
+    replace_field_files(core, &mut arena, Vec::new(), config, slots)
+}
+
+/// Commits settings with the segments' files brought in line: tables of fields that are gone go too, new ones come.
+fn replace_field_files(
+    core: &Core,
+    arena: &mut JobArena,
+    new_files: Vec<BuiltIndex>,
+    config: CollectionConfig,
+    slots: Slots,
+) -> Result<()> {
+    let live: Vec<u16> = slots.fields.values().copied().collect();
+    let schema = Schema::new(&config, &slots)?;
+    let old = core.writer().segments.clone();
+    let mut changed = Vec::with_capacity(old.len());
+    for view in &old {
+        let mut entry = view.segment.entry.clone();
+        entry
+            .files
+            .retain(|f| of_field(f.component).is_none_or(|slot| live.contains(&slot)));
+        for new in new_files.iter().filter(|new| new.segment == entry.id) {
+            note_field_rows(&mut entry.extra, &new.table, new.rows);
+            entry.files.push(new.table.clone());
+            entry.files.extend(new.texts.iter().cloned());
+        }
+        let segment = view
+            .segment
+            .with_fields(entry, &core.shelf, &schema, &mut arena.lookup.io)?;
+        changed.push(Arc::new(segment));
+    }
+    let mut writer = core.writer();
+    let segments = writer.segments.iter().zip(changed);
+    let segments = segments
+        .map(|(view, segment)| SegmentView {
+            segment,
+            deletes: view.deletes.clone(),
+        })
+        .collect();
+    let applied_lsn = writer.manifest.applied_lsn;
+    let scored = |writer: &Writer| -> Vec<u16> {
+        let fields = writer.schema.fields.iter();
+        fields
+            .filter(|field| field.scored().is_some())
+            .map(|field| field.slot)
+            .collect()
+    };
+    let before = scored(&writer);
+    commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
+    let renewed = match scored(&writer).iter().all(|slot| before.contains(slot)) {
+        true => Ok(()),
+        false => renew_buffers(core, &mut writer),
+    };
+    core.publish(&writer);
+    drop(writer);
+    core.shared.wake_maintenance();
+    renewed
+}
+
+/// Rows from here on go into a buffer that keeps the tokens of all scored texts; those before it become a segment. Without the
+/// room for it the texts of the present buffer are read instead.
+fn renew_buffers(core: &Core, writer: &mut Writer) -> Result<()> {
+    let Ok(fresh) = BufferWriter::new(writer.schema.clone(), &writer.buffers) else {
+        return Ok(());
+    };
+    if writer.active.is_empty() {
+        writer.active = fresh;
+        writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
+        return Ok(());
+    }
+    writer.spare = Some(fresh);
+    match writer.frozen {
+        Some(_) => Ok(()),
+        None => writer.freeze(core.shared.salt()),
+    }
+}
+
+/// Commits changed settings that touch no file.
+pub fn change_settings(
+    core: &Core,
+    change: &mut dyn FnMut(&mut CollectionConfig) -> Result<()>,
+) -> Result<()> {
+    let _arena = begin(core, 0)?;
+    let mut config = core.writer().config.clone();
+    change(&mut config)?;
+    change_settings_with(core, config)
+}
+
+fn change_settings_with(core: &Core, config: CollectionConfig) -> Result<()> {
+    crate::schema::check_config(&config)?;
+    let mut writer = core.writer();
+    let (segments, slots) = (writer.segments.clone(), writer.slots.clone());
+    let applied_lsn = writer.manifest.applied_lsn;
+    commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
+    core.publish(&writer);
+    drop(writer);
+    // Segments may want an index now, or RAM.
+    core.shared.wake_maintenance();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ramlet_io::RamStorage;
+    use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
+
+    use super::*;
+    use crate::engine::{Engine, EngineOptions};
+
+    #[test]
+    fn tables_with_stems_of_another_revision_are_made_anew_once() {
+        let budget = BudgetTable::plan(BudgetRequest::new(64_000_000, 1)).unwrap();
+        let options = EngineOptions {
+            ledger: Ledger::new(budget.ledger_limit()),
+            budget,
+            seed: 42,
+            log_file_bytes: None,
+        };
+        let engine = Engine::open(Arc::new(RamStorage::new(None)), options).unwrap();
+        let index = |params: serde_json::Value| FieldIndex {
+            kind: FieldKind::Text,
+            params: Some(params),
+        };
+        let greek = serde_json::json!({"type": "text", "stemmer": {"type": "snowball", "language": "greek"}});
+        let config = CollectionConfig {
+            payload_schema: BTreeMap::from([
+                ("plain".to_owned(), index(serde_json::json!({"type": "text"}))),
+                ("stems".to_owned(), index(greek)),
+            ]),
+            ..CollectionConfig::default()
+        };
+        engine.create_collection("c", config).unwrap();
+        let collection = engine.collection("c").unwrap();
+        let core = collection.core();
+        assert!(!renew_stems(core).unwrap(), "they are of this one");
+        let slot_of = |path: &str| core.writer().slots.fields[path];
+        let before = (slot_of("plain"), slot_of("stems"));
+        {
+            // As a version before wrote it.
+            let mut writer = core.writer();
+            writer.slots.stems.clear();
+            writer.schema = Arc::new(Schema::new(&writer.config, &writer.slots).unwrap());
+        }
+        assert!(renew_stems(core).unwrap());
+        assert_eq!(slot_of("plain"), before.0, "it has no stems");
+        assert_ne!(slot_of("stems"), before.1);
+        assert!(!renew_stems(core).unwrap());
+    }
+
+    #[test]
+    fn jobs_take_from_others_what_they_need_alone() {
+        const MB: u64 = 1 << 20;
+        assert_eq!(scratch_of_writing(3 * MB, 100, 10 * MB), 10 * MB);
+        assert_eq!(scratch_of_writing(3 * MB, 100, 10 * MB - 1), 4 * MB + 100 * 1024);
+        assert_eq!(scratch_of_writing(3 * MB, 0, 0), 4 * MB);
+        // An index of the longest vectors gets enough to be built, but no job more than before.
+        assert_eq!(scratch_of_writing(0, 1536, 0), 5 * MB / 2);
+        assert_eq!(scratch_of_writing(MB, 65_536, 0), 6 * MB);
+        assert_eq!(scratch_of_writing(u64::MAX, 100, 0), u64::MAX);
+    }
+}

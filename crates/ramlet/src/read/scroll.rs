@@ -1,0 +1,462 @@
+//! Points in order: by id, or by the values of an indexed payload field. And how many there are.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use crate::error::{Error, Result};
+use crate::filter::index::{KeyRange, order_range, order_value, order_values_of};
+use crate::filter::{CompiledFilter, Filter};
+use crate::limits::LIMIT_MAX;
+use crate::payload::{Path, Selector};
+use crate::query::{compile, selected_payload, selected_vectors, selector};
+use crate::read::lookup::Lookup;
+use crate::read::matching::{self, Candidates};
+use crate::read::view::{Place, View};
+use crate::request::{Direction, OrderBy, ScrollPage, ScrollRequest};
+use crate::schema::PayloadField;
+use crate::segment::SegmentView;
+use crate::sharding::is_once;
+use crate::types::{OrderValue, PointId, Record, VectorSelector};
+
+/// Ids taken from one source at a time.
+const RUN: usize = 256;
+
+pub fn scroll(view: &View, request: &ScrollRequest, lookup: &mut Lookup) -> Result<ScrollPage> {
+    if request.limit == 0 || request.limit > LIMIT_MAX {
+        let limit = request.limit;
+        return Err(Error::bad_input(format!(
+            "limit is {limit}, it must be in 1..={LIMIT_MAX}"
+        )));
+    }
+    let filter = compile(view, request.filter.as_ref())?;
+    match &request.order_by {
+        None => by_id(view, request, filter.as_ref(), lookup),
+        Some(_) if request.offset.is_some() => Err(Error::bad_input(
+            "Wrong input: Cannot use an `offset` when using `order_by`. The alternative for paging is to use `order_by.start_from` and a filter to exclude already seen points",
+        )),
+        Some(order) => by_value(view, request, order, filter.as_ref(), lookup),
+    }
+}
+
+/// A segment's part of a filter, resolved once for the whole page.
+struct SegmentFilter<'a> {
+    view: &'a SegmentView,
+    candidates: Candidates,
+}
+
+impl SegmentFilter<'_> {
+    fn admits(
+        &self,
+        view: &View,
+        row: u32,
+        filter: Option<&CompiledFilter>,
+        lookup: &mut Lookup,
+    ) -> Result<bool> {
+        let Candidates { rows, recheck, .. } = &self.candidates;
+        if self.view.deletes.contains(row) || rows.as_ref().is_some_and(|rows| !rows.contains(row)) {
+            return Ok(false);
+        }
+        match filter.filter(|_| *recheck) {
+            None => Ok(true),
+            Some(f) => {
+                matching::row_matches(&view.schema, self.view, row, f, &mut lookup.io, &mut lookup.buf)
+            }
+        }
+    }
+}
+
+fn segment_filters<'a>(
+    view: &'a View,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<Vec<SegmentFilter<'a>>> {
+    let of = |segment: &'a SegmentView| {
+        let Lookup { io, buf, rare, .. } = &mut *lookup;
+        let candidates = matching::candidates(&view.schema, segment, filter, io, buf, rare)?;
+        Ok(SegmentFilter {
+            view: segment,
+            candidates,
+        })
+    };
+    view.segments.iter().map(of).collect()
+}
+
+/// Ids of one source in ascending order, fetched in runs.
+struct IdRun {
+    source: usize,
+    ids: Vec<(PointId, u32)>,
+    next: usize,
+    /// Where the next run starts; `None`: this was the last.
+    resume: Option<Bound<PointId>>,
+}
+
+impl IdRun {
+    fn refill(&mut self, view: &View, lookup: &mut Lookup) -> Result<()> {
+        let Some(from) = self.resume.take() else {
+            return Ok(());
+        };
+        self.ids.clear();
+        self.next = 0;
+        match self.source.checked_sub(view.segments.len()) {
+            Some(buffer) => view.buffers[buffer].buffer.ids_from(from, RUN, &mut self.ids),
+            None => {
+                let (start, skip) = match from {
+                    Bound::Unbounded => (None, None),
+                    Bound::Included(id) => (Some(id), None),
+                    Bound::Excluded(id) => (Some(id), Some(id)),
+                };
+                let ids = &mut self.ids;
+                let segment = &view.segments[self.source].segment;
+                segment.ids_from(start, &mut lookup.io, &mut lookup.buf, &mut |id, row| {
+                    if skip != Some(id) {
+                        ids.push((id, row));
+                    }
+                    ids.len() < RUN
+                })?;
+            }
+        }
+        if self.ids.len() == RUN {
+            self.resume = self.ids.last().map(|(id, _)| Bound::Excluded(*id));
+        }
+        Ok(())
+    }
+
+    /// The smallest id not taken yet.
+    fn peek(&mut self, view: &View, lookup: &mut Lookup) -> Result<Option<(PointId, u32)>> {
+        if self.next == self.ids.len() {
+            self.refill(view, lookup)?;
+        }
+        Ok(self.ids.get(self.next).copied())
+    }
+}
+
+fn by_id(
+    view: &View,
+    request: &ScrollRequest,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<ScrollPage> {
+    let payload = selector(&request.with_payload)?;
+    let mut page = ScrollPage::default();
+    page.next = places_by_id(
+        view,
+        (request.offset, request.limit),
+        filter,
+        lookup,
+        &mut |id, place, lookup| {
+            let found = record(view, id, place, &payload, &request.with_vectors, lookup)?;
+            page.points.push(found);
+            Ok(())
+        },
+    )?;
+    Ok(page)
+}
+
+/// Calls `each` for up to `limit` matching points in the order of their ids, from one on; returns the next one's id.
+pub(crate) fn places_by_id(
+    view: &View,
+    (from, limit): (Option<PointId>, usize),
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+    each: &mut dyn FnMut(PointId, Place, &mut Lookup) -> Result<()>,
+) -> Result<Option<PointId>> {
+    let filters = segment_filters(view, filter, lookup)?;
+    let start = from.map_or(Bound::Unbounded, Bound::Included);
+    let sources = view.segments.len() + view.buffers.len();
+    let mut runs: Vec<IdRun> = (0..sources)
+        .map(|source| IdRun {
+            source,
+            ids: Vec::new(),
+            next: 0,
+            resume: Some(start),
+        })
+        .collect();
+    let (mut left, mut last) = (limit, None);
+    loop {
+        let mut least: Option<(PointId, u32, usize)> = None;
+        for (i, run) in runs.iter_mut().enumerate() {
+            if let Some((id, row)) = run.peek(view, lookup)?
+                && least.is_none_or(|(best, _, _)| id < best)
+            {
+                least = Some((id, row, i));
+            }
+        }
+        let Some((id, row, i)) = least else {
+            return Ok(None);
+        };
+        runs[i].next += 1;
+        let Some(place) = admitted(view, &filters, i, row, filter, lookup)? else {
+            continue;
+        };
+        // Several shards may hold it; a page goes on behind it.
+        if last.replace(id) == Some(id) {
+            continue;
+        }
+        if left == 0 {
+            return Ok(Some(id));
+        }
+        left -= 1;
+        each(id, place, lookup)?;
+    }
+}
+
+/// The place of a source's row, if it is live and matches.
+fn admitted(
+    view: &View,
+    filters: &[SegmentFilter<'_>],
+    source: usize,
+    row: u32,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<Option<Place>> {
+    let Some(buffer) = source.checked_sub(view.segments.len()) else {
+        let admitted = filters[source].admits(view, row, filter, lookup)?;
+        return Ok(admitted.then_some(Place::Segment {
+            index: source as u32,
+            row,
+        }));
+    };
+    let buffer_view = &view.buffers[buffer];
+    // The id map is newer than the view.
+    let seen = buffer_view.seen(row);
+    let admitted = seen.filter(|&row| filter.is_none_or(|f| f.matches(&buffer_view.buffer.row(row))));
+    Ok(admitted.map(|row| Place::Buffer {
+        index: buffer as u32,
+        row,
+    }))
+}
+
+pub(crate) fn record(
+    view: &View,
+    id: PointId,
+    place: Place,
+    payload: &Selector,
+    vectors: &VectorSelector,
+    lookup: &mut Lookup,
+) -> Result<Record> {
+    Ok(Record {
+        id,
+        payload: selected_payload(view, place, payload, lookup)?,
+        vectors: selected_vectors(view, place, vectors, lookup)?,
+        order_value: None,
+        shard_key: view.key_of(place),
+    })
+}
+
+/// A value of the field, and whose it is.
+pub(crate) struct Ordered {
+    pub value: OrderValue,
+    pub place: Place,
+}
+
+pub(crate) fn compare(a: OrderValue, b: OrderValue) -> Ordering {
+    match (a, b) {
+        (OrderValue::Int(a), OrderValue::Int(b)) => a.cmp(&b),
+        (OrderValue::Float(a), OrderValue::Float(b)) => a.total_cmp(&b),
+        (OrderValue::Int(a), OrderValue::Float(b)) => (a as f64).total_cmp(&b),
+        (OrderValue::Float(a), OrderValue::Int(b)) => a.total_cmp(&(b as f64)),
+    }
+}
+
+fn by_value(
+    view: &View,
+    request: &ScrollRequest,
+    order: &OrderBy,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<ScrollPage> {
+    let payload = selector(&request.with_payload)?;
+    let mut page = ScrollPage::default();
+    for (id, ordered) in values_once(view, order, request.limit, filter, lookup)? {
+        let mut record = record(view, id, ordered.place, &payload, &request.with_vectors, lookup)?;
+        record.order_value = Some(ordered.value);
+        page.points.push(record);
+    }
+    Ok(page)
+}
+
+/// The first `limit` values with their points; one that several shards hold alike comes once.
+fn values_once(
+    view: &View,
+    order: &OrderBy,
+    limit: usize,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<Vec<(PointId, Ordered)>> {
+    let most = limit.saturating_mul(view.keyed.len().max(1)).min(LIMIT_MAX);
+    let mut asked = limit;
+    loop {
+        let found = places_by_value(view, order, asked, filter, lookup)?;
+        let is_all = found.len() < asked || asked >= most;
+        let mut kept: Vec<(PointId, Ordered)> = Vec::with_capacity(found.len());
+        for ordered in found {
+            let (id, _) = view.id_of(ordered.place, lookup)?;
+            let mut alike = kept.iter().rev();
+            let mut alike = alike
+                .by_ref()
+                .take_while(|(_, o)| compare(o.value, ordered.value).is_eq());
+            if is_once(view) || alike.all(|(other, _)| *other != id) {
+                kept.push((id, ordered));
+            }
+        }
+        if kept.len() >= limit || is_all {
+            kept.truncate(limit);
+            return Ok(kept);
+        }
+        asked = asked.saturating_mul(2).min(most);
+    }
+}
+
+/// The index to order by, and its path; refuses a field without one.
+pub(crate) fn ordered_field<'v>(view: &'v View, order: &OrderBy) -> Result<(&'v PayloadField, Path)> {
+    let no_index = || {
+        Error::bad_input(format!(
+            "Wrong input: No range index for `order_by` key: `{}`. Please create one to use `order_by`. Check https://qdrant.tech/documentation/concepts/indexing/#payload-index to see which payload schemas support Range conditions",
+            order.key
+        ))
+    };
+    let field = view.schema.field(&order.key).ok_or_else(no_index)?;
+    order_range(field.kind, None, false).ok_or_else(no_index)?;
+    let path = Path::parse(&field.path).map_err(|e| Error::bad_input(format!("order_by key: {e}")))?;
+    Ok((field, path))
+}
+
+/// Of each source the first `limit` that match; then the first `limit` of all. A source's index is read in order,
+/// so this reads no more of it than the page needs.
+pub(crate) fn places_by_value(
+    view: &View,
+    order: &OrderBy,
+    limit: usize,
+    filter: Option<&CompiledFilter>,
+    lookup: &mut Lookup,
+) -> Result<Vec<Ordered>> {
+    let descending = order.direction == Direction::Desc;
+    let (field, path) = ordered_field(view, order)?;
+    let Some(range) = order_range(field.kind, order.start_from, descending) else {
+        return Ok(Vec::new());
+    };
+    let filters = segment_filters(view, filter, lookup)?;
+    let mut found = Vec::new();
+    for (source, segment) in filters.iter().enumerate() {
+        let Some(table) = segment.view.segment.field(field.slot) else {
+            continue;
+        };
+        let first = found.len();
+        let mut pages = pages_of(table, &range, descending);
+        let mut block: Vec<(OrderValue, u32)> = Vec::new();
+        while found.len() - first < limit
+            && let Some(page) = pages.next()
+        {
+            block.clear();
+            table.block_keys(page, &mut lookup.io, &mut lookup.buf, &mut |key, row| {
+                if range.contains(key) {
+                    block.extend(order_value(field.kind, key).map(|value| (value, row)));
+                }
+            })?;
+            if descending {
+                block.reverse();
+            }
+            for &(value, row) in &block {
+                if segment.admits(view, row, filter, lookup)? {
+                    found.push(Ordered {
+                        value,
+                        place: Place::Segment {
+                            index: source as u32,
+                            row,
+                        },
+                    });
+                }
+            }
+        }
+    }
+    let mut values = Vec::new();
+    for (index, buffer) in view.buffers.iter().enumerate() {
+        for number in buffer.live_rows() {
+            let row = buffer.buffer.row(number);
+            if filter.is_some_and(|f| !f.matches(&row)) {
+                continue;
+            }
+            values.clear();
+            order_values_of(field.kind, &path, row.payload, &mut |value| values.push(value));
+            // As in an index, a value counts once however often the point has it.
+            values.sort_by(|a, b| compare(*a, *b));
+            values.dedup_by(|a, b| compare(*a, *b).is_eq());
+            let place = Place::Buffer {
+                index: index as u32,
+                row: number,
+            };
+            found.extend(
+                values
+                    .iter()
+                    .filter(|v| within(**v, order))
+                    .map(|&value| Ordered { value, place }),
+            );
+            // Buffers have no order: what can't be on the page any more goes before it is much.
+            if found.len() > 2 * limit + 4 * RUN {
+                sort(&mut found, descending);
+                found.truncate(limit);
+            }
+        }
+    }
+    sort(&mut found, descending);
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// Stable, so that equal values stay in the order of their sources and rows.
+pub(crate) fn sort(found: &mut [Ordered], descending: bool) {
+    found.sort_by(|a, b| {
+        if descending {
+            compare(b.value, a.value)
+        } else {
+            compare(a.value, b.value)
+        }
+    });
+}
+
+pub(crate) fn within(value: OrderValue, order: &OrderBy) -> bool {
+    order.start_from.is_none_or(|start| match order.direction {
+        Direction::Asc => compare(value, start).is_ge(),
+        Direction::Desc => compare(value, start).is_le(),
+    })
+}
+
+/// Pages of a table that may hold keys of the range, in the order of the scroll.
+fn pages_of(
+    table: &crate::segment::TableFile,
+    range: &KeyRange,
+    descending: bool,
+) -> Box<dyn Iterator<Item = u64>> {
+    let first = table.index.block_for(&range.from);
+    let end = (table.index.block_for(&range.to) + 1).min(table.index.blocks());
+    if descending {
+        Box::new((first..end).rev())
+    } else {
+        Box::new(first..end)
+    }
+}
+
+/// How many points match. Not exact: from what the indexes say, without looking at payloads.
+pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Lookup) -> Result<u64> {
+    let Some(filter) = compile(view, filter)? else {
+        return Ok(view.points());
+    };
+    let mut total = 0;
+    for segment in &view.segments {
+        let Lookup { io, buf, rare, .. } = &mut *lookup;
+        total += if exact {
+            matching::matching_rows(&view.schema, segment, Some(&filter), io, buf, rare)?
+                .0
+                .len()
+        } else {
+            matching::estimate(&view.schema, segment, &filter, io, buf, rare)?
+        };
+    }
+    for buffer in &view.buffers {
+        total += buffer
+            .live_rows()
+            .filter(|&row| filter.matches(&buffer.buffer.row(row)))
+            .count() as u64;
+    }
+    Ok(total)
+}

@@ -1,0 +1,436 @@
+//! What the writer thread does with queued updates: groups of changes, one sync each.
+
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ramlet_memory::Reservation;
+
+use crate::core::{Core, Pending, Waiting, Work};
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::maintenance;
+use crate::limits::{
+    BUFFER_CHUNK_BYTES, BUFFER_ROW_OVERHEAD, DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX,
+    LOG_BYTES_MAX,
+};
+use crate::read::lookup::Lookup;
+use crate::request::UpdateResult;
+use crate::write::change::{self, Change};
+use crate::write::writer::{Group, NoRoom, Writer};
+
+/// How long to wait for a flush of this collection before looking again: room may come from another one's flush.
+pub const ROOM_POLL: Duration = Duration::from_millis(20);
+
+/// The same while flushes fail: trying again without pause would only burn.
+pub const FAILED_POLL: Duration = Duration::from_millis(100);
+
+/// So often an update looks for room while flushes fail, before it is refused: for two seconds. Once one was refused, the next
+/// ones look once.
+const FAILED_POLLS: u32 = 20;
+
+/// Updates whose changes are in the open group.
+struct Acknowledge {
+    done: Waiting,
+    operation: u64,
+    _held: Reservation,
+}
+
+/// One turn of the writer thread at one collection.
+pub struct Turn<'a> {
+    pub core: &'a Core,
+    pub lookup: &'a mut Lookup,
+    group: Group,
+    waiting: Vec<Acknowledge>,
+    /// Number of the last op that was framed.
+    operation: u64,
+    /// Longest change that the write buffers can hold.
+    put_bytes_max: usize,
+    /// Bytes of changes that may still be taken before the disk is looked at again.
+    disk_unchecked: usize,
+}
+
+impl<'a> Turn<'a> {
+    /// Takes all queued updates of the collection through log and buffer. An error: it panicked, and whoever waits was told.
+    pub fn run(core: &'a Core, lookup: &'a mut Lookup) -> Result<()> {
+        core.guarded(|| {
+            Turn::take_all(core, lookup);
+            Ok(())
+        })
+    }
+
+    fn take_all(core: &'a Core, lookup: &'a mut Lookup) {
+        let batch = {
+            let mut queue = core.queue.lock().expect("never poisoned");
+            queue.scheduled = false;
+            std::mem::take(&mut queue.waiting)
+        };
+        let (operation, buffers, writable) = {
+            let writer = core.writer();
+            (writer.operation, writer.buffers.cap(), writer.check_writable())
+        };
+        let mut turn = Turn {
+            core,
+            lookup,
+            group: Group::default(),
+            waiting: Vec::new(),
+            operation,
+            put_bytes_max: put_bytes_max(buffers),
+            disk_unchecked: 0,
+        };
+        for pending in batch {
+            match &writable {
+                Ok(()) => turn.take(pending),
+                Err(stopped) => pending.done.answer(Err(stopped.clone())),
+            }
+        }
+        turn.finish_group();
+    }
+
+    fn take(&mut self, pending: Pending) {
+        let Pending { work, done, held } = pending;
+        if self.core.shared.flush_failure(&self.core.id).is_some() {
+            // Deletes aren't to be refused for a put beside them that finds no room.
+            self.finish_group();
+        }
+        match work {
+            Work::Changes(changes) => {
+                if let Err(e) = self.admit(&changes) {
+                    return done.answer(Err(e));
+                }
+                let operation = self.next_operation();
+                match self.add(operation, &changes) {
+                    Ok(()) => self.waiting.push(Acknowledge {
+                        done,
+                        operation,
+                        _held: held,
+                    }),
+                    Err(e) => done.answer(Err(e)),
+                }
+            }
+            Work::Resolve(op) => {
+                // It must see all that was accepted before it.
+                self.finish_group();
+                let operation = self.next_operation();
+                let result = crate::write::resolve::resolve(self, operation, op).and_then(|()| self.commit());
+                // What it left when it failed half-way is not to ride along with the next one.
+                self.group.bytes.clear();
+                let result = result.map(|()| UpdateResult {
+                    operation_id: operation,
+                });
+                done.answer(result);
+            }
+        }
+    }
+
+    pub fn next_operation(&mut self) -> u64 {
+        self.operation += 1;
+        self.operation
+    }
+
+    /// Refuses what adds data when the disk is nearly full; deletes go through.
+    fn admit(&mut self, changes: &[u8]) -> Result<()> {
+        let Some(longest) = change::longest_put(changes) else {
+            return Ok(());
+        };
+        self.check_put(longest)?;
+        self.check_disk()?;
+        self.disk_unchecked = self.disk_unchecked.saturating_sub(changes.len());
+        Ok(())
+    }
+
+    /// Refuses a point that would be durable and then fit nowhere.
+    fn check_put(&self, bytes: usize) -> Result<()> {
+        let most = self.put_bytes_max;
+        if bytes > most {
+            let what =
+                format!("a point takes {bytes} bytes, at most {most} are possible with these write buffers");
+            return Err(Error::new(ErrorKind::TooLarge, what));
+        }
+        Ok(())
+    }
+
+    /// Refuses when the disk is nearly full. Asks the file system once a turn, and again after [`DISK_RECHECK_BYTES`].
+    pub fn check_disk(&mut self) -> Result<()> {
+        if self.disk_unchecked > 0 {
+            return Ok(());
+        }
+        let free = self.core.shelf.storage.free_bytes()?;
+        if free < DISK_FREE_MIN {
+            let what =
+                format!("{free} bytes of disk are free, writes need {DISK_FREE_MIN}; deletes still work");
+            return Err(Error::new(ErrorKind::DiskFull, what));
+        }
+        self.disk_unchecked = DISK_RECHECK_BYTES;
+        Ok(())
+    }
+
+    /// Adds an op's changes to the group, committing as often as it gets full.
+    pub fn add(&mut self, operation: u64, changes: &[u8]) -> Result<()> {
+        let most = self.core.shared.group_bytes;
+        for part in change::split(changes, most - change::OP_HEADER_BYTES) {
+            if self.group.is_full(part.len(), most) {
+                self.finish_waiting()?;
+            }
+            // At once and exactly: doubling would hold three times the group for a moment.
+            let whole = most.max(part.len() + change::OP_HEADER_BYTES);
+            if self.group.bytes.capacity() < whole && self.group.is_empty() {
+                self.group.bytes.reserve_exact(whole);
+            }
+            self.group.push(operation, part);
+        }
+        Ok(())
+    }
+
+    /// Adds one resolved change, whatever the length; the caller commits when [`Turn::is_group_long`].
+    pub fn add_uncommitted(&mut self, operation: u64, change: &[u8]) -> Result<()> {
+        if let Some(bytes) = change::longest_put(change) {
+            self.check_put(bytes)?;
+        }
+        if !change.is_empty() {
+            self.group.push(operation, change);
+            self.disk_unchecked = self.disk_unchecked.saturating_sub(change.len());
+        }
+        Ok(())
+    }
+
+    pub fn is_group_long(&self) -> bool {
+        self.group.is_full(0, self.core.shared.group_bytes)
+    }
+
+    /// Commits; the updates in the group are answered, well or not.
+    fn finish_group(&mut self) {
+        let _ = self.finish_waiting();
+    }
+
+    fn finish_waiting(&mut self) -> Result<()> {
+        let result = self.commit();
+        for ack in self.waiting.drain(..) {
+            let result = result.clone().map(|()| UpdateResult {
+                operation_id: ack.operation,
+            });
+            ack.done.answer(result);
+        }
+        result
+    }
+
+    /// Makes the open group durable, applies it, and shows it to readers.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        let group = std::mem::take(&mut self.group.bytes);
+        let result = self.commit_group(&group);
+        self.group.bytes = group;
+        self.group.bytes.clear();
+        self.group.bytes.shrink_to(self.core.shared.group_bytes);
+        result
+    }
+
+    fn commit_group(&mut self, group: &[u8]) -> Result<()> {
+        let core = self.core;
+        let (mut writer, fits) = wait_until_it_fits(core, group);
+        fits?;
+        // Under the lock: who deletes the collection waits for it before the directory goes.
+        core.check_open()?;
+        let lsn = writer.commit_group(group, core.shared.salt())?;
+        // From here on the group is durable: where it can't be applied, memory and log disagree until a restart.
+        let (mut writer, applied) = apply_group(core, writer, group, self.lookup);
+        applied.map_err(|e| writer.stop(e))?;
+        writer.applied_lsn = lsn;
+        core.publish(&writer);
+        if let Err(e) = freeze_if_full(core, &mut writer) {
+            // The group is in; the next one meets whatever it was.
+            tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be handed over");
+        }
+        Ok(())
+    }
+}
+
+/// Longest change for write buffers of `bytes`: half of them, less what a row's directory, its id and rounding take. The
+/// other half is what empty buffers of all collections may take (`Engine::create_collection` sees to it).
+fn put_bytes_max(bytes: u64) -> usize {
+    let most = (bytes / 2).saturating_sub(2 * BUFFER_CHUNK_BYTES as u64);
+    usize::try_from(most)
+        .unwrap_or(usize::MAX)
+        .min(GROUP_BYTES_MAX - 1024)
+}
+
+type Guard<'a> = MutexGuard<'a, Writer>;
+
+/// Applies a durable group. Where the buffers have no room the lock is given up until a flush has made some.
+pub fn apply_group<'a>(
+    core: &'a Core,
+    writer: Guard<'a>,
+    group: &[u8],
+    lookup: &mut Lookup,
+) -> (Guard<'a>, Result<()>) {
+    let mut slot = Some(writer);
+    let result = change::for_each(group, |operation, change| {
+        loop {
+            let mut writer = slot.take().expect("put back below");
+            let applied = writer.apply(operation, change, lookup);
+            let (writer, again) = match applied {
+                Ok(Err(no_room)) => wait_for_room(core, writer, no_room),
+                Ok(Ok(())) => (writer, Ok(false)),
+                Err(e) => (writer, Err(e)),
+            };
+            slot = Some(writer);
+            if !again? {
+                return Ok(());
+            }
+        }
+    });
+    (slot.expect("put back above"), result)
+}
+
+/// Buffers that are full enough are handed to the maintenance thread.
+fn freeze_if_full(core: &Core, writer: &mut Writer) -> Result<()> {
+    let full = writer.active.bytes() >= writer.buffers.cap() / 2 || writer.log_bytes() > LOG_BYTES_MAX;
+    if full && writer.frozen.is_none() && !writer.active.is_empty() {
+        writer.freeze(core.shared.salt())?;
+        core.publish(writer);
+        core.shared.wake_maintenance();
+    }
+    Ok(())
+}
+
+/// Waits for room for a group that isn't in the log yet: once it is, it has to get in, and nobody can be refused any more.
+/// While flushes fail, the wait has an end.
+fn wait_until_it_fits<'a>(core: &'a Core, group: &[u8]) -> (Guard<'a>, Result<()>) {
+    let mut writer = core.writer();
+    let needed = room_for(&writer, group);
+    let mut polls = 0;
+    while needed > 0 && writer.buffers.available() < needed {
+        core.shared.nothing_to_flush.store(false, Ordering::Release);
+        let again;
+        (writer, again) = ask_for_room(core, writer);
+        if let Err(e) = again {
+            return (writer, Err(e));
+        }
+        if core.shared.nothing_to_flush.load(Ordering::Acquire) {
+            // It may still fit: what is needed was an estimate.
+            break;
+        }
+        let Some(failure) = core.shared.flush_failure(&core.id) else {
+            polls = 0;
+            continue;
+        };
+        let is_own = failure.of == core.id;
+        polls += 1;
+        if polls <= FAILED_POLLS && !(is_own && failure.is_refused) {
+            continue;
+        }
+        let is_full = failure.error.is_full();
+        let why = failure
+            .error
+            .at("the write buffers are full, and flushing them fails");
+        if !is_own && !is_full {
+            drop(writer);
+            make_way(core, &failure.of, why);
+            writer = core.writer();
+            polls = 0;
+            continue;
+        }
+        core.shared.note_refusal(&failure.of);
+        return (writer, Err(why));
+    }
+    (writer, Ok(()))
+}
+
+/// Another collection holds the room that this one needs, and can't flush it: its writes stop, and its newest points make way.
+fn make_way(core: &Core, other: &str, why: Error) {
+    let mut there = core.shared.live_collections().into_iter();
+    if let Some(other) = there.find(|core| core.id == other) {
+        other.writer().stop(why);
+        other.give_way();
+    }
+    core.shared.note_flush(other, &Ok(()));
+}
+
+/// About what the puts of a group take of the write buffers at most: their bytes, what a row costs beside, and the steps in
+/// which memory is taken. As much as empty buffers leave at least is always enough to begin with.
+fn room_for(writer: &Writer, group: &[u8]) -> u64 {
+    const STEPS_BYTES: u64 = 64 << 10;
+    let most = writer.buffers.cap() / 2;
+    if writer.buffers.available() >= most {
+        // There is as much in any case: the group needn't be looked through.
+        return 0;
+    }
+    let (mut rows, mut bytes) = (0, 0);
+    // One that doesn't decode is told of when it is applied.
+    let _ = change::for_each(group, |_, change| {
+        if let Change::Put(_, row) = change {
+            let vectors: usize = row.vectors().map(|(_, vector)| vector.len() + 8).sum();
+            rows += 1;
+            bytes += (row.payload.len() + vectors) as u64;
+        }
+        Ok(())
+    });
+    if rows == 0 {
+        return 0;
+    }
+    // Tokens of texts, and the lists of them.
+    let scored = writer.schema.fields.iter().any(|field| field.scored().is_some());
+    let bytes = if scored { 3 * bytes } else { bytes };
+    let needed = bytes + rows * (BUFFER_ROW_OVERHEAD + ROW_BYTES) + STEPS_BYTES;
+    needed.min(most)
+}
+
+/// Header and directory entry of a row in a write buffer, rounded up.
+const ROW_BYTES: u64 = 80;
+
+/// Asks for a flush and gives up the lock until one has ended, or for a moment. An error: nobody waits any more. Readers see
+/// the part of the group that is applied.
+fn ask_for_room<'a>(core: &'a Core, mut writer: Guard<'a>) -> (Guard<'a>, Result<()>) {
+    if let Err(e) = freeze_own(core, &mut writer) {
+        return (writer, Err(e));
+    }
+    core.shared.want_room();
+    let pause = match core.shared.flush_failure(&core.id) {
+        None => ROOM_POLL,
+        Some(_) => FAILED_POLL,
+    };
+    let writer = core.wait_flushed(writer, pause);
+    let ended = core.shared.is_closed() || core.is_dropped() || writer.stopped.is_some();
+    let again = match ended {
+        true => Err(Error::new(ErrorKind::Closed, "stopped while waiting for room")),
+        false => Ok(()),
+    };
+    (writer, again)
+}
+
+/// Gives up the rows of the active buffer, if none is frozen yet.
+fn freeze_own(core: &Core, writer: &mut Writer) -> Result<()> {
+    if writer.frozen.is_none() && !writer.active.is_empty() {
+        match writer.freeze(core.shared.salt()) {
+            // Not even for an empty buffer is there room: another collection's flush gives it.
+            Err(e) if !e.is_over_budget() => return Err(e),
+            _ => {}
+        }
+    }
+    core.publish(writer);
+    Ok(())
+}
+
+/// Makes room for a group that is in the log; `true`: try again.
+fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> (Guard<'a>, Result<bool>) {
+    if writer.log.is_some() {
+        let (writer, again) = ask_for_room(core, writer);
+        return (writer, again.map(|()| true));
+    }
+    // While it is recovered, the maintenance thread doesn't know of it, or doesn't run yet.
+    if let Err(e) = freeze_own(core, &mut writer) {
+        return (writer, Err(e));
+    }
+    let frozen = writer.frozen.is_some();
+    drop(writer);
+    let made = match frozen {
+        true => crate::jobs::flush(core).map(|()| true),
+        false => maintenance::flush_largest(&core.shared),
+    };
+    let made = made.and_then(|made| match made {
+        true => Ok(true),
+        false => Err(Error::from(no_room.0)),
+    });
+    (core.writer(), made)
+}

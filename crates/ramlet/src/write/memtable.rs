@@ -1,0 +1,492 @@
+//! The write buffer: rows in RAM until they become a segment.
+//!
+//! One writer appends; readers hold a [`BufferView`] (how many rows, which of them deleted) and read without locks: a row never
+//! moves or changes once it is in. A row's bytes in the arena:
+//!
+//! | field | bytes |
+//! |---|---|
+//! | version (operation number) | u64 |
+//! | id, encoded, zero padded | 24 |
+//! | presence mask of vectors, by index in the schema | u64 |
+//! | payload length | u32 |
+//! | length of the texts' tokens | u32 |
+//! | vectors that are there, each padded to 4; before those without a fixed length, it (u32) | |
+//! | tokens of the scored texts ([`FreshTexts`]) | |
+//! | payload | |
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, Span};
+
+use crate::limits::{BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX, BUFFER_ROW_OVERHEAD};
+use crate::ranking::{
+    FreshHit, FreshLists, FreshListsWriter, FreshTexts, Kept, Terms, count_in, folded_length, hash_in,
+};
+use crate::schema::Schema;
+use crate::segment::deletes::DeleteSet;
+use crate::types::PointId;
+use crate::write::change::Row;
+
+const HEADER: usize = 48;
+/// Of the directory: chunk, offset and length of a row, and the row that its id had before.
+const ENTRY: usize = 16;
+/// Rows compared in RAM in the time of one that comes from disk in sequence: .05 and .2 us.
+const ROWS_PER_ROW_READ: u64 = 4;
+/// The id had no row before.
+const NO_ROW: u32 = u32::MAX;
+const ENTRIES_PER_CHUNK: u32 = (BUFFER_CHUNK_BYTES / ENTRY) as u32;
+
+/// What readers and the writer share.
+pub struct Buffer {
+    schema: Arc<Schema>,
+    texts: FreshTexts,
+    lists: FreshLists,
+    rows: AppendRegion,
+    directory: AppendRegion,
+    /// Newest row of each id that ever was here, deleted or not. An older row of the id is found through the directory, so
+    /// that a view finds the row that was the newest when it was taken.
+    ids: RwLock<BTreeMap<PointId, u32>>,
+    /// Vectors of the schema, by index, that were dropped since.
+    gone: AtomicU64,
+    /// What searches have spent here, in rows compared that come from disk.
+    spent: AtomicU64,
+}
+
+/// The writer's side of a buffer.
+pub struct BufferWriter {
+    pub buffer: Arc<Buffer>,
+    rows: Appender,
+    directory: Appender,
+    overhead: Reservation,
+    len: u32,
+    pub deletes: DeleteSet,
+    header: Vec<u8>,
+    tokens: Vec<u8>,
+    lists: FreshListsWriter,
+    /// By scored field: of the rows that are there.
+    texts: Vec<FreshTotals>,
+}
+
+/// Of a field's texts.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FreshTotals {
+    /// That have a token.
+    pub documents: u64,
+    /// Folded lengths together.
+    pub tokens: u64,
+}
+
+/// A buffer at one moment.
+#[derive(Clone)]
+pub struct BufferView {
+    pub buffer: Arc<Buffer>,
+    pub len: u32,
+    pub deletes: DeleteSet,
+    texts: Arc<[FreshTotals]>,
+}
+
+/// One row, borrowed.
+#[derive(Clone, Copy)]
+pub struct BufferRow<'a> {
+    pub id: PointId,
+    pub version: u64,
+    pub payload: &'a [u8],
+    schema: &'a Schema,
+    presence: u64,
+    /// Vectors that were dropped: they are there, and aren't told of.
+    gone: u64,
+    vectors: &'a [u8],
+    texts: &'a FreshTexts,
+    tokens: &'a [u8],
+}
+
+impl<'a> BufferRow<'a> {
+    /// The encoded row of the vector in a slot.
+    pub fn vector(&self, slot: u16) -> Option<&'a [u8]> {
+        let index = self.schema.vectors.iter().position(|v| v.slot == slot)?;
+        if !self.has_index(index) {
+            return None;
+        }
+        let mut at = 0;
+        for (i, field) in self.schema.vectors[..=index].iter().enumerate() {
+            if self.presence >> i & 1 == 0 {
+                continue;
+            }
+            let (start, len) = match field.fixed_bytes() {
+                Some(bytes) => (at, bytes),
+                None => (at + 4, self.length_at(at)?),
+            };
+            if i == index {
+                return self.vectors.get(start..start + len);
+            }
+            at = start + padded(len);
+        }
+        None
+    }
+
+    /// Counts the terms in the text of a scored field: its tokens, and by term how often it comes. `None`: the payload has to
+    /// be asked.
+    pub fn count_terms(&self, slot: u16, terms: &Terms, counts: &mut [u32]) -> Option<u32> {
+        self.texts.count(slot, self.tokens, terms, counts)
+    }
+
+    /// Whether the text of a scored field is known to lack a word.
+    pub fn lacks_word(&self, slot: u16, hash: u64) -> bool {
+        self.texts.lacks(slot, self.tokens, hash)
+    }
+
+    fn length_at(&self, at: usize) -> Option<usize> {
+        let bytes = self.vectors.get(at..at + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize)
+    }
+
+    fn has_index(&self, index: usize) -> bool {
+        (self.presence & !self.gone) >> index & 1 == 1
+    }
+
+    pub fn has_vector(&self, slot: u16) -> bool {
+        let index = self.schema.vectors.iter().position(|v| v.slot == slot);
+        index.is_some_and(|index| self.has_index(index))
+    }
+
+    pub fn has_vector_named(&self, name: &str) -> bool {
+        let index = self.schema.vectors.iter().position(|v| v.name == name);
+        index.is_some_and(|index| self.has_index(index))
+    }
+}
+
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(4)
+}
+
+impl BufferWriter {
+    /// What a collection takes at least: an active buffer and a spare one, with the tables of their three arenas.
+    pub const EMPTY_PAIR_BYTES: u64 = 6 * AppendRegion::empty_bytes(BUFFER_CHUNKS_MAX);
+
+    pub fn new(schema: Arc<Schema>, consumer: &Consumer) -> Result<BufferWriter, OverBudget> {
+        let chunk = usize::try_from(consumer.cap() / 128).unwrap_or(usize::MAX);
+        let chunk = chunk.clamp(BUFFER_CHUNK_BYTES, 64 * BUFFER_CHUNK_BYTES);
+        let (rows, rows_in) = AppendRegion::create(consumer, chunk, BUFFER_CHUNKS_MAX)?;
+        let (directory, directory_in) =
+            AppendRegion::create(consumer, BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX)?;
+        let (lists, lists_in) = FreshLists::create(consumer, chunk, BUFFER_CHUNKS_MAX)?;
+        let texts = FreshTexts::of(&schema);
+        Ok(BufferWriter {
+            texts: vec![FreshTotals::default(); texts.len()],
+            lists: lists_in,
+            buffer: Arc::new(Buffer {
+                texts,
+                lists,
+                schema,
+                rows,
+                directory,
+                ids: RwLock::default(),
+                gone: AtomicU64::new(0),
+                spent: AtomicU64::new(0),
+            }),
+            rows: rows_in,
+            directory: directory_in,
+            overhead: consumer.reserve(0)?,
+            len: 0,
+            deletes: DeleteSet::default(),
+            header: Vec::with_capacity(1024),
+            tokens: Vec::new(),
+        })
+    }
+
+    /// Appends a row; an older one of the same id in this buffer becomes deleted.
+    pub fn put(&mut self, id: PointId, version: u64, row: &Row<'_>) -> Result<(), OverBudget> {
+        if u64::from(self.len) * BUFFER_ROW_OVERHEAD >= self.overhead.bytes() {
+            self.overhead.grow(32 * BUFFER_ROW_OVERHEAD)?;
+        }
+        let mut presence = 0u64;
+        self.header.clear();
+        self.header.resize(HEADER, 0);
+        for (slot, bytes) in row.vectors() {
+            // A vector that was dropped from the schema since is left behind.
+            let Some(index) = self.buffer.schema.vectors.iter().position(|v| v.slot == slot) else {
+                continue;
+            };
+            match self.buffer.schema.vectors[index].fixed_bytes() {
+                Some(fixed) if fixed != bytes.len() => continue,
+                Some(_) => {}
+                None => self.header.extend_from_slice(&(bytes.len() as u32).to_le_bytes()),
+            }
+            presence |= 1 << index;
+            self.header.extend_from_slice(bytes);
+            self.header.resize(HEADER + padded(self.header.len() - HEADER), 0);
+        }
+        self.header[..8].copy_from_slice(&version.to_le_bytes());
+        let mut encoded = Vec::with_capacity(PointId::ENCODED_MAX);
+        id.encode(&mut encoded);
+        self.header[8..8 + encoded.len()].copy_from_slice(&encoded);
+        self.header[32..40].copy_from_slice(&presence.to_le_bytes());
+        self.header[40..44].copy_from_slice(&(row.payload.len() as u32).to_le_bytes());
+        let span = self.push_row(row.payload)?;
+        self.list_words()?;
+        let mut entry = [0u8; ENTRY];
+        entry[..4].copy_from_slice(&span.chunk.to_le_bytes());
+        entry[4..8].copy_from_slice(&span.offset.to_le_bytes());
+        entry[8..12].copy_from_slice(&span.len.to_le_bytes());
+        let old = self.buffer.newest(id);
+        entry[12..].copy_from_slice(&old.unwrap_or(NO_ROW).to_le_bytes());
+        self.directory.push(&entry, ENTRY)?;
+        let row = self.len;
+        self.len += 1;
+        self.buffer
+            .ids
+            .write()
+            .expect("no insertion panics")
+            .insert(id, row);
+        add_texts(&mut self.texts, &self.buffer.texts, &self.tokens, true);
+        if let Some(old) = old {
+            self.end(old);
+        }
+        Ok(())
+    }
+
+    /// The words of the next row, whose tokens are ready, into the lists. One that would have to wait for an empty buffer goes without.
+    fn list_words(&mut self) -> Result<(), OverBudget> {
+        let (row, buffer) = (self.len, &self.buffer);
+        let (lists, mut pushed, mut is_here) = (&mut self.lists, Ok(()), true);
+        buffer.texts.for_each(&self.tokens, &mut |slot, kept| {
+            is_here &= kept.entries.is_some();
+            for entry in kept.entries.unwrap_or_default() {
+                if pushed.is_ok() {
+                    let word = (hash_in(entry), count_in(entry));
+                    pushed = lists.push(&buffer.lists, (slot, kept.tokens), word, row);
+                }
+            }
+        });
+        // The row's own tokens may have found no room: then they are in its payload only.
+        let is_bare = !buffer.texts.is_empty() && self.header[44..48] == [0; 4];
+        if !is_here || is_bare || (pushed.is_err() && row == 0) {
+            buffer.lists.note_partial();
+            return Ok(());
+        }
+        pushed
+    }
+
+    /// A row is there no more; false: it wasn't.
+    fn end(&mut self, row: u32) -> bool {
+        let was_there = self.deletes.insert(row);
+        if was_there && !self.texts.is_empty() {
+            let (buffer, known) = (&self.buffer, self.buffer.row(row));
+            let mut counted = Vec::new();
+            let tokens = match known.tokens.is_empty() {
+                true => {
+                    buffer.texts.encode(known.payload, &mut counted);
+                    &counted[..]
+                }
+                false => known.tokens,
+            };
+            add_texts(&mut self.texts, &buffer.texts, tokens, false);
+        }
+        was_there
+    }
+
+    /// The row whose header is ready, with the tokens of its texts.
+    fn push_row(&mut self, payload: &[u8]) -> Result<Span, OverBudget> {
+        self.tokens.clear();
+        self.buffer.texts.encode(payload, &mut self.tokens);
+        self.header[44..48].copy_from_slice(&(self.tokens.len() as u32).to_le_bytes());
+        match self.rows.push_parts(&[&self.header, &self.tokens, payload], 8) {
+            // A point fits an empty buffer, but not always with its tokens: they can be had from the payload.
+            Err(_) if self.len == 0 && !self.tokens.is_empty() => {
+                self.header[44..48].fill(0);
+                self.rows.push_parts(&[&self.header, payload], 8)
+            }
+            pushed => pushed,
+        }
+    }
+
+    /// Returns whether the id was here. Views that were taken before still find it.
+    pub fn delete(&mut self, id: PointId) -> bool {
+        self.buffer.newest(id).is_some_and(|row| self.end(row))
+    }
+
+    pub fn contains(&self, id: PointId) -> bool {
+        self.buffer
+            .newest(id)
+            .is_some_and(|row| !self.deletes.contains(row))
+    }
+
+    pub fn view(&self) -> BufferView {
+        BufferView {
+            buffer: self.buffer.clone(),
+            len: self.len,
+            deletes: self.deletes.clone(),
+            texts: self.texts.clone().into(),
+        }
+    }
+
+    /// Rows that are there.
+    pub fn live(&self) -> u32 {
+        self.len - self.deletes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes taken from the budget.
+    pub fn bytes(&self) -> u64 {
+        self.buffer.bytes() + self.overhead.bytes()
+    }
+}
+
+impl Buffer {
+    /// A vector was dropped: rows have it no more, those that come included.
+    pub fn forget_vector(&self, slot: u16) {
+        if let Some(index) = self.schema.vectors.iter().position(|v| v.slot == slot) {
+            self.gone.fetch_or(1 << index, Ordering::Relaxed);
+        }
+    }
+
+    /// A search has compared so many rows.
+    pub fn note_compared(&self, rows: u64) {
+        self.spent.fetch_add(rows / ROWS_PER_ROW_READ, Ordering::Relaxed);
+    }
+
+    /// What searches have spent here, in rows compared that come from disk.
+    pub fn spent(&self) -> u64 {
+        self.spent.load(Ordering::Relaxed)
+    }
+
+    /// The four numbers of a row's directory entry.
+    fn entry(&self, row: u32) -> [u32; 4] {
+        let entry = self.directory.get(Span {
+            chunk: row / ENTRIES_PER_CHUNK,
+            offset: row % ENTRIES_PER_CHUNK * ENTRY as u32,
+            len: ENTRY as u32,
+        });
+        std::array::from_fn(|i| u32::from_le_bytes(entry[4 * i..4 * i + 4].try_into().expect("4 bytes")))
+    }
+
+    pub fn row(&self, row: u32) -> BufferRow<'_> {
+        let [chunk, offset, len, _] = self.entry(row);
+        let bytes = self.rows.get(Span { chunk, offset, len });
+        let word = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
+        let payload_len = u32::from_le_bytes(bytes[40..44].try_into().expect("4 bytes")) as usize;
+        let tokens_len = u32::from_le_bytes(bytes[44..48].try_into().expect("4 bytes")) as usize;
+        let (vectors, payload) = bytes[HEADER..].split_at(bytes.len() - HEADER - payload_len);
+        let (vectors, tokens) = vectors.split_at(vectors.len() - tokens_len);
+        let (id, _) = PointId::decode(&bytes[8..32]).expect("the writer encoded it");
+        BufferRow {
+            id,
+            version: word(0),
+            payload,
+            schema: &self.schema,
+            presence: word(32),
+            gone: self.gone.load(Ordering::Relaxed),
+            vectors,
+            texts: &self.texts,
+            tokens,
+        }
+    }
+
+    /// Bytes of its arenas.
+    pub fn bytes(&self) -> u64 {
+        self.rows.bytes_reserved() + self.directory.bytes_reserved() + self.lists.bytes()
+    }
+
+    /// The newest row of an id, deleted or not, whatever a view says.
+    fn newest(&self, id: PointId) -> Option<u32> {
+        self.ids.read().expect("no insertion panics").get(&id).copied()
+    }
+
+    /// Up to `limit` ids from `from` on, ascending, with their newest rows: see [`BufferView::seen`].
+    pub fn ids_from(&self, from: Bound<PointId>, limit: usize, out: &mut Vec<(PointId, u32)>) {
+        let ids = self.ids.read().expect("no insertion panics");
+        out.extend(
+            ids.range((from, Bound::Unbounded))
+                .take(limit)
+                .map(|(&id, &row)| (id, row)),
+        );
+    }
+}
+
+/// Adds a row's texts, as they were encoded, or takes them off.
+fn add_texts(totals: &mut [FreshTotals], texts: &FreshTexts, encoded: &[u8], is_added: bool) {
+    let mut left = totals.iter_mut();
+    texts.for_each(encoded, &mut |_, Kept { tokens, .. }| {
+        let Some(total) = left.next() else { return };
+        let (document, length) = (u64::from(tokens > 0), folded_length(tokens.into()));
+        let change = |sum: u64, by: u64| {
+            if is_added {
+                sum + by
+            } else {
+                sum.saturating_sub(by)
+            }
+        };
+        *total = FreshTotals {
+            documents: change(total.documents, document),
+            tokens: change(total.tokens, length),
+        };
+    });
+}
+
+impl BufferView {
+    /// Of a scored field's texts, and the terms that its live rows have, by row. `None`: its rows have to be asked one by one. `held` grows
+    /// with them.
+    pub fn hits(
+        &self,
+        slot: u16,
+        terms: &Terms,
+        (hits, held): (&mut Vec<FreshHit>, &mut Reservation),
+    ) -> Result<Option<FreshTotals>, OverBudget> {
+        let place = self.buffer.texts.place(slot);
+        let Some(totals) = place.and_then(|place| self.texts.get(place)) else {
+            return Ok(None);
+        };
+        let mut over = Ok(());
+        for term in terms.hashes().iter().copied().enumerate() {
+            let mut each = |hit: FreshHit| {
+                if over.is_err() || self.deletes.contains(hit.row()) {
+                    return;
+                }
+                if hits.len() == hits.capacity() {
+                    let more = hits.capacity().max(256);
+                    over = held.grow((more * size_of::<FreshHit>()) as u64);
+                    if over.is_err() {
+                        return;
+                    }
+                    hits.reserve_exact(more);
+                }
+                hits.push(hit);
+            };
+            if !self.buffer.lists.hits(slot, term, self.len, &mut each) {
+                return Ok(None);
+            }
+        }
+        over?;
+        hits.sort_unstable();
+        Ok(Some(*totals))
+    }
+
+    /// The live row of an id in this view.
+    pub fn find(&self, id: PointId) -> Option<u32> {
+        self.seen(self.buffer.newest(id)?)
+    }
+
+    /// The live row in this view of the id that `newest` is a row of. Steps over the rows that came after the view.
+    pub fn seen(&self, newest: u32) -> Option<u32> {
+        let mut row = newest;
+        while row != NO_ROW && row >= self.len {
+            row = self.buffer.entry(row)[3];
+        }
+        (row != NO_ROW && !self.deletes.contains(row)).then_some(row)
+    }
+
+    /// Rows that are there, ascending.
+    pub fn live_rows(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.len).filter(|&row| !self.deletes.contains(row))
+    }
+
+    pub fn live(&self) -> u32 {
+        self.len - self.deletes.len()
+    }
+}

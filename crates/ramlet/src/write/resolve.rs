@@ -1,0 +1,338 @@
+//! Updates that depend on what is there: filters become ids, partial changes become whole points.
+//!
+//! What comes out is physical (see `change`). An update of many points goes through several groups: each is atomic, the whole isn't.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ramlet_memory::Reservation;
+use roaring::RoaringBitmap;
+
+use crate::error::{Error, Result};
+use crate::filter::{CompiledFilter, Filter};
+use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::payload::{self, Path, validate};
+use crate::read::matching;
+use crate::read::view::{Place, View};
+use crate::request::{PointsSelector, UpdateMode, UpdateOp};
+use crate::segment::Segment;
+use crate::types::{NamedVectors, Point, PointId};
+use crate::write::change::{encode_delete, encode_put};
+use crate::write::encoding::encode_vectors;
+use crate::write::group_commit::Turn;
+
+/// Ids looked at before their changes are committed.
+const BATCH: usize = 256;
+
+/// Turns `op` into changes and adds them to the turn's groups; the caller commits the last one.
+pub fn resolve(turn: &mut Turn<'_>, operation: u64, op: UpdateOp) -> Result<()> {
+    match op {
+        UpdateOp::Upsert { points, filter, mode } => upsert(turn, operation, points, filter, mode),
+        UpdateOp::Delete(points) => each_point(turn, operation, points, false, &mut |id, _, _, _, out| {
+            encode_delete(out, id);
+            Ok(())
+        }),
+        UpdateOp::SetPayload {
+            payload: patch,
+            key,
+            points,
+        } => {
+            let key = key.as_deref().map(parse_path).transpose()?;
+            edit_payloads(turn, operation, points, &mut |old| {
+                payload::set(old, &patch, key.as_ref()).map_err(bad)
+            })
+        }
+        UpdateOp::OverwritePayload { payload: new, points } => {
+            edit_payloads(turn, operation, points, &mut |_| {
+                payload::overwrite(&new).map_err(bad)
+            })
+        }
+        UpdateOp::DeletePayload { keys, points } => {
+            let keys = keys.iter().map(|k| parse_path(k)).collect::<Result<Vec<_>>>()?;
+            edit_payloads(turn, operation, points, &mut |old| {
+                payload::delete_keys(old, &keys).map_err(bad)
+            })
+        }
+        UpdateOp::ClearPayload(points) => edit_payloads(turn, operation, points, &mut |_| Ok(Vec::new())),
+        UpdateOp::UpdateVectors { points, filter } => update_vectors(turn, operation, points, filter),
+        UpdateOp::DeleteVectors { names, points } => delete_vectors(turn, operation, &names, points),
+    }
+}
+
+fn bad(e: impl std::fmt::Display) -> Error {
+    Error::bad_input(e.to_string())
+}
+
+fn parse_path(key: &str) -> Result<Path> {
+    Path::parse(key).map_err(|e| Error::bad_input(e.to_string()))
+}
+
+/// Writes one point's change.
+type Rewrite<'f> = dyn FnMut(PointId, &View, Place, &mut Turn<'_>, &mut Vec<u8>) -> Result<()> + 'f;
+
+/// Calls `rewrite` for every point that the selector names. Missing ids: an error after all others are done, if `strict`.
+fn each_point(
+    turn: &mut Turn<'_>,
+    operation: u64,
+    points: PointsSelector,
+    strict: bool,
+    rewrite: &mut Rewrite<'_>,
+) -> Result<()> {
+    turn.core.check_open()?;
+    match points {
+        PointsSelector::Ids(ids) => rewrite_ids(turn, operation, &ids, strict, rewrite),
+        PointsSelector::Filter(filter) => {
+            for source in matching_sources(turn, &filter)? {
+                match source {
+                    Source::Ids(ids, _held) => rewrite_ids(turn, operation, &ids, false, rewrite)?,
+                    Source::Segment(segment, rows, _held) => {
+                        let mut ids = Vec::with_capacity(BATCH);
+                        let mut rows = rows.iter().peekable();
+                        while rows.peek().is_some() {
+                            ids.clear();
+                            for row in rows.by_ref().take(BATCH) {
+                                ids.push(segment.row_id(row, &mut turn.lookup.io, &mut turn.lookup.buf)?.0);
+                            }
+                            rewrite_ids(turn, operation, &ids, false, rewrite)?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn rewrite_ids(
+    turn: &mut Turn<'_>,
+    operation: u64,
+    ids: &[PointId],
+    strict: bool,
+    rewrite: &mut Rewrite<'_>,
+) -> Result<()> {
+    let (mut missing, mut rest) = (None, ids);
+    let mut out = Vec::new();
+    while !rest.is_empty() {
+        // The view is dropped before the commit: it keeps buffers alive that a flush is to free.
+        let view = turn.core.view.load_full();
+        let mut taken = 0;
+        for &id in rest.iter().take(BATCH) {
+            taken += 1;
+            match view.find(id, turn.lookup)? {
+                Some(place) => {
+                    out.clear();
+                    rewrite(id, &view, place, turn, &mut out)?;
+                    turn.add_uncommitted(operation, &out)?;
+                }
+                None => missing = missing.or(Some(id)),
+            }
+            if turn.is_group_long() {
+                break;
+            }
+        }
+        drop(view);
+        turn.commit()?;
+        rest = &rest[taken..];
+    }
+    match missing {
+        Some(id) if strict => Err(no_point(id)),
+        _ => Ok(()),
+    }
+}
+
+fn no_point(id: PointId) -> Error {
+    Error::not_found(format!("Not found: No point with id {id} found"))
+}
+
+/// A view in which `id` is as all before it in the op have left it. Commits what is pending where the id is a part of it, or
+/// where there is much.
+fn view_for(turn: &mut Turn<'_>, id: PointId, pending: &mut BTreeSet<PointId>) -> Result<Arc<View>> {
+    if turn.is_group_long() || pending.len() >= BATCH || pending.contains(&id) {
+        turn.commit()?;
+        pending.clear();
+    }
+    pending.insert(id);
+    Ok(turn.core.view.load_full())
+}
+
+/// Points that match a filter, from a view that is let go again.
+enum Source {
+    Ids(Vec<PointId>, Reservation),
+    Segment(Arc<Segment>, RoaringBitmap, Reservation),
+}
+
+fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>> {
+    let view = turn.core.view.load_full();
+    let filter = CompiledFilter::on(&view.schema.fields, filter).map_err(bad)?;
+    let mut sources = Vec::new();
+    for buffer in &view.buffers {
+        let matching = || {
+            let rows = buffer.live_rows().map(|row| buffer.buffer.row(row));
+            rows.filter(|row| filter.matches(row))
+        };
+        // Counted first: there may be as many as the write buffers hold.
+        let count = matching().count();
+        let held = turn.core.updates.reserve((count * size_of::<PointId>()) as u64)?;
+        let mut ids = Vec::with_capacity(count);
+        ids.extend(matching().map(|row| row.id));
+        sources.push(Source::Ids(ids, held));
+    }
+    for segment in &view.segments {
+        let lookup = &mut *turn.lookup;
+        let (rows, held) = matching::matching_rows(
+            &view.schema,
+            segment,
+            Some(&filter),
+            &mut lookup.io,
+            &mut lookup.buf,
+            &lookup.rare,
+        )?;
+        sources.push(Source::Segment(segment.segment.clone(), rows, held));
+    }
+    Ok(sources)
+}
+
+/// The encoded vectors of a point, by slot, ascending.
+fn stored_vectors(turn: &mut Turn<'_>, view: &View, place: Place) -> Result<Vec<(u16, Vec<u8>)>> {
+    let mut vectors = Vec::new();
+    for vector in &view.schema.vectors {
+        let mut bytes = Vec::with_capacity(vector.fixed_bytes().unwrap_or_default());
+        if view.encoded_vector_of(place, vector.slot, turn.lookup, &mut bytes)? {
+            vectors.push((vector.slot, bytes));
+        }
+    }
+    Ok(vectors)
+}
+
+fn put(out: &mut Vec<u8>, id: PointId, vectors: &[(u16, Vec<u8>)], payload: &[u8]) {
+    encode_put(
+        out,
+        id,
+        vectors.iter().map(|(slot, v)| (*slot, v.as_slice())),
+        payload,
+    );
+}
+
+fn edit_payloads(
+    turn: &mut Turn<'_>,
+    operation: u64,
+    points: PointsSelector,
+    change: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>,
+) -> Result<()> {
+    turn.check_disk()?;
+    each_point(
+        turn,
+        operation,
+        points,
+        true,
+        &mut |id, view, place, turn, out| {
+            let old = view.payload_of(place, turn.lookup)?;
+            let new = change(&old)?;
+            if !new.is_empty() {
+                validate(&new, PAYLOAD_BYTES_MAX).map_err(|e| bad(format!("point {id}: {e}")))?;
+            }
+            put(out, id, &stored_vectors(turn, view, place)?, &new);
+            Ok(())
+        },
+    )
+}
+
+fn upsert(
+    turn: &mut Turn<'_>,
+    operation: u64,
+    points: Vec<Point>,
+    filter: Option<Filter>,
+    mode: UpdateMode,
+) -> Result<()> {
+    turn.check_disk()?;
+    let filter = compiled(turn, filter.as_ref())?;
+    let (mut out, mut pending) = (Vec::new(), BTreeSet::new());
+    for point in points {
+        let view = view_for(turn, point.id, &mut pending)?;
+        let place = view.find(point.id, turn.lookup)?;
+        let wanted = match (place, mode) {
+            (Some(_), UpdateMode::InsertOnly) | (None, UpdateMode::UpdateOnly) => false,
+            (Some(place), _) => matches(&view, place, filter.as_ref(), turn)?,
+            (None, _) => true,
+        };
+        if wanted {
+            out.clear();
+            let vectors = encode_vectors(&view.schema, &point.vectors)?;
+            put(&mut out, point.id, &vectors, &point.payload);
+            turn.add_uncommitted(operation, &out)?;
+        }
+    }
+    Ok(())
+}
+
+/// As the payload indexes are now. Only payloads are asked, so that others may come meanwhile.
+fn compiled(turn: &Turn<'_>, filter: Option<&Filter>) -> Result<Option<CompiledFilter>> {
+    let schema = turn.core.view.load().schema.clone();
+    let compile = |filter| CompiledFilter::on(&schema.fields, filter);
+    filter.map(compile).transpose().map_err(bad)
+}
+
+fn matches(view: &View, place: Place, filter: Option<&CompiledFilter>, turn: &mut Turn<'_>) -> Result<bool> {
+    let Some(filter) = filter else { return Ok(true) };
+    matching::place_matches(view, place, filter, &mut turn.lookup.io, &mut turn.lookup.buf)
+}
+
+fn update_vectors(
+    turn: &mut Turn<'_>,
+    operation: u64,
+    points: Vec<(PointId, NamedVectors)>,
+    filter: Option<Filter>,
+) -> Result<()> {
+    turn.check_disk()?;
+    let filter = compiled(turn, filter.as_ref())?;
+    let (mut out, mut pending, mut missing) = (Vec::new(), BTreeSet::new(), None);
+    for (id, vectors) in points {
+        let view = view_for(turn, id, &mut pending)?;
+        let Some(place) = view.find(id, turn.lookup)? else {
+            missing = missing.or(Some(id));
+            continue;
+        };
+        if !matches(&view, place, filter.as_ref(), turn)? {
+            continue;
+        }
+        let mut stored = stored_vectors(turn, &view, place)?;
+        for (slot, bytes) in encode_vectors(&view.schema, &vectors)? {
+            stored.retain(|(s, _)| *s != slot);
+            stored.push((slot, bytes));
+        }
+        stored.sort_unstable_by_key(|(slot, _)| *slot);
+        let payload = view.payload_of(place, turn.lookup)?;
+        out.clear();
+        put(&mut out, id, &stored, &payload);
+        turn.add_uncommitted(operation, &out)?;
+    }
+    turn.commit()?;
+    missing.map_or(Ok(()), |id| Err(no_point(id)))
+}
+
+fn delete_vectors(
+    turn: &mut Turn<'_>,
+    operation: u64,
+    names: &[String],
+    points: PointsSelector,
+) -> Result<()> {
+    turn.check_disk()?;
+    let schema = turn.core.view.load().schema.clone();
+    let slots = names
+        .iter()
+        .map(|n| schema.vector(n).map(|v| v.slot))
+        .collect::<Result<Vec<_>>>()?;
+    each_point(
+        turn,
+        operation,
+        points,
+        true,
+        &mut |id, view, place, turn, out| {
+            let mut stored = stored_vectors(turn, view, place)?;
+            stored.retain(|(slot, _)| !slots.contains(slot));
+            let payload = view.payload_of(place, turn.lookup)?;
+            put(out, id, &stored, &payload);
+            Ok(())
+        },
+    )
+}
