@@ -14,10 +14,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::ServeArgs;
+use crate::descriptors;
+use crate::profile;
 use crate::settings::Settings;
 use crate::size::ByteSize;
+use crate::snapshots;
 use crate::tls::TlsFiles;
-use crate::{descriptors, profile, snapshots};
 
 /// Threads of the engine beside the search slots: writer and jobs.
 const ENGINE_THREADS: usize = 2;

@@ -18,8 +18,10 @@ use crate::audit::Peer;
 use crate::auth::{Access, Grant, name_host};
 use crate::call::{Call, Given, Incoming, confirm};
 use crate::caught::caught;
+use crate::cors;
 use crate::encode::{self, Packer, takes_gzip};
 use crate::error::{ApiError, ApiResult};
+use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::pieces::Sent;
@@ -27,7 +29,6 @@ use crate::routes::{Route, shown_path};
 use crate::stats::Endpoint;
 use crate::stream::{self, Stream};
 use crate::trail::{Subject, Trail};
-use crate::{cors, limits};
 
 /// What a handler answers with.
 pub enum Answer {

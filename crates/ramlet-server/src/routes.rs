@@ -16,14 +16,15 @@ use crate::app::App;
 use crate::audit::Peer;
 use crate::auth::Access::{self, Manage, Public, Read, ReadFiles, ReadSome, Write, WriteFiles};
 use crate::call::Call;
+use crate::cors;
 use crate::dispatch::{Answer, dispatch, enter, refuse};
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::{
     aliases, cluster, collections, dashboard, facet, indexes, issues, logger, metrics, optimizations, plan,
     points, quotas, search, service, snapshots, telemetry, updates, vector_names,
 };
+use crate::openapi;
 use crate::trail::Subject;
-use crate::{cors, openapi};
 
 pub(crate) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = ApiResult<Answer>> + Send>>;
 

@@ -25,9 +25,12 @@ use tokio::task::JoinSet;
 use crate::admission::Held;
 use crate::app::App;
 use crate::audit::{Peer, name_peer};
+use crate::dispatch;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::serve_http2;
 use crate::leaving::{Sending, last_answers};
+use crate::leftover;
+use crate::limits;
 use crate::loads::{Loads, Meter};
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
@@ -36,7 +39,6 @@ use crate::shards::{Api, Paid, Place, Shards};
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
 use crate::turns::Turns;
-use crate::{dispatch, leftover, limits};
 
 /// A server that has its port and isn't answering yet.
 pub struct Bound {

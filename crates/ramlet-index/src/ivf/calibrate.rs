@@ -9,7 +9,8 @@
 use ramlet_kernels::BRAID;
 
 use super::cells;
-use super::centroids::{AT_ONCE, Centroids, handicap};
+use super::centroids::AT_ONCE;
+use super::centroids::{Centroids, handicap};
 use super::gap::{Gaps, key_as_of_clusters};
 use super::misses::DeviationsByDepth;
 use super::ranked::Ranked;

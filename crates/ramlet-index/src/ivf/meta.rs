@@ -31,9 +31,10 @@ use ramlet_kernels::{Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, CalibrationPoint, Reached, Rule};
+use super::cells;
+use super::gap;
 use super::misses::{self, Deviations, DeviationsByDepth, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
-use super::{cells, gap};
 use crate::error::{IndexError, Result};
 use crate::quant::product::{ProductBits, ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};

@@ -7,13 +7,14 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use super::calibrate::{Calibration, DEPTHS, Rule};
+use super::cells;
 use super::centroids::Centroids;
 use super::codes::{Codes, CodesInRam};
 use super::compact::CompactRows;
 use super::meta::Meta;
+use super::misses;
 use super::products::Products;
 use super::way::Way;
-use super::{cells, misses};
 use crate::error::{IndexError, Result};
 use crate::flat::{check_stride, stream};
 use crate::pinned::PinnedRows;

@@ -24,13 +24,14 @@ use crate::auth::{Access, Grant, name_host};
 use crate::call::{Call, Given};
 use crate::caught::caught;
 use crate::dispatch::{Answer, admit, enter};
+use crate::encode;
 use crate::error::{ApiError, ApiResult};
+use crate::limits;
 use crate::out::{Form, told_whole};
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
 use crate::stats::Endpoint;
 use crate::trail::{Subject, Trail};
-use crate::{encode, limits};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
