@@ -13,13 +13,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::admission::Held;
 use crate::app::App;
 use crate::auth::{Access, Grant};
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::node::{self, Node};
 use crate::handlers::fetch::{Next, Portions};
+use crate::held::Held;
 use crate::inline::Turn;
 use crate::limits;
 use crate::out::{Form, Out};

@@ -6,8 +6,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use ramlet_memory::Consumer;
 
-use crate::admission::{BodyRule, Held, check_cap};
+use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
+use crate::held::Held;
 use crate::limits;
 
 /// How a body was packed.
@@ -84,7 +85,7 @@ fn read(
             )
         })?;
         out.truncate(len + n);
-        check_cap(out.len() as u64, rule)?;
+        rule.check(out.len() as u64)?;
         if n == 0 {
             return Ok(out);
         }

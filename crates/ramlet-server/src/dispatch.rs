@@ -12,10 +12,10 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
 
-use crate::admission::{Admitted, read_body};
 use crate::app::App;
 use crate::audit::Peer;
 use crate::auth::{Access, Grant, name_host};
+use crate::body::read_body;
 use crate::call::{Call, Given, Incoming, confirm};
 use crate::caught::caught;
 use crate::cors;
@@ -165,7 +165,7 @@ async fn answer(
     let collection = params.iter().find(|(name, _)| name == "collection");
     let asks = (route.access, collection.map(|(_, name)| name.as_str()));
     admit(app, (&grant, &trail), asks, start).await?;
-    let Admitted { body, held } = read_body(&parts.headers, &mut unread, route.body, &app.requests).await?;
+    let (body, held) = read_body(&parts.headers, &mut unread, route.body, &app.requests).await?;
     let incoming = Incoming {
         query: raw_query,
         head_only: parts.method == Method::HEAD,

@@ -14,9 +14,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use ramlet::SnapshotFile;
 use tokio::sync::mpsc;
 
-use crate::admission::Held;
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
+use crate::held::Held;
 use crate::limits;
 use crate::pieces::with_held;
 use crate::pool::spawn_blocking;

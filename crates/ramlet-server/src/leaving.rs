@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
-use crate::admission::Held;
+use crate::held::Held;
 use crate::limits::{GOODBYE, GOODBYE_UNMET};
 use crate::turns::{Busy, Stay};
 

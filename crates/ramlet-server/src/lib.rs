@@ -2,12 +2,13 @@
 //!
 //! `socket -> connection (bounded) -> route -> key -> memory for the body -> body -> engine -> answer (reserved)`.
 //! Each step may refuse; none holds memory that the ledger doesn't know. Reading order of the modules: [`routes`],
-//! `dispatch`, `admission`, `call`, `handlers`, `wire`, `out`.
+//! `dispatch`, `body`, `call`, `handlers`, `wire`, `out`.
 
-mod admission;
 mod app;
 mod audit;
 mod auth;
+mod body;
+mod body_rule;
 mod call;
 mod caught;
 mod cors;
@@ -18,6 +19,7 @@ mod encode;
 mod error;
 pub mod grpc;
 mod handlers;
+mod held;
 pub mod inference;
 mod inline;
 mod jwt;

@@ -7,10 +7,10 @@ use ramlet_memory::{Consumer, OverBudget};
 use ramlet_proto::wire::put_message;
 use serde::Serialize;
 
-use crate::admission::Held;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::FRAME_HEAD;
 use crate::grpc::tell::points as tell;
+use crate::held::Held;
 use crate::limits;
 use crate::pieces::{Mark, PIECE, Pieces, Sent};
 

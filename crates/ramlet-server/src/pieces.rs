@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::admission::Held;
+use crate::held::Held;
 use crate::limits::RESPONSE_STEP_BYTES;
 
 /// Bytes of a piece, unless one write needs more in a row.

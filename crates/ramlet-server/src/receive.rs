@@ -10,10 +10,11 @@ use http_body_util::BodyExt;
 use ramlet::SnapshotUpload;
 use tokio::time::{Instant, timeout};
 
-use crate::admission::{Held, content_length};
 use crate::app::App;
+use crate::body::content_length;
 use crate::call::Incoming;
 use crate::error::{ApiError, ApiResult};
+use crate::held::Held;
 use crate::limits;
 use crate::multipart::Multipart;
 use crate::pool::spawn_blocking;

@@ -11,10 +11,10 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use tower_service::Service;
 
-use crate::admission::BodyRule;
 use crate::app::App;
 use crate::audit::Peer;
 use crate::auth::Access::{self, Manage, Public, Read, ReadFiles, ReadSome, Write, WriteFiles};
+use crate::body_rule::BodyRule;
 use crate::call::Call;
 use crate::cors;
 use crate::dispatch::{Answer, dispatch, enter, refuse};

@@ -22,12 +22,12 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::admission::Held;
 use crate::app::App;
 use crate::audit::{Peer, name_peer};
 use crate::dispatch;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::serve_http2;
+use crate::held::Held;
 use crate::leaving::{Sending, last_answers};
 use crate::leftover;
 use crate::limits;

@@ -15,12 +15,12 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::sync::mpsc;
 
-use crate::admission::Held;
 use crate::app::App;
 use crate::call::{Expected, List, on_slot};
 use crate::encode::Packer;
 use crate::error::ApiResult;
 use crate::handlers::fetch::Next;
+use crate::held::Held;
 use crate::limits;
 use crate::out::{Form, Out};
 use crate::pieces::Sent;

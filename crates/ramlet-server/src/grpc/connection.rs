@@ -13,10 +13,10 @@ use tokio::sync::watch;
 
 use super::dispatch::{dispatch, refused};
 use super::entry::Entry;
-use crate::admission::Held;
 use crate::app::App;
 use crate::audit::name_peer;
 use crate::error::ApiError;
+use crate::held::Held;
 use crate::leaving::{Sending, last_answers};
 use crate::limits;
 use crate::loads::Calls;

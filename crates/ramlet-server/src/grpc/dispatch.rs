@@ -17,15 +17,16 @@ use super::frame::{self, Messages, Sent};
 use super::methods::{Bound, Method, Points, find};
 use super::tell::Told;
 use super::{FRAME_HEAD, health, reflection, status, storage_read};
-use crate::admission::{BodyRule, Held, check_cap};
 use crate::app::App;
 use crate::audit::Peer;
 use crate::auth::{Access, Grant, name_host};
+use crate::body_rule::BodyRule;
 use crate::call::{Call, Given};
 use crate::caught::caught;
 use crate::dispatch::{Answer, admit, enter};
 use crate::encode;
 use crate::error::{ApiError, ApiResult};
+use crate::held::Held;
 use crate::limits;
 use crate::out::{Form, told_whole};
 use crate::pieces::{self, Pieces};
@@ -244,7 +245,7 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
     let bound = find(path).ok_or_else(unknown)?;
     let (headers, len, rule) = (HeaderMap::new(), message.len(), rule_of(bound));
     let entered = enter(app, bound.route.access, Subject::default(), &headers)?;
-    check_cap(len as u64, rule)?;
+    rule.check(len as u64)?;
     let mut held = Held::in_time(rule.before(len as u64), &app.requests).await?;
     let mut asked = decode(app, bound.method, rule, message, &mut held).await?;
     if !bound.route.access.reads() {

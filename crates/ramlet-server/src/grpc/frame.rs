@@ -13,9 +13,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::status;
-use crate::admission::{BodyRule, Held, check_cap};
+use crate::body_rule::BodyRule;
 use crate::decode::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
+use crate::held::Held;
 use crate::limits;
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
@@ -81,7 +82,7 @@ impl Messages {
             1 => return Err(bad("a compressed message without grpc-encoding")),
             _ => return Err(bad("the bytes are not a frame of gRPC")),
         };
-        check_cap(u64::from(len), rule)?;
+        rule.check(u64::from(len))?;
         *held = Held::in_time(rule.before(u64::from(len)), from).await?;
         self.buffer.advance(HEAD);
         let message = self.take(len as usize, start).await?;

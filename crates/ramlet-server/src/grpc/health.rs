@@ -12,9 +12,10 @@ use tokio::sync::mpsc;
 
 use super::frame::{self, Messages, Sent};
 use super::{reflection, tell};
-use crate::admission::{BodyRule, Held};
 use crate::app::App;
+use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
+use crate::held::Held;
 
 /// Between two looks for a watcher.
 const PERIOD: Duration = Duration::from_secs(1);

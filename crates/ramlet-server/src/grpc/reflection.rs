@@ -17,9 +17,10 @@ use tokio::sync::mpsc;
 
 use super::frame::{self, Messages, Sent};
 use super::tell;
-use crate::admission::{BodyRule, Held};
 use crate::app::App;
+use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
+use crate::held::Held;
 
 const NOT_FOUND: i32 = 5;
 const INVALID: i32 = 3;

@@ -12,11 +12,12 @@ use ramlet_proto::Message;
 use ramlet_proto::qdrant::FileLengthRequest;
 
 use super::frame::Messages;
-use crate::admission::{BodyRule, Held};
 use crate::app::App;
 use crate::auth::Access;
+use crate::body_rule::BodyRule;
 use crate::dispatch::{admit, enter};
 use crate::error::{ApiError, ApiResult};
+use crate::held::Held;
 use crate::limits;
 use crate::trail::Subject;
 

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::admission::BodyRule;
 use crate::auth::Access;
+use crate::body_rule::BodyRule;
 use crate::call::Call;
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};

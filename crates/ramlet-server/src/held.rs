@@ -1,0 +1,77 @@
+//! Bytes of the ledger that a request or an answer holds.
+
+use ramlet_memory::{Consumer, OverBudget, Reservation};
+use tokio::time::Instant;
+
+use crate::limits;
+
+/// Bytes held for one request or answer, growing as it does.
+#[derive(Default)]
+pub struct Held {
+    reservation: Option<Reservation>,
+}
+
+impl Held {
+    pub fn bytes(&self) -> u64 {
+        self.reservation.as_ref().map_or(0, Reservation::bytes)
+    }
+
+    /// Makes sure that at least `bytes` are held.
+    pub fn at_least(&mut self, bytes: u64, from: &Consumer) -> Result<(), OverBudget> {
+        let more = bytes.saturating_sub(self.bytes());
+        if more == 0 {
+            return Ok(());
+        }
+        let grown = match &mut self.reservation {
+            Some(reservation) => reservation.grow(more),
+            none => from.reserve(more).map(|r| *none = Some(r)),
+        };
+        // Told as a whole: that is what decides whether waiting would help.
+        grown.map_err(|e| OverBudget { asked: bytes, ..e })
+    }
+
+    /// Bytes that could be had but are taken are waited for, [`limits::MEMORY_WAIT`] at most; see [`Held::until`].
+    pub async fn in_time(bytes: u64, from: &Consumer) -> Result<Held, OverBudget> {
+        let mut held = Held::default();
+        // Nearly always there is room, and no clock to be read.
+        if from.available() >= bytes && held.at_least(bytes, from).is_ok() {
+            return Ok(held);
+        }
+        Held::until(Instant::now() + limits::MEMORY_WAIT, bytes, from).await
+    }
+
+    /// The same until `deadline`. Only a new holder waits: what is held already grows at once or not at all
+    /// ([`Held::at_least`]), since those who hold much would wait for each other.
+    pub async fn until(deadline: Instant, bytes: u64, from: &Consumer) -> Result<Held, OverBudget> {
+        let mut held = Held::default();
+        let mut pause = *limits::MEMORY_PAUSES.start();
+        loop {
+            // Looked at first, so that who waits is not counted as refused each time.
+            let waits = bytes <= from.cap() && Instant::now() + pause < deadline;
+            if !waits || from.available() >= bytes {
+                match held.at_least(bytes, from) {
+                    // Loans on their way back.
+                    Err(_) if waits => {}
+                    done => return done.map(|()| held),
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(*limits::MEMORY_PAUSES.end());
+        }
+    }
+
+    /// Hands over `bytes` of these, or all if there are fewer.
+    pub fn split(&mut self, bytes: u64) -> Held {
+        let part = |held: &mut Reservation| held.split(bytes.min(held.bytes()));
+        Held {
+            reservation: self.reservation.as_mut().map(part),
+        }
+    }
+
+    /// Gives back all but `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        if let Some(held) = &mut self.reservation {
+            held.shrink_to(bytes);
+        }
+    }
+}
