@@ -15,9 +15,9 @@ use crate::limits;
 use crate::loads::Loads;
 use crate::options::{AllocatorStats, LogLevel, ServerOptions, SnapshotFetch};
 use crate::quotas::Quotas;
+use crate::rates::Rates;
 use crate::shards::threads;
 use crate::stats::RequestStats;
-use crate::strict::Rates;
 use crate::tls::Tls;
 
 /// The server's state: one per process, shared by all connections.

@@ -26,7 +26,7 @@ use crate::out::{Form, Out};
 use crate::params::QueryParams;
 use crate::pool::spawn_blocking;
 use crate::stream::Stream;
-use crate::strict::{Guard, adds};
+use crate::strict_guard::{Guard, adds};
 use crate::wire::collection::check_name;
 
 /// What a handler gets.
@@ -198,7 +198,7 @@ impl Call {
 
     /// The strict mode of a collection that has it.
     pub fn strict<'a>(&'a self, collection: &'a Collection) -> Option<Guard<'a>> {
-        Guard::of(&self.app, collection)
+        Guard::of(&self.app.rates, &self.app.engine, collection)
     }
 
     /// Counts a read that costs so much, where the collection is strict.

@@ -8,7 +8,7 @@ use ramlet::{Engine, QuotaConfig};
 use ramlet_io::Storage;
 
 use crate::error::{ApiError, ApiResult};
-use crate::strict::resident_percent;
+use crate::strict_guard::resident_percent;
 
 /// The limits that are set, and which of them were reached when it was last looked.
 pub struct Quotas {

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::quotas::disk_percent;
-use crate::strict::resident_percent;
+use crate::strict_guard::resident_percent;
 
 /// `GET /quotas`.
 pub async fn get(call: Call) -> ApiResult<Answer> {
