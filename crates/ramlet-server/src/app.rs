@@ -10,13 +10,12 @@ use tokio::sync::Semaphore;
 
 use crate::audit::Audit;
 use crate::auth::Keys;
-use crate::grpc::Http2;
+use crate::http2::Http2;
 use crate::limits;
 use crate::loads::Loads;
 use crate::options::{AllocatorStats, LogLevel, ServerOptions, SnapshotFetch};
 use crate::quotas::Quotas;
 use crate::rates::Rates;
-use crate::shards::threads;
 use crate::stats::RequestStats;
 use crate::tls::Tls;
 
@@ -71,6 +70,8 @@ impl App {
         let encrypted = options.tls.is_some();
         let http2 = Http2::new(options.engine.budget().elastic, encrypted);
         let connection_bytes = limits::connection_bytes(encrypted);
+        // A thread that holds connections for each search slot that is free for one.
+        let threads = limits::ASYNC_THREADS.max(options.engine.budget().slots_outside);
         let connections_max = options.connections.max(1);
         Arc::new(App {
             keys: Keys::new(&options),
@@ -92,7 +93,7 @@ impl App {
             log_level: options.log_level,
             allocator: options.allocator,
             machine: options.machine,
-            loads: Arc::new(Loads::new(threads(&options.engine))),
+            loads: Arc::new(Loads::new(threads)),
             stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
             rates: Rates::default(),
             quotas: Quotas::load(&options.engine),

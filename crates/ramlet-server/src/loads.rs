@@ -66,6 +66,11 @@ impl Loads {
         }
     }
 
+    /// How many threads hold connections.
+    pub fn threads(&self) -> usize {
+        self.spent.len()
+    }
+
     /// Connections that were given to another thread since the start.
     pub fn moved(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)

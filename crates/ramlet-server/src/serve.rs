@@ -1,6 +1,5 @@
 //! The socket: a bounded number of connections, each with its bytes from the ledger.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -8,13 +7,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Router;
-use axum::http::{HeaderValue, header};
-use axum::response::Response;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use ramlet::Engine;
 use ramlet_io::system::set_segment_bytes_max;
 use ramlet_memory::Consumer;
@@ -23,21 +15,15 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
-use crate::audit::{Peer, name_peer};
-use crate::dispatch;
+use crate::audit::Peer;
+use crate::connection::{Paid, Place};
 use crate::error::{ApiError, ApiResult};
-use crate::grpc::serve_http2;
-use crate::held::Held;
-use crate::leaving::{Sending, last_answers};
-use crate::leftover;
 use crate::limits;
 use crate::loads::{Loads, Meter};
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
 use crate::routes::router;
-use crate::shards::{Api, Paid, Place, Shards};
-use crate::timed_io::TimedIo;
-use crate::tls::Socket;
+use crate::shards::{Api, Shards};
 use crate::turns::Turns;
 
 /// A server that has its port and isn't answering yet.
@@ -275,80 +261,6 @@ async fn monitor_recall(engine: Arc<Engine>) {
         let engine = engine.clone();
         let _ = spawn_blocking(move || engine.monitor_recall_once()).await;
     }
-}
-
-/// HTTP/1, or HTTP/2 where the client begins with it.
-pub async fn connection(
-    stream: Socket,
-    (app, router): (Arc<App>, Router),
-    mut stopped: watch::Receiver<bool>,
-    place: Place,
-) {
-    let stay = &place.stay;
-    let http2 = tokio::select! {
-        http2 = stream.speaks_http2() => http2,
-        () = stay.asked() => return,
-        _ = stopped.changed() => return,
-    };
-    let Ok(http2) = http2 else {
-        return;
-    };
-    if http2 {
-        match app.calls.reserve(app.http2.connection_bytes()) {
-            Ok(_more) => {
-                let service = TowerToHyperService::new(router);
-                serve_http2(stream, (&app, &place), stopped, (service, refuse)).await
-            }
-            Err(e) => tracing::debug!("a connection is turned away: {e}"),
-        }
-        return;
-    }
-    let io = TokioIo::new(TimedIo::new(stream));
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits::IDLE_TIMEOUT)
-        .max_buf_size(limits::HEAD_BYTES)
-        .max_headers(limits::HEADERS_MAX);
-    let service = service_fn(|mut request| {
-        let busy = stay.busy();
-        name_peer(&mut request, app.audit.as_ref(), place.peer);
-        let answered = leftover::answer(router.clone(), request, busy.owing());
-        async move {
-            let mut response = answered.await;
-            if busy.leaves() {
-                let close = HeaderValue::from_static("close");
-                response.headers_mut().insert(header::CONNECTION, close);
-            }
-            // A head of HTTP/1 is in its connection's bytes.
-            let _held = Held::default();
-            Ok::<_, Infallible>(response.map(|body| Sending {
-                body,
-                _busy: busy,
-                _held,
-            }))
-        }
-    });
-    let mut serving = std::pin::pin!(builder.serve_connection(io, service));
-    let ended = tokio::select! {
-        ended = serving.as_mut() => Some(ended),
-        // The value is always "stop": nothing else is ever sent.
-        _ = stopped.changed() => {
-            serving.as_mut().graceful_shutdown();
-            last_answers(serving, stay).await
-        }
-        () = stay.asked() => {
-            serving.as_mut().graceful_shutdown();
-            last_answers(serving, stay).await
-        }
-    };
-    if let Some(Err(e)) = ended {
-        tracing::debug!("a connection ended: {e}");
-    }
-}
-
-fn refuse(e: &ApiError) -> Response {
-    dispatch::refuse(e, Instant::now())
 }
 
 /// Says why and when to come again, without a task or a buffer.

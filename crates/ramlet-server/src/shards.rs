@@ -11,36 +11,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::Router;
-use ramlet::Engine;
-use ramlet_memory::Reservation;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
-use crate::audit::Peer;
+use crate::connection::Place;
 use crate::loads::Meter;
 use crate::tls::Socket;
 use crate::turns::{Answering, Stay};
-use crate::{grpc, inline, limits, pool, serve};
+use crate::{grpc, http1, inline, limits, pool};
 
 /// What a connection speaks.
 #[derive(Clone)]
 pub enum Api {
     Rest(Router),
     Grpc,
-}
-
-/// The bytes that a connection holds, and its place: given back in this order, so that who waits for the place finds the bytes.
-pub type Paid = (Reservation, OwnedSemaphorePermit);
-
-/// What goes with a connection.
-pub struct Place {
-    pub _paid: Paid,
-    pub peer: Peer,
-    pub stay: Stay,
-    pub meter: Arc<Meter>,
 }
 
 /// A connection on its way to the thread that will hold it.
@@ -82,16 +69,11 @@ pub struct Shards {
     ended: Vec<oneshot::Receiver<Runtime>>,
 }
 
-/// How many threads hold connections.
-pub fn threads(engine: &Engine) -> usize {
-    limits::ASYNC_THREADS.max(engine.budget().slots_outside)
-}
-
 impl Shards {
     /// Starts the threads. They end when `stopped` says so and their connections are done, or [`limits::SHUTDOWN_GRACE`]
     /// later.
     pub fn start(app: &Arc<App>, stopped: &watch::Receiver<bool>) -> io::Result<Shards> {
-        let (inboxes, arrivals): (Vec<_>, Vec<_>) = (0..threads(&app.engine))
+        let (inboxes, arrivals): (Vec<_>, Vec<_>) = (0..app.loads.threads())
             .map(|_| mpsc::unbounded_channel())
             .unzip();
         let all: Arc<[Shard]> = inboxes.into_iter().map(Shard::new).collect();
@@ -297,7 +279,7 @@ async fn hold(accepted: Accepted, app: Arc<App>, mut stopped: watch::Receiver<bo
         Err(e) => return tracing::debug!("a connection can't be encrypted: {e}"),
     };
     match api {
-        Api::Rest(router) => serve::connection(stream, (app, router), stopped, place).await,
+        Api::Rest(router) => http1::serve_http1(stream, (app, router), stopped, place).await,
         Api::Grpc => grpc::serve_calls(stream, app, stopped, place).await,
     }
 }

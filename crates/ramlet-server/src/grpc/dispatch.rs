@@ -1,6 +1,7 @@
 //! One call through its steps: method, key, memory, message, handler, answer.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use axum::http::{
 };
 use bytes::Bytes;
 use hyper::body::Incoming;
+use hyper::service::service_fn;
+use tokio::sync::watch;
 
 use super::ask::Asked;
 use super::frame::{self, Messages, Sent};
@@ -23,23 +26,35 @@ use crate::auth::{Access, Grant, name_host};
 use crate::body_rule::BodyRule;
 use crate::call::{Call, Given};
 use crate::caught::caught;
+use crate::connection::Place;
 use crate::dispatch::{Answer, admit, enter};
 use crate::encode;
 use crate::error::{ApiError, ApiResult};
 use crate::held::Held;
+use crate::http2::serve_http2;
 use crate::limits;
 use crate::out::{Form, told_whole};
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
 use crate::stats::Endpoint;
+use crate::tls::Socket;
 use crate::trail::{Subject, Trail};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 
+/// Answers the calls of one connection.
+pub async fn serve_calls(stream: Socket, app: Arc<App>, stopped: watch::Receiver<bool>, place: Place) {
+    let service = service_fn(|request| {
+        let app = app.clone();
+        async move { Ok::<_, Infallible>(dispatch(app, request).await) }
+    });
+    serve_http2(stream, (&app, &place), stopped, (service, refused)).await;
+}
+
 /// Answers one call.
-pub async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
+async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
     let start = Instant::now();
     let (mut parts, body) = request.into_parts();
     if parts.method != HttpMethod::POST || !is_grpc(&parts.headers) {
@@ -117,7 +132,7 @@ async fn packed(app: &App, message: pieces::Sent) -> Response<Sent> {
     response
 }
 
-pub fn refused(e: &ApiError) -> Response<Sent> {
+fn refused(e: &ApiError) -> Response<Sent> {
     let mut response = Response::new(Sent::End(true));
     *response.headers_mut() = status::failed(e);
     response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);

@@ -6,9 +6,7 @@
 //! The framing is our own, over hyper's HTTP/2: nothing of a message is read before it has its memory.
 
 pub mod ask;
-mod connection;
 mod dispatch;
-mod entry;
 mod frame;
 mod health;
 mod methods;
@@ -20,7 +18,7 @@ mod storage_read;
 pub mod tell;
 mod value;
 
-pub use connection::{Http2, serve_calls, serve_http2};
+pub(crate) use dispatch::serve_calls;
 #[doc(hidden)]
 pub use dispatch::unframed;
 pub use frame::HEAD as FRAME_HEAD;

@@ -1,0 +1,101 @@
+//! Connections of HTTP/1, and those that turn out to speak HTTP/2.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::watch;
+
+use crate::app::App;
+use crate::audit::name_peer;
+use crate::connection::Place;
+use crate::dispatch;
+use crate::error::ApiError;
+use crate::held::Held;
+use crate::http2::serve_http2;
+use crate::leaving::{Sending, last_answers};
+use crate::leftover;
+use crate::limits;
+use crate::timed_io::TimedIo;
+use crate::tls::Socket;
+
+/// HTTP/1, or HTTP/2 where the client begins with it.
+pub async fn serve_http1(
+    stream: Socket,
+    (app, router): (Arc<App>, Router),
+    mut stopped: watch::Receiver<bool>,
+    place: Place,
+) {
+    let stay = &place.stay;
+    let http2 = tokio::select! {
+        http2 = stream.speaks_http2() => http2,
+        () = stay.asked() => return,
+        _ = stopped.changed() => return,
+    };
+    let Ok(http2) = http2 else {
+        return;
+    };
+    if http2 {
+        match app.calls.reserve(app.http2.connection_bytes()) {
+            Ok(_more) => {
+                let service = TowerToHyperService::new(router);
+                serve_http2(stream, (&app, &place), stopped, (service, refuse)).await
+            }
+            Err(e) => tracing::debug!("a connection is turned away: {e}"),
+        }
+        return;
+    }
+    let io = TokioIo::new(TimedIo::new(stream));
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::IDLE_TIMEOUT)
+        .max_buf_size(limits::HEAD_BYTES)
+        .max_headers(limits::HEADERS_MAX);
+    let service = service_fn(|mut request| {
+        let busy = stay.busy();
+        name_peer(&mut request, app.audit.as_ref(), place.peer);
+        let answered = leftover::answer(router.clone(), request, busy.owing());
+        async move {
+            let mut response = answered.await;
+            if busy.leaves() {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            // A head of HTTP/1 is in its connection's bytes.
+            let _held = Held::default();
+            Ok::<_, Infallible>(response.map(|body| Sending {
+                body,
+                _busy: busy,
+                _held,
+            }))
+        }
+    });
+    let mut serving = std::pin::pin!(builder.serve_connection(io, service));
+    let ended = tokio::select! {
+        ended = serving.as_mut() => Some(ended),
+        // The value is always "stop": nothing else is ever sent.
+        _ = stopped.changed() => {
+            serving.as_mut().graceful_shutdown();
+            last_answers(serving, stay).await
+        }
+        () = stay.asked() => {
+            serving.as_mut().graceful_shutdown();
+            last_answers(serving, stay).await
+        }
+    };
+    if let Some(Err(e)) = ended {
+        tracing::debug!("a connection ended: {e}");
+    }
+}
+
+fn refuse(e: &ApiError) -> Response {
+    dispatch::refuse(e, Instant::now())
+}
