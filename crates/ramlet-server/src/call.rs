@@ -7,24 +7,25 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use ramlet::filter::Filter;
-use ramlet::{Collection, Scratch, SlotJob, Strict, UpdateOp};
+use ramlet::{Collection, Scratch, Strict, UpdateOp};
 use ramlet_memory::Consumer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::answer::Answer;
 use crate::app::App;
 use crate::auth::{Access, Grant};
-use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::node::{self, Node};
-use crate::handlers::fetch::{Next, Portions};
 use crate::held::Held;
-use crate::inline::Turn;
 use crate::limits;
 use crate::out::{Form, Out};
 use crate::params::QueryParams;
+use crate::parts::Expected;
 use crate::pool::spawn_blocking;
+use crate::portions::{List, Next};
+use crate::slots::{on_slot, on_slot_or_here};
 use crate::stream::Stream;
 use crate::strict_guard::{Guard, adds};
 use crate::wire::collection::check_name;
@@ -87,35 +88,6 @@ pub enum Updated {
     },
     /// `timeout` passed first; the update is still under way.
     TimedOut,
-}
-
-/// Bytes that a list is known to need.
-#[derive(Debug, Clone, Copy)]
-pub struct Expected {
-    /// For its points without payloads and vectors.
-    pub listing: u64,
-    /// For vectors that the engine hands over to be written, ...
-    pub handed: u64,
-    /// ... and with what is written of them at first, ...
-    pub first: u64,
-    /// ... and for each further portion.
-    pub next: u64,
-}
-
-/// A list that is open in the answer, and what closes it.
-pub struct List {
-    pub portions: Portions,
-    pub suffix: String,
-}
-
-impl List {
-    /// Closes the list and the answer; false, with nothing written, where there is no memory for it.
-    pub fn close(&self, out: &mut Out, begun: Instant) -> bool {
-        let place = out.place();
-        out.raw(&self.suffix);
-        out.close(begun);
-        !out.back_to(&place)
-    }
 }
 
 impl Call {
@@ -212,7 +184,7 @@ impl Call {
         T: Send + 'static,
         F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
     {
-        on_slot(&self.app, self.deadline(), job).await
+        on_slot(&self.app.engine, self.deadline(), job).await
     }
 
     /// A read with this filter, counted and checked where the collection is strict.
@@ -243,7 +215,7 @@ impl Call {
                     let (filter, counted) = (filter.clone(), collection.clone());
                     let count =
                         move |scratch: &mut Scratch| Ok(counted.count(Some(&filter), false, scratch)?);
-                    on_slot(&self.app, self.deadline(), count).await?.max(1)
+                    on_slot(&self.app.engine, self.deadline(), count).await?.max(1)
                 }
             },
         };
@@ -308,7 +280,7 @@ impl Call {
     {
         let mut out = self.begin(expected, expected).await?;
         let held = self.held.clone();
-        on_slot_or_here(&self.app, self.deadline(), self.quick, move |scratch| {
+        on_slot_or_here(&self.app.engine, self.deadline(), self.quick, move |scratch| {
             job(scratch, &mut out)?;
             // Given back before the answer goes out: who has it may count on the bytes.
             drop(held);
@@ -330,7 +302,7 @@ impl Call {
         let held = self.held.clone();
         let whole = self.form != Form::Json;
         let (mut list, mut out, mut next) =
-            on_slot_or_here(app, self.deadline(), self.quick, move |scratch| {
+            on_slot_or_here(&app.engine, self.deadline(), self.quick, move |scratch| {
                 let mut list = open(scratch, &mut out)?;
                 drop(held);
                 let next = match whole {
@@ -347,7 +319,7 @@ impl Call {
             let held = Held::in_time(bytes.max(expected.next), &app.responses).await?;
             out = Out::within(held, expected.handed, self.form, &app.responses);
             out.raw_bytes(&opened);
-            (list, out, next) = on_slot(app, self.deadline(), move |scratch| {
+            (list, out, next) = on_slot(&app.engine, self.deadline(), move |scratch| {
                 let next = list.portions.write_next(scratch, &mut out)?;
                 Ok((list, out, next))
             })
@@ -429,49 +401,8 @@ pub async fn confirm(app: &App, grant: &Grant, deadline: Instant) -> ApiResult<(
     };
     let filter = exists.filter.clone();
     let count = move |scratch: &mut Scratch| Ok(collection.count(Some(&filter), true, scratch)?);
-    match on_slot(app, deadline, count).await? {
+    match on_slot(&app.engine, deadline, count).await? {
         0 => Err(ApiError::new(StatusCode::UNAUTHORIZED, WORDS)),
         _ => Ok(()),
     }
-}
-
-/// Runs `job` on a search slot and waits for its result. A job whose client is gone isn't started.
-pub async fn on_slot<T, F>(app: &App, deadline: Instant, job: F) -> ApiResult<T>
-where
-    T: Send + 'static,
-    F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
-{
-    on_slot_or_here(app, deadline, false, job).await
-}
-
-/// The same; a `quick` job may run on this thread's own slot.
-async fn on_slot_or_here<T, F>(app: &App, deadline: Instant, quick: bool, job: F) -> ApiResult<T>
-where
-    T: Send + 'static,
-    F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
-{
-    if quick && let Some(turn) = Turn::take() {
-        // It comes before this thread sleeps: whoever looked at the clock meanwhile would be this thread.
-        turn.comes().await;
-        return turn.run(job).unwrap_or_else(|| Err(no_answer()));
-    }
-    let (tx, rx) = oneshot::channel();
-    let job: SlotJob = Box::new(move |scratch| {
-        if !tx.is_closed() {
-            let _ = tx.send(job(scratch));
-        }
-    });
-    app.engine.run(job)?;
-    match tokio::time::timeout_at(deadline.into(), rx).await {
-        Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(no_answer()),
-        Err(_) => Err(ApiError::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "Timeout: the operation took longer than allowed",
-        )),
-    }
-}
-
-fn no_answer() -> ApiError {
-    ApiError::internal("the search thread gave no answer")
 }

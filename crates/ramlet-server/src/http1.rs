@@ -13,10 +13,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 
+use crate::answer;
 use crate::app::App;
 use crate::audit::name_peer;
 use crate::connection::Place;
-use crate::dispatch;
 use crate::error::ApiError;
 use crate::held::Held;
 use crate::http2::serve_http2;
@@ -97,5 +97,5 @@ pub async fn serve_http1(
 }
 
 fn refuse(e: &ApiError) -> Response {
-    dispatch::refuse(e, Instant::now())
+    answer::refuse(e, Instant::now())
 }

@@ -4,6 +4,7 @@
 //! Each step may refuse; none holds memory that the ledger doesn't know. Reading order of the modules: [`routes`],
 //! `dispatch`, `body`, `call`, `handlers`, `wire`, `out`.
 
+mod answer;
 mod app;
 mod audit;
 mod auth;
@@ -36,14 +37,19 @@ mod openapi;
 mod options;
 mod out;
 mod params;
+mod parts;
 mod pieces;
 mod pool;
+mod portions;
 mod quotas;
 mod rates;
 mod receive;
+mod route;
+mod router;
 pub mod routes;
 mod serve;
 mod shards;
+mod slots;
 mod stats;
 mod stream;
 mod strict_guard;
@@ -60,7 +66,7 @@ pub use error::{ApiError, status_of};
 pub use options::{
     AllocatorStats, GrpcPort, LogLevel, ServerOptions, SnapshotFetch, check_exposure, is_loopback,
 };
-pub use routes::router;
+pub use router::router;
 pub use serve::{Bound, bind, runtime, serve};
 pub use tls::Tls;
 pub use wire::collection::collection_name_fault;

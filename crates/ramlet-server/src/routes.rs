@@ -1,44 +1,18 @@
-//! All routes, in one table: what they need, what they read and who answers.
+//! All routes, in one table.
 
-use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::OnceLock;
 
-use axum::Router;
-use axum::extract::Request;
-use axum::http::{StatusCode, Uri};
-use axum::response::Response;
-use axum::routing::{MethodFilter, on};
-use tower_service::Service;
-
-use crate::app::App;
-use crate::audit::Peer;
-use crate::auth::Access::{self, Manage, Public, Read, ReadFiles, ReadSome, Write, WriteFiles};
+use crate::answer::Answer;
+use crate::auth::Access::{Manage, Public, Read, ReadFiles, ReadSome, Write, WriteFiles};
 use crate::body_rule::BodyRule;
 use crate::call::Call;
-use crate::cors;
-use crate::dispatch::{Answer, dispatch, enter, refuse};
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
 use crate::handlers::{
     aliases, cluster, collections, dashboard, facet, indexes, issues, logger, metrics, optimizations, plan,
     points, quotas, search, service, snapshots, telemetry, updates, vector_names,
 };
 use crate::openapi;
-use crate::trail::Subject;
-
-pub(crate) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = ApiResult<Answer>> + Send>>;
-
-/// A route. The router is generated from this, and so is the test of identities against routes.
-pub struct Route {
-    pub method: &'static str,
-    /// Pattern; `{name}` is one segment.
-    pub path: &'static str,
-    /// What it does, as the audit log tells it; none where that isn't told: what needs no key, and figures that are asked for all the time.
-    pub name: Option<&'static str>,
-    pub access: Access,
-    pub(crate) body: BodyRule,
-    pub(crate) handler: Handler,
-}
+pub use crate::route::Route;
 
 macro_rules! route {
     ($method:literal $path:literal $access:ident $body:ident => $($handler:ident)::+ $(as $name:ident)?) => {
@@ -71,7 +45,7 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/healthz" Public NONE => service::healthz),
         route!("GET" "/livez" Public NONE => service::livez),
         route!("GET" "/readyz" Public NONE => service::readyz),
-        route!("GET" "/openapi.json" Public NONE => openapi::serve),
+        route!("GET" "/openapi.json" Public NONE => described),
         route!("GET" "/dashboard" Public NONE => dashboard::page),
         route!("GET" "/dashboard/dashboard.js" Public NONE => dashboard::script),
         route!("GET" "/dashboard/dashboard.css" Public NONE => dashboard::style),
@@ -176,106 +150,7 @@ fn snapshot_routes() -> Vec<Route> {
     ]
 }
 
-/// A pattern with the names that the API gives to its parameters.
-pub fn shown_path(path: &str) -> String {
-    let mut shown = path.to_owned();
-    for (ours, theirs) in [
-        ("{collection}", "{collection_name}"),
-        ("{field}", "{field_name}"),
-        ("{vector}", "{vector_name}"),
-        ("{snapshot}", "{snapshot_name}"),
-        ("{peer}", "{peer_id}"),
-    ] {
-        shown = shown.replace(ours, theirs);
-    }
-    shown
-}
-
-/// The router over the table, for the server and for tests. A path that isn't there is looked for once more in its plain form.
-pub fn router(app: Arc<App>) -> Router {
-    let table = table(&app);
-    let again = table
-        .clone()
-        .fallback(move |request: Request| aside(app.clone(), request, StatusCode::NOT_FOUND));
-    table.fallback(move |request: Request| respelled(again.clone(), request))
-}
-
-fn table(app: &Arc<App>) -> Router {
-    let mut router = Router::new();
-    for route in routes() {
-        let app = app.clone();
-        let endpoint = move |request: Request| dispatch(route, app.clone(), request);
-        router = router.route(route.path, on(method_filter(route.method), endpoint));
-    }
-    let app = app.clone();
-    router.method_not_allowed_fallback(move |request: Request| {
-        aside(app.clone(), request, StatusCode::METHOD_NOT_ALLOWED)
-    })
-}
-
-async fn respelled(mut router: Router, mut request: Request) -> Response {
-    if let Some(uri) = plain(request.uri()) {
-        *request.uri_mut() = uri;
-    }
-    let Ok(response) = router.call(request).await;
-    response
-}
-
-/// The path without slashes at its end and with one between two names, as the API's server reads it; `None` if it is so.
-fn plain(uri: &Uri) -> Option<Uri> {
-    let path = uri.path();
-    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
-    let mut plain = format!("/{}", names.join("/"));
-    if plain == path {
-        return None;
-    }
-    if let Some(query) = uri.query() {
-        plain.push('?');
-        plain.push_str(query);
-    }
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(plain.parse().ok()?);
-    Uri::from_parts(parts).ok()
-}
-
-fn method_filter(method: &str) -> MethodFilter {
-    match method {
-        "GET" => MethodFilter::GET,
-        "PUT" => MethodFilter::PUT,
-        "POST" => MethodFilter::POST,
-        "PATCH" => MethodFilter::PATCH,
-        "DELETE" => MethodFilter::DELETE,
-        other => panic!("the table of routes has the method {other}"),
-    }
-}
-
-/// The answer where no route answers.
-async fn aside(app: Arc<App>, request: Request, status: StatusCode) -> Response {
-    let start = Instant::now();
-    if let Some(response) = cors::preflight(&app.keys, request.method(), request.headers()) {
-        return response;
-    }
-    let (method, path) = (request.method(), request.uri().path());
-    // Which paths there are is told to those alone who may ask for something.
-    let refused = match app.keys.any() {
-        true => {
-            // What a client asks for by a path of its own isn't repeated in the audit log.
-            let subject = Subject {
-                api: "unknown path".into(),
-                peer: request.extensions().get::<Peer>().copied(),
-                ..Subject::default()
-            };
-            enter(&app, Access::ReadSome, subject, request.headers()).err()
-        }
-        false => None,
-    };
-    let e = refused.unwrap_or_else(|| match status {
-        StatusCode::NOT_FOUND => ApiError::not_found(format!("there is no path {path}")),
-        _ => ApiError::new(status, format!("{method} is not a method of {path}")),
-    });
-    let mut response = refuse(&e, start);
-    if cors::asked(&app.keys, request.headers()) {
-        cors::allow(&mut response);
-    }
-    response
+/// `GET /openapi.json`: the description of this table.
+async fn described(_: Call) -> ApiResult<Answer> {
+    openapi::describe(routes())
 }

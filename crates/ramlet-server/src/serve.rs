@@ -22,7 +22,7 @@ use crate::limits;
 use crate::loads::{Loads, Meter};
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
-use crate::routes::router;
+use crate::router::router;
 use crate::shards::{Api, Shards};
 use crate::turns::Turns;
 

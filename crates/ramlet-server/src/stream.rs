@@ -16,14 +16,15 @@ use hyper::body::{Body, Frame};
 use tokio::sync::mpsc;
 
 use crate::app::App;
-use crate::call::{Expected, List, on_slot};
 use crate::encode::Packer;
 use crate::error::ApiResult;
-use crate::handlers::fetch::Next;
 use crate::held::Held;
 use crate::limits;
 use crate::out::{Form, Out};
+use crate::parts::Expected;
 use crate::pieces::Sent;
+use crate::portions::{List, Next};
+use crate::slots::on_slot;
 
 /// A list that was begun, and isn't wholly written.
 pub struct Stream {
@@ -191,7 +192,7 @@ impl Rest {
         let held = Held::until(deadline.into(), bytes, from).await?;
         let mut out = Out::within(held, self.expected.handed, Form::Json, from);
         let (list, begun) = (self.list.clone(), self.begun);
-        let (out, next) = on_slot(&self.app, deadline, move |scratch| {
+        let (out, next) = on_slot(&self.app.engine, deadline, move |scratch| {
             let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
             let next = list.portions.write_next(scratch, &mut out)?;
             Ok(match next {

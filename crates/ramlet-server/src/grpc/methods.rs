@@ -10,7 +10,8 @@ use super::ask::{self, Asked, Request};
 use super::node::Node;
 use super::tell::{self, Tell};
 use crate::error::{ApiError, ApiResult};
-use crate::routes::{Route, routes};
+use crate::route::Route;
+use crate::routes::routes;
 
 /// Where points stand in a method's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

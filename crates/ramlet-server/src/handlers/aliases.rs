@@ -3,8 +3,8 @@
 use ramlet::AliasOp;
 use serde::{Deserialize, Serialize};
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::wire::collection::check_name;

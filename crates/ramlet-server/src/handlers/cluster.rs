@@ -5,8 +5,8 @@ use ramlet::{Engine, ShardInfo, ShardKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 
 /// 405, in the API's words.

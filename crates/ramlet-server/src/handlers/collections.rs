@@ -3,8 +3,8 @@
 use ramlet::ErrorKind;
 use serde_json::json;
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 use crate::wire::collection::{WireCreate, WireUpdate, check_name};
 use crate::wire::info::info_json;

@@ -4,8 +4,8 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 
 /// Nothing but our own files and our own answers: a name or a payload that found its way into the page as markup would still run nothing.

@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use ramlet::Matrix;
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 use crate::out::Out;
 use crate::wire::facet::{WireFacet, WireMatrix, write_facet, write_offsets, write_pairs};

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 use crate::wire::index::WireCreateIndex;
 

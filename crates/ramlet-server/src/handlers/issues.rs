@@ -3,8 +3,8 @@
 use ramlet::ErrorKind;
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 
 /// `GET /issues`: collections that are closed, whose writes have stopped, or whose background work fails, each until it works again.

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits::LOG_LEVEL_BYTES;
 

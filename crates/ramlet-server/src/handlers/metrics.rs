@@ -6,14 +6,14 @@ use ramlet::{CollectionInfo, CollectionStatus, MeasuredRecall};
 use ramlet_io::system::{process_counts, process_memory};
 
 use super::service::{API_VERSION, OWN_VERSION};
+use crate::answer::{Answer, text_of};
 use crate::app::App;
 use crate::call::Call;
-use crate::dispatch::{Answer, text_of};
 use crate::error::ApiResult;
 use crate::handlers::telemetry::shown_name;
 use crate::limits;
 use crate::out::Out;
-use crate::routes::shown_path;
+use crate::route::shown_path;
 use crate::stats::{BUCKETS_US, Count, Rows};
 
 pub async fn metrics(call: Call) -> ApiResult<Answer> {

@@ -5,7 +5,6 @@ pub mod cluster;
 pub mod collections;
 pub mod dashboard;
 pub mod facet;
-pub mod fetch;
 pub mod indexes;
 pub mod issues;
 pub mod logger;

@@ -3,8 +3,8 @@
 use ramlet::{Collection, JobKind, JobStep, JobUnderWay};
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 use crate::wire::info::segment_uuid;
 

@@ -6,8 +6,8 @@ use ramlet::plan::{Machine, Memory, PlanError, Spec, Wish, Wishes, plan};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 
 /// What isn't the specification itself. Everything else in the body is a field of [`Spec`], and wins over what the

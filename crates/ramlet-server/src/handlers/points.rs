@@ -2,10 +2,11 @@
 
 use ramlet::{PayloadSelector, PointId, VectorSelector};
 
-use super::fetch::{Parts, Portions, fit};
-use crate::call::{Call, List};
-use crate::dispatch::Answer;
+use crate::answer::Answer;
+use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
+use crate::parts::{Parts, fit};
+use crate::portions::{List, Portions};
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{payload_selector, vector_selector};
 

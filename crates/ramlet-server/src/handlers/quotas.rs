@@ -4,9 +4,9 @@ use ramlet::{Engine, QuotaConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::app::App;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::quotas::disk_percent;
 use crate::strict_guard::resident_percent;

@@ -8,13 +8,14 @@ use ramlet::{
 };
 use serde::de::DeserializeOwned;
 
-use super::fetch::{Parts, Portions, fit, list_bytes};
+use crate::answer::Answer;
 use crate::app::App;
-use crate::call::{Call, Expected, List};
-use crate::dispatch::Answer;
+use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::Out;
+use crate::parts::{Expected, Parts, fit, list_bytes};
+use crate::portions::{List, Portions};
 use crate::wire::explain::beside_result;
 use crate::wire::query::{
     Asked, IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,

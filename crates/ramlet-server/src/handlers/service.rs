@@ -5,9 +5,9 @@ use ramlet_io::system::{cgroup_memory_limit, cgroup_memory_usage, process_memory
 use ramlet_memory::RowKind;
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::app::App;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 
 /// The version of the API that is spoken: clients compare it with their own.

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+use crate::answer::Answer;
 use crate::app::now_micros;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::download::file_answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;

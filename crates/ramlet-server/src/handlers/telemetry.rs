@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 
 use super::quotas::quota_telemetry;
 use super::service::API_VERSION;
+use crate::answer::Answer;
 use crate::app::App;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 use crate::limits;
-use crate::routes::shown_path;
+use crate::route::shown_path;
 use crate::stats::{Count, Rows};
 use crate::wire::info::{config_json, optimizer_status, params_json, segment_uuid, status_name};
 

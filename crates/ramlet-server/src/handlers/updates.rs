@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::answer::Answer;
 use crate::call::{Call, Updated};
-use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::wire::points::WireUpsert;

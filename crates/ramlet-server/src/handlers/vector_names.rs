@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::answer::Answer;
 use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::ApiResult;
 use crate::wire::collection::check_vector_name;
 use crate::wire::vector_names::WireNewVector;

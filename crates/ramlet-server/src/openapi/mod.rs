@@ -8,21 +8,20 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::answer::Answer;
 use crate::auth::Access;
 use crate::body_rule::BodyRule;
-use crate::call::Call;
-use crate::dispatch::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::service::API_VERSION;
-use crate::routes::{Route, routes, shown_path};
+use crate::route::{Route, shown_path};
 use notation::{definitions, schema};
 
 const TYPES: &str = include_str!("types.txt");
 const OPERATIONS: &str = include_str!("operations.txt");
 
-/// `GET /openapi.json`.
-pub async fn serve(_: Call) -> ApiResult<Answer> {
-    let document = document().map_err(ApiError::internal)?;
+/// The description of `routes`.
+pub fn describe(routes: &[Route]) -> ApiResult<Answer> {
+    let document = document(routes).map_err(ApiError::internal)?;
     Ok(Answer::Plain {
         status: axum::http::StatusCode::OK,
         content_type: "application/json",
@@ -65,10 +64,10 @@ fn described() -> Result<HashMap<(&'static str, &'static str), Described>, Strin
     Ok(out)
 }
 
-fn document() -> Result<Value, String> {
+fn document(routes: &[Route]) -> Result<Value, String> {
     let described = described()?;
     let mut paths = Map::new();
-    for route in routes() {
+    for route in routes {
         let operation = operation(route, described.get(&(route.method, route.path)))?;
         let path = paths.entry(shown_path(route.path)).or_insert_with(|| json!({}));
         path[route.method.to_lowercase()] = operation;
@@ -214,6 +213,7 @@ fn tag(path: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routes::routes;
 
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_document_holds_together() {
-        let document = document().expect("every line is understood");
+        let document = document(routes()).expect("every line is understood");
         let mut found = Vec::new();
         references(&document, &mut found);
         for to in found {
