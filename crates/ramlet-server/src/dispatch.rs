@@ -8,16 +8,18 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
 
+use crate::admission::{admit, enter};
 use crate::answer::{Answer, body_of, refuse, respond};
+use crate::api_request::{ApiRequest, Given, Incoming};
 use crate::app::App;
 use crate::audit::Peer;
-use crate::auth::{Access, Grant, name_host};
+use crate::auth::name_host;
 use crate::body::read_body;
-use crate::call::{Call, Given, Incoming, confirm};
+use crate::call::Call;
 use crate::caught::caught;
 use crate::cors;
 use crate::encode::{self, Packer, takes_gzip};
@@ -29,7 +31,7 @@ use crate::pieces::Sent;
 use crate::route::{Route, shown_path};
 use crate::stats::Endpoint;
 use crate::stream;
-use crate::trail::{Subject, Trail};
+use crate::trail::Subject;
 
 /// Answers one request of `route`.
 pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) -> Response {
@@ -130,8 +132,9 @@ async fn answer(
         body: unread.into(),
     };
     let given = (Given::Json(body), Form::Json);
-    let call = Call::new(app.clone(), params, query, given, held, start);
-    let answer = (route.handler)(call.granted(grant).with(incoming)).await;
+    let request = ApiRequest::new(params, query, given, start).with(incoming);
+    let call = Call::new(app.clone(), request, (grant, held));
+    let answer = (route.handler)(call).await;
     answer.inspect_err(|e| trail.failed(e))
 }
 
@@ -146,40 +149,4 @@ fn subject(route: &Route, app: &App, parts: &Parts) -> Subject<'static> {
         collection: collection_of(route, &parts.uri),
         peer: parts.extensions.get::<Peer>().copied(),
     }
-}
-
-/// Who asks, and the trail of the request in the audit log; refused where the key opens no routes of this kind.
-pub fn enter(
-    app: &App,
-    access: Access,
-    subject: Subject<'_>,
-    headers: &HeaderMap,
-) -> ApiResult<(Grant, Trail)> {
-    let (grant, authorised) = app.keys.caller(access, headers);
-    let trail = Trail::of(app.audit.as_ref(), subject, headers, &grant);
-    match authorised {
-        Ok(()) => Ok((grant, trail)),
-        Err(e) => {
-            trail.key_refused(&e);
-            Err(e)
-        }
-    }
-}
-
-/// Refuses what a token doesn't open of a kind of route, with the collection that it is asked for. The trail tells both.
-pub async fn admit(
-    app: &App,
-    (grant, trail): (&Grant, &Trail),
-    (access, collection): (Access, Option<&str>),
-    start: Instant,
-) -> ApiResult<()> {
-    let admitted = match grant.check(access, collection) {
-        Ok(()) => confirm(app, grant, start + limits::READ_TIMEOUT).await,
-        refused => refused,
-    };
-    match &admitted {
-        Ok(()) => trail.let_in(),
-        Err(e) => trail.failed(e),
-    }
-    admitted
 }

@@ -2,9 +2,12 @@
 //!
 //! `socket -> connection (bounded) -> route -> key -> memory for the body -> body -> engine -> answer (reserved)`.
 //! Each step may refuse; none holds memory that the ledger doesn't know. Reading order of the modules: [`routes`],
-//! `dispatch`, `body`, `call`, `handlers`, `wire`, `out`.
+//! `dispatch`, `admission`, `handlers`, `execute`, `portions`, `out`; `wire` has the types of the API. A search is read in
+//! `handlers/search.rs`, `execute.rs` and `portions.rs`.
 
+mod admission;
 mod answer;
+mod api_request;
 mod app;
 mod audit;
 mod auth;
@@ -19,6 +22,7 @@ mod dispatch;
 mod download;
 mod encode;
 mod error;
+mod execute;
 pub mod grpc;
 mod handlers;
 mod held;

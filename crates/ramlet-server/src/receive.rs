@@ -10,9 +10,9 @@ use http_body_util::BodyExt;
 use ramlet::SnapshotUpload;
 use tokio::time::{Instant, timeout};
 
+use crate::api_request::Incoming;
 use crate::app::App;
 use crate::body::content_length;
-use crate::call::Incoming;
 use crate::error::{ApiError, ApiResult};
 use crate::held::Held;
 use crate::limits;

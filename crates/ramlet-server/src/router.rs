@@ -10,12 +10,13 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use tower_service::Service;
 
+use crate::admission::enter;
 use crate::answer::refuse;
 use crate::app::App;
 use crate::audit::Peer;
 use crate::auth::Access;
 use crate::cors;
-use crate::dispatch::{dispatch, enter};
+use crate::dispatch::dispatch;
 use crate::error::ApiError;
 use crate::routes::routes;
 use crate::trail::Subject;

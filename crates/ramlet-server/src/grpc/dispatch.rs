@@ -20,15 +20,16 @@ use super::frame::{self, Messages, Sent};
 use super::methods::{Bound, Method, Points, find};
 use super::tell::Told;
 use super::{FRAME_HEAD, health, reflection, status, storage_read};
+use crate::admission::{admit, enter};
 use crate::answer::Answer;
+use crate::api_request::{ApiRequest, Given};
 use crate::app::App;
 use crate::audit::Peer;
 use crate::auth::{Access, Grant, name_host};
 use crate::body_rule::BodyRule;
-use crate::call::{Call, Given};
+use crate::call::Call;
 use crate::caught::caught;
 use crate::connection::Place;
-use crate::dispatch::{admit, enter};
 use crate::encode;
 use crate::error::{ApiError, ApiResult};
 use crate::held::Held;
@@ -248,7 +249,8 @@ async fn answer(
         Given::Message(asked.body, len),
         Form::Messages(method.points.field()),
     );
-    let call = Call::new(app.clone(), asked.params, asked.query, given, held, start).granted(grant);
+    let request = ApiRequest::new(asked.params, asked.query, given, start);
+    let call = Call::new(app.clone(), request, (grant, held));
     let answer = (route.handler)(call).await.inspect_err(|e| trail.failed(e))?;
     write(app, method, answer, start)
 }

@@ -12,10 +12,10 @@ use ramlet_proto::Message;
 use ramlet_proto::qdrant::FileLengthRequest;
 
 use super::frame::Messages;
+use crate::admission::{admit, enter};
 use crate::app::App;
 use crate::auth::Access;
 use crate::body_rule::BodyRule;
-use crate::dispatch::{admit, enter};
 use crate::error::{ApiError, ApiResult};
 use crate::held::Held;
 use crate::limits;

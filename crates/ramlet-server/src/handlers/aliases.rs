@@ -96,14 +96,14 @@ pub async fn change(mut call: Call) -> ApiResult<Answer> {
 /// `GET /aliases`.
 pub async fn all(call: Call) -> ApiResult<Answer> {
     let mut aliases = call.app.engine.aliases();
-    aliases.retain(|(_, collection)| call.grant.sees(collection));
+    aliases.retain(|(_, collection)| call.admitted.grant.sees(collection));
     answer(&call, &aliases)
 }
 
 /// `GET /collections/{collection}/aliases`.
 pub async fn of_collection(call: Call) -> ApiResult<Answer> {
     call.collection()?;
-    let name = call.param("collection");
+    let name = call.request.param("collection");
     let mut aliases = call.app.engine.aliases();
     aliases.retain(|(_, collection)| collection == name);
     answer(&call, &aliases)

@@ -24,7 +24,7 @@ pub async fn status(call: Call) -> ApiResult<Answer> {
 
 /// `GET /cluster/telemetry`: no peers, and the collections that are here.
 pub async fn telemetry(call: Call) -> ApiResult<Answer> {
-    call.query.number("details_level")?;
+    call.request.query.number("details_level")?;
     let collections: Map<String, Value> = call
         .collection_names()
         .into_iter()
@@ -43,8 +43,8 @@ pub async fn recover(_: Call) -> ApiResult<Answer> {
 
 /// `DELETE /cluster/peer/{peer}`.
 pub async fn remove_peer(call: Call) -> ApiResult<Answer> {
-    call.query.boolean("force")?;
-    let peer = call.param("peer");
+    call.request.query.boolean("force")?;
+    let peer = call.request.param("peer");
     if peer.parse::<u64>().is_err() {
         let message = format!("Deserialize error in path parameters: `{peer}` is not a number of a peer");
         return Err(ApiError::new(StatusCode::BAD_REQUEST, message));
@@ -238,14 +238,14 @@ pub async fn delete_shard_key(mut call: Call) -> ApiResult<Answer> {
 
 async fn create(call: Call, new: WireNewKey) -> ApiResult<Answer> {
     new.check()?;
-    let collection = call.param("collection").to_owned();
+    let collection = call.request.param("collection").to_owned();
     let job = move |engine: &Engine| Ok(engine.create_shard_key(&collection, &new.shard_key)?);
     call.block(&call.app.managing, job).await?;
     call.answer(&true)
 }
 
 async fn drop_key(call: Call, of: WireKey) -> ApiResult<Answer> {
-    let collection = call.param("collection").to_owned();
+    let collection = call.request.param("collection").to_owned();
     let job = move |engine: &Engine| Ok(engine.delete_shard_key(&collection, &of.shard_key)?);
     call.block(&call.app.managing, job).await?;
     call.answer(&true)

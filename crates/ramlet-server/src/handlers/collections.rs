@@ -25,7 +25,7 @@ pub async fn info(call: Call) -> ApiResult<Answer> {
         Err(refused) => call
             .app
             .engine
-            .collection_info(call.param("collection"))
+            .collection_info(call.request.param("collection"))
             .map_err(|_| refused)?,
     };
     call.answer(&info_json(&info))
@@ -33,7 +33,7 @@ pub async fn info(call: Call) -> ApiResult<Answer> {
 
 /// `GET /collections/{collection}/exists`.
 pub async fn exists(call: Call) -> ApiResult<Answer> {
-    let exists = match call.app.engine.collection(call.param("collection")) {
+    let exists = match call.app.engine.collection(call.request.param("collection")) {
         Ok(_) => true,
         Err(e) if e.is_not_found() => false,
         Err(e) if e.kind() == ErrorKind::CollectionClosed => true,
@@ -44,7 +44,7 @@ pub async fn exists(call: Call) -> ApiResult<Answer> {
 
 /// `PUT /collections/{collection}`.
 pub async fn create(mut call: Call) -> ApiResult<Answer> {
-    let name = call.param("collection").to_owned();
+    let name = call.request.param("collection").to_owned();
     check_name("collection_name", &name)?;
     let wire: WireCreate = call.parse().await?;
     let config = wire.into_config()?;
@@ -57,7 +57,7 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
 
 /// `PATCH /collections/{collection}`.
 pub async fn update(mut call: Call) -> ApiResult<Answer> {
-    let name = call.param("collection").to_owned();
+    let name = call.request.param("collection").to_owned();
     let wire: WireUpdate = call.parse().await?;
     call.block(&call.app.managing, move |engine| {
         // The API's own sentence and code survive the engine's error.
@@ -80,13 +80,13 @@ pub async fn update(mut call: Call) -> ApiResult<Answer> {
 
 /// `DELETE /collections/{collection}`: false when there was none.
 pub async fn delete(call: Call) -> ApiResult<Answer> {
-    let name = call.param("collection").to_owned();
+    let name = call.request.param("collection").to_owned();
     let was_there = call
         .block(&call.app.managing, move |engine| {
             Ok(engine.delete_collection(&name)?)
         })
         .await?;
-    call.app.stats.forget(call.param("collection"));
+    call.app.stats.forget(call.request.param("collection"));
     call.answer(&was_there)
 }
 

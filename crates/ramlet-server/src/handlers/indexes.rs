@@ -20,17 +20,17 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
             Ok(collection.create_payload_index(&field, index)?)
         })
         .await?;
-    call.answer(&json!({ "operation_id": done.operation_id, "status": call.query.finished() }))
+    call.answer(&json!({ "operation_id": done.operation_id, "status": call.request.query.finished() }))
 }
 
 /// `DELETE /collections/{collection}/index/{field}`.
 pub async fn delete(call: Call) -> ApiResult<Answer> {
-    let field = call.param("field").to_owned();
+    let field = call.request.param("field").to_owned();
     let collection = call.collection()?;
     let done = call
         .block(&call.app.building, move |_| {
             Ok(collection.delete_payload_index(&field)?)
         })
         .await?;
-    call.answer(&json!({ "operation_id": done.operation_id, "status": call.query.finished() }))
+    call.answer(&json!({ "operation_id": done.operation_id, "status": call.request.query.finished() }))
 }

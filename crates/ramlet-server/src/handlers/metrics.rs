@@ -17,8 +17,8 @@ use crate::route::shown_path;
 use crate::stats::{BUCKETS_US, Count, Rows};
 
 pub async fn metrics(call: Call) -> ApiResult<Answer> {
-    let by_collection = call.query.boolean("per_collection")?.unwrap_or(false);
-    let anonymize = call.query.boolean("anonymize")?.unwrap_or(false);
+    let by_collection = call.request.query.boolean("per_collection")?.unwrap_or(false);
+    let anonymize = call.request.query.boolean("anonymize")?.unwrap_or(false);
     let _held = call.gather(by_collection, limits::METRICS_BYTES).await?;
     let mut text = Text(Out::part(&call.app.responses));
     service(&mut text, &call.app);

@@ -12,7 +12,7 @@ use crate::wire::info::segment_uuid;
 /// completed; nor is when it began (the engine reads no clock).
 pub async fn list(call: Call) -> ApiResult<Answer> {
     let collection = call.collection()?;
-    let with = call.query.get("with").unwrap_or("").to_owned();
+    let with = call.request.query.get("with").unwrap_or("").to_owned();
     let wants = |part: &str| with.split(',').any(|word| word.trim() == part);
     let (planned, idle) = collection.planned_jobs();
     let points: u64 = planned.iter().map(|(_, points)| points).sum();

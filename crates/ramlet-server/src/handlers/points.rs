@@ -12,7 +12,7 @@ use crate::wire::selectors::{payload_selector, vector_selector};
 
 /// `GET /collections/{collection}/points/{id}`.
 pub async fn get(call: Call) -> ApiResult<Answer> {
-    let text = call.param("id");
+    let text = call.request.param("id");
     let id: PointId = text.parse().map_err(|e| {
         ApiError::new(
             axum::http::StatusCode::BAD_REQUEST,
@@ -57,7 +57,7 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
         strict.read(n as u64)?;
     }
     let expected = parts.expected(&collection, 0, n);
-    call.list(expected, move |_, out| {
+    call.list(expected, false, move |_, out| {
         out.raw("[");
         Ok(List {
             portions: Portions::ids(collection, ids, parts),
@@ -92,7 +92,7 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     }
     let (limit, _) = fit(&collection, scroll.limit, 0);
     let expected = Parts::of_scroll(&scroll).expected(&collection, limit, limit);
-    call.list(expected, move |scratch, out| {
+    call.list(expected, false, move |scratch, out| {
         let (portions, next) = Portions::scroll(collection, scroll, scratch)?;
         let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
         out.raw("{\"points\":[");

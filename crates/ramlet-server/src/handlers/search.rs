@@ -97,9 +97,9 @@ where
         Some(cost) => count(&call, &collection, cost, vec![asked]).await?.remove(0),
     };
     let expected = expected(&collection, &asked);
-    call.quick(is_quick(&asked));
+    let quick = is_quick(&asked);
     let app = call.app.clone();
-    call.list(expected, move |scratch, out| {
+    call.list(expected, quick, move |scratch, out| {
         let (portions, explained) = portions(&app, &collection, asked, scratch)?;
         out.raw(around.0);
         out.raw("[");

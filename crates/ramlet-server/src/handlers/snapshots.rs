@@ -164,8 +164,8 @@ impl From<SnapshotDescription> for Described {
 
 /// The collection of the path, its shard, or everything. A collection without shard keys is its shard 0.
 fn scope(call: &Call) -> ApiResult<SnapshotScope<'_>> {
-    let name = call.param("collection");
-    let shard = match call.param("shard") {
+    let name = call.request.param("collection");
+    let shard = match call.request.param("shard") {
         "" if name.is_empty() => return Ok(SnapshotScope::Everything),
         "" => return Ok(SnapshotScope::Collection(name)),
         shard => shard.parse::<u32>().map_err(|_| {
@@ -220,7 +220,7 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
 
 /// `POST .../snapshots`.
 pub async fn create(call: Call) -> ApiResult<Answer> {
-    let params = Params::parse(&call.incoming.query)?;
+    let params = Params::parse(&call.request.incoming.query)?;
     let scope = Owned::of(scope(&call)?);
     if let SnapshotScope::Collection(name) | SnapshotScope::Shard(name, _) = scope.scope() {
         call.app.engine.collection(name)?;
@@ -233,7 +233,7 @@ pub async fn create(call: Call) -> ApiResult<Answer> {
 /// `GET .../snapshots/{snapshot}`: the file.
 pub async fn download(call: Call) -> ApiResult<Answer> {
     let scope = Owned::of(scope(&call)?);
-    let name = call.param("snapshot").to_owned();
+    let name = call.request.param("snapshot").to_owned();
     let file = call
         .block(&call.app.managing, move |engine| {
             Ok(engine.open_snapshot(scope.scope(), &name)?)
@@ -242,7 +242,7 @@ pub async fn download(call: Call) -> ApiResult<Answer> {
     Ok(Answer::Whole(file_answer(
         &call.app,
         file,
-        call.incoming.head_only,
+        call.request.incoming.head_only,
     )))
 }
 
@@ -260,7 +260,7 @@ pub async fn stream(call: Call) -> ApiResult<Answer> {
     Ok(Answer::Whole(file_answer(
         &call.app,
         file,
-        call.incoming.head_only,
+        call.request.incoming.head_only,
     )))
 }
 
@@ -314,7 +314,7 @@ pub async fn recover_from(mut call: Call) -> ApiResult<Answer> {
         peer_url: String,
         api_key: Option<String>,
     }
-    let params = Params::parse(&call.incoming.query)?;
+    let params = Params::parse(&call.request.incoming.query)?;
     let target = target(&call)?;
     call.app.engine.collection(&target.collection)?;
     let peer: Peer = call.parse().await?;
@@ -349,9 +349,9 @@ fn recover_url(
 
 /// `DELETE .../snapshots/{snapshot}`.
 pub async fn delete(call: Call) -> ApiResult<Answer> {
-    let params = Params::parse(&call.incoming.query)?;
+    let params = Params::parse(&call.request.incoming.query)?;
     let scope = Owned::of(scope(&call)?);
-    let name = call.param("snapshot").to_owned();
+    let name = call.request.param("snapshot").to_owned();
     let job = move |engine: &Engine| {
         engine.delete_snapshot(scope.scope(), &name)?;
         Ok(true)
@@ -361,9 +361,9 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
 
 /// `PUT .../snapshots/recover`.
 pub async fn recover(mut call: Call) -> ApiResult<Answer> {
-    let params = Params::parse(&call.incoming.query)?;
+    let params = Params::parse(&call.request.incoming.query)?;
     let target = target(&call)?;
-    if !call.param("shard").is_empty() {
+    if !call.request.param("shard").is_empty() {
         call.app.engine.collection(&target.collection)?;
     }
     let wire: WireRecover = call.parse().await?;
@@ -420,11 +420,11 @@ pub async fn upload(mut call: Call) -> ApiResult<Answer> {
 }
 
 async fn receive_checked(call: &mut Call) -> ApiResult<(Params, Target, SnapshotUpload)> {
-    let params = Params::parse(&call.incoming.query)?;
+    let params = Params::parse(&call.request.incoming.query)?;
     let target = target(call)?;
     let app = call.app.clone();
     let _place = app.uploads.acquire().await.map_err(ApiError::internal)?;
-    let upload = receive(&app, &mut call.incoming).await?;
+    let upload = receive(&app, &mut call.request.incoming).await?;
     Ok((params, target, upload))
 }
 
@@ -455,7 +455,7 @@ fn target(call: &Call) -> ApiResult<Target> {
         SnapshotScope::Shard(_, number) => Some(number),
         _ => None,
     };
-    let name = call.param("collection");
+    let name = call.request.param("collection");
     check_name("collection_name", name)?;
     Ok(Target {
         collection: name.to_owned(),
@@ -516,7 +516,7 @@ where
         return Ok(Answer::Plain {
             status: StatusCode::ACCEPTED,
             content_type: "application/json",
-            body: json!({ "status": "accepted", "time": call.elapsed().as_secs_f64() }).to_string(),
+            body: json!({ "status": "accepted", "time": call.request.elapsed().as_secs_f64() }).to_string(),
         });
     }
     call.answer(&finish(running).await?)

@@ -21,10 +21,11 @@ use crate::stats::{Count, Rows};
 use crate::wire::info::{config_json, optimizer_status, params_json, segment_uuid, status_name};
 
 pub async fn telemetry(call: Call) -> ApiResult<Answer> {
-    let level = call.query.number("details_level")?.unwrap_or(0);
-    let anonymize = call.query.boolean("anonymize")?.unwrap_or(false);
+    let level = call.request.query.number("details_level")?.unwrap_or(0);
+    let anonymize = call.request.query.boolean("anonymize")?.unwrap_or(false);
     // Counts by collection tell of all of them.
-    let by_collection = call.query.boolean("per_collection")?.unwrap_or(false) && !call.grant.is_limited();
+    let by_collection =
+        call.request.query.boolean("per_collection")?.unwrap_or(false) && !call.admitted.grant.is_limited();
     let _held = call.gather(by_collection, limits::TELEMETRY_BYTES).await?;
     let app = &call.app;
     let mut out = json!({
@@ -33,7 +34,7 @@ pub async fn telemetry(call: Call) -> ApiResult<Answer> {
         "collections": collections_json(&call, level, anonymize),
     });
     // The rest tells of the whole server: what others ask for, what it has left.
-    if call.grant.is_limited() {
+    if call.admitted.grant.is_limited() {
         return call.answer(&out);
     }
     out["cluster"] = cluster_json(level);

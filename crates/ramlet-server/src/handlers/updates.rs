@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::answer::Answer;
-use crate::call::{Call, Updated};
+use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
+use crate::execute::Updated;
 use crate::limits;
 use crate::wire::points::WireUpsert;
 use crate::wire::selectors::WirePoints;
@@ -69,7 +70,7 @@ fn told(call: &Call, updated: Updated) -> UpdateAnswer {
     match updated {
         Updated::Done { operation_id } => UpdateAnswer {
             operation_id: Some(operation_id),
-            status: call.query.finished(),
+            status: call.request.query.finished(),
         },
         Updated::TimedOut => UpdateAnswer {
             operation_id: None,

@@ -1,0 +1,108 @@
+//! A request as it came in: what its path, its head and its body say.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use crate::error::{ApiError, ApiResult};
+use crate::grpc::node::{self, Node};
+use crate::limits;
+use crate::out::Form;
+use crate::params::QueryParams;
+
+/// A request, the same for REST and gRPC.
+pub struct ApiRequest {
+    params: Vec<(String, String)>,
+    pub query: QueryParams,
+    pub incoming: Incoming,
+    body: Given,
+    /// How the answer's points are to be written.
+    pub form: Form,
+    /// When it came.
+    pub start: Instant,
+}
+
+impl ApiRequest {
+    pub fn new(
+        params: Vec<(String, String)>,
+        query: QueryParams,
+        (body, form): (Given, Form),
+        start: Instant,
+    ) -> ApiRequest {
+        ApiRequest {
+            params,
+            query,
+            incoming: Incoming::default(),
+            body,
+            form,
+            start,
+        }
+    }
+
+    /// The same, with what some handlers read themselves.
+    pub fn with(self, incoming: Incoming) -> ApiRequest {
+        ApiRequest { incoming, ..self }
+    }
+
+    /// A parameter of the path, percent-decoded.
+    pub fn param(&self, name: &str) -> &str {
+        self.params
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value)
+    }
+
+    /// The body, once.
+    pub fn take_body(&mut self) -> Given {
+        std::mem::replace(&mut self.body, Given::Json(Bytes::new()))
+    }
+
+    /// Since the request came.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// When a read of it is given up.
+    pub fn deadline(&self) -> Instant {
+        self.start + self.query.timeout.unwrap_or(limits::READ_TIMEOUT)
+    }
+}
+
+/// The body of a request.
+pub enum Given {
+    Json(Bytes),
+    /// A message in the shape of JSON, and the bytes it came in.
+    Message(Node, usize),
+}
+
+impl Given {
+    pub fn read<T: DeserializeOwned>(self) -> ApiResult<T> {
+        match self {
+            Given::Json(body) => serde_json::from_slice(&body).map_err(ApiError::format),
+            Given::Message(node, _) => node::read(node).map_err(ApiError::wrong_input),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        match self {
+            Given::Json(body) => body.len(),
+            Given::Message(_, bytes) => *bytes,
+        }
+    }
+}
+
+/// The request as it came, for the few handlers that read it themselves.
+#[derive(Default)]
+pub struct Incoming {
+    /// Behind the question mark, as it is.
+    pub query: String,
+    pub headers: HeaderMap,
+    /// `HEAD`: the answer's body isn't sent.
+    pub head_only: bool,
+    /// Of routes whose body isn't read before the handler. Never locked: a body can't be shared, a lock can.
+    pub body: Mutex<Body>,
+}
