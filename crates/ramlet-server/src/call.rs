@@ -18,7 +18,7 @@ use crate::limits;
 use crate::out::Out;
 use crate::pool::spawn_blocking;
 use crate::strict_guard::Guard;
-use crate::wire::collection::check_name;
+use crate::wire::names::check_name;
 
 /// A request that may run. How it does: [`execute`](crate::execute).
 pub struct Call {

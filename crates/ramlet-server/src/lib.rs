@@ -73,4 +73,4 @@ pub use options::{
 pub use router::router;
 pub use serve::{Bound, bind, runtime, serve};
 pub use tls::Tls;
-pub use wire::collection::collection_name_fault;
+pub use wire::names::collection_name_fault;

@@ -6,9 +6,10 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::ApiResult;
-use crate::wire::collection::{WireCreate, WireUpdate, check_name};
+use crate::wire::collection::{WireCreate, WireUpdate};
 use crate::wire::info::info_json;
 use crate::wire::memory::memory_json;
+use crate::wire::names::check_name;
 
 /// `GET /collections`.
 pub async fn list(call: Call) -> ApiResult<Answer> {

@@ -8,11 +8,10 @@ use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
 use crate::execute::Updated;
 use crate::limits;
-use crate::wire::points::WireUpsert;
+use crate::wire::points::{Change, WireUpsert};
 use crate::wire::selectors::WirePoints;
 use crate::wire::updates::{
-    Change, WireDeletePayload, WireDeleteVectors, WireOperation, WireOperations, WireSetPayload,
-    WireUpdateVectors,
+    WireDeletePayload, WireDeleteVectors, WireOperation, WireOperations, WireSetPayload, WireUpdateVectors,
 };
 
 #[derive(Serialize)]

@@ -4,16 +4,17 @@
 
 use std::collections::BTreeMap;
 
+use ramlet::CollectionConfig;
 use ramlet::settings::{Placement, StrictMode, key};
-use ramlet::{CollectionConfig, Datatype, Distance, MultiVectorConfig, VectorParams};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::given::Given;
+use super::kept::{merge, put};
 use super::settings::SearchSettings;
 use super::sparse::{WireSparseVectors, change_sparse, sparse_config};
+use super::vector_params::{not_pinned, vectors_config};
 use crate::error::{ApiError, ApiResult};
-use crate::limits;
 
 /// `PUT /collections/{name}`.
 #[derive(Debug, Default, Deserialize)]
@@ -122,18 +123,6 @@ enum Auto {
 }
 
 #[derive(Debug, Deserialize)]
-struct WireVectorParams {
-    size: u64,
-    distance: Distance,
-    #[serde(flatten)]
-    search: SearchSettings,
-    on_disk: Option<bool>,
-    memory: Option<Placement>,
-    datatype: Option<String>,
-    multivector_config: Option<MultiVectorConfig>,
-}
-
-#[derive(Debug, Deserialize)]
 struct WireVectorDiff {
     #[serde(flatten)]
     search: SearchSettings,
@@ -217,143 +206,11 @@ impl WireUpdate {
     }
 }
 
-/// One vector's parameters (the default vector) or a map of them by name.
-fn vectors_config(vectors: Option<Value>) -> ApiResult<BTreeMap<String, VectorParams>> {
-    let map = match vectors {
-        None | Some(Value::Null) => return Ok(BTreeMap::new()),
-        Some(Value::Object(map)) => map,
-        Some(_) => return Err(ApiError::format("`vectors` is an object")),
-    };
-    if map.contains_key("distance") || map.get("size").is_some_and(Value::is_number) {
-        let params = vector_params("vectors", Value::Object(map))?;
-        return Ok(BTreeMap::from([(ramlet::DEFAULT_VECTOR.to_owned(), params)]));
-    }
-    map.into_iter()
-        .map(|(name, value)| {
-            check_vector_name(&name)?;
-            let params = vector_params(&format!("vectors.{name}"), value)?;
-            Ok((name, params))
-        })
-        .collect()
-}
-
-/// Whether a vector may have this name: the empty one is the default vector's.
-pub fn check_vector_name(name: &str) -> ApiResult<()> {
-    let what = if name.len() > limits::VECTOR_NAME_BYTES {
-        format!("must have at most {} bytes", limits::VECTOR_NAME_BYTES)
-    } else if name == "." || name == ".." {
-        "must not be a path".to_owned()
-    } else if let Some(c) = forbidden_in(name) {
-        format!("cannot contain {c:?} char")
-    } else {
-        return Ok(());
-    };
-    let what = format!("a vector's name {what}");
-    Err(ApiError::validation("vector_name", what))
-}
-
-/// The first character that no name may have.
-fn forbidden_in(name: &str) -> Option<char> {
-    const FORBIDDEN: [char; 9] = ['<', '>', ':', '"', '/', '\\', '|', '?', '*'];
-    name.chars().find(|c| FORBIDDEN.contains(c) || c.is_control())
-}
-
-/// 422: the API keeps neither vectors nor payloads on the heap.
-fn not_pinned(path: &str, memory: Option<Placement>) -> ApiResult<()> {
-    match memory {
-        Some(Placement::Pinned) => Err(ApiError::validation(
-            path,
-            "`pinned` is not supported here, must be `cold` or `cached`",
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn vector_params(path: &str, value: Value) -> ApiResult<VectorParams> {
-    let wire: WireVectorParams =
-        serde_json::from_value(value).map_err(|e| ApiError::format(format!("{path}: {e}")))?;
-    let size = check_size(&format!("{path}.size"), wire.size)?;
-    let datatype = wire.datatype.map(|d| datatype(path, &d)).transpose()?;
-    let mut other = BTreeMap::new();
-    not_pinned(&format!("{path}.memory"), wire.memory)?;
-    put(&mut other, key::MEMORY, &wire.memory)?;
-    wire.search.put(&mut other, &format!("{path}."))?;
-    Ok(VectorParams {
-        size,
-        distance: wire.distance,
-        datatype,
-        on_disk: wire.on_disk,
-        multivector_config: wire.multivector_config,
-        other,
-    })
-}
-
-pub(super) fn check_size(path: &str, size: u64) -> ApiResult<usize> {
-    let most = limits::VECTOR_SIZE_MAX;
-    let known = usize::try_from(size).ok().filter(|n| (1..=most).contains(n));
-    known.ok_or_else(|| {
-        let what = format!("value {size} invalid, must be from 1 to {most}");
-        ApiError::validation(path, what)
-    })
-}
-
-pub(super) fn datatype(path: &str, name: &str) -> ApiResult<Datatype> {
-    match name {
-        "float32" => Ok(Datatype::Float32),
-        "float16" => Ok(Datatype::Float16),
-        "uint8" => Ok(Datatype::Uint8),
-        "turbo4" => Ok(Datatype::Turbo4),
-        "turbo8" => Ok(Datatype::Turbo8),
-        "turbo16" => Ok(Datatype::Turbo16),
-        other => Err(ApiError::format(format!(
-            "{path}.datatype: unknown datatype `{other}`"
-        ))),
-    }
-}
-
 fn to_object<T: Serialize>(value: &T) -> ApiResult<Map<String, Value>> {
     match serde_json::to_value(value) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err(ApiError::internal("a group of settings is not an object")),
         Err(e) => Err(ApiError::internal(e)),
-    }
-}
-
-/// Lays a group of settings over what is there.
-pub(super) fn put<T: Serialize>(
-    other: &mut BTreeMap<String, Value>,
-    key: &str,
-    group: &Option<T>,
-) -> ApiResult<()> {
-    if let Some(group) = group {
-        merge(
-            other,
-            key,
-            serde_json::to_value(group).map_err(ApiError::internal)?,
-        );
-    }
-    Ok(())
-}
-
-/// Objects are merged key by key (null takes a key away), anything else is replaced.
-fn merge(other: &mut BTreeMap<String, Value>, key: &str, value: Value) {
-    let Value::Object(new) = value else {
-        other.insert(key.to_owned(), value);
-        return;
-    };
-    let entry = other
-        .entry(key.to_owned())
-        .or_insert_with(|| Value::Object(Map::new()));
-    if !entry.is_object() {
-        *entry = Value::Object(Map::new());
-    }
-    if let Value::Object(old) = entry {
-        for (field, value) in new {
-            match value {
-                Value::Null => old.remove(&field),
-                value => old.insert(field, value),
-            };
-        }
     }
 }
 
@@ -405,34 +262,6 @@ fn put_optimizers(config: &mut CollectionConfig, diff: &Option<OptimizersDiff>) 
         config.indexing_threshold = diff.indexing_threshold.or(config.indexing_threshold);
     }
     put(&mut config.other, "optimizers_config", diff)
-}
-
-/// `/collections/aliases` is a route: a collection of this name could be neither asked nor dropped.
-const RESERVED_NAME: &str = "aliases";
-
-/// Why neither a collection nor an alias may have this name; `None`: they may.
-pub fn collection_name_fault(name: &str) -> Option<String> {
-    if name.is_empty() || name.len() > limits::NAME_BYTES {
-        Some(format!("must have from 1 to {} bytes", limits::NAME_BYTES))
-    } else if name == "." || name == ".." {
-        Some("must not be a path".to_owned())
-    } else if name == RESERVED_NAME {
-        Some(format!("`/collections/{RESERVED_NAME}` is a route of the API"))
-    } else {
-        forbidden_in(name).map(|c| format!("collection name cannot contain {c:?} char"))
-    }
-}
-
-/// Whether a collection or an alias may have this name. `field` is what the API calls it in this place.
-pub fn check_name(field: &str, name: &str) -> ApiResult<()> {
-    let Some(what) = collection_name_fault(name) else {
-        return Ok(());
-    };
-    let message = format!("Validation error in path parameters: [{field}: value {name:?} invalid, {what}]");
-    Err(ApiError::new(
-        axum::http::StatusCode::UNPROCESSABLE_ENTITY,
-        message,
-    ))
 }
 
 #[cfg(test)]

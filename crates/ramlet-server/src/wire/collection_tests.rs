@@ -1,4 +1,6 @@
+use super::super::names::check_name;
 use super::*;
+use ramlet::Datatype;
 
 fn create(text: &str) -> ApiResult<CollectionConfig> {
     serde_json::from_str::<WireCreate>(text)

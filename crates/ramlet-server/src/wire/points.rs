@@ -1,15 +1,21 @@
 //! Points coming in: the list form and the batch form.
 
-use ramlet::{Point, PointId, UpdateMode, UpdateOp};
+use ramlet::{Point, PointId, ShardSelection, UpdateMode, UpdateOp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::filter::WireFilter;
 use super::shard_key::WireShards;
-use super::updates::Change;
 use super::vector::{BatchVectors, VectorStruct, WireVector};
 use crate::error::{ApiError, ApiResult};
 use crate::inference::Purpose;
+
+/// What is to be done, and in which shards.
+#[derive(Debug)]
+pub struct Change {
+    pub op: UpdateOp,
+    pub shards: ShardSelection,
+}
 
 /// `PUT /points`: one of `points` and `batch`.
 #[derive(Debug, Deserialize)]

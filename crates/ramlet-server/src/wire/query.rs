@@ -20,12 +20,12 @@ use super::order::WireOrderBy;
 use super::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
 use super::shard_key::WireShards;
 use crate::error::{ApiError, ApiResult};
-pub use groups::WireQueryGroups;
+pub use groups::{IntoGroups, WireQueryGroups};
 use idf::WireIdf;
 use kinds::WireQuery;
 pub use legacy::{
-    IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireRecommendGroups, WireRecommendRequest,
-    WireSearchGroups, WireSearchRequest,
+    IntoQuery, WireBatch, WireDiscoverRequest, WireRecommendGroups, WireRecommendRequest, WireSearchGroups,
+    WireSearchRequest,
 };
 use one_or_many::OneOrMany;
 use ramlet::PointId;

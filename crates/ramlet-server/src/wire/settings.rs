@@ -1,16 +1,11 @@
 //! Settings of how vectors are searched: checked as they come in, and kept.
 
-use std::collections::BTreeMap;
-
 use ramlet::settings::{HnswConfig, IndexKind, Quantization, check_recall, key};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::collection::put;
+use super::kept::{Kept, put};
 use crate::error::{ApiError, ApiResult};
-
-/// Settings by their keys, as they are kept.
-pub type Kept = BTreeMap<String, Value>;
 
 /// What a collection and a vector have in common.
 #[derive(Debug, Default, Deserialize)]

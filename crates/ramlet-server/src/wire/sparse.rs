@@ -6,7 +6,9 @@ use ramlet::settings::Placement;
 use ramlet::{CollectionConfig, Datatype, Modifier, SparseVectorParams};
 use serde::{Deserialize, Serialize};
 
-use super::collection::{check_vector_name, datatype, put};
+use super::kept::put;
+use super::names::check_vector_name;
+use super::vector_params::datatype;
 use crate::error::{ApiError, ApiResult};
 
 /// `sparse_vectors` of a collection.

@@ -1,22 +1,15 @@
 //! Changes other than upserts, and the batch of all kinds.
 
-use ramlet::{PointId, PointsSelector, ShardSelection, UpdateOp};
+use ramlet::{PointId, PointsSelector, UpdateOp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::filter::WireFilter;
-use super::points::{WireUpsert, json_bytes};
+use super::points::{Change, WireUpsert, json_bytes};
 use super::selectors::{WirePoints, points_selector};
 use super::shard_key::WireShards;
 use super::vector::VectorStruct;
 use crate::error::{ApiError, ApiResult};
-
-/// What is to be done, and in which shards.
-#[derive(Debug)]
-pub struct Change {
-    pub op: UpdateOp,
-    pub shards: ShardSelection,
-}
 
 /// Set or overwrite payload.
 #[derive(Debug, Deserialize)]

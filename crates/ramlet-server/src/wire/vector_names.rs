@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ramlet::{Datatype, Distance, Modifier, MultiVectorConfig, NewVector, SparseVectorParams, VectorParams};
 use serde::Deserialize;
 
-use super::collection::{check_size, datatype};
+use super::vector_params::{check_size, datatype};
 use crate::error::{ApiError, ApiResult};
 
 /// `PUT /collections/{name}/vectors/{vector}`: one of the two.

@@ -4,13 +4,19 @@ use ramlet::{GROUP_SIZE_DEFAULT, QueryGroupsRequest, QueryRequest, ShardSelectio
 use serde::Deserialize;
 
 use super::kinds::WireQuery;
-use super::legacy::IntoGroups;
 use super::one_or_many::OneOrMany;
 use super::{WireLookupFrom, WireParams, WirePrefetch, WireQueryRequest};
 use crate::error::{ApiError, ApiResult};
 use crate::wire::filter::WireFilter;
 use crate::wire::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
 use crate::wire::shard_key::WireShards;
+
+/// What is a query with groups in other words.
+pub trait IntoGroups {
+    /// Of which shards.
+    fn shards(&self) -> ShardSelection;
+    fn into_groups(self) -> ApiResult<QueryGroupsRequest>;
+}
 
 /// What the API calls a query or search with groups where it validates it.
 pub const GROUPS: &str = "search_group_request";

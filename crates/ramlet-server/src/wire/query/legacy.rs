@@ -6,7 +6,7 @@ use ramlet::{QueryGroupsRequest, QueryKind, QueryRequest, ShardSelection};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::groups::{GROUPS, WireGrouping, WithLookupInterface};
+use super::groups::{GROUPS, IntoGroups, WireGrouping, WithLookupInterface};
 use super::input::VectorInput;
 use super::kinds::{WirePair, WireStrategy, pairs, vectors};
 use super::one_or_many::OneOrMany;
@@ -125,13 +125,6 @@ pub trait IntoQuery {
     /// Of which shards.
     fn shards(&self) -> ShardSelection;
     fn into_query(self) -> ApiResult<QueryRequest>;
-}
-
-/// What is a query with groups in other words.
-pub trait IntoGroups {
-    /// Of which shards.
-    fn shards(&self) -> ShardSelection;
-    fn into_groups(self) -> ApiResult<QueryGroupsRequest>;
 }
 
 fn lookup(
