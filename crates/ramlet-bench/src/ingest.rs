@@ -6,6 +6,7 @@
 mod command;
 mod made;
 mod options;
+mod phase;
 mod phases;
 mod place;
 pub mod report;
@@ -14,5 +15,6 @@ mod sampler;
 
 pub use command::IngestArgs;
 pub use options::{IngestOptions, Source, Where};
-pub use phases::{Ended, Ingest, Phase, run};
+pub use phase::Phase;
+pub use phases::{Ended, Ingest, run};
 pub use sample::{Group, Heap, Process, Sample};

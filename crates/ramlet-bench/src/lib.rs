@@ -37,6 +37,7 @@ pub mod guard;
 pub mod server;
 
 pub mod api;
+pub mod client;
 pub mod fill;
 pub mod grpc;
 pub mod http;
@@ -52,6 +53,7 @@ pub mod search;
 pub mod text;
 
 mod command;
+mod output_args;
 mod plot;
 mod progress;
 pub mod table;
@@ -61,11 +63,12 @@ pub mod ingest;
 pub mod io;
 
 pub use clustered::{Clustered, Difficulty, Shape};
-pub use command::{BenchArgs, BenchCommand, OutputArgs};
+pub use command::{BenchArgs, BenchCommand};
 pub use filters::{FilterCase, Filters, RANKS, Selection, rank};
 pub use latency::Latencies;
 pub use machine::Machine;
 pub use nearest::Nearest;
+pub use output_args::OutputArgs;
 pub use plot::{Axis, Curve, Plot};
 pub use probe::{DiskFigures, probe_disk};
 pub use progress::Progress;

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::client::{Client, read_ids};
 use crate::http::Target;
 use crate::process::thread_cpu_ns;
 use crate::requests::Requests;
-use crate::wire::{Line, Wire};
+use crate::wire::Wire;
 use crate::{Latencies, api};
 
 /// How to ask.
@@ -201,7 +202,7 @@ impl Clock {
                     seen.latencies.note(ns);
                     // Later answers to the same query say the same.
                     if number < requests.len() as u64 {
-                        requests.wire().read_ids(body, &mut ids);
+                        read_ids(requests.wire(), body, &mut ids);
                         seen.found.push((at, ids.clone(), ns));
                     }
                 }
@@ -233,13 +234,13 @@ impl Clock {
 fn ask<'c>(
     target: &Target,
     load: &Load,
-    connection: &'c mut Option<Line>,
+    connection: &'c mut Option<Client>,
     requests: &Requests,
     at: usize,
 ) -> std::io::Result<(u16, &'c [u8])> {
-    let open = match connection.take().filter(Line::is_open) {
+    let open = match connection.take().filter(Client::is_open) {
         Some(open) => connection.insert(open),
-        None => connection.insert(requests.wire().connect(target, load.timeout)?),
+        None => connection.insert(Client::connect(requests.wire(), target, load.timeout)?),
     };
     let answer = open.ask(requests, at)?;
     Ok((answer.status, answer.body))

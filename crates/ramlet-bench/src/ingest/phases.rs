@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::made::Made;
 use super::options::{Described, IngestOptions, Source};
+use super::phase::Phase;
 use super::place::{Place, Served};
 use super::sample::Sample;
 use super::sampler::Sampler;
@@ -18,40 +19,6 @@ use crate::cgroup::MemoryFigures;
 use crate::files::{Rows, open_rows};
 use crate::fill::fill;
 use crate::random::mix;
-
-/// What the server is busy with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Phase {
-    /// Nothing yet.
-    Start,
-    /// Points are sent.
-    Load,
-    /// Until all of them are indexed.
-    Index,
-    /// Until the server is green: nothing is left to be merged.
-    Merge,
-    /// Points are deleted.
-    Delete,
-    /// Until it is green again.
-    Compact,
-    /// The collection is removed.
-    Release,
-}
-
-impl Phase {
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Start => "start",
-            Phase::Load => "load",
-            Phase::Index => "index",
-            Phase::Merge => "merge",
-            Phase::Delete => "delete",
-            Phase::Compact => "compact",
-            Phase::Release => "release",
-        }
-    }
-}
 
 /// A phase that is over.
 #[derive(Debug, Clone, Serialize)]

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::phases::{Ingest, Phase};
+use super::phase::Phase;
+use super::phases::Ingest;
 use super::sample::Sample;
 use crate::table::{figure, figure_or_dash};
 use crate::{Axis, Curve, Plot, Table};

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::phases::Phase;
+use super::phase::Phase;
 use super::sample::{Group, Heap, Process, Sample};
 use crate::http::{Connection, Target};
 

@@ -15,12 +15,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::Progress;
 use crate::api::{ANSWER_TIMEOUT, Api};
-use crate::command::check_directory;
+use crate::client::Client;
 use crate::data::Data;
 use crate::fill::fill;
 use crate::http::Target;
 use crate::load::Load;
 use crate::measure::{measure, warm_up};
+use crate::output_args::check_directory;
 use crate::ram::Placement;
 use crate::requests::{Requests, Setting};
 use crate::server::{check_process, used_by};
@@ -83,7 +84,7 @@ fn wire_of(args: &SearchArgs, target: &Target) -> Result<(Wire, Target)> {
             .context("there is no port after that of --url")?,
         Some(url) => Target::parse(url, args.api_key.as_deref()).map_err(anyhow::Error::msg)?,
     };
-    match Wire::Grpc.connect(&asked, ANSWER_TIMEOUT) {
+    match Client::connect(Wire::Grpc, &asked, ANSWER_TIMEOUT) {
         Ok(_) => Ok((Wire::Grpc, asked)),
         Err(error) => bail!(
             "no server answers at {} ({error}); --grpc URL names another",

@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use super::corpus::{Corpus, Documents};
 use super::replay::Watch;
-use super::rig::COLLECTION;
 use crate::api::{ANSWER_TIMEOUT, Api, collection_path, sentence};
 use crate::fill::fill_points;
 use crate::http::Target;
+
+pub const COLLECTION: &str = "ramlet-bench-text";
 
 /// Documents that came in at a rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]

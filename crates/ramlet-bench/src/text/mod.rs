@@ -13,6 +13,7 @@ mod options;
 mod replay;
 mod report;
 mod rig;
+mod storage;
 mod written;
 
 pub use options::TextArgs;
@@ -28,10 +29,11 @@ use crate::{Machine, Progress};
 use ask::Kind;
 use changes::{Changes, Updated};
 use corpus::Corpus;
-use options::{Part, Searchers, Storage};
+use options::Part;
 use replay::{Track, Window};
 use report::Report;
 use rig::{Conditions, Cost, Loaded, Outcome, Rig, Up};
+use storage::{Searchers, Storage};
 
 /// A run of the log.
 #[derive(Debug, Clone, Serialize)]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::article;
+use super::storage::{Searchers, Storage};
 use crate::data::at_least_one;
 use crate::ram::{object, seconds};
 use crate::{ByteSize, OutputArgs};
@@ -121,27 +122,6 @@ pub struct TextArgs {
     pub output: OutputArgs,
 }
 
-/// Where an index is, and how it is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Storage {
-    /// All files in a file system in RAM
-    Ram,
-    /// On disk, through the page cache
-    Mmap,
-    /// On disk, read directly
-    #[value(name = "io_uring")]
-    IoUring,
-}
-
-/// The article's t2 and t2u.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Searchers {
-    Shared,
-    Separate,
-}
-
 /// What there is to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -154,36 +134,6 @@ pub enum Part {
     Replace,
     /// Documents come in
     Updates,
-}
-
-impl Storage {
-    pub const ALL: [Storage; 3] = [Storage::Ram, Storage::Mmap, Storage::IoUring];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Storage::Ram => "ram",
-            Storage::Mmap => "mmap",
-            Storage::IoUring => "io_uring",
-        }
-    }
-
-    /// The backend of `ramlet serve`.
-    pub fn backend(self) -> &'static str {
-        match self {
-            Storage::Ram => "auto",
-            Storage::Mmap => "mmap",
-            Storage::IoUring => "io_uring",
-        }
-    }
-}
-
-impl Searchers {
-    pub fn name(self) -> &'static str {
-        match self {
-            Searchers::Shared => "shared",
-            Searchers::Separate => "separate",
-        }
-    }
 }
 
 impl Part {

@@ -11,10 +11,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::ask::{Kind, render};
-use super::changes::write_point;
+use super::changes::{COLLECTION, write_point};
 use super::corpus::Corpus;
-use super::options::{Searchers, Storage, TextArgs};
+use super::options::TextArgs;
 use super::replay::{Replay, Track, Watch, run};
+use super::storage::{Searchers, Storage};
 use crate::api::{Api, collection_path};
 use crate::cgroup::{self, Tree};
 use crate::fill::{Filled, fill_points};
@@ -23,8 +24,6 @@ use crate::http::Target;
 use crate::requests::Requests;
 use crate::server::{Failure, Program, Server, Start, Used, copy_all, drop_caches};
 use crate::{ByteSize, Progress};
-
-pub const COLLECTION: &str = "ramlet-bench-text";
 
 /// Under what a run is made.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
