@@ -10,7 +10,7 @@ use ramlet_io::{Period, RollingBounds, RollingFiles};
 use ramlet_server::Audit;
 
 use crate::args::{Rotation, ServeArgs};
-use crate::settings::{Env, first, truth};
+use crate::env::{Env, first, truth};
 use crate::size::ByteSize;
 
 const FILES: usize = 7;

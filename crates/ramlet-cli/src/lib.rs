@@ -4,6 +4,7 @@ mod args;
 mod audit;
 mod check;
 mod descriptors;
+mod env;
 mod import;
 mod machine;
 mod output;

@@ -12,6 +12,7 @@ use ramlet_server::GrpcPort;
 
 use crate::args::{self, ServeArgs};
 use crate::audit::AuditSettings;
+use crate::env::{Env, first, truth};
 use crate::size::ByteSize;
 use crate::tls::TlsFiles;
 
@@ -45,9 +46,6 @@ pub struct Settings {
 }
 
 const ASYNC_SCORER: &str = "QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER";
-
-/// An environment variable's value by its name.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Settings {
     /// Decides from the flags and the process's environment.
@@ -163,13 +161,6 @@ pub fn data_directory(flag: Option<&Path>, env: Env) -> PathBuf {
         .unwrap_or_else(|| "./ramlet-data".into())
 }
 
-/// The first of `names` that is set to something.
-pub fn first(env: Env, names: &[&str]) -> Option<(String, String)> {
-    names
-        .iter()
-        .find_map(|name| Some((name.to_string(), env(name).filter(|v| !v.is_empty())?)))
-}
-
 /// A port or "disabled"; when nothing is said, 6334 if it can be had.
 fn grpc_port(flag: Option<&str>, env: Env) -> Result<GrpcPort> {
     let named = || first(env, &["RAMLET_GRPC_PORT", "QDRANT__SERVICE__GRPC_PORT"]);
@@ -193,17 +184,6 @@ fn cors(flag: Option<bool>, env: Env) -> Result<Option<bool>> {
     match flag {
         Some(said) => Ok(Some(said)),
         None => truth(env, &["RAMLET_CORS", "QDRANT__SERVICE__ENABLE_CORS"]),
-    }
-}
-
-/// What the first of `names` that is set says: yes or no.
-pub fn truth(env: Env, names: &[&str]) -> Result<Option<bool>> {
-    let Some((name, value)) = first(env, names) else {
-        return Ok(None);
-    };
-    match args::boolean(&value) {
-        Ok(said) => Ok(Some(said)),
-        Err(why) => Err(anyhow!("{name}={value}: {why}")),
     }
 }
 

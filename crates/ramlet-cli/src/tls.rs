@@ -9,7 +9,7 @@ use ramlet_server::Tls;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use crate::args::ServeArgs;
-use crate::settings::{Env, first, truth};
+use crate::env::{Env, first, truth};
 
 /// Certificates are asked for once an hour whether they were replaced, as by the API's server.
 const RENEW: Duration = Duration::from_secs(3600);
