@@ -13,6 +13,7 @@ use ramlet_format::component::Component;
 use ramlet_format::manifest::{FileEntry, Manifest};
 use ramlet_format::{FileCrc, PAGE, block};
 
+use crate::crc::crc_of;
 use crate::input::Input;
 use crate::sample::{self, NAME};
 use crate::{Seed, log};
@@ -145,12 +146,6 @@ fn tell_manifests(patched: &mut BTreeMap<String, Vec<u8>>) {
             patched.insert(file.name.clone(), told);
         }
     }
-}
-
-pub fn crc_of(bytes: &[u8]) -> u32 {
-    let mut crc = FileCrc::new();
-    crc.update(bytes);
-    crc.value()
 }
 
 impl Seals {

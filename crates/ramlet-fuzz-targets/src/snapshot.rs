@@ -11,7 +11,8 @@ use ramlet::{Engine, SnapshotScope};
 use ramlet_format::manifest::Manifest;
 use ramlet_format::snapshot::{Contents, FRAME_BYTES, Frame, FrameKind, HEADER_BYTES, Header};
 
-use crate::directory::{crc_of, seal_envelope};
+use crate::crc::crc_of;
+use crate::directory::seal_envelope;
 use crate::input::Input;
 use crate::sample::{self, NAME};
 use crate::{Seed, TARGETS};
