@@ -1,6 +1,8 @@
-//! Checks of the whole tree: the tiers of the workspace, where `unsafe`, files and clocks may be used, and what no file may hold.
+//! Checks of the whole tree: the tiers of the workspace, where `unsafe`, files and clocks may be used, what no file may hold, and what documents
+//! name.
 
 mod code;
+mod named;
 mod rings;
 mod rules;
 mod text;
@@ -49,6 +51,7 @@ pub fn run(root: &Path) -> io::Result<Report> {
         }
     }
     rings::check(&files, &crates, &mut findings);
+    named::check(&files, &crates, &mut findings);
     findings.sort();
     Ok(Report {
         files: files.len(),
