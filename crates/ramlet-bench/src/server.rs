@@ -189,11 +189,6 @@ impl<'g> Server<'g> {
         self.group.as_ref().map(Group::memory)
     }
 
-    /// The version of control groups that limits it.
-    pub fn group_version(&self) -> Option<u8> {
-        self.group.as_ref().map(Group::version)
-    }
-
     /// Of its control group: one or two, none without a group.
     pub fn group_directories(&self) -> Vec<PathBuf> {
         self.group.as_ref().map(Group::directories).unwrap_or_default()

@@ -55,12 +55,6 @@ impl Comparison {
             ratio_most: of.most,
         })
     }
-
-    /// Whether the other comparison lies outside all that this one (an A/A run) showed.
-    pub fn is_noise_for(&self, other: &Comparison) -> bool {
-        let noise = (self.ratio_most - 1.0).abs().max((1.0 - self.ratio_least).abs());
-        (other.ratio - 1.0).abs() <= noise
-    }
 }
 
 #[cfg(test)]
@@ -85,9 +79,7 @@ mod tests {
         let same = Comparison::of(&drifting, &drifting).expect("figures");
         let doubled = Comparison::of(&drifting, &twice).expect("figures");
         assert_eq!((same.ratio, doubled.ratio), (1.0, 2.0));
-        assert!(!same.is_noise_for(&doubled));
         let noisy = Comparison::of(&[100.0, 100.0], &[110.0, 90.0]).expect("figures");
-        let slight = Comparison::of(&[100.0], &[105.0]).expect("figures");
-        assert!(noisy.is_noise_for(&slight));
+        assert_eq!((noisy.ratio_least, noisy.ratio_most), (0.9, 1.1));
     }
 }

@@ -1,5 +1,5 @@
-//! Checks of the whole tree: the tiers of the workspace, where `unsafe`, files and clocks may be used, what no file may hold, and what documents
-//! name.
+//! Checks of the whole tree: the tiers of the workspace, where `unsafe`, files and clocks may be used, what no file may hold, what documents
+//! name, and what nothing uses.
 
 mod code;
 mod named;
@@ -7,6 +7,7 @@ mod rings;
 mod rules;
 mod text;
 mod tree;
+mod unused;
 mod workspace;
 
 use std::fmt;
@@ -52,6 +53,7 @@ pub fn run(root: &Path) -> io::Result<Report> {
     }
     rings::check(&files, &crates, &mut findings);
     named::check(&files, &crates, &mut findings);
+    unused::check(&files, &mut findings);
     findings.sort();
     Ok(Report {
         files: files.len(),
