@@ -16,12 +16,12 @@ use tokio::sync::watch;
 use crate::answer;
 use crate::app::App;
 use crate::audit::name_peer;
+use crate::body_drain;
 use crate::connection::Place;
 use crate::error::ApiError;
 use crate::held::Held;
 use crate::http2::serve_http2;
 use crate::leaving::{Sending, last_answers};
-use crate::leftover;
 use crate::limits;
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
@@ -62,7 +62,7 @@ pub async fn serve_http1(
     let service = service_fn(|mut request| {
         let busy = stay.busy();
         name_peer(&mut request, app.audit.as_ref(), place.peer);
-        let answered = leftover::answer(router.clone(), request, busy.owing());
+        let answered = body_drain::answer_drained(router.clone(), request, busy.owing());
         async move {
             let mut response = answered.await;
             if busy.leaves() {

@@ -1,4 +1,4 @@
-//! What a request's handler leaves of its body is read and forgotten before the answer goes out.
+//! The drain: what a request's handler leaves of its body is read and forgotten before the answer goes out.
 //!
 //! HTTP/1 has one body after the other on a connection: an answer to a body that wasn't read to its end closes the
 //! connection. The answer doesn't say so, so a client that keeps connections sends its next request into a closed one, or
@@ -26,7 +26,7 @@ use crate::turns::Owing;
 type Place = Arc<Mutex<Option<Incoming>>>;
 
 /// Answers by `router`, with nothing left of the body. `owing` is told while its client keeps it waiting.
-pub async fn answer(mut router: Router, request: hyper::Request<Incoming>, owing: Owing) -> Response {
+pub async fn answer_drained(mut router: Router, request: hyper::Request<Incoming>, owing: Owing) -> Response {
     if request.body().is_end_stream() {
         return ready(router.call(request.map(AnyBody::new)).await);
     }
