@@ -20,13 +20,17 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
+use crate::eviction::BodyWait;
 use crate::limits;
-use crate::turns::Owing;
 
 type Place = Arc<Mutex<Option<Incoming>>>;
 
-/// Answers by `router`, with nothing left of the body. `owing` is told while its client keeps it waiting.
-pub async fn answer_drained(mut router: Router, request: hyper::Request<Incoming>, owing: Owing) -> Response {
+/// Answers by `router`, with nothing left of the body. `body_wait` says while its client keeps it waiting.
+pub async fn answer_drained(
+    mut router: Router,
+    request: hyper::Request<Incoming>,
+    body_wait: BodyWait,
+) -> Response {
     if request.body().is_end_stream() {
         return ready(router.call(request.map(AnyBody::new)).await);
     }
@@ -35,7 +39,7 @@ pub async fn answer_drained(mut router: Router, request: hyper::Request<Incoming
         AnyBody::new(Watched {
             body: Some(body),
             place: place.clone(),
-            owing: owing.clone(),
+            body_wait: body_wait.clone(),
         })
     };
     // Such a body comes only when it is asked for.
@@ -83,7 +87,7 @@ async fn drained(mut body: Incoming) -> bool {
 struct Watched {
     body: Option<Incoming>,
     place: Place,
-    owing: Owing,
+    body_wait: BodyWait,
 }
 
 impl Body for Watched {
@@ -98,7 +102,7 @@ impl Body for Watched {
             return Poll::Ready(None);
         };
         let next = Pin::new(body).poll_frame(cx);
-        self.owing.waits(next.is_pending());
+        self.body_wait.waiting(next.is_pending());
         // After an error there is nothing to read.
         if matches!(next, Poll::Ready(None | Some(Err(_)))) {
             self.body = None;
@@ -119,7 +123,7 @@ impl Body for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.owing.waits(false);
+        self.body_wait.waiting(false);
         let left = self.body.take().filter(|body| !body.is_end_stream());
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = left;
     }

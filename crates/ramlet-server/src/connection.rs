@@ -6,8 +6,8 @@ use ramlet_memory::Reservation;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::audit::Peer;
+use crate::eviction::EvictionGuard;
 use crate::loads::Meter;
-use crate::turns::Stay;
 
 /// The bytes that a connection holds, and its place: given back in this order, so that who waits for the place finds the bytes.
 pub type Paid = (Reservation, OwnedSemaphorePermit);
@@ -16,6 +16,6 @@ pub type Paid = (Reservation, OwnedSemaphorePermit);
 pub struct Place {
     pub _paid: Paid,
     pub peer: Peer,
-    pub stay: Stay,
+    pub guard: EvictionGuard,
     pub meter: Arc<Meter>,
 }

@@ -19,9 +19,9 @@ use crate::audit::name_peer;
 use crate::body_drain;
 use crate::connection::Place;
 use crate::error::ApiError;
+use crate::graceful_close::{SentBody, close_gracefully};
 use crate::held::Held;
 use crate::http2::serve_http2;
-use crate::leaving::{Sending, last_answers};
 use crate::limits;
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
@@ -33,10 +33,10 @@ pub async fn serve_http1(
     mut stopped: watch::Receiver<bool>,
     place: Place,
 ) {
-    let stay = &place.stay;
+    let guard = &place.guard;
     let http2 = tokio::select! {
         http2 = stream.speaks_http2() => http2,
-        () = stay.asked() => return,
+        () = guard.evicted() => return,
         _ = stopped.changed() => return,
     };
     let Ok(http2) = http2 else {
@@ -60,20 +60,20 @@ pub async fn serve_http1(
         .max_buf_size(limits::HEAD_BYTES)
         .max_headers(limits::HEADERS_MAX);
     let service = service_fn(|mut request| {
-        let busy = stay.busy();
+        let in_flight = guard.in_flight();
         name_peer(&mut request, app.audit.as_ref(), place.peer);
-        let answered = body_drain::answer_drained(router.clone(), request, busy.owing());
+        let answered = body_drain::answer_drained(router.clone(), request, in_flight.body_wait());
         async move {
             let mut response = answered.await;
-            if busy.leaves() {
+            if in_flight.is_last() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
             // A head of HTTP/1 is in its connection's bytes.
             let _held = Held::default();
-            Ok::<_, Infallible>(response.map(|body| Sending {
+            Ok::<_, Infallible>(response.map(|body| SentBody {
                 body,
-                _busy: busy,
+                _in_flight: in_flight,
                 _held,
             }))
         }
@@ -84,11 +84,11 @@ pub async fn serve_http1(
         // The value is always "stop": nothing else is ever sent.
         _ = stopped.changed() => {
             serving.as_mut().graceful_shutdown();
-            last_answers(serving, stay).await
+            close_gracefully(serving, guard).await
         }
-        () = stay.asked() => {
+        () = guard.evicted() => {
             serving.as_mut().graceful_shutdown();
-            last_answers(serving, stay).await
+            close_gracefully(serving, guard).await
         }
     };
     if let Some(Err(e)) = ended {

@@ -85,25 +85,25 @@ pub const PAYLOAD_DEPTH_MAX: usize = 100;
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// From the end of an answer to the end of the next request's head. Longer than the clients' pools and proxies keep a
 /// connection that isn't used (5 s to 90 s), so that it is they who close it: a request that is sent into a connection that
-/// is just being closed fails. Where others wait for a place it ends sooner, see [`TURN_SILENCE`].
+/// is just being closed fails. Where others wait for a place it ends sooner, see [`EVICT_IDLE`].
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(100);
 /// While others wait for a place, a connection ends that said nothing at all in this time, wherever its client is: the first
 /// bytes come with the end of the handshake, ...
-pub const TURN_FIRST: Duration = Duration::from_millis(100);
-/// ... or that was silent so long, ...
-pub const TURN_SILENCE: Duration = Duration::from_secs(1);
+pub const EVICT_SILENT: Duration = Duration::from_millis(100);
+/// ... or that was idle so long, ...
+pub const EVICT_IDLE: Duration = Duration::from_secs(1);
 /// ... or whose client sent nothing of a body for so long: three packets lost in a row take 1.4 s, ...
-pub const TURN_BODY: Duration = Duration::from_secs(2);
-/// ... or that never asked for anything in this time; or when none is silent, one that has been there so long, after an answer.
-pub const TURN_TIME: Duration = Duration::from_millis(250);
-/// A silent connection that is to end has so long to say goodbye, ...
-pub const GOODBYE: Duration = Duration::from_millis(300);
+pub const EVICT_BODY: Duration = Duration::from_secs(2);
+/// ... or that never asked for anything in this time; or when none is idle, one that has been there so long, after an answer.
+pub const EVICT_AGE: Duration = Duration::from_millis(250);
+/// An idle connection that is to end is waited for so long, ...
+pub const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 /// ... and one that never asked for anything.
-pub const GOODBYE_UNMET: Duration = Duration::from_millis(30);
+pub const CLOSE_TIMEOUT_UNASKED: Duration = Duration::from_millis(30);
 /// What begins like HTTP/2 and isn't whole yet is looked at again after this.
 pub const PREFACE_PAUSE: Duration = Duration::from_millis(5);
 /// Whoever waits outside looks again after this.
-pub const TURN_PAUSE: Duration = Duration::from_millis(20);
+pub const EVICT_PAUSE: Duration = Duration::from_millis(20);
 /// Between two lines in the log about connections that can't be accepted.
 pub const WARNING_PERIOD: Duration = Duration::from_secs(5);
 /// Silence inside a body.

@@ -18,13 +18,13 @@ use crate::app::App;
 use crate::audit::Peer;
 use crate::connection::{Paid, Place};
 use crate::error::{ApiError, ApiResult};
+use crate::eviction::Eviction;
 use crate::limits;
 use crate::loads::{Loads, Meter};
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
 use crate::router::router;
 use crate::shards::{Api, Shards};
-use crate::turns::Turns;
 
 /// A server that has its port and isn't answering yet.
 pub struct Bound {
@@ -128,7 +128,7 @@ impl Bound {
             bytes: limits::connection_bytes(app.tls.is_some()),
             encrypted: app.tls.is_some(),
             api: Api::Rest(router(app.clone())),
-            turns: Arc::default(),
+            eviction: Arc::default(),
             loads: app.loads.clone(),
         };
         tasks.spawn(door.stand_open(shards.clone()));
@@ -140,7 +140,7 @@ impl Bound {
                 bytes: app.http2.connection_bytes(),
                 encrypted: app.tls.is_some(),
                 api: Api::Grpc,
-                turns: Arc::default(),
+                eviction: Arc::default(),
                 loads: app.loads.clone(),
             };
             tasks.spawn(door.stand_open(shards.clone()));
@@ -163,7 +163,7 @@ struct Door {
     bytes: u64,
     encrypted: bool,
     api: Api,
-    turns: Arc<Turns>,
+    eviction: Arc<Eviction>,
     loads: Arc<Loads>,
 }
 
@@ -191,7 +191,7 @@ impl Door {
         }
     }
 
-    /// A place and the bytes of a connection. Who is here is asked to leave meanwhile; further clients wait in the kernel's backlog.
+    /// A place and the bytes of a connection. A connection that is here is evicted meanwhile; further clients wait in the kernel's backlog.
     async fn pay(&self) -> ApiResult<Paid> {
         let place = loop {
             match self.places.clone().try_acquire_owned() {
@@ -213,14 +213,14 @@ impl Door {
         Place {
             _paid: paid,
             peer: Peer(from.ip()),
-            stay: self.turns.enter(),
+            guard: self.eviction.enter(),
             meter: Meter::new(self.loads.clone()),
         }
     }
 
     async fn wait(&self) {
-        self.turns.ask();
-        tokio::time::sleep(limits::TURN_PAUSE).await;
+        self.eviction.evict();
+        tokio::time::sleep(limits::EVICT_PAUSE).await;
     }
 
     /// Says why and when to come again, without a task or a buffer. Clients of gRPC try again by themselves; for an encrypted

@@ -18,9 +18,9 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::connection::Place;
+use crate::eviction::{Answering, EvictionGuard};
 use crate::loads::Meter;
 use crate::tls::Socket;
-use crate::turns::{Answering, Stay};
 use crate::{grpc, http1, inline, limits, pool};
 
 /// What a connection speaks.
@@ -195,7 +195,7 @@ impl Thread {
         let rider = match arrival {
             Arrival::New(accepted) => Rider {
                 meter: accepted.place.meter.clone(),
-                answering: accepted.place.stay.answering(),
+                answering: accepted.place.guard.answering(),
                 connection: Box::pin(hold(accepted, self.app.clone(), self.stopped.clone())),
             },
             Arrival::Moved(rider) => {
@@ -270,8 +270,8 @@ async fn hold(accepted: Accepted, app: Arc<App>, mut stopped: watch::Receiver<bo
     };
     let _ = stream.set_nodelay(true);
     let socket = tokio::select! {
-        socket = begin(stream, &app, &place.stay) => socket,
-        () = place.stay.asked() => return,
+        socket = begin(stream, &app, &place.guard) => socket,
+        () = place.guard.evicted() => return,
         _ = stopped.changed() => return,
     };
     let stream = match socket {
@@ -285,8 +285,8 @@ async fn hold(accepted: Accepted, app: Arc<App>, mut stopped: watch::Receiver<bo
 }
 
 /// Waits for the first bytes, which say that somebody is there.
-async fn begin(stream: TcpStream, app: &App, stay: &Stay) -> io::Result<Socket> {
+async fn begin(stream: TcpStream, app: &App, guard: &EvictionGuard) -> io::Result<Socket> {
     tokio::time::timeout(limits::HEAD_TIMEOUT, stream.readable()).await??;
-    stay.speaks();
+    guard.first_bytes();
     Socket::new(stream, app.tls.as_ref()).await
 }

@@ -16,8 +16,8 @@ use crate::app::App;
 use crate::audit::name_peer;
 use crate::connection::Place;
 use crate::error::ApiError;
+use crate::graceful_close::{SentBody, close_gracefully};
 use crate::held::Held;
-use crate::leaving::{Sending, last_answers};
 use crate::limits;
 use crate::loads::Calls;
 use crate::timed_io::TimedIo;
@@ -52,7 +52,7 @@ pub async fn serve_http2<S, B>(
     (
         app,
         Place {
-            peer, stay, meter, ..
+            peer, guard, meter, ..
         },
     ): (&Arc<App>, &Place),
     mut stopped: watch::Receiver<bool>,
@@ -67,14 +67,14 @@ pub async fn serve_http2<S, B>(
 {
     let begun = tokio::select! {
         begun = TimedIo::after_preface(stream) => begun,
-        () = stay.asked() => return,
+        () = guard.evicted() => return,
         _ = stopped.changed() => return,
     };
     let Ok(io) = begun else {
         return;
     };
     let service = service_fn(|mut request: Request<Incoming>| {
-        let (app, busy) = (app.clone(), stay.busy());
+        let (app, in_flight) = (app.clone(), guard.in_flight());
         name_peer(&mut request, app.audit.as_ref(), *peer);
         // This far it is done before the connection's next head is looked at; the request goes at once where there is no memory.
         // Boxed: the library hands this future on by value four times, and each layer here would hold it twice.
@@ -88,11 +88,11 @@ pub async fn serve_http2<S, B>(
                 Ok((held, answered)) => (held, answered.await),
                 Err(e) => (Held::default(), Ok(refused(&e.into()))),
             };
-            busy.leave_if_told();
+            in_flight.close_if_last();
             response.map(|response| {
-                response.map(|body| Sending {
+                response.map(|body| SentBody {
                     body,
-                    _busy: busy,
+                    _in_flight: in_flight,
                     _held,
                 })
             })
@@ -105,11 +105,11 @@ pub async fn serve_http2<S, B>(
         ended = serving.as_mut() => Some(ended),
         _ = stopped.changed() => {
             serving.as_mut().graceful_shutdown();
-            last_answers(serving, stay).await
+            close_gracefully(serving, guard).await
         }
-        () = stay.asked() => {
+        () = guard.evicted() => {
             serving.as_mut().graceful_shutdown();
-            last_answers(serving, stay).await
+            close_gracefully(serving, guard).await
         }
     };
     if let Some(Err(e)) = ended {

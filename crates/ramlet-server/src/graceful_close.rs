@@ -1,6 +1,6 @@
-//! How a connection ends that was asked to: after its answers, but not later than its client goes silent.
+//! How a connection is closed gracefully: after its answers, but not later than its client goes silent.
 //!
-//! HTTP/2 says goodbye in two steps, and the library waits for the client to confirm the first. One that sent its preface and
+//! HTTP/2 ends in two steps, and the library waits for the client to confirm the first. One that sent its preface and
 //! nothing else confirms nothing: 150 of them kept all others out for a minute and more. HTTP/1 waits for the rest of a head.
 
 use std::future::Future;
@@ -10,31 +10,38 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
+use crate::eviction::{EvictionGuard, InFlight};
 use crate::held::Held;
-use crate::limits::{GOODBYE, GOODBYE_UNMET};
-use crate::turns::{Busy, Stay};
+use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_UNASKED};
 
 /// Waits for a connection that is to end, as long as it is being answered or was a moment ago. `None`: it wasn't waited for
 /// to its end.
-pub async fn last_answers<T>(mut serving: Pin<&mut impl Future<Output = T>>, stay: &Stay) -> Option<T> {
+pub async fn close_gracefully<T>(
+    mut serving: Pin<&mut impl Future<Output = T>>,
+    guard: &EvictionGuard,
+) -> Option<T> {
     loop {
-        let goodbye = if stay.is_met() { GOODBYE } else { GOODBYE_UNMET };
-        match timeout(goodbye, serving.as_mut()).await {
+        let most = if guard.has_asked() {
+            CLOSE_TIMEOUT
+        } else {
+            CLOSE_TIMEOUT_UNASKED
+        };
+        match timeout(most, serving.as_mut()).await {
             Ok(ended) => return Some(ended),
-            Err(_) if stay.is_silent() => return None,
+            Err(_) if guard.is_idle() => return None,
             Err(_) => {}
         }
     }
 }
 
 /// The body of an answer: its connection is busy until all of it was taken, and the call's bytes are held.
-pub struct Sending<B> {
+pub struct SentBody<B> {
     pub body: B,
-    pub _busy: Busy,
+    pub _in_flight: InFlight,
     pub _held: Held,
 }
 
-impl<B: Body + Unpin> Body for Sending<B> {
+impl<B: Body + Unpin> Body for SentBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -60,23 +67,23 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::limits::TURN_SILENCE;
-    use crate::turns::Turns;
+    use crate::eviction::Eviction;
+    use crate::limits::EVICT_IDLE;
 
     #[tokio::test]
     async fn answers_are_waited_for_and_silence_is_not() {
-        let turns = Arc::new(Turns::default());
-        let stay = turns.enter();
-        let busy = stay.busy();
+        let eviction = Arc::new(Eviction::default());
+        let guard = eviction.enter();
+        let in_flight = guard.in_flight();
         let never = std::pin::pin!(std::future::pending::<()>());
-        let mut waiting = std::pin::pin!(last_answers(never, &stay));
-        let ended = timeout(TURN_SILENCE * 3 / 2, waiting.as_mut()).await;
+        let mut waiting = std::pin::pin!(close_gracefully(never, &guard));
+        let ended = timeout(EVICT_IDLE * 3 / 2, waiting.as_mut()).await;
         assert!(ended.is_err(), "it is being answered");
-        drop(busy);
+        drop(in_flight);
         let answered = Instant::now();
         assert_eq!(waiting.await, None);
         assert!(
-            answered.elapsed() >= TURN_SILENCE,
+            answered.elapsed() >= EVICT_IDLE,
             "the answer may be on its way still"
         );
     }
