@@ -28,13 +28,6 @@ mod encoder;
 mod fine;
 mod group;
 mod numbered;
-#[cfg_attr(
-    not(test),
-    allow(
-        dead_code,
-        reason = "codes of 8 bits are what others are measured by: docs/adr/0049"
-    )
-)]
 pub(crate) mod product;
 mod query;
 mod rest;

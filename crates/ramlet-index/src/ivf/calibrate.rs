@@ -58,23 +58,13 @@ pub enum Rule {
 }
 
 impl Reached {
-    /// Of searches that weren't measured by this rule.
-    pub const UNKNOWN: Reached = Reached {
-        gap: f32::MAX,
-        recall_10: 0.0,
-        recall_100: 0.0,
-    };
-
     pub(super) fn is_sane(&self) -> bool {
         let is_share = |recall: f32| (0.0..=1.0).contains(&recall);
         is_share(self.recall_10) && is_share(self.recall_100)
     }
 
-    /// With no more recall than was measured elsewhere, if it was.
+    /// With no more recall than was measured elsewhere.
     pub(super) fn at_most(self, other: &Reached) -> Reached {
-        if *other == Reached::UNKNOWN {
-            return self;
-        }
         Reached {
             gap: self.gap,
             recall_10: self.recall_10.min(other.recall_10),

@@ -4,18 +4,18 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | format version u32 = 8; 7 to 3 are read too: 7 has deviations of the ten nearest only, 6 no cells, of 5 no query is unlike, calibration points of 4 have nothing by the border, those of 3 no gap |
+//! | 0..4 | format version u32 = 1: of this layout, of the codes' rows, and of the rotation |
 //! | 4..8 | dims u32 |
 //! | 8..10 | metric u8, element u8 |
-//! | 10..12 | a fifth file of codes: kind u8 (0 none, 4 rest), bits u8 |
+//! | 10..12 | zero |
 //! | 12..16 | clusters u32, at least 1 |
 //! | 16..20 | rows u32: positions in the file of rows |
 //! | 20..24 | segment rows u32: entries in the file of positions |
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
-//! | 32..48 | files of codes, 4 times: kind u8 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), version u8, what it is of u16 (fine, rest: bits, product: digits) |
-//! | 48..52 | key of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
-//! | 52..56 | clusters of a cell u32 = 16; 0 if there are no cells |
+//! | 32..52 | files of codes, 5 times: kind u16 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), what it is of u16 (fine, rest: bits, product: digits) |
+//! | 52..56 | key of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
+//! | 56..60 | clusters of a cell u32 = 16; 0 if there are no cells |
 //! | then | per calibration point: probes u32, cells u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by gap, by border) gap f32, recall@10 f32, recall@100 f32; probes and cells ascending |
 //! | then | per file of codes: deviations f32 * 8 of the ten nearest, f32 * 8 of the nearest alone, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
@@ -36,35 +36,15 @@ use super::gap;
 use super::misses::{self, Deviations, DeviationsByDepth, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
 use crate::error::{IndexError, Result};
-use crate::quant::product::{ProductBits, ProductModel, ProductShape};
+use crate::quant::product::{ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
 
-/// Version of the layout; a reader refuses others.
-const VERSION: u32 = 8;
-/// The version before, in which codes were measured with the ten nearest only.
-const VERSION_WITHOUT_DEPTHS: u32 = 7;
-/// Version of the codes: of their rows' layout, and of the rotation.
-const CODES_VERSION: u8 = 2;
-const HEADER_BYTES: usize = 56;
-/// Of the version before those, which has no cells.
-const HEADER_BYTES_WITHOUT_CELLS: usize = 52;
-/// Of versions before that, in which no query is unlike those measured.
-const HEADER_BYTES_WITHOUT_FAR: usize = 48;
+/// Version of the layout, of the codes' rows and of the rotation; a reader refuses others.
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 60;
 /// Files of codes at most.
 pub(crate) const CODES_MAX: usize = 5;
-/// Of which the header once had room for so many.
-const CODES_FIRST: usize = 4;
 const POINT_BYTES: usize = 32;
-const VERSION_WITHOUT_CELLS: u32 = 6;
-const POINT_BYTES_WITHOUT_CELLS: usize = 28;
-/// The version before that, for which no query is unlike those measured.
-const VERSION_WITHOUT_FAR: u32 = 5;
-/// The version before that, without what searches by the border reach.
-const VERSION_WITHOUT_BORDER: u32 = 4;
-const POINT_BYTES_WITHOUT_BORDER: usize = 16;
-/// The one before that, without gaps: then all searches visit as many clusters.
-const VERSION_WITHOUT_GAPS: u32 = 3;
-const POINT_BYTES_WITHOUT_GAPS: usize = 12;
 /// Of one depth.
 const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
 
@@ -76,7 +56,6 @@ pub(crate) fn fits(kinds: &[CodeKind]) -> bool {
     let has_rest = kinds.iter().any(is_rest);
     // The rest is coded after what it is the rest of.
     kinds.len() <= CODES_MAX
-        && kinds.get(CODES_FIRST).is_none_or(is_rest)
         && (!has_rest || has_fine && finest(before.iter().copied()) == finest(kinds.iter().copied()))
 }
 
@@ -144,16 +123,17 @@ pub(crate) fn encode(
     let put = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
     put(&mut out, VERSION);
     put(&mut out, shape.dims as u32);
-    let [kind, _, bits, _] = codes_bytes(shape.codes[CODES_FIRST]);
-    out.extend_from_slice(&[metric_code(shape.metric), element_code(shape.element), kind, bits]);
+    out.extend_from_slice(&[metric_code(shape.metric), element_code(shape.element), 0, 0]);
     put(&mut out, shape.clusters as u32);
     put(&mut out, shape.rows);
     put(&mut out, shape.segment_rows);
     put(&mut out, calibration.points.len() as u32);
     put(&mut out, shape.unit.to_bits());
-    shape.codes[..CODES_FIRST]
+    shape
+        .codes
         .iter()
-        .for_each(|kind| out.extend_from_slice(&codes_bytes(*kind)));
+        .flat_map(|kind| codes_words(*kind))
+        .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     put(&mut out, calibration.far.to_bits());
     let has_cells = !centroids.cell_heads.is_empty();
     put(&mut out, if has_cells { cells::RUN as u32 } else { 0 });
@@ -212,32 +192,13 @@ impl Meta {
             .get(..HEADER_BYTES)
             .ok_or_else(|| broken("the header is cut off"))?;
         let word = |at: usize| u32_at(header, at);
-        let header_bytes = match word(0) {
-            VERSION | VERSION_WITHOUT_DEPTHS => HEADER_BYTES,
-            VERSION_WITHOUT_CELLS => HEADER_BYTES_WITHOUT_CELLS,
-            _ => HEADER_BYTES_WITHOUT_FAR,
-        };
-        let far = match header_bytes {
-            HEADER_BYTES_WITHOUT_FAR => f32::MAX,
-            _ => f32::from_bits(word(48)),
-        };
-        let run = if header_bytes == HEADER_BYTES { word(52) } else { 0 };
-        let point_bytes = match word(0) {
-            VERSION | VERSION_WITHOUT_DEPTHS => POINT_BYTES,
-            VERSION_WITHOUT_CELLS | VERSION_WITHOUT_FAR => POINT_BYTES_WITHOUT_CELLS,
-            VERSION_WITHOUT_BORDER => POINT_BYTES_WITHOUT_BORDER,
-            VERSION_WITHOUT_GAPS => POINT_BYTES_WITHOUT_GAPS,
-            other => {
-                let detail =
-                    format!("version {other}, this program reads {VERSION_WITHOUT_GAPS} to {VERSION}");
-                return Err(broken(detail));
-            }
-        };
-        let depths = if word(0) == VERSION {
-            misses::DEPTHS.len()
-        } else {
-            1
-        };
+        if word(0) != VERSION {
+            return Err(broken(format!(
+                "version {}, this program reads {VERSION}",
+                word(0)
+            )));
+        }
+        let (far, run) = (f32::from_bits(word(52)), word(56));
         let shape = Shape {
             metric: metric_of(header[8])?,
             element: element_of(header[9])?,
@@ -246,7 +207,7 @@ impl Meta {
             rows: word(16),
             segment_rows: word(20),
             unit: f32::from_bits(word(28)),
-            codes: codes_of(&header[32..48], [header[10], header[11]])?,
+            codes: codes_of(&header[32..52])?,
         };
         let points = word(24) as usize;
         let cells = match run {
@@ -256,9 +217,9 @@ impl Meta {
         };
         let codes = shape.codes.iter().flatten().count();
         // In 128 bits nothing overflows.
-        let without_model = header_bytes as u128
-            + points as u128 * point_bytes as u128
-            + (codes * depths * DEVIATIONS_BYTES) as u128
+        let without_model = HEADER_BYTES as u128
+            + points as u128 * POINT_BYTES as u128
+            + (codes * misses::DEPTHS.len() * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
             + (shape.clusters as u128 + cells as u128) * (shape.dims as u128 + HEAD_BYTES as u128);
@@ -277,11 +238,11 @@ impl Meta {
                 bytes.len()
             )));
         }
-        let deviations = header_bytes + points * point_bytes;
-        let starts = deviations + codes * depths * DEVIATIONS_BYTES;
+        let deviations = HEADER_BYTES + points * POINT_BYTES;
+        let starts = deviations + codes * misses::DEPTHS.len() * DEVIATIONS_BYTES;
         let centroids = starts + (shape.clusters + 1) * 4;
-        let (points, losses) = (&bytes[header_bytes..deviations], &bytes[deviations..starts]);
-        let calibration = parse_calibration((points, point_bytes), (losses, depths), far)?;
+        let (points, losses) = (&bytes[HEADER_BYTES..deviations], &bytes[deviations..starts]);
+        let calibration = parse_calibration(points, losses, far)?;
         check_starts(&bytes[starts..centroids], shape.rows)?;
         let centroids_end = bytes.len() - model_bytes.unwrap_or(0);
         let model = match model_shape(&shape) {
@@ -363,46 +324,32 @@ fn model_shape(shape: &Shape) -> Option<ProductShape> {
     Some(scanned(shape.dims, digits?))
 }
 
-/// Product codes of so many digits of 4 bits.
+/// Product codes of so many digits.
 fn scanned(dims: usize, digits: u16) -> ProductShape {
     ProductShape {
         dims,
         parts: digits.into(),
-        bits: ProductBits::Four,
     }
 }
 
-fn parse_calibration(
-    (bytes, point_bytes): (&[u8], usize),
-    (deviations, depths): (&[u8], usize),
-    far: f32,
-) -> Result<Calibration> {
+fn parse_calibration(points: &[u8], deviations: &[u8], far: f32) -> Result<Calibration> {
     let parse = |point: &[u8]| {
-        // All but the number of cells lies as it did before.
-        let (cells, moved) = match point.len() {
-            POINT_BYTES => (u32_at(point, 4), 4),
-            _ => (cells::ALL, 0),
-        };
-        let float = |at: usize| f32::from_bits(u32_at(point, at + moved));
-        let reached = |gap: f32, recalls: usize| Reached {
-            gap,
-            recall_10: float(recalls),
-            recall_100: float(recalls + 4),
+        let reached = |at: usize| {
+            let float = |at: usize| f32::from_bits(u32_at(point, at));
+            Reached {
+                gap: float(at),
+                recall_10: float(at + 4),
+                recall_100: float(at + 8),
+            }
         };
         CalibrationPoint {
             probes: u32_at(point, 0),
-            cells,
-            by_gap: match point.len() {
-                POINT_BYTES_WITHOUT_GAPS => reached(f32::MAX, 4),
-                _ => reached(float(4), 8),
-            },
-            by_border: match point.len() {
-                POINT_BYTES | POINT_BYTES_WITHOUT_CELLS => reached(float(16), 20),
-                _ => Reached::UNKNOWN,
-            },
+            cells: u32_at(point, 4),
+            by_gap: reached(8),
+            by_border: reached(20),
         }
     };
-    let points: Vec<CalibrationPoint> = bytes.chunks_exact(point_bytes).map(parse).collect();
+    let points: Vec<CalibrationPoint> = points.chunks_exact(POINT_BYTES).map(parse).collect();
     let ascend = |pair: &[CalibrationPoint]| {
         let by = |rule| pair[0].by(rule).gap <= pair[1].by(rule).gap;
         pair[0].probes < pair[1].probes && pair[0].cells <= pair[1].cells && by(Rule::Gap) && by(Rule::Border)
@@ -419,10 +366,7 @@ fn parse_calibration(
     if !deviations.iter().all(is_sane) {
         return Err(broken(format!("deviations {deviations:?}")));
     }
-    let of_file = |of_file: &[Deviations]| -> DeviationsByDepth {
-        std::array::from_fn(|depth| of_file[depth.min(of_file.len() - 1)])
-    };
-    let deviations = deviations.chunks_exact(depths).map(of_file).collect();
+    let deviations: Vec<DeviationsByDepth> = deviations.as_chunks().0.to_vec();
     Ok(Calibration {
         points,
         deviations,
@@ -480,41 +424,37 @@ fn element_of(code: u8) -> Result<Element> {
         .ok_or_else(|| broken(format!("unknown element {code}")))
 }
 
-fn codes_bytes(kind: Option<CodeKind>) -> [u8; 4] {
+fn codes_words(kind: Option<CodeKind>) -> [u16; 2] {
     match kind {
         // Of compact rows nothing is told here: their file is there or not.
-        None | Some(CodeKind::Compact) => [0; 4],
-        Some(CodeKind::Coarse) => [1, CODES_VERSION, 0, 0],
-        Some(CodeKind::Fine { bits }) => [2, CODES_VERSION, bits, 0],
-        Some(CodeKind::Product { m }) => [3, CODES_VERSION, m as u8, (m >> 8) as u8],
-        Some(CodeKind::Rest { bits }) => [4, CODES_VERSION, bits, 0],
-        Some(CodeKind::Numbered { m }) => [5, CODES_VERSION, m as u8, (m >> 8) as u8],
+        None | Some(CodeKind::Compact) => [0; 2],
+        Some(CodeKind::Coarse) => [1, 0],
+        Some(CodeKind::Fine { bits }) => [2, bits.into()],
+        Some(CodeKind::Product { m }) => [3, m],
+        Some(CodeKind::Rest { bits }) => [4, bits.into()],
+        Some(CodeKind::Numbered { m }) => [5, m],
     }
 }
 
-fn codes_of(bytes: &[u8], [kind, bits]: [u8; 2]) -> Result<[Option<CodeKind>; CODES_MAX]> {
+fn codes_of(bytes: &[u8]) -> Result<[Option<CodeKind>; CODES_MAX]> {
     let mut codes = [None; CODES_MAX];
-    let fifth = match kind {
-        0 => [0, 0, bits, 0],
-        _ => [kind, CODES_VERSION, bits, 0],
-    };
-    let first = bytes.as_chunks::<4>().0.iter().take(CODES_FIRST);
-    for (code, bytes) in codes.iter_mut().zip(first.chain([&fifth])) {
-        *code = match *bytes {
-            [0, 0, 0, 0] => None,
-            [1, CODES_VERSION, 0, 0] => Some(CodeKind::Coarse),
-            [2, CODES_VERSION, bits @ 2..=8, 0] => Some(CodeKind::Fine { bits }),
-            [3, CODES_VERSION, low, high] => Some(CodeKind::Product {
-                m: u16::from_le_bytes([low, high]),
-            }),
-            [5, CODES_VERSION, low, high] => Some(CodeKind::Numbered {
-                m: u16::from_le_bytes([low, high]),
-            }),
-            [4, CODES_VERSION, bits, 0] if CodeKind::Rest { bits }.is_valid() => {
-                Some(CodeKind::Rest { bits })
-            }
+    let words = |bytes: &[u8; 4]| [[bytes[0], bytes[1]], [bytes[2], bytes[3]]].map(u16::from_le_bytes);
+    for (code, bytes) in codes.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        let [kind, of] = words(bytes);
+        let bits = of.min(u8::MAX.into()) as u8;
+        let known = match kind {
+            0 if of == 0 => continue,
+            1 if of == 0 => CodeKind::Coarse,
+            2 => CodeKind::Fine { bits },
+            3 => CodeKind::Product { m: of },
+            4 => CodeKind::Rest { bits },
+            5 => CodeKind::Numbered { m: of },
             _ => return Err(broken(format!("unknown codes {bytes:?}"))),
         };
+        if !known.is_valid() {
+            return Err(broken(format!("unknown codes {bytes:?}")));
+        }
+        *code = Some(known);
     }
     Ok(codes)
 }

@@ -1,7 +1,7 @@
 //! Product quantization: a few bits for each part of a vector.
 //!
 //! Jégou, Douze, Schmid, "Product quantization for nearest neighbor search", TPAMI 2011. The dimensions are cut into
-//! `m` parts of equal width; each part has its own book of 16 or 256 words (k-means of that part of a sample), and a
+//! `m` parts of equal width; each part has its own book of 16 words (k-means of that part of a sample), and a
 //! vector `r`, as a rule the residual to its cluster's centroid, becomes `m` digits: the nearest word `p_j` of each part.
 //! A query `y` in the same space is compared with words once, by part; a key is then a sum of `m` table entries
 //! (asymmetric distance computation):
@@ -16,7 +16,7 @@
 //! `v` the mean square of `e` in a dimension; the factor to that was measured on vectors that the books were not
 //! trained with ([`ProductModel::train`]).
 //!
-//! With 16 words the digits of 32 vectors stand in groups and tables are rounded to bytes (FastScan, see
+//! The digits of 32 vectors stand in groups and tables are rounded to bytes (FastScan, see
 //! [`ramlet_kernels::Kernels::fastscan`]): each entry then is off by at most half a step, evenly spread, which the
 //! deviation includes.
 //!
@@ -26,7 +26,7 @@
 //!
 //! Measured on 20,000 vectors of 100 dimensions, glove-like, of unit length (200 queries; residuals to 256 centroids;
 //! trained with 16,384 of the vectors): recall@10 of ranking all by the code alone, and how many vectors are ranked at
-//! least as well as the worst of the ten nearest, which is how many would have to be looked at.
+//! least as well as the worst of the ten nearest, which is how many would have to be looked at. Codes of 8 bits were measured only.
 //!
 //! | code | bytes | compared | recall@10 | rank of the worst, median | p90 |
 //! |---|---|---|---|---|---|
@@ -56,31 +56,14 @@ pub(crate) use tables::{ProductKey, ProductTables};
 
 use crate::error::{IndexError, Result};
 
-/// Version of the bytes, and that of models whose words reach; others are refused.
+/// Version of the bytes; others are refused.
 const VERSION: u32 = 1;
-const VERSION_REACHING: u32 = 2;
 const HEADER_BYTES: usize = 32;
 /// Most dimensions of a model: those of a kernel for bytes.
 const DIMS_MAX: usize = ramlet_kernels::MAX_U8_DIMS;
 
-/// How many bits a digit has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProductBits {
-    /// 16 words a part; digits of 32 vectors stand in groups.
-    Four,
-    /// 256 words a part; a vector's code is its digits, a byte each.
-    Eight,
-}
-
-impl ProductBits {
-    /// Words of a part's book.
-    pub(crate) fn words(self) -> usize {
-        match self {
-            ProductBits::Four => 16,
-            ProductBits::Eight => 256,
-        }
-    }
-}
+/// Words of a part's book: digits have 4 bits.
+const WORDS: usize = 16;
 
 /// What a code consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +71,6 @@ pub(crate) struct ProductShape {
     pub(crate) dims: usize,
     /// Parts, and digits of a code; at most `dims`.
     pub(crate) parts: usize,
-    pub(crate) bits: ProductBits,
 }
 
 impl ProductShape {
@@ -97,24 +79,6 @@ impl ProductShape {
         ProductShape {
             dims,
             parts: dims.div_ceil(2).min(ramlet_kernels::MAX_COLUMNS),
-            bits: ProductBits::Four,
-        }
-    }
-
-    /// Codes that take `1 / ratio` of the vector's floats: `4 d / ratio` digits of 8 bits. The API has ratios of 4 to 64.
-    pub(crate) fn of_ratio(dims: usize, ratio: usize) -> ProductShape {
-        ProductShape {
-            dims,
-            parts: (dims * 4).div_ceil(ratio.max(4)).clamp(1, dims.max(1)),
-            bits: ProductBits::Eight,
-        }
-    }
-
-    /// Bytes of one vector's digits when stored.
-    pub(crate) fn code_bytes(&self) -> usize {
-        match self.bits {
-            ProductBits::Four => self.parts.div_ceil(2),
-            ProductBits::Eight => self.parts,
         }
     }
 
@@ -133,13 +97,13 @@ impl ProductShape {
     fn is_valid(&self) -> bool {
         (1..=DIMS_MAX).contains(&self.dims)
             && (1..=self.dims).contains(&self.parts)
-            && (self.bits == ProductBits::Eight || self.parts <= ramlet_kernels::MAX_COLUMNS)
+            && self.parts <= ramlet_kernels::MAX_COLUMNS
     }
 }
 
 /// The books of all parts, and how far their words are from what they stand for.
 ///
-/// Holds `4 * words * (dims + parts)` bytes: 10 KB for 50 parts of 4 bits at 100 dimensions, 128 KB for 25 of 8 bits.
+/// Holds `64 * (dims + parts)` bytes: 10 KB for 50 parts at 100 dimensions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProductModel {
     shape: ProductShape,
@@ -192,14 +156,14 @@ impl ProductModel {
         Ok(train::train(shape, sample, (seed, false), threads.max(1)))
     }
 
-    /// The same with words that reach into the next part, of codes of 4 bits: better, but products alone can be estimated.
+    /// The same with words that reach into the next part: better, but products alone can be estimated.
     pub(crate) fn train_reaching(
         shape: ProductShape,
         sample: &[f32],
         seed: u64,
         threads: usize,
     ) -> Result<ProductModel> {
-        if !shape.is_valid() || shape.bits != ProductBits::Four || sample.len() < shape.dims {
+        if !shape.is_valid() || sample.len() < shape.dims {
             return Err(broken(format!(
                 "{shape:?} from a sample of {} numbers",
                 sample.len()
@@ -223,27 +187,23 @@ impl ProductModel {
         assert_eq!(digits.len(), self.shape.parts, "the code's digits");
         for (part, digit) in digits.iter_mut().enumerate() {
             let (values, book) = (&vector[self.part(part)], self.book(part));
-            *digit = match self.shape.bits {
-                ProductBits::Four => train::nearest::<16>(book, values).0,
-                ProductBits::Eight => train::nearest::<256>(book, values).0,
-            };
+            *digit = train::nearest(book, values).0;
         }
     }
 
     /// The vector that digits stand for.
     pub(crate) fn decode(&self, digits: &[u8], vector: &mut [f32]) {
-        let words = self.shape.bits.words();
         for (part, digit) in digits.iter().enumerate() {
-            let word = usize::from(*digit) % words;
-            let columns = self.book(part).chunks_exact(words);
+            let word = usize::from(*digit) % WORDS;
+            let columns = self.book(part).chunks_exact(WORDS);
             for (value, column) in vector[self.part(part)].iter_mut().zip(columns) {
                 *value = column[word];
             }
         }
         if self.reaches() {
             for (part, digit) in (1..).zip(&digits[..digits.len().saturating_sub(1)]) {
-                let (dims, word) = (self.part(part), usize::from(*digit) % words);
-                let columns = self.reach[dims.start * words..].chunks_exact(words);
+                let (dims, word) = (self.part(part), usize::from(*digit) % WORDS);
+                let columns = self.reach[dims.start * WORDS..].chunks_exact(WORDS);
                 for (value, column) in vector[dims].iter_mut().zip(columns) {
                     *value += column[word];
                 }
@@ -265,40 +225,34 @@ impl ProductModel {
     }
 
     fn book(&self, part: usize) -> &[f32] {
-        let words = self.shape.bits.words();
         let dims = self.part(part);
-        &self.books[dims.start * words..dims.end * words]
+        &self.books[dims.start * WORDS..dims.end * WORDS]
     }
 
     /// Bytes of [`ProductModel::to_bytes`], of words that don't reach and of such that do.
     pub(crate) fn bytes_for(shape: &ProductShape) -> [usize; 2] {
-        let words = shape.bits.words();
-        let plain = HEADER_BYTES + 4 * (shape.parts + words * (shape.parts + shape.dims));
-        [plain, plain + 4 * words * shape.dims]
+        let plain = HEADER_BYTES + 4 * (shape.parts + WORDS * (shape.parts + shape.dims));
+        [plain, plain + 4 * WORDS * shape.dims]
     }
 
     /// Little endian:
     ///
     /// | bytes | what |
     /// |---|---|
-    /// | 0..4 | version u32 |
+    /// | 0..4 | version u32 = 1 |
     /// | 4..8 | dims u32 |
     /// | 8..12 | parts u32 |
-    /// | 12..16 | words of a part u32: 16 or 256 |
+    /// | 12..16 | whether words reach into the next part u32: 0 or 1 |
     /// | 16..32 | `E\|e\|^2`, `Var\|e\|^2`, factor of distances, factor of products, f32 |
     /// | then | per part the mean square of `e` in a dimension, f32 |
     /// | then | per part and word its squared length, f32 |
     /// | then | per dimension and word of its part, f32 |
-    /// | then | in version 2, per dimension and word of the part before, f32 |
+    /// | then | where words reach, per dimension and word of the part before, f32 |
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let (version, which) = if self.reaches() {
-            (VERSION_REACHING, 1)
-        } else {
-            (VERSION, 0)
-        };
-        let mut out = Vec::with_capacity(ProductModel::bytes_for(&self.shape)[which]);
-        let ProductShape { dims, parts, bits } = self.shape;
-        for number in [version, dims as u32, parts as u32, bits.words() as u32] {
+        let reaches = self.reaches();
+        let mut out = Vec::with_capacity(ProductModel::bytes_for(&self.shape)[usize::from(reaches)]);
+        let ProductShape { dims, parts } = self.shape;
+        for number in [VERSION, dims as u32, parts as u32, reaches.into()] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         let spread = &self.spread;
@@ -319,27 +273,22 @@ impl ProductModel {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<ProductModel> {
         let (words, _) = bytes.as_chunks::<4>();
         let word = |at: usize| words.get(at).map_or(0, |word| u32::from_le_bytes(*word));
-        let which = match word(0) {
-            VERSION => 0,
-            VERSION_REACHING => 1,
-            other => {
-                return Err(broken(format!(
-                    "version {other}, this program reads {VERSION} and {VERSION_REACHING}"
-                )));
-            }
-        };
-        let bits = match word(3) {
-            16 => ProductBits::Four,
-            256 => ProductBits::Eight,
-            other => return Err(broken(format!("{other} words a part"))),
+        if word(0) != VERSION {
+            return Err(broken(format!(
+                "version {}, this program reads {VERSION}",
+                word(0)
+            )));
+        }
+        let reaches = match word(3) {
+            0 => 0,
+            1 => 1,
+            other => return Err(broken(format!("{other} for whether words reach"))),
         };
         let shape = ProductShape {
             dims: word(1) as usize,
             parts: word(2) as usize,
-            bits,
         };
-        let possible = which == 0 || bits == ProductBits::Four;
-        if !shape.is_valid() || !possible || bytes.len() != ProductModel::bytes_for(&shape)[which] {
+        if !shape.is_valid() || bytes.len() != ProductModel::bytes_for(&shape)[reaches] {
             return Err(broken(format!("{shape:?} in {} bytes", bytes.len())));
         }
         let floats = |from: usize, count: usize| -> Vec<f32> {
@@ -349,17 +298,14 @@ impl ProductModel {
         let header = HEADER_BYTES / 4;
         let spread = floats(4, 4);
         let squares_at = header + shape.parts;
-        let books_at = squares_at + shape.parts * bits.words();
+        let books_at = squares_at + shape.parts * WORDS;
         let model = ProductModel {
             shape,
             edges: shape.edges(),
             errors: floats(header, shape.parts),
-            squares: floats(squares_at, shape.parts * bits.words()),
-            books: floats(books_at, shape.dims * bits.words()),
-            reach: floats(
-                books_at + shape.dims * bits.words(),
-                which * shape.dims * bits.words(),
-            ),
+            squares: floats(squares_at, shape.parts * WORDS),
+            books: floats(books_at, shape.dims * WORDS),
+            reach: floats(books_at + shape.dims * WORDS, reaches * shape.dims * WORDS),
             spread: Spread {
                 error: spread[0],
                 error_variance: spread[1],

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ramlet_format::envelope::{self, EnvelopeKind};
-use ramlet_index::ivf::{CodesInRam, Reached, Rule};
+use ramlet_index::ivf::Reached;
 use ramlet_index::{CodeKind, Element, Ivf, Metric, Query, VectorIndex, Want, encode_row};
-use ramlet_memory::AnonBuf;
 
 use crate::disk::Disk;
 use crate::flat::brute_force;
@@ -17,11 +15,15 @@ const NUMBERED: &[CodeKind] = &[CodeKind::Numbered { m: 20 }];
 const ROWS: usize = 20_000;
 const QUERIES: usize = 100;
 
-/// The same index as one that was built before there was a border.
+/// The same index where nothing was measured by the border: all its searches go by the gap.
 fn without(ivf: Ivf) -> Ivf {
     let mut calibration = ivf.calibration().clone();
     for point in &mut calibration.points {
-        point.by_border = Reached::UNKNOWN;
+        point.by_border = Reached {
+            gap: f32::MAX,
+            recall_10: 0.0,
+            recall_100: 0.0,
+        };
     }
     ivf.with_calibration(calibration).expect("a sane calibration")
 }
@@ -144,92 +146,6 @@ fn what_other_segments_have_is_no_border() {
             after.abs_diff(alone) <= alone / 50,
             "{after} codes in turn, {alone} alone"
         );
-    }
-}
-
-#[test]
-fn indexes_of_versions_before_go_by_the_gap() {
-    let mut random = Random::new(73);
-    let disk = Disk::ram();
-    let mut rows = varied(Metric::Cosine, Element::F32, ROWS, &mut random);
-    let (ivf, _) = rows.build_with(&disk, "ivf", 4 << 20, 2, FINE);
-    let points = &ivf.calibration().points;
-    let whole = disk.read_all("ivf-centroids");
-    let body = envelope::decode(EnvelopeKind::Centroids, &whole).expect("intact");
-    const HEADER: usize = 48;
-    let (header, rest) = body.split_at(HEADER);
-    // What is far stands behind it since version 6, and what cells there are since 7: so few clusters have none.
-    let (far, rest) = rest.split_at(8);
-    assert_eq!(far[4..], [0; 4]);
-    let (now, rest) = rest.split_at(points.len() * 32);
-    // Of two files of codes the deviations of ten neighbours, and those of the nearest, which are there since version 8.
-    let (deviations, rest) = rest.split_at(2 * 64);
-    // Of a point the clusters, the cells since 7, the gap (3 has none) and the recalls, which before 5 were of the gap alone.
-    for (version, kept) in [
-        (7u32, [0..4, 4..32]),
-        (6, [0..4, 8..32]),
-        (5, [0..4, 8..32]),
-        (4, [0..4, 8..20]),
-        (3, [0..4, 12..20]),
-    ] {
-        let mut before = [&version.to_le_bytes(), &header[4..]].concat();
-        match version {
-            7 => before.extend_from_slice(far),
-            6 => before.extend_from_slice(&far[..4]),
-            _ => {}
-        }
-        for point in now.chunks_exact(32) {
-            kept.iter()
-                .for_each(|range| before.extend_from_slice(&point[range.clone()]));
-        }
-        deviations
-            .chunks_exact(64)
-            .for_each(|of_file| before.extend_from_slice(&of_file[..32]));
-        before.extend_from_slice(rest);
-        let sealed = envelope::encode(EnvelopeKind::Centroids, &before);
-        let mut centroids = AnonBuf::new(sealed.len());
-        centroids.copy_from_slice(&sealed);
-        let load = |kind: CodeKind| Some((kind, disk.load_rows(&format!("ivf-{kind:?}"))));
-        let codes = CodesInRam {
-            coarse: load(FINE[0]),
-            fine: load(FINE[1]),
-            ..CodesInRam::default()
-        };
-        let files = ["ivf-rows", "ivf-positions"].map(|name| disk.open_rows(name));
-        let [vectors, positions] = files;
-        let old = Ivf::new(vectors, positions, centroids, codes, 0.95).expect("read");
-        for (point, built) in old.calibration().points.iter().zip(points) {
-            let by_border = if version < 5 {
-                Reached::UNKNOWN
-            } else {
-                built.by_border
-            };
-            assert_eq!(point.by_border, by_border);
-            let recalls = |by: &Reached| (by.recall_10, by.recall_100);
-            assert_eq!(recalls(&point.by_gap), recalls(built.by(Rule::Gap)));
-            assert!(version == 3 || point.by_gap.gap == built.by_gap.gap);
-            let cells = if version == 7 { built.cells } else { u32::MAX };
-            assert_eq!(
-                point.cells, cells,
-                "all clusters are ranked, where no number is known"
-            );
-        }
-        let far = if version < 6 {
-            f32::MAX
-        } else {
-            ivf.calibration().far
-        };
-        assert_eq!(old.calibration().far, far);
-        for (of_file, built) in old
-            .calibration()
-            .deviations
-            .iter()
-            .zip(&ivf.calibration().deviations)
-        {
-            assert_eq!(*of_file, [built[0]; 2]);
-        }
-        let (recall, _) = measured(&rows, &old, &disk, 10, 5);
-        assert!(recall >= 0.92, "version {version}: {recall}");
     }
 }
 

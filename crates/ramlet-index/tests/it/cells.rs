@@ -194,8 +194,8 @@ fn files_with_other_cells_are_refused() {
     let ivf = build(&disk, &mut rows, "ivf", &[], CLUSTERS);
     let whole = disk.read_all("ivf-centroids");
     let body = envelope::decode(EnvelopeKind::Centroids, &whole).expect("intact");
-    const RUN: usize = 52;
-    const FIRST_POINT: usize = 56;
+    const RUN: usize = 56;
+    const FIRST_POINT: usize = 60;
     assert_eq!(body[RUN..RUN + 4], 16u32.to_le_bytes());
     let opened = |at: usize, value: u32| {
         let mut body = body.to_vec();

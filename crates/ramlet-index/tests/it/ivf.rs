@@ -590,6 +590,12 @@ fn broken_centroids_are_refused() {
     // Any flipped bit fails the envelope; a body that was sealed wrong must fail by its own checks.
     let body = ramlet_format::envelope::decode(ramlet_format::envelope::EnvelopeKind::Centroids, &whole)
         .expect("intact");
+    for version in [0u8, 2, 8] {
+        let other = [&[version], &body[1..]].concat();
+        let sealed =
+            ramlet_format::envelope::encode(ramlet_format::envelope::EnvelopeKind::Centroids, &other);
+        assert!(open(&sealed).is_err(), "version {version}");
+    }
     for at in (0..body.len().min(600)).chain([body.len() - 1]) {
         for value in [0, 1, 0x7f, 0xff] {
             let mut body = body.to_vec();

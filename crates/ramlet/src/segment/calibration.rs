@@ -1,7 +1,7 @@
 //! What was measured of an index after it was built: kept beside its files, in the manifest's entry of the segment.
 //!
 //! `{"calibration": {"<slot>": [[probes, gap, recall@10, recall@100, gap, recall@10, recall@100, cells], ..]}}`: by gap, and by border,
-//! and how many cells' clusters are ranked; versions before didn't measure the latter two. `{"unlike": {"<slot>": key}}`: beyond which near clusters are those of a query that is unlike these.
+//! and how many cells' clusters are ranked. `{"unlike": {"<slot>": key}}`: beyond which near clusters are those of a query that is unlike these.
 //! `{"lost": {"<slot>": times}}`: how many times the neighbours that searches should lose by that are lost by the queries that were asked;
 //! of a segment that others were merged into what these say: `{"asked": {"<slot>": times}}`, where that was measured, how many times as many
 //! are lost by these queries as by rows where nothing but the build measured what to visit.
@@ -90,12 +90,9 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Calibration {
     let point = |value: &Value| {
         Some(CalibrationPoint {
             probes: u32::try_from(value.get(0)?.as_u64()?).ok()?,
-            cells: match value.get(7) {
-                Some(cells) => u32::try_from(cells.as_u64()?).ok()?,
-                None => u32::MAX,
-            },
+            cells: u32::try_from(value.get(7)?.as_u64()?).ok()?,
             by_gap: reached(value, 1)?,
-            by_border: reached(value, 4).unwrap_or(Reached::UNKNOWN),
+            by_border: reached(value, 4)?,
         })
     };
     let points = kept(CALIBRATION)

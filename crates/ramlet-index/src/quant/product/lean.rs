@@ -26,15 +26,13 @@ use ramlet_kernels::kernels;
 
 use super::reaching::Chains;
 use super::train::least;
-use super::{ProductBits, ProductModel};
+use super::{ProductModel, WORDS};
 
 /// How much worse it is to miss along the row than across.
 pub(super) const LEAN: f32 = 5.0;
 
 /// Rounds over all digits at most; the third changes about one in a hundred.
 const ROUNDS: usize = 3;
-
-const WORDS: usize = 16;
 
 /// One thread's memory for coding: 128 bytes a digit, 1.2 KB where words reach.
 #[derive(Debug, Default)]
@@ -57,7 +55,7 @@ impl LeaningEncoder {
     }
 
     /// Writes the digits of a vector, one to a byte, so that what they leave out lies across `towards` rather than along it.
-    /// Codes of 8 bits, and vectors that have no direction, get the nearest words.
+    /// Vectors that have no direction get the nearest words.
     pub(crate) fn encode(
         &mut self,
         model: &ProductModel,
@@ -71,7 +69,7 @@ impl LeaningEncoder {
             let weight = if weight.is_normal() { weight } else { 0.0 };
             return chains.encode(model, vector, (towards, weight), digits);
         }
-        if model.shape.bits != ProductBits::Four || !weight.is_normal() {
+        if !weight.is_normal() {
             return model.encode(vector, digits);
         }
         let mut total = self.fill(model, vector, towards, digits);
@@ -158,10 +156,7 @@ mod tests {
         let dims = 31;
         let sample = vectors(&mut random, 1000, dims);
         for parts in [31, 16, 7] {
-            let shape = ProductShape {
-                parts,
-                ..ProductShape::scanned(dims)
-            };
+            let shape = ProductShape { dims, parts };
             let model = ProductModel::train(shape, &sample, 1, 1).unwrap();
             let mut encoder = LeaningEncoder::default();
             let (mut plain, mut leaning) = ((0.0, 0.0), (0.0, 0.0));
@@ -188,14 +183,13 @@ mod tests {
     fn without_a_direction_words_are_the_nearest() {
         let mut random = Random::new(6);
         let sample = vectors(&mut random, 300, 8);
-        for shape in [ProductShape::scanned(8), ProductShape::of_ratio(8, 8)] {
-            let model = ProductModel::train(shape, &sample, 1, 1).unwrap();
-            for towards in [[0.0; 8], [f32::NAN; 8], [f32::MAX; 8]] {
-                let (mut digits, mut nearest) = (vec![0; shape.parts], vec![0; shape.parts]);
-                model.encode(&sample[..8], &mut nearest);
-                LeaningEncoder::default().encode(&model, &sample[..8], &towards, &mut digits);
-                assert_eq!(digits, nearest);
-            }
+        let shape = ProductShape::scanned(8);
+        let model = ProductModel::train(shape, &sample, 1, 1).unwrap();
+        for towards in [[0.0; 8], [f32::NAN; 8], [f32::MAX; 8]] {
+            let (mut digits, mut nearest) = (vec![0; shape.parts], vec![0; shape.parts]);
+            model.encode(&sample[..8], &mut nearest);
+            LeaningEncoder::default().encode(&model, &sample[..8], &towards, &mut digits);
+            assert_eq!(digits, nearest);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A query made ready to be compared with product codes.
 
-use super::{ProductBits, ProductModel};
+use super::{ProductModel, WORDS};
 
 /// What is estimated; smaller is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +22,14 @@ impl ProductKey {
     }
 }
 
-/// Tables of one query, or of one query in one cluster; its memory is used again: about `5 * words * parts` bytes.
+/// Tables of one query, or of one query in one cluster; its memory is used again: about 80 bytes a part.
 ///
-/// Entering costs `words * dims` multiplications, and about as much again to round the tables of 4-bit codes.
+/// Entering costs 16 multiplications a dimension, and about as much again to round the tables.
 #[derive(Debug, Default)]
 pub(crate) struct ProductTables {
     /// For each part, what each word adds to the key.
     entries: Vec<f32>,
-    /// For each part, its least entry; of 4-bit codes only, as what follows.
+    /// For each part, its least entry.
     leasts: Vec<f32>,
     /// The entries less their part's least, in steps.
     rounded: Vec<u8>,
@@ -51,43 +51,28 @@ impl ProductTables {
         assert_eq!(y.len(), model.shape.dims, "the query's dimensions");
         let possible = kind == ProductKey::Product || !model.reaches();
         assert!(possible, "words that reach don't tell distances");
-        match model.shape.bits {
-            ProductBits::Four => {
-                self.fill::<16>(model, kind, y);
-                self.prepare(model, kind, y);
-                self.round();
-            }
-            ProductBits::Eight => {
-                self.fill::<256>(model, kind, y);
-                self.prepare(model, kind, y);
-            }
-        }
+        self.fill(model, kind, y);
+        self.prepare(model, kind, y);
+        self.round();
     }
 
-    fn fill<const K: usize>(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
+    fn fill(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
         let (scale, squares) = match kind {
             ProductKey::Distance => (-2.0, 1.0),
             ProductKey::Product => (-1.0, 0.0),
         };
-        self.entries.resize(model.shape.parts * K, 0.0);
-        let parts = self.entries.as_chunks_mut::<K>().0.iter_mut();
-        for (part, (entries, lengths)) in parts.zip(model.squares.as_chunks::<K>().0).enumerate() {
-            // By value, sixteen at a time: the compiler keeps them in registers.
-            let columns = model.book(part).as_chunks::<K>().0;
-            let y = &y[model.part(part)];
-            for (block, entries) in entries.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-                let (mut sums, lengths) = ([0.0; 16], &lengths.as_chunks::<16>().0[block]);
-                for i in 0..16 {
-                    sums[i] = squares * lengths[i];
+        self.entries.resize(model.shape.parts * WORDS, 0.0);
+        let parts = self.entries.as_chunks_mut::<WORDS>().0.iter_mut();
+        for (part, (entries, lengths)) in parts.zip(model.squares.as_chunks::<WORDS>().0).enumerate() {
+            // By value: the compiler keeps them in registers.
+            let mut sums = lengths.map(|length| squares * length);
+            let columns = model.book(part).as_chunks::<WORDS>().0;
+            for (value, column) in y[model.part(part)].iter().zip(columns) {
+                for i in 0..WORDS {
+                    sums[i] += scale * value * column[i];
                 }
-                for (value, column) in y.iter().zip(columns) {
-                    let words = &column.as_chunks::<16>().0[block];
-                    for i in 0..16 {
-                        sums[i] += scale * value * words[i];
-                    }
-                }
-                *entries = sums;
             }
+            *entries = sums;
         }
         if model.reaches() {
             self.reach(model, y);
@@ -160,17 +145,18 @@ impl ProductTables {
         self.variance += parts.len() as f32 * self.step * self.step / 12.0;
     }
 
-    /// Of 4-bit codes: a table for [`ramlet_kernels::Kernels::fastscan`] with as many columns as there are parts.
+    /// A table for [`ramlet_kernels::Kernels::fastscan`] with as many columns as there are parts.
     pub(crate) fn rounded(&self) -> &[u8] {
         &self.rounded
     }
 
-    /// Of 4-bit codes: `(low, step)`, with which a sum of rounded entries becomes the key `low + step * sum`.
+    /// `(low, step)`, with which a sum of rounded entries becomes the key `low + step * sum`.
     pub(crate) fn affine(&self) -> (f32, f32) {
         (self.low, self.step)
     }
 
-    /// Of 4-bit codes: the most by which rounding alone moves a key.
+    /// The most by which rounding alone moves a key.
+    #[cfg(test)]
     pub(crate) fn rounding_max(&self) -> f32 {
         (self.rounded.len() / 16) as f32 * self.step / 2.0
     }
@@ -181,7 +167,7 @@ impl ProductTables {
         self.low + self.step * sum as f32
     }
 
-    /// Of 4-bit codes: the key of a vector by its digits, one to a byte, as a scan finds it.
+    /// The key of a vector by its digits, one to a byte, as a scan finds it.
     pub(crate) fn key_rounded(&self, digits: &[u8]) -> f32 {
         let parts = self.rounded.as_chunks::<16>().0.iter().zip(digits);
         let sum = parts
@@ -193,8 +179,7 @@ impl ProductTables {
     /// The key of a vector by its digits, one to a byte, without rounding.
     #[inline]
     pub(crate) fn key_of_code(&self, digits: &[u8]) -> f32 {
-        let words = self.entries.len() / digits.len().max(1);
-        let table = |part: usize| self.entries[part * words + usize::from(digits[part])];
+        let table = |part: usize| self.entries[part * WORDS + usize::from(digits[part])];
         // Four sums, so that additions don't wait for each other.
         let mut sums = [0.0f32; 4];
         let whole = digits.len() & !3;

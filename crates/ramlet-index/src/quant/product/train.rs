@@ -1,6 +1,6 @@
 //! Making the books: k-means of each part, and what it leaves over.
 
-use super::{ProductBits, ProductModel, ProductShape, Spread, reaching};
+use super::{ProductModel, ProductShape, Spread, WORDS, reaching};
 use crate::ivf::Random;
 use crate::quant::product::{LeaningEncoder, ProductKey, ProductTables};
 
@@ -29,9 +29,9 @@ pub(super) fn train(
     let mut model = ProductModel {
         shape,
         edges: shape.edges(),
-        books: Vec::with_capacity(shape.dims * shape.bits.words()),
+        books: Vec::with_capacity(shape.dims * WORDS),
         reach: Vec::new(),
-        squares: Vec::with_capacity(shape.parts * shape.bits.words()),
+        squares: Vec::with_capacity(shape.parts * WORDS),
         errors: vec![0.0; shape.parts],
         spread: Spread {
             error: 0.0,
@@ -46,10 +46,9 @@ pub(super) fn train(
     if reaches {
         reaching::train(&mut model, &sample[..trained * shape.dims], seed, threads);
     }
-    let words = shape.bits.words();
     for part in 0..shape.parts {
-        let book = model.book(part).chunks_exact(words);
-        let squares = book.fold(vec![0.0f32; words], |mut squares, column| {
+        let book = model.book(part).chunks_exact(WORDS);
+        let squares = book.fold(vec![0.0f32; WORDS], |mut squares, column| {
             squares
                 .iter_mut()
                 .zip(column)
@@ -95,10 +94,7 @@ fn books(shape: &ProductShape, sample: &[f32], seed: u64, threads: usize) -> Vec
                     let vectors = sample.chunks_exact(shape.dims);
                     vectors.for_each(|vector| values.extend_from_slice(&vector[dims.clone()]));
                     let seed = seed.wrapping_add(part as u64);
-                    *book = match shape.bits {
-                        ProductBits::Four => kmeans::<16>(&values, dims.len(), seed),
-                        ProductBits::Eight => kmeans::<256>(&values, dims.len(), seed),
-                    };
+                    *book = kmeans(&values, dims.len(), seed);
                 }
             });
         }
@@ -106,23 +102,23 @@ fn books(shape: &ProductShape, sample: &[f32], seed: u64, threads: usize) -> Vec
     books
 }
 
-/// The means of `K` clusters of points that have `width` values each; by dimension, then word.
-fn kmeans<const K: usize>(points: &[f32], width: usize, seed: u64) -> Vec<f32> {
+/// The means of [`WORDS`] clusters of points that have `width` values each; by dimension, then word.
+fn kmeans(points: &[f32], width: usize, seed: u64) -> Vec<f32> {
     let count = points.len() / width;
     let mut random = Random::new(seed);
-    let mut book = vec![0.0; width * K];
-    for word in 0..K {
+    let mut book = vec![0.0; width * WORDS];
+    for word in 0..WORDS {
         let point = &points[random.below(count as u64) as usize * width..][..width];
-        set(&mut book, K, word, point.iter().copied());
+        set(&mut book, word, point.iter().copied());
     }
-    let (mut sums, mut counts) = (vec![0.0f64; width * K], [0u32; K]);
+    let (mut sums, mut counts) = (vec![0.0f64; width * WORDS], [0u32; WORDS]);
     let mut farthest = Vec::new();
     for _ in 0..ROUNDS {
         sums.fill(0.0);
         counts.fill(0);
         farthest.clear();
         for (i, point) in points.chunks_exact(width).enumerate() {
-            let (word, distance) = nearest::<K>(&book, point);
+            let (word, distance) = nearest(&book, point);
             counts[usize::from(word)] += 1;
             let sums = &mut sums[usize::from(word) * width..][..width];
             sums.iter_mut()
@@ -135,18 +131,12 @@ fn kmeans<const K: usize>(points: &[f32], width: usize, seed: u64) -> Vec<f32> {
                 let sums = &sums[word * width..][..width];
                 set(
                     &mut book,
-                    K,
                     word,
                     sums.iter().map(|sum| (sum / f64::from(*count)) as f32),
                 );
             } else if let Some((_, point)) = farthest.pop() {
                 // A word that stands for nothing moves to a point that is badly served.
-                set(
-                    &mut book,
-                    K,
-                    word,
-                    points[point * width..][..width].iter().copied(),
-                );
+                set(&mut book, word, points[point * width..][..width].iter().copied());
             }
         }
     }
@@ -166,16 +156,16 @@ fn keep_farthest(farthest: &mut Vec<(f32, usize)>, distance: f32, point: usize) 
     }
 }
 
-fn set(book: &mut [f32], words: usize, word: usize, values: impl Iterator<Item = f32>) {
-    for (column, value) in book.chunks_exact_mut(words).zip(values) {
+fn set(book: &mut [f32], word: usize, values: impl Iterator<Item = f32>) {
+    for (column, value) in book.chunks_exact_mut(WORDS).zip(values) {
         column[word] = value;
     }
 }
 
 /// The word nearest to some values, the first of equals, and its squared distance.
-pub(super) fn nearest<const K: usize>(book: &[f32], values: &[f32]) -> (u8, f32) {
-    let mut distances = [0.0f32; K];
-    for (value, column) in values.iter().zip(book.as_chunks::<K>().0) {
+pub(super) fn nearest(book: &[f32], values: &[f32]) -> (u8, f32) {
+    let mut distances = [0.0f32; WORDS];
+    for (value, column) in values.iter().zip(book.as_chunks::<WORDS>().0) {
         for (distance, word) in distances.iter_mut().zip(column) {
             let off = value - word;
             *distance += off * off;
@@ -186,7 +176,7 @@ pub(super) fn nearest<const K: usize>(book: &[f32], values: &[f32]) -> (u8, f32)
 
 /// Where the least of some numbers stands, the first of equals, and that number.
 #[inline]
-pub(super) fn least<const K: usize>(numbers: &[f32; K]) -> (u8, f32) {
+pub(super) fn least(numbers: &[f32; WORDS]) -> (u8, f32) {
     // The compiler makes a vector of these.
     const LANES: usize = 8;
     let (mut least, mut words) = ([f32::INFINITY; LANES], [0u32; LANES]);
