@@ -1,6 +1,7 @@
 //! Dot products with codes that lie braided: 16 codes side by side, four dimensions at a time.
 
-use crate::table::{Kernels, MAX_U8_DIMS};
+use crate::operands::MAX_U8_DIMS;
+use crate::table::Kernels;
 
 /// Codes of a braid.
 pub const BRAID: usize = 16;
@@ -10,10 +11,6 @@ pub const BRAID_COLUMN_BYTES: usize = BRAID * BRAID_QUAD;
 
 /// Dimensions of a column.
 pub const BRAID_QUAD: usize = 4;
-
-/// Safety: the processor has the table's features; the query has whole columns; `braids` covers `out.len() / 16` braids
-/// without gaps; `out` holds whole braids.
-pub(crate) type BraidedKernel = unsafe fn(query: &[i8], braids: &[u8], out: &mut [i32]);
 
 /// Bytes of a braid of codes of so many dimensions.
 pub const fn braid_bytes(dims: usize) -> usize {

@@ -1,29 +1,7 @@
 //! Kernels that make a query ready for the rows around one centroid.
 
-use crate::scan::COLUMN_BYTES;
+use crate::operands::{COLUMN_BYTES, Extent};
 use crate::table::Kernels;
-
-/// Sizes of a difference.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Extent {
-    /// Sum of squares.
-    pub squares: f32,
-    /// Greatest absolute value.
-    pub largest: f32,
-    /// Greatest sum of the absolute values of four neighbours, the first of which is a multiple of four.
-    pub column: f32,
-}
-
-/// Safety of all: the processor has the table's features.
-#[derive(Clone, Copy)]
-pub(crate) struct EntryKernels {
-    /// The slices have the same length.
-    pub(crate) difference: unsafe fn(query: &[f32], step: f32, digits: &[u8], out: &mut [f32]) -> Extent,
-    /// The slices have the same length.
-    pub(crate) round: unsafe fn(values: &[f32], per_unit: f32, out: &mut [i8]) -> (i32, i32),
-    /// There are four digits for each column of the table.
-    pub(crate) tabulate: unsafe fn(digits: &[i8], table: &mut [u8]),
-}
 
 impl Kernels {
     /// `out = query - step * (digits - 128)`, and its sizes.

@@ -4,26 +4,6 @@
 
 use crate::table::Kernels;
 
-/// Safety of all: the processor has the table's features.
-#[derive(Clone, Copy)]
-pub(crate) struct GridKernels {
-    /// The slices have the same length.
-    pub(crate) to_bytes: unsafe fn(&[f32], &mut [u8]) -> f32,
-    /// The slices have the same length; at most seven planes.
-    pub(crate) digits: unsafe fn(&[f32], u32, &mut [u8]) -> f64,
-    /// `out` has the planes' bytes.
-    pub(crate) planes: unsafe fn(&[u8], u32, &mut [u8]),
-    /// `out` has a bit for each value.
-    pub(crate) signs: unsafe fn(&[f32], &mut [u8]),
-    /// The slices have the same length.
-    pub(crate) values: unsafe fn(&[f32], &[u8], u32, &mut [f32]),
-    /// The slices have the same length.
-    pub(crate) add: unsafe fn(&mut [f32], &[u8], f32),
-    /// The slices have the same length.
-    pub(crate) dot: unsafe fn(&[f32], &[f32]) -> f64,
-    pub(crate) size: unsafe fn(&[f32]) -> f64,
-}
-
 impl Kernels {
     /// Writes the vector in whole numbers of -127 to 127, each plus 128, and returns what one of them stands for: `value ~ scale *
     /// (code - 128)`. The greatest value is 127, or less of a vector whose greatest is below 1e-30.
@@ -101,7 +81,8 @@ impl Kernels {
 macro_rules! grid_kernels {
     ($($feature:literal)?) => {
         pub(super) mod grid {
-            use crate::grid::{self, GridKernels};
+            use crate::grid;
+            use crate::table::GridKernels;
 
             pub(in crate::arch) const KERNELS: GridKernels = GridKernels {
                 to_bytes,

@@ -22,17 +22,22 @@ mod trellis;
 
 mod arch;
 mod braid;
+mod choice;
+mod distances;
 mod entry;
 mod nearness;
+mod operands;
 mod scan;
 mod sift;
 mod table;
 
 pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
-pub use entry::Extent;
-pub use nearest::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest};
-pub use nearness::{Nearness, PLACES_MORE, packed, unpacked};
-pub use scan::{COLUMN_BYTES, GROUP, MAX_COLUMNS, MAX_PLANES};
-pub use sift::{Bounds, FACTOR_BYTES, Kept, SIFT_GROUPS, Sift, Sifted};
-pub use table::{CodeWidth, Kernels, MAX_U8_DIMS, Measure, kernels};
-pub use trellis::{OwnCosts, TRELLIS_STATES, TrellisCosts};
+pub use choice::kernels;
+pub use nearness::{PLACES_MORE, packed, unpacked};
+pub use operands::{
+    Bounds, BraidBall, BraidLimit, BraidQuery, Braids, COLUMN_BYTES, CodeWidth, Extent, FACTOR_BYTES, GROUP,
+    Kept, MAX_U8_DIMS, Measure, Nearest, Nearness, OwnCosts, SIFT_GROUPS, Sift, Sifted, TRELLIS_STATES,
+    TrellisCosts,
+};
+pub use scan::{MAX_COLUMNS, MAX_PLANES};
+pub use table::Kernels;

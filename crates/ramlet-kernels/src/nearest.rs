@@ -5,82 +5,9 @@
 
 use std::ops::Range;
 
-use crate::braid::{BRAID, BRAID_QUAD, BraidedKernel, braid_bytes};
-use crate::table::{Kernels, MAX_U8_DIMS};
-
-/// A query, and what makes a score of its products.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BraidQuery<'q> {
-    /// Whole columns, zeros behind the last dimension.
-    pub digits: &'q [i8],
-    pub per_product: f32,
-    pub less: i32,
-}
-
-/// Codes with what makes scores of their products.
-#[derive(Clone, Copy, Debug)]
-pub struct Braids<'b> {
-    /// Whole braids without gaps.
-    pub codes: &'b [u8],
-    pub scales: &'b [f32],
-    pub bases: &'b [f32],
-}
-
-/// The code of least score so far.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Nearest {
-    pub score: f32,
-    pub code: u32,
-}
-
-/// Scores `base + per_product * scale * (product - less)` up to this one are wanted.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BraidLimit {
-    pub base: f32,
-    pub most: f32,
-}
-
-/// A query by squares, and the squared distances that are wanted of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BraidBall<'q> {
-    /// Whole columns, zeros behind the last dimension.
-    pub digits: &'q [i8],
-    /// The squared distance of a code is `its square + offset - 2 * product`, modulo 2^32.
-    pub offset: u32,
-    /// Those below this are wanted.
-    pub limit: u32,
-}
-
-/// Safety: the processor has the table's features; `braids` covers the range; one `Nearest` for each query.
-type NearestKernel =
-    unsafe fn(queries: &[BraidQuery<'_>], braids: &Braids<'_>, range: Range<usize>, nearest: &mut [Nearest]);
-
-/// Safety: the processor has the table's features; a limit for each query, `codes` covers the scales, and `out` has a number for
-/// each braid of each query.
-type WithinKernel = unsafe fn(
-    queries: &[BraidQuery<'_>],
-    limits: &[BraidLimit],
-    codes: &[u8],
-    scales: &[f32],
-    out: &mut [u16],
-);
-
-/// Safety: the processor has the table's features; `codes` covers the squares, which are of whole braids; `distances` has as many
-/// for each query, and `near` a number for each of its braids.
-type CloserKernel = unsafe fn(
-    queries: &[BraidBall<'_>],
-    codes: &[u8],
-    squares: &[u32],
-    distances: &mut [u32],
-    near: &mut [u16],
-);
-
-#[derive(Clone, Copy)]
-pub(crate) struct NearestKernels {
-    pub(crate) nearest: NearestKernel,
-    pub(crate) within: WithinKernel,
-    pub(crate) closer: CloserKernel,
-}
+use crate::braid::{BRAID, BRAID_QUAD, braid_bytes};
+use crate::operands::{BraidBall, BraidLimit, BraidQuery, Braids, MAX_U8_DIMS, Nearest};
+use crate::table::{BraidedKernel, Kernels};
 
 impl Kernels {
     /// Puts the code of least score in `range` (the first of equals) in the place of each `nearest` whose score is greater. What
@@ -182,7 +109,9 @@ macro_rules! braided_kernels {
             use std::ops::Range;
 
             use super::*;
-            use crate::nearest::{self, BraidBall, BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
+            use crate::nearest;
+            use crate::operands::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest};
+            use crate::table::NearestKernels;
 
             pub(super) const KERNELS: NearestKernels = NearestKernels {
                 nearest,
@@ -230,7 +159,7 @@ const BRAIDS: usize = 6;
 
 /// By a table's own products, query by query. Inlined into a function of each instruction set, for which the compiler vectorizes it.
 ///
-/// Safety: that of [`NearestKernel`], and the processor has what `dot` needs.
+/// Safety: that of `NearestKernel`, and the processor has what `dot` needs.
 #[inline(always)]
 pub(crate) unsafe fn nearest(
     dot: BraidedKernel,
@@ -302,7 +231,7 @@ fn least(query: &BraidQuery<'_>, products: &[i32], scales: &[f32], bases: &[f32]
 
 /// As [`nearest`].
 ///
-/// Safety: that of [`WithinKernel`], and the processor has what `dot` needs.
+/// Safety: that of `WithinKernel`, and the processor has what `dot` needs.
 #[inline(always)]
 pub(crate) unsafe fn within(
     dot: BraidedKernel,
@@ -335,7 +264,7 @@ pub(crate) unsafe fn within(
 
 /// As [`nearest`].
 ///
-/// Safety: that of [`CloserKernel`], and the processor has what `dot` needs.
+/// Safety: that of `CloserKernel`, and the processor has what `dot` needs.
 #[inline(always)]
 pub(crate) unsafe fn closer(
     dot: BraidedKernel,

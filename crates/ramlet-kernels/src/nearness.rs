@@ -1,30 +1,14 @@
 //! How near centroids are, in numbers that sort.
 
+use crate::operands::Nearness;
 use crate::table::Kernels;
-
-/// What turns a product and a centroid's head (`step`, `length`: f32, little endian) into its key:
-/// `per_length * length + per_product * step * (product - less)`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Nearness {
-    pub per_length: f32,
-    pub per_product: f32,
-    pub less: i32,
-}
-
-/// Safety: the processor has the table's features.
-pub(crate) type NearnessKernel =
-    unsafe fn(&Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]);
 
 /// Places that are written at a time: [`Kernels::places_at_most`] wants room for so many more than there are keys.
 pub const PLACES_MORE: usize = 4;
 
-/// Safety: the processor has the table's features, and there is room for `keys.len() + 4` places at `out`. Returns how many were
-/// written.
-pub(crate) type PlacesKernel = unsafe fn(keys: &[u64], most: u64, out: *mut u32) -> usize;
-
 /// The reference: a place is overwritten by the next one unless it is kept, without a branch that nothing foretells.
 ///
-/// Safety: that of [`PlacesKernel`].
+/// Safety: that of `PlacesKernel`.
 pub(crate) unsafe fn places(keys: &[u64], most: u64, out: *mut u32) -> usize {
     let mut count = 0;
     for (place, key) in (0u32..).zip(keys) {

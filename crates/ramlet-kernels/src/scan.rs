@@ -1,12 +1,7 @@
 //! Kernels over packed codes: groups of 32 that are scanned by lookup, and bit planes.
 
-use crate::table::{Kernels, MAX_U8_DIMS};
-
-/// Vectors of a group that [`Kernels::fastscan`] reads.
-pub const GROUP: usize = 32;
-
-/// Bytes of one column of a group, and of one column's lookup table.
-pub const COLUMN_BYTES: usize = 16;
+use crate::operands::{COLUMN_BYTES, GROUP, MAX_U8_DIMS};
+use crate::table::Kernels;
 
 /// Most columns of a group: the sums stay far below `u32`, and one block of `u16` sums is bounded.
 pub const MAX_COLUMNS: usize = 16_384;
@@ -16,20 +11,6 @@ pub const MAX_PLANES: u32 = 7;
 
 /// Columns that may be summed in `u16`: `256 * 255 < 65,536`.
 pub(crate) const COLUMNS_U16: usize = 256;
-
-/// Safety: the processor has the table's features; `lut` holds whole columns; `groups` covers `out.len() / 32` groups
-/// of `lut.len()` bytes which start `stride` bytes apart; `out` holds whole groups.
-pub(crate) type FastscanKernel =
-    unsafe fn(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]);
-
-/// Safety of both: the processor has the table's features; every row has `planes * plane_bytes` bytes, `out` an entry
-/// for each; the query has `plane_bytes * 8` entries, rounded up to 64; `planes` is in `1..=MAX_PLANES`.
-#[derive(Clone, Copy)]
-pub(crate) struct PlanesKernel {
-    pub(crate) one: unsafe fn(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32,
-    pub(crate) many:
-        unsafe fn(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]),
-}
 
 impl Kernels {
     /// Sums of table entries that 4-bit digits choose, for groups of [`GROUP`] vectors (FastScan: André, Kermarrec and

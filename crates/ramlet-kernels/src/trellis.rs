@@ -2,43 +2,8 @@
 //!
 //! Viterbi, "Error bounds for convolutional codes and an asymptotically optimum decoding algorithm" (1967).
 
+use crate::operands::{OwnCosts, TRELLIS_STATES, TrellisCosts};
 use crate::table::Kernels;
-
-/// Values of a digit.
-pub const TRELLIS_STATES: usize = 16;
-
-/// What each value costs; or, with the value before in front, each pair of values.
-pub type TrellisCosts = [f32; TRELLIS_STATES];
-
-/// What each value of each digit costs by itself: `first + factor * second`, or `first` alone.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnCosts<'c> {
-    pub first: &'c [TrellisCosts],
-    pub second: Option<(f32, &'c [TrellisCosts])>,
-}
-
-/// Safety: the processor has the table's features; all slices have the same length.
-type ChainKernel = unsafe fn(
-    own: &OwnCosts<'_>,
-    pairs: &[[TrellisCosts; TRELLIS_STATES]],
-    before: &mut [[u32; TRELLIS_STATES]],
-    digits: &mut [u8],
-) -> f32;
-
-/// Safety: the processor has the table's features.
-type EntriesKernel = unsafe fn(
-    values: &[f32],
-    edges: &[usize],
-    words: [&[TrellisCosts]; 2],
-    scale: f32,
-    out: &mut [TrellisCosts],
-);
-
-#[derive(Clone, Copy)]
-pub(crate) struct TrellisKernels {
-    pub(crate) chain: ChainKernel,
-    pub(crate) entries: EntriesKernel,
-}
 
 impl Kernels {
     /// Writes the digits `d` for which `sum_j own[j][d_j] + pairs[j][d_(j-1)][d_j]` is least, and returns that sum; before the first
@@ -90,7 +55,9 @@ impl Kernels {
 macro_rules! trellis_kernels {
     ($($feature:literal)?) => {
         mod trellis {
-            use crate::trellis::{self, OwnCosts, TRELLIS_STATES, TrellisCosts, TrellisKernels};
+            use crate::operands::{OwnCosts, TRELLIS_STATES, TrellisCosts};
+            use crate::table::TrellisKernels;
+            use crate::trellis;
 
             pub(super) const KERNELS: TrellisKernels = TrellisKernels { chain, entries };
 

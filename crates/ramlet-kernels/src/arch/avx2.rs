@@ -12,9 +12,9 @@ mod sift;
 use std::arch::x86_64::*;
 
 use super::scalar;
-use crate::Kernels;
-use crate::nearness::{self, Nearness};
+use crate::operands::Nearness;
 use crate::table::FloatKernel;
+use crate::{Kernels, nearness};
 
 grid_kernels!("avx2");
 trellis_kernels!("avx2");
@@ -65,7 +65,7 @@ const fn lanes_of<const LANES: usize, const SETS: usize>() -> [[u8; LANES]; SETS
 
 const OF_FOUR: [[u8; 4]; 16] = lanes_of();
 
-/// Safety: that of [`crate::nearness::PlacesKernel`].
+/// Safety: that of [`crate::table::PlacesKernel`].
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn places(keys: &[u64], most: u64, out: *mut u32) -> usize {
     let (fours, rest) = keys.as_chunks::<4>();

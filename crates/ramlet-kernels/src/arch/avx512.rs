@@ -10,9 +10,9 @@ use std::arch::x86_64::*;
 
 pub(super) use scan::{row_dot as planes_row_dot, row_dots as planes_row_dots};
 
-use crate::Kernels;
-use crate::nearness::{self, Nearness};
+use crate::operands::Nearness;
 use crate::table::FloatKernel;
+use crate::{Kernels, nearness};
 
 grid_kernels!("avx512f,avx512bw,avx512vl");
 trellis_kernels!("avx512f,avx512bw,avx512vl");

@@ -4,7 +4,8 @@ use std::arch::x86_64::*;
 
 use super::avx512;
 use crate::Kernels;
-use crate::scan::{PlanesKernel, fetch};
+use crate::scan::fetch;
+use crate::table::PlanesKernel;
 
 pub(super) static TABLE: Kernels = Kernels {
     name: "avx512vbmi",

@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::trellis::{self, OwnCosts, TRELLIS_STATES, TrellisCosts, TrellisKernels};
+use crate::operands::{OwnCosts, TRELLIS_STATES, TrellisCosts};
+use crate::table::TrellisKernels;
+use crate::trellis;
 
 pub(super) const KERNELS: TrellisKernels = TrellisKernels {
     chain,

@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::grid::{self, Fit, GridKernels, LANES, ROUNDER};
+use crate::grid::{self, Fit, LANES, ROUNDER};
+use crate::table::GridKernels;
 
 pub(super) const KERNELS: GridKernels = GridKernels {
     digits,

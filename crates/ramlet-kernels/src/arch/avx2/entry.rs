@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use super::{first, sum, sum_u32};
 use crate::arch::scalar;
-use crate::entry::{EntryKernels, Extent};
-use crate::scan::COLUMN_BYTES;
+use crate::operands::{COLUMN_BYTES, Extent};
+use crate::table::EntryKernels;
 
 pub(super) const KERNELS: EntryKernels = EntryKernels {
     difference,

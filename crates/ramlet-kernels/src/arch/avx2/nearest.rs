@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::braid::{BRAIDS, Halves, sums};
 use crate::braid::{BRAID, braid_bytes};
-use crate::nearest::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
+use crate::operands::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest};
+use crate::table::NearestKernels;
 
 pub(super) const KERNELS: NearestKernels = NearestKernels {
     nearest,

@@ -3,8 +3,9 @@
 use std::arch::x86_64::*;
 
 use super::{load_32, sum_u32};
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch, fetch_one};
-use crate::table::Kernels;
+use crate::operands::{COLUMN_BYTES, GROUP};
+use crate::scan::{COLUMNS_U16, fetch, fetch_one};
+use crate::table::{Kernels, PlanesKernel};
 
 #[target_feature(enable = "avx2")]
 pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, mut ahead: &[u8], out: &mut [u32]) {

@@ -7,8 +7,7 @@ use std::arch::x86_64::*;
 
 use super::scan;
 use crate::Kernels;
-use crate::scan::GROUP;
-use crate::sift::{FACTOR_BYTES, SIFT_GROUPS, Sift, Sifted};
+use crate::operands::{FACTOR_BYTES, GROUP, SIFT_GROUPS, Sift, Sifted};
 
 #[target_feature(enable = "avx2,f16c,bmi1,popcnt")]
 pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {

@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::lanes;
-use crate::entry::{EntryKernels, Extent};
+use crate::operands::Extent;
+use crate::table::EntryKernels;
 
 pub(super) const KERNELS: EntryKernels = EntryKernels {
     difference,

@@ -4,7 +4,8 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 use crate::braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD};
-use crate::nearest::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest, NearestKernels};
+use crate::operands::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest};
+use crate::table::NearestKernels;
 
 pub(super) const KERNELS: NearestKernels = NearestKernels {
     nearest,

@@ -2,8 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel, fetch, fetch_one};
-use crate::table::Kernels;
+use crate::operands::{COLUMN_BYTES, GROUP};
+use crate::scan::{COLUMNS_U16, fetch, fetch_one};
+use crate::table::{Kernels, PlanesKernel};
 
 /// Codes stream from memory: so many bytes ahead are asked for, across pages, where the processor doesn't by itself.
 const AHEAD: usize = 1024;

@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use super::scan::{Half, block_sums, in_order, look_up};
 use crate::Kernels;
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, fetch_one};
-use crate::sift::{Sift, Sifted};
+use crate::operands::{COLUMN_BYTES, GROUP, Sift, Sifted};
+use crate::scan::{COLUMNS_U16, fetch_one};
 
 /// Tables of at most eight registers (128 dimensions) stay in them.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]

@@ -2,8 +2,9 @@
 
 use std::arch::aarch64::*;
 
-use crate::scan::{COLUMN_BYTES, COLUMNS_U16, GROUP, PlanesKernel};
-use crate::table::Kernels;
+use crate::operands::{COLUMN_BYTES, GROUP};
+use crate::scan::COLUMNS_U16;
+use crate::table::{Kernels, PlanesKernel};
 
 #[target_feature(enable = "neon")]
 pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]) {

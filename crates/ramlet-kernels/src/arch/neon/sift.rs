@@ -5,8 +5,8 @@ use std::arch::aarch64::*;
 use super::{load_f16, scan};
 use crate::Kernels;
 use crate::arch::scalar::sift::push;
-use crate::scan::GROUP;
-use crate::sift::{Sift, Sifted, Within};
+use crate::operands::{GROUP, Sift, Sifted};
+use crate::sift::Within;
 
 #[target_feature(enable = "neon")]
 pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {

@@ -1,6 +1,7 @@
 //! Making a query ready for a cluster: the reference.
 
-use crate::entry::{EntryKernels, Extent};
+use crate::operands::Extent;
+use crate::table::EntryKernels;
 
 pub(crate) const KERNELS: EntryKernels = EntryKernels {
     difference,

@@ -1,6 +1,7 @@
 //! The reference of the kernels over packed codes.
 
-use crate::scan::{COLUMN_BYTES, GROUP, PlanesKernel};
+use crate::operands::{COLUMN_BYTES, GROUP};
+use crate::table::PlanesKernel;
 
 pub(crate) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, _ahead: &[u8], out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {

@@ -2,8 +2,8 @@
 
 use super::{scan, widen};
 use crate::Kernels;
-use crate::scan::GROUP;
-use crate::sift::{Kept, Sift, Sifted, Within};
+use crate::operands::{GROUP, Kept, Sift, Sifted};
+use crate::sift::Within;
 
 pub(crate) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
     let mut sums = [0; GROUP];
