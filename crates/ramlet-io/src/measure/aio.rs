@@ -7,8 +7,8 @@ use std::ptr;
 use ramlet_memory::AnonBuf;
 
 use crate::error::At;
+use crate::measure::steps::{Engine, Step};
 use crate::measure::test_file::{Noise, TestFile};
-use crate::measure::transfer::{Engine, Step};
 use crate::storage::Result;
 
 /// Memory for buffers; beyond it slots share them. Nobody looks at what is read.

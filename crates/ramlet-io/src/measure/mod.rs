@@ -5,6 +5,7 @@ mod aio;
 mod child;
 mod ring;
 mod sqlite;
+mod steps;
 mod switches;
 mod sync;
 mod test_file;

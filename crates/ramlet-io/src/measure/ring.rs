@@ -9,8 +9,8 @@ use io_uring::{IoUring, opcode, types};
 use ramlet_memory::AnonBuf;
 
 use crate::error::At;
+use crate::measure::steps::{Engine, Step};
 use crate::measure::test_file::{Noise, TestFile};
-use crate::measure::transfer::{Engine, Step};
 use crate::storage::{IoError, IoErrorKind, Result};
 
 /// Memory for buffers; beyond it slots share them. Nobody looks at what is read.

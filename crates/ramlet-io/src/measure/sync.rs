@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 
 use ramlet_memory::AnonBuf;
 
+use crate::measure::steps::{Engine, Step};
 use crate::measure::test_file::{Noise, TestFile};
-use crate::measure::transfer::{Engine, Step};
 use crate::storage::Result;
 
 pub struct SyncEngine<'a> {

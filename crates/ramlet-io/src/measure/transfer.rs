@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::measure::aio::AioEngine;
 use crate::measure::ring::RingEngine;
+use crate::measure::steps::{Engine, Step};
 use crate::measure::sync::SyncEngine;
 use crate::measure::test_file::{Noise, TestFile};
 use crate::probe::Latencies;
@@ -73,22 +74,6 @@ impl Transferred {
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.wall.as_secs_f64().max(1e-9)
     }
-}
-
-/// A part of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    Read,
-    Write,
-    Sync,
-    DataSync,
-}
-
-/// A way to do steps. Each slot has at most one in flight, and a buffer of its own (or shares one of noise that nobody looks at).
-pub(super) trait Engine {
-    fn start(&mut self, slot: usize, step: Step, offset: u64) -> Result<()>;
-    /// Waits until at least one step ended; gives slots and what the kernel returned: bytes, or an error's number below 0.
-    fn wait(&mut self, ended: &mut Vec<(usize, i32)>) -> Result<()>;
 }
 
 impl TestFile {

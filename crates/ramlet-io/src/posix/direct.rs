@@ -9,6 +9,7 @@ use std::path::Path;
 use ramlet_memory::AnonBuf;
 
 use crate::error::{At, check_range};
+use crate::posix::is_aligned;
 use crate::posix::uring::UringReader;
 use crate::storage::{BatchRead, BatchReader, IoError, PAGE, ReadFile, Result};
 
@@ -71,12 +72,6 @@ impl DirectFile {
         }
         Ok(())
     }
-}
-
-/// Offset, length and memory as O_DIRECT wants them.
-pub fn is_aligned(out: &[u8], offset: u64) -> bool {
-    let page = PAGE as u64;
-    (out.as_ptr() as u64).is_multiple_of(page) && (out.len() as u64 | offset).is_multiple_of(page)
 }
 
 impl ReadFile for DirectFile {

@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use crate::error::{At, check_name};
 use crate::reader::SerialReader;
-use crate::storage::{BatchReader, IoError, IoErrorKind, LogFile, ReadFile, Result, Storage, WriteFile};
+use crate::storage::{
+    BatchReader, IoError, IoErrorKind, LogFile, PAGE, ReadFile, Result, Storage, WriteFile,
+};
 use crate::system::{self, OpenFiles};
 
 pub use scratch::{Access, ScratchFile, ring_reader, serial_reader};
@@ -241,4 +243,10 @@ impl Storage for Directory {
     fn location(&self) -> String {
         self.path.to_string_lossy().into_owned()
     }
+}
+
+/// Offset, length and memory as O_DIRECT wants them.
+fn is_aligned(out: &[u8], offset: u64) -> bool {
+    let page = PAGE as u64;
+    (out.as_ptr() as u64).is_multiple_of(page) && (out.len() as u64 | offset).is_multiple_of(page)
 }

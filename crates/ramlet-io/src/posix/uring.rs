@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 use io_uring::{IoUring, opcode, types};
 
 use crate::error::check_range;
-use crate::posix::direct::is_aligned;
+use crate::posix::is_aligned;
 use crate::reader::SerialReader;
 use crate::storage::{BatchRead, BatchReader, PAGE, Result};
 
