@@ -14,9 +14,9 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, Progress, build_ivf};
+use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Element, IndexScratch, Ivf, Metric, Query, Result, RowSource, RowsFile, VectorIndex, encode_row,
+    Element, IndexScratch, Ivf, Metric, Progress, Query, Result, RowSource, RowsFile, VectorIndex, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
 use ramlet_memory::AnonBuf;

@@ -15,10 +15,9 @@ use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
 use ramlet_index::graph::{GraphFiles, GraphParams, RamForm, build_graph, degree_for};
-use ramlet_index::ivf::Progress;
 use ramlet_index::{
-    Allowed, Element, Graph, IndexScratch, Metric, Query, Result, RowSource, RowsFile, SearchStats, TopK,
-    VectorIndex, Want, encode_row,
+    Allowed, Element, Graph, IndexScratch, Metric, Progress, Query, Result, RowSource, RowsFile, SearchStats,
+    TopK, VectorIndex, Want, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
 use ramlet_memory::{AnonBuf, Ledger};

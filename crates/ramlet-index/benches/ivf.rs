@@ -13,10 +13,10 @@ use std::time::Instant;
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
-use ramlet_index::ivf::{CodesInRam, IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
+use ramlet_index::ivf::{CodesInRam, IvfCodes, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Allowed, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, PinnedRows, Query, Result,
-    RowSource, RowsFile, SearchStats, TopK, VectorIndex, Want, encode_row,
+    Allowed, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, PinnedRows, Progress, Query,
+    Result, RowSource, RowsFile, SearchStats, TopK, VectorIndex, Want, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
 use ramlet_memory::{AnonBuf, Ledger};

@@ -3,19 +3,15 @@
 use std::ops::Range;
 
 use ramlet_io::IoContext;
-use ramlet_memory::AnonBuf;
 
-use crate::error::{IndexError, Result};
+use crate::error::Result;
+use crate::reading::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
 use crate::rows_file::RowsFile;
-use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, in_ram};
+use crate::scan::{RowNumber, Search};
+use crate::scratch::{IndexScratch, RowLists};
+use crate::search_stats::SearchStats;
 use crate::vector_index::{MemoryUse, VectorIndex, Want};
 use crate::{Allowed, Query, TopK};
-
-/// Rows listed at a time when only some are allowed: 16 KiB of numbers.
-pub(crate) const LISTED_ROWS: usize = 4096;
-
-/// A block read alone is taken to cost as much as this many read in sequence (an estimate, not measured per disk).
-pub(crate) const ALONE_COST: u64 = 4;
 
 /// Rows in the order of their numbers, as they were written.
 ///
@@ -60,7 +56,7 @@ impl VectorIndex for Flat {
     ) -> Result<()> {
         let IndexScratch {
             buf,
-            lists: Lists { reads, positions, .. },
+            lists: RowLists { reads, positions, .. },
             ..
         } = scratch;
         for rows in rows.chunks(LISTED_ROWS) {
@@ -113,10 +109,11 @@ pub fn scan_rows(
     let IndexScratch {
         stats,
         buf,
-        lists: Lists { reads, positions, .. },
-        reach,
+        lists: RowLists { reads, positions, .. },
+        rounds,
+        ..
     } = scratch;
-    reach.start(0, &Allowed::default(), true);
+    rounds.start(0, &Allowed::default(), true);
     *stats = SearchStats::default();
     let range = range.start..range.end.min(file.rows());
     let only = allowed.only;
@@ -127,7 +124,7 @@ pub fn scan_rows(
         top,
         stats,
         numbers: RowNumber::Position,
-        reach,
+        rounds,
     };
     let blocks = u64::from(range.len() as u32 / file.rows_per_block());
     match only {
@@ -144,66 +141,4 @@ pub fn scan_rows(
         }
         _ => search.scan_run(file, range, buf),
     }
-}
-
-/// Shows `each` the rows at ascending positions.
-pub(crate) fn read_positions(
-    file: &RowsFile,
-    positions: &[u32],
-    reads: &mut Vec<(u64, u32)>,
-    buf: &mut AnonBuf,
-    io: &mut IoContext,
-    each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
-) -> Result<()> {
-    let blocks_at_once = file.blocks_in(buf)? as usize;
-    let view = file.in_ram();
-    let (mut here, mut rest) = in_ram(view.as_ref(), positions);
-    here.try_for_each(|(position, row)| each(position, row))?;
-    while !rest.is_empty() {
-        reads.clear();
-        let (now, later) = rest.split_at(file.plan_blocks(rest, blocks_at_once, reads));
-        let bytes = file.read_many(io, reads, buf)?;
-        file.rows_in_reads(now, reads, bytes)
-            .try_for_each(|(position, row)| each(position, row))?;
-        rest = later;
-    }
-    Ok(())
-}
-
-/// Shows `each` all rows in order.
-pub(crate) fn stream(
-    file: &RowsFile,
-    buf: &mut AnonBuf,
-    io: &mut IoContext,
-    each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
-) -> Result<()> {
-    let blocks_at_once = file.blocks_in(buf)?;
-    let blocks = file.rows().div_ceil(file.rows_per_block());
-    let (mut block, mut position) = (0, 0);
-    while block < blocks {
-        let count = blocks_at_once.min(blocks - block);
-        let bytes = file.read_run(io, block, count, buf)?;
-        for block in bytes.chunks_exact(file.block_bytes()) {
-            let rows = block
-                .chunks_exact(file.stride())
-                .take(file.rows_per_block() as usize);
-            for row in rows.take((file.rows() - position) as usize) {
-                each(position, row)?;
-                position += 1;
-            }
-        }
-        block += count;
-    }
-    Ok(())
-}
-
-/// Refuses a query that the file's rows aren't made for.
-pub(crate) fn check_stride(file: &RowsFile, row_bytes: usize) -> Result<()> {
-    if file.stride() == row_bytes {
-        return Ok(());
-    }
-    Err(IndexError::Mismatch(format!(
-        "a query of {row_bytes} bytes over rows of {} bytes",
-        file.stride()
-    )))
 }

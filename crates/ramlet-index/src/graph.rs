@@ -12,6 +12,8 @@
 //! Subramanya et al., "DiskANN" (2019) for the pruning and for graphs on disk; Malkov and Yashunin, "HNSW" (2016).
 
 mod build;
+mod built_from;
+mod disk_graph;
 mod search;
 
 mod braided;
@@ -19,6 +21,7 @@ mod calibrate;
 mod candidates;
 mod clusters;
 mod code;
+mod expected;
 mod inlined;
 mod layout;
 mod leaders;
@@ -29,14 +32,16 @@ mod pool;
 mod prune;
 mod ram;
 mod reach;
+mod sizes;
 mod spread;
-mod temporary;
+mod stored;
 mod walk;
 mod write;
 
-pub use build::{GraphBuilt, GraphFiles, GraphParams, build_graph, scratch_least};
-pub use calibrate::{GraphCalibration, GraphPoint};
-pub use layout::{DEGREE_MAX, GraphBytes, bytes_for, degree_for};
+pub use build::{GraphBuilt, build_graph, scratch_least};
+pub use built_from::{GraphFiles, GraphParams};
+pub use disk_graph::Graph;
+pub use expected::{GraphCalibration, GraphPoint};
+pub use layout::{DEGREE_MAX, degree_for};
 pub use ram::{GraphInRam, RamForm};
-pub use search::Graph;
-pub(crate) use walk::GraphLists;
+pub use sizes::{GraphBytes, bytes_for};

@@ -6,57 +6,53 @@
 //! search reads whole clusters, with it single rows.
 
 mod build;
-mod candidates;
-mod codes;
-mod compact;
-mod inspect;
-mod picked;
+mod inverted_file;
 mod search;
 
 mod assign;
+mod bring;
 mod buckets;
 mod calibrate;
+mod candidates;
 mod cells;
-mod centroids;
+mod codes;
+mod compact;
+mod effort;
 mod encode;
 mod gap;
 mod held;
+mod inspect;
 mod kmeans;
+mod lists;
 mod meta;
 mod misses;
 mod order;
+mod picked;
 mod points;
+mod probe_codes;
+mod probe_products;
 mod product_query;
 mod products;
-mod progress;
-mod random;
 mod ranked;
-mod reach;
+mod read_compact;
 mod rebalance;
 mod recalibrate;
 mod report;
 mod rough;
+mod rows_out;
 mod sample;
 mod spill;
 mod splits;
 mod train;
 mod tree;
+mod visit_order;
+mod visit_picked;
 mod way;
 
 pub use build::{
-    IvfBuilt, IvfCodes, IvfFiles, IvfParams, NO_POSITION, build_ivf, clusters_most, clusters_wanted,
-    scratch_least,
+    IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf, clusters_most, clusters_wanted, scratch_least,
 };
-pub use calibrate::{Calibration, CalibrationPoint, LOST_BY_QUERIES, Reached, Rule};
 pub use cells::count as cells_of;
-pub use centroids::Centroids;
-pub(crate) use codes::CodeLists;
 pub use codes::CodesInRam;
+pub use inverted_file::Ivf;
 pub use meta::{centroid_bytes, held_bytes};
-pub use misses::{Deviations, DeviationsByDepth};
-pub(crate) use picked::Picked;
-pub(crate) use products::ProductLists;
-pub use progress::{Phase, Progress};
-pub(crate) use random::Random;
-pub(crate) use reach::Reach;
-pub use search::{Effort, Ivf};

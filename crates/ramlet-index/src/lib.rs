@@ -13,10 +13,16 @@ mod topk;
 mod vector;
 
 mod allowed;
+mod calibration;
+mod centroids;
 mod pinned;
 mod positions;
+mod reading;
+mod rounds;
 mod rows_file;
 mod scan;
+mod scratch;
+mod search_stats;
 mod vector_index;
 
 mod flat;
@@ -26,23 +32,34 @@ mod quant;
 pub mod sparse;
 
 mod error;
+mod progress;
+mod random;
 mod report;
 mod source;
+mod temporary;
 
 pub use allowed::{Allowed, RowFilter, RowSet};
+pub use calibration::{
+    Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOST_BY_QUERIES, Reached, Rule,
+};
+pub use centroids::Centroids;
 pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
 pub use graph::Graph;
-pub use ivf::{Effort, Ivf};
+pub use ivf::Ivf;
 pub use metric::{Element, Metric};
 pub use pinned::{PinnedRows, PinnedView};
+pub use positions::NO_POSITION;
+pub use progress::{Phase, Progress};
 pub use quant::{CodeKind, Epsilon};
 pub use query::Query;
 pub use report::{Calibrated, IndexReport, PartUse};
 pub use rows_file::RowsFile;
-pub use scan::{IndexScratch, SearchStats, scan_bytes};
+pub use scan::scan_bytes;
+pub use scratch::IndexScratch;
+pub use search_stats::SearchStats;
 pub use source::RowSource;
 pub use sparse::{SparseRow, sparse_key};
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
-pub use vector_index::{CodesWanted, EFFORT_DEFAULT, MeasuredAgain, MemoryUse, VectorIndex, Want};
+pub use vector_index::{CodesWanted, EFFORT_DEFAULT, Effort, MeasuredAgain, MemoryUse, VectorIndex, Want};

@@ -4,10 +4,12 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
-use crate::flat::{LISTED_ROWS, read_positions};
-use crate::ivf::NO_POSITION;
+use crate::reading::{LISTED_ROWS, read_positions, trailing_number};
 use crate::rows_file::RowsFile;
-use crate::scan::{IndexScratch, Lists, trailing_number};
+use crate::scratch::{IndexScratch, RowLists};
+
+/// Position of a segment row that has no vector.
+pub const NO_POSITION: u32 = u32::MAX;
 
 /// Where ascending `rows` stand, ascending; those without a vector are left out. `file` holds each row's position, one of
 /// the first `count`. A read for each block of `file`.
@@ -53,7 +55,7 @@ pub(crate) fn read_listed(
     let IndexScratch {
         buf,
         lists:
-            Lists {
+            RowLists {
                 reads,
                 positions,
                 rows: sorted,

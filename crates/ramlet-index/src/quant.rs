@@ -36,11 +36,12 @@ mod rotation;
 pub(crate) use compact::{CompactLayout, CompactRow};
 pub(crate) use encoder::{Encoder, Residual};
 pub(crate) use fine::FineLayout;
-pub(crate) use group::{GROUP, GroupLayout, SignRow};
+pub(crate) use group::{GROUP, GroupLayout, SignRow, groups, lanes};
 pub(crate) use numbered::NumberedLayout;
 pub use query::Epsilon;
 pub(crate) use query::{COMPACT_AT_ONCE, CodeQuery, CodeSpace, Entered};
 use ramlet_format::rows::RowsLayout;
+
 pub(crate) use rest::RestLayout;
 pub(crate) use rotation::Rotation;
 

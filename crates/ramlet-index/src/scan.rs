@@ -5,127 +5,15 @@ use std::ops::Range;
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
-use crate::error::{IndexError, Result};
-use crate::graph::GraphLists;
-use crate::ivf::{CodeLists, Picked, ProductLists, Reach};
+use crate::error::Result;
 use crate::pinned::PinnedView;
+use crate::reading::{in_ram, trailing_number};
+use crate::rounds::Rounds;
+use crate::search_stats::SearchStats;
 use crate::{Allowed, Query, RowsFile, TopK};
 
 /// Rows scored by one call of the kernels; their keys lie on the stack.
 const KEYS: usize = 64;
-
-/// What a search did, in counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SearchStats {
-    /// Rows compared with the query.
-    pub rows_scored: u64,
-    /// Rows of which codes were compared with the query.
-    pub codes_scored: u64,
-    /// Rows whose score would have entered the result, so that the filters were asked.
-    pub rows_checked: u64,
-    /// Pages of rows asked of the I/O seam (they may have come from its cache).
-    pub pages_read: u64,
-    /// Reads asked of the I/O seam.
-    pub reads: u64,
-    /// Clusters visited.
-    pub probes: u64,
-    /// Of `rows_checked`, those that may be found.
-    pub rows_admitted: u64,
-    /// Rows that a scan of signs didn't rule out.
-    pub survivors: u64,
-    /// Rows of which finer codes were compared.
-    pub fine_scored: u64,
-    /// Rows read because codes couldn't tell whether they are among the nearest (or because it was asked for).
-    pub rows_read: u64,
-    /// Rows of a bitmap whose positions were found, so that only these were compared.
-    pub listed: u64,
-}
-
-impl SearchStats {
-    /// Sums, over segments or queries.
-    pub fn add(&mut self, other: &SearchStats) {
-        self.rows_scored += other.rows_scored;
-        self.codes_scored += other.codes_scored;
-        self.rows_checked += other.rows_checked;
-        self.pages_read += other.pages_read;
-        self.reads += other.reads;
-        self.probes += other.probes;
-        self.rows_admitted += other.rows_admitted;
-        self.survivors += other.survivors;
-        self.fine_scored += other.fine_scored;
-        self.rows_read += other.rows_read;
-        self.listed += other.listed;
-    }
-}
-
-/// One thread's memory for searching; reused, so that a warm search allocates nothing.
-#[derive(Debug)]
-pub struct IndexScratch {
-    /// What the last search did.
-    pub stats: SearchStats,
-    /// Blocks are read into here; its length decides how much is read at once.
-    pub(crate) buf: AnonBuf,
-    pub(crate) lists: Lists,
-    /// For searches in rounds.
-    pub(crate) reach: Reach,
-}
-
-/// Working lists, each bounded: by the blocks that fit the buffer, by `POSITIONS`, by the number of clusters.
-#[derive(Debug, Default)]
-pub(crate) struct Lists {
-    /// Reads of one batch: first page and pages.
-    pub(crate) reads: Vec<(u64, u32)>,
-    /// Positions to visit.
-    pub(crate) positions: Vec<u32>,
-    /// Rows to find the positions of.
-    pub(crate) rows: Vec<u32>,
-    /// Clusters with how far they are, the cluster in the lower half.
-    pub(crate) clusters: Vec<u64>,
-    /// Where the nearest of them are, and a sample of them.
-    pub(crate) places: Vec<u32>,
-    pub(crate) sample: Vec<u64>,
-    /// Positions of the clusters of one batch.
-    pub(crate) ranges: Vec<Range<u32>>,
-    /// Positions of the rows that a bitmap names.
-    pub(crate) picked: Picked,
-    /// For searching codes.
-    pub(crate) codes: CodeLists,
-    pub(crate) products: ProductLists,
-    /// For walking a graph.
-    pub(crate) graph: GraphLists,
-}
-
-impl IndexScratch {
-    /// Bytes that a search of so many rows takes for as long as it lasts, where a bitmap says which may be found.
-    pub fn bytes_for_listed(rows: u32) -> u64 {
-        Picked::bytes_for(rows)
-    }
-
-    /// Bytes that a search for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
-    pub fn bytes_for_rounds(k: usize) -> u64 {
-        Reach::bytes_for(k)
-    }
-
-    /// Bytes that a walk for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
-    pub fn bytes_for_walk(k: usize) -> u64 {
-        GraphLists::bytes_for(k)
-    }
-
-    /// Where blocks are read to, for indexes whose rows are read elsewhere.
-    pub fn buffer(&mut self) -> &mut AnonBuf {
-        &mut self.buf
-    }
-
-    /// Scratch that reads into `buf`. 256 KiB to 1 MiB is a good size; it grows only if a single block doesn't fit.
-    pub fn new(buf: AnonBuf) -> IndexScratch {
-        IndexScratch {
-            stats: SearchStats::default(),
-            buf,
-            lists: Lists::default(),
-            reach: Reach::default(),
-        }
-    }
-}
 
 /// What a position in a file says about the row's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +33,7 @@ pub(crate) struct Search<'s, 'a> {
     pub(crate) stats: &'s mut SearchStats,
     pub(crate) numbers: RowNumber,
     /// What a filtered search has met.
-    pub(crate) reach: &'s mut Reach,
+    pub(crate) rounds: &'s mut Rounds,
 }
 
 impl Search<'_, '_> {
@@ -298,7 +186,7 @@ impl Search<'_, '_> {
             self.query.key_rows(rows, stride, keys);
             for (i, key) in keys.iter().enumerate() {
                 // Almost every row ends here. (A NaN doesn't; `offer` sees to it.)
-                if *key > self.top.threshold().max(self.reach.limit()) {
+                if *key > self.top.threshold().max(self.rounds.limit()) {
                     continue;
                 }
                 self.offer(*key, first + (start + i) as u32, &rows[i * stride..][..stride])?;
@@ -323,10 +211,10 @@ impl Search<'_, '_> {
             RowNumber::Position => position,
             RowNumber::Trailing => trailing_number(row)?,
         };
-        if self.reach.counts(key) {
+        if self.rounds.counts(key) {
             match self.allowed.admits_by_bitmaps(row) {
-                true => self.reach.met(key, row),
-                false => self.reach.refused(key, row),
+                true => self.rounds.met(key, row),
+                false => self.rounds.refused(key, row),
             }
         }
         if !self.top.would_enter(key, row) {
@@ -335,7 +223,7 @@ impl Search<'_, '_> {
         self.stats.rows_checked += 1;
         if self.allowed.admits(row, self.io)? {
             self.stats.rows_admitted += 1;
-            self.reach.admitted(key, row);
+            self.rounds.admitted(key, row);
             self.top.push(key, row);
         }
         Ok(())
@@ -344,28 +232,6 @@ impl Search<'_, '_> {
     fn count_read(&mut self, file: &RowsFile, blocks: u32) {
         self.stats.reads += 1;
         self.stats.pages_read += u64::from(blocks) * u64::from(file.block_pages());
-    }
-}
-
-/// Of ascending positions those whose rows are in memory, with them, and the others.
-pub(crate) fn in_ram<'v, 'p>(
-    view: Option<&'v PinnedView>,
-    positions: &'p [u32],
-) -> (impl Iterator<Item = (u32, &'v [u8])> + use<'v, 'p>, &'p [u32]) {
-    let held = view.map_or(0, PinnedView::held);
-    let (here, rest) = positions.split_at(positions.partition_point(|position| *position < held));
-    let row = move |position: &u32| Some((*position, view?.row(*position)?));
-    (here.iter().filter_map(row), rest)
-}
-
-/// The row number behind a vector.
-pub(crate) fn trailing_number(row: &[u8]) -> Result<u32> {
-    match row.last_chunk() {
-        Some(bytes) => Ok(u32::from_le_bytes(*bytes)),
-        None => Err(IndexError::Mismatch(format!(
-            "a row of {} bytes has no number",
-            row.len()
-        ))),
     }
 }
 
@@ -394,7 +260,7 @@ pub fn scan_bytes(
         top,
         stats,
         numbers: RowNumber::Position,
-        reach: &mut Reach::default(),
+        rounds: &mut Rounds::default(),
     };
     search.score_rows(rows, stride, first, count)
 }

@@ -2,10 +2,12 @@
 
 use ramlet_io::IoContext;
 
+use crate::calibration::Calibration;
+use crate::centroids::Centroids;
 use crate::error::Result;
-use crate::ivf::{Calibration, Centroids, Effort};
+use crate::quant::Epsilon;
 use crate::report::{IndexReport, PartUse};
-use crate::scan::IndexScratch;
+use crate::scratch::IndexScratch;
 use crate::{Allowed, Query, SparseRow, TopK};
 
 /// How hard to look. How many rows are wanted is the [`TopK`]'s `k`.
@@ -23,6 +25,16 @@ pub struct Want {
     pub share: Option<f32>,
     /// Goes about it exactly so, whatever recall and effort take: for measuring.
     pub told: Option<Effort>,
+}
+
+/// How hard a search tries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effort {
+    /// Clusters visited at least.
+    pub probes: u32,
+    pub epsilon: Epsilon,
+    /// Share of the 10 nearest that should be found, by what was measured at build; of what is told, nothing is known.
+    pub recall_expected: f32,
 }
 
 /// How a search uses codes: the API's `quantization` of a request.

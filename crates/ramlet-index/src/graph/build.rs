@@ -5,62 +5,27 @@
 //! neighbours chosen; what can't be reached becomes an entry point; codes are joined to the neighbours. No search of a graph
 //! that grows is needed, and no row is read at random. Vectors have 8 bits a dimension in all this.
 
-use std::sync::Arc;
-
-use ramlet_io::{IoContext, ReadFile, Storage, WriteFile};
+use ramlet_io::{IoContext, Storage};
 use ramlet_memory::AnonBuf;
 
-use super::calibrate::{GraphCalibration, measure};
+use super::built_from::{GraphFiles, GraphParams};
+use super::calibrate::measure;
 use super::candidates::Candidates;
 use super::clusters::{Clustered, Survey, open_rows, vector_of};
 use super::code::{decode, dot};
+use super::disk_graph::Graph;
+use super::expected::GraphCalibration;
 use super::inlined::Join;
 use super::layout::{DEGREE_MAX, NodeLayout};
 use super::meta::{self, Shape};
 use super::prune::Bytes8;
 use super::reach;
-use super::search::Graph;
-use super::temporary::{Appender, Stored};
+use super::stored::{Appender, Stored};
 use super::write::Nodes;
 use crate::error::{IndexError, Result};
-use crate::flat::stream;
-use crate::ivf::{Phase, Progress};
+use crate::progress::Phase;
+use crate::reading::stream;
 use crate::{Element, Metric, RowSource};
-
-/// What is built, and with what.
-#[derive(Clone, Copy, Debug)]
-pub struct GraphParams<'p> {
-    pub metric: Metric,
-    pub element: Element,
-    pub dims: usize,
-    /// Rows of the segment; each number that the source gives lies below.
-    pub segment_rows: u32,
-    /// Bytes that the build may hold at a time, about.
-    pub scratch_bytes: usize,
-    pub threads: usize,
-    /// Equal seeds, rows and scratch give equal files, whatever the number of threads.
-    pub seed: u64,
-    /// Most neighbours of a node (the API's `M`, twice): 4 to [`DEGREE_MAX`]. Nodes may get fewer, to fit a block.
-    pub degree: usize,
-    /// Nearest rows among which neighbours are chosen first (the API's `ef_construct`): 16 to 512.
-    pub candidates: usize,
-    pub progress: Progress<'p>,
-}
-
-/// The files of the graph, created and later synced by the caller. The seeds are those of their blocks.
-pub struct GraphFiles<'f> {
-    /// Rows: one node each.
-    pub nodes: &'f mut dyn WriteFile,
-    pub nodes_seed: u64,
-    /// Rows: the node (u32) of each segment row, or [`crate::ivf::NO_POSITION`].
-    pub positions: &'f mut dyn WriteFile,
-    pub positions_seed: u64,
-    /// An envelope: entry points and calibration.
-    pub meta: &'f mut dyn WriteFile,
-    /// Open what was written and flushed of `nodes` and of `positions`, for the calibration.
-    pub open_nodes: &'f dyn Fn() -> ramlet_io::Result<Arc<dyn ReadFile>>,
-    pub open_positions: &'f dyn Fn() -> ramlet_io::Result<Arc<dyn ReadFile>>,
-}
 
 /// What was built.
 #[derive(Clone, Debug)]

@@ -7,15 +7,14 @@ use ramlet_io::{IoContext, Storage};
 use ramlet_memory::AnonBuf;
 
 use super::clusters::{number_of, vector_of};
-use super::search::Graph;
+use super::disk_graph::Graph;
+use super::expected::{GraphCalibration, GraphPoint};
 use super::walk::{GraphLists, Walk};
+use crate::calibration::{DEPTHS, steps};
 use crate::error::Result;
-use crate::flat::stream;
-use crate::scan::SearchStats;
+use crate::reading::stream;
+use crate::search_stats::SearchStats;
 use crate::{Metric, Query, RowsFile, TopK, decode_row};
-
-/// Neighbours that are looked for.
-const DEPTHS: [usize; 2] = [10, 100];
 
 /// Most patience measured: so much, or a share (one in so many) of a small graph's nodes. And reads of one walk.
 const PATIENCE_MAX: u32 = 400;
@@ -26,70 +25,6 @@ const READS_MAX: usize = 2000;
 /// Rows that serve as queries: one in this many, and at most so many.
 const HELD_OUT_SHARE: usize = 64;
 const HELD_OUT_MAX: usize = 300;
-
-/// What was measured with so much patience, over the held-out rows, for the 10 nearest and for the 100 nearest.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GraphPoint {
-    /// Nodes read without finding anything better before a walk ends.
-    pub patience: u32,
-    pub recall: [f32; 2],
-    pub reads: [f32; 2],
-}
-
-/// Recall and reads by patience, ascending; empty when there was nothing to measure.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GraphCalibration {
-    pub points: Vec<GraphPoint>,
-}
-
-/// What a walk is given, and what it is expected to take.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Expected {
-    /// Nodes read without finding anything better before it ends.
-    pub patience: f64,
-    pub reads: f64,
-}
-
-impl Expected {
-    pub(super) fn times(self, factor: f64) -> Expected {
-        Expected {
-            patience: self.patience * factor,
-            reads: self.reads * factor,
-        }
-    }
-}
-
-impl GraphCalibration {
-    /// For `recall` among the `wanted` nearest rows.
-    ///
-    /// Between and beyond 10 and 100 the numbers follow a power of `wanted`, through what was measured at both. A
-    /// recall that was never reached gets twice the most that was tried.
-    pub fn expected(&self, recall: f32, wanted: f64) -> Expected {
-        let [near, far] = [0, 1].map(|depth| self.reaching(recall, depth));
-        let wanted = wanted.max(DEPTHS[0] as f64) / DEPTHS[0] as f64;
-        let between = |near: f64, far: f64| near * wanted.powf((far / near).log10().clamp(0.0, 1.0));
-        Expected {
-            patience: between(near.patience, far.patience),
-            reads: between(near.reads, far.reads),
-        }
-    }
-
-    fn reaching(&self, recall: f32, depth: usize) -> Expected {
-        let of = |point: &GraphPoint| Expected {
-            patience: f64::from(point.patience.max(1)),
-            reads: f64::from(point.reads[depth].max(1.0)),
-        };
-        let least = self.points.iter().find(|point| point.recall[depth] >= recall);
-        match (least, self.points.last()) {
-            (Some(point), _) => of(point),
-            (None, Some(last)) => of(last).times(2.0),
-            (None, None) => Expected {
-                patience: 64.0,
-                reads: 128.0,
-            },
-        }
-    }
-}
 
 /// A row that serves as query.
 struct HeldOut {
@@ -112,7 +47,7 @@ pub(super) fn measure(
     let mut held_out = hold_out(graph, rows, &mut io, &mut buf)?;
     find_truth(&mut held_out, rows, threads, batch_bytes, &mut io, &mut buf)?;
     let most = (rows.rows() / PATIENCE_SHARE).clamp(PATIENCE_MIN, PATIENCE_MAX);
-    let patiences: Vec<u32> = steps(most).collect();
+    let patiences: Vec<u32> = steps(most as usize).map(|step| step as u32).collect();
     let share = held_out.len().div_ceil(threads.max(1)).max(1);
     let parts: Vec<Result<Sums>> = std::thread::scope(|scope| {
         let handles: Vec<_> = held_out
@@ -138,7 +73,7 @@ fn hold_out(graph: &Graph, rows: &RowsFile, io: &mut IoContext, buf: &mut AnonBu
     let places: Vec<u32> = places.collect();
     let mut held_out = Vec::with_capacity(count);
     let (mut vector, mut reads) = (Vec::new(), Vec::new());
-    crate::flat::read_positions(rows, &places, &mut reads, buf, io, &mut |node, row| {
+    crate::reading::read_positions(rows, &places, &mut reads, buf, io, &mut |node, row| {
         vector.clear();
         decode_row(shape.element, vector_of(row), &mut vector);
         // What is like nothing has no neighbours to be found.
@@ -341,11 +276,4 @@ impl Sums {
         self.reads[i][depth.ended] += reads as u64;
         depth.ended += 1;
     }
-}
-
-/// 1, 2, 3, .. growing by an eighth, and last `most`.
-fn steps(most: u32) -> impl Iterator<Item = u32> {
-    std::iter::successors(Some(1), move |now| {
-        (*now < most).then(|| (now + 1).max(now + now / 8).min(most))
-    })
 }

@@ -7,9 +7,10 @@ use super::leaders::Leaders;
 use super::links::NONE;
 use super::pairs::{CANDIDATES, Candidate, Cluster, Pairs, Rank, TOLD_BYTES};
 use super::spread::Sorter;
-use super::temporary::{Appender, Stored};
+use super::stored::{Appender, Stored};
 use crate::error::Result;
-use crate::ivf::{Phase, Progress, Random};
+use crate::progress::{Phase, Progress};
+use crate::random::Random;
 
 /// Times that the rows are divided anew, and clusters that each row is in, each time.
 const TIMES: usize = 6;

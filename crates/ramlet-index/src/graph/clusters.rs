@@ -11,13 +11,12 @@ use ramlet_format::rows::RowsMeta;
 use ramlet_io::{BlockFile, IoContext, PAGE, ReadFile, Storage};
 use ramlet_memory::AnonBuf;
 
-use super::build::{GraphFiles, GraphParams};
+use super::built_from::{GraphFiles, GraphParams};
 use super::code::{Frame, decode, dot};
-use super::temporary::Temporary;
 use crate::error::Result;
-use crate::flat::stream;
 use crate::ivf::{IvfFiles, IvfParams, build_ivf};
-use crate::scan::trailing_number;
+use crate::reading::{stream, trailing_number};
+use crate::temporary::Temporary;
 use crate::{Metric, RowSource, RowsFile};
 
 /// Bytes that are written and read of a bucket of rows at once: with little scratch there are fewer clusters, each a bucket, and

@@ -8,7 +8,7 @@ use ramlet_memory::AnonBuf;
 
 use super::links::some;
 use super::spread::Spread;
-use super::temporary::{Appender, Stored};
+use super::stored::{Appender, Stored};
 use crate::error::Result;
 
 /// Windows at most: each is a run, of which some is read at a time.
@@ -163,7 +163,7 @@ mod tests {
 
     use super::super::links::NONE;
     use super::*;
-    use crate::ivf::Random;
+    use crate::random::Random;
 
     /// Codes of 5 bytes that say whose they are.
     fn code(node: u32) -> Vec<u8> {

@@ -23,8 +23,8 @@ use ramlet_format::PAGE;
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_memory::AnonBuf;
 
-use super::calibrate::{GraphCalibration, GraphPoint};
 use super::code::{FACTOR_BYTES, Frame, code_bytes};
+use super::expected::{GraphCalibration, GraphPoint};
 use super::layout::{DEGREE_MAX, NodeLayout};
 use crate::error::{IndexError, Result};
 use crate::{Element, Metric};
@@ -195,6 +195,17 @@ impl Meta {
             start += list.len();
             &list[entries.start * width..entries.end * width]
         })
+    }
+
+    /// Refuses a number that no node has.
+    pub(super) fn check_node(&self, id: u32) -> Result<u32> {
+        let rows = self.shape.rows;
+        if id < rows {
+            return Ok(id);
+        }
+        Err(IndexError::Mismatch(format!(
+            "a node has the neighbour {id}, of {rows}"
+        )))
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {

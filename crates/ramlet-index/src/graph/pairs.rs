@@ -408,7 +408,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::ivf::Random;
+    use crate::random::Random;
 
     const DIMS: usize = 6;
     const STRIDE: usize = DIMS + 4;

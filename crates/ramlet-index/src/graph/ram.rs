@@ -14,11 +14,12 @@ use ramlet_memory::{AnonBuf, Consumer};
 
 use super::code::{AT_ONCE, CodedQuery};
 use super::layout::{DEGREE_MAX, Node, NodeLayout};
+use super::meta::Meta;
 use super::pool::Pool;
-use super::search::Graph;
 use crate::error::{IndexError, Result};
-use crate::flat::stream;
-use crate::scan::SearchStats;
+use crate::reading::stream;
+use crate::rows_file::RowsFile;
+use crate::search_stats::SearchStats;
 
 /// Nodes whose lists are placed relative to one start.
 const GROUP: usize = 64;
@@ -108,13 +109,14 @@ pub(super) struct RamLists {
 impl Ram {
     /// Reads all nodes once. Fails if the consumer hasn't the bytes.
     pub(super) fn load(
-        graph: &Graph,
+        meta: &Meta,
+        nodes: &RowsFile,
         form: RamForm,
         consumer: &Consumer,
         io: &mut IoContext,
         buf: &mut AnonBuf,
     ) -> Result<Ram> {
-        let (layout, rows) = (graph.meta.layout, graph.meta.shape.rows as usize);
+        let (layout, rows) = (meta.layout, meta.shape.rows as usize);
         let coded_bytes = layout.coded_bytes();
         let mut ram = Ram {
             codes: AnonBuf::reserved(consumer, rows * coded_bytes)?,
@@ -130,13 +132,13 @@ impl Ram {
             },
         };
         let mut known = AnonBuf::reserved(consumer, rows.div_ceil(8))?;
-        for i in 0..graph.meta.entries {
-            let [code, add, scale] = graph.meta.codes(i..i + 1);
-            ram.keep(graph.meta.entry(i), code, [add, scale], &mut known);
+        for i in 0..meta.entries {
+            let [code, add, scale] = meta.codes(i..i + 1);
+            ram.keep(meta.entry(i), code, [add, scale], &mut known);
         }
         let (mut end, mut group) = (0, 0);
         let mut ids = Vec::with_capacity(DEGREE_MAX);
-        stream(&graph.nodes, buf, io, &mut |id, row| {
+        stream(nodes, buf, io, &mut |id, row| {
             let node = Node::check(layout, row)?;
             if let Some(vectors) = &mut ram.vectors {
                 let out = &mut vectors[id as usize * ram.vector_bytes..][..ram.vector_bytes];
@@ -150,7 +152,7 @@ impl Ram {
                 .zip(adds.chunks_exact(2).zip(scales.chunks_exact(2)));
             ids.clear();
             for (i, (code, (add, scale))) in coded.enumerate() {
-                ids.push(graph.check_node(node.id(i))?);
+                ids.push(meta.check_node(node.id(i))?);
                 ram.keep(ids[i], code, [add, scale], &mut known);
             }
             ids.truncate(ram.per_node);

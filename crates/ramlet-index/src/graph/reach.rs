@@ -1,7 +1,7 @@
 //! Seeing to it that every node can be reached from an entry point.
 
 use super::links::some;
-use super::temporary::Stored;
+use super::stored::Stored;
 use crate::error::Result;
 
 /// Nodes looked at with one read.

@@ -1,36 +1,20 @@
 //! Searching: walk, or visit the listed rows, or all.
 
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, Consumer};
+use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
-use super::calibrate::{Expected, GraphCalibration};
+use super::disk_graph::Graph;
+use super::expected::Expected;
 use super::layout::Node;
-use super::meta::Meta;
-use super::ram::{self, GraphInRam, Ram, RamForm};
-use super::walk::{GraphLists, MET_USUAL, WIDTH_MAX, Walk};
+use super::walk::{GraphLists, MET_USUAL, Walk};
 use crate::error::{IndexError, Result};
-use crate::flat::{ALONE_COST, LISTED_ROWS, check_stride, stream};
 use crate::positions::{find_positions, read_listed};
-use crate::rows_file::RowsFile;
-use crate::scan::{IndexScratch, Lists, SearchStats};
+use crate::reading::{ALONE_COST, LISTED_ROWS, stream};
+use crate::scratch::{IndexScratch, RowLists};
+use crate::search_stats::SearchStats;
 use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
-use crate::{Allowed, Element, Metric, Query, TopK};
-
-/// A graph on disk: a search reads one node after another, each nearer to the query, until it has gone on for a while
-/// without finding anything better ("patience", calibrated at build for the recall target).
-///
-/// RAM: entry points ([`super::bytes_for`]), no byte per vector. A search compares the entry points' codes, and per
-/// node read, that node exactly and its neighbours' codes.
-#[derive(Debug)]
-pub struct Graph {
-    pub(super) nodes: RowsFile,
-    positions: RowsFile,
-    pub(super) meta: Meta,
-    recall: f32,
-    width: usize,
-    pub(super) ram: Option<GraphInRam>,
-}
+use crate::{Allowed, Query, TopK};
 
 /// Nodes known, per node that is read in the end.
 const ROOM: f64 = 1.5;
@@ -63,102 +47,9 @@ enum Way {
 }
 
 impl Graph {
-    /// `meta` is the whole file of that name, which stays in RAM; its reservation is the graph's. `recall` (0 to 1) is
-    /// the target that effort 128 aims at.
-    pub fn open(nodes: RowsFile, positions: RowsFile, meta: AnonBuf, recall: f32) -> Result<Graph> {
-        let meta = Meta::parse(meta)?;
-        let shape = meta.shape;
-        check_stride(&nodes, meta.layout.row_bytes())?;
-        check_stride(&positions, 4)?;
-        if nodes.rows() != shape.rows || positions.rows() != shape.segment_rows {
-            let (nodes, positions) = (nodes.rows(), positions.rows());
-            return Err(IndexError::Mismatch(format!(
-                "{shape:?} with {nodes} nodes and {positions} positions"
-            )));
-        }
-        Ok(Graph {
-            nodes,
-            positions,
-            meta,
-            recall,
-            width: 1,
-            ram: None,
-        })
-    }
-
-    /// Reads so many nodes at once (1 to 32): 1 or 2 when many searches share the disk, 4 to 8 when one has it alone.
-    /// A wider search is sooner done and reads somewhat more.
-    pub fn with_width(mut self, width: usize) -> Graph {
-        self.width = width.clamp(1, WIDTH_MAX);
-        self
-    }
-
-    /// Takes codes and the first edges of each node into RAM, by one pass over the nodes: from now on walks read nothing, and
-    /// only the nodes found nearest are read; not even these if the vectors are in RAM too. About
-    /// `2.2 * edges + dims / 2 + 8` bytes per vector, and itself; fails if the consumer hasn't them.
-    pub fn into_ram(
-        mut self,
-        form: RamForm,
-        consumer: &Consumer,
-        scratch: &mut IndexScratch,
-        io: &mut IoContext,
-    ) -> Result<Graph> {
-        self.ram = Some(self.in_ram_of(form, consumer, scratch, io)?);
-        Ok(self)
-    }
-
-    /// What [`Graph::into_ram`] takes, for [`Graph::with_ram`].
-    pub fn in_ram_of(
-        &self,
-        form: RamForm,
-        consumer: &Consumer,
-        scratch: &mut IndexScratch,
-        io: &mut IoContext,
-    ) -> Result<GraphInRam> {
-        let ram = Ram::load(self, form, consumer, io, &mut scratch.buf)?;
-        Ok(GraphInRam::new(ram))
-    }
-
-    /// What is in RAM; another view of the same graph may take it.
-    pub fn in_ram(&self) -> Option<&GraphInRam> {
-        self.ram.as_ref()
-    }
-
-    /// Takes what another view of the same graph has in RAM.
-    pub fn with_ram(mut self, ram: GraphInRam) -> Graph {
-        self.ram = Some(ram);
-        self
-    }
-
-    /// Bytes that [`Graph::into_ram`] takes, about.
-    pub fn ram_bytes(&self, form: RamForm) -> u64 {
-        ram::bytes_for(self.meta.shape.rows.into(), &self.meta.layout, form)
-    }
-
-    pub fn metric(&self) -> Metric {
-        self.meta.shape.metric
-    }
-
-    pub fn element(&self) -> Element {
-        self.meta.shape.element
-    }
-
-    pub fn dims(&self) -> usize {
-        self.meta.shape.dims
-    }
-
-    /// Most neighbours of a node.
-    pub fn degree(&self) -> usize {
-        self.meta.shape.degree
-    }
-
-    pub fn entries(&self) -> usize {
-        self.meta.entries
-    }
-
-    /// What was measured at build.
-    pub fn calibration(&self) -> &GraphCalibration {
-        &self.meta.calibration
+    /// Bytes that a walk for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
+    pub fn bytes_for_walk(k: usize) -> u64 {
+        GraphLists::bytes_for(k)
     }
 
     /// What a search for the `wanted` nearest is expected to take.
@@ -279,16 +170,15 @@ impl Graph {
         &self,
         search: &mut Offering<'_, '_>,
         only: &RoaringBitmap,
-        lists: &mut Lists,
+        lists: &mut RowLists,
         buf: &mut AnonBuf,
         io: &mut IoContext,
         stats: &mut SearchStats,
     ) -> Result<()> {
-        let Lists {
+        let RowLists {
             reads,
             positions,
             rows,
-            ..
         } = lists;
         let mut listed = only.range(..self.meta.shape.segment_rows);
         loop {
@@ -428,7 +318,11 @@ impl VectorIndex for Graph {
     ) -> Result<()> {
         self.check(query)?;
         let IndexScratch {
-            stats, buf, lists, ..
+            stats,
+            buf,
+            lists,
+            own,
+            ..
         } = scratch;
         *stats = SearchStats::default();
         let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
@@ -442,7 +336,7 @@ impl VectorIndex for Graph {
         match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf, io, stats),
             (Way::Walk(expected), _) => {
-                self.walk(&mut search, expected, &mut lists.graph, buf, io, stats)?;
+                self.walk(&mut search, expected, own.of(), buf, io, stats)?;
                 if search.top.len() == search.top.k() {
                     return Ok(());
                 }

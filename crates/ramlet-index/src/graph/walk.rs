@@ -5,13 +5,13 @@ use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
 use super::code::{AT_ONCE, CodedQuery};
+use super::disk_graph::{Graph, WIDTH_MAX};
 use super::layout::Node;
 use super::pool::{Known, Pool};
 use super::ram::{Ram, RamLists};
-use super::search::Graph;
 use crate::TopK;
-use crate::error::{IndexError, Result};
-use crate::scan::SearchStats;
+use crate::error::Result;
+use crate::search_stats::SearchStats;
 
 /// One thread's memory for walks.
 #[derive(Debug, Default)]
@@ -38,9 +38,6 @@ const POOL_USUAL: usize = 512;
 
 /// Rows met that a usual search keeps.
 pub(super) const MET_USUAL: usize = 128;
-
-/// Nodes read at once at most.
-pub(super) const WIDTH_MAX: usize = 32;
 
 /// Bytes of a thread's lists in usual searches.
 pub(super) const fn lists_bytes(dims: usize) -> usize {
@@ -125,7 +122,7 @@ impl Walk<'_> {
             for (i, key) in keys.iter().enumerate() {
                 let key = number(*key);
                 if key <= pool.threshold() {
-                    pool.offer(key, self.graph.check_node(node.id(i))?);
+                    pool.offer(key, self.graph.meta.check_node(node.id(i))?);
                 }
             }
         }
@@ -190,17 +187,4 @@ fn plan(graph: &Graph, picked: &mut [u32], reads: &mut Vec<(u64, u32)>, stats: &
 /// What isn't a number (an overflow) is the farthest of all.
 fn number(key: f32) -> f32 {
     if key.is_nan() { f32::INFINITY } else { key }
-}
-
-impl Graph {
-    /// Refuses a number that no node has.
-    pub(super) fn check_node(&self, id: u32) -> Result<u32> {
-        let rows = self.meta.shape.rows;
-        if id < rows {
-            return Ok(id);
-        }
-        Err(IndexError::Mismatch(format!(
-            "a node has the neighbour {id}, of {rows}"
-        )))
-    }
 }

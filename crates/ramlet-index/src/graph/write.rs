@@ -8,10 +8,10 @@ use super::clusters::{number_of, vector_of};
 use super::inlined::Inlined;
 use super::layout::NodeLayout;
 use super::links::some;
-use super::temporary::Stored;
+use super::stored::Stored;
 use crate::RowsFile;
 use crate::error::Result;
-use crate::flat::stream;
+use crate::reading::stream;
 
 /// Nodes whose lists are read at once, at most.
 const BATCH: usize = 1024;

@@ -1,13 +1,13 @@
 //! Batches of rows out of a source, worked on by several threads.
 
 use super::calibrate::HeldOut;
-use super::centroids::AT_ONCE;
 use super::kmeans::block_points;
 use super::points::{Pointer, split};
 use super::rough::Rough;
 use super::sample::Decoder;
 use super::tree::{AssignScratch, Tree};
 use crate::RowSource;
+use crate::centroids::AT_ONCE;
 use crate::error::{IndexError, Result};
 
 /// Consecutive rows of the source.

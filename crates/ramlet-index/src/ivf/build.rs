@@ -8,33 +8,33 @@
 use std::collections::HashMap;
 
 use ramlet_format::envelope::{self, EnvelopeKind};
-use ramlet_format::rows::{RowsLayout, RowsWriter};
+use ramlet_format::rows::RowsLayout;
 use ramlet_io::{Storage, WriteFile};
 
 use super::assign::{Batch, Batches};
 use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
-use super::calibrate::{Calibration, HeldOut, measure};
-use super::centroids::Centroids;
+use super::calibrate::{HeldOut, measure};
 use super::encode::{Coded, CodesWriter, unit_of};
 use super::gap::Gaps;
 use super::meta::{self, Shape};
 use super::misses::Asked;
 use super::points::{POINT_TAIL, Pointer};
-use super::progress::{Phase, Progress};
-use super::random::Random;
 use super::ranked::{Ranked, RankedBuf};
+use super::rows_out::RowsOut;
 use super::sample::Decoder;
 use super::spill::{BucketWriter, Buckets, List, ListWriter};
 use super::splits::Splits;
 use super::train::Training;
 use super::tree::Tree;
+use crate::calibration::Calibration;
+use crate::centroids::Centroids;
 use crate::error::{IndexError, Result};
+use crate::positions::NO_POSITION;
+use crate::progress::{Phase, Progress};
 use crate::quant::Rotation;
 use crate::quant::product::{ProductModel, ProductShape};
+use crate::random::Random;
 use crate::{CodeKind, Element, Metric, Query, RowSource, decode_row};
-
-/// Position of a segment row that has no vector.
-pub const NO_POSITION: u32 = u32::MAX;
 
 /// Fewest rows of an average cluster, so that centroids stay a small share of the vectors (about 1 % in f32, a quarter of it here).
 const ROWS_PER_CLUSTER_MIN: u64 = 100;
@@ -484,13 +484,13 @@ impl<'p> Build<'p> {
     ) -> Result<(List<'s>, Coded)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
-        let mut rows = Rows::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
+        let mut rows = RowsOut::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
         let per_block = RowsLayout::for_row(record_bytes as u32 - 4).rows_per_block() as usize;
         let mut codes = rotation.map(|rotation| {
             self.codes_writer(&mut files.codes, (*centroids, unit), (rotation, asked, model))
         });
         let mut write = |record: &[u8]| {
-            order.push(crate::scan::trailing_number(record)?)?;
+            order.push(crate::reading::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
                 codes.push(record)?;
             }
@@ -533,7 +533,7 @@ impl<'p> Build<'p> {
             let layout = codes.kind.layout(dims, segment_rows);
             (
                 codes.kind,
-                Rows::with_layout(codes.file, codes.seed, layout, buffer_bytes),
+                RowsOut::with_layout(codes.file, codes.seed, layout, buffer_bytes),
             )
         };
         let batch_bytes = self.params.scratch_bytes / 32;
@@ -552,7 +552,7 @@ impl<'p> Build<'p> {
     fn write_positions(&self, order: &List<'_>, files: &mut IvfFiles<'_>) -> Result<()> {
         let segment_rows = self.params.segment_rows as usize;
         let window = (self.params.scratch_bytes / 4 / 4).clamp(1, segment_rows.max(1));
-        let mut rows = Rows::new(files.positions, files.positions_seed, 4, self.buffer_bytes());
+        let mut rows = RowsOut::new(files.positions, files.positions_seed, 4, self.buffer_bytes());
         let mut positions = vec![NO_POSITION; window];
         for first in (0..segment_rows).step_by(window) {
             positions.fill(NO_POSITION);
@@ -575,15 +575,15 @@ impl<'p> Build<'p> {
 
     /// An index of no rows has one cluster, whose centroid is zero.
     fn write_empty(&self, files: &mut IvfFiles<'_>) -> Result<IvfBuilt> {
-        Rows::new(files.rows, files.rows_seed, self.decoder.row_bytes() + 4, 0).finish()?;
-        let mut positions = Rows::new(files.positions, files.positions_seed, 4, self.buffer_bytes());
+        RowsOut::new(files.rows, files.rows_seed, self.decoder.row_bytes() + 4, 0).finish()?;
+        let mut positions = RowsOut::new(files.positions, files.positions_seed, 4, self.buffer_bytes());
         for _ in 0..self.params.segment_rows {
             positions.push(&NO_POSITION.to_le_bytes())?;
         }
         positions.finish()?;
         for codes in &mut files.codes {
             let layout = codes.kind.layout(self.decoder.dims, self.params.segment_rows);
-            Rows::with_layout(codes.file, codes.seed, layout, 0).finish()?;
+            RowsOut::with_layout(codes.file, codes.seed, layout, 0).finish()?;
         }
         let zero = vec![0.0; self.decoder.dims];
         let mut centroids = Centroids::new(&zero);
@@ -818,48 +818,4 @@ fn changed(detail: impl Into<String>) -> IndexError {
         "the source of rows changed between replays: {}",
         detail.into()
     ))
-}
-
-/// A file of rows being written, through a buffer.
-pub(super) struct Rows<'f> {
-    file: &'f mut dyn WriteFile,
-    writer: RowsWriter,
-    out: Vec<u8>,
-    buffer_bytes: usize,
-}
-
-impl<'f> Rows<'f> {
-    fn new(file: &'f mut dyn WriteFile, seed: u64, row_bytes: usize, buffer_bytes: usize) -> Rows<'f> {
-        Rows::with_layout(file, seed, RowsLayout::for_row(row_bytes as u32), buffer_bytes)
-    }
-
-    fn with_layout(
-        file: &'f mut dyn WriteFile,
-        seed: u64,
-        layout: RowsLayout,
-        buffer_bytes: usize,
-    ) -> Rows<'f> {
-        let writer = RowsWriter::with_layout(seed, layout);
-        let out = Vec::with_capacity(buffer_bytes + layout.block_bytes());
-        Rows {
-            file,
-            writer,
-            out,
-            buffer_bytes,
-        }
-    }
-
-    pub(super) fn push(&mut self, row: &[u8]) -> Result<()> {
-        self.writer.push(row, &mut self.out);
-        if self.out.len() > self.buffer_bytes {
-            self.file.append(&self.out)?;
-            self.out.clear();
-        }
-        Ok(())
-    }
-
-    pub(super) fn finish(mut self) -> Result<()> {
-        self.writer.finish(&mut self.out);
-        Ok(self.file.append(&self.out)?)
-    }
 }

@@ -15,11 +15,12 @@ use ramlet_memory::AnonBuf;
 
 use super::compact::CompactRows;
 use super::held::Held;
+use crate::TopK;
 use crate::error::{IndexError, Result};
-use crate::flat::ALONE_COST;
+use crate::reading::{ALONE_COST, trailing_number};
 use crate::rows_file::RowsFile;
-use crate::scan::{Search, trailing_number};
-use crate::{CodesWanted, TopK};
+use crate::scan::Search;
+use crate::vector_index::CodesWanted;
 
 /// Candidates kept until they must be looked through: at least so many, and so many times the rows that are wanted.
 const CANDIDATES_MIN: usize = 1024;
@@ -245,7 +246,7 @@ impl Candidates {
             search.stats.rows_checked += 1;
             if search.allowed.admits(candidate.number, search.io)? {
                 search.stats.rows_admitted += 1;
-                search.reach.admitted(candidate.key, candidate.number);
+                search.rounds.admitted(candidate.key, candidate.number);
                 self.list[self.admitted] = candidate;
                 self.admitted += 1;
                 self.uppers.push(candidate.upper(), candidate.position);

@@ -17,6 +17,7 @@ use ramlet_kernels::Kernels;
 
 use super::ranked::{HEAD_BYTES, RankQuery, Ranked, Rounded, float};
 use crate::Metric;
+use crate::calibration::ALL_CELLS;
 
 /// Clusters of a cell; the last has fewer.
 pub(crate) const RUN: usize = 16;
@@ -29,9 +30,6 @@ const WIDTH_SHARE: f32 = 0.5;
 
 /// How far ahead of what is compared its clusters are fetched into the processor's cache.
 const AHEAD: usize = 2;
-
-/// All cells are ranked, or rather none: what a measure says where nothing is gained by them.
-pub(crate) const ALL: u32 = u32::MAX;
 
 /// Visiting a cluster takes as long as ranking so many (1M x 100 at recall .90 to .95 from codes in RAM: 930 and 2.7 ns, all that
 /// grows with either).
@@ -107,7 +105,7 @@ pub(super) fn enough(
     let of_all = (RUN * cells) as f64;
     match best {
         Some(best) if cells as f64 + cost(best) <= WORTH * of_all => best as u32,
-        _ => ALL,
+        _ => ALL_CELLS,
     }
 }
 

@@ -5,31 +5,14 @@
 //! holds ten, of these 36. One index read both ways, 1M x 100 in 32 MB, recall@10 .90: 23 pages where 29 of vectors were read (hard), 13 where 20
 //! were (easy). Beside signs only candidates are compared; there a read is a page in place of the four that five vectors of 768 floats take, or eight of 1,536.
 
-use std::ops::Range;
-
-use ramlet_memory::AnonBuf;
-
-use super::candidates::{Candidate, Candidates};
-use super::codes::Codes;
-use super::held::Held;
 use super::meta::Shape;
-use super::products::Products;
-use super::search::Ivf;
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
-use crate::quant::{CodeSpace, CompactLayout, CompactRow};
+use crate::quant::CompactLayout;
 use crate::rows_file::RowsFile;
-use crate::scan::{Lists, Search};
-use crate::vector_index::Want;
 
 /// Rows compared between two looks at how many candidates there are, unless one block has more.
 pub(super) const ROWS: usize = 512;
-
-/// Deviations that a key is off by at most, all but certainly.
-const ERROR: f32 = 3.0;
-
-/// Deviations from the border within which a row is read as it is.
-const REACH: f32 = 1.0;
 
 /// The file, and how to read it.
 #[derive(Debug)]
@@ -54,180 +37,7 @@ impl CompactRows {
     }
 
     /// Blocks that are read between two looks at how many candidates there are.
-    fn blocks_at_once(&self) -> usize {
+    pub(super) fn blocks_at_once(&self) -> usize {
         (ROWS / self.file.rows_per_block() as usize).max(1)
     }
-}
-
-impl Candidate {
-    /// Of a compact row.
-    pub(super) fn compact((key, deviation): (f32, f32), position: u32, number: u32) -> Candidate {
-        Candidate {
-            key,
-            error: ERROR * deviation,
-            deviation,
-            reach: REACH * deviation,
-            position,
-            number,
-            is_compact: true,
-        }
-    }
-}
-
-fn offer(
-    search: &mut Search<'_, '_>,
-    to: &mut Candidates,
-    (position, row): (u32, CompactRow<'_>),
-    (key, deviation): (f32, f32),
-) {
-    let key = search.query.metric().possible(key);
-    let error = ERROR * deviation;
-    let limit = to.limit(search.top);
-    if key - error > limit.max(search.reach.limit()) {
-        return;
-    }
-    if !search.allowed.admits_by_bitmaps(row.number) {
-        search.reach.refused(key, row.number);
-        return;
-    }
-    search.reach.met(key, row.number);
-    if key - error > limit {
-        return;
-    }
-    to.push(Candidate::compact((key, deviation), position, row.number));
-}
-
-impl Ivf {
-    /// Where rows that these codes leave in doubt are looked at before they are read; where rows are in memory they needn't be.
-    pub(super) fn compact_beside(&self, products: &Products) -> Option<&CompactRows> {
-        let compact = self.compact.as_ref();
-        compact.filter(|_| products.numbers.is_none() && self.rows.held() == 0)
-    }
-
-    /// The same beside signs: where scores by codes would be far off. Finer codes leave one or two rows in doubt.
-    pub(super) fn compact_beside_signs(&self) -> Option<&CompactRows> {
-        let are_rough = self.codes.as_ref().is_some_and(Codes::are_rough);
-        let compact = self.compact.as_ref();
-        compact.filter(|_| are_rough && self.rows.held() == 0)
-    }
-
-    /// Compares the compact rows at `lists.positions`, ascending, and all others in the same blocks if that is wanted.
-    pub(super) fn read_compact(
-        &self,
-        compact: &CompactRows,
-        search: &mut Search<'_, '_>,
-        want: &Want,
-        lists: &mut Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        let positions = std::mem::take(&mut lists.positions);
-        let mut rest = &positions[..];
-        while !rest.is_empty() {
-            let per_block = compact.file.rows_per_block();
-            let most = compact.blocks_at_once();
-            let now = &rest[..blocks_of(rest, per_block, most)];
-            rest = &rest[now.len()..];
-            self.read_some_compact(compact, search, now, lists, buf)?;
-            if lists.products.known.is_full(search.top) {
-                self.narrow_known(search, want, lists, buf)?;
-            }
-        }
-        lists.positions = positions;
-        Ok(())
-    }
-
-    /// Reads rows as they lie, but for those of blocks whose compact rows were compared: these are candidates if they are anything.
-    pub(super) fn scan_others(
-        &self,
-        compact: Option<&CompactRows>,
-        search: &mut Search<'_, '_>,
-        wanted: Range<u32>,
-        lists: &Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        let compared = &lists.products.blocks[..];
-        let (per_block, mut compared) = match compact {
-            Some(compact) => (compact.file.rows_per_block(), compared),
-            None => (1, &compared[..0]),
-        };
-        compared = &compared[compared.partition_point(|block| *block < wanted.start / per_block)..];
-        let mut at = wanted.start;
-        for block in compared
-            .iter()
-            .take_while(|block| **block * per_block < wanted.end)
-        {
-            let first = block * per_block;
-            if at < first {
-                search.scan_run(&self.rows, at..first, buf)?;
-            }
-            at = at.max(first + per_block);
-        }
-        if at < wanted.end {
-            search.scan_run(&self.rows, at..wanted.end, buf)?;
-        }
-        Ok(())
-    }
-
-    fn read_some_compact(
-        &self,
-        compact: &CompactRows,
-        search: &mut Search<'_, '_>,
-        mut positions: &[u32],
-        lists: &mut Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        let Lists {
-            reads,
-            codes,
-            products,
-            ..
-        } = lists;
-        let (file, stride) = (&compact.file, compact.file.stride());
-        let space = CodeSpace {
-            metric: self.meta.shape.metric,
-            unit: self.meta.shape.unit,
-        };
-        let (query, kernels) = (&codes.query, search.query.kernels());
-        let mut held = Held::new(None, &self.meta, space, query, kernels, &mut codes.held);
-        let known = &mut products.known;
-        let mut compare = |search: &mut Search<'_, '_>, rows: &[u8], first: u32| {
-            search.stats.rows_scored += (rows.len() / stride) as u64;
-            held.compact_keys(compact, rows, first, |position, row, key, deviation| {
-                offer(search, known, (position, row), (key, deviation));
-            });
-        };
-        while !positions.is_empty() {
-            let (now, later, bytes) = search.read_some(file, positions, reads, buf)?;
-            if products.whole_blocks {
-                for ((page, _), block) in reads.iter().zip(bytes.chunks_exact(file.block_bytes())) {
-                    let number = file.block_of_page(*page);
-                    let first = number * file.rows_per_block();
-                    let count = file.rows_per_block().min(file.rows() - first) as usize;
-                    compare(search, &block[..count * stride], first);
-                    products.blocks.push(number);
-                }
-            } else {
-                for (position, row) in file.rows_in_reads(now, reads, bytes) {
-                    compare(search, row, position);
-                }
-            }
-            positions = later;
-        }
-        Ok(())
-    }
-}
-
-/// How many of the first positions lie in so many blocks.
-fn blocks_of(positions: &[u32], per_block: u32, blocks: usize) -> usize {
-    let (mut seen, mut last) = (0, None);
-    for (i, position) in positions.iter().enumerate() {
-        let block = position / per_block;
-        if last != Some(block) {
-            if seen == blocks {
-                return i;
-            }
-            (seen, last) = (seen + 1, Some(block));
-        }
-    }
-    positions.len()
 }

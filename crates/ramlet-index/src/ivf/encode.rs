@@ -1,23 +1,24 @@
 //! Writing the files of codes while the rows pass by in their final order.
 
 use super::buckets::RECORD_HEADER;
-use super::build::Rows;
 use super::meta;
-use super::misses::{self, Asked, DeviationsByDepth, Misses, Samples, deviations_by_depth};
+use super::misses::{self, Asked, Misses, Samples, deviations_by_depth};
 use super::ranked::Ranked;
+use super::rows_out::RowsOut;
 use super::sample::Decoder;
+use crate::calibration::DeviationsByDepth;
 use crate::error::{IndexError, Result};
 use crate::quant::product::{LeaningEncoder, ProductModel};
 use crate::quant::{
     CodeSpace, CompactLayout, Encoder, FineLayout, GROUP, GroupLayout, NumberedLayout, Residual, RestLayout,
     Rotation, SignRow,
 };
-use crate::scan::trailing_number;
+use crate::reading::trailing_number;
 use crate::{CodeKind, Metric};
 
 /// One file being written.
 struct Target<'w> {
-    rows: Rows<'w>,
+    rows: RowsOut<'w>,
     form: Form<'w>,
     /// The group being filled, and rows in it.
     group: Vec<u8>,
@@ -174,7 +175,7 @@ impl Target<'_> {
 impl<'w> CodesWriter<'w> {
     /// Holds about `batch_bytes`, or one record.
     pub(super) fn new(
-        files: Vec<(CodeKind, Rows<'w>)>,
+        files: Vec<(CodeKind, RowsOut<'w>)>,
         decoder: Decoder,
         segment_rows: u32,
         (rotation, asked, model): (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
@@ -183,7 +184,7 @@ impl<'w> CodesWriter<'w> {
         threads: usize,
     ) -> CodesWriter<'w> {
         let dims = decoder.dims;
-        let target = |(kind, rows): (CodeKind, Rows<'w>)| {
+        let target = |(kind, rows): (CodeKind, RowsOut<'w>)| {
             let (form, group_bytes) = match kind {
                 CodeKind::Coarse => (
                     Form::Groups(GroupLayout::new(dims, segment_rows)),

@@ -15,16 +15,9 @@
 //! how much of what is near lies ahead. Codes to compare for recall .90, .95 and .98 over clusters alone (simulated): 15,700,
 //! 30,800 and 59,200 by the gap, 11,900, 23,600 and 44,900 so.
 
-use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
-
-use super::calibrate::{Calibration, CalibrationPoint, DEPTHS, Reached, Rule};
-use super::candidates::Candidates;
 use super::cells;
-use super::reach::MEASURED;
-use super::search::Ivf;
-use crate::scan::{Lists, Search};
-use crate::vector_index::Want;
-use crate::{Allowed, Metric, Query};
+use crate::calibration::{CalibrationPoint, DEPTHS, Reached, Rule, steps};
+use crate::{Metric, Query};
 
 /// A search visits at most so many times the clusters that searches visit on average, unless its query is unlike the rows.
 ///
@@ -34,10 +27,10 @@ use crate::{Allowed, Metric, Query};
 const CAP: usize = 2;
 
 /// The same for a query that is unlike those measured, which goes in rounds.
-const CAP_UNLIKE: usize = 16;
+pub(super) const CAP_UNLIKE: usize = 16;
 
 /// The same where codes are too blurred for rounds.
-const CAP_UNLIKE_BLURRED: usize = 4;
+pub(super) const CAP_UNLIKE_BLURRED: usize = 4;
 
 /// A query is unlike those measured if its near clusters are farther than those of so many of them. Questions among answers and texts
 /// among images are such: what they look for lies on the far side of many clusters, all about as far, and no gap that was measured
@@ -48,7 +41,7 @@ const CAP_UNLIKE_BLURRED: usize = 4;
 const LIKE: f64 = 0.997;
 
 /// Clusters that a search visits at most, if `probes` are visited on average.
-fn most_of(probes: usize) -> usize {
+pub(super) fn most_of(probes: usize) -> usize {
     probes.saturating_mul(CAP)
 }
 
@@ -56,14 +49,14 @@ fn most_of(probes: usize) -> usize {
 const HALVINGS: usize = 40;
 
 /// From so many rows wanted on the rule is what was better for a hundred.
-const MANY: f64 = 32.0;
+pub(super) const MANY: f64 = 32.0;
 
 /// The border is where so many rows of the nearest clusters lie within.
-const BORDER_ROWS: usize = 10;
+pub(super) const BORDER_ROWS: usize = 10;
 
 /// How far towards the border from the key of a near cluster. 1M x 100, codes for recall .95 over clusters: 23,200 at .7,
 /// 23,600 at .5, 24,900 at .3; the greatest hundredth of searches 62,300, 59,200 and 57,400.
-const BORDER_SHARE: f32 = 0.5;
+pub(super) const BORDER_SHARE: f32 = 0.5;
 
 /// Which of the nearest clusters others are held against, from 1; so many are visited before the border is looked for.
 pub(super) fn base_rank(clusters: usize) -> usize {
@@ -71,21 +64,11 @@ pub(super) fn base_rank(clusters: usize) -> usize {
 }
 
 /// What gaps are measured in: keys of dot products grow with the query.
-fn unit(metric: Metric, squares: f32) -> f32 {
+pub(super) fn unit(metric: Metric, squares: f32) -> f32 {
     match metric {
         Metric::Dot => squares.sqrt().max(f32::MIN_POSITIVE),
         Metric::Cosine | Metric::Euclid | Metric::Manhattan => 1.0,
     }
-}
-
-/// 1, 2, 3, .. growing by an eighth, and last `clusters`.
-pub(super) fn steps(clusters: usize) -> impl Iterator<Item = usize> {
-    let mut next = Some(1);
-    std::iter::from_fn(move || {
-        let now = next?;
-        next = (now < clusters).then(|| (now + 1).max(now + now / 8).min(clusters));
-        Some(now)
-    })
 }
 
 /// What a row's key is, compared with those of clusters: under cosine they are squared distances.
@@ -120,7 +103,7 @@ enum Within {
 
 impl Within {
     /// `shift` is by how much less the query's gaps above the border are.
-    fn has(&self, of: &Found, shift: f32) -> bool {
+    pub(super) fn has(&self, of: &Found, shift: f32) -> bool {
         match *self {
             Within::Nearest(count) => of.nearer < count,
             Within::Gap {
@@ -270,7 +253,7 @@ impl Gaps {
     }
 
     /// The gap within which searches visit so many clusters on average.
-    fn of_clusters(&self, clusters: usize, rule: Rule) -> f32 {
+    pub(super) fn of_clusters(&self, clusters: usize, rule: Rule) -> f32 {
         let finite = || self.gaps.iter().copied().filter(|gap| gap.is_finite());
         let (mut low, mut high) = (finite().fold(0.0, f32::min), finite().fold(0.0, f32::max));
         if rule == Rule::Border {
@@ -383,279 +366,10 @@ impl Gaps {
     }
 }
 
-impl Calibration {
-    /// The gap within which so many clusters lie on average; `None` if that wasn't measured, or if it is all, or as many as said.
-    pub fn gap(&self, probes: u32, rule: Rule) -> Option<f32> {
-        let reached = self.points.partition_point(|point| point.probes <= probes);
-        let (below, above) = (
-            self.points.get(reached.checked_sub(1)?)?,
-            self.points.get(reached)?,
-        );
-        let (from, to) = (below.by(rule).gap, above.by(rule).gap);
-        if from == f32::MAX || from == f32::MIN {
-            return None;
-        }
-        if to == f32::MAX {
-            return Some(from);
-        }
-        let share = (probes - below.probes) as f32 / (above.probes - below.probes) as f32;
-        Some(from + (to - from) * share)
-    }
-}
-
-impl Ivf {
-    /// Puts the ranked clusters that are to be visited next behind the `visited` ones; how many they are, if `probes` are
-    /// on average. Rounds and who tells how many are taken at their word, and so are few clusters by the border: that many were measured.
-    pub(super) fn bring_next(
-        &self,
-        search: &mut Search<'_, '_>,
-        (want, rule): (&Want, Rule),
-        (visited, probes): (usize, usize),
-        lists: &mut Lists,
-    ) -> usize {
-        if visited > 0 || is_taken_at_word(search, want) {
-            self.rank_rest(search.query, visited, lists);
-            return nearest(&mut lists.clusters[visited..], probes);
-        }
-        let gap = match rule {
-            Rule::Gap => self.meta.calibration.gap(probes as u32, rule),
-            Rule::Border => None,
-        };
-        let kernels = search.query.kernels();
-        let unit = unit(search.query.metric(), lists.codes.query.squares());
-        let within = gap.unwrap_or(0.0) * unit;
-        let base = within_gap(self.base_rank(), within, kernels, lists);
-        let base = (base + lists.codes.query.less()) / unit;
-        if self.goes_in_rounds(search, want, base, probes) {
-            self.rank_rest(search.query, 0, lists);
-            return nearest(&mut lists.clusters, probes);
-        }
-        if gap.is_none() {
-            return nearest(&mut lists.clusters, probes);
-        }
-        let Lists { clusters, places, .. } = lists;
-        let most = match base > self.meta.calibration.far {
-            true => probes.saturating_mul(CAP_UNLIKE_BLURRED),
-            false => most_of(probes),
-        };
-        match bring(clusters, places, most) {
-            0 => nearest(clusters, 1),
-            within => within,
-        }
-    }
-
-    /// Puts the clusters that a search of codes visits next behind the `visited` ones; how many they are, `None` if enough rows were
-    /// `found`. `begun` is what one call leaves to the next, `known` where the rows are whose codes tell the border.
-    pub(super) fn bring_on(
-        &self,
-        search: &mut Search<'_, '_>,
-        want: &Want,
-        (visited, found): (usize, usize),
-        begun: &mut Option<Begun>,
-        (lists, known): (&mut Lists, fn(&mut Lists) -> &mut Candidates),
-    ) -> Option<usize> {
-        if let Some(begun) = begun.take() {
-            let border = known(lists).border(BORDER_ROWS);
-            return Some(self.bring_within(search, begun, border, lists));
-        }
-        let more = self.more(search, want, visited, found)?;
-        let share = search.allowed.share(u64::from(self.meta.shape.segment_rows));
-        let rule = self.rule(want, search.allowed, search.top.k() as f64 / share);
-        *begun = match (rule, visited) {
-            (Rule::Border, 0) => self.begin(search, want, more, lists),
-            _ => None,
-        };
-        match begun {
-            Some(begun) => {
-                known(lists).keep(BORDER_ROWS);
-                Some(begun.first)
-            }
-            None => Some(self.bring_next(search, (want, rule), (visited, more), lists)),
-        }
-    }
-
-    /// Before the first clusters are visited: ranks as many as that takes, and makes the query ready. `probes` are visited on average.
-    pub(super) fn rank_for(&self, search: &Search<'_, '_>, want: &Want, probes: u32, lists: &mut Lists) {
-        let cells = match is_taken_at_word(search, want) {
-            true => cells::ALL,
-            false => self.meta.calibration.cells(probes),
-        };
-        self.rank_cells(search.query, cells, lists);
-    }
-
-    fn base_rank(&self) -> usize {
-        base_rank(self.meta.shape.clusters)
-    }
-
-    /// Which clusters a search visits that is for so many rows.
-    pub(super) fn rule(&self, want: &Want, allowed: &Allowed<'_>, wanted: f64) -> Rule {
-        let prefers = self.by_border[usize::from(wanted >= MANY)];
-        let tells = self.codes.as_ref().is_some_and(|codes| codes.fine.is_some())
-            || self
-                .products
-                .as_ref()
-                .is_some_and(|products| products.numbers.is_some());
-        let is_deep = wanted > MEASURED as f64;
-        match tells && prefers && !want.codes.ignore && !is_deep && !is_told(want, allowed) {
-            true => Rule::Border,
-            false => Rule::Gap,
-        }
-    }
-
-    /// Whether a search whose near clusters are so far goes in rounds, of which `probes` are the first: its query is unlike those
-    /// measured, and what is met tells whether more is to come.
-    fn goes_in_rounds(&self, search: &mut Search<'_, '_>, want: &Want, base: f32, probes: usize) -> bool {
-        let goes = base > self.meta.calibration.far && self.tells(want);
-        if goes {
-            let most = probes.saturating_mul(CAP_UNLIKE);
-            search.reach.begin_unlike(search.top.k(), most);
-        }
-        goes
-    }
-
-    /// Whether it is known at once how near rows are, by their codes or themselves. (By signs alone the more rows are met the more
-    /// seem near: of 20,000 rows a search in rounds compares 16,000.)
-    fn tells(&self, want: &Want) -> bool {
-        let coarse = self.codes.as_ref().is_some_and(|codes| codes.fine.is_none());
-        let plain = self
-            .products
-            .as_ref()
-            .is_some_and(|products| products.numbers.is_none());
-        want.codes.ignore || !(coarse || plain)
-    }
-
-    /// A search that goes by the border: puts the nearest clusters in front, which are visited before it is known. `None` where
-    /// there is no more to visit than these, or nobody knows how much more.
-    fn begin(
-        &self,
-        search: &mut Search<'_, '_>,
-        want: &Want,
-        probes: usize,
-        lists: &mut Lists,
-    ) -> Option<Begun> {
-        let gap = self.meta.calibration.gap(probes as u32, Rule::Border)?;
-        let unit = unit(search.query.metric(), lists.codes.query.squares());
-        let less = lists.codes.query.less();
-        // Those whose keys are at most the eleventh's.
-        within_gap(self.base_rank(), 0.0, search.query.kernels(), lists);
-        let Lists { clusters, places, .. } = lists;
-        let first = bring(clusters, places, self.base_rank());
-        let base = unpacked(*clusters[..first].iter().max()?).0;
-        if self.goes_in_rounds(search, want, (base + less) / unit, probes) {
-            return None;
-        }
-        Some(Begun {
-            first,
-            base,
-            gap: gap * unit,
-            most: most_of(probes).max(first),
-        })
-    }
-
-    /// Puts the further clusters of that round behind those that were visited; how many they are. `border` is the key of the last of
-    /// [`BORDER_ROWS`] rows found; without it as many are visited as ever.
-    fn bring_within(
-        &self,
-        search: &Search<'_, '_>,
-        begun: Begun,
-        border: Option<f32>,
-        lists: &mut Lists,
-    ) -> usize {
-        let clusters = &mut lists.clusters[begun.first..];
-        let most = begun.most - begun.first;
-        let Some(border) = border.filter(|border| border.is_finite()) else {
-            return nearest(clusters, most);
-        };
-        let border = key_as_of_clusters(search.query.metric(), border) - lists.codes.query.less();
-        let limit = begun.base + (border - begun.base) * BORDER_SHARE + begun.gap;
-        let (kernels, places) = (search.query.kernels(), &mut lists.places);
-        kernels.places_at_most(clusters, packed(limit, u32::MAX), places);
-        bring(clusters, places, most)
-    }
-}
-
-/// A search that looks for the border.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    /// Clusters that are visited first, and the greatest of their keys.
-    first: usize,
-    base: f32,
-    gap: f32,
-    /// Clusters visited in all, at most.
-    most: usize,
-}
-
-/// A filter's rounds and who tells how many clusters are taken at their word.
-fn is_told(want: &Want, allowed: &Allowed<'_>) -> bool {
-    want.told.is_some() || allowed.only.is_some() || allowed.filter.is_some()
-}
-
-/// So is a search in rounds.
-fn is_taken_at_word(search: &Search<'_, '_>, want: &Want) -> bool {
-    is_told(want, search.allowed) || search.reach.is_in_rounds()
-}
-
-/// Puts the clusters at these places, which ascend, to the front, but at most so many, the nearest; how many they are.
-fn bring(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
-    for (at, place) in places.iter().enumerate() {
-        clusters.swap(at, *place as usize);
-    }
-    match places.len() {
-        within if within > most => nearest(&mut clusters[..within], most),
-        within => within,
-    }
-}
-
-/// One in so many clusters says about how near the nearest are.
-const SAMPLED: usize = 8;
-
-/// Where the clusters lie whose keys are at most `gap` above the one that others are held against, which has this rank and is
-/// returned. What a sample has of that rank is no less: what lies within the gap above it is found in one pass over all, and the
-/// rest among that.
-fn within_gap(rank: usize, gap: f32, kernels: &Kernels, lists: &mut Lists) -> f32 {
-    let Lists {
-        clusters,
-        places,
-        sample,
-        ..
-    } = lists;
-    let rank = rank.min(clusters.len());
-    sample.clear();
-    // Once: how many are ranked and lie within differs from search to search.
-    sample.reserve(clusters.capacity());
-    places.clear();
-    places.reserve(clusters.capacity() + PLACES_MORE);
-    sample.extend(clusters.iter().step_by(SAMPLED));
-    if sample.len() < rank {
-        sample.clear();
-        sample.extend_from_slice(clusters);
-    }
-    let no_less = *sample.select_nth_unstable(rank - 1).1;
-    let above = |base: u64| packed(unpacked(base).0 + gap, u32::MAX);
-    // With a gap below zero too the base itself is among them.
-    kernels.places_at_most(clusters, above(no_less).max(no_less), places);
-    let key = |place: &u32| clusters[*place as usize];
-    sample.clear();
-    sample.extend(places.iter().map(key));
-    let base = *sample.select_nth_unstable(rank - 1).1;
-    let most = above(base);
-    places.retain(|place| key(place) <= most);
-    unpacked(base).0
-}
-
-/// Puts the nearest to the front; how many there are.
-fn nearest(clusters: &mut [u64], count: usize) -> usize {
-    if count >= clusters.len() {
-        return clusters.len();
-    }
-    clusters.select_nth_unstable(count);
-    count
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Element;
+    use crate::{Calibration, Element};
 
     /// Keys of 1,000 clusters, evenly spread: `per` of them in each unit.
     fn keys(per: f32) -> Vec<f32> {
@@ -707,14 +421,5 @@ mod tests {
             assert_eq!(calibration.gap(1_000, rule), None, "all");
             assert_eq!(Calibration::default().gap(10, rule), None);
         }
-    }
-
-    #[test]
-    fn the_nearest_come_first() {
-        let mut clusters: Vec<u64> = (0..50).rev().collect();
-        assert_eq!(nearest(&mut clusters, 7), 7);
-        assert!(clusters[..7].iter().all(|cluster| *cluster < 7));
-        assert_eq!(nearest(&mut clusters, 50), 50);
-        assert_eq!((base_rank(1), base_rank(64), base_rank(8_000)), (1, 1, 11));
     }
 }

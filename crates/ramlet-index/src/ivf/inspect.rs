@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::centroids::Centroids;
-use super::search::{Ivf, sort_more};
+use super::inverted_file::Ivf;
+use super::lists::Lists;
+use super::visit_order::sort_more;
 use crate::Query;
-use crate::scan::Lists;
+use crate::centroids::Centroids;
 
 impl Ivf {
     /// All clusters as the positions of their rows, in the order in which a search of `query` visits them.

@@ -7,9 +7,9 @@
 
 use ramlet_kernels::{Nearest, kernels};
 
-use super::centroids::Centroids;
 use super::points::{PointQueries, Points};
-use super::random::Random;
+use crate::centroids::Centroids;
+use crate::random::Random;
 
 /// Change of a price in a round, per mean squared distance and per e-fold of the size.
 const STEP: f32 = 0.003;
@@ -216,7 +216,7 @@ impl Round {
         self.points += points.count() as u64;
         self.squares += points
             .iter()
-            .map(|(codes, scale)| f64::from(super::centroids::square(codes, scale)))
+            .map(|(codes, scale)| f64::from(crate::centroids::square(codes, scale)))
             .sum::<f64>();
     }
 

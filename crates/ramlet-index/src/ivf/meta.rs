@@ -30,11 +30,11 @@ use std::ops::Range;
 use ramlet_kernels::{Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
-use super::calibrate::{Calibration, CalibrationPoint, Reached, Rule};
 use super::cells;
-use super::gap;
-use super::misses::{self, Deviations, DeviationsByDepth, LOSSES};
 use super::ranked::{HEAD_BYTES, Ranked};
+use crate::calibration::{
+    Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS, Reached, Rule, steps,
+};
 use crate::error::{IndexError, Result};
 use crate::quant::product::{ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
@@ -96,13 +96,13 @@ pub fn held_bytes(clusters: u64, (metric, dims): (Metric, usize), codes: &[CodeK
         let [plain, reaching] = ProductModel::bytes_for(&scanned(dims, digits));
         if metric == Metric::Euclid { plain } else { reaching }
     });
-    (body_bytes(clusters, (metric, dims), gap::steps(clusters).count()) + model) as u64
+    (body_bytes(clusters, (metric, dims), steps(clusters).count()) + model) as u64
 }
 
 /// Bytes of the body.
 fn body_bytes(clusters: usize, (metric, dims): (Metric, usize), calibration_points: usize) -> usize {
     HEADER_BYTES
-        + CODES_MAX * misses::DEPTHS.len() * DEVIATIONS_BYTES
+        + CODES_MAX * MISS_DEPTHS.len() * DEVIATIONS_BYTES
         + calibration_points * POINT_BYTES
         + size_of::<u32>()
         + dims * size_of::<f32>()
@@ -219,7 +219,7 @@ impl Meta {
         // In 128 bits nothing overflows.
         let without_model = HEADER_BYTES as u128
             + points as u128 * POINT_BYTES as u128
-            + (codes * misses::DEPTHS.len() * DEVIATIONS_BYTES) as u128
+            + (codes * MISS_DEPTHS.len() * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
             + (shape.clusters as u128 + cells as u128) * (shape.dims as u128 + HEAD_BYTES as u128);
@@ -239,7 +239,7 @@ impl Meta {
             )));
         }
         let deviations = HEADER_BYTES + points * POINT_BYTES;
-        let starts = deviations + codes * misses::DEPTHS.len() * DEVIATIONS_BYTES;
+        let starts = deviations + codes * MISS_DEPTHS.len() * DEVIATIONS_BYTES;
         let centroids = starts + (shape.clusters + 1) * 4;
         let (points, losses) = (&bytes[HEADER_BYTES..deviations], &bytes[deviations..starts]);
         let calibration = parse_calibration(points, losses, far)?;

@@ -11,11 +11,9 @@ use super::calibrate::HeldOut;
 use super::product_query::ProductQuery;
 use super::ranked::Ranked;
 use crate::Metric;
+use crate::calibration::{Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS};
 use crate::quant::product::ProductModel;
 use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GroupLayout, Rotation, SignRow};
-
-/// Shares of the neighbours lost, for which the deviations are kept.
-pub(crate) const LOSSES: [f32; 8] = [0.08, 0.04, 0.02, 0.01, 0.005, 0.0025, 0.001, 0.0005];
 
 /// What is taken where too little was measured: about what vectors of text and images take.
 pub(super) const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
@@ -38,22 +36,13 @@ const LEAST: f32 = 0.05;
 /// 32,000. (An effort of 2^20 asks for one in 500,000, 5.3 deviations: 2,884 of 10,000 rows were read beside codes of one bit.)
 const HALVINGS_MOST: f32 = 4.0;
 
-/// Neighbours of a held-out row that count, and of which each is measured.
-pub(super) const DEPTHS: [usize; 2] = [10, 1];
-
-/// Deviations at which so many neighbours are lost as [`LOSSES`] say, descending losses.
-pub type Deviations = [f32; LOSSES.len()];
-
-/// The same of the ten nearest, and of the nearest alone, which are no less.
-pub type DeviationsByDepth = [Deviations; DEPTHS.len()];
-
 /// A row that is among the nearest of a held-out one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neighbour {
     row: u32,
     query: u32,
     /// Key of the farthest that counts: of those nearest, by depth. Only the nearest of all has the second.
-    limits: [Option<f32>; DEPTHS.len()],
+    limits: [Option<f32>; MISS_DEPTHS.len()],
 }
 
 /// The held-out rows as queries, and their neighbours by row.
@@ -75,7 +64,7 @@ pub(super) struct Misses {
 }
 
 /// By how many deviations the codes of one form missed, by depth.
-pub(super) type Samples = [Vec<f32>; DEPTHS.len()];
+pub(super) type Samples = [Vec<f32>; MISS_DEPTHS.len()];
 
 /// A row's codes, each with the number of its form.
 pub(super) struct Coded<'c> {
@@ -89,16 +78,16 @@ impl Asked {
     pub(super) fn new(held_out: &mut [HeldOut], metric: Metric, rotation: &Rotation, mean: &[u8]) -> Asked {
         let (mut queries, mut neighbours) = (Vec::with_capacity(held_out.len()), Vec::new());
         for held_out in held_out {
-            let near = held_out.nearest(DEPTHS[0]);
+            let near = held_out.nearest(MISS_DEPTHS[0]);
             if near.is_empty() {
                 continue;
             }
             let query = queries.len() as u32;
-            let limits = DEPTHS.map(|depth| near[depth.min(near.len()) - 1].0);
+            let limits = MISS_DEPTHS.map(|depth| near[depth.min(near.len()) - 1].0);
             neighbours.extend(near.iter().enumerate().map(|(place, (_, row))| Neighbour {
                 row: *row,
                 query,
-                limits: std::array::from_fn(|i| (place < DEPTHS[i]).then_some(limits[i])),
+                limits: std::array::from_fn(|i| (place < MISS_DEPTHS[i]).then_some(limits[i])),
             }));
             let mut code_query = CodeQuery::default();
             code_query.prepare(metric, Some(rotation), mean, held_out.floats(), kernels());
@@ -226,7 +215,7 @@ const ALLOWED_OF_NEAREST: f32 = 1.4;
 /// depths that were measured by the logarithm of it.
 pub(crate) fn deviation_at_depth(deviations: &DeviationsByDepth, depth: f64, loss: f32) -> f32 {
     let [of_ten, nearest] = deviations;
-    let way = (DEPTHS[0] as f64 / depth).log10() as f32;
+    let way = (MISS_DEPTHS[0] as f64 / depth).log10() as f32;
     let way = way.clamp(0.0, 1.0 + BEYOND_NEAREST);
     let between = std::array::from_fn(|i| of_ten[i] + (nearest[i] - of_ten[i]) * way);
     deviation(&between, loss * ALLOWED_OF_NEAREST.powf(way.min(1.0)))

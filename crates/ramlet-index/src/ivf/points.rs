@@ -7,7 +7,7 @@ use ramlet_kernels::{BRAID_QUAD, BraidQuery, kernels};
 use super::sample::Decoder;
 
 /// Bytes of a stored point beside its codes.
-pub(super) const POINT_TAIL: usize = 4;
+pub(crate) const POINT_TAIL: usize = 4;
 
 /// Writes a vector's codes plus 128, and returns its scale.
 pub(crate) fn encode_point(vector: &[f32], codes: &mut [u8]) -> f32 {
@@ -26,7 +26,7 @@ pub(crate) struct PointQueries {
 
 impl PointQueries {
     /// None any more, of so many dimensions.
-    pub(super) fn clear(&mut self, dims: usize) {
+    pub(crate) fn clear(&mut self, dims: usize) {
         self.dims = dims.next_multiple_of(BRAID_QUAD);
         self.digits.clear();
         self.scales.clear();
@@ -34,7 +34,7 @@ impl PointQueries {
     }
 
     /// Appends a point of codes plus 128.
-    pub(super) fn push(&mut self, codes: &[u8], scale: f32) {
+    pub(crate) fn push(&mut self, codes: &[u8], scale: f32) {
         let from = self.digits.len();
         self.digits.extend(codes.iter().map(|code| (code ^ 0x80) as i8));
         self.digits.resize(from + self.dims, 0);
@@ -43,12 +43,12 @@ impl PointQueries {
         self.scales.push(scale);
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.scales.len()
     }
 
     /// What makes of products with codes plus 128, and of a centroid's scale and square, the squared distance less `|x|^2`.
-    pub(super) fn distances(&self, i: usize) -> BraidQuery<'_> {
+    pub(crate) fn distances(&self, i: usize) -> BraidQuery<'_> {
         BraidQuery {
             per_product: -2.0 * self.scales[i],
             ..self.products(i)
@@ -56,7 +56,7 @@ impl PointQueries {
     }
 
     /// What makes products of them.
-    pub(super) fn products(&self, i: usize) -> BraidQuery<'_> {
+    pub(crate) fn products(&self, i: usize) -> BraidQuery<'_> {
         BraidQuery {
             digits: &self.digits[i * self.dims..][..self.dims],
             per_product: self.scales[i],
@@ -65,7 +65,7 @@ impl PointQueries {
     }
 
     /// Squared distance from the origin.
-    pub(super) fn square(&self, i: usize) -> f32 {
+    pub(crate) fn square(&self, i: usize) -> f32 {
         let digits = &self.digits[i * self.dims..][..self.dims];
         // At most 127^2 each, of 65,536 at most.
         let squares: i32 = digits
@@ -78,14 +78,14 @@ impl PointQueries {
 
 /// Makes points of rows.
 #[derive(Clone, Debug)]
-pub(super) struct Pointer {
-    pub(super) decoder: Decoder,
-    pub(super) origin: Vec<f32>,
+pub(crate) struct Pointer {
+    pub(crate) decoder: Decoder,
+    pub(crate) origin: Vec<f32>,
 }
 
 impl Pointer {
     /// Appends the row's stored point; `vector` is overwritten.
-    pub(super) fn append(&self, row: &[u8], vector: &mut Vec<f32>, out: &mut Vec<u8>) {
+    pub(crate) fn append(&self, row: &[u8], vector: &mut Vec<f32>, out: &mut Vec<u8>) {
         self.decoder.decode(row, vector);
         for (value, origin) in vector.iter_mut().zip(&self.origin) {
             *value -= origin;
@@ -95,7 +95,7 @@ impl Pointer {
 }
 
 /// Appends the stored point of a vector given from the origin.
-pub(super) fn append_point(vector: &[f32], out: &mut Vec<u8>) {
+pub(crate) fn append_point(vector: &[f32], out: &mut Vec<u8>) {
     let at = out.len();
     out.resize(at + vector.len(), 0);
     let scale = encode_point(vector, &mut out[at..]);
@@ -104,32 +104,32 @@ pub(super) fn append_point(vector: &[f32], out: &mut Vec<u8>) {
 
 /// Stored points without gaps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Points<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) dims: usize,
+pub(crate) struct Points<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) dims: usize,
 }
 
 impl<'a> Points<'a> {
-    pub(super) fn stride(&self) -> usize {
+    pub(crate) fn stride(&self) -> usize {
         self.dims + POINT_TAIL
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.bytes.len() / self.stride()
     }
 
     /// Codes plus 128, and the scale.
-    pub(super) fn get(&self, i: usize) -> (&'a [u8], f32) {
+    pub(crate) fn get(&self, i: usize) -> (&'a [u8], f32) {
         split(&self.bytes[i * self.stride()..][..self.stride()])
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a [u8], f32)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'a [u8], f32)> {
         self.bytes.chunks_exact(self.stride()).map(split)
     }
 }
 
 /// A stored point's codes plus 128, and its scale.
-pub(super) fn split(point: &[u8]) -> (&[u8], f32) {
+pub(crate) fn split(point: &[u8]) -> (&[u8], f32) {
     let (codes, scale) = point.split_at(point.len() - POINT_TAIL);
     (
         codes,

@@ -10,39 +10,26 @@
 
 use std::ops::Range;
 
-use ramlet_kernels::Kernels;
-use ramlet_memory::AnonBuf;
-
 use super::candidates::{self, Candidates, Known};
-use super::codes::put_in_order;
 use super::compact;
-use super::held::Held;
 use super::meta::Shape;
 use super::product_query::ProductQuery;
-use super::search::{Effort, Ivf, sort_more};
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
 use crate::quant::product::ProductModel;
-use crate::quant::{CodeSpace, GROUP, NumberedLayout};
+use crate::quant::{GROUP, NumberedLayout, lanes};
 use crate::rows_file::RowsFile;
-use crate::scan::{Lists, Search};
-use crate::vector_index::Want;
+use crate::scan::Search;
 use crate::{CodeKind, TopK};
 
 /// Groups scanned between two looks at how many candidates there are.
-const GROUPS: u32 = 64;
+pub(super) const GROUPS: u32 = 64;
 
 /// Candidates kept until they must be read: at least so many, and so many times the rows that are wanted.
-const CANDIDATES_MIN: usize = 1024;
-const CANDIDATES_PER_WANTED: usize = 4;
+pub(super) const CANDIDATES_MIN: usize = 1024;
+pub(super) const CANDIDATES_PER_WANTED: usize = 4;
 /// But, unless more rows are wanted, at most so many (768 KiB).
-const CANDIDATES_MAX: usize = 1 << 16;
-
-/// Rows read at once after the first batch, of as many rows as are wanted, has shown how near the nearest are.
-const BATCH: usize = 24;
-
-/// Clusters whose codes are read between two looks at how many candidates there are.
-const CLUSTERS: usize = 64;
+pub(super) const CANDIDATES_MAX: usize = 1 << 16;
 
 /// Deviations at least by which rows may be off that others are dropped for, before anything was read.
 const DROPPED_BY: f32 = 2.5;
@@ -52,9 +39,9 @@ const DROPPED_BY: f32 = 2.5;
 pub(super) struct Products {
     pub(super) groups: PinnedRows,
     /// Where those that aren't in memory are read.
-    file: Option<RowsFile>,
-    model: ProductModel,
-    kind: CodeKind,
+    pub(super) file: Option<RowsFile>,
+    pub(super) model: ProductModel,
+    pub(super) kind: CodeKind,
     /// Where rows' numbers stand, if they do.
     pub(super) numbers: Option<NumberedLayout>,
 }
@@ -63,17 +50,17 @@ pub(super) struct Products {
 #[derive(Debug, Default)]
 pub(crate) struct ProductLists {
     pub(super) query: ProductQuery,
-    sums: Vec<u32>,
-    candidates: Vec<Candidate>,
+    pub(super) sums: Vec<u32>,
+    pub(super) candidates: Vec<Candidate>,
     /// The smallest of their greatest possible keys.
-    uppers: TopK,
-    room: usize,
+    pub(super) uppers: TopK,
+    pub(super) room: usize,
     /// Whether rows may be dropped on account of others.
-    narrows: bool,
+    pub(super) narrows: bool,
     /// Clusters whose codes are to be read.
-    missing: Vec<u32>,
-    groups: Vec<u32>,
-    bound: Bound,
+    pub(super) missing: Vec<u32>,
+    pub(super) groups: Vec<u32>,
+    pub(super) bound: Bound,
     /// Blocks of rows that were read, ascending: all of their rows were compared.
     pub(super) blocks: Vec<u32>,
     /// Whether they are.
@@ -81,20 +68,20 @@ pub(crate) struct ProductLists {
     /// Rows of which the numbers are known, by their codes or by compact rows: all that may be among the nearest.
     pub(super) known: Candidates,
     /// Of codes with numbers; `known` then takes the place of `candidates` and `uppers`.
-    numbers: Option<NumberedLayout>,
+    pub(super) numbers: Option<NumberedLayout>,
     /// Whether candidates are looked at in compact rows.
-    has_compact: bool,
+    pub(super) has_compact: bool,
     /// Deviations from the border within which a row is read.
-    reach: f32,
+    pub(super) reach: f32,
 }
 
 /// A row that may be among the nearest.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
-    key: f32,
+pub(super) struct Candidate {
+    pub(super) key: f32,
     /// By how much its key may be off.
-    error: f32,
-    position: u32,
+    pub(super) error: f32,
+    pub(super) position: u32,
 }
 
 /// What of a key is the same for all rows of a cluster.
@@ -106,9 +93,9 @@ pub(super) struct Cluster {
 
 /// The last limit, and the sum up to which rows lie within it.
 #[derive(Clone, Copy, Debug)]
-struct Bound {
-    limit: f32,
-    most: i32,
+pub(super) struct Bound {
+    pub(super) limit: f32,
+    pub(super) most: i32,
 }
 
 impl Default for Bound {
@@ -166,12 +153,12 @@ impl Products {
     }
 
     /// Bytes of a group's digits, which come first.
-    fn scanned_bytes(&self) -> usize {
+    pub(super) fn scanned_bytes(&self) -> usize {
         self.model.shape().parts * GROUP / 2
     }
 
     /// Scans the codes at the `wanted` positions, all in the groups from `first` on that `bytes` holds.
-    fn scan(
+    pub(super) fn scan(
         &self,
         bytes: &[u8],
         first: u32,
@@ -201,7 +188,7 @@ impl Products {
             for (lane, sum) in sums.iter().enumerate() {
                 mask |= u32::from(*sum as i32 <= most) << lane;
             }
-            mask &= super::codes::lanes(start, wanted);
+            mask &= lanes(start, wanted);
             while mask != 0 {
                 let lane = mask.trailing_zeros();
                 mask &= mask - 1;
@@ -215,28 +202,22 @@ impl Products {
 
 /// Groups of the next cluster, fetched one for each that is scanned: clusters lie anywhere in memory, and the processor sees only later
 /// that one is read through.
-struct Ahead<'v> {
-    view: &'v PinnedView,
-    groups: Range<u32>,
+pub(super) struct Ahead<'v> {
+    pub(super) view: &'v PinnedView,
+    pub(super) groups: Range<u32>,
     /// Bytes of a group that are scanned: of few rows the numbers behind them are looked at.
-    scanned: usize,
+    pub(super) scanned: usize,
 }
 
 impl<'v> Ahead<'v> {
-    fn next(&mut self) -> &'v [u8] {
+    pub(super) fn next(&mut self) -> &'v [u8] {
         let group = self.groups.next().and_then(|group| self.view.row(group));
         group.map_or(&[], |group| &group[..self.scanned])
     }
 }
 
-/// The groups that hold these positions.
-fn groups(positions: &Range<u32>) -> Range<u32> {
-    let group = GROUP as u32;
-    positions.start / group..positions.end.div_ceil(group)
-}
-
 /// Positions in pieces of `GROUPS` groups at most.
-fn pieces(positions: Range<u32>) -> impl Iterator<Item = Range<u32>> {
+pub(super) fn pieces(positions: Range<u32>) -> impl Iterator<Item = Range<u32>> {
     let mut rest = positions;
     std::iter::from_fn(move || {
         let end = (rest.start / GROUP as u32 + GROUPS).saturating_mul(GROUP as u32);
@@ -248,7 +229,7 @@ fn pieces(positions: Range<u32>) -> impl Iterator<Item = Range<u32>> {
 
 impl ProductLists {
     /// For codes that say which rows they are.
-    fn start_known(
+    pub(super) fn start_known(
         &mut self,
         numbers: NumberedLayout,
         pool: usize,
@@ -266,7 +247,13 @@ impl ProductLists {
 
     /// For codes that don't. `compact`: whether a filter must be asked about rows that are looked at in compact ones, and what is known of
     /// rows without reading them.
-    fn start(&mut self, pool: usize, narrows: bool, whole_blocks: bool, compact: Option<(bool, Known)>) {
+    pub(super) fn start(
+        &mut self,
+        pool: usize,
+        narrows: bool,
+        whole_blocks: bool,
+        compact: Option<(bool, Known)>,
+    ) {
         let per_scan = GROUPS as usize * GROUP;
         (self.numbers, self.has_compact) = (None, compact.is_some());
         if let Some((filtered, known)) = compact {
@@ -297,9 +284,9 @@ impl ProductLists {
     }
 
     /// Keys above this needn't be known.
-    fn limit(&self, search: &Search<'_, '_>) -> f32 {
+    pub(super) fn limit(&self, search: &Search<'_, '_>) -> f32 {
         if self.numbers.is_some() {
-            return self.known.limit(search.top).max(search.reach.limit());
+            return self.known.limit(search.top).max(search.rounds.limit());
         }
         let limit = match self.has_compact {
             true => self.known.limit(search.top),
@@ -310,7 +297,7 @@ impl ProductLists {
         } else {
             limit
         };
-        limit.max(search.reach.limit())
+        limit.max(search.rounds.limit())
     }
 
     /// Sums above this lie beyond the limit.
@@ -353,10 +340,10 @@ impl ProductLists {
         if let Some(numbers) = self.numbers {
             let number = numbers.number(group, position as usize % GROUP);
             if !search.allowed.admits_by_bitmaps(number) {
-                search.reach.refused(key, number);
+                search.rounds.refused(key, number);
                 return;
             }
-            search.reach.met(key, number);
+            search.rounds.met(key, number);
             if key - error > self.known.limit(search.top) {
                 return;
             }
@@ -377,375 +364,4 @@ impl ProductLists {
                 .push(key + error.max(DROPPED_BY * deviation), position);
         }
     }
-}
-
-impl Ivf {
-    /// Visits the nearest clusters, and further ones while fewer rows are found than wanted.
-    pub(super) fn probe_products(
-        &self,
-        products: &Products,
-        search: &mut Search<'_, '_>,
-        want: &Want,
-        (effort, picked): (&Effort, bool),
-        lists: &mut Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        self.rank_for(search, want, effort.probes, lists);
-        let (view, wanted) = (products.groups.view(), search.top.k());
-        let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
-        let pool = ((wanted as f64 * over).ceil() as usize)
-            .min(self.meta.shape.rows as usize)
-            .max(wanted);
-        // Without a number there is no telling whether a row is allowed: then none is dropped on another's account.
-        let allowed = &search.allowed;
-        let all_allowed = allowed.only.is_none() && allowed.deleted.is_none();
-        let narrows = allowed.filter.is_none() && (all_allowed || picked);
-        // What isn't found by codes is read elsewhere, and would be met twice; and what a payload filter is asked about costs a read.
-        let whole_blocks = !picked && allowed.filter.is_none() && products.file.is_some();
-        let mut epsilon = effort.epsilon.coarse;
-        let filtered = allowed.filter.is_some();
-        let known = Known {
-            held: 0,
-            rows: self.rows.held(),
-        };
-        let compact = self.compact_beside(products);
-        let tells = products.numbers.is_some() || compact.is_some();
-        match products.numbers {
-            Some(numbers) => {
-                epsilon = effort.bounds().fine;
-                let last = (effort.epsilon.fine, known);
-                lists.products.start_known(numbers, pool, filtered, last);
-            }
-            None => {
-                let compact = compact.map(|_| (filtered, known));
-                lists.products.start(pool, narrows, whole_blocks, compact);
-            }
-        }
-        let (mut visited, mut begun) = (0, None);
-        loop {
-            let found = match tells {
-                true => search.top.len() + lists.products.known.found(),
-                false => search.top.len(),
-            };
-            let known = (&mut *lists, known_in as fn(&mut Lists) -> &mut Candidates);
-            let Some(more) = self.bring_on(search, want, (visited, found), &mut begun, known) else {
-                break;
-            };
-            let sorted = match products.numbers {
-                // Few of the first ones' rows are needed to know where the nearest end.
-                Some(_) => {
-                    put_in_order(&mut lists.clusters[visited..visited + more], visited);
-                    visited + more
-                }
-                None => sort_more(&mut lists.clusters, visited, more),
-            };
-            for place in visited..sorted {
-                let cluster = lists.clusters[place] as u32;
-                if picked {
-                    let of = (cluster, epsilon);
-                    self.visit_products_picked((products, &view), search, (want, pool), of, lists, buf)?;
-                    continue;
-                }
-                let known = &lists.products.known;
-                if tells && known.tell_nothing(search.stats.codes_scored, &self.rows) {
-                    self.scan_others(compact, search, self.meta.positions(cluster), lists, buf)?;
-                    continue;
-                }
-                let next = lists.clusters[..sorted].get(place + 1);
-                let next = next.map_or(0..0, |next| groups(&self.meta.positions(*next as u32)));
-                self.visit_products(products, &view, search, (cluster, epsilon), (lists, next));
-                if lists.products.is_full(search.top) {
-                    self.read_products(search, want, pool, lists, buf)?;
-                }
-            }
-            self.visit_missing(products, search, (want, epsilon, pool), lists, buf)?;
-            visited = sorted;
-            search.stats.probes = visited as u64;
-            if products.numbers.is_none() {
-                self.read_products(search, want, pool, lists, buf)?;
-            }
-            if tells {
-                lists.products.known.ask(search)?;
-            }
-        }
-        if tells {
-            let (known, mut held, reads) = self.known_of(search.query, lists);
-            known.settle(search, &self.rows, &want.codes, &mut held, reads, buf)?;
-        }
-        Ok(())
-    }
-
-    /// Scans a cluster's codes, or remembers that they must be read.
-    fn visit_products(
-        &self,
-        products: &Products,
-        view: &PinnedView,
-        search: &mut Search<'_, '_>,
-        (cluster, epsilon): (u32, f32),
-        (lists, next): (&mut Lists, Range<u32>),
-    ) {
-        let mut ahead = Ahead {
-            view,
-            groups: next,
-            scanned: products.scanned_bytes(),
-        };
-        let positions = self.meta.positions(cluster);
-        let groups_of = groups(&positions);
-        if positions.is_empty() {
-            return;
-        }
-        let Some(bytes) = view.run(groups_of.start, groups_of.len() as u32) else {
-            lists.products.missing.push(cluster);
-            return;
-        };
-        let entered = self.enter_products(products, search, (cluster, epsilon), lists);
-        let stride = products.groups.stride();
-        for piece in pieces(positions) {
-            let now = groups(&piece);
-            let bytes = &bytes[(now.start - groups_of.start) as usize * stride..][..now.len() * stride];
-            products.scan(
-                bytes,
-                now.start,
-                &piece,
-                search,
-                &mut lists.products,
-                (entered, &mut ahead),
-            );
-        }
-        while !ahead.groups.is_empty() {
-            Kernels::prefetch_far(ahead.next());
-        }
-    }
-
-    /// Makes the tables ready for a cluster.
-    pub(super) fn enter_products(
-        &self,
-        products: &Products,
-        search: &Search<'_, '_>,
-        (cluster, epsilon): (u32, f32),
-        lists: &mut Lists,
-    ) -> Cluster {
-        let (query, centroids) = (lists.codes.query.rotated(), self.meta.centroids());
-        let (metric, of) = (search.query.metric(), &mut lists.products);
-        of.bound = Bound::default();
-        let base = of
-            .query
-            .enter(&products.model, metric, query, &centroids, cluster);
-        Cluster { base, epsilon }
-    }
-
-    /// Reads the codes of clusters that have none in memory, as many at once as fit the buffer, and scans them; where there is
-    /// no file of codes, the rows.
-    fn visit_missing(
-        &self,
-        products: &Products,
-        search: &mut Search<'_, '_>,
-        (want, epsilon, pool): (&Want, f32, usize),
-        lists: &mut Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        let mut missing = std::mem::take(&mut lists.products.missing);
-        missing.sort_unstable_by_key(|cluster| self.meta.positions(*cluster).start);
-        let mut rest = &missing[..];
-        while !rest.is_empty() {
-            let now = &rest[..rest.len().min(CLUSTERS)];
-            rest = &rest[now.len()..];
-            match &products.file {
-                Some(file) => self.read_codes(products, file, search, (now, epsilon), lists, buf)?,
-                None => now.iter().try_for_each(|cluster| {
-                    search.scan_run(&self.rows, self.meta.positions(*cluster), buf)
-                })?,
-            }
-            if lists.products.is_full(search.top) {
-                self.read_products(search, want, pool, lists, buf)?;
-            }
-        }
-        missing.clear();
-        lists.products.missing = missing;
-        Ok(())
-    }
-
-    /// Reads and scans the codes of some clusters, which stand in the order of the file.
-    fn read_codes(
-        &self,
-        products: &Products,
-        file: &RowsFile,
-        search: &mut Search<'_, '_>,
-        (clusters, epsilon): (&[u32], f32),
-        lists: &mut Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        let mut wanted = std::mem::take(&mut lists.products.groups);
-        wanted.clear();
-        wanted.extend(
-            clusters
-                .iter()
-                .flat_map(|cluster| groups(&self.meta.positions(*cluster))),
-        );
-        let mut of_groups = clusters
-            .iter()
-            .flat_map(|cluster| groups(&self.meta.positions(*cluster)).map(|_| *cluster));
-        let (mut rest, mut last) = (&wanted[..], None);
-        // What is read lies in the buffer: there is nothing to fetch ahead.
-        let view = products.groups.view();
-        let mut nothing = Ahead {
-            view: &view,
-            groups: 0..0,
-            scanned: 0,
-        };
-        while !rest.is_empty() {
-            let mut reads = std::mem::take(&mut lists.reads);
-            let (now, later, bytes) = search.read_some(file, rest, &mut reads, buf)?;
-            for ((group, bytes), cluster) in file.rows_in_reads(now, &reads, bytes).zip(&mut of_groups) {
-                let entered = match last {
-                    Some((of, entered)) if of == cluster => entered,
-                    _ => self.enter_products(products, search, (cluster, epsilon), lists),
-                };
-                last = Some((cluster, entered));
-                let positions = self.meta.positions(cluster);
-                let start = group * GROUP as u32;
-                let end = start.saturating_add(GROUP as u32).min(positions.end);
-                let piece = start.max(positions.start)..end;
-                products.scan(
-                    bytes,
-                    group,
-                    &piece,
-                    search,
-                    &mut lists.products,
-                    (entered, &mut nothing),
-                );
-            }
-            lists.reads = reads;
-            rest = later;
-        }
-        lists.products.groups = wanted;
-        Ok(())
-    }
-
-    /// The candidates with numbers, and what is needed to settle them.
-    fn known_of<'l>(
-        &'l self,
-        query: &crate::Query,
-        lists: &'l mut Lists,
-    ) -> (&'l mut Candidates, Held<'l>, &'l mut Vec<(u64, u32)>) {
-        let Lists {
-            reads,
-            codes,
-            products,
-            ..
-        } = lists;
-        let space = CodeSpace {
-            metric: self.meta.shape.metric,
-            unit: self.meta.shape.unit,
-        };
-        let held = Held::new(
-            None,
-            &self.meta,
-            space,
-            &codes.query,
-            query.kernels(),
-            &mut codes.held,
-        );
-        (&mut products.known, held, reads)
-    }
-
-    /// Reads the candidates, the likeliest first, until the next one can't enter the result; then there are none. All rows of a
-    /// block that was read are compared.
-    pub(super) fn read_products(
-        &self,
-        search: &mut Search<'_, '_>,
-        want: &Want,
-        pool: usize,
-        lists: &mut Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        if lists.products.numbers.is_some() {
-            return self.narrow_known(search, want, lists, buf);
-        }
-        let most = BATCH.max(pool);
-        lists.reads.clear();
-        lists.reads.reserve(most);
-        lists.positions.clear();
-        lists.positions.reserve(most);
-        let compact = self.compact.as_ref().filter(|_| lists.products.has_compact);
-        let file = compact.map_or(&self.rows, |compact| &compact.file);
-        let mut candidates = std::mem::take(&mut lists.products.candidates);
-        let mut rest = &mut candidates[..];
-        let mut is_pool = true;
-        while !rest.is_empty() {
-            let (now, later) = nearest(rest, if is_pool { pool } else { BATCH });
-            let limit = match compact {
-                Some(_) => lists.products.known.limit(search.top),
-                None => search.top.threshold(),
-            };
-            let limit = limit.max(search.reach.limit());
-            let Lists {
-                reads,
-                positions,
-                products,
-                ..
-            } = &mut *lists;
-            let (blocks, whole_blocks) = (&mut products.blocks, products.whole_blocks);
-            positions.clear();
-            // The pool is read whole.
-            let likely = now.iter().filter(|row| is_pool || row.key - row.error <= limit);
-            let mut any = false;
-            for row in likely {
-                any = true;
-                let was_read = || blocks.binary_search(&file.block_of(row.position)).is_ok();
-                if !(whole_blocks && was_read()) {
-                    positions.push(row.position);
-                }
-            }
-            (rest, is_pool) = (later, false);
-            if !any {
-                break;
-            }
-            search.stats.rows_read += positions.len() as u64;
-            positions.sort_unstable();
-            match compact {
-                Some(compact) => self.read_compact(compact, search, want, lists, buf)?,
-                None if whole_blocks => search.scan_blocks_of(file, positions, (reads, blocks), buf)?,
-                None => search.scan_positions(file, positions, reads, buf)?,
-            }
-            lists.products.blocks.sort_unstable();
-            let found = match compact {
-                Some(_) => search.top.len() + lists.products.known.found(),
-                None => search.top.len(),
-            };
-            if want.codes.rescore == Some(false) && found >= search.top.k() {
-                break;
-            }
-        }
-        candidates.clear();
-        lists.products.candidates = candidates;
-        Ok(())
-    }
-
-    /// Asks filters about rows of which the numbers are known, and reads those in doubt, so that there is room for more.
-    pub(super) fn narrow_known(
-        &self,
-        search: &mut Search<'_, '_>,
-        want: &Want,
-        lists: &mut Lists,
-        buf: &mut AnonBuf,
-    ) -> Result<()> {
-        lists.products.known.ask(search)?;
-        let (known, mut held, reads) = self.known_of(search.query, lists);
-        known.narrow(search, &self.rows, &want.codes, &mut held, reads, buf)
-    }
-}
-
-fn known_in(lists: &mut Lists) -> &mut Candidates {
-    &mut lists.products.known
-}
-
-/// The nearest `count`, in no order, and the others.
-fn nearest(candidates: &mut [Candidate], count: usize) -> (&mut [Candidate], &mut [Candidate]) {
-    if count < candidates.len() {
-        let nearest =
-            |a: &Candidate, b: &Candidate| a.key.total_cmp(&b.key).then(a.position.cmp(&b.position));
-        candidates.select_nth_unstable_by(count, nearest);
-    }
-    candidates.split_at_mut(count.min(candidates.len()))
 }

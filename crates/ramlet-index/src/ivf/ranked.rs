@@ -3,8 +3,8 @@
 use ramlet_kernels::{CodeWidth, Kernels, Measure, Nearness, packed};
 
 use super::cells;
-use super::centroids::{Centroids, handicap};
 use crate::Metric;
+use crate::centroids::{Centroids, handicap};
 use crate::quant::Rotation;
 
 /// Bytes in front of a centroid's digits: its step f32, and its squared length with its handicap f32.

@@ -6,13 +6,15 @@
 use ramlet_io::IoContext;
 
 use super::build::clusters_wanted;
-use super::calibrate::{Calibration, DEPTHS, HeldOut, LOST_BY_QUERIES, measure_by};
+use super::calibrate::{HeldOut, measure_by};
 use super::gap::Gaps;
-use super::search::Ivf;
+use super::inverted_file::Ivf;
+use super::lists::Lists;
 use crate::Query;
+use crate::calibration::{Calibration, DEPTHS, LOST_BY_QUERIES};
 use crate::error::{IndexError, Result};
-use crate::flat::stream;
-use crate::scan::{IndexScratch, trailing_number};
+use crate::reading::{stream, trailing_number};
+use crate::scratch::IndexScratch;
 use crate::vector_index::MeasuredAgain;
 
 /// Rows nearer than so much more than the last that counts are as near as it.
@@ -85,7 +87,7 @@ impl Ivf {
             Ok(())
         })?;
         compare(&mut rows, &mut numbers, &mut clusters);
-        let lists = &mut scratch.lists;
+        let lists: &mut Lists = scratch.own.of();
         let ranked = &self.meta.centroids();
         let mut measured = measure_by(&mut held_out, ranked, shape.metric, &mut |query, keys| {
             self.rank(query, lists);
@@ -113,7 +115,7 @@ impl Ivf {
         })
     }
 
-    /// The same index with another measure of recall by clusters visited (see [`VectorIndex::measure_again`]).
+    /// The same index with another measure of recall by clusters visited (see [`crate::VectorIndex::measure_again`]).
     pub fn with_calibration(mut self, measured: Calibration) -> Result<Ivf> {
         let Calibration {
             points, far, lost, ..

@@ -1,8 +1,9 @@
 //! An inverted file, described. Codes are told of by who put them into RAM.
 
-use super::search::Ivf;
+use super::inverted_file::Ivf;
+use crate::RowsFile;
 use crate::report::{Calibrated, IndexReport, PartUse, REPORTED};
-use crate::{RowsFile, Want};
+use crate::vector_index::Want;
 
 /// Nearest rows that the reported efforts are for.
 const WANTED: u32 = 10;

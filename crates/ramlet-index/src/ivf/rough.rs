@@ -5,9 +5,9 @@
 
 use ramlet_kernels::{BRAID, BRAID_QUAD, BraidLimit, BraidQuery, braid_bytes, kernels};
 
-use super::centroids::{AT_ONCE, offset};
 use super::points::{PointQueries, encode_point};
 use super::sample::Decoder;
+use crate::centroids::{AT_ONCE, offset};
 use crate::quant::squares;
 use crate::{Element, Metric};
 
@@ -171,7 +171,7 @@ impl Block<'_> {
 mod tests {
     use super::*;
     use crate::encode_row;
-    use crate::ivf::Random;
+    use crate::random::Random;
 
     #[test]
     fn no_row_within_the_key_is_ruled_out() {

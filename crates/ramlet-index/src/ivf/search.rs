@@ -2,328 +2,28 @@
 //!
 //! With codes in RAM the nearest are not read but their codes are compared: see `codes`.
 
-use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
-use super::calibrate::{Calibration, DEPTHS, Rule};
-use super::cells;
-use super::centroids::Centroids;
-use super::codes::{Codes, CodesInRam};
-use super::compact::CompactRows;
-use super::meta::Meta;
-use super::misses;
-use super::products::Products;
+use super::codes::Codes;
+use super::inverted_file::Ivf;
+use super::lists::Lists;
+use super::visit_order::sort_more;
 use super::way::Way;
+use crate::calibration::{ALL_CELLS, Rule};
+use crate::centroids::Centroids;
 use crate::error::{IndexError, Result};
-use crate::flat::{check_stride, stream};
 use crate::pinned::PinnedRows;
 use crate::positions::read_listed;
-use crate::quant::{Epsilon, Rotation};
+use crate::reading::{stream, trailing_number};
 use crate::report::IndexReport;
-use crate::rows_file::RowsFile;
-use crate::scan::{IndexScratch, Lists, RowNumber, Search, SearchStats, trailing_number};
-use crate::vector_index::{EFFORT_DEFAULT, MeasuredAgain, MemoryUse, VectorIndex, Want};
-use crate::{Allowed, CodeKind, CodesWanted, Element, Metric, Query, TopK};
-
-/// An inverted file: vectors lie in clusters, and a search visits those whose centroids are nearest to the query.
-///
-/// RAM: `dims + 12` bytes per cluster, no byte per vector but those of [`CodesInRam`]. A search of `p` of `K` clusters
-/// compares `K` centroids, reads about `p / K` of the file in batches as large as the scratch's buffer, and scores what
-/// it read exactly; with codes in RAM it scans those instead, and reads the few rows of which they can't tell whether
-/// they are among the nearest. How many clusters reach the recall target was measured at build on held-out rows.
-///
-/// Sivic and Zisserman, "Video Google" (2003); Jégou, Douze, Schmid, "Product Quantization for Nearest Neighbor
-/// Search" (2011), section IV.
-#[derive(Debug)]
-pub struct Ivf {
-    pub(super) rows: RowsFile,
-    pub(super) positions: RowsFile,
-    pub(super) meta: Meta,
-    /// Of centroids and codes; none under Manhattan.
-    pub(super) rotation: Option<Rotation>,
-    pub(super) codes: Option<Codes>,
-    pub(super) products: Option<Products>,
-    pub(super) compact: Option<CompactRows>,
-    /// Whether searches go by the border where they can: see `gap`.
-    pub(super) by_border: [bool; DEPTHS.len()],
-    pub(super) recall: f32,
-}
-
-/// See [`Effort::bounds`].
-const BOUND_MORE: f32 = 0.5;
-
-/// The clusters visited hold at least so many times the rows that are wanted.
-const ROOM: f64 = 2.0;
-
-/// Shares of the neighbours not found: what codes lose of them isn't lost by clusters that aren't visited.
-/// (At 1M x 100 a cluster more and a smaller deviation less then cost about the same.)
-#[derive(Clone, Copy, Debug)]
-struct Losses {
-    /// Those that signs or products may lose, and finer codes.
-    coarse: f32,
-    fine: f32,
-    /// What codes really lose of that.
-    real: f32,
-}
-
-impl Losses {
-    /// What codes lose of the neighbours that may be lost.
-    fn by_codes(&self) -> f32 {
-        self.real * (self.coarse + self.fine)
-    }
-}
-
-/// Deviations were measured against the exact key of the last row wanted, while a search has only a bound above it to
-/// drop rows by: of what signs may lose, 0.28 to 0.36 was lost (1M x 100).
-const BY_SIGNS: Losses = Losses {
-    coarse: 0.35,
-    fine: 1.0,
-    real: 0.09,
-};
-
-/// With estimates so blurred that many rows are read, a read less is worth more than a cluster less: at 1M x 100, 3 bits and
-/// effort 64 shares of .5 and 1.2 find .895 with 24,500 codes and 9.1 reads, .35 and 1.6 find .892 with 31,200 and 7.7, .25 and
-/// 2.0 find .887 with 38,100 and 6.5. The disk does 64,000 reads a second, two cores scan 20,000 more codes in the time of one.
-const BY_FEW_BITS: Losses = Losses {
-    coarse: 0.35,
-    fine: 1.6,
-    real: 0.3333,
-};
-
-/// So many times the share that may be lost finer codes that aren't blurred at all lose more of it. A read takes a core as long as 2,000
-/// codes; where much may be lost, what it finds is found by a hundred codes more, where little may be it takes thousands. 1M x 100 inside
-/// 135 MB, two cores: effort 64 with a share of 1 finds .9062 of easy queries with .49 reads at 28,900 a second, with 2 .9031 with .07 at
-/// 34,100; of hard ones with 128 .9553 at 9,000 and .953 at 8,900.
-const SHARP_MORE: f64 = 13.0;
-const FINE_MOST: f32 = 2.0;
-
-/// Deviation of a last estimate, with the residual and what it is compared with taken as 1, from which on rows are read by
-/// the dozen: 3 bits at 100 dimensions have .020, 6 bits .003.
-const BLURRED: f64 = 0.012;
-
-/// A row read costs as much as the codes of twenty clusters (1M x 100: 16 us of a disk that does 64,000 reads a second), and
-/// the last neighbours that products lose would cost the most: so nearly all of what may be lost is lost there. (46 digits,
-/// effort 64: shares of .25 and 1.05 find .908 with 37.1 reads, .12 and 1.25 find .907 with 34.7, .08 and 1.4 find .905 with 33.1
-/// and half as many codes again.)
-///
-/// All rows of a block that is read are compared, which finds some of what products lose, but how many depends on what lies together: shares of
-/// 1.7 and .53 reckoned with it, and few points in codes of a 64th found .884 of a target of .95.
-const BY_PRODUCTS: Losses = Losses {
-    coarse: 1.27,
-    fine: 0.0,
-    real: 0.7087,
-};
-
-/// Where compact rows are read a page has nearly four times as many rows, so that products really lose less: 1M x 100, 48 digits, effort 128 found .971
-/// (hard) and .979 (easy) of a target of .95 with the shares above.
-const BY_PRODUCTS_AND_COMPACT: Losses = Losses {
-    coarse: 1.5,
-    fine: 0.0,
-    real: 0.5333,
-};
-
-/// Product codes with rows' numbers, 3 to 4 bits a dimension; their deviations were measured of one row against the border as it really is.
-/// A read less is worth more than a cluster less, though codes of 47 bytes cost more than signs: 1M x 100, 88 digits, shares of .8 and .9
-/// find .9035 with 20,000 codes and 8.25 reads, .5 and 1.5 find .9056 with 26,700 and 6.5, .5 and 2.0 .9018 with 29,700 and 5.8.
-const BY_NUMBERED: Losses = Losses {
-    coarse: 0.0,
-    fine: 1.5,
-    real: 0.3333,
-};
-
-/// How hard a search tries.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Effort {
-    /// Clusters visited at least.
-    pub probes: u32,
-    pub epsilon: Epsilon,
-    /// Share of the 10 nearest that should be found, by what was measured at build; of what is told, nothing is known.
-    pub recall_expected: f32,
-}
-
-impl Effort {
-    /// Deviations by which rows are ruled out. With finer codes that is while the border isn't known yet: two rows, this
-    /// one and the last of the nearest so far, may each be off by half of what one row is allowed, and a bit more, since
-    /// the border moves outwards as rows are read.
-    pub(super) fn bounds(&self) -> Epsilon {
-        Epsilon {
-            fine: self.epsilon.fine / 2.0 + BOUND_MORE,
-            ..self.epsilon
-        }
-    }
-}
+use crate::scan::{RowNumber, Search};
+use crate::scratch::IndexScratch;
+use crate::search_stats::SearchStats;
+use crate::vector_index::{CodesWanted, Effort, MeasuredAgain, MemoryUse, VectorIndex, Want};
+use crate::{Allowed, Query, TopK};
 
 impl Ivf {
-    /// `centroids` holds the whole file of centroids, which stays in RAM; its reservation is the index's. `recall`
-    /// (0 to 1) is the target that effort 128 aims at, over the 10 nearest. Fails if the parts don't belong together.
-    pub fn new(
-        rows: RowsFile,
-        positions: RowsFile,
-        centroids: AnonBuf,
-        codes: CodesInRam,
-        recall: f32,
-    ) -> Result<Ivf> {
-        let body = envelope::decode(EnvelopeKind::Centroids, &centroids)?.len();
-        let meta = Meta::parse(centroids, envelope::HEADER_BYTES..envelope::HEADER_BYTES + body)?;
-        let shape = meta.shape;
-        check_stride(&rows, shape.element.row_bytes(shape.dims) + 4)?;
-        check_stride(&positions, 4)?;
-        if rows.rows() != shape.rows || positions.rows() != shape.segment_rows {
-            let (rows, positions) = (rows.rows(), positions.rows());
-            return Err(IndexError::Mismatch(format!(
-                "{shape:?} with {rows} rows and {positions} positions"
-            )));
-        }
-        let (mut codes, mut products) = (codes, None);
-        let compact = codes.compact.take().map(|file| CompactRows::new(&shape, file));
-        if let Some((_, rows)) = codes.coarse.take_if(|(kind, _)| kind.digits().is_some()) {
-            let file = codes.coarse_file.take();
-            products = Some(Products::new(&shape, meta.model.as_ref(), rows, file)?);
-        }
-        Ok(Ivf {
-            rows,
-            positions,
-            codes: Codes::new(&shape, codes)?,
-            products,
-            compact: compact.transpose()?,
-            rotation: shape.metric.has_codes().then(|| Rotation::new(shape.dims)),
-            by_border: meta.calibration.prefers_border(shape.clusters as u32),
-            meta,
-            recall,
-        })
-    }
-
-    /// The files of codes that were built beside the rows, whether this opening searches them or not; of compact rows, whether it has them.
-    pub fn kinds(&self) -> impl Iterator<Item = CodeKind> {
-        let compact = self.compact.as_ref().map(CompactRows::kind);
-        self.meta.shape.codes.into_iter().flatten().chain(compact)
-    }
-
-    /// The codes that are searched, of which memory may be taken back and restored.
-    pub fn coarse(&self) -> Option<&PinnedRows> {
-        let products = self.products.as_ref().map(|products| &products.groups);
-        self.codes.as_ref().map(|codes| &codes.groups).or(products)
-    }
-
-    /// The finer codes that are searched.
-    pub fn fine(&self) -> Option<&PinnedRows> {
-        let fine = self.codes.as_ref().and_then(|codes| codes.fine.as_ref());
-        fine.map(|(_, rows)| rows)
-    }
-
-    pub fn metric(&self) -> Metric {
-        self.meta.shape.metric
-    }
-
-    pub fn element(&self) -> Element {
-        self.meta.shape.element
-    }
-
-    pub fn dims(&self) -> usize {
-        self.meta.shape.dims
-    }
-
-    pub fn clusters(&self) -> u32 {
-        self.meta.shape.clusters as u32
-    }
-
-    /// What was measured at build.
-    pub fn calibration(&self) -> &Calibration {
-        &self.meta.calibration
-    }
-
-    /// What the finer codes leave over, if that is searched.
-    pub fn rest(&self) -> Option<&PinnedRows> {
-        let rest = self.codes.as_ref().and_then(|codes| codes.rest.as_ref());
-        rest.map(|(_, rows)| rows)
-    }
-
-    /// How a search for the 10 nearest goes about it, at this recall (the index's target if `None`) and effort.
-    pub fn explain(&self, recall: Option<f32>, effort: Option<u32>) -> Effort {
-        let want = Want {
-            recall,
-            effort,
-            ..Want::default()
-        };
-        self.effort(10.0, &want)
-    }
-
-    /// How a search for its `wanted` nearest goes about it, without a filter.
-    pub fn effort(&self, wanted: f64, want: &Want) -> Effort {
-        self.effort_by(wanted, want, self.rule(want, &Allowed::default(), wanted))
-    }
-
-    pub(super) fn effort_by(&self, wanted: f64, want: &Want, rule: Rule) -> Effort {
-        if let Some(told) = want.told {
-            let probes = told.probes.clamp(1, self.clusters());
-            return Effort { probes, ..told };
-        }
-        let recall = want.recall.unwrap_or(self.recall).clamp(0.01, 0.9999);
-        let calibration = &self.meta.calibration;
-        let recall = 1.0 - (1.0 - recall) / calibration.lost;
-        let codes = self.codes.as_ref().filter(|_| !want.codes.ignore);
-        let products = self.products.as_ref().filter(|_| !want.codes.ignore);
-        let numbered = products.is_some_and(|products| products.numbers.is_some());
-        let has_codes = codes.is_some() || products.is_some();
-        let losses = |lost: f32| match (products, codes.and_then(Codes::blur)) {
-            (Some(_), _) if numbered => BY_NUMBERED,
-            (Some(products), _) if self.compact_beside(products).is_some() => BY_PRODUCTS_AND_COMPACT,
-            (Some(_), _) => BY_PRODUCTS,
-            (None, Some(blur)) if blur > BLURRED => BY_FEW_BITS,
-            (None, Some(blur)) => {
-                let more = SHARP_MORE * (1.0 - blur / BLURRED) * f64::from(lost);
-                let fine = (BY_SIGNS.fine + more as f32).min(FINE_MOST);
-                Losses { fine, ..BY_SIGNS }
-            }
-            (None, None) => BY_SIGNS,
-        };
-        let by_codes = if has_codes {
-            losses(1.0 - recall).by_codes()
-        } else {
-            0.0
-        };
-        let aimed = 1.0 - (1.0 - recall) * (1.0 - by_codes);
-        let calibrated = calibration.probes(aimed, wanted, self.clusters(), rule);
-        // What was measured at 10 and 100 says little about 10,000; but so many rows must be there to be found.
-        let clusters_of_wanted = wanted * f64::from(self.clusters()) / f64::from(self.rows().max(1));
-        let calibrated = calibrated.max((ROOM * clusters_of_wanted).ceil() as u32);
-        let effort = u64::from(want.effort.unwrap_or(EFFORT_DEFAULT));
-        let probes = (u64::from(calibrated) * effort).div_ceil(u64::from(EFFORT_DEFAULT));
-        let probes = (probes.min(u64::from(self.clusters())) as u32).max(1);
-        // Twice the effort is to lose half.
-        let lost = (1.0 - recall) * EFFORT_DEFAULT as f32 / effort.max(1) as f32;
-        let losses = losses(lost);
-        // A row that is wrongly taken for near costs another its place: of what last estimates decide half as many may be lost.
-        let last = losses.fine / 2.0;
-        let depth = wanted * f64::from(want.share.unwrap_or(1.0));
-        let deviation = |kind: Option<CodeKind>, share: f32| {
-            let place = kind.and_then(|kind| self.kinds().position(|built| built == kind));
-            let deviations = place.and_then(|place| calibration.deviations.get(place));
-            deviations.map_or(2.0, |deviations| match kind {
-                Some(CodeKind::Product { .. }) => misses::deviation_at_depth(deviations, depth, lost * share),
-                // Others lose little of what they may, of the nearest too.
-                _ => misses::deviation(&deviations[0], lost * share),
-            })
-        };
-        let coarse = codes.map(|_| CodeKind::Coarse).or(products.map(Products::kind));
-        let fine = codes.and_then(Codes::fine_kind);
-        let lost_by_codes = if has_codes { losses.by_codes() * lost } else { 0.0 };
-        let held_out = calibration.coverage(probes, rule) * (1.0 - lost_by_codes).max(0.0);
-        Effort {
-            probes,
-            epsilon: Epsilon {
-                coarse: deviation(coarse, if numbered { last } else { losses.coarse }),
-                fine: match fine {
-                    // Measured were deviations of two rows, and this is of one.
-                    Some(_) => 2.0 * deviation(fine, last),
-                    None => deviation(coarse, if numbered { last } else { losses.coarse }),
-                },
-            },
-            recall_expected: (1.0 - (1.0 - held_out) * calibration.lost).max(0.0),
-        }
-    }
-
     /// What is wanted, with what isn't said about the scores of hits.
     fn rescored(&self, want: &Want) -> Want {
         let rough =
@@ -378,7 +78,7 @@ impl Ivf {
 
     /// Every cluster with how far it is, after making the query ready for that.
     pub(super) fn rank(&self, query: &Query, lists: &mut Lists) {
-        self.rank_cells(query, cells::ALL, lists);
+        self.rank_cells(query, ALL_CELLS, lists);
     }
 
     /// The clusters of so many of the nearest cells, or all, each with how far it is, after making the query ready for that.
@@ -500,10 +200,12 @@ impl VectorIndex for Ivf {
         let IndexScratch {
             stats,
             buf,
-            lists,
-            reach,
+            rounds,
+            own,
+            ..
         } = scratch;
-        reach.start(top.k(), allowed, want.told.is_some());
+        let lists: &mut Lists = own.of();
+        rounds.start(top.k(), allowed, want.told.is_some());
         *stats = SearchStats::default();
         let want = &self.rescored(want);
         let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
@@ -514,7 +216,7 @@ impl VectorIndex for Ivf {
             top,
             stats,
             numbers: RowNumber::Trailing,
-            reach,
+            rounds,
         };
         let (codes, products) = match want.codes.ignore {
             true => (None, None),
@@ -536,7 +238,7 @@ impl VectorIndex for Ivf {
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         };
         lists.picked.trim();
-        reach.trim();
+        rounds.trim();
         done
     }
 
@@ -615,17 +317,6 @@ impl VectorIndex for Ivf {
 /// Hands on a stored row: the vector, and the number behind it.
 fn split(row: &[u8], each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
     each(trailing_number(row)?, &row[..row.len().saturating_sub(4)])
-}
-
-/// Sorts at least `more` further clusters behind the first `sorted`; how many are sorted now.
-pub(super) fn sort_more(clusters: &mut [u64], sorted: usize, more: usize) -> usize {
-    let rest = &mut clusters[sorted..];
-    let more = more.min(rest.len());
-    if more < rest.len() {
-        rest.select_nth_unstable(more);
-    }
-    rest[..more].sort_unstable();
-    sorted + more
 }
 
 /// Sorts the clusters of one batch by place and joins those that follow each other: fewer, longer reads.

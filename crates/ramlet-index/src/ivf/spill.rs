@@ -2,37 +2,10 @@
 
 use std::sync::Arc;
 
-use ramlet_io::{IoErrorKind, ReadFile, Storage, WriteFile};
+use ramlet_io::{ReadFile, Storage, WriteFile};
 
 use crate::error::Result;
-
-/// A temporary file, removed when dropped.
-struct Temporary<'a> {
-    storage: &'a dyn Storage,
-    name: &'static str,
-}
-
-impl Temporary<'_> {
-    /// Creates the file; what a crashed build left under that name goes first.
-    fn create<'a>(
-        storage: &'a dyn Storage,
-        name: &'static str,
-    ) -> Result<(Temporary<'a>, Box<dyn WriteFile>)> {
-        match storage.remove(name) {
-            Err(error) if error.kind != IoErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
-        let file = storage.create(name)?;
-        Ok((Temporary { storage, name }, file))
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        // Nothing is lost if it stays: the next build removes it, and so does the engine when it opens.
-        let _ = self.storage.remove(self.name);
-    }
-}
+use crate::temporary::Temporary;
 
 /// A list of `u32` that is written once and then read front to back, as often as wanted.
 pub(crate) struct ListWriter<'a> {
@@ -75,7 +48,7 @@ impl<'a> ListWriter<'a> {
         self.file.flush()?; // so that what is still buffered can be read
         let bytes = self.file.len();
         drop(self.file);
-        let file = self.temporary.storage.open(self.temporary.name)?;
+        let file = self.temporary.open()?;
         Ok(List {
             file,
             bytes,
@@ -201,7 +174,7 @@ impl<'a> BucketWriter<'a> {
         }
         self.file.flush()?; // so that what is still buffered can be read
         drop(self.file);
-        let file = self.temporary.storage.open(self.temporary.name)?;
+        let file = self.temporary.open()?;
         let buckets = self.buckets.into_iter().map(|bucket| bucket.pieces).collect();
         Ok(Buckets {
             file,

@@ -6,16 +6,16 @@
 
 use ramlet_io::Storage;
 
-use super::centroids::Centroids;
 use super::kmeans::{Level, Round, kmeans};
 use super::order::{Order, bisect};
 use super::points::{POINT_TAIL, Points, append_point};
-use super::progress::{Phase, Progress};
-use super::random::Random;
 use super::rebalance::rebalance;
 use super::spill::{BucketWriter, Buckets};
 use super::tree::{ONE_LEVEL_MAX, Tree};
+use crate::centroids::Centroids;
 use crate::error::Result;
+use crate::progress::{Phase, Progress};
+use crate::random::Random;
 
 /// Points per cell that the cells are computed from, at most.
 const POINTS_PER_CELL: usize = 256;

@@ -2,9 +2,9 @@
 
 use ramlet_kernels::{BRAID, Nearest, Nearness, kernels};
 
-use super::centroids::Centroids;
 use super::kmeans::{FAR, Level, block_points};
 use super::points::{PointQueries, Points};
+use crate::centroids::Centroids;
 
 /// Up to this many clusters are one level: comparing with all is cheap.
 pub(super) const ONE_LEVEL_MAX: usize = 256;

@@ -5,19 +5,18 @@
 //! search compares, in codes where there are such. All rows of the clusters are compared only where even visiting every
 //! cluster would be cheaper than an exact search.
 
+use ramlet_io::PAGE;
 use roaring::RoaringBitmap;
 
-use ramlet_io::PAGE;
-
-use super::calibrate::LOST_BY_QUERIES;
-use super::reach::Reach;
-use super::search::{Effort, Ivf};
+use super::inverted_file::Ivf;
 use crate::Allowed;
-use crate::flat::ALONE_COST;
+use crate::calibration::LOST_BY_QUERIES;
 use crate::pinned::PinnedRows;
+use crate::reading::ALONE_COST;
+use crate::rounds::Rounds;
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
-use crate::vector_index::Want;
+use crate::vector_index::{Effort, Want};
 
 // Costs are counted in pages read and compared in sequence: 2 us each (1M x 100, one thread; all estimates).
 
@@ -133,22 +132,22 @@ impl Ivf {
                 let rule = self.rule(want, allowed, wanted);
                 self.effort_by(wanted, want, rule).probes
             };
-            return Some(search.reach.first(k, share, probes));
+            return Some(search.rounds.first(k, share, probes));
         }
         // Rounds are held against what they find themselves: of what queries lose beyond that, as much as is more than usual.
         let lost = LOST_BY_QUERIES / self.meta.calibration.lost;
         let recall = 1.0 - (1.0 - want.recall.unwrap_or(self.recall)) * lost;
-        let enough = (search.reach.is_settled(recall) || search.reach.is_over(visited)) && found >= k;
+        let enough = (search.rounds.is_settled(recall) || search.rounds.is_over(visited)) && found >= k;
         let all = self.meta.shape.clusters;
         if visited >= all {
             return None;
         }
-        if let Some(wanted) = search.reach.beyond_gone(k, all, search.top.threshold()) {
+        if let Some(wanted) = search.rounds.beyond_gone(k, all, search.top.threshold()) {
             let rule = self.rule(want, search.allowed, wanted);
             let probes = self.effort_by(wanted, want, rule).probes as usize;
-            return Some(probes.saturating_sub(visited).max(Reach::next(visited)));
+            return Some(probes.saturating_sub(visited).max(Rounds::next(visited)));
         }
-        (!enough).then(|| Reach::next(visited))
+        (!enough).then(|| Rounds::next(visited))
     }
 
     fn codes_of(&self, want: &Want) -> Option<&PinnedRows> {

@@ -13,6 +13,8 @@
 //! The arrangement is that of André, Kermarrec, Le Scouarnec, "Cache locality is not enough: high-performance nearest
 //! neighbor search with product quantization fast scan" (2015), with groups of 32.
 
+use std::ops::Range;
+
 use ramlet_kernels::FACTOR_BYTES;
 
 use super::from_half;
@@ -102,4 +104,22 @@ impl GroupLayout {
         factors[GROUP * 4 + lane * self.number_bytes..][..self.number_bytes]
             .copy_from_slice(&row.number.to_le_bytes()[..self.number_bytes]);
     }
+}
+
+/// The groups that have these positions.
+#[inline]
+pub(crate) fn groups(positions: &Range<u32>) -> Range<u32> {
+    if positions.is_empty() {
+        return 0..0;
+    }
+    positions.start / GROUP as u32..positions.end.div_ceil(GROUP as u32)
+}
+
+/// Bits of the lanes of a group, which begins at position `start`, that are wanted.
+#[inline]
+pub(crate) fn lanes(start: u32, wanted: &Range<u32>) -> u32 {
+    let from = wanted.start.saturating_sub(start);
+    let to = (wanted.end - start).min(GROUP as u32);
+    let below = |lane: u32| (1u64 << lane) - 1;
+    (below(to) & !below(from)) as u32
 }

@@ -1,6 +1,6 @@
 //! A random rotation that costs `d log d`.
 
-use crate::ivf::Random;
+use crate::random::Random;
 
 /// Rounds of shuffling, flipping signs and mixing.
 const ROUNDS: usize = 3;

@@ -1,8 +1,9 @@
 //! Codes against brute force: unbiased, and as far off as they say.
 
-use super::*;
-use crate::ivf::Random;
 use ramlet_kernels::{Sifted, kernels};
+
+use super::*;
+use crate::random::Random;
 
 fn normal(random: &mut Random) -> f32 {
     (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ramlet_index::ivf::Reached;
-use ramlet_index::{CodeKind, Element, Ivf, Metric, Query, VectorIndex, Want, encode_row};
+use ramlet_index::{CodeKind, Element, Ivf, Metric, Query, Reached, VectorIndex, Want, encode_row};
 
 use crate::disk::Disk;
 use crate::flat::brute_force;

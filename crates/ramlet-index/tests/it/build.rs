@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use ramlet_index::ivf::{Centroids, IvfBuilt, IvfParams, Phase, Progress, scratch_least};
-use ramlet_index::{Element, Ivf, Metric, RowSource, VectorIndex};
+use ramlet_index::ivf::{IvfBuilt, IvfParams, scratch_least};
+use ramlet_index::{Centroids, Element, Ivf, Metric, Phase, Progress, RowSource, VectorIndex};
 
 use crate::disk::Disk;
 use crate::flat::brute_force;

@@ -1,8 +1,9 @@
 //! Searching codes: against brute force, and against searching without them.
 
-use ramlet_index::ivf::{CodesInRam, IvfParams, Progress, scratch_least};
+use ramlet_index::ivf::{CodesInRam, IvfParams, scratch_least};
 use ramlet_index::{
-    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Query, TopK, VectorIndex, Want,
+    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Progress, Query, TopK,
+    VectorIndex, Want,
 };
 use roaring::RoaringBitmap;
 

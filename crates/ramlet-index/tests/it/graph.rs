@@ -2,10 +2,9 @@ use std::collections::BTreeSet;
 
 use ramlet_format::envelope::{EnvelopeKind, HEADER_BYTES, decode, encode};
 use ramlet_index::graph::{GraphBuilt, GraphFiles, GraphParams, RamForm, build_graph, bytes_for, degree_for};
-use ramlet_index::ivf::Progress;
 use ramlet_index::{
-    Allowed, Element, Graph, IndexError, Metric, Query, Result, TopK, VectorIndex, Want, decode_row,
-    encode_row,
+    Allowed, Element, Graph, IndexError, Metric, Progress, Query, Result, TopK, VectorIndex, Want,
+    decode_row, encode_row,
 };
 use ramlet_memory::{AnonBuf, Ledger};
 use roaring::RoaringBitmap;

@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 
-use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfCodes, IvfFiles, IvfParams, Progress, build_ivf};
+use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Allowed, CodeKind, Element, IndexError, IndexScratch, Ivf, Metric, Query, Result, RowSource, TopK,
-    VectorIndex, Want, encode_row,
+    Allowed, CodeKind, Element, IndexError, IndexScratch, Ivf, Metric, Progress, Query, Result, RowSource,
+    TopK, VectorIndex, Want, encode_row,
 };
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;

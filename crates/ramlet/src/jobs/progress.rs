@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ramlet_index::ivf::Phase;
+use ramlet_index::Phase;
 
 /// Why segments are written anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use ramlet_index::ivf::LOST_BY_QUERIES;
-use ramlet_index::{Allowed, Ivf, MeasuredAgain, Query, TopK, Want};
+use ramlet_index::{Allowed, Ivf, LOST_BY_QUERIES, MeasuredAgain, Query, TopK, Want};
 
 use super::{begin, commit};
 use crate::core::Core;

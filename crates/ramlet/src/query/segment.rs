@@ -1,6 +1,6 @@
 //! One segment's part of a search: what the filter leaves, how its index is to go about it, and what it did.
 
-use ramlet_index::{Allowed, IndexError, IndexScratch, RowFilter, RowSet, SearchStats, VectorIndex, Want};
+use ramlet_index::{Allowed, Graph, IndexError, Ivf, RowFilter, RowSet, SearchStats, VectorIndex, Want};
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -118,14 +118,12 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
     }
     let picked = match &rows {
         _ if found.index == "sparse" => SparseColumn::SEARCH_BYTES,
-        Some(_) if matches!(found.index, "ivf" | "parts") => {
-            IndexScratch::bytes_for_listed(segment.segment.rows())
-        }
+        Some(_) if matches!(found.index, "ivf" | "parts") => Ivf::bytes_for_listed(segment.segment.rows()),
         _ => 0,
     };
     let rounds = match found.index {
-        "ivf" | "parts" => IndexScratch::bytes_for_rounds(scratch.top.k()),
-        "hnsw" => IndexScratch::bytes_for_walk(scratch.top.k()),
+        "ivf" | "parts" => Ivf::bytes_for_rounds(scratch.top.k()),
+        "hnsw" => Graph::bytes_for_walk(scratch.top.k()),
         _ => 0,
     };
     let _picked = rare.reserve(picked + rounds)?;

@@ -7,7 +7,7 @@
 //! are lost by these queries as by rows where nothing but the build measured what to visit.
 
 use ramlet_format::manifest::SegmentEntry;
-use ramlet_index::ivf::{Calibration, CalibrationPoint, Reached};
+use ramlet_index::{Calibration, CalibrationPoint, Reached};
 use serde_json::Value;
 
 const CALIBRATION: &str = "calibration";

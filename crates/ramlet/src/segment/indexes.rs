@@ -3,8 +3,8 @@
 use ramlet_format::component::Component;
 use ramlet_format::manifest::FileEntry;
 use ramlet_index::graph::{DEGREE_MAX, GraphFiles, GraphParams, build_graph, bytes_for, degree_for};
-use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, Phase, Progress, build_ivf};
-use ramlet_index::{CodeKind, graph, ivf};
+use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, build_ivf};
+use ramlet_index::{CodeKind, Phase, Progress, graph, ivf};
 use ramlet_memory::Reservation;
 
 use super::files::Shelf;

@@ -4,10 +4,9 @@
 //! A part's number is its place among all parts of the segment, in the order of the rows. A bitmap of every row's first part
 //! leads from one to the other: two bytes a row.
 
-use ramlet_index::ivf::Centroids;
 use ramlet_index::{
-    Allowed, Hit, IndexReport, IndexScratch, MemoryUse, PartUse, Query, RowFilter, RowSet, SearchStats, TopK,
-    VectorIndex, Want,
+    Allowed, Centroids, Hit, IndexReport, IndexScratch, MemoryUse, PartUse, Query, RowFilter, RowSet,
+    SearchStats, TopK, VectorIndex, Want,
 };
 use ramlet_io::IoContext;
 use ramlet_memory::Reservation;

@@ -2,8 +2,7 @@
 //!
 //! Columns are read one after another, so that a job holds one column's buffers at a time.
 
-use ramlet_index::ivf::Centroids;
-use ramlet_index::{IndexError, IndexScratch};
+use ramlet_index::{Centroids, IndexError, IndexScratch};
 use ramlet_io::IoContext;
 
 use roaring::RoaringBitmap;

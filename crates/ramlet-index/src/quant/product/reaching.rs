@@ -13,7 +13,7 @@ use ramlet_kernels::{OwnCosts, TRELLIS_STATES, TrellisCosts, kernels};
 
 use super::ProductModel;
 use super::lean::{LEAN, LeaningEncoder};
-use crate::ivf::Random;
+use crate::random::Random;
 
 /// Rounds of coding the sample and fitting words to it, and of fitting both words of a part in turns.
 const ROUNDS: usize = 16;

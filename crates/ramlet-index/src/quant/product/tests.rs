@@ -3,7 +3,7 @@
 use ramlet_kernels::{GROUP, Kernels};
 
 use super::*;
-use crate::ivf::Random;
+use crate::random::Random;
 
 const KINDS: [ProductKey; 2] = [ProductKey::Distance, ProductKey::Product];
 

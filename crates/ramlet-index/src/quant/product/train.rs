@@ -1,8 +1,8 @@
 //! Making the books: k-means of each part, and what it leaves over.
 
 use super::{ProductModel, ProductShape, Spread, WORDS, reaching};
-use crate::ivf::Random;
 use crate::quant::product::{LeaningEncoder, ProductKey, ProductTables};
+use crate::random::Random;
 
 /// Rounds of Lloyd's algorithm: a fixed number, so that the time of a build can be told beforehand. Eight more lower
 /// the error by less than half a percent.

@@ -4,9 +4,7 @@
 //! centroid: rows are assigned to it, residuals are taken from it, and searches rank it. The origin is some point
 //! amid the data, common to all: data that lie far from zero lose nothing.
 
-use ramlet_kernels::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, Braids, braid_bytes};
-
-use super::points::encode_point;
+use ramlet_kernels::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, Braids, braid_bytes, kernels};
 
 /// How much of its spread a cluster is held to be farther away than its centroid is.
 ///
@@ -80,7 +78,7 @@ impl Centroids {
     /// Appends a centroid given from the origin.
     pub(crate) fn push_relative(&mut self, vector: &[f32]) {
         let mut codes = vec![0; vector.len()];
-        let scale = encode_point(vector, &mut codes);
+        let scale = kernels().to_bytes(vector, &mut codes);
         self.push_codes(codes.iter().copied(), scale, square(&codes, scale));
     }
 
@@ -108,7 +106,7 @@ impl Centroids {
     /// Replaces a centroid by one given from the origin.
     pub(crate) fn set_relative(&mut self, i: usize, vector: &[f32]) {
         let mut codes = vec![0; vector.len()];
-        self.scales[i] = encode_point(vector, &mut codes);
+        self.scales[i] = kernels().to_bytes(vector, &mut codes);
         self.squares[i] = square(&codes, self.scales[i]);
         self.set_codes(i, codes.into_iter());
     }
@@ -164,7 +162,7 @@ impl Centroids {
 
     /// What the kernels compare, each with its base: with its square as base and a point's `PointQueries::distances` a score is
     /// the squared distance less `|x|^2`, both taken from the origin.
-    pub(super) fn braids<'b>(&'b self, bases: &'b [f32]) -> Braids<'b> {
+    pub(crate) fn braids<'b>(&'b self, bases: &'b [f32]) -> Braids<'b> {
         Braids {
             codes: &self.codes,
             scales: &self.scales,
@@ -174,12 +172,12 @@ impl Centroids {
 }
 
 /// Where dimension `dim` of a code lies from its first.
-pub(super) fn offset(dim: usize) -> usize {
+pub(crate) fn offset(dim: usize) -> usize {
     dim / BRAID_QUAD * BRAID_COLUMN_BYTES + dim % BRAID_QUAD
 }
 
 /// The squared length of a code of at most 65,536 bytes: at most 127^2 each, it fits.
-pub(super) fn square(codes: &[u8], scale: f32) -> f32 {
+pub(crate) fn square(codes: &[u8], scale: f32) -> f32 {
     let squares: i32 = codes
         .iter()
         .map(|code| (i32::from(*code) - 128) * (i32::from(*code) - 128))

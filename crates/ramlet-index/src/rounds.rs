@@ -20,7 +20,7 @@
 //! there are no more, and those wanted lie farther. Deleted rows that are met are kept too: with so many of them nearer than the last row
 //! wanted, as many more of all rows are aimed at, and from there the search goes in rounds.
 
-use super::calibrate::DEPTHS;
+use crate::calibration::DEPTHS;
 use crate::{Allowed, TopK};
 
 /// Rows in the pool at least, and for each one wanted. Fewer, and a round that brings none says little.
@@ -41,7 +41,7 @@ const MISSING_PER_NEW_DEEP: f64 = 1.0 / (GROWTH - 1.0);
 const CAUTION_DEEP: f64 = 1.0;
 
 /// Rows wanted up to which the build has measured how many clusters hold them.
-pub(super) const MEASURED: usize = DEPTHS[DEPTHS.len() - 1];
+pub(crate) const MEASURED: usize = DEPTHS[DEPTHS.len() - 1];
 
 /// Deleted rows that are kept.
 const GONE: usize = MEASURED;
@@ -54,7 +54,7 @@ const POOL_KEPT: usize = 1 << 12;
 
 /// The nearest rows that a search in rounds has met, and in which. Reused; allocates only for a larger pool.
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct Rounds {
     /// A hit's segment is the round.
     pool: TopK,
     round: u32,
@@ -73,7 +73,7 @@ pub(crate) struct Reach {
     aimed: f64,
 }
 
-impl Reach {
+impl Rounds {
     /// Bytes that a search for the `k` nearest takes, at most, beyond what is kept for the next.
     pub(crate) fn bytes_for(k: usize) -> u64 {
         let pool = (k as f64 * POOL_PER_WANTED) as usize;
@@ -104,7 +104,7 @@ impl Reach {
     }
 
     /// Before the first round: the query is unlike those measured. At most so many clusters are visited.
-    pub(super) fn begin_unlike(&mut self, k: usize, most: usize) {
+    pub(crate) fn begin_unlike(&mut self, k: usize, most: usize) {
         (self.unlike, self.minds_gone) = (Some(most), false);
         self.pool.clear(pool_of(k));
     }
@@ -112,7 +112,7 @@ impl Reach {
     /// After the first clusters of a search that isn't in rounds: how many of all rows, deleted ones too, it is that are to be found, if many
     /// more lie around the query than was expected. From then on it goes in rounds, of `clusters` at most.
     /// What other segments have found is all nearer than `limit`.
-    pub(super) fn beyond_gone(&mut self, k: usize, clusters: usize, limit: f32) -> Option<f64> {
+    pub(crate) fn beyond_gone(&mut self, k: usize, clusters: usize, limit: f32) -> Option<f64> {
         if !std::mem::take(&mut self.minds_gone) {
             return None;
         }
@@ -129,17 +129,17 @@ impl Reach {
     }
 
     /// Whether as many clusters were visited as may be.
-    pub(super) fn is_over(&self, visited: usize) -> bool {
+    pub(crate) fn is_over(&self, visited: usize) -> bool {
         self.unlike.is_some_and(|most| visited >= most)
     }
 
     /// Whether it is found out on the way how many clusters are visited.
-    pub(super) fn is_in_rounds(&self) -> bool {
+    pub(crate) fn is_in_rounds(&self) -> bool {
         self.filtered || self.deep || self.unlike.is_some()
     }
 
     /// Gives back what a search for many rows took.
-    pub(super) fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         if self.pool.k() > POOL_KEPT {
             self.pool = TopK::default();
         }
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    fn start(k: usize, of_payload: bool) -> Reach {
+    fn start(k: usize, of_payload: bool) -> Rounds {
         struct Any;
         impl crate::RowFilter for Any {
             fn admits(&mut self, _: u32, _: &mut ramlet_io::IoContext) -> crate::Result<bool> {
@@ -243,7 +243,7 @@ mod tests {
             }
         }
         let (only, mut any) = ((0..1_000u32).collect(), Any);
-        let mut reach = Reach::default();
+        let mut reach = Rounds::default();
         reach.start(
             k,
             &Allowed {
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_search_without_filter_is_settled_at_once() {
-        let mut reach = Reach::default();
+        let mut reach = Rounds::default();
         reach.start(10, &Allowed::default(), false);
         reach.met(1.0, 1);
         assert!(reach.is_settled(0.99) && reach.limit() == f32::NEG_INFINITY);
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_search_unlike_what_was_measured_goes_in_rounds() {
-        let mut reach = Reach::default();
+        let mut reach = Rounds::default();
         reach.start(10, &Allowed::default(), false);
         assert!(!reach.is_in_rounds());
         reach.begin_unlike(10, 100);
@@ -327,7 +327,7 @@ mod tests {
     fn where_the_nearest_are_deleted_more_are_aimed_at() {
         let deleted: RoaringBitmap = (0..1_000).collect();
         let begin = |k: usize| {
-            let mut reach = Reach::default();
+            let mut reach = Rounds::default();
             let deleted = Some(&deleted as &dyn crate::RowSet);
             let allowed = Allowed {
                 deleted,
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_search_for_more_than_was_measured_goes_in_rounds() {
-        let mut reach = Reach::default();
+        let mut reach = Rounds::default();
         for (k, told, in_rounds) in [
             (MEASURED, false, false),
             (MEASURED + 1, false, true),

@@ -1,0 +1,279 @@
+//! Which clusters come next: a search's ranked clusters, those to visit put in front.
+
+use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
+
+use super::candidates::Candidates;
+use super::gap::{
+    BORDER_ROWS, BORDER_SHARE, CAP_UNLIKE, CAP_UNLIKE_BLURRED, MANY, base_rank, key_as_of_clusters, most_of,
+    unit,
+};
+use super::inverted_file::Ivf;
+use super::lists::Lists;
+use crate::Allowed;
+use crate::calibration::{ALL_CELLS, Rule};
+use crate::rounds::MEASURED;
+use crate::scan::Search;
+use crate::vector_index::Want;
+
+impl Ivf {
+    /// Puts the ranked clusters that are to be visited next behind the `visited` ones; how many they are, if `probes` are
+    /// on average. Rounds and who tells how many are taken at their word, and so are few clusters by the border: that many were measured.
+    pub(super) fn bring_next(
+        &self,
+        search: &mut Search<'_, '_>,
+        (want, rule): (&Want, Rule),
+        (visited, probes): (usize, usize),
+        lists: &mut Lists,
+    ) -> usize {
+        if visited > 0 || is_taken_at_word(search, want) {
+            self.rank_rest(search.query, visited, lists);
+            return nearest(&mut lists.clusters[visited..], probes);
+        }
+        let gap = match rule {
+            Rule::Gap => self.meta.calibration.gap(probes as u32, rule),
+            Rule::Border => None,
+        };
+        let kernels = search.query.kernels();
+        let unit = unit(search.query.metric(), lists.codes.query.squares());
+        let within = gap.unwrap_or(0.0) * unit;
+        let base = within_gap(self.base_rank(), within, kernels, lists);
+        let base = (base + lists.codes.query.less()) / unit;
+        if self.goes_in_rounds(search, want, base, probes) {
+            self.rank_rest(search.query, 0, lists);
+            return nearest(&mut lists.clusters, probes);
+        }
+        if gap.is_none() {
+            return nearest(&mut lists.clusters, probes);
+        }
+        let Lists { clusters, places, .. } = lists;
+        let most = match base > self.meta.calibration.far {
+            true => probes.saturating_mul(CAP_UNLIKE_BLURRED),
+            false => most_of(probes),
+        };
+        match bring(clusters, places, most) {
+            0 => nearest(clusters, 1),
+            within => within,
+        }
+    }
+
+    /// Puts the clusters that a search of codes visits next behind the `visited` ones; how many they are, `None` if enough rows were
+    /// `found`. `begun` is what one call leaves to the next, `known` where the rows are whose codes tell the border.
+    pub(super) fn bring_on(
+        &self,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        (visited, found): (usize, usize),
+        begun: &mut Option<Begun>,
+        (lists, known): (&mut Lists, fn(&mut Lists) -> &mut Candidates),
+    ) -> Option<usize> {
+        if let Some(begun) = begun.take() {
+            let border = known(lists).border(BORDER_ROWS);
+            return Some(self.bring_within(search, begun, border, lists));
+        }
+        let more = self.more(search, want, visited, found)?;
+        let share = search.allowed.share(u64::from(self.meta.shape.segment_rows));
+        let rule = self.rule(want, search.allowed, search.top.k() as f64 / share);
+        *begun = match (rule, visited) {
+            (Rule::Border, 0) => self.begin(search, want, more, lists),
+            _ => None,
+        };
+        match begun {
+            Some(begun) => {
+                known(lists).keep(BORDER_ROWS);
+                Some(begun.first)
+            }
+            None => Some(self.bring_next(search, (want, rule), (visited, more), lists)),
+        }
+    }
+
+    /// Before the first clusters are visited: ranks as many as that takes, and makes the query ready. `probes` are visited on average.
+    pub(super) fn rank_for(&self, search: &Search<'_, '_>, want: &Want, probes: u32, lists: &mut Lists) {
+        let cells = match is_taken_at_word(search, want) {
+            true => ALL_CELLS,
+            false => self.meta.calibration.cells(probes),
+        };
+        self.rank_cells(search.query, cells, lists);
+    }
+
+    fn base_rank(&self) -> usize {
+        base_rank(self.meta.shape.clusters)
+    }
+
+    /// Which clusters a search visits that is for so many rows.
+    pub(super) fn rule(&self, want: &Want, allowed: &Allowed<'_>, wanted: f64) -> Rule {
+        let prefers = self.by_border[usize::from(wanted >= MANY)];
+        let tells = self.codes.as_ref().is_some_and(|codes| codes.fine.is_some())
+            || self
+                .products
+                .as_ref()
+                .is_some_and(|products| products.numbers.is_some());
+        let is_deep = wanted > MEASURED as f64;
+        match tells && prefers && !want.codes.ignore && !is_deep && !is_told(want, allowed) {
+            true => Rule::Border,
+            false => Rule::Gap,
+        }
+    }
+
+    /// Whether a search whose near clusters are so far goes in rounds, of which `probes` are the first: its query is unlike those
+    /// measured, and what is met tells whether more is to come.
+    fn goes_in_rounds(&self, search: &mut Search<'_, '_>, want: &Want, base: f32, probes: usize) -> bool {
+        let goes = base > self.meta.calibration.far && self.tells(want);
+        if goes {
+            let most = probes.saturating_mul(CAP_UNLIKE);
+            search.rounds.begin_unlike(search.top.k(), most);
+        }
+        goes
+    }
+
+    /// Whether it is known at once how near rows are, by their codes or themselves. (By signs alone the more rows are met the more
+    /// seem near: of 20,000 rows a search in rounds compares 16,000.)
+    fn tells(&self, want: &Want) -> bool {
+        let coarse = self.codes.as_ref().is_some_and(|codes| codes.fine.is_none());
+        let plain = self
+            .products
+            .as_ref()
+            .is_some_and(|products| products.numbers.is_none());
+        want.codes.ignore || !(coarse || plain)
+    }
+
+    /// A search that goes by the border: puts the nearest clusters in front, which are visited before it is known. `None` where
+    /// there is no more to visit than these, or nobody knows how much more.
+    fn begin(
+        &self,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        probes: usize,
+        lists: &mut Lists,
+    ) -> Option<Begun> {
+        let gap = self.meta.calibration.gap(probes as u32, Rule::Border)?;
+        let unit = unit(search.query.metric(), lists.codes.query.squares());
+        let less = lists.codes.query.less();
+        // Those whose keys are at most the eleventh's.
+        within_gap(self.base_rank(), 0.0, search.query.kernels(), lists);
+        let Lists { clusters, places, .. } = lists;
+        let first = bring(clusters, places, self.base_rank());
+        let base = unpacked(*clusters[..first].iter().max()?).0;
+        if self.goes_in_rounds(search, want, (base + less) / unit, probes) {
+            return None;
+        }
+        Some(Begun {
+            first,
+            base,
+            gap: gap * unit,
+            most: most_of(probes).max(first),
+        })
+    }
+
+    /// Puts the further clusters of that round behind those that were visited; how many they are. `border` is the key of the last of
+    /// [`BORDER_ROWS`] rows found; without it as many are visited as ever.
+    fn bring_within(
+        &self,
+        search: &Search<'_, '_>,
+        begun: Begun,
+        border: Option<f32>,
+        lists: &mut Lists,
+    ) -> usize {
+        let clusters = &mut lists.clusters[begun.first..];
+        let most = begun.most - begun.first;
+        let Some(border) = border.filter(|border| border.is_finite()) else {
+            return nearest(clusters, most);
+        };
+        let border = key_as_of_clusters(search.query.metric(), border) - lists.codes.query.less();
+        let limit = begun.base + (border - begun.base) * BORDER_SHARE + begun.gap;
+        let (kernels, places) = (search.query.kernels(), &mut lists.places);
+        kernels.places_at_most(clusters, packed(limit, u32::MAX), places);
+        bring(clusters, places, most)
+    }
+}
+
+/// A search that looks for the border.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    /// Clusters that are visited first, and the greatest of their keys.
+    first: usize,
+    base: f32,
+    gap: f32,
+    /// Clusters visited in all, at most.
+    most: usize,
+}
+
+/// A filter's rounds and who tells how many clusters are taken at their word.
+fn is_told(want: &Want, allowed: &Allowed<'_>) -> bool {
+    want.told.is_some() || allowed.only.is_some() || allowed.filter.is_some()
+}
+
+/// So is a search in rounds.
+fn is_taken_at_word(search: &Search<'_, '_>, want: &Want) -> bool {
+    is_told(want, search.allowed) || search.rounds.is_in_rounds()
+}
+
+/// Puts the clusters at these places, which ascend, to the front, but at most so many, the nearest; how many they are.
+fn bring(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
+    for (at, place) in places.iter().enumerate() {
+        clusters.swap(at, *place as usize);
+    }
+    match places.len() {
+        within if within > most => nearest(&mut clusters[..within], most),
+        within => within,
+    }
+}
+
+/// One in so many clusters says about how near the nearest are.
+const SAMPLED: usize = 8;
+
+/// Where the clusters lie whose keys are at most `gap` above the one that others are held against, which has this rank and is
+/// returned. What a sample has of that rank is no less: what lies within the gap above it is found in one pass over all, and the
+/// rest among that.
+fn within_gap(rank: usize, gap: f32, kernels: &Kernels, lists: &mut Lists) -> f32 {
+    let Lists {
+        clusters,
+        places,
+        sample,
+        ..
+    } = lists;
+    let rank = rank.min(clusters.len());
+    sample.clear();
+    // Once: how many are ranked and lie within differs from search to search.
+    sample.reserve(clusters.capacity());
+    places.clear();
+    places.reserve(clusters.capacity() + PLACES_MORE);
+    sample.extend(clusters.iter().step_by(SAMPLED));
+    if sample.len() < rank {
+        sample.clear();
+        sample.extend_from_slice(clusters);
+    }
+    let no_less = *sample.select_nth_unstable(rank - 1).1;
+    let above = |base: u64| packed(unpacked(base).0 + gap, u32::MAX);
+    // With a gap below zero too the base itself is among them.
+    kernels.places_at_most(clusters, above(no_less).max(no_less), places);
+    let key = |place: &u32| clusters[*place as usize];
+    sample.clear();
+    sample.extend(places.iter().map(key));
+    let base = *sample.select_nth_unstable(rank - 1).1;
+    let most = above(base);
+    places.retain(|place| key(place) <= most);
+    unpacked(base).0
+}
+
+/// Puts the nearest to the front; how many there are.
+fn nearest(clusters: &mut [u64], count: usize) -> usize {
+    if count >= clusters.len() {
+        return clusters.len();
+    }
+    clusters.select_nth_unstable(count);
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_come_first() {
+        let mut clusters: Vec<u64> = (0..50).rev().collect();
+        assert_eq!(nearest(&mut clusters, 7), 7);
+        assert!(clusters[..7].iter().all(|cluster| *cluster < 7));
+        assert_eq!(nearest(&mut clusters, 50), 50);
+        assert_eq!((base_rank(1), base_rank(64), base_rank(8_000)), (1, 1, 11));
+    }
+}

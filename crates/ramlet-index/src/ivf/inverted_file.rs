@@ -1,0 +1,138 @@
+//! An inverted file as it was opened.
+
+use ramlet_format::envelope::{self, EnvelopeKind};
+use ramlet_memory::AnonBuf;
+
+use super::codes::{Codes, CodesInRam};
+use super::compact::CompactRows;
+use super::meta::Meta;
+use super::picked::Picked;
+use super::products::Products;
+use crate::calibration::{Calibration, DEPTHS};
+use crate::error::{IndexError, Result};
+use crate::pinned::PinnedRows;
+use crate::quant::Rotation;
+use crate::reading::check_stride;
+use crate::rounds::Rounds;
+use crate::rows_file::RowsFile;
+use crate::{CodeKind, Element, Metric};
+
+/// An inverted file: vectors lie in clusters, and a search visits those whose centroids are nearest to the query.
+///
+/// RAM: `dims + 12` bytes per cluster, no byte per vector but those of [`CodesInRam`]. A search of `p` of `K` clusters
+/// compares `K` centroids, reads about `p / K` of the file in batches as large as the scratch's buffer, and scores what
+/// it read exactly; with codes in RAM it scans those instead, and reads the few rows of which they can't tell whether
+/// they are among the nearest. How many clusters reach the recall target was measured at build on held-out rows.
+///
+/// Sivic and Zisserman, "Video Google" (2003); Jégou, Douze, Schmid, "Product Quantization for Nearest Neighbor
+/// Search" (2011), section IV.
+#[derive(Debug)]
+pub struct Ivf {
+    pub(super) rows: RowsFile,
+    pub(super) positions: RowsFile,
+    pub(super) meta: Meta,
+    /// Of centroids and codes; none under Manhattan.
+    pub(super) rotation: Option<Rotation>,
+    pub(super) codes: Option<Codes>,
+    pub(super) products: Option<Products>,
+    pub(super) compact: Option<CompactRows>,
+    /// Whether searches go by the border where they can: see `gap`.
+    pub(super) by_border: [bool; DEPTHS.len()],
+    pub(super) recall: f32,
+}
+
+impl Ivf {
+    /// `centroids` holds the whole file of centroids, which stays in RAM; its reservation is the index's. `recall`
+    /// (0 to 1) is the target that effort 128 aims at, over the 10 nearest. Fails if the parts don't belong together.
+    pub fn new(
+        rows: RowsFile,
+        positions: RowsFile,
+        centroids: AnonBuf,
+        codes: CodesInRam,
+        recall: f32,
+    ) -> Result<Ivf> {
+        let body = envelope::decode(EnvelopeKind::Centroids, &centroids)?.len();
+        let meta = Meta::parse(centroids, envelope::HEADER_BYTES..envelope::HEADER_BYTES + body)?;
+        let shape = meta.shape;
+        check_stride(&rows, shape.element.row_bytes(shape.dims) + 4)?;
+        check_stride(&positions, 4)?;
+        if rows.rows() != shape.rows || positions.rows() != shape.segment_rows {
+            let (rows, positions) = (rows.rows(), positions.rows());
+            return Err(IndexError::Mismatch(format!(
+                "{shape:?} with {rows} rows and {positions} positions"
+            )));
+        }
+        let (mut codes, mut products) = (codes, None);
+        let compact = codes.compact.take().map(|file| CompactRows::new(&shape, file));
+        if let Some((_, rows)) = codes.coarse.take_if(|(kind, _)| kind.digits().is_some()) {
+            let file = codes.coarse_file.take();
+            products = Some(Products::new(&shape, meta.model.as_ref(), rows, file)?);
+        }
+        Ok(Ivf {
+            rows,
+            positions,
+            codes: Codes::new(&shape, codes)?,
+            products,
+            compact: compact.transpose()?,
+            rotation: shape.metric.has_codes().then(|| Rotation::new(shape.dims)),
+            by_border: meta.calibration.prefers_border(shape.clusters as u32),
+            meta,
+            recall,
+        })
+    }
+
+    /// Bytes that a search of so many rows takes for as long as it lasts, where a bitmap says which may be found.
+    pub fn bytes_for_listed(rows: u32) -> u64 {
+        Picked::bytes_for(rows)
+    }
+
+    /// Bytes that a search for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
+    pub fn bytes_for_rounds(k: usize) -> u64 {
+        Rounds::bytes_for(k)
+    }
+
+    /// The files of codes that were built beside the rows, whether this opening searches them or not; of compact rows, whether it has them.
+    pub fn kinds(&self) -> impl Iterator<Item = CodeKind> {
+        let compact = self.compact.as_ref().map(CompactRows::kind);
+        self.meta.shape.codes.into_iter().flatten().chain(compact)
+    }
+
+    /// The codes that are searched, of which memory may be taken back and restored.
+    pub fn coarse(&self) -> Option<&PinnedRows> {
+        let products = self.products.as_ref().map(|products| &products.groups);
+        self.codes.as_ref().map(|codes| &codes.groups).or(products)
+    }
+
+    /// The finer codes that are searched.
+    pub fn fine(&self) -> Option<&PinnedRows> {
+        let fine = self.codes.as_ref().and_then(|codes| codes.fine.as_ref());
+        fine.map(|(_, rows)| rows)
+    }
+
+    pub fn metric(&self) -> Metric {
+        self.meta.shape.metric
+    }
+
+    pub fn element(&self) -> Element {
+        self.meta.shape.element
+    }
+
+    pub fn dims(&self) -> usize {
+        self.meta.shape.dims
+    }
+
+    pub fn clusters(&self) -> u32 {
+        self.meta.shape.clusters as u32
+    }
+
+    /// What was measured at build.
+    pub fn calibration(&self) -> &Calibration {
+        &self.meta.calibration
+    }
+
+    /// What the finer codes leave over, if that is searched.
+    pub fn rest(&self) -> Option<&PinnedRows> {
+        let rest = self.codes.as_ref().and_then(|codes| codes.rest.as_ref());
+        rest.map(|(_, rows)| rows)
+    }
+}

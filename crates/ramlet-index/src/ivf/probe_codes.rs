@@ -1,0 +1,434 @@
+//! Searching codes of signs, and finer ones, cluster by cluster.
+
+use std::ops::Range;
+
+use ramlet_kernels::{Kept, Kernels, SIFT_GROUPS};
+use ramlet_memory::AnonBuf;
+
+use super::candidates::{Candidate, Candidates, Known};
+use super::codes::{CodeLists, Codes, Survivor, Views};
+use super::held::{Held, HeldCodes};
+use super::inverted_file::Ivf;
+use super::lists::Lists;
+use super::meta::Meta;
+use super::visit_order::put_in_order;
+use crate::error::Result;
+use crate::quant::{Entered, FineLayout, GROUP, groups};
+use crate::scan::Search;
+use crate::vector_index::{Effort, Want};
+
+/// Groups scanned between two looks at how many candidates there are.
+pub(super) const GROUPS: u32 = 64;
+
+/// Groups that are fetched before they are scanned. Clusters lie anywhere in memory and are short: the processor's own
+/// guesses don't reach from one to the next.
+const AHEAD: usize = 10;
+
+/// Clusters whose places are fetched before those of their groups are needed.
+const PLACES_AHEAD: usize = 3;
+
+/// Fine codes compared by one call of the kernels.
+const AT_ONCE: usize = 8;
+
+/// Has groups fetched in the order in which they will be scanned.
+struct Ahead<'a> {
+    meta: &'a Meta,
+    /// Those not yet fetched, in the order of the visit.
+    clusters: &'a [u64],
+    /// What is left of the cluster before them.
+    groups: Range<u32>,
+}
+
+impl<'a> Ahead<'a> {
+    fn new(meta: &'a Meta, clusters: &'a [u64], views: &Views<'_>) -> Ahead<'a> {
+        let near = clusters.iter().take(PLACES_AHEAD);
+        near.for_each(|cluster| meta.fetch(*cluster as u32));
+        let mut ahead = Ahead {
+            meta,
+            clusters,
+            groups: 0..0,
+        };
+        (0..AHEAD).for_each(|_| Kernels::prefetch_far(ahead.next(views)));
+        ahead
+    }
+
+    /// One group more; what of it is to be fetched.
+    #[inline]
+    fn next<'v>(&mut self, views: &'v Views<'_>) -> &'v [u8] {
+        while self.groups.is_empty() {
+            let Some((cluster, further)) = self.clusters.split_first() else {
+                return &[];
+            };
+            if let Some(cluster) = self.clusters.get(PLACES_AHEAD) {
+                self.meta.fetch(*cluster as u32);
+            }
+            self.clusters = further;
+            self.groups = groups(&self.meta.positions(*cluster as u32));
+        }
+        let group = views.groups.row(self.groups.start);
+        self.groups.start += 1;
+        // Few rows' numbers are looked at.
+        group.map_or(&[], |group| views.codes.layout.scanned(group))
+    }
+}
+
+impl Views<'_> {
+    /// The first rows so many of which all codes are there.
+    fn held(&self) -> u32 {
+        self.held.as_ref().map_or(0, HeldCodes::count)
+    }
+
+    fn candidates<'l>(&'l self, lists: &'l mut CodeLists, ivf: &'l Ivf) -> (&'l mut Candidates, Held<'l>) {
+        let CodeLists {
+            query,
+            candidates,
+            held,
+            ..
+        } = lists;
+        let codes = self.held.as_ref();
+        let held = Held::new(codes, &ivf.meta, self.codes.space, query, self.kernels, held);
+        (candidates, held.with_compact(ivf.compact_beside_signs()))
+    }
+
+    /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
+    fn scan(
+        &self,
+        search: &mut Search<'_, '_>,
+        lists: &mut CodeLists,
+        wanted: &Range<u32>,
+        of: usize,
+        ahead: &mut Ahead<'_>,
+    ) -> bool {
+        let Range { start: first, end } = groups(wanted);
+        let Some(bytes) = self.groups.run(first, end - first) else {
+            (first..end).for_each(|_| Kernels::prefetch_far(ahead.next(self)));
+            return false;
+        };
+        let CodeLists {
+            entered,
+            scanned,
+            sifted,
+            candidates,
+            ..
+        } = lists;
+        let stride = self.codes.layout.row_bytes();
+        search.stats.codes_scored += u64::from(wanted.end - wanted.start);
+        let limit = candidates.limit(search.top).max(search.rounds.limit());
+        let runs = bytes.chunks(stride * SIFT_GROUPS);
+        for (bytes, first) in runs.zip((first..).step_by(SIFT_GROUPS)) {
+            let mut fetched: [&[u8]; SIFT_GROUPS] = [&[]; SIFT_GROUPS];
+            let fetched = &mut fetched[..bytes.len() / stride];
+            fetched.iter_mut().for_each(|group| *group = ahead.next(self));
+            entered[of].sift(self.kernels, (bytes, stride), limit, fetched, sifted);
+            for kept in sifted.iter() {
+                let position = first * GROUP as u32 + kept.place;
+                // The first group and the last may be shared with other clusters.
+                if wanted.contains(&position) {
+                    self.survive(search, &kept, position, scanned);
+                }
+            }
+        }
+        true
+    }
+
+    /// Keeps a row that signs don't rule out, and has fetched what will be looked at next.
+    #[inline]
+    fn survive(&self, search: &Search<'_, '_>, kept: &Kept, position: u32, scanned: &mut Vec<Survivor>) {
+        // Deleted rows are few; they are dropped later.
+        let only = search.allowed.only;
+        if only.is_some_and(|only| !only.contains(self.number(position))) {
+            return;
+        }
+        scanned.push(self.survivor(kept, position));
+    }
+
+    /// What a scan says of a row; what will be looked at next is fetched.
+    #[inline]
+    pub(super) fn survivor(&self, kept: &Kept, position: u32) -> Survivor {
+        let (layout, lane) = (&self.codes.layout, position as usize % GROUP);
+        Kernels::prefetch(layout.number_bytes(self.group_of(position), lane));
+        if let Some(row) = self.fine.as_ref().and_then(|(_, rows)| rows.row(position)) {
+            Kernels::prefetch(row);
+        }
+        Survivor {
+            position,
+            sum: kept.sum,
+            add: kept.add,
+            key: kept.key,
+            lower: kept.lower,
+        }
+    }
+
+    /// The group of a row that was scanned.
+    #[inline]
+    fn group_of(&self, position: u32) -> &[u8] {
+        match self.groups.row(position / GROUP as u32) {
+            Some(group) => group,
+            None => panic!("the group of position {position} was there"),
+        }
+    }
+
+    #[inline]
+    fn number(&self, position: u32) -> u32 {
+        let layout = &self.codes.layout;
+        layout.number(self.group_of(position), position as usize % GROUP)
+    }
+
+    /// Looks at the finer codes of the rows that the last scan found.
+    pub(super) fn evaluate(&self, search: &mut Search<'_, '_>, lists: &mut CodeLists) {
+        let CodeLists {
+            entered,
+            pending,
+            pending_of,
+            candidates,
+            ..
+        } = lists;
+        search.stats.survivors += pending.len() as u64;
+        let entered = &entered[*pending_of];
+        let mut rest = &pending[..];
+        while !rest.is_empty() {
+            let mut rows: [&[u8]; AT_ONCE] = [&[]; AT_ONCE];
+            let mut survivors = [rest[0]; AT_ONCE];
+            let mut count = 0;
+            let limit = candidates.limit(search.top).max(search.rounds.limit());
+            let mut seen = 0;
+            for survivor in rest {
+                seen += 1;
+                if survivor.lower > limit {
+                    continue;
+                }
+                match self
+                    .fine
+                    .as_ref()
+                    .and_then(|(_, rows)| rows.row(survivor.position))
+                {
+                    None => self.offer(
+                        search,
+                        candidates,
+                        survivor,
+                        (survivor.key, survivor.key - survivor.lower),
+                        (self.epsilon.coarse, self.reach.coarse),
+                    ),
+                    Some(row) => {
+                        (rows[count], survivors[count]) = (row, *survivor);
+                        count += 1;
+                        if count == AT_ONCE {
+                            break;
+                        }
+                    }
+                }
+            }
+            rest = &rest[seen..];
+            if let Some((layout, _)) = &self.fine {
+                self.refine(search, candidates, entered, layout, &rows[..count], &survivors);
+            }
+        }
+        pending.clear();
+    }
+
+    fn refine(
+        &self,
+        search: &mut Search<'_, '_>,
+        candidates: &mut Candidates,
+        entered: &Entered,
+        layout: &FineLayout,
+        rows: &[&[u8]],
+        survivors: &[Survivor],
+    ) {
+        let mut planes: [&[u8]; AT_ONCE] = [&[]; AT_ONCE];
+        let mut products = [0; AT_ONCE];
+        let (planes, products) = (&mut planes[..rows.len()], &mut products[..rows.len()]);
+        for (planes, row) in planes.iter_mut().zip(rows) {
+            *planes = &row[..layout.code_bytes()];
+        }
+        let count = layout.planes() as u32;
+        self.kernels
+            .planes_dot_many(entered.rounded(), layout.dims, count, planes, products);
+        search.stats.fine_scored += rows.len() as u64;
+        for ((row, survivor), product) in rows.iter().zip(survivors).zip(&*products) {
+            let (key, error) = entered.fine(layout, survivor.sum, survivor.add, row, *product);
+            let (epsilon, reach) = (self.epsilon.fine, self.reach.fine);
+            self.offer(search, candidates, survivor, (key, error), (epsilon, reach));
+        }
+    }
+
+    /// Keeps a row whose key is known so far, if it may still be among the nearest. The error is `epsilon` deviations, and
+    /// it is read within `reach` of them.
+    #[inline]
+    fn offer(
+        &self,
+        search: &mut Search<'_, '_>,
+        candidates: &mut Candidates,
+        survivor: &Survivor,
+        (key, error): (f32, f32),
+        (epsilon, reach): (f32, f32),
+    ) {
+        let key = search.query.metric().possible(key);
+        let (lower, limit) = (key - error, candidates.limit(search.top));
+        if lower > limit.max(search.rounds.limit()) {
+            return;
+        }
+        let number = self.number(survivor.position);
+        if !search.allowed.admits_by_bitmaps(number) {
+            search.rounds.refused(key, number);
+            return;
+        }
+        search.rounds.met(key, number);
+        if lower > limit {
+            return;
+        }
+        candidates.push(Candidate {
+            key,
+            error,
+            deviation: error / epsilon,
+            reach: error / epsilon * reach,
+            position: survivor.position,
+            number,
+            is_compact: false,
+        });
+    }
+}
+
+fn candidates_of(lists: &mut Lists) -> &mut Candidates {
+    &mut lists.codes.candidates
+}
+
+impl Ivf {
+    /// Visits the nearest clusters, and further ones while fewer rows are found than wanted, or a filter may admit nearer
+    /// ones: all rows there, or those that were picked.
+    pub(super) fn probe_codes(
+        &self,
+        codes: &Codes,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        (effort, picked): (&Effort, bool),
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        self.rank_for(search, want, effort.probes, lists);
+        let views = codes.views(search.query.kernels(), effort);
+        let wanted = search.top.k();
+        let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
+        let pool = ((wanted as f64 * over).ceil() as usize)
+            .min(self.meta.shape.rows as usize)
+            .max(wanted);
+        let per_scan = GROUPS as usize * GROUP;
+        let code_lists = &mut lists.codes;
+        code_lists.scanned.clear();
+        code_lists.pending.clear();
+        code_lists.scanned.reserve(per_scan);
+        code_lists.pending.reserve(per_scan);
+        let filtered = search.allowed.filter.is_some();
+        let known = Known {
+            held: views.held(),
+            rows: self.rows.held(),
+        };
+        code_lists.candidates.start(pool, filtered, per_scan, known);
+        let (mut visited, mut begun) = (0, None);
+        loop {
+            let found = search.top.len() + lists.codes.candidates.found();
+            let known = (&mut *lists, candidates_of as fn(&mut Lists) -> &mut Candidates);
+            let Some(next) = self.bring_on(search, want, (visited, found), &mut begun, known) else {
+                break;
+            };
+            let sorted = visited + next;
+            put_in_order(&mut lists.clusters[visited..sorted], visited);
+            let clusters = std::mem::take(&mut lists.clusters);
+            let next = &clusters[visited..sorted];
+            let done = match picked {
+                true => self.visit_picked(&views, search, want, next, lists, buf),
+                false => self.visit_all(&views, search, want, next, lists, buf),
+            };
+            lists.clusters = clusters;
+            done?;
+            visited = sorted;
+            search.stats.probes = visited as u64;
+            views.evaluate(search, &mut lists.codes);
+            lists.codes.candidates.ask(search)?;
+        }
+        let Lists { reads, codes, .. } = lists;
+        let (candidates, mut held) = views.candidates(codes, self);
+        candidates.settle(search, &self.rows, &want.codes, &mut held, reads, buf)
+    }
+
+    /// Visits clusters in this order.
+    fn visit_all(
+        &self,
+        views: &Views<'_>,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        clusters: &[u64],
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let mut ahead = Ahead::new(&self.meta, clusters, views);
+        for cluster in clusters {
+            self.visit_codes(views, search, want, (*cluster as u32, &mut ahead), lists, buf)?;
+        }
+        Ok(())
+    }
+
+    fn visit_codes(
+        &self,
+        views: &Views<'_>,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        (cluster, ahead): (u32, &mut Ahead<'_>),
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let mut rest = self.meta.positions(cluster);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        // Of the cluster before the last one nothing is pending any more: its place is taken.
+        let of = 1 - lists.codes.pending_of;
+        let CodeLists { entered, query, .. } = &mut lists.codes;
+        let fine = views.fine.as_ref().map(|(layout, _)| layout);
+        let centroid = self.meta.centroids().parts(cluster);
+        entered[of].enter(
+            &views.codes.space,
+            query,
+            centroid,
+            fine,
+            &views.epsilon,
+            views.kernels,
+        );
+        while !rest.is_empty() {
+            let end = (rest.start / GROUP as u32 + GROUPS)
+                .saturating_mul(GROUP as u32)
+                .min(rest.end);
+            let now = rest.start..end;
+            let candidates = &lists.codes.candidates;
+            let told = !candidates.tell_nothing(search.stats.codes_scored, &self.rows);
+            if !(told && views.scan(search, &mut lists.codes, &now, of, ahead)) {
+                search.scan_run(&self.rows, now, buf)?;
+            }
+            views.evaluate(search, &mut lists.codes);
+            let codes = &mut lists.codes;
+            std::mem::swap(&mut codes.pending, &mut codes.scanned);
+            codes.pending_of = of;
+            if codes.candidates.is_full(search.top) {
+                self.make_room(views, search, want, lists, buf)?;
+            }
+            rest.start = end;
+        }
+        Ok(())
+    }
+
+    /// Too many rows may be among the nearest: a filter is asked about them, and those in doubt are read.
+    pub(super) fn make_room(
+        &self,
+        views: &Views<'_>,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        views.evaluate(search, &mut lists.codes);
+        let Lists { reads, codes, .. } = lists;
+        codes.candidates.ask(search)?;
+        let (candidates, mut held) = views.candidates(codes, self);
+        candidates.narrow(search, &self.rows, &want.codes, &mut held, reads, buf)
+    }
+}
