@@ -27,10 +27,8 @@ pub struct Manifest {
     pub config: Value,
     pub segments: Vec<SegmentEntry>,
     /// Log files in order, the one being written last. A file is listed before its first group is acknowledged, so one that is missing is missed.
-    /// Empty: written by a version that listed none.
     pub logs: Vec<LogEntry>,
     /// Everything up to this log sequence number was durable when this was written: segments and logs hold it, or have lost it.
-    #[serde(default)]
     pub durable_lsn: u64,
 }
 
@@ -70,7 +68,6 @@ pub struct LogEntry {
     pub salt: u64,
     pub first_lsn: u64,
     /// Its length, or less: an empty file may be replaced by a longer one of the same salt.
-    #[serde(default)]
     pub bytes: u64,
 }
 

@@ -25,10 +25,10 @@ const ENVELOPE: &[u8] = b"RAMLETEN";
 const LOG: &[u8] = b"RAMLETLG";
 
 /// A file of the sample.
-struct File {
-    directory: String,
-    name: String,
-    bytes: Vec<u8>,
+pub struct File {
+    pub directory: String,
+    pub name: String,
+    pub bytes: Vec<u8>,
     seals: Seals,
 }
 
@@ -48,7 +48,7 @@ pub fn run(bytes: &[u8]) {
     let storage = sample::ram();
     for file in sample() {
         let bytes = patched.get(&file.name).unwrap_or(&file.bytes);
-        put(storage.as_ref(), file, bytes);
+        put(storage.as_ref(), (&file.directory, &file.name), bytes);
     }
     let sound = patched.is_empty();
     match way {
@@ -206,25 +206,23 @@ pub fn seal_envelope(bytes: &mut [u8]) {
     bytes[12..16].copy_from_slice(&crc.value().to_le_bytes());
 }
 
-fn put(storage: &dyn Storage, file: &File, bytes: &[u8]) {
-    let directory = match file.directory.as_str() {
+pub fn put(storage: &dyn Storage, (directory, name): (&str, &str), bytes: &[u8]) {
+    let directory = match directory {
         "" => None,
         name => Some(storage.subdir(name).expect("a directory in RAM")),
     };
     let into = directory.as_deref().unwrap_or(storage);
-    if bytes.starts_with(LOG) || file.name.starts_with("log-") {
-        let mut log = into
-            .create_log(&file.name, bytes.len() as u64)
-            .expect("a file in RAM");
+    if bytes.starts_with(LOG) || name.starts_with("log-") {
+        let mut log = into.create_log(name, bytes.len() as u64).expect("a file in RAM");
         return log.write_at(bytes, 0).expect("writes to RAM");
     }
-    let mut out = into.create(&file.name).expect("a file in RAM");
+    let mut out = into.create(name).expect("a file in RAM");
     out.append(bytes).expect("writes to RAM");
     out.sync().expect("syncs RAM");
 }
 
 /// The files of the sample, made once.
-fn sample() -> &'static [File] {
+pub fn sample() -> &'static [File] {
     static SAMPLE: OnceLock<Vec<File>> = OnceLock::new();
     SAMPLE.get_or_init(|| {
         // On a machine that stood still for a while, an idle engine has merged the segment with deletes away before it was closed.

@@ -15,6 +15,8 @@ mod filter;
 mod input;
 mod log;
 mod mutate;
+#[cfg(test)]
+mod released;
 mod sample;
 mod server;
 mod snapshot;

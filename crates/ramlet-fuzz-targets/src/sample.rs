@@ -193,7 +193,7 @@ pub fn read(engine: &Engine, collection: &Collection, scratch: &mut Scratch) -> 
     first
 }
 
-fn queries() -> Vec<QueryRequest> {
+pub fn queries() -> Vec<QueryRequest> {
     let mut random = Random::new(9);
     let mut dense = || -> Vec<f32> { (0..DIMS).map(|_| random.float()).collect() };
     let words = SparseVector {
@@ -258,7 +258,7 @@ fn queries() -> Vec<QueryRequest> {
     all
 }
 
-fn scrolls() -> Vec<ScrollRequest> {
+pub fn scrolls() -> Vec<ScrollRequest> {
     let plain = ScrollRequest {
         filter: None,
         offset: None,
@@ -280,7 +280,7 @@ fn scrolls() -> Vec<ScrollRequest> {
     [plain].into_iter().chain(orders).collect()
 }
 
-fn filters() -> Vec<Filter> {
+pub fn filters() -> Vec<Filter> {
     let texts = [
         r#"{"must":{"key":"k","match":{"any":["key1","key4"]}}}"#,
         r#"{"must":{"key":"f","range":{"gte":1.5}},"must_not":{"key":"b","match":{"value":true}}}"#,

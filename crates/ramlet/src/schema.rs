@@ -1,6 +1,6 @@
 //! What the rows of a collection consist of: the settings, resolved once for the hot paths.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ramlet_format::Component;
@@ -14,7 +14,7 @@ use crate::payload::Path;
 use crate::settings::{
     Placement, Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key,
 };
-use crate::text::{Cut, Folding, Runs, TextField};
+use crate::text::{STEMS_REVISION, TextField};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldIndex, FieldKind, Modifier, VectorParams};
 
 /// What stands for a point under a vector's name.
@@ -132,17 +132,8 @@ pub struct Slots {
     pub vectors: BTreeMap<String, u16>,
     pub fields: BTreeMap<String, u16>,
     pub next_field: u16,
-    /// Of a manifest without it no vector was ever dropped.
-    #[serde(default)]
     pub next_vector: u16,
-    /// Fields whose texts were cut by a dictionary where they are written without spaces; of a manifest without it none.
-    #[serde(default)]
-    pub segmented: BTreeSet<String>,
-    /// Fields whose texts were folded to ASCII by the whole mapping; of a manifest without it none. Some may be gone.
-    #[serde(default)]
-    pub folded: BTreeSet<String>,
-    /// The revision of the stemming algorithms that a field's texts were cut with; of a field that isn't listed one that is gone.
-    #[serde(default)]
+    /// The revision of the stemming algorithms that a field's texts were cut with.
     pub stems: BTreeMap<String, u32>,
 }
 
@@ -162,9 +153,7 @@ impl Slots {
         for path in config.payload_schema.keys() {
             // At most `FIELD_INDEXES_MAX`: the settings were checked.
             slots.fields.insert(path.clone(), slots.next_field);
-            slots.segmented.insert(path.clone());
-            slots.folded.insert(path.clone());
-            slots.stems.insert(path.clone(), Cut::default().stems);
+            slots.stems.insert(path.clone(), STEMS_REVISION);
             slots.next_field += 1;
         }
         slots
@@ -185,27 +174,14 @@ impl Slots {
             .ok_or_else(|| no_slot("payload index", path, Component::TEXT_SLOTS))?;
         self.next_field = slot + 1;
         self.fields.insert(path.to_string(), slot);
-        self.segmented.insert(path.to_string());
-        self.folded.insert(path.to_string());
-        self.folded.retain(|path| self.fields.contains_key(path));
-        self.stems.insert(path.to_string(), Cut::default().stems);
+        self.stems.insert(path.to_string(), STEMS_REVISION);
         self.stems.retain(|path, _| self.fields.contains_key(path));
         Ok(slot)
     }
 
-    /// How the tables of a field, if it has some, were made of texts.
-    pub fn cut_of(&self, path: &str) -> Cut {
-        Cut {
-            runs: match self.segmented.contains(path) {
-                true => Runs::Dictionary,
-                false => Runs::Characters,
-            },
-            folding: match self.folded.contains(path) {
-                true => Folding::All,
-                false => Folding::Latin,
-            },
-            stems: self.stems.get(path).copied().unwrap_or_default(),
-        }
+    /// With which revision of the stemming algorithms the tables of a field were made.
+    pub fn stems_of(&self, path: &str) -> u32 {
+        self.stems.get(path).copied().unwrap_or_default()
     }
 }
 
@@ -277,7 +253,7 @@ impl Schema {
                 path: path.clone(),
                 slot,
                 kind: index.kind,
-                text: text_of(path, index, slots.cut_of(path)),
+                text: text_of(path, index, slots.stems_of(path)),
                 abilities: Abilities::of(index),
                 placement: placement_of(index),
             });
@@ -332,7 +308,7 @@ fn placement_of(index: &FieldIndex) -> Placement {
     })
 }
 
-fn text_of(path: &str, index: &FieldIndex, cut: Cut) -> Option<Arc<TextField>> {
+fn text_of(path: &str, index: &FieldIndex, stems: u32) -> Option<Arc<TextField>> {
     if index.kind != FieldKind::Text {
         return None;
     }
@@ -341,7 +317,7 @@ fn text_of(path: &str, index: &FieldIndex, cut: Cut) -> Option<Arc<TextField>> {
         tracing::warn!("payload index `{path}`: parameters that say nothing are passed over: {e}");
         TextField::new(None)
     });
-    text.ok().map(|text| Arc::new(text.cutting(cut)))
+    text.ok().map(|text| Arc::new(text.with_stems(stems)))
 }
 
 /// Refuses parameters that no payload index can have.
@@ -444,67 +420,5 @@ pub(crate) fn element(datatype: Datatype) -> Element {
         Datatype::Float32 => Element::F32,
         Datatype::Float16 | Datatype::Turbo4 | Datatype::Turbo8 | Datatype::Turbo16 => Element::F16,
         Datatype::Uint8 => Element::U8,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_as_the_tables_of_their_field_were() {
-        let index = FieldIndex {
-            kind: FieldKind::Text,
-            params: Some(serde_json::json!({"type": "text", "tokenizer": "multilingual"})),
-        };
-        let config = CollectionConfig {
-            payload_schema: BTreeMap::from([("t".to_owned(), index)]),
-            ..CollectionConfig::default()
-        };
-        let tokens = |slots: &Slots| {
-            let schema = Schema::new(&config, slots).unwrap();
-            let mut all = Vec::new();
-            let text = schema.field("t").unwrap().text.as_ref().unwrap();
-            text.query("今天天气", &mut |token| all.push(token.to_owned()));
-            all
-        };
-        // As a version without the dictionary wrote it.
-        let old = r#"{"vectors": {}, "fields": {"t": 0}, "next_field": 1}"#;
-        let mut slots: Slots = serde_json::from_str(old).unwrap();
-        assert_eq!(tokens(&slots), ["今", "天", "天", "气"]);
-        slots.take_field("t").unwrap();
-        assert_eq!(tokens(&slots), ["今天", "天气"]);
-        assert_eq!(tokens(&Slots::for_config(&config)), ["今天", "天气"]);
-    }
-
-    #[test]
-    fn texts_are_folded_as_the_tables_of_their_field_were() {
-        let index = FieldIndex {
-            kind: FieldKind::Text,
-            params: Some(serde_json::json!({"type": "text", "ascii_folding": true})),
-        };
-        let config = CollectionConfig {
-            payload_schema: BTreeMap::from([("t".to_owned(), index)]),
-            ..CollectionConfig::default()
-        };
-        let tokens = |slots: &Slots| {
-            let schema = Schema::new(&config, slots).unwrap();
-            let mut all = Vec::new();
-            let text = schema.field("t").unwrap().text.as_ref().unwrap().clone();
-            text.query("Th\u{1b0} \u{e9}t\u{e9}", &mut |token| all.push(token.to_owned()));
-            (all.join(" "), text)
-        };
-        // As a version that knew fewer letters wrote it.
-        let old = r#"{"vectors": {}, "fields": {"t": 0}, "next_field": 1, "segmented": ["t"]}"#;
-        let mut slots: Slots = serde_json::from_str(old).unwrap();
-        let (before, was) = tokens(&slots);
-        assert_eq!(before, "th\u{1b0} ete");
-        slots.folded.insert("gone".to_owned());
-        slots.take_field("t").unwrap();
-        let (after, is) = tokens(&slots);
-        assert_eq!(after, "thu ete");
-        assert_ne!(was, is, "else asking for the index again would leave its tables");
-        assert_eq!(tokens(&Slots::for_config(&config)).0, "thu ete");
-        assert_eq!(slots.folded.len(), 1);
     }
 }

@@ -33,7 +33,7 @@ use crate::segment::{
     of_field,
 };
 use crate::shared::{JobArena, RunningJob};
-use crate::text::{Cut, TextField};
+use crate::text::TextField;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind};
 use crate::write::memtable::BufferWriter;
 use crate::write::writer::Writer;
@@ -356,7 +356,7 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex, next: Opt
         crate::schema::check_index(&index)?;
         let mut config = writer.config.clone();
         let old = config.payload_schema.get(field);
-        if old.is_some_and(|old| has_same_keys(old, &index, writer.slots.cut_of(field))) {
+        if old.is_some_and(|old| has_same_keys(old, &index, writer.slots.stems_of(field))) {
             // Same tables; the parameters may be said anew.
             config.payload_schema.insert(field.to_string(), index);
             drop(writer);
@@ -398,10 +398,10 @@ pub fn renew_stems(core: &Core) -> Result<bool> {
     create_field_index(core, &path, index, None).map(|()| true)
 }
 
-/// Whether two indexes of a field have the same tables; `cut`: how those of the old one were made.
-fn has_same_keys(old: &FieldIndex, new: &FieldIndex, cut: Cut) -> bool {
+/// Whether two indexes of a field have the same tables; `stems`: the revision that those of the old one were made with.
+fn has_same_keys(old: &FieldIndex, new: &FieldIndex, stems: u32) -> bool {
     let text = |index: &FieldIndex| TextField::new(index.params.as_ref()).ok();
-    let old_text = || Some(text(old)?.cutting(cut));
+    let old_text = || Some(text(old)?.with_stems(stems));
     old.kind == new.kind && (new.kind != FieldKind::Text || old_text() == text(new))
 }
 
@@ -468,7 +468,7 @@ pub fn delete_field_index(core: &Core, field: &str) -> Result<()> {
             return Ok(());
         }
         slots.fields.remove(field);
-        slots.segmented.remove(field);
+        slots.stems.remove(field);
         (config, slots)
     };
     replace_field_files(core, &mut arena, Vec::new(), config, slots)
@@ -610,7 +610,7 @@ mod tests {
         let slot_of = |path: &str| core.writer().slots.fields[path];
         let before = (slot_of("plain"), slot_of("stems"));
         {
-            // As a version before wrote it.
+            // As a version with other stems would have written it.
             let mut writer = core.writer();
             writer.slots.stems.clear();
             writer.schema = Arc::new(Schema::new(&writer.config, &writer.slots).unwrap());

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::text::{Runs, for_words, is_dense};
+use crate::text::{for_words, is_dense};
 
 /// Characters in which the end of a word is looked for; a word that is longer is cut.
 const EDGE_CHARS: usize = 64;
@@ -72,7 +72,7 @@ fn is_in_dense(text: &str, at: usize) -> bool {
 
 /// Shows `each` where words begin in a piece of text, those of scripts without spaces too.
 fn word_starts(text: &str, piece: Range<usize>, each: &mut dyn FnMut(usize)) {
-    for_words(&text[piece], Runs::Dictionary, &mut |word| {
+    for_words(&text[piece], &mut |word| {
         each(word.as_ptr().addr() - text.as_ptr().addr())
     });
 }

@@ -173,7 +173,7 @@ impl Segment {
                     fields.push((slot, open_field(shelf, schema, id, file, io)?));
                 }
                 Component::TextTerms { slot } => {
-                    texts.extend(TextColumn::open(shelf, &entry, schema, slot, io)?.map(Arc::new));
+                    texts.push(Arc::new(TextColumn::open(shelf, &entry, schema, slot, io)?));
                 }
                 _ => {}
             }
@@ -217,9 +217,9 @@ impl Segment {
         for file in &entry.files {
             if let Component::TextTerms { slot } = file.component {
                 let known = self.texts.iter().find(|column| column.slot == slot).cloned();
-                texts.extend(match known {
-                    Some(column) => Some(column),
-                    None => TextColumn::open(shelf, &entry, schema, slot, io)?.map(Arc::new),
+                texts.push(match known {
+                    Some(column) => column,
+                    None => Arc::new(TextColumn::open(shelf, &entry, schema, slot, io)?),
                 });
             }
             let Component::FieldIndex { slot } = file.component else {

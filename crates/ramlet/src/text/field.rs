@@ -6,8 +6,8 @@ use ramlet_memory::Reservation;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::cut::Cut;
-use super::options::{Stemming, TextOptions, TokenizerKind};
+use super::options::{Stemming, TextOptions};
+use super::stem;
 use super::tokenizer::{Remembering, Token, Tokenizer};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_PARAMS_BYTES_MAX;
@@ -18,7 +18,8 @@ const NO_LANGUAGE: &str = "none";
 /// How a text index cuts its texts, and those it is asked for.
 pub struct TextField {
     options: TextOptions,
-    cut: Cut,
+    /// The revision of the stemming algorithms that its tables were made with.
+    stems: u32,
     tokenizer: Tokenizer,
     is_scored: bool,
     has_positions: bool,
@@ -78,18 +79,16 @@ impl TextField {
         Ok(TextField {
             tokenizer: Tokenizer::new(&options)?,
             options,
-            cut: Cut::default(),
+            stems: stem::REVISION,
             is_scored,
             has_positions,
         })
     }
 
-    /// The same, for tables that were made so.
-    pub fn cutting(self, cut: Cut) -> TextField {
-        let tokenizer = self.tokenizer.cutting(cut);
+    /// The same, for tables that were made with this revision of the stemming algorithms.
+    pub fn with_stems(self, revision: u32) -> TextField {
         TextField {
-            tokenizer,
-            cut,
+            stems: revision,
             ..self
         }
     }
@@ -106,7 +105,7 @@ impl TextField {
 
     /// Whether tables of this field have stems of another revision than queries would look for.
     pub fn has_old_stems(&self) -> bool {
-        self.has_stems() && self.cut.stems != Cut::default().stems
+        self.has_stems() && self.stems != stem::REVISION
     }
 
     fn has_stems(&self) -> bool {
@@ -136,24 +135,8 @@ impl TextField {
 
 impl PartialEq for TextField {
     fn eq(&self, other: &TextField) -> bool {
-        let runs = |field: &TextField| match field.options.tokenizer {
-            Some(TokenizerKind::Multilingual) => Some(field.cut.runs),
-            _ => None,
-        };
-        let folding = |field: &TextField| match field.options.ascii_folding {
-            Some(true) => Some(field.cut.folding),
-            _ => None,
-        };
-        let stems = |field: &TextField| field.has_stems().then_some(field.cut.stems);
-        let kept = |field: &TextField| {
-            (
-                field.is_scored,
-                field.has_positions,
-                runs(field),
-                folding(field),
-                stems(field),
-            )
-        };
+        let stems = |field: &TextField| field.has_stems().then_some(field.stems);
+        let kept = |field: &TextField| (field.is_scored, field.has_positions, stems(field));
         self.options == other.options && kept(self) == kept(other)
     }
 }

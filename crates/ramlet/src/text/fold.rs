@@ -5,29 +5,16 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Which characters are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Folding {
-    /// Letters from U+00C0 to U+017F and from U+1E00 to U+1EFF. So were indexes made before all were known.
-    Latin,
-    #[default]
-    All,
-}
-
 const MAPPING: &str = include_str!("fold.txt");
 
 /// A word without marks on its Latin letters; combining marks fall away.
-pub fn fold(word: Cow<'_, str>, folding: Folding) -> Cow<'_, str> {
+pub fn fold(word: Cow<'_, str>) -> Cow<'_, str> {
     if word.is_ascii() {
         return word;
     }
     let mut out = String::with_capacity(word.len());
     for c in word.chars() {
-        let plain = match folding {
-            _ if c.is_ascii() => None,
-            Folding::Latin => plain_latin(c),
-            Folding::All => plain(c),
-        };
+        let plain = if c.is_ascii() { None } else { plain(c) };
         match (c, plain) {
             ('\u{300}'..='\u{36f}', _) => {}
             (_, Some(plain)) => out.push_str(plain),
@@ -41,17 +28,6 @@ fn plain(c: char) -> Option<&'static str> {
     let known = known();
     let at = known.binary_search_by_key(&c, |(known, _)| *known).ok()?;
     Some(known[at].1)
-}
-
-/// As it was: some of the letters are others now.
-fn plain_latin(c: char) -> Option<&'static str> {
-    match c {
-        'ŉ' => Some("'n"),
-        'ẛ' => Some("s"),
-        'ẚ' | 'ẜ' | 'ẝ' | '\u{1efa}'..='\u{1eff}' => None,
-        '\u{c0}'..='\u{17f}' | '\u{1e00}'..='\u{1eff}' => plain(c),
-        _ => None,
-    }
 }
 
 /// The mapping by character: 1,242 of them, 30 KB.
@@ -84,32 +60,29 @@ mod tests {
             ("plain", "plain"),
             ("×÷", "×÷"),
         ] {
-            for folding in [Folding::Latin, Folding::All] {
-                assert_eq!(fold(word.into(), folding), plain);
-            }
+            assert_eq!(fold(word.into()), plain);
         }
     }
 
     #[test]
     fn each_block_is_known() {
-        for (word, plain, before) in [
-            ("thư mơ ŉ", "thu mo n", "thư mơ 'n"),
-            ("Iași știință Ǎǐ", "Iasi stiinta Ai", "Iași știința Ǎǐ"),
-            ("əɐʙ", "aaB", "əɐʙ"),
-            ("ᴀᴂᵫᶏ", "Aaeuea", "ᴀᴂᵫᶏ"),
-            ("ẚẛẜẝẞỺỿ", "afssSSLLy", "ẚsẜẝSSỺỿ"),
-            ("‘a’ “b”–c…", "'a' \"b\"-c…", "‘a’ “b”–c…"),
-            ("x² H₂O ₔ", "x2 H2O a", "x² H₂O ₔ"),
-            ("①⑴⒈Ⓐⓩ⓪", "1(1)1.Az0", "①⑴⒈Ⓐⓩ⓪"),
-            ("❶❨", "1(", "❶❨"),
-            ("Ⱡⱥⱬ", "Laz", "Ⱡⱥⱬ"),
-            ("⸨", "((", "⸨"),
-            ("ꜰꜲꝠꟿ", "FAAVYM", "ꜰꜲꝠꟿ"),
-            ("ﬁne ﬃﬆ", "fine ffist", "ﬁne ﬃﬆ"),
-            ("Ｈｅｌｌｏ１！～", "Hello1!~", "Ｈｅｌｌｏ１！～"),
+        for (word, plain) in [
+            ("thư mơ ŉ", "thu mo n"),
+            ("Iași știință Ǎǐ", "Iasi stiinta Ai"),
+            ("əɐʙ", "aaB"),
+            ("ᴀᴂᵫᶏ", "Aaeuea"),
+            ("ẚẛẜẝẞỺỿ", "afssSSLLy"),
+            ("‘a’ “b”–c…", "'a' \"b\"-c…"),
+            ("x² H₂O ₔ", "x2 H2O a"),
+            ("①⑴⒈Ⓐⓩ⓪", "1(1)1.Az0"),
+            ("❶❨", "1("),
+            ("Ⱡⱥⱬ", "Laz"),
+            ("⸨", "(("),
+            ("ꜰꜲꝠꟿ", "FAAVYM"),
+            ("ﬁne ﬃﬆ", "fine ffist"),
+            ("Ｈｅｌｌｏ１！～", "Hello1!~"),
         ] {
-            assert_eq!(fold(word.into(), Folding::All), plain);
-            assert_eq!(fold(word.into(), Folding::Latin), before);
+            assert_eq!(fold(word.into()), plain);
         }
     }
 

@@ -4,7 +4,6 @@
 //! weighs the tokens. [`TextField`] is the tokenizer of a payload index.
 
 mod bm25;
-mod cut;
 mod field;
 mod fold;
 mod guard;
@@ -19,11 +18,10 @@ mod token_hash;
 mod tokenizer;
 
 pub use bm25::{Bm25, Bm25Options};
-pub use cut::Cut;
 pub use field::TextField;
-pub use fold::Folding;
 pub use in_payload::tokens_of;
 pub use options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
-pub use scripts::{Runs, is_dense, words as for_words};
+pub use scripts::{is_dense, words as for_words};
+pub use stem::REVISION as STEMS_REVISION;
 pub use token_hash::{COUNT_BITS, TokenHash, entry_of, hash_of};
 pub use tokenizer::{Remembering, Token, Tokenizer};

@@ -9,32 +9,21 @@ use super::guard::guarded;
 /// What is cut at once: ICU lists the ends of all words of a run, 8 bytes each.
 const RUN_BYTES: usize = 4096;
 
-/// How a run of such a script becomes words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Runs {
-    /// Each Han or Kana character alone; the other scripts aren't known. So were indexes made before there was a dictionary.
-    Characters,
-    #[default]
-    Dictionary,
-}
-
-/// Shows `each` the words of a text of any scripts: runs of letters and digits, and what `runs` says of runs without spaces.
-pub fn words<'t>(text: &'t str, runs: Runs, each: &mut dyn FnMut(&'t str)) {
-    let script = |c: char| match runs {
-        Runs::Characters if is_han_or_kana(c) && c.is_alphanumeric() => Script::Dense,
-        Runs::Dictionary if is_dense(c) => Script::Dense,
-        _ if c.is_alphanumeric() => Script::Spaced,
+/// Shows `each` the words of a text of any scripts: runs of letters and digits, and of runs without spaces the words of a dictionary.
+pub fn words<'t>(text: &'t str, each: &mut dyn FnMut(&'t str)) {
+    let script = |c: char| match c {
+        c if is_dense(c) => Script::Dense,
+        c if c.is_alphanumeric() => Script::Spaced,
         _ => Script::None,
     };
     let mut rest = text.char_indices().map(|(at, c)| (at, script(c))).peekable();
     while let Some((start, script)) = rest.next() {
         while rest.next_if(|(_, next)| *next == script).is_some() {}
         let run = &text[start..rest.peek().map_or(text.len(), |(end, _)| *end)];
-        match (script, runs) {
-            (Script::None, _) => (),
-            (Script::Spaced, _) => each(run),
-            (Script::Dense, Runs::Characters) => characters(run, each),
-            (Script::Dense, Runs::Dictionary) => by_dictionary(run, each),
+        match script {
+            Script::None => (),
+            Script::Spaced => each(run),
+            Script::Dense => by_dictionary(run, each),
         }
     }
 }
@@ -110,9 +99,9 @@ pub fn is_dense(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn cut(text: &str, runs: Runs) -> Vec<&str> {
+    fn cut(text: &str) -> Vec<&str> {
         let mut all = Vec::new();
-        words(text, runs, &mut |word| all.push(word));
+        words(text, &mut |word| all.push(word));
         all
     }
 
@@ -128,19 +117,14 @@ mod tests {
             ("・。、 -", ""),
         ] {
             let expected: Vec<&str> = expected.split('|').filter(|word| !word.is_empty()).collect();
-            assert_eq!(cut(text, Runs::Dictionary), expected);
+            assert_eq!(cut(text), expected);
         }
-        assert_eq!(
-            cut("今天a日 ไม่มี", Runs::Characters),
-            ["今", "天", "a", "日", "ไม", "มี"],
-            "as before there was a dictionary"
-        );
     }
 
     #[test]
     fn long_runs_lose_nothing() {
         let text = "我们在北京大学学习".repeat(2000);
-        let all = cut(&text, Runs::Dictionary);
+        let all = cut(&text);
         assert_eq!(all.concat(), text);
         assert!(all.len() < 5 * 2000 + 100, "{}", all.len());
     }

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 
 use ramlet_memory::Reservation;
 
-use super::cut::Cut;
 use super::fold::fold;
 use super::memo::Memo;
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
@@ -20,7 +19,6 @@ const LANGUAGE_DEFAULT: &str = "english";
 /// [`TextOptions`], ready.
 pub struct Tokenizer {
     kind: TokenizerKind,
-    cut: Cut,
     lowercase: bool,
     ascii_folding: bool,
     /// Of languages, lower case, ascending, and the user's own.
@@ -95,7 +93,6 @@ impl Tokenizer {
         };
         Ok(Tokenizer {
             kind: options.tokenizer.unwrap_or_default(),
-            cut: Cut::default(),
             lowercase,
             ascii_folding: options.ascii_folding.unwrap_or(false),
             listed,
@@ -105,11 +102,6 @@ impl Tokenizer {
             max_len: options.max_token_len.unwrap_or(usize::MAX),
             memo: Mutex::default(),
         })
-    }
-
-    /// The same tokenizer, cutting so.
-    pub fn cutting(self, cut: Cut) -> Tokenizer {
-        Tokenizer { cut, ..self }
     }
 
     /// Shows `each` the tokens of a stored text.
@@ -161,7 +153,7 @@ impl Tokenizer {
         };
         match self.kind {
             TokenizerKind::Whitespace => text.split_whitespace().for_each(offer),
-            TokenizerKind::Multilingual => scripts::words(text, self.cut.runs, &mut offer),
+            TokenizerKind::Multilingual => scripts::words(text, &mut offer),
             TokenizerKind::Code => words(text).for_each(|word| parts_of_name(word, &mut offer)),
             TokenizerKind::Word | TokenizerKind::Prefix => words(text).for_each(offer),
         }
@@ -184,7 +176,7 @@ impl Tokenizer {
     fn token<'t>(&self, word: &'t str, stopwords: bool) -> Option<Cow<'t, str>> {
         let mut token = Cow::Borrowed(word);
         if self.ascii_folding {
-            token = fold(token, self.cut.folding);
+            token = fold(token);
         }
         if self.lowercase {
             token = lower(token);

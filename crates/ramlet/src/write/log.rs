@@ -360,35 +360,6 @@ fn open_listed(storage: &dyn Storage, manifest: &Manifest, entry: &LogEntry) -> 
     Ok(file)
 }
 
-/// The files of a collection whose manifest lists none, as versions before wrote it: those that have a header.
-fn with_headers(storage: &dyn Storage, names: &[String]) -> Result<Vec<LogEntry>> {
-    let mut entries = Vec::new();
-    for name in names {
-        let file = storage.open_log(name)?;
-        match read_header(file.as_ref(), name) {
-            Ok(LogHeader { salt, first_lsn }) if Some(first_lsn) == first_lsn_of(name) => {
-                entries.push(LogEntry {
-                    name: name.clone(),
-                    salt,
-                    first_lsn,
-                    bytes: file.len(),
-                });
-            }
-            Err(e) if has_first_record(file.as_ref(), name)? => return Err(e),
-            // It was never written whole, so that nothing in it was acknowledged.
-            _ => {}
-        }
-    }
-    match entries.is_empty() {
-        // One is made before the first manifest, and the next one before an old one goes.
-        true => Err(Error::corrupt(format!(
-            "{}: there is no log file, or its header is lost: what isn't in segments is lost",
-            storage.location()
-        ))),
-        false => Ok(entries),
-    }
-}
-
 /// Whether the group that the file is named by stands at its start: then the header was once whole and is damaged.
 fn has_first_record(file: &dyn LogFile, name: &str) -> Result<bool> {
     if file.len() < PAGE as u64 {
@@ -452,10 +423,15 @@ fn scan(
     let applied_lsn = manifest.applied_lsn;
     let mut names: Vec<_> = storage.list()?.into_iter().filter(|n| is_log_name(n)).collect();
     names.sort_unstable();
-    let listed = match manifest.logs.is_empty() {
-        true => with_headers(storage, &names)?,
-        false => manifest.logs.clone(),
-    };
+    let listed = &manifest.logs;
+    if listed.is_empty() {
+        let what = format!(
+            "{}: manifest {} lists no log",
+            storage.location(),
+            manifest.number
+        );
+        return Err(Error::corrupt(what));
+    }
     names.retain(|name| listed.iter().all(|entry| entry.name != *name));
     for name in &names {
         check_unlisted(storage, manifest, name)?;
@@ -474,7 +450,7 @@ fn scan(
                 "{name}: log starts at group {first}, group {missing} is missing"
             )));
         }
-        let scan = Scan::of(&listed, at, file.as_ref(), manifest);
+        let scan = Scan::of(listed, at, file.as_ref(), manifest);
         let (offset, last) = scan.replay(applied_lsn, group)?;
         last_lsn = last_lsn.max(last);
         closed.extend(tail.take().map(|t| t.summary));

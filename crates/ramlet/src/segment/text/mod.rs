@@ -36,8 +36,8 @@ pub use build::TextBuilders;
 pub use merge::{is_merged, merge};
 pub use part::{Decoded, Directory, Peaks};
 
-/// Of the lists. Segments of another are ranked by their payloads.
-const VERSION: u64 = 2;
+/// Of the lists.
+const VERSION: u64 = 1;
 const WORD_END: u8 = 0xFF;
 const WORD_CUT: u8 = 0xFE;
 const WORD_BYTES: usize = 240;
@@ -96,14 +96,13 @@ pub struct Gone {
 }
 
 impl TextColumn {
-    /// `None`: the lists are of another version.
     pub fn open(
         shelf: &Shelf,
         entry: &SegmentEntry,
         schema: &Schema,
         slot: u16,
         io: &mut IoContext,
-    ) -> Result<Option<TextColumn>> {
+    ) -> Result<TextColumn> {
         let file = |component: Component| {
             let found = entry.file(component);
             found.ok_or_else(|| {
@@ -134,11 +133,8 @@ impl TextColumn {
         let (documents, tokens) = match words {
             [documents, tokens, version] if u64::from_le_bytes(*version) == VERSION => (*documents, *tokens),
             _ => {
-                tracing::warn!(
-                    segment = entry.id,
-                    "lists of words of another version: searches read payloads"
-                );
-                return Ok(None);
+                let what = "lists of texts of a version that this program doesn't read";
+                return Err(Error::corrupt(format!("segment {}: {what}", entry.id)));
             }
         };
         let (mut terms, mut lists, mut positions) = (terms, lists, positions);
@@ -170,7 +166,7 @@ impl TextColumn {
                 Some((all, held))
             }
         };
-        Ok(Some(TextColumn {
+        Ok(TextColumn {
             slot,
             terms,
             lists,
@@ -180,7 +176,7 @@ impl TextColumn {
             documents: u64::from_le_bytes(documents),
             tokens: u64::from_le_bytes(tokens),
             gone: Mutex::default(),
-        }))
+        })
     }
 
     /// What was counted last of deleted rows, if they were as many.
