@@ -10,9 +10,9 @@ use tokio::sync::Semaphore;
 
 use crate::audit::Audit;
 use crate::auth::Keys;
+use crate::balancer::Balancer;
 use crate::http2::Http2;
 use crate::limits;
-use crate::loads::Loads;
 use crate::options::{AllocatorStats, LogLevel, ServerOptions, SnapshotFetch};
 use crate::quotas::Quotas;
 use crate::rates::Rates;
@@ -55,7 +55,7 @@ pub struct App {
     /// Empty until it is measured.
     pub(crate) machine: Arc<OnceLock<Machine>>,
     /// What the threads that hold connections have to do.
-    pub(crate) loads: Arc<Loads>,
+    pub(crate) balancer: Arc<Balancer>,
     pub(crate) stats: RequestStats,
     pub(crate) rates: Rates,
     pub(crate) quotas: Quotas,
@@ -93,7 +93,7 @@ impl App {
             log_level: options.log_level,
             allocator: options.allocator,
             machine: options.machine,
-            loads: Arc::new(Loads::new(threads)),
+            balancer: Arc::new(Balancer::new(threads)),
             stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
             rates: Rates::default(),
             quotas: Quotas::load(&options.engine),

@@ -6,8 +6,8 @@ use ramlet_memory::Reservation;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::audit::Peer;
+use crate::balancer::Meter;
 use crate::eviction::EvictionGuard;
-use crate::loads::Meter;
 
 /// The bytes that a connection holds, and its place: given back in this order, so that who waits for the place finds the bytes.
 pub type Paid = (Reservation, OwnedSemaphorePermit);

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::loads::here;
+use crate::balancer::here;
 
 pub struct Line {
     /// None after a thread's poller refused it.

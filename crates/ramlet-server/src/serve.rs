@@ -16,11 +16,11 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::audit::Peer;
+use crate::balancer::{Balancer, Meter};
 use crate::connection::{Paid, Place};
 use crate::error::{ApiError, ApiResult};
 use crate::eviction::Eviction;
 use crate::limits;
-use crate::loads::{Loads, Meter};
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
 use crate::router::router;
@@ -129,7 +129,7 @@ impl Bound {
             encrypted: app.tls.is_some(),
             api: Api::Rest(router(app.clone())),
             eviction: Arc::default(),
-            loads: app.loads.clone(),
+            balancer: app.balancer.clone(),
         };
         tasks.spawn(door.stand_open(shards.clone()));
         if let Some(listener) = grpc {
@@ -141,7 +141,7 @@ impl Bound {
                 encrypted: app.tls.is_some(),
                 api: Api::Grpc,
                 eviction: Arc::default(),
-                loads: app.loads.clone(),
+                balancer: app.balancer.clone(),
             };
             tasks.spawn(door.stand_open(shards.clone()));
         }
@@ -164,7 +164,7 @@ struct Door {
     encrypted: bool,
     api: Api,
     eviction: Arc<Eviction>,
-    loads: Arc<Loads>,
+    balancer: Arc<Balancer>,
 }
 
 impl Door {
@@ -214,7 +214,7 @@ impl Door {
             _paid: paid,
             peer: Peer(from.ip()),
             guard: self.eviction.enter(),
-            meter: Meter::new(self.loads.clone()),
+            meter: Meter::new(self.balancer.clone()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The threads that hold the connections. Each has its own, its own loop, and if the engine has one for it a search slot:
 //! a request is read, searched and answered without another thread. What wanders between them is a connection as a whole,
-//! where one thread has much more to do than another ([`loads`](crate::loads)).
+//! where one thread has much more to do than another ([`balancer`](crate::balancer)).
 
 use std::future::Future;
 use std::io;
@@ -17,9 +17,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::balancer::Meter;
 use crate::connection::Place;
 use crate::eviction::{Answering, EvictionGuard};
-use crate::loads::Meter;
 use crate::tls::Socket;
 use crate::{grpc, http1, inline, limits, pool};
 
@@ -73,7 +73,7 @@ impl Shards {
     /// Starts the threads. They end when `stopped` says so and their connections are done, or [`limits::SHUTDOWN_GRACE`]
     /// later.
     pub fn start(app: &Arc<App>, stopped: &watch::Receiver<bool>) -> io::Result<Shards> {
-        let (inboxes, arrivals): (Vec<_>, Vec<_>) = (0..app.loads.threads())
+        let (inboxes, arrivals): (Vec<_>, Vec<_>) = (0..app.balancer.threads())
             .map(|_| mpsc::unbounded_channel())
             .unzip();
         let all: Arc<[Shard]> = inboxes.into_iter().map(Shard::new).collect();
@@ -154,7 +154,7 @@ impl Thread {
             .spawn(move || {
                 pool::adopt(home);
                 inline::enter(&self.app.engine);
-                self.app.loads.enter(self.here);
+                self.app.balancer.enter(self.here);
                 drop(has_entered);
                 runtime.block_on(self.run(arrivals));
                 inline::leave();

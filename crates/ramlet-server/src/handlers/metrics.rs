@@ -401,7 +401,7 @@ fn requests(text: &mut Text, app: &App, by_collection: bool, anonymize: bool) {
     text.counter(
         "ramlet_connections_moved_total",
         "Connections that a busy thread gave to one with less to do",
-        app.loads.moved(),
+        app.balancer.moved(),
     );
     let rows: Vec<(Option<String>, Rows)> = if by_collection {
         let all = app.stats.rows_by_collection().into_iter();

@@ -14,12 +14,12 @@ use tokio::sync::watch;
 
 use crate::app::App;
 use crate::audit::name_peer;
+use crate::balancer::Calls;
 use crate::connection::Place;
 use crate::error::ApiError;
 use crate::graceful_close::{SentBody, close_gracefully};
 use crate::held::Held;
 use crate::limits;
-use crate::loads::Calls;
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
 use entry::Entry;

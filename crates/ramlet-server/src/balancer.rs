@@ -1,4 +1,4 @@
-//! How much each of the threads that hold connections has to do, and which connections one had better give to another.
+//! Load balancing of the threads that hold connections: how much each has to do, and which connections it gives to another.
 //!
 //! Connections are dealt before anybody knows what they are for. Two clients that search without pause may come to the thread
 //! of one core while the other's holds a writer that mostly waits: half of the speed, for as long as they stay. So each
@@ -16,9 +16,9 @@ use pin_project_lite::pin_project;
 
 use crate::limits::{MOVE_GAIN, MOVE_PERIOD};
 
-/// What the threads tell each other.
+/// The load of all threads, by which connections are balanced.
 #[derive(Debug)]
-pub struct Loads {
+pub struct Balancer {
     /// Nanoseconds that each has spent on its connections.
     spent: Vec<AtomicU64>,
     /// Connections that were given away.
@@ -28,7 +28,7 @@ pub struct Loads {
 /// What a connection has cost.
 #[derive(Debug)]
 pub struct Meter {
-    loads: Arc<Loads>,
+    balancer: Arc<Balancer>,
     /// Nanoseconds.
     spent: AtomicU64,
     /// Its calls are tasks of their own, and stay where they are when it moves.
@@ -58,9 +58,9 @@ pub fn here() -> Option<usize> {
     INDEX.get()
 }
 
-impl Loads {
-    pub fn new(threads: usize) -> Loads {
-        Loads {
+impl Balancer {
+    pub fn new(threads: usize) -> Balancer {
+        Balancer {
             spent: (0..threads).map(|_| AtomicU64::new(0)).collect(),
             moved: AtomicU64::new(0),
         }
@@ -92,9 +92,9 @@ impl Loads {
 }
 
 impl Meter {
-    pub fn new(loads: Arc<Loads>) -> Arc<Meter> {
+    pub fn new(balancer: Arc<Balancer>) -> Arc<Meter> {
         Arc::new(Meter {
-            loads,
+            balancer,
             spent: AtomicU64::new(0),
             apart: AtomicBool::new(false),
             to: AtomicUsize::new(NOWHERE),
@@ -138,7 +138,7 @@ impl Meter {
 
     /// It was given to another thread.
     pub fn has_moved(&self) {
-        self.loads.moved.fetch_add(1, Ordering::Relaxed);
+        self.balancer.moved.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Polls `future` on this connection's account.
@@ -148,14 +148,14 @@ impl Meter {
         let end = Instant::now();
         let spent = u64::try_from((end - start).as_nanos()).unwrap_or(u64::MAX);
         self.spent.fetch_add(spent, Ordering::Relaxed);
-        if let Some(all) = here().and_then(|index| self.loads.spent.get(index)) {
+        if let Some(all) = here().and_then(|index| self.balancer.spent.get(index)) {
             all.fetch_add(spent, Ordering::Relaxed);
         }
         HERE.with_borrow_mut(|here| {
             if let Some(here) = here
                 && end - here.looked >= MOVE_PERIOD
             {
-                here.look(&self.loads, end);
+                here.look(&self.balancer, end);
             }
         });
         polled
@@ -164,11 +164,11 @@ impl Meter {
 
 impl Here {
     /// Looks at what was spent since the last time, and tells connections to move if that would make the threads more even.
-    fn look(&mut self, loads: &Loads, now: Instant) {
+    fn look(&mut self, balancer: &Balancer, now: Instant) {
         let window = now - self.looked;
         self.looked = now;
         let share = |ns: u64| Duration::from_nanos(ns).div_duration_f64(window);
-        let all = loads.all();
+        let all = balancer.all();
         let mut threads: Vec<f64> = all
             .iter()
             .zip(&self.spent)
@@ -280,9 +280,9 @@ mod tests {
 
     #[test]
     fn a_connection_is_told_to_move_once_its_thread_has_looked() {
-        let loads = Arc::new(Loads::new(2));
-        loads.enter(0);
-        let meters = [(); 2].map(|()| Meter::new(loads.clone()));
+        let balancer = Arc::new(Balancer::new(2));
+        balancer.enter(0);
+        let meters = [(); 2].map(|()| Meter::new(balancer.clone()));
         meters.iter().for_each(Meter::arrive);
         let work = |meter: &Arc<Meter>| {
             let _ = meter.measure(|| {
@@ -291,7 +291,7 @@ mod tests {
             });
         };
         // One that leaves takes with it what it has cost.
-        let gone = Meter::new(loads.clone());
+        let gone = Meter::new(balancer.clone());
         gone.arrive();
         work(&gone);
         gone.depart();
