@@ -36,7 +36,7 @@ pub mod inference;
 mod inline;
 mod jwt;
 pub mod limits;
-mod line;
+mod moving_socket;
 mod multipart;
 mod openapi;
 mod options;

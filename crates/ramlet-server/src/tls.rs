@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::limits;
-use crate::line::Line;
+use crate::moving_socket::MovingSocket;
 
 /// What a client may choose to speak.
 const HTTP2: &[u8] = b"h2";
@@ -97,14 +97,14 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
 
 /// A connection's bytes, encrypted or not.
 pub enum Socket {
-    Plain(Line),
-    Encrypted(Box<TlsStream<Line>>),
+    Plain(MovingSocket),
+    Encrypted(Box<TlsStream<MovingSocket>>),
 }
 
 impl Socket {
     /// Agrees on keys with the client, if connections are to be encrypted.
     pub async fn new(stream: TcpStream, tls: Option<&Tls>) -> io::Result<Socket> {
-        let stream = Line::new(stream);
+        let stream = MovingSocket::new(stream);
         let Some(tls) = tls else {
             return Ok(Socket::Plain(stream));
         };
@@ -119,8 +119,8 @@ impl Socket {
     /// Whether the client speaks HTTP/2; waits for what it says first where that isn't agreed on.
     pub async fn speaks_http2(&self) -> io::Result<bool> {
         match self {
-            Socket::Plain(line) => {
-                tokio::time::timeout(limits::HEAD_TIMEOUT, begins_http2(line.stream()?)).await?
+            Socket::Plain(socket) => {
+                tokio::time::timeout(limits::HEAD_TIMEOUT, begins_http2(socket.stream()?)).await?
             }
             Socket::Encrypted(stream) => Ok(stream.get_ref().1.alpn_protocol() == Some(HTTP2)),
         }

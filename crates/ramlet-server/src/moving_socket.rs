@@ -9,16 +9,16 @@ use tokio::net::TcpStream;
 
 use crate::balancer::here;
 
-pub struct Line {
+pub struct MovingSocket {
     /// None after a thread's poller refused it.
     stream: Option<TcpStream>,
     /// The thread whose poller looks after it.
     at: Option<usize>,
 }
 
-impl Line {
-    pub fn new(stream: TcpStream) -> Line {
-        Line {
+impl MovingSocket {
+    pub fn new(stream: TcpStream) -> MovingSocket {
+        MovingSocket {
             stream: Some(stream),
             at: here(),
         }
@@ -44,7 +44,7 @@ fn lost() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for MovingSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -54,7 +54,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for MovingSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.settled()?.poll_write(cx, buf)
     }
