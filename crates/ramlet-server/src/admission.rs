@@ -7,12 +7,12 @@ use axum::http::{HeaderMap, StatusCode};
 use ramlet::Scratch;
 
 use crate::app::App;
+use crate::audit_record::{AuditRecord, Subject};
 use crate::auth::{Access, Grant};
 use crate::error::{ApiError, ApiResult};
 use crate::held::Held;
 use crate::limits;
 use crate::slots::on_slot;
-use crate::trail::{Subject, Trail};
 
 /// What a request was admitted with.
 pub struct Admitted {
@@ -21,28 +21,28 @@ pub struct Admitted {
     pub held: Arc<Held>,
 }
 
-/// Who asks, and the trail of the request in the audit log; refused where the key opens no routes of this kind.
+/// Who asks, and the record of the request in the audit log; refused where the key opens no routes of this kind.
 pub fn enter(
     app: &App,
     access: Access,
     subject: Subject<'_>,
     headers: &HeaderMap,
-) -> ApiResult<(Grant, Trail)> {
+) -> ApiResult<(Grant, AuditRecord)> {
     let (grant, authorised) = app.keys.caller(access, headers);
-    let trail = Trail::of(app.audit.as_ref(), subject, headers, &grant);
+    let record = AuditRecord::of(app.audit.as_ref(), subject, headers, &grant);
     match authorised {
-        Ok(()) => Ok((grant, trail)),
+        Ok(()) => Ok((grant, record)),
         Err(e) => {
-            trail.key_refused(&e);
+            record.key_refused(&e);
             Err(e)
         }
     }
 }
 
-/// Refuses what a token doesn't open of a kind of route, with the collection that it is asked for. The trail tells both.
+/// Refuses what a token doesn't open of a kind of route, with the collection that it is asked for. The record tells both.
 pub async fn admit(
     app: &App,
-    (grant, trail): (&Grant, &Trail),
+    (grant, record): (&Grant, &AuditRecord),
     (access, collection): (Access, Option<&str>),
     start: Instant,
 ) -> ApiResult<()> {
@@ -51,8 +51,8 @@ pub async fn admit(
         refused => refused,
     };
     match &admitted {
-        Ok(()) => trail.let_in(),
-        Err(e) => trail.failed(e),
+        Ok(()) => record.let_in(),
+        Err(e) => record.failed(e),
     }
     admitted
 }

@@ -17,6 +17,7 @@ use crate::answer::{Answer, body_of, refuse, respond};
 use crate::api_request::{ApiRequest, Given, Incoming};
 use crate::app::App;
 use crate::audit::Peer;
+use crate::audit_record::Subject;
 use crate::auth::name_host;
 use crate::body::read_body;
 use crate::call::Call;
@@ -31,7 +32,6 @@ use crate::pieces::Sent;
 use crate::route::{Route, shown_path};
 use crate::stats::Endpoint;
 use crate::stream;
-use crate::trail::Subject;
 
 /// Answers one request of `route`.
 pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) -> Response {
@@ -111,7 +111,7 @@ async fn answer(
 ) -> ApiResult<Answer> {
     let (mut parts, mut unread) = request.into_parts();
     name_host(&mut parts);
-    let (grant, trail) = enter(app, route.access, subject(route, app, &parts), &parts.headers)?;
+    let (grant, record) = enter(app, route.access, subject(route, app, &parts), &parts.headers)?;
     let raw_query = parts.uri.query().unwrap_or("").to_owned();
     let query = QueryParams::parse(&raw_query)?;
     let params = RawPathParams::from_request_parts(&mut parts, &())
@@ -123,7 +123,7 @@ async fn answer(
         .collect();
     let collection = params.iter().find(|(name, _)| name == "collection");
     let asks = (route.access, collection.map(|(_, name)| name.as_str()));
-    admit(app, (&grant, &trail), asks, start).await?;
+    admit(app, (&grant, &record), asks, start).await?;
     let (body, held) = read_body(&parts.headers, &mut unread, route.body, &app.requests).await?;
     let incoming = Incoming {
         query: raw_query,
@@ -135,7 +135,7 @@ async fn answer(
     let request = ApiRequest::new(params, query, given, start).with(incoming);
     let call = Call::new(app.clone(), request, (grant, held));
     let answer = (route.handler)(call).await;
-    answer.inspect_err(|e| trail.failed(e))
+    answer.inspect_err(|e| record.failed(e))
 }
 
 /// What a request of a route is about.

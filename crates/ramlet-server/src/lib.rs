@@ -10,6 +10,7 @@ mod answer;
 mod api_request;
 mod app;
 mod audit;
+mod audit_record;
 mod auth;
 mod balancer;
 mod body;
@@ -60,7 +61,6 @@ mod stream;
 mod strict_guard;
 mod timed_io;
 mod tls;
-mod trail;
 mod wire;
 
 pub use app::App;

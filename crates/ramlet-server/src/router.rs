@@ -14,12 +14,12 @@ use crate::admission::enter;
 use crate::answer::refuse;
 use crate::app::App;
 use crate::audit::Peer;
+use crate::audit_record::Subject;
 use crate::auth::Access;
 use crate::cors;
 use crate::dispatch::dispatch;
 use crate::error::ApiError;
 use crate::routes::routes;
-use crate::trail::Subject;
 
 /// The router over the table, for the server and for tests. A path that isn't there is looked for once more in its plain form.
 pub fn router(app: Arc<App>) -> Router {

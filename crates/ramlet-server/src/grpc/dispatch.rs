@@ -25,6 +25,7 @@ use crate::answer::Answer;
 use crate::api_request::{ApiRequest, Given};
 use crate::app::App;
 use crate::audit::Peer;
+use crate::audit_record::{AuditRecord, Subject};
 use crate::auth::{Access, Grant, name_host};
 use crate::body_rule::BodyRule;
 use crate::call::Call;
@@ -40,7 +41,6 @@ use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
 use crate::stats::Endpoint;
 use crate::tls::Socket;
-use crate::trail::{Subject, Trail};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
@@ -227,7 +227,7 @@ async fn call(
 async fn answer(
     app: &Arc<App>,
     bound: &'static Bound,
-    (headers, (grant, mut trail)): (&HeaderMap, (Grant, Trail)),
+    (headers, (grant, mut record)): (&HeaderMap, (Grant, AuditRecord)),
     ((mut asked, len), held, collection): ((Asked, usize), Held, &mut Option<String>),
     start: Instant,
 ) -> ApiResult<pieces::Sent> {
@@ -235,8 +235,8 @@ async fn answer(
     check_collection(&asked)?;
     let named = asked.params.iter().find(|(name, _)| name == "collection");
     let named = named.map(|(_, name)| name.as_str());
-    trail.about(named);
-    admit(app, (&grant, &trail), (route.access, named), start).await?;
+    record.about(named);
+    admit(app, (&grant, &record), (route.access, named), start).await?;
     if route.path.starts_with("/collections/{collection}/") {
         *collection = asked.params.first().map(|(_, name)| name.clone());
     }
@@ -251,7 +251,7 @@ async fn answer(
     );
     let request = ApiRequest::new(asked.params, asked.query, given, start);
     let call = Call::new(app.clone(), request, (grant, held));
-    let answer = (route.handler)(call).await.inspect_err(|e| trail.failed(e))?;
+    let answer = (route.handler)(call).await.inspect_err(|e| record.failed(e))?;
     write(app, method, answer, start)
 }
 

@@ -14,12 +14,12 @@ use ramlet_proto::qdrant::FileLengthRequest;
 use super::frame::Messages;
 use crate::admission::{admit, enter};
 use crate::app::App;
+use crate::audit_record::Subject;
 use crate::auth::Access;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
 use crate::held::Held;
 use crate::limits;
-use crate::trail::Subject;
 
 /// The methods, and their names in the audit log.
 const METHODS: [(&str, &str); 7] = [
@@ -60,15 +60,15 @@ async fn asked(
     body: Incoming,
 ) -> ApiResult<ApiError> {
     let start = Instant::now();
-    let (grant, mut trail) = enter(app, Access::Read, subject, headers)?;
+    let (grant, mut record) = enter(app, Access::Read, subject, headers)?;
     let mut held = Held::default();
     let message = Messages::new(headers, body)?
         .single(RULE, &mut held, &app.requests)
         .await?;
     let asked = FileLengthRequest::decode(message).map_err(ApiError::wrong_input)?;
     let name = &asked.collection_name;
-    trail.about(Some(name));
-    admit(app, (&grant, &trail), (Access::Read, Some(name)), start).await?;
+    record.about(Some(name));
+    admit(app, (&grant, &record), (Access::Read, Some(name)), start).await?;
     let collection = app.engine.collection(name)?;
     let number = asked.shard_id;
     let has = match collection.shard_infos() {

@@ -1,4 +1,4 @@
-//! What a request leaves in the audit log: a line when it is let in, one when it is refused.
+//! A request's record in the audit log: a line when it is let in, one when it is refused.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ pub struct Subject<'a> {
     pub peer: Option<Peer>,
 }
 
-/// What a request leaves in the log; nothing where there is none.
+/// A request's record; nothing where there is no log.
 #[derive(Default)]
-pub struct Trail(Option<Box<Left>>);
+pub struct AuditRecord(Option<Box<Entry>>);
 
-struct Left {
+struct Entry {
     audit: Arc<Audit>,
     name: Option<&'static str>,
     api: String,
@@ -40,16 +40,21 @@ struct Left {
     tracing_id: Option<String>,
 }
 
-impl Trail {
-    pub fn of(audit: Option<&Arc<Audit>>, asks: Subject<'_>, headers: &HeaderMap, grant: &Grant) -> Trail {
+impl AuditRecord {
+    pub fn of(
+        audit: Option<&Arc<Audit>>,
+        asks: Subject<'_>,
+        headers: &HeaderMap,
+        grant: &Grant,
+    ) -> AuditRecord {
         let Some(audit) = audit else {
-            return Trail::default();
+            return AuditRecord::default();
         };
         let named = |name: &str| headers.get(name)?.to_str().ok().map(bounded);
         let forwarded = || named("x-forwarded-for").filter(|_| audit.trusts_forwarded);
         let remote = forwarded().or_else(|| Some(asks.peer?.0.to_canonical().to_string()));
         let (subject, token_hash) = grant.named();
-        Trail(Some(Box::new(Left {
+        AuditRecord(Some(Box::new(Entry {
             audit: audit.clone(),
             name: asks.name,
             api: bounded(&asks.api),
@@ -64,35 +69,35 @@ impl Trail {
 
     /// The collection, where the message names it and not the path.
     pub fn about(&mut self, collection: Option<&str>) {
-        if let Some(left) = &mut self.0 {
-            left.collection = collection.map(bounded);
+        if let Some(entry) = &mut self.0 {
+            entry.collection = collection.map(bounded);
         }
     }
 
     /// The request is let in.
     pub fn let_in(&self) {
-        if let Some(left) = self.0.as_ref().filter(|left| left.name.is_some()) {
-            left.note("ok", None);
+        if let Some(entry) = self.0.as_ref().filter(|entry| entry.name.is_some()) {
+            entry.note("ok", None);
         }
     }
 
     /// The request's key isn't one, or doesn't open this kind of route.
     pub fn key_refused(&self, e: &ApiError) {
-        if let Some(left) = &self.0 {
-            left.note("denied", Some(&e.message));
+        if let Some(entry) = &self.0 {
+            entry.note("denied", Some(&e.message));
         }
     }
 
     /// The request failed; that is told where it was for want of rights.
     pub fn failed(&self, e: &ApiError) {
         let for_rights = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&e.status);
-        if let Some(left) = self.0.as_ref().filter(|left| for_rights && left.name.is_some()) {
-            left.note("denied", Some(&e.message));
+        if let Some(entry) = self.0.as_ref().filter(|entry| for_rights && entry.name.is_some()) {
+            entry.note("denied", Some(&e.message));
         }
     }
 }
 
-impl Left {
+impl Entry {
     fn note(&self, result: &str, error: Option<&str>) {
         let error = error.map(bounded);
         self.audit.note(&Line {
