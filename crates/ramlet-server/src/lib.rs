@@ -54,7 +54,6 @@ mod route;
 mod router;
 pub mod routes;
 mod serve;
-mod shards;
 mod slots;
 mod stats;
 mod stream;
@@ -62,6 +61,7 @@ mod strict_guard;
 mod timed_io;
 mod tls;
 mod wire;
+mod workers;
 
 pub use app::App;
 pub use audit::{Audit, AuditSink, Peer};

@@ -24,7 +24,7 @@ use crate::limits;
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
 use crate::router::router;
-use crate::shards::{Api, Shards};
+use crate::workers::{Api, Workers};
 
 /// A server that has its port and isn't answering yet.
 pub struct Bound {
@@ -118,10 +118,10 @@ impl Bound {
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let Bound { listener, grpc, app } = self;
         let (stop, stopped) = watch::channel(false);
-        let shards = Arc::new(Shards::start(&app, &stopped)?);
+        let workers = Arc::new(Workers::start(&app, &stopped)?);
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor_recall(app.engine.clone()));
-        let door = Door {
+        let acceptor = Acceptor {
             listener,
             places: Arc::new(Semaphore::new(app.connections_max)),
             account: app.connections.clone(),
@@ -131,9 +131,9 @@ impl Bound {
             eviction: Arc::default(),
             balancer: app.balancer.clone(),
         };
-        tasks.spawn(door.stand_open(shards.clone()));
+        tasks.spawn(acceptor.accept_all(workers.clone()));
         if let Some(listener) = grpc {
-            let door = Door {
+            let acceptor = Acceptor {
                 listener,
                 places: Arc::new(Semaphore::new(app.http2.places)),
                 account: app.calls.clone(),
@@ -143,20 +143,20 @@ impl Bound {
                 eviction: Arc::default(),
                 balancer: app.balancer.clone(),
             };
-            tasks.spawn(door.stand_open(shards.clone()));
+            tasks.spawn(acceptor.accept_all(workers.clone()));
         }
         shutdown.await;
         let _ = stop.send(true);
         tasks.shutdown().await;
-        if let Some(shards) = Arc::into_inner(shards) {
-            shards.join().await;
+        if let Some(workers) = Arc::into_inner(workers) {
+            workers.join().await;
         }
         Ok(())
     }
 }
 
 /// A port, and what a connection through it costs.
-struct Door {
+struct Acceptor {
     listener: TcpListener,
     places: Arc<Semaphore>,
     account: Consumer,
@@ -167,15 +167,15 @@ struct Door {
     balancer: Arc<Balancer>,
 }
 
-impl Door {
-    async fn stand_open(self, shards: Arc<Shards>) {
-        let mut failures = Seldom::default();
+impl Acceptor {
+    async fn accept_all(self, workers: Arc<Workers>) {
+        let mut failures = SeldomLog::default();
         loop {
             let dealt = match self.listener.accept().await {
                 Ok((stream, from)) => match self.pay().await {
-                    Ok(paid) => shards.deal(stream, self.place(paid, from), self.api.clone()),
+                    Ok(paid) => workers.deal(stream, self.place(paid, from), self.api.clone()),
                     Err(e) => {
-                        self.turn_away(&stream, &e);
+                        self.reject(&stream, &e);
                         Ok(())
                     }
                 },
@@ -225,22 +225,22 @@ impl Door {
 
     /// Says why and when to come again, without a task or a buffer. Clients of gRPC try again by themselves; for an encrypted
     /// answer there is no memory.
-    fn turn_away(&self, stream: &TcpStream, e: &ApiError) {
+    fn reject(&self, stream: &TcpStream, e: &ApiError) {
         tracing::debug!("a connection is turned away: {}", e.message);
         if !self.encrypted && matches!(self.api, Api::Rest(_)) {
-            turn_away(stream, e);
+            reject(stream, e);
         }
     }
 }
 
 /// What happens many times a second and is told now and then.
 #[derive(Default)]
-struct Seldom {
+struct SeldomLog {
     told: Option<Instant>,
     untold: u64,
 }
 
-impl Seldom {
+impl SeldomLog {
     /// How many weren't told since the last one, if this one is to be told.
     fn tell(&mut self, now: Instant) -> Option<u64> {
         let long_ago = |at| now.saturating_duration_since(at) >= limits::WARNING_PERIOD;
@@ -264,7 +264,7 @@ async fn monitor_recall(engine: Arc<Engine>) {
 }
 
 /// Says why and when to come again, without a task or a buffer.
-fn turn_away(stream: &TcpStream, e: &ApiError) {
+fn reject(stream: &TcpStream, e: &ApiError) {
     let body = serde_json::json!({ "status": { "error": e.message }, "time": 0.0 }).to_string();
     let text = format!(
         "HTTP/1.1 429 Too Many Requests\r\nretry-after: {}\r\ncontent-type: application/json\r\n\
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_fails_all_the_time_is_told_now_and_then() {
-        let (mut failures, start) = (Seldom::default(), Instant::now());
+        let (mut failures, start) = (SeldomLog::default(), Instant::now());
         let told: Vec<_> = (0..1_000)
             .filter_map(|i| failures.tell(start + limits::WARNING_PERIOD * i / 400))
             .collect();

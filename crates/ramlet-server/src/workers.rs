@@ -33,7 +33,7 @@ pub enum Api {
 /// A connection on its way to the thread that will hold it.
 enum Arrival {
     New(Accepted),
-    Moved(Rider),
+    Moved(OpenConnection),
 }
 
 struct Accepted {
@@ -43,13 +43,13 @@ struct Accepted {
 }
 
 /// A connection that is held: it goes on wherever it is polled.
-struct Rider {
+struct OpenConnection {
     connection: Pin<Box<dyn Future<Output = ()> + Send>>,
     meter: Arc<Meter>,
     answering: Answering,
 }
 
-impl Rider {
+impl OpenConnection {
     /// The thread that it is to move to, if it can now. Calls within it are bound to the thread that began them.
     fn to(&self) -> Option<usize> {
         let can = self.meter.are_calls_apart() || !self.answering.is_busy();
@@ -58,25 +58,25 @@ impl Rider {
 }
 
 /// One thread: how many connections it holds, and the way to it. As many wait there as have a place, at most.
-struct Shard {
+struct Worker {
     open: AtomicUsize,
     inbox: mpsc::UnboundedSender<Arrival>,
 }
 
-pub struct Shards {
-    all: Arc<[Shard]>,
+pub struct Workers {
+    all: Arc<[Worker]>,
     /// The runtime of each, when it has ended.
     ended: Vec<oneshot::Receiver<Runtime>>,
 }
 
-impl Shards {
+impl Workers {
     /// Starts the threads. They end when `stopped` says so and their connections are done, or [`limits::SHUTDOWN_GRACE`]
     /// later.
-    pub fn start(app: &Arc<App>, stopped: &watch::Receiver<bool>) -> io::Result<Shards> {
+    pub fn start(app: &Arc<App>, stopped: &watch::Receiver<bool>) -> io::Result<Workers> {
         let (inboxes, arrivals): (Vec<_>, Vec<_>) = (0..app.balancer.threads())
             .map(|_| mpsc::unbounded_channel())
             .unzip();
-        let all: Arc<[Shard]> = inboxes.into_iter().map(Shard::new).collect();
+        let all: Arc<[Worker]> = inboxes.into_iter().map(Worker::new).collect();
         let mut ended = Vec::new();
         for (here, arrivals) in arrivals.into_iter().enumerate() {
             let thread = Thread {
@@ -87,16 +87,16 @@ impl Shards {
             };
             ended.push(thread.start(arrivals)?);
         }
-        Ok(Shards { all, ended })
+        Ok(Workers { all, ended })
     }
 
     /// Hands a connection to the thread that holds the fewest.
     pub fn deal(&self, stream: TcpStream, place: Place, api: Api) -> io::Result<()> {
         let stream = stream.into_std()?;
         let fewest = self.all.iter().min_by_key(|s| s.open.load(Ordering::Relaxed));
-        let shard = fewest.ok_or_else(|| io::Error::other("no thread holds connections"))?;
+        let worker = fewest.ok_or_else(|| io::Error::other("no thread holds connections"))?;
         let accepted = Accepted { stream, place, api };
-        shard
+        worker
             .send(Arrival::New(accepted))
             .map_err(|_| io::Error::other("the thread that holds connections has ended"))
     }
@@ -112,10 +112,10 @@ impl Shards {
     }
 }
 
-impl Shard {
-    fn new(inbox: mpsc::UnboundedSender<Arrival>) -> Shard {
+impl Worker {
+    fn new(inbox: mpsc::UnboundedSender<Arrival>) -> Worker {
         let open = AtomicUsize::new(0);
-        Shard { open, inbox }
+        Worker { open, inbox }
     }
 
     fn send(&self, arrival: Arrival) -> Result<(), Arrival> {
@@ -133,7 +133,7 @@ impl Shard {
 
 /// What a thread that holds connections knows.
 struct Thread {
-    all: Arc<[Shard]>,
+    all: Arc<[Worker]>,
     here: usize,
     app: Arc<App>,
     stopped: watch::Receiver<bool>,
@@ -173,14 +173,14 @@ impl Thread {
                 _ = stopped.changed() => break,
                 Some(_) = tasks.join_next() => self.all[self.here].left(),
                 next = arrivals.recv() => match next {
-                    Some(next) => { tasks.spawn(self.seat(next)); }
+                    Some(next) => { tasks.spawn(self.task(next)); }
                     None => break,
                 }
             }
         }
         arrivals.close();
         while let Ok(last) = arrivals.try_recv() {
-            tasks.spawn(self.seat(last));
+            tasks.spawn(self.task(last));
         }
         let all = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(limits::SHUTDOWN_GRACE, all).await.is_err() {
@@ -191,62 +191,62 @@ impl Thread {
         }
     }
 
-    fn seat(&self, arrival: Arrival) -> Seat {
-        let rider = match arrival {
-            Arrival::New(accepted) => Rider {
+    fn task(&self, arrival: Arrival) -> ConnectionTask {
+        let open = match arrival {
+            Arrival::New(accepted) => OpenConnection {
                 meter: accepted.place.meter.clone(),
                 answering: accepted.place.guard.answering(),
                 connection: Box::pin(hold(accepted, self.app.clone(), self.stopped.clone())),
             },
-            Arrival::Moved(rider) => {
-                rider.meter.has_moved();
-                rider
+            Arrival::Moved(open) => {
+                open.meter.has_moved();
+                open
             }
         };
-        rider.meter.arrive();
+        open.meter.arrive();
         let all = self.all.clone();
-        Seat {
-            rider: Some(rider),
+        ConnectionTask {
+            open: Some(open),
             all,
         }
     }
 }
 
 /// A connection on one of the threads, until it ends or is given to another.
-struct Seat {
-    rider: Option<Rider>,
-    all: Arc<[Shard]>,
+struct ConnectionTask {
+    open: Option<OpenConnection>,
+    all: Arc<[Worker]>,
 }
 
-impl Seat {
+impl ConnectionTask {
     /// Gives the connection away if it is to move and can.
     fn leaves(&mut self) -> bool {
-        let to = self.rider.as_ref().and_then(Rider::to);
+        let to = self.open.as_ref().and_then(OpenConnection::to);
         let Some(to) = to.and_then(|to| self.all.get(to)) else {
             return false;
         };
-        let Some(rider) = self.rider.take() else {
+        let Some(open) = self.open.take() else {
             return false;
         };
-        rider.meter.depart();
-        let Err(Arrival::Moved(rider)) = to.send(Arrival::Moved(rider)) else {
+        open.meter.depart();
+        let Err(Arrival::Moved(open)) = to.send(Arrival::Moved(open)) else {
             return true;
         };
-        rider.meter.arrive();
-        self.rider = Some(rider);
+        open.meter.arrive();
+        self.open = Some(open);
         false
     }
 }
 
-impl Future for Seat {
+impl Future for ConnectionTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.leaves() {
             return Poll::Ready(());
         }
-        match &mut self.rider {
-            Some(Rider {
+        match &mut self.open {
+            Some(OpenConnection {
                 connection, meter, ..
             }) => meter.measure(|| connection.as_mut().poll(cx)),
             None => Poll::Ready(()),
@@ -254,10 +254,10 @@ impl Future for Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
-        if let Some(rider) = &self.rider {
-            rider.meter.depart();
+        if let Some(open) = &self.open {
+            open.meter.depart();
         }
     }
 }
