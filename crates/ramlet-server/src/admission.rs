@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::audit_record::{AuditRecord, Subject};
 use crate::auth::{Access, Grant};
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::slots::on_slot;
 

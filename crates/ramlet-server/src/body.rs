@@ -8,9 +8,9 @@ use ramlet_memory::Consumer;
 use tokio::time::{Instant, timeout_at};
 
 use crate::body_rule::BodyRule;
-use crate::decode::{Encoding, decode};
+use crate::decompress::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::pool::spawn_blocking;
 

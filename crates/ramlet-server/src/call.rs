@@ -13,12 +13,12 @@ use crate::api_request::ApiRequest;
 use crate::app::App;
 use crate::auth::{Access, Grant};
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::out::Out;
 use crate::pool::spawn_blocking;
 use crate::strict_guard::Guard;
-use crate::wire::names::check_name;
+use crate::wire::name_rules::check_name;
 
 /// A request that may run. How it does: [`execute`](crate::execute).
 pub struct Call {

@@ -22,8 +22,8 @@ use crate::auth::name_host;
 use crate::body::read_body;
 use crate::call::Call;
 use crate::caught::caught;
+use crate::compress::{self, Packer, takes_gzip};
 use crate::cors;
-use crate::encode::{self, Packer, takes_gzip};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::Form;
@@ -80,7 +80,7 @@ async fn whole(app: &App, answer: Sent, packs: bool) -> Response {
         if let Some(packer) = Packer::new(&app.streams) {
             return packed(Body::new(stream::packed(answer, packer)));
         }
-    } else if packs && let Some(small) = encode::whole(&answer, 0, &app.responses).await {
+    } else if packs && let Some(small) = compress::whole(&answer, 0, &app.responses).await {
         return packed(body_of(small));
     }
     respond(StatusCode::OK, "application/json", body_of(answer))

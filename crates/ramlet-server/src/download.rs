@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::pieces::with_held;
 use crate::pool::spawn_blocking;

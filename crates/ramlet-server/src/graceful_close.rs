@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
 use crate::eviction::{EvictionGuard, InFlight};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_UNASKED};
 
 /// Waits for a connection that is to end, as long as it is being answered or was a moment ago. `None`: it wasn't waited for

@@ -20,7 +20,7 @@ use crate::body_drain;
 use crate::connection::Place;
 use crate::error::ApiError;
 use crate::graceful_close::{SentBody, close_gracefully};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::http2::serve_http2;
 use crate::limits;
 use crate::timed_io::TimedIo;

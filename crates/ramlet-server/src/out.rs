@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::FRAME_HEAD;
 use crate::grpc::tell::points as tell;
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::pieces::{Mark, PIECE, Pieces, Sent};
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits::RESPONSE_STEP_BYTES;
 
 /// Bytes of a piece, unless one write needs more in a row.

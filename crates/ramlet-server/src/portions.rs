@@ -12,7 +12,7 @@ use ramlet::{
 use crate::error::ApiResult;
 use crate::limits::{FETCH_GROWTH, FETCH_RECORDS, LIST_RECORDS, RECORD_BYTES, RESPONSE_STEP_BYTES};
 use crate::out::Out;
-use crate::parts::{Parts, batch_of, fit, portion_bytes};
+use crate::shown_parts::{Parts, batch_of, fit, portion_bytes};
 
 /// A list that is open in the answer, and what closes it.
 pub struct List {

@@ -14,7 +14,7 @@ use crate::api_request::Incoming;
 use crate::app::App;
 use crate::body::content_length;
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::multipart::Multipart;
 use crate::pool::spawn_blocking;

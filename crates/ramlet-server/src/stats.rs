@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use ramlet_memory::Consumer;
 
-use crate::held::Held;
+use crate::held_bytes::Held;
 
 /// Upper bounds of the histogram's buckets, microseconds; one more is above them all.
 pub const BUCKETS_US: [u64; 16] = [

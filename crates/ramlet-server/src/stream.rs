@@ -16,14 +16,14 @@ use hyper::body::{Body, Frame};
 use tokio::sync::mpsc;
 
 use crate::app::App;
-use crate::encode::Packer;
+use crate::compress::Packer;
 use crate::error::ApiResult;
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::out::{Form, Out};
-use crate::parts::Expected;
 use crate::pieces::Sent;
 use crate::portions::{List, Next};
+use crate::shown_parts::Expected;
 use crate::slots::on_slot;
 
 /// A list that was begun, and isn't wholly written.

@@ -14,9 +14,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::status;
 use crate::body_rule::BodyRule;
-use crate::decode::{Encoding, decode};
+use crate::decompress::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;

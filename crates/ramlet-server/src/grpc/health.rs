@@ -15,7 +15,7 @@ use super::{reflection, tell};
 use crate::app::App;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 
 /// Between two looks for a watcher.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -167,7 +167,7 @@ fn index_methods() -> Vec<Method> {
 #[rustfmt::skip]
 fn read_methods() -> Vec<Method> {
     use ask::{points as p, query as a};
-    use tell::groups as g;
+    use tell::group_messages as g;
     use Points::{Inside, Listed, None};
     vec![
         method!("/qdrant.Points/Get" = "POST" "/collections/{collection}/points": GetPoints p::get => Listed(1), tell::got),
@@ -185,7 +185,7 @@ fn read_methods() -> Vec<Method> {
 #[rustfmt::skip]
 fn older_methods() -> Vec<Method> {
     use ask::search as a;
-    use tell::groups as g;
+    use tell::group_messages as g;
     use Points::{Inside, Listed};
     vec![
         method!("/qdrant.Points/Search" = "POST" "/collections/{collection}/points/search": SearchPoints a::search => Listed(1), tell::hits),

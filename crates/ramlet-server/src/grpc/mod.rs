@@ -6,20 +6,20 @@
 //! The framing is our own, over hyper's HTTP/2: nothing of a message is read before it has its memory.
 
 pub mod ask;
-mod dispatch;
+mod calls;
 mod frame;
 mod health;
 mod methods;
 pub mod node;
 mod reflection;
-mod settings;
+mod setting_names;
 mod status;
 mod storage_read;
 pub mod tell;
 mod value;
 
-pub(crate) use dispatch::serve_calls;
+pub(crate) use calls::serve_calls;
 #[doc(hidden)]
-pub use dispatch::unframed;
+pub use calls::unframed;
 pub use frame::HEAD as FRAME_HEAD;
 pub use methods::methods;

@@ -20,7 +20,7 @@ use super::tell;
 use crate::app::App;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 
 const NOT_FOUND: i32 = 5;
 const INVALID: i32 = 3;

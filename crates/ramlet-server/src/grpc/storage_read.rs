@@ -18,7 +18,7 @@ use crate::audit_record::Subject;
 use crate::auth::Access;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 
 /// The methods, and their names in the audit log.

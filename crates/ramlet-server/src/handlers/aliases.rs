@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::wire::names::check_name;
+use crate::wire::name_rules::check_name;
 
 #[derive(Deserialize)]
 struct WireActions {

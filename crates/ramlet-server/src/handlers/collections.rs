@@ -9,7 +9,7 @@ use crate::error::ApiResult;
 use crate::wire::collection::{WireCreate, WireUpdate};
 use crate::wire::info::info_json;
 use crate::wire::memory::memory_json;
-use crate::wire::names::check_name;
+use crate::wire::name_rules::check_name;
 
 /// `GET /collections`.
 pub async fn list(call: Call) -> ApiResult<Answer> {

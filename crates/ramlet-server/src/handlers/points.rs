@@ -5,8 +5,8 @@ use ramlet::{PayloadSelector, PointId, VectorSelector};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
-use crate::parts::{Parts, fit};
 use crate::portions::{List, Portions};
+use crate::shown_parts::{Parts, fit};
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{payload_selector, vector_selector};
 

@@ -14,8 +14,8 @@ use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::out::Out;
-use crate::parts::{Expected, Parts, fit, list_bytes};
 use crate::portions::{List, Portions};
+use crate::shown_parts::{Expected, Parts, fit, list_bytes};
 use crate::wire::explain::beside_result;
 use crate::wire::query::{
     Asked, IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,

@@ -21,7 +21,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::options::SnapshotFetch;
 use crate::receive::receive;
-use crate::wire::names::check_name;
+use crate::wire::name_rules::check_name;
 
 /// Query parameters of these routes: `wait` is true unless it is said to be false.
 #[derive(Debug, PartialEq)]

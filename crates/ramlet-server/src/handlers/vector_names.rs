@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::ApiResult;
-use crate::wire::names::check_vector_name;
+use crate::wire::name_rules::check_vector_name;
 use crate::wire::vector_names::WireNewVector;
 
 /// `PUT /collections/{collection}/vectors/{vector}`.

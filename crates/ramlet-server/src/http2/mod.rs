@@ -1,6 +1,6 @@
 //! Connections of HTTP/2, a bounded number of them: gRPC, and REST where a client asks for it so.
 
-mod entry;
+mod call_bytes;
 mod sizes;
 
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::balancer::Calls;
 use crate::connection::Place;
 use crate::error::ApiError;
 use crate::graceful_close::{SentBody, close_gracefully};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
-use entry::Entry;
+use call_bytes::Entry;
 
 pub use sizes::Http2;
 

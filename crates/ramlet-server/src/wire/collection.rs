@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::given::Given;
-use super::kept::{merge, put};
-use super::settings::SearchSettings;
+use super::kept_settings::{merge, put};
+use super::search_settings::SearchSettings;
 use super::sparse::{WireSparseVectors, change_sparse, sparse_config};
 use super::vector_params::{not_pinned, vectors_config};
 use crate::error::{ApiError, ApiResult};

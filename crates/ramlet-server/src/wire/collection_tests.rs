@@ -1,4 +1,4 @@
-use super::super::names::check_name;
+use super::super::name_rules::check_name;
 use super::*;
 use ramlet::Datatype;
 

@@ -1,12 +1,12 @@
 //! Searches: the query API and the older search routes.
 
 mod expression;
-mod groups;
 mod idf;
 mod input;
 mod kinds;
 mod legacy;
 mod one_or_many;
+mod query_groups;
 
 use ramlet::settings::check_recall;
 use ramlet::{
@@ -20,7 +20,6 @@ use super::order::WireOrderBy;
 use super::selectors::{WithPayload, WithVector, payload_selector, vector_selector};
 use super::shard_key::WireShards;
 use crate::error::{ApiError, ApiResult};
-pub use groups::{IntoGroups, WireQueryGroups};
 use idf::WireIdf;
 use kinds::WireQuery;
 pub use legacy::{
@@ -28,6 +27,7 @@ pub use legacy::{
     WireSearchRequest,
 };
 use one_or_many::OneOrMany;
+pub use query_groups::{IntoGroups, WireQueryGroups};
 use ramlet::PointId;
 
 const LIMIT_DEFAULT: usize = ramlet::QUERY_LIMIT_DEFAULT;

@@ -7,9 +7,9 @@ use ramlet::{Datatype, Distance, MultiVectorConfig, VectorParams};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::kept::put;
-use super::names::check_vector_name;
-use super::settings::SearchSettings;
+use super::kept_settings::put;
+use super::name_rules::check_vector_name;
+use super::search_settings::SearchSettings;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 

@@ -3,8 +3,8 @@
 use ramlet_proto::qdrant as q;
 
 use super::super::node::{Fields, Key, Node};
-use super::super::settings as s;
-use super::super::settings::{DATATYPE, DISTANCE, MEMORY, MODIFIER, SHARDING, setting};
+use super::super::setting_names as s;
+use super::super::setting_names::{DATATYPE, DISTANCE, MEMORY, MODIFIER, SHARDING, setting};
 use super::{Asked, required, shard_key_one, word};
 use crate::error::{ApiError, ApiResult};
 

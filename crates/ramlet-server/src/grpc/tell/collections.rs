@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::ask::collections::TOKENIZERS;
-use super::super::settings::{
+use super::super::setting_names::{
     self as s, DATATYPE, DISTANCE, MEMORY, MODIFIER, part, plain_of, tell_values, word_of,
 };
 use super::{Told, message};

@@ -1,7 +1,7 @@
 //! What goes out: the `result` that a handler wrote, as a message. One file per noun of the API.
 
 pub mod collections;
-pub mod groups;
+pub mod group_messages;
 pub mod points;
 pub mod snapshots;
 

@@ -6,10 +6,10 @@ use ramlet::{QueryGroupsRequest, QueryKind, QueryRequest, ShardSelection};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::groups::{GROUPS, IntoGroups, WireGrouping, WithLookupInterface};
 use super::input::VectorInput;
 use super::kinds::{WirePair, WireStrategy, pairs, vectors};
 use super::one_or_many::OneOrMany;
+use super::query_groups::{GROUPS, IntoGroups, WireGrouping, WithLookupInterface};
 use super::{WireLookupFrom, WireParams, check_limit, search_params};
 use crate::error::{ApiError, ApiResult};
 use crate::wire::filter::WireFilter;

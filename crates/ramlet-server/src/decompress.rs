@@ -8,7 +8,7 @@ use ramlet_memory::Consumer;
 
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 
 /// How a body was packed.

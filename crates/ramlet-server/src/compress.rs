@@ -10,7 +10,7 @@ use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use ramlet_memory::Consumer;
 use tokio::sync::mpsc;
 
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 use crate::pieces::{Pieces, Sent};
 use crate::pool::spawn_blocking;

@@ -8,7 +8,7 @@ use ramlet_memory::OverBudget;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::limits;
 
 /// The bytes of a call, or its place among those who wait for them.

@@ -30,10 +30,10 @@ use crate::auth::{Access, Grant, name_host};
 use crate::body_rule::BodyRule;
 use crate::call::Call;
 use crate::caught::caught;
+use crate::compress;
 use crate::connection::Place;
-use crate::encode;
 use crate::error::{ApiError, ApiResult};
-use crate::held::Held;
+use crate::held_bytes::Held;
 use crate::http2::serve_http2;
 use crate::limits;
 use crate::out::{Form, told_whole};
@@ -125,7 +125,7 @@ fn wants_gzip(headers: &HeaderMap) -> bool {
 
 /// The answer to a client that wants gzip; each message says by itself whether it is packed.
 async fn packed(app: &App, message: pieces::Sent) -> Response<Sent> {
-    let small = encode::whole(&message, FRAME_HEAD, &app.responses).await;
+    let small = compress::whole(&message, FRAME_HEAD, &app.responses).await;
     let small = small.and_then(|small| frame::packed(small).ok());
     let mut response = answered(Sent::Whole(small.unwrap_or(message)));
     response

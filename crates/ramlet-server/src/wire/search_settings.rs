@@ -4,7 +4,7 @@ use ramlet::settings::{HnswConfig, IndexKind, Quantization, check_recall, key};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::kept::{Kept, put};
+use super::kept_settings::{Kept, put};
 use crate::error::{ApiError, ApiResult};
 
 /// What a collection and a vector have in common.
