@@ -4,13 +4,13 @@
 //! `oversampling` times as many. This measures that part alone, on a file of vectors of its own: no index, no server.
 //!
 //! In reading order: [`IoOptions`] say what; [`Rows`] is the file; [`Slowed`] makes a network disk of a local one; [`fetch`] reads
-//! and scores; [`Cell`] is one measurement of the grid; [`run`] does all of them; [`report`] shows them.
+//! and scores; [`Cell`] is one measurement of the grid; [`run`] does all of them; [`io_report`] shows them.
 
 mod cell;
 mod command;
 mod fetch;
+pub mod io_report;
 mod options;
-pub mod report;
 mod rows;
 mod slowed;
 

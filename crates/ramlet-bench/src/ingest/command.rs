@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
 
-use super::{Ingest, IngestOptions, Source, Where, report};
+use super::{Ingest, IngestOptions, Source, Where, ingest_report};
 use crate::files::Distance;
 use crate::server::{check_is_disk, check_limits, check_line};
 use crate::{ByteSize, OutputArgs, Progress};
@@ -98,9 +98,9 @@ impl IngestArgs {
         print(&ingest);
         self.output.keep(
             "bench-ingest",
-            &json!({ "ingest": ingest, "article": report::ARTICLE }),
+            &json!({ "ingest": ingest, "article": ingest_report::ARTICLE }),
         )?;
-        self.output.draw("ingest", &report::plot(&ingest))
+        self.output.draw("ingest", &ingest_report::plot(&ingest))
     }
 
     fn options(&self) -> Result<IngestOptions> {
@@ -175,7 +175,7 @@ fn print(ingest: &Ingest) {
         "{} vectors of {} dimensions ({}) into {}{memory}; {} deleted; MB are 10^6 bytes, taken at the end of each phase",
         ingest.points, options.dims, options.data, options.server, ingest.deleted,
     );
-    print!("\n{}", report::phases(ingest));
+    print!("\n{}", ingest_report::phases(ingest));
     if let Some(group) = &ingest.group {
         println!(
             "\ncgroup: peak {} MB, limit met {} times, {} OOM kills",
@@ -184,8 +184,8 @@ fn print(ingest: &Ingest) {
             group.oom_kills
         );
     }
-    if let Some(text) = report::what_stays(ingest) {
+    if let Some(text) = ingest_report::what_stays(ingest) {
         println!("\n{text}");
     }
-    print!("\n{}", report::beside_the_article(ingest));
+    print!("\n{}", ingest_report::beside_the_article(ingest));
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::json;
 
-use super::{Disk, Grid, IoOptions, Way, report};
+use super::{Disk, Grid, IoOptions, Way, io_report};
 use crate::server::check_is_disk;
 use crate::{ByteSize, OutputArgs, Progress};
 
@@ -83,9 +83,11 @@ impl IoArgs {
         drop(progress);
         let grid = measured.map_err(|sentence| anyhow!(sentence))?;
         print(&grid);
-        self.output
-            .keep("bench-io", &json!({ "grid": grid, "article": report::ARTICLE }))?;
-        for (name, plot) in report::plots(&grid) {
+        self.output.keep(
+            "bench-io",
+            &json!({ "grid": grid, "article": io_report::ARTICLE }),
+        )?;
+        for (name, plot) in io_report::plots(&grid) {
             self.output.draw(&name, &plot)?;
         }
         Ok(())
@@ -154,9 +156,9 @@ fn print(grid: &Grid) {
         );
     }
     for &disk in &options.disks {
-        println!("\n{}", report::disk_line(grid, disk));
-        print!("\n{}", report::table(grid, disk));
-        let ratios = report::ratios(grid, disk);
+        println!("\n{}", io_report::disk_line(grid, disk));
+        print!("\n{}", io_report::table(grid, disk));
+        let ratios = io_report::ratios(grid, disk);
         if !ratios.is_empty() {
             print!("\nwall time, times as long\n\n{ratios}");
         }

@@ -4,11 +4,11 @@
 //! each run, and a binary search for the smallest limit that serves; here with recall beside every speed, and repeated.
 
 mod args;
-mod article;
 mod minimum;
 mod placement;
-mod report;
-mod rig;
+mod ram_article;
+mod ram_report;
+mod ram_rig;
 
 use args::LoadIn;
 pub use args::RamArgs;
@@ -25,8 +25,8 @@ use crate::http::Target;
 use crate::server::{check_is_disk, check_limits, check_line, check_process};
 use crate::{ByteSize, Machine, Progress};
 use minimum::Minimum;
-use report::Report;
-use rig::{Rig, Row, Verdict};
+use ram_report::Report;
+use ram_rig::{Rig, Row, Verdict};
 
 /// Runs all of it; prints the tables.
 pub fn run(args: &RamArgs) -> Result<()> {
@@ -185,7 +185,7 @@ fn tell(rig: &Rig, row: &Row) {
             HumanCount(run.queries_per_s as u64),
             run.recall
         ),
-        (verdict, _) => report::words(verdict),
+        (verdict, _) => ram_report::words(verdict),
     };
     rig.progress
         .note(format!("{}, {limit}: {what}", row.placement.name()));

@@ -4,8 +4,8 @@
 
 mod args;
 mod export;
-mod report;
 mod running;
+mod search_report;
 
 pub use args::{Effort, SearchArgs};
 
@@ -26,8 +26,8 @@ use crate::ram::Placement;
 use crate::requests::{Requests, Setting};
 use crate::server::{check_process, used_by};
 use crate::wire::Wire;
-use report::Report;
 use running::Running;
+use search_report::Report;
 
 /// The temporary collection.
 const COLLECTION: &str = "ramlet-bench-search";

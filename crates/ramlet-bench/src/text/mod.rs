@@ -4,16 +4,16 @@
 //! stored field of the first 20 hits is fetched, and speed is told over the whole log and between two cut-offs. Beyond it: kinds of queries,
 //! an index that is replaced meanwhile, and what the article left open, searches while documents come in.
 
-mod article;
 mod ask;
 mod changes;
 mod corpus;
 mod made;
 mod options;
 mod replay;
-mod report;
-mod rig;
-mod storage;
+mod text_article;
+mod text_report;
+mod text_rig;
+mod text_storage;
 mod written;
 
 pub use options::TextArgs;
@@ -31,9 +31,9 @@ use changes::{Changes, Updated};
 use corpus::Corpus;
 use options::Part;
 use replay::{Track, Window};
-use report::Report;
-use rig::{Conditions, Cost, Loaded, Outcome, Rig, Up};
-use storage::{Searchers, Storage};
+use text_report::Report;
+use text_rig::{Conditions, Cost, Loaded, Outcome, Rig, Up};
+use text_storage::{Searchers, Storage};
 
 /// A run of the log.
 #[derive(Debug, Clone, Serialize)]
@@ -174,7 +174,7 @@ fn grid(rig: &Rig, report: &mut Report) -> Result<()> {
                         searchers,
                     };
                     let run = cold_run(rig, &conditions)?;
-                    rig.progress.note(report::line(&conditions, &run));
+                    rig.progress.note(text_report::line(&conditions, &run));
                     report.grid.push(GridRun { conditions, run });
                 }
             }
@@ -188,7 +188,7 @@ fn limits(rig: &Rig, storage: Storage) -> Vec<(Option<f64>, u64)> {
     let index = rig.index_bytes.get() as f64;
     let of = |share: f64| (Some(share), ((share * index) as u64).max(rig.args.memory_least.0));
     let mut limits: Vec<(Option<f64>, u64)> = match storage {
-        Storage::Ram => vec![of(article::fraction(24))],
+        Storage::Ram => vec![of(text_article::fraction(24))],
         _ if !rig.args.memory.is_empty() => rig.args.memory.iter().map(|size| (None, size.0)).collect(),
         _ => rig.args.fractions.iter().map(|share| of(*share)).collect(),
     };
@@ -243,8 +243,11 @@ fn kinds(rig: &Rig, report: &mut Report) -> Result<()> {
             };
             for kind in Kind::ALL {
                 let run = warm_run(rig, &mut up, conditions.threads, kind)?;
-                rig.progress
-                    .note(format!("{}: {}", kind.name(), report::line(&conditions, &run)));
+                rig.progress.note(format!(
+                    "{}: {}",
+                    kind.name(),
+                    text_report::line(&conditions, &run)
+                ));
                 report.kinds.push(KindRun {
                     conditions,
                     kind,

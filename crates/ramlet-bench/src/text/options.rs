@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::article;
-use super::storage::{Searchers, Storage};
+use super::text_article;
+use super::text_storage::{Searchers, Storage};
 use crate::data::at_least_one;
 use crate::ram::{object, seconds};
 use crate::{ByteSize, OutputArgs};
@@ -177,8 +177,8 @@ impl TextArgs {
         match self.cut {
             Some(both) => both,
             None => {
-                let of_log = |queries: f64| (queries / article::QUERIES * self.log as f64) as usize;
-                (of_log(article::CUT.0), of_log(article::CUT.1).max(1))
+                let of_log = |queries: f64| (queries / text_article::QUERIES * self.log as f64) as usize;
+                (of_log(text_article::CUT.0), of_log(text_article::CUT.1).max(1))
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ramlet_bench::io::{Disk, IoOptions, Rows, Way, report, run};
+use ramlet_bench::io::{Disk, IoOptions, Rows, Way, io_report, run};
 
 fn options() -> IoOptions {
     IoOptions {
@@ -75,13 +75,13 @@ fn the_grid_is_whole_and_shown() {
     assert_eq!(grid.cells.len(), 2 * 2 * 2);
     assert!(grid.cells.iter().all(|measured| measured.runs.len() == 3));
     for disk in Disk::ALL {
-        let text = report::table(&grid, disk).to_string();
+        let text = io_report::table(&grid, disk).to_string();
         assert_eq!(text.lines().count(), 2 + 4, "{text}");
-        assert!(!report::disk_line(&grid, disk).is_empty());
+        assert!(!io_report::disk_line(&grid, disk).is_empty());
     }
-    assert_eq!(report::plots(&grid).len(), 4);
+    assert_eq!(io_report::plots(&grid).len(), 4);
     assert!(
-        report::plots(&grid)
+        io_report::plots(&grid)
             .iter()
             .all(|(_, plot)| plot.curves.len() == 2)
     );

@@ -15,7 +15,7 @@ use super::changes::{COLLECTION, write_point};
 use super::corpus::Corpus;
 use super::options::TextArgs;
 use super::replay::{Replay, Track, Watch, run};
-use super::storage::{Searchers, Storage};
+use super::text_storage::{Searchers, Storage};
 use crate::api::{Api, collection_path};
 use crate::cgroup::{self, Tree};
 use crate::fill::{Filled, fill_points};

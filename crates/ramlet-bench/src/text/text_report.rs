@@ -3,12 +3,12 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::article::{BETWEEN_CUTS, LINES, Line, best_in_ram, fraction};
 use super::corpus::Corpus;
 use super::options::TextArgs;
 use super::replay::Window;
-use super::rig::Conditions;
-use super::storage::Storage;
+use super::text_article::{BETWEEN_CUTS, LINES, Line, best_in_ram, fraction};
+use super::text_rig::Conditions;
+use super::text_storage::Storage;
 use super::{GridRun, KindRun, Loaded, ReplaceRun, Run, UpdateRun};
 use crate::table::{figure, figure_or_dash};
 use crate::{Axis, ByteSize, Curve, Machine, Plot, Table};

@@ -6,9 +6,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::args::{LoadIn, RamArgs};
-use super::article::{LINES, minimum_mb};
 use super::placement::Placement;
-use super::rig::{Row, Verdict};
+use super::ram_article::{LINES, minimum_mb};
+use super::ram_rig::{Row, Verdict};
 use crate::data::Data;
 use crate::measure::Figures;
 use crate::table::{figure, figure_or_dash};

@@ -1,7 +1,7 @@
 //! The article's figures, to stand beside ours: "Solid State Drives vs. RAMDirectory" (java-user of Lucene, March 2008): an index of 14 GB,
 //! 340,000 logged queries, a stored field of the first 20 hits, on two cores; disks are two SSDs in RAID 0 and two of 15,000 rpm in RAID 1.
 
-use super::storage::{Searchers, Storage};
+use super::text_storage::{Searchers, Storage};
 
 /// Its index and its log.
 pub const INDEX_GB: f64 = 14.0;
