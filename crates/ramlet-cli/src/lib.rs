@@ -1,8 +1,8 @@
 //! What the `ramlet` binary does: a library, so that fuzz targets reach what reads people's files.
 
 mod args;
-mod audit;
-mod check;
+mod audit_settings;
+mod check_directory;
 mod descriptors;
 mod env;
 mod import;
@@ -14,9 +14,9 @@ mod redirect;
 mod salvage;
 mod search;
 mod serve;
-mod settings;
+mod serve_settings;
 mod snapshots;
-mod tls;
+mod tls_settings;
 /// Sizes as people write them.
 mod size {
     pub use ramlet_bench::ByteSize;
@@ -42,7 +42,7 @@ pub fn run() -> ExitCode {
         Command::Plan(args) => plan::run(args),
         Command::Machine(args) => machine::run(args),
         Command::Bench(args) => output::guarded(|| args.run()),
-        Command::Check(args) => check::run(args),
+        Command::Check(args) => check_directory::run(args),
         Command::Salvage(args) => salvage::run(args),
     };
     match outcome {

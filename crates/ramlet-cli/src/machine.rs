@@ -11,7 +11,7 @@ use ramlet_io::{Backend, open_best};
 use crate::args::MachineArgs;
 use crate::output::{self, note};
 use crate::profile;
-use crate::settings::data_directory;
+use crate::serve_settings::data_directory;
 
 /// The group that is the engine's own probe.
 const PROFILE: &str = "profile";

@@ -16,7 +16,7 @@ use ramlet_io::{Backend, open_best};
 use crate::args::{self, PlanArgs};
 use crate::output::{self, note};
 use crate::profile;
-use crate::settings::data_directory;
+use crate::serve_settings::data_directory;
 use crate::size::ByteSize;
 
 /// Prints the plan, or says why there is none.

@@ -16,10 +16,10 @@ use tracing_subscriber::EnvFilter;
 use crate::args::ServeArgs;
 use crate::descriptors;
 use crate::profile;
-use crate::settings::Settings;
+use crate::serve_settings::Settings;
 use crate::size::ByteSize;
 use crate::snapshots;
-use crate::tls::TlsFiles;
+use crate::tls_settings::TlsFiles;
 
 /// Threads of the engine beside the search slots: writer and jobs.
 const ENGINE_THREADS: usize = 2;

@@ -16,8 +16,8 @@ use ureq::http::uri::InvalidUri;
 use crate::args::ServeArgs;
 use crate::output::{self, note};
 use crate::redirect::followed;
-use crate::settings::Settings;
-use crate::tls;
+use crate::serve_settings::Settings;
+use crate::tls_settings;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Silence of the other server.
@@ -96,7 +96,7 @@ fn fetch_within(silence: Duration) -> SnapshotFetch {
         // For what never comes to a byte of the body, as the frames of its chunks.
         .timeout_recv_body(Some(DOWNLOAD_TIMEOUT))
         .max_redirects(0)
-        .tls_config(tls::of_client())
+        .tls_config(tls_settings::of_client())
         .build();
     let agent = config.new_agent();
     Arc::new(move |url, key, sink| {

@@ -13,7 +13,7 @@ use ramlet_format::component::Component;
 use ramlet_format::manifest::{FileEntry, Manifest};
 use ramlet_format::{FileCrc, PAGE, block};
 
-use crate::crc::crc_of;
+use crate::checksum::crc_of;
 use crate::input::Input;
 use crate::sample::{self, NAME};
 use crate::{Seed, log};

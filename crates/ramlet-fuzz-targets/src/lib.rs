@@ -8,7 +8,7 @@
 //! before it decodes; how is said in its file. Once without that is enough: then they must be noticed, or the bytes are as they were.
 
 mod blocks;
-mod crc;
+mod checksum;
 mod directory;
 mod files;
 mod filter;

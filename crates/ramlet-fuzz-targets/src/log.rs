@@ -9,7 +9,7 @@ use ramlet_format::log::{
 use ramlet_format::{PAGE, block};
 
 use crate::Seed;
-use crate::crc::crc_of;
+use crate::checksum::crc_of;
 
 const SALT: u64 = 0xABCD_EF01_2345_6789;
 /// Header pages are sealed with their magic number.

@@ -11,7 +11,7 @@ use ramlet::{Engine, SnapshotScope};
 use ramlet_format::manifest::Manifest;
 use ramlet_format::snapshot::{Contents, FRAME_BYTES, Frame, FrameKind, HEADER_BYTES, Header};
 
-use crate::crc::crc_of;
+use crate::checksum::crc_of;
 use crate::directory::seal_envelope;
 use crate::input::Input;
 use crate::sample::{self, NAME};

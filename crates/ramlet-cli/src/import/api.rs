@@ -14,7 +14,7 @@ use ureq::http::{Method, Uri};
 use super::source::Layout;
 use crate::args::{Datatype, Distance};
 use crate::redirect::followed;
-use crate::tls;
+use crate::tls_settings;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that merges may keep an upsert waiting, but not for longer than this.
@@ -132,7 +132,7 @@ impl Api {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .max_idle_connections_per_host(connections)
-            .tls_config(tls::of_client())
+            .tls_config(tls_settings::of_client())
             .build();
         Ok(Api {
             agent: config.new_agent(),

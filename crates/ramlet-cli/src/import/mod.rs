@@ -6,7 +6,7 @@ use ramlet_bench::json;
 mod ids;
 mod jsonl;
 mod migrate;
-mod open;
+mod open_source;
 mod place;
 mod progress;
 mod resume;
@@ -43,7 +43,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
 /// Shows `each` the points of a file as they would be sent: for fuzz targets.
 pub fn each_point(path: &Path, takes_ids: bool, each: &mut dyn FnMut(&[u8])) -> Result<()> {
     let ids = if takes_ids { Ids::File } else { Ids::Line };
-    let mut source = open::open(path, "train", None, ids)?;
+    let mut source = open_source::open(path, "train", None, ids)?;
     let mut point = Vec::new();
     while source.read(&mut point)? {
         each(&point);
@@ -53,7 +53,7 @@ pub fn each_point(path: &Path, takes_ids: bool, each: &mut dyn FnMut(&[u8])) -> 
 }
 
 fn run_file(args: &ImportArgs, file: &Path, collection: &str) -> Result<()> {
-    let mut source = open::open(file, &args.key, args.payload.as_deref(), args.ids)?;
+    let mut source = open_source::open(file, &args.key, args.payload.as_deref(), args.ids)?;
     let api = Api::new(&args.url, args.api_key.clone(), args.parallel)?;
     api.check_reachable()?;
     let mut place = match args.resume {

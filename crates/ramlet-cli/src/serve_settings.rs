@@ -11,10 +11,10 @@ use ramlet_memory::BudgetRequest;
 use ramlet_server::GrpcPort;
 
 use crate::args::{self, ServeArgs};
-use crate::audit::AuditSettings;
+use crate::audit_settings::AuditSettings;
 use crate::env::{Env, first, truth};
 use crate::size::ByteSize;
-use crate::tls::TlsFiles;
+use crate::tls_settings::TlsFiles;
 
 /// All settings of a server, decided.
 #[derive(Debug)]
