@@ -101,11 +101,18 @@ def report_memory(server, cgroup):
     memory = server.http().get("/memory")["result"]
     ledger = memory.get("ledger") or {}
     held = {c["name"]: c for c in ledger.get("consumers", [])}
-    print(f"\n  {'what lies in RAM':<24}{'budget':>12}{'held now':>12}{'at most':>12}")
+    # Data in RAM takes what other rows have free, and gives it back when they need it: no breach of the budget.
+    print(f"\n  {'what lies in RAM':<24}{'budget':>12}{'in use':>12}{'of it lent':>12}{'at most':>12}")
     for row in (memory.get("budget") or {}).get("rows", []):
         consumer = held.get(row["name"])
-        now, peak = (mb(consumer["used_bytes"]), mb(consumer["peak_bytes"])) if consumer else ("", "")
-        print(f"  {row['name']:<24}{mb(row['bytes']):>12}{now:>12}{peak:>12}")
+        used = consumer["used_bytes"] if consumer else 0
+        lent = mb(used - row["bytes"]) if used > row["bytes"] else ""
+        now, peak = (mb(used), mb(consumer["peak_bytes"])) if consumer else ("", "")
+        print(f"  {row['name']:<24}{mb(row['bytes']):>12}{now:>12}{lent:>12}{peak:>12}")
+    print("  of it lent: reclaimable, it belongs to other rows and goes back when they need it")
+    if ledger:
+        limit, now, peak = (mb(ledger[key]) for key in ("limit_bytes", "used_bytes", "peak_bytes"))
+        print(f"  {'all of them together':<24}{limit:>12}{now:>12}{'':>12}{peak:>12}")
 
 
 def report_disk(server):

@@ -2,6 +2,7 @@
 
 mod args;
 mod audit_settings;
+mod budget_lines;
 mod check_directory;
 mod descriptors;
 mod env;

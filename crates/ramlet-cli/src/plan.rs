@@ -176,7 +176,7 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
     }
     let _ = writeln!(
         out,
-        "{:<18}{:>8}{:>12}{:>12}   (room for {})\n",
+        "{:<18}{:>8}{:>12}{:>12}   (the budget leaves {} for data)\n",
         "in all",
         "",
         megabytes(chosen.ram_bytes, false),

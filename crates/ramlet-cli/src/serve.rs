@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::ServeArgs;
+use crate::budget_lines::budget_lines;
 use crate::descriptors;
 use crate::profile;
 use crate::serve_settings::Settings;
@@ -47,7 +48,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         "memory {} ({})",
         settings.memory, settings.memory_origin
     ));
-    say(format_args!("{budget}"));
+    say(format_args!("{}", budget_lines(&budget)));
 
     let path = &settings.data;
     let (storage, fallback) = ramlet_io::open_best(path, settings.backend)
