@@ -17,7 +17,7 @@ demo: build
 	@$(PYTHON) demo/run.py
 
 test:
-	cargo test --workspace
+	cargo xtask test
 	cargo proto --check
 	@$(MAKE) --no-print-directory e2e
 

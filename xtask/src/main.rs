@@ -5,6 +5,7 @@ mod mutants;
 #[cfg(feature = "proto")]
 mod proto;
 mod rig;
+mod test;
 mod tidy;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("tidy") => run_tidy(),
+        Some("test") => test::run(root(), arguments.get(1..).unwrap_or_default()),
         Some("rig") => rig::run(
             root(),
             arguments.get(1).map(String::as_str),
@@ -25,6 +27,9 @@ fn main() -> ExitCode {
         Some("proto") => proto::run(root(), arguments.iter().any(|arg| arg == "--check")),
         _ => {
             eprintln!("usage: cargo xtask tidy       check the tree against the rules of CONTRIBUTING.md");
+            eprintln!(
+                "       cargo xtask test       run all tests in Rust; tell which this machine couldn't run"
+            );
             eprintln!(
                 "       cargo xtask rig NAME   run a rig of tests/rigs; without a name: tell which there are"
             );

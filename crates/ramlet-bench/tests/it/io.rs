@@ -1,9 +1,15 @@
 //! The rescoring grid, tiny: every way reads the same rows and finds the same scores.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use ramlet_bench::io::{Disk, IoOptions, Rows, Way, io_report, run};
+
+/// Says past the harness's capture that this machine can't run a test; `cargo xtask test` counts such lines.
+fn skipped(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+}
 
 fn options() -> IoOptions {
     IoOptions {
@@ -28,7 +34,7 @@ fn every_way_scores_the_same() {
         Ok(rows) => rows,
         Err(why) => {
             assert!(why.contains("don't leave memory"), "{why}");
-            return println!("not tested: {why}");
+            return skipped("every_way_scores_the_same", &why);
         }
     };
     let grid = run(&options, &mut |_| {}).expect("a grid");
@@ -69,7 +75,7 @@ fn the_grid_is_whole_and_shown() {
         Ok(grid) => grid,
         Err(why) => {
             assert!(why.contains("don't leave memory"), "{why}");
-            return println!("not tested: {why}");
+            return skipped("the_grid_is_whole_and_shown", &why);
         }
     };
     assert_eq!(grid.cells.len(), 2 * 2 * 2);
