@@ -4,7 +4,10 @@
 //! centroid: rows are assigned to it, residuals are taken from it, and searches rank it. The origin is some point
 //! amid the data, common to all: data that lie far from zero lose nothing.
 
-use ramlet_kernels::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, Braids, braid_bytes, kernels};
+use ramlet_kernels::{
+    INTERLEAVED_CODES, INTERLEAVED_COLUMN_BYTES, INTERLEAVED_QUAD, InterleavedCodes, interleaved_bytes,
+    kernels,
+};
 
 /// How much of its spread a cluster is held to be farther away than its centroid is.
 ///
@@ -19,7 +22,7 @@ pub(crate) fn handicap(spread: f32) -> f32 {
 }
 
 /// Rows or centroids compared by one call of the kernels.
-pub(crate) const AT_ONCE: usize = 6 * BRAID;
+pub(crate) const AT_ONCE: usize = 6 * INTERLEAVED_CODES;
 
 /// Centroids of one byte a dimension: `dims + 8` bytes each (dims rounded up to 4, their number to 16).
 ///
@@ -27,7 +30,7 @@ pub(crate) const AT_ONCE: usize = 6 * BRAID;
 #[derive(Clone, Debug, Default)]
 pub struct Centroids {
     origin: Vec<f32>,
-    /// Each code plus 128, in braids of 16 centroids: what the kernels compare.
+    /// Each code plus 128, in interleaved blocks of 16 centroids: what the kernels compare.
     codes: Vec<u8>,
     scales: Vec<f32>,
     /// Squared distances to the origin.
@@ -45,7 +48,7 @@ impl Centroids {
     pub(crate) fn with_capacity(origin: &[f32], count: usize) -> Centroids {
         Centroids {
             origin: origin.to_vec(),
-            codes: Vec::with_capacity(count.div_ceil(BRAID) * braid_bytes(origin.len())),
+            codes: Vec::with_capacity(count.div_ceil(INTERLEAVED_CODES) * interleaved_bytes(origin.len())),
             scales: Vec::with_capacity(count),
             squares: Vec::with_capacity(count),
             spreads: Vec::new(),
@@ -66,7 +69,7 @@ impl Centroids {
 
     /// Bytes that so many centroids hold.
     pub fn bytes_for(count: usize, dims: usize) -> usize {
-        count.div_ceil(BRAID) * braid_bytes(dims) + count * 8 + dims * 4
+        count.div_ceil(INTERLEAVED_CODES) * interleaved_bytes(dims) + count * 8 + dims * 4
     }
 
     /// Appends the nearest to `vector` that can be told.
@@ -84,7 +87,7 @@ impl Centroids {
 
     fn push_codes(&mut self, codes: impl Iterator<Item = u8>, scale: f32, square: f32) {
         let count = self.count() + 1;
-        let bytes = count.div_ceil(BRAID) * braid_bytes(self.dims());
+        let bytes = count.div_ceil(INTERLEAVED_CODES) * interleaved_bytes(self.dims());
         self.codes.resize(bytes, 0);
         self.scales.push(scale);
         self.squares.push(square);
@@ -100,7 +103,7 @@ impl Centroids {
 
     /// Where a centroid's first code lies.
     fn place(&self, i: usize) -> usize {
-        i / BRAID * braid_bytes(self.dims()) + i % BRAID * BRAID_QUAD
+        i / INTERLEAVED_CODES * interleaved_bytes(self.dims()) + i % INTERLEAVED_CODES * INTERLEAVED_QUAD
     }
 
     /// Replaces a centroid by one given from the origin.
@@ -162,8 +165,8 @@ impl Centroids {
 
     /// What the kernels compare, each with its base: with its square as base and a point's `PointQueries::distances` a score is
     /// the squared distance less `|x|^2`, both taken from the origin.
-    pub(crate) fn braids<'b>(&'b self, bases: &'b [f32]) -> Braids<'b> {
-        Braids {
+    pub(crate) fn interleaved_blocks<'b>(&'b self, bases: &'b [f32]) -> InterleavedCodes<'b> {
+        InterleavedCodes {
             codes: &self.codes,
             scales: &self.scales,
             bases,
@@ -173,7 +176,7 @@ impl Centroids {
 
 /// Where dimension `dim` of a code lies from its first.
 pub(crate) fn offset(dim: usize) -> usize {
-    dim / BRAID_QUAD * BRAID_COLUMN_BYTES + dim % BRAID_QUAD
+    dim / INTERLEAVED_QUAD * INTERLEAVED_COLUMN_BYTES + dim % INTERLEAVED_QUAD
 }
 
 /// The squared length of a code of at most 65,536 bytes: at most 127^2 each, it fits.

@@ -16,13 +16,13 @@ mod built_from;
 mod disk_graph;
 mod search;
 
-mod braided;
 mod calibrate;
 mod candidates;
 mod clusters;
 mod code;
 mod expected;
 mod inlined;
+mod interleaved;
 mod layout;
 mod leaders;
 mod links;

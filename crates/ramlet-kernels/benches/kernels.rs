@@ -7,8 +7,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use ramlet_kernels::{
-    BRAID, Bounds, BraidLimit, BraidQuery, Braids, CodeWidth, FACTOR_BYTES, GROUP, Kernels, Measure, Nearest,
-    Nearness, OwnCosts, SIFT_GROUPS, Sift, Sifted, TRELLIS_STATES, TrellisCosts, braid_bytes,
+    Bounds, CodeWidth, FACTOR_BYTES, GROUP, INTERLEAVED_CODES, InterleavedCodes, InterleavedLimit,
+    InterleavedQuery, Kernels, Measure, Nearest, Nearness, OwnCosts, SIFT_GROUPS, Sift, Sifted,
+    TRELLIS_STATES, TrellisCosts, interleaved_bytes,
 };
 
 const ROWS: usize = 32;
@@ -125,12 +126,19 @@ fn centroids(table: &Kernels, count: usize) {
             black_box(&out);
         },
     );
-    let mut braided = vec![0; count];
-    let braids = self::bytes(count / BRAID * braid_bytes(dims));
-    report(table, &format!("{count} braided"), dims, count, 4, &mut || {
-        table.dot_braided(black_box(&query), &braids, &mut braided);
-        black_box(&braided);
-    });
+    let mut interleaved = vec![0; count];
+    let interleaved_blocks = self::bytes(count / INTERLEAVED_CODES * interleaved_bytes(dims));
+    report(
+        table,
+        &format!("{count} interleaved"),
+        dims,
+        count,
+        4,
+        &mut || {
+            table.dot_interleaved(black_box(&query), &interleaved_blocks, &mut interleaved);
+            black_box(&interleaved);
+        },
+    );
     let (terms, heads) = (Nearness::default(), vec![[0x3c; 8]; count]);
     let mut keys = vec![0; count];
     report(table, &format!("{count} keys"), 0, count, 4, &mut || {
@@ -160,16 +168,16 @@ fn several(table: &Kernels, count: usize, rounds: usize) {
     let dims = 100;
     let (digits, codes) = (
         bytes_as_query(QUERIES * dims),
-        bytes(count.div_ceil(BRAID) * braid_bytes(dims)),
+        bytes(count.div_ceil(INTERLEAVED_CODES) * interleaved_bytes(dims)),
     );
     let (scales, bases) = (vec![0.01; count], vec![1.0; count]);
-    let query = |digits| BraidQuery {
+    let query = |digits| InterleavedQuery {
         digits,
         per_product: -0.02,
         less: 100,
     };
-    let queries: Vec<BraidQuery<'_>> = digits.chunks_exact(dims).map(query).collect();
-    let braids = Braids {
+    let queries: Vec<InterleavedQuery<'_>> = digits.chunks_exact(dims).map(query).collect();
+    let interleaved_blocks = InterleavedCodes {
         codes: &codes,
         scales: &scales,
         bases: &bases,
@@ -186,15 +194,15 @@ fn several(table: &Kernels, count: usize, rounds: usize) {
         rounds,
         &mut || {
             let mut nearest = [far; QUERIES];
-            table.nearest_braided(black_box(&queries), &braids, 0..count, &mut nearest);
+            table.nearest_interleaved(black_box(&queries), &interleaved_blocks, 0..count, &mut nearest);
             black_box(nearest);
         },
     );
-    let limits = [BraidLimit {
+    let limits = [InterleavedLimit {
         base: 0.0,
         most: -1e9,
     }; QUERIES];
-    let mut near = vec![0; QUERIES * count.div_ceil(BRAID)];
+    let mut near = vec![0; QUERIES * count.div_ceil(INTERLEAVED_CODES)];
     report(
         table,
         "within of 91, x16",
@@ -202,7 +210,7 @@ fn several(table: &Kernels, count: usize, rounds: usize) {
         QUERIES * count,
         rounds,
         &mut || {
-            table.within_braided(black_box(&queries), &limits, &codes, &scales, &mut near);
+            table.within_interleaved(black_box(&queries), &limits, &codes, &scales, &mut near);
             black_box(&near);
         },
     );

@@ -21,23 +21,23 @@ mod nearest;
 mod trellis;
 
 mod arch;
-mod braid;
 mod choice;
 mod distances;
 mod entry;
+mod interleaved;
 mod nearness;
 mod operands;
 mod scan;
 mod sift;
 mod table;
 
-pub use braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
 pub use choice::kernels;
+pub use interleaved::{INTERLEAVED_CODES, INTERLEAVED_COLUMN_BYTES, INTERLEAVED_QUAD, interleaved_bytes};
 pub use nearness::{PLACES_MORE, packed, unpacked};
 pub use operands::{
-    Bounds, BraidBall, BraidLimit, BraidQuery, Braids, COLUMN_BYTES, CodeWidth, Extent, FACTOR_BYTES, GROUP,
-    Kept, MAX_U8_DIMS, Measure, Nearest, Nearness, OwnCosts, SIFT_GROUPS, Sift, Sifted, TRELLIS_STATES,
-    TrellisCosts,
+    Bounds, COLUMN_BYTES, CodeWidth, Extent, FACTOR_BYTES, GROUP, InterleavedBall, InterleavedCodes,
+    InterleavedLimit, InterleavedQuery, Kept, MAX_U8_DIMS, Measure, Nearest, Nearness, OwnCosts, SIFT_GROUPS,
+    Sift, Sifted, TRELLIS_STATES, TrellisCosts,
 };
 pub use scan::{MAX_COLUMNS, MAX_PLANES};
 pub use table::Kernels;

@@ -63,7 +63,7 @@ pub struct Nearness {
 
 /// A query, and what makes a score of its products.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BraidQuery<'q> {
+pub struct InterleavedQuery<'q> {
     /// Whole columns, zeros behind the last dimension.
     pub digits: &'q [i8],
     pub per_product: f32,
@@ -72,8 +72,8 @@ pub struct BraidQuery<'q> {
 
 /// Codes with what makes scores of their products.
 #[derive(Clone, Copy, Debug)]
-pub struct Braids<'b> {
-    /// Whole braids without gaps.
+pub struct InterleavedCodes<'b> {
+    /// Whole interleaved blocks without gaps.
     pub codes: &'b [u8],
     pub scales: &'b [f32],
     pub bases: &'b [f32],
@@ -88,14 +88,14 @@ pub struct Nearest {
 
 /// Scores `base + per_product * scale * (product - less)` up to this one are wanted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BraidLimit {
+pub struct InterleavedLimit {
     pub base: f32,
     pub most: f32,
 }
 
 /// A query by squares, and the squared distances that are wanted of it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BraidBall<'q> {
+pub struct InterleavedBall<'q> {
     /// Whole columns, zeros behind the last dimension.
     pub digits: &'q [i8],
     /// The squared distance of a code is `its square + offset - 2 * product`, modulo 2^32.

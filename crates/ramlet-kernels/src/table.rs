@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::operands::{
-    BraidBall, BraidLimit, BraidQuery, Braids, Extent, Nearest, Nearness, OwnCosts, Sift, Sifted,
-    TRELLIS_STATES, TrellisCosts,
+    Extent, InterleavedBall, InterleavedCodes, InterleavedLimit, InterleavedQuery, Nearest, Nearness,
+    OwnCosts, Sift, Sifted, TRELLIS_STATES, TrellisCosts,
 };
 
 /// One float kernel. `row` holds the second vector's elements as little-endian bytes, at any alignment.
@@ -43,24 +43,28 @@ pub(crate) type NearnessKernel =
 /// written.
 pub(crate) type PlacesKernel = unsafe fn(keys: &[u64], most: u64, out: *mut u32) -> usize;
 
-/// Safety: the processor has the table's features; `braids` covers the range; one `Nearest` for each query.
-type NearestKernel =
-    unsafe fn(queries: &[BraidQuery<'_>], braids: &Braids<'_>, range: Range<usize>, nearest: &mut [Nearest]);
+/// Safety: the processor has the table's features; `interleaved_blocks` covers the range; one `Nearest` for each query.
+type NearestKernel = unsafe fn(
+    queries: &[InterleavedQuery<'_>],
+    interleaved_blocks: &InterleavedCodes<'_>,
+    range: Range<usize>,
+    nearest: &mut [Nearest],
+);
 
 /// Safety: the processor has the table's features; a limit for each query, `codes` covers the scales, and `out` has a number for
-/// each braid of each query.
+/// each interleaved block of each query.
 type WithinKernel = unsafe fn(
-    queries: &[BraidQuery<'_>],
-    limits: &[BraidLimit],
+    queries: &[InterleavedQuery<'_>],
+    limits: &[InterleavedLimit],
     codes: &[u8],
     scales: &[f32],
     out: &mut [u16],
 );
 
-/// Safety: the processor has the table's features; `codes` covers the squares, which are of whole braids; `distances` has as many
-/// for each query, and `near` a number for each of its braids.
+/// Safety: the processor has the table's features; `codes` covers the squares, which are of whole interleaved blocks; `distances` has as many
+/// for each query, and `near` a number for each of its interleaved blocks.
 type CloserKernel = unsafe fn(
-    queries: &[BraidBall<'_>],
+    queries: &[InterleavedBall<'_>],
     codes: &[u8],
     squares: &[u32],
     distances: &mut [u32],
@@ -74,9 +78,9 @@ pub(crate) struct NearestKernels {
     pub(crate) closer: CloserKernel,
 }
 
-/// Safety: the processor has the table's features; the query has whole columns; `braids` covers `out.len() / 16` braids
-/// without gaps; `out` holds whole braids.
-pub(crate) type BraidedKernel = unsafe fn(query: &[i8], braids: &[u8], out: &mut [i32]);
+/// Safety: the processor has the table's features; the query has whole columns; `interleaved_blocks` covers `out.len() / 16` interleaved blocks
+/// without gaps; `out` holds whole interleaved blocks.
+pub(crate) type InterleavedKernel = unsafe fn(query: &[i8], interleaved_blocks: &[u8], out: &mut [i32]);
 
 /// Safety: the processor has the table's features; `lut` holds whole columns; `groups` covers `out.len() / 32` groups
 /// of `lut.len()` bytes which start `stride` bytes apart; `out` holds whole groups.
@@ -156,7 +160,7 @@ pub struct Kernels {
     pub(crate) sift: SiftKernel,
     pub(crate) nearness: NearnessKernel,
     pub(crate) places: PlacesKernel,
-    pub(crate) braided: BraidedKernel,
+    pub(crate) interleaved: InterleavedKernel,
     pub(crate) nearest: NearestKernels,
     pub(crate) grid: GridKernels,
     pub(crate) trellis: TrellisKernels,

@@ -2,7 +2,7 @@
 
 use ramlet_kernels::kernels;
 
-use super::braided::{Braided, Near, QUERIES};
+use super::interleaved::{Interleaved, Near, QUERIES};
 
 /// Rounds of k-means on the sample. Leaders taken as they come find nearly as much (.82 of the true 100 nearest for
 /// .83), but in larger clusters.
@@ -11,7 +11,7 @@ const ROUNDS: usize = 3;
 /// Records of points.
 pub(super) struct Leaders {
     records: Vec<u8>,
-    braided: Braided,
+    interleaved: Interleaved,
     stride: usize,
 }
 
@@ -22,7 +22,7 @@ impl Leaders {
         let count = count.clamp(1, rows.max(1));
         let mut leaders = Leaders {
             records: Vec::with_capacity(count * stride),
-            braided: Braided::default(),
+            interleaved: Interleaved::default(),
             stride,
         };
         for i in 0..count.min(rows) {
@@ -31,7 +31,7 @@ impl Leaders {
                 .records
                 .extend_from_slice(&sample[row * stride..][..stride]);
         }
-        leaders.braided.fill(&leaders.records, stride);
+        leaders.interleaved.fill(&leaders.records, stride);
         // With few rows each the mean of them tells nothing.
         if rows < 4 * count {
             return leaders;
@@ -40,7 +40,7 @@ impl Leaders {
         for _ in 0..ROUNDS {
             leaders.nearest(sample, 1, threads, &mut nearest);
             leaders.move_to_means(sample, &nearest);
-            leaders.braided.fill(&leaders.records, stride);
+            leaders.interleaved.fill(&leaders.records, stride);
         }
         leaders
     }
@@ -68,7 +68,7 @@ impl Leaders {
                             near.met.clear();
                             near.compared.prepare(record);
                         }
-                        self.braided.nearer(kernels(), near, |_, met, one, limit| {
+                        self.interleaved.nearer(kernels(), near, |_, met, one, limit| {
                             let at = met.partition_point(|known| known.0 <= one.0);
                             met.insert(at, one);
                             met.truncate(each);

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use ramlet_kernels::kernels;
 
-use super::braided::{Braided, Near, QUERIES};
+use super::interleaved::{Interleaved, Near, QUERIES};
 use super::links::NONE;
 use super::prune::{Compared, Pruning, half, reach};
 use crate::error::Result;
@@ -99,7 +99,7 @@ pub(super) struct Cluster {
     pub(super) hollow_record: Vec<u8>,
     /// Whether rows are such; or empty.
     hollow: Vec<bool>,
-    braided: Braided,
+    interleaved: Interleaved,
     /// By row: its edges as places in the cluster, at most [`CHOSEN_MAX`], then [`NONE`].
     chosen: Vec<u32>,
     /// Where each row's edges back begin, and they.
@@ -114,7 +114,7 @@ struct Worker {
     pruning: Pruning,
     compared: Compared,
     records: Vec<u8>,
-    braided: Braided,
+    interleaved: Interleaved,
     own: Vec<u32>,
     between: Vec<u32>,
     reach: Vec<f32>,
@@ -130,7 +130,7 @@ impl Pairs {
 
     /// Tells of each row of the cluster what could be its neighbours: the row's node, and a record.
     pub(super) fn compare(&self, cluster: &mut Cluster, tell: &mut Tell<'_>) -> Result<()> {
-        cluster.braided.fill(&cluster.records, self.stride);
+        cluster.interleaved.fill(&cluster.records, self.stride);
         cluster.find_hollow(self.stride);
         let mut chosen = std::mem::take(&mut cluster.chosen);
         chosen.clear();
@@ -301,21 +301,23 @@ impl Worker {
             near.compared.prepare(cluster.record(row, stride));
             near.met.clear();
         }
-        cluster.braided.nearer(kernels(), near, |query, met, one, limit| {
-            let row = first + query;
-            if one.1 as usize != row && cluster.pairs(row, one.1 as usize) {
-                met.push(one);
-                if met.len() == 2 * wanted {
-                    met.select_nth_unstable(wanted - 1);
-                    met.truncate(wanted);
-                    *limit = met[wanted - 1].0;
-                    if met.iter().filter(|other| other.0 == *limit).count() > EQUALS_MAX {
-                        keep_few_equals(met, row as u32);
-                        *limit = u32::MAX;
+        cluster
+            .interleaved
+            .nearer(kernels(), near, |query, met, one, limit| {
+                let row = first + query;
+                if one.1 as usize != row && cluster.pairs(row, one.1 as usize) {
+                    met.push(one);
+                    if met.len() == 2 * wanted {
+                        met.select_nth_unstable(wanted - 1);
+                        met.truncate(wanted);
+                        *limit = met[wanted - 1].0;
+                        if met.iter().filter(|other| other.0 == *limit).count() > EQUALS_MAX {
+                            keep_few_equals(met, row as u32);
+                            *limit = u32::MAX;
+                        }
                     }
                 }
-            }
-        });
+            });
         let out = chosen.chunks_exact_mut(CHOSEN_MAX);
         let out = out.zip(told.chunks_exact_mut(pairs.told * TOLD_BYTES));
         for (row, (chosen, told)) in (first..).zip(out) {
@@ -369,9 +371,9 @@ impl Worker {
             self.records
                 .extend_from_slice(cluster.record(*from as usize, stride));
         }
-        self.braided.fill(&self.records, stride);
+        self.interleaved.fill(&self.records, stride);
         self.compared.prepare(cluster.record(row, stride));
-        self.braided
+        self.interleaved
             .distances(kernels(), &self.compared, 0, &mut self.own);
         let count = self.records.len() / stride;
         self.reach.clear();
@@ -381,7 +383,7 @@ impl Worker {
         self.behind.resize(count, false);
         for other in chosen.iter().take_while(|other| **other != NONE) {
             self.compared.prepare(cluster.record(*other as usize, stride));
-            self.braided
+            self.interleaved
                 .distances(kernels(), &self.compared, 0, &mut self.between);
             let pairs = self.between.iter().zip(&self.reach);
             for (behind, (between, reach)) in self.behind.iter_mut().zip(pairs) {

@@ -1,9 +1,9 @@
 //! Vectors of 8 bits for building, and choosing neighbours among candidates.
 
-use ramlet_kernels::{BRAID_QUAD, BraidBall, kernels};
+use ramlet_kernels::{INTERLEAVED_QUAD, InterleavedBall, kernels};
 
-use super::braided::Braided;
 use super::code::Frame;
+use super::interleaved::Interleaved;
 use crate::Metric;
 
 /// A candidate is left out if one already chosen is nearer to it than the node is, by this factor (of squared
@@ -93,18 +93,18 @@ impl Compared {
         self.query.extend(code.iter().map(|byte| (byte ^ 0x80) as i8));
         let sum: i32 = self.query.iter().map(|value| i32::from(*value)).sum();
         self.offset = squares(record).wrapping_add((sum as u32).wrapping_mul(256));
-        let whole = self.query.len().next_multiple_of(BRAID_QUAD);
+        let whole = self.query.len().next_multiple_of(INTERLEAVED_QUAD);
         self.query.resize(whole, 0);
     }
 
-    /// The vector, with zeros up to a whole column of a braid.
+    /// The vector, with zeros up to a whole column of an interleaved block.
     pub(super) fn quads(&self) -> &[i8] {
         &self.query
     }
 
     /// Records nearer than the limit.
-    pub(super) fn ball(&self, limit: u32) -> BraidBall<'_> {
-        BraidBall {
+    pub(super) fn ball(&self, limit: u32) -> InterleavedBall<'_> {
+        InterleavedBall {
             digits: &self.query,
             offset: self.offset,
             limit,
@@ -132,7 +132,7 @@ pub(super) struct Pruning {
     pub(super) candidates: Vec<(u32, u32)>,
     /// Their records, in the same order.
     pub(super) records: Vec<u8>,
-    braided: Braided,
+    interleaved: Interleaved,
     between: Vec<u32>,
     /// By candidate: the distance from another up to which it lies behind that.
     reach: Vec<f32>,
@@ -161,13 +161,13 @@ impl Pruning {
             compared,
             candidates,
             records,
-            braided,
+            interleaved,
             between,
             reach,
             dropped,
             order,
         } = self;
-        braided.fill(records, stride);
+        interleaved.fill(records, stride);
         reach.clear();
         reach.extend(candidates.iter().map(|(distance, _)| self::reach(*distance)));
         dropped.clear();
@@ -182,7 +182,7 @@ impl Pruning {
             }
             order.push(i as u32);
             compared.prepare(&records[i * stride..][..stride]);
-            let start = braided.distances(table, compared, i + 1, between);
+            let start = interleaved.distances(table, compared, i + 1, between);
             let rest = dropped[i + 1..].iter_mut().zip(&reach[i + 1..]);
             for ((dropped, reach), between) in rest.zip(&between[i + 1 - start..]) {
                 *dropped |= u32::from(half(*between) <= *reach);
@@ -215,9 +215,9 @@ mod tests {
     }
 
     fn every(compared: &Compared, records: &[u8], stride: usize, mut each: impl FnMut(usize, u32)) {
-        let (mut braided, mut out) = (Braided::default(), Vec::new());
-        braided.fill(records, stride);
-        assert_eq!(braided.distances(kernels(), compared, 0, &mut out), 0);
+        let (mut interleaved, mut out) = (Interleaved::default(), Vec::new());
+        interleaved.fill(records, stride);
+        assert_eq!(interleaved.distances(kernels(), compared, 0, &mut out), 0);
         let count = records.len() / stride;
         out[..count]
             .iter()

@@ -6,7 +6,7 @@
 //!
 //! Estimate and recall of 200 outside queries: .955 and .944, .953 and .954 (Fashion-MNIST, 8 and 32 MiB of scratch).
 
-use ramlet_kernels::BRAID;
+use ramlet_kernels::INTERLEAVED_CODES;
 
 use super::cells;
 use super::gap::{Gaps, key_as_of_clusters};
@@ -91,13 +91,13 @@ impl HeldOut {
         (rows, numbers, clusters): (&[u8], &[u32], &[u32]),
         rough: &Block<'_>,
     ) {
-        const BRAIDS: usize = AT_ONCE / BRAID;
-        let braids = numbers.len().div_ceil(BRAID);
+        const INTERLEAVED_BLOCKS: usize = AT_ONCE / INTERLEAVED_CODES;
+        let interleaved_blocks = numbers.len().div_ceil(INTERLEAVED_CODES);
         for several in several.chunks_mut(QUERIES) {
-            let mut near = [0u16; QUERIES * BRAIDS];
-            let near = &mut near[..several.len() * braids];
+            let mut near = [0u16; QUERIES * INTERLEAVED_BLOCKS];
+            let near = &mut near[..several.len() * interleaved_blocks];
             rough.within(several.iter().map(|one| (&one.rough, one.top.threshold())), near);
-            for (one, near) in several.iter_mut().zip(near.chunks_exact(braids)) {
+            for (one, near) in several.iter_mut().zip(near.chunks_exact(interleaved_blocks)) {
                 one.compare_near(rows, numbers, clusters, near);
             }
         }
@@ -106,10 +106,10 @@ impl HeldOut {
     /// Compares with the rows whose bits are set.
     fn compare_near(&mut self, rows: &[u8], numbers: &[u32], clusters: &[u32], near: &[u16]) {
         let stride = self.query.row_bytes();
-        for (braid, near) in near.iter().enumerate() {
+        for (interleaved_block, near) in near.iter().enumerate() {
             let mut near = *near;
             while near != 0 {
-                let i = braid * BRAID + near.trailing_zeros() as usize;
+                let i = interleaved_block * INTERLEAVED_CODES + near.trailing_zeros() as usize;
                 near &= near - 1;
                 let key = self.query.key_row(&rows[i * stride..][..stride]);
                 if key <= self.top.threshold() {

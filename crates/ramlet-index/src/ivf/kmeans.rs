@@ -78,7 +78,7 @@ impl Level {
     ) {
         /// Points of one call, more than the kernels compare at a time.
         const TOGETHER: usize = 16;
-        let (table, braids) = (kernels(), self.centroids.braids(&self.base));
+        let (table, interleaved_blocks) = (kernels(), self.centroids.interleaved_blocks(&self.base));
         let mut picked = picked.into_iter().peekable();
         while let Some(first) = picked.peek() {
             let mut numbers = [*first; TOGETHER];
@@ -89,7 +89,12 @@ impl Level {
                 .count();
             let queries = numbers.map(|i| points.distances(i as usize));
             let mut found = numbers.map(|i| nearest[i as usize]);
-            table.nearest_braided(&queries[..taken], &braids, range.clone(), &mut found[..taken]);
+            table.nearest_interleaved(
+                &queries[..taken],
+                &interleaved_blocks,
+                range.clone(),
+                &mut found[..taken],
+            );
             for (i, found) in numbers[..taken].iter().zip(found) {
                 nearest[*i as usize] = found;
             }

@@ -2,7 +2,7 @@
 //!
 //! A point is `scale * code` from the centroids' origin. Stored: `dims` bytes of codes plus 128, then the scale (f32).
 
-use ramlet_kernels::{BRAID_QUAD, BraidQuery, kernels};
+use ramlet_kernels::{INTERLEAVED_QUAD, InterleavedQuery, kernels};
 
 use super::sample::Decoder;
 
@@ -27,7 +27,7 @@ pub(crate) struct PointQueries {
 impl PointQueries {
     /// None any more, of so many dimensions.
     pub(crate) fn clear(&mut self, dims: usize) {
-        self.dims = dims.next_multiple_of(BRAID_QUAD);
+        self.dims = dims.next_multiple_of(INTERLEAVED_QUAD);
         self.digits.clear();
         self.scales.clear();
         self.sums.clear();
@@ -48,16 +48,16 @@ impl PointQueries {
     }
 
     /// What makes of products with codes plus 128, and of a centroid's scale and square, the squared distance less `|x|^2`.
-    pub(crate) fn distances(&self, i: usize) -> BraidQuery<'_> {
-        BraidQuery {
+    pub(crate) fn distances(&self, i: usize) -> InterleavedQuery<'_> {
+        InterleavedQuery {
             per_product: -2.0 * self.scales[i],
             ..self.products(i)
         }
     }
 
     /// What makes products of them.
-    pub(crate) fn products(&self, i: usize) -> BraidQuery<'_> {
-        BraidQuery {
+    pub(crate) fn products(&self, i: usize) -> InterleavedQuery<'_> {
+        InterleavedQuery {
             digits: &self.digits[i * self.dims..][..self.dims],
             per_product: self.scales[i],
             less: self.sums[i] * 128, // codes are 128 too large each

@@ -3,7 +3,9 @@
 //! A row `x` and a query `q`, each `scale * code` but for what rounding left out, have a product of at most that of the codes plus
 //! `|q - q'| |x| + |q'| |x - x'|`. So what passes is compared exactly, and what is found is the same.
 
-use ramlet_kernels::{BRAID, BRAID_QUAD, BraidLimit, BraidQuery, braid_bytes, kernels};
+use ramlet_kernels::{
+    INTERLEAVED_CODES, INTERLEAVED_QUAD, InterleavedLimit, InterleavedQuery, interleaved_bytes, kernels,
+};
 
 use super::points::{PointQueries, encode_point};
 use super::sample::Decoder;
@@ -62,7 +64,10 @@ impl Rough {
     pub(super) fn take(&mut self, decoder: &Decoder, rows: &[u8], threads: usize) {
         let row_bytes = decoder.row_bytes();
         let (dims, count) = (decoder.dims, rows.len() / row_bytes);
-        let (blocks, block_bytes) = (count.div_ceil(AT_ONCE), AT_ONCE / BRAID * braid_bytes(dims));
+        let (blocks, block_bytes) = (
+            count.div_ceil(AT_ONCE),
+            AT_ONCE / INTERLEAVED_CODES * interleaved_bytes(dims),
+        );
         (self.dims, self.rows) = (dims, count);
         self.codes.clear();
         self.codes.resize(blocks * block_bytes, 0);
@@ -93,9 +98,12 @@ impl Rough {
     /// The block of rows that begins with row `AT_ONCE * block`.
     pub(super) fn block(&self, block: usize) -> Block<'_> {
         let count = (self.rows - block * AT_ONCE).min(AT_ONCE);
-        let (braid, bytes) = (braid_bytes(self.dims), AT_ONCE / BRAID * braid_bytes(self.dims));
+        let (interleaved_block, bytes) = (
+            interleaved_bytes(self.dims),
+            AT_ONCE / INTERLEAVED_CODES * interleaved_bytes(self.dims),
+        );
         Block {
-            codes: &self.codes[block * bytes..][..count.div_ceil(BRAID) * braid],
+            codes: &self.codes[block * bytes..][..count.div_ceil(INTERLEAVED_CODES) * interleaved_block],
             scales: &self.scales[block * AT_ONCE..][..count],
             bounds: self.bounds[block],
         }
@@ -109,7 +117,8 @@ fn fill(decoder: &Decoder, rows: &[u8], codes: &mut [u8], scales: &mut [f32]) ->
     for (at, (row, scale)) in rows.chunks_exact(decoder.row_bytes()).zip(scales).enumerate() {
         decoder.decode(row, &mut vector);
         *scale = encode_point(&vector, &mut own);
-        let first = at / BRAID * braid_bytes(decoder.dims) + at % BRAID * BRAID_QUAD;
+        let first = at / INTERLEAVED_CODES * interleaved_bytes(decoder.dims)
+            + at % INTERLEAVED_CODES * INTERLEAVED_QUAD;
         for (dim, code) in own.iter().enumerate() {
             codes[first + offset(dim)] = *code;
         }
@@ -145,19 +154,22 @@ impl Block<'_> {
     /// For each of [`QUERIES`] at most, which of the rows may have a negative product up to the key given with it: a number for each
     /// sixteen rows, whose bits they are, one query behind another.
     pub(super) fn within<'q>(&self, queries: impl Iterator<Item = (&'q RoughQuery, f32)>, out: &mut [u16]) {
-        let (mut points, mut limits) = ([BraidQuery::default(); QUERIES], [BraidLimit::default(); QUERIES]);
+        let (mut points, mut limits) = (
+            [InterleavedQuery::default(); QUERIES],
+            [InterleavedLimit::default(); QUERIES],
+        );
         let places = points.iter_mut().zip(&mut limits).zip(queries);
         let count = places
             .map(|((point, limit), (query, key))| {
                 *point = query.point.products(0);
                 point.per_product = -point.per_product;
-                *limit = BraidLimit {
+                *limit = InterleavedLimit {
                     base: -self.slack(query),
                     most: key,
                 };
             })
             .count();
-        kernels().within_braided(&points[..count], &limits[..count], self.codes, self.scales, out);
+        kernels().within_interleaved(&points[..count], &limits[..count], self.codes, self.scales, out);
     }
 
     /// By how much more than those of codes products may be.
@@ -213,7 +225,7 @@ mod tests {
                             row
                         })
                         .collect();
-                    let braids = own.len().div_ceil(BRAID);
+                    let interleaved_blocks = own.len().div_ceil(INTERLEAVED_CODES);
                     let products = |query: &[f32]| -> Vec<f32> {
                         own.iter()
                             .map(|row| row.iter().zip(query).map(|(x, q)| x * q).sum())
@@ -222,11 +234,15 @@ mod tests {
                     for at in 0..own.len() {
                         // The border runs through a row: it is told, and those that are farther by more than codes err aren't.
                         let keys: Vec<f32> = queries.iter().map(|query| -products(query)[at]).collect();
-                        let mut near = vec![0xffff; queries.len() * braids];
+                        let mut near = vec![0xffff; queries.len() * interleaved_blocks];
                         rough.within(rough_queries.iter().zip(keys.iter().copied()), &mut near);
-                        for ((query, key), near) in queries.iter().zip(&keys).zip(near.chunks_exact(braids)) {
+                        for ((query, key), near) in queries
+                            .iter()
+                            .zip(&keys)
+                            .zip(near.chunks_exact(interleaved_blocks))
+                        {
                             for (i, product) in products(query).into_iter().enumerate() {
-                                let told = near[i / BRAID] >> (i % BRAID) & 1 == 1;
+                                let told = near[i / INTERLEAVED_CODES] >> (i % INTERLEAVED_CODES) & 1 == 1;
                                 let lengths = (squares(&own[i]) * squares(query)).sqrt() as f32;
                                 assert!(told || -product > *key, "{product}, {key}");
                                 assert!(

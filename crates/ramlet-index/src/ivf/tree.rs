@@ -1,6 +1,6 @@
 //! Clusters in two levels, so that assignment costs about the root of their number.
 
-use ramlet_kernels::{BRAID, Nearest, Nearness, kernels};
+use ramlet_kernels::{INTERLEAVED_CODES, Nearest, Nearness, kernels};
 
 use super::kmeans::{FAR, Level, block_points};
 use super::points::{PointQueries, Points};
@@ -112,7 +112,10 @@ impl Tree {
             visitors,
             ..
         } = scratch;
-        let (table, cells) = (kernels(), self.cells.centroids.braids(&self.cells.base));
+        let (table, cells) = (
+            kernels(),
+            self.cells.centroids.interleaved_blocks(&self.cells.base),
+        );
         let count = self.cells.count();
         heads.clear();
         let each = cells.scales.iter().zip(cells.bases);
@@ -121,7 +124,7 @@ impl Tree {
             let [e, f, g, h] = base.to_le_bytes();
             [a, b, c, d, e, f, g, h]
         }));
-        products.resize(count.next_multiple_of(BRAID), 0);
+        products.resize(count.next_multiple_of(INTERLEAVED_CODES), 0);
         keys.resize(count, 0);
         let share = (count / CELLS_SHARE).max(CELLS_MIN).min(count);
         visited.clear();
@@ -129,7 +132,7 @@ impl Tree {
         starts.resize(count + 1, 0);
         for i in 0..points.count() {
             let query = points.distances(i);
-            table.dot_braided(query.digits, cells.codes, products);
+            table.dot_interleaved(query.digits, cells.codes, products);
             let terms = Nearness {
                 per_length: 1.0,
                 per_product: query.per_product,

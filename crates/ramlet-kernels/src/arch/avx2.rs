@@ -1,10 +1,10 @@
 //! AVX2 with FMA and F16C: 8 floats or 32 bytes a step.
 
-mod braid;
 mod chain;
 mod codes;
 mod digits;
 mod entry;
+mod interleaved;
 mod nearest;
 mod scan;
 mod sift;
@@ -26,7 +26,7 @@ pub(super) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, codes::dot_codes8],
     fastscan: scan::fastscan,
-    braided: braid::dot_braided,
+    interleaved: interleaved::dot_interleaved,
     planes: scan::PLANES,
     entry: entry::KERNELS,
     sift: sift::sift,

@@ -1,7 +1,7 @@
 //! AVX-512 F, BW, VL and VNNI: 16 floats or 64 bytes a step, tails by mask.
 
-mod braid;
 mod entry;
+mod interleaved;
 mod nearest;
 mod scan;
 mod sift;
@@ -26,7 +26,7 @@ pub(super) const KERNELS: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
-    braided: braid::dot_braided,
+    interleaved: interleaved::dot_interleaved,
     planes: scan::PLANES,
     entry: entry::KERNELS,
     sift: sift::sift,

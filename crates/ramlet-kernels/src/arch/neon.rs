@@ -10,7 +10,7 @@ use super::scalar;
 use crate::Kernels;
 use crate::table::FloatKernel;
 
-braided_kernels!(codes::dot_braided);
+interleaved_kernels!(codes::dot_interleaved);
 grid_kernels!();
 trellis_kernels!();
 
@@ -21,7 +21,7 @@ pub(super) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [codes::dot_codes4, codes::dot_codes8],
     fastscan: scan::fastscan,
-    braided: codes::dot_braided,
+    interleaved: codes::dot_interleaved,
     planes: scan::PLANES,
     entry: scalar::entry::KERNELS,
     sift: sift::sift,

@@ -2,15 +2,15 @@
 //!
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
-pub(super) mod braid;
 pub(crate) mod entry;
+pub(super) mod interleaved;
 pub(super) mod scan;
 pub(crate) mod sift;
 
 use crate::Kernels;
 use crate::table::FloatKernel;
 
-braided_kernels!(braid::dot_braided);
+interleaved_kernels!(interleaved::dot_interleaved);
 grid_kernels!();
 trellis_kernels!();
 
@@ -47,7 +47,7 @@ pub(crate) static TABLE: Kernels = Kernels {
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
     fastscan: scan::fastscan,
-    braided: braid::dot_braided,
+    interleaved: interleaved::dot_interleaved,
     planes: scan::PLANES,
     entry: entry::KERNELS,
     sift: sift::sift,

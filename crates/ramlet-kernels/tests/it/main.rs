@@ -1,11 +1,11 @@
 //! Every table against an exact reference.
 
-mod braid;
 mod codes;
 mod convert;
 mod distances;
 mod entry;
 mod grid;
+mod interleaved;
 mod nearest;
 mod nearness;
 mod random;

@@ -1,6 +1,9 @@
-//! Several queries against braided codes.
+//! Several queries against interleaved codes.
 
-use ramlet_kernels::{BRAID, BraidBall, BraidLimit, BraidQuery, Braids, Kernels, Nearest, braid_bytes};
+use ramlet_kernels::{
+    INTERLEAVED_CODES, InterleavedBall, InterleavedCodes, InterleavedLimit, InterleavedQuery, Kernels,
+    Nearest, interleaved_bytes,
+};
 
 use crate::random::Random;
 
@@ -21,7 +24,7 @@ impl Set {
             false => (random.next() >> 32) % most,
         };
         let digits = (0..queries * len).map(|_| number(255) as u8 as i8).collect();
-        let bytes = count.div_ceil(BRAID) * braid_bytes(len);
+        let bytes = count.div_ceil(INTERLEAVED_CODES) * interleaved_bytes(len);
         let codes = (0..bytes).map(|_| number(255) as u8).collect();
         let mut factors = |share: f32| (0..count).map(|_| number(1000) as f32 * share).collect();
         Set {
@@ -33,9 +36,9 @@ impl Set {
         }
     }
 
-    fn queries(&self) -> Vec<BraidQuery<'_>> {
+    fn queries(&self) -> Vec<InterleavedQuery<'_>> {
         let each = self.digits.chunks_exact(self.len).enumerate();
-        let query = |(i, digits)| BraidQuery {
+        let query = |(i, digits)| InterleavedQuery {
             digits,
             per_product: if i % 3 == 0 { -0.5 } else { -2.0 },
             less: i as i32 * 7 - 20,
@@ -44,13 +47,14 @@ impl Set {
     }
 
     fn product(&self, digits: &[i8], code: usize) -> i32 {
-        let braid = &self.codes[code / BRAID * braid_bytes(self.len)..];
-        let digit = |i: usize| i32::from(braid[i / 4 * 64 + code % BRAID * 4 + i % 4]);
+        let interleaved_block = &self.codes[code / INTERLEAVED_CODES * interleaved_bytes(self.len)..];
+        let digit =
+            |i: usize| i32::from(interleaved_block[i / 4 * 64 + code % INTERLEAVED_CODES * 4 + i % 4]);
         let products = digits.iter().enumerate();
         products.map(|(i, q)| digit(i) * i32::from(*q)).sum()
     }
 
-    fn score(&self, query: &BraidQuery<'_>, base: f32, code: usize) -> f32 {
+    fn score(&self, query: &InterleavedQuery<'_>, base: f32, code: usize) -> f32 {
         let product = self.product(query.digits, code);
         base + query.per_product * self.scales[code] * (product - query.less) as f32
     }
@@ -58,7 +62,7 @@ impl Set {
 
 fn check_nearest(set: &Set, range: std::ops::Range<usize>, start: Nearest) {
     let queries = set.queries();
-    let of_one = |query: &BraidQuery<'_>| {
+    let of_one = |query: &InterleavedQuery<'_>| {
         range.clone().fold(start, |least, code| {
             let score = set.score(query, set.bases[code], code);
             let code = code as u32;
@@ -70,34 +74,35 @@ fn check_nearest(set: &Set, range: std::ops::Range<usize>, start: Nearest) {
         })
     };
     let want: Vec<Nearest> = queries.iter().map(of_one).collect();
-    let braids = Braids {
+    let interleaved_blocks = InterleavedCodes {
         codes: &set.codes,
         scales: &set.scales,
         bases: &set.bases,
     };
     for table in Kernels::all_available() {
         let mut got = vec![start; queries.len()];
-        table.nearest_braided(&queries, &braids, range.clone(), &mut got);
+        table.nearest_interleaved(&queries, &interleaved_blocks, range.clone(), &mut got);
         assert_eq!(got, want, "{table:?}, {range:?}, {} dimensions", set.len);
     }
 }
 
 fn check_within(set: &Set, most: f32) {
     let queries = set.queries();
-    let limit = |i| BraidLimit { base: i as f32, most };
-    let limits: Vec<BraidLimit> = (0..queries.len()).map(limit).collect();
-    let braids = set.scales.len().div_ceil(BRAID);
-    let mut want = vec![0u16; queries.len() * braids];
+    let limit = |i| InterleavedLimit { base: i as f32, most };
+    let limits: Vec<InterleavedLimit> = (0..queries.len()).map(limit).collect();
+    let interleaved_blocks = set.scales.len().div_ceil(INTERLEAVED_CODES);
+    let mut want = vec![0u16; queries.len() * interleaved_blocks];
     for (i, query) in queries.iter().enumerate() {
         for code in 0..set.scales.len() {
             let score = set.score(query, limits[i].base, code);
             let near = score.is_nan() || score <= most;
-            want[i * braids + code / BRAID] |= u16::from(near) << (code % BRAID);
+            want[i * interleaved_blocks + code / INTERLEAVED_CODES] |=
+                u16::from(near) << (code % INTERLEAVED_CODES);
         }
     }
     for table in Kernels::all_available() {
         let mut got = vec![0xaaaa; want.len()];
-        table.within_braided(&queries, &limits, &set.codes, &set.scales, &mut got);
+        table.within_interleaved(&queries, &limits, &set.codes, &set.scales, &mut got);
         assert_eq!(got, want, "{table:?}, {most}, {} dimensions", set.len);
     }
 }
@@ -161,36 +166,47 @@ fn those_within_a_limit_are_told() {
 #[test]
 fn squared_distances_and_those_below_a_limit_are_told() {
     let mut random = Random::new(85);
-    for (columns, braids) in [(1, 1), (3, 2), (25, 3), (25, 4), (2, 13)] {
+    for (columns, interleaved_blocks) in [(1, 1), (3, 2), (25, 3), (25, 4), (2, 13)] {
         for queries in [0, 1, 3, 4, 7] {
-            let set = Set::new(&mut random, columns, queries, braids * BRAID, false);
+            let set = Set::new(
+                &mut random,
+                columns,
+                queries,
+                interleaved_blocks * INTERLEAVED_CODES,
+                false,
+            );
             let squares: Vec<u32> = set
                 .codes
                 .iter()
-                .take(braids * BRAID)
+                .take(interleaved_blocks * INTERLEAVED_CODES)
                 .map(|_| random.next() as u32)
                 .collect();
-            let ball = |(i, digits)| BraidBall {
+            let ball = |(i, digits)| InterleavedBall {
                 digits,
                 offset: random.next() as u32,
                 limit: [0, 1 << 30, 1 << 31, 3 << 30, u32::MAX][i % 5],
             };
-            let balls: Vec<BraidBall<'_>> = set.digits.chunks_exact(set.len).enumerate().map(ball).collect();
-            let mut want = (Vec::new(), vec![0u16; queries * braids]);
+            let balls: Vec<InterleavedBall<'_>> =
+                set.digits.chunks_exact(set.len).enumerate().map(ball).collect();
+            let mut want = (Vec::new(), vec![0u16; queries * interleaved_blocks]);
             for (i, query) in balls.iter().enumerate() {
                 for (code, own) in squares.iter().enumerate() {
                     let twice = 2 * i64::from(set.product(query.digits, code));
                     let distance = (i64::from(*own) + i64::from(query.offset) - twice) as u32;
                     want.0.push(distance);
-                    want.1[i * braids + code / BRAID] |= u16::from(distance < query.limit) << (code % BRAID);
+                    want.1[i * interleaved_blocks + code / INTERLEAVED_CODES] |=
+                        u16::from(distance < query.limit) << (code % INTERLEAVED_CODES);
                 }
             }
             for table in Kernels::all_available() {
-                let mut got = (vec![7; queries * squares.len()], vec![0xaaaa; queries * braids]);
-                table.closer_braided(&balls, &set.codes, &squares, &mut got.0, &mut got.1);
+                let mut got = (
+                    vec![7; queries * squares.len()],
+                    vec![0xaaaa; queries * interleaved_blocks],
+                );
+                table.closer_interleaved(&balls, &set.codes, &squares, &mut got.0, &mut got.1);
                 assert!(
                     got == want,
-                    "{table:?}, {columns} columns, {braids} braids, {queries} queries"
+                    "{table:?}, {columns} columns, {interleaved_blocks} interleaved_blocks, {queries} queries"
                 );
             }
         }
@@ -201,11 +217,11 @@ fn squared_distances_and_those_below_a_limit_are_told() {
 #[should_panic(expected = "codes that aren't there")]
 fn codes_must_be_there() {
     let mut set = Set::new(&mut Random::new(84), 4, 1, 20, false);
-    set.codes.truncate(braid_bytes(16));
-    let braids = Braids {
+    set.codes.truncate(interleaved_bytes(16));
+    let interleaved_blocks = InterleavedCodes {
         codes: &set.codes,
         scales: &set.scales,
         bases: &set.bases,
     };
-    Kernels::scalar().nearest_braided(&set.queries(), &braids, 0..17, &mut [NONE]);
+    Kernels::scalar().nearest_interleaved(&set.queries(), &interleaved_blocks, 0..17, &mut [NONE]);
 }

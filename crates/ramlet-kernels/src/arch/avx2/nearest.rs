@@ -1,11 +1,11 @@
-//! Several queries against braided codes: four queries share what is loaded and widened of a braid.
+//! Several queries against interleaved codes: four queries share what is loaded and widened of an interleaved block.
 
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::braid::{BRAIDS, Halves, sums};
-use crate::braid::{BRAID, braid_bytes};
-use crate::operands::{BraidBall, BraidLimit, BraidQuery, Braids, Nearest};
+use super::interleaved::{Halves, INTERLEAVED_BLOCKS, sums};
+use crate::interleaved::{INTERLEAVED_CODES, interleaved_bytes};
+use crate::operands::{InterleavedBall, InterleavedCodes, InterleavedLimit, InterleavedQuery, Nearest};
 use crate::table::NearestKernels;
 
 pub(super) const KERNELS: NearestKernels = NearestKernels {
@@ -17,25 +17,25 @@ pub(super) const KERNELS: NearestKernels = NearestKernels {
 /// Queries at a time.
 const QUERIES: usize = 4;
 
-/// Numbers of a half of a braid.
-const HALF: usize = BRAID / 2;
+/// Numbers of a half of an interleaved block.
+const HALF: usize = INTERLEAVED_CODES / 2;
 
 /// `base + per_product * scale * (product - less)`
 #[inline]
 #[target_feature(enable = "avx2")]
-fn score(query: &BraidQuery<'_>, base: __m256, scale: __m256, product: __m256i) -> __m256 {
+fn score(query: &InterleavedQuery<'_>, base: __m256, scale: __m256, product: __m256i) -> __m256 {
     let product = _mm256_cvtepi32_ps(_mm256_sub_epi32(product, _mm256_set1_epi32(query.less)));
     let factor = _mm256_mul_ps(_mm256_set1_ps(query.per_product), scale);
     _mm256_add_ps(base, _mm256_mul_ps(factor, product))
 }
 
-/// A braid's numbers; behind the last one zeros.
+/// An interleaved block's numbers; behind the last one zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn floats(from: &[f32], braid: usize) -> [__m256; 2] {
-    let from = &from[braid * BRAID..];
-    let mut padded = [0.0; BRAID];
-    let sixteen = from.first_chunk::<BRAID>().unwrap_or_else(|| {
+fn floats(from: &[f32], interleaved_block: usize) -> [__m256; 2] {
+    let from = &from[interleaved_block * INTERLEAVED_CODES..];
+    let mut padded = [0.0; INTERLEAVED_CODES];
+    let sixteen = from.first_chunk::<INTERLEAVED_CODES>().unwrap_or_else(|| {
         padded[..from.len()].copy_from_slice(from);
         &padded
     });
@@ -45,51 +45,70 @@ fn floats(from: &[f32], braid: usize) -> [__m256; 2] {
 }
 
 #[target_feature(enable = "avx2")]
-fn nearest(queries: &[BraidQuery<'_>], braids: &Braids<'_>, range: Range<usize>, nearest: &mut [Nearest]) {
+fn nearest(
+    queries: &[InterleavedQuery<'_>],
+    interleaved_blocks: &InterleavedCodes<'_>,
+    range: Range<usize>,
+    nearest: &mut [Nearest],
+) {
     let (fours, rest) = queries.as_chunks::<QUERIES>();
     let (near_fours, near_rest) = nearest.as_chunks_mut::<QUERIES>();
     for (queries, nearest) in fours.iter().zip(near_fours) {
-        nearest_of::<QUERIES, 1>(queries, braids, &range, nearest);
+        nearest_of::<QUERIES, 1>(queries, interleaved_blocks, &range, nearest);
     }
     for (query, nearest) in rest.iter().zip(near_rest) {
-        nearest_of::<1, BRAIDS>(&[*query], braids, &range, std::array::from_mut(nearest));
+        nearest_of::<1, INTERLEAVED_BLOCKS>(
+            &[*query],
+            interleaved_blocks,
+            &range,
+            std::array::from_mut(nearest),
+        );
     }
 }
 
-/// The least score of each lane, and the braid that has it.
+/// The least score of each lane, and the interleaved block that has it.
 #[derive(Clone, Copy)]
 struct Least {
     scores: [__m256; 2],
-    braids: [__m256i; 2],
+    interleaved_blocks: [__m256i; 2],
 }
 
-/// Compares with `B` braids at a time.
+/// Compares with `B` interleaved blocks at a time.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn nearest_of<const Q: usize, const B: usize>(
-    queries: &[BraidQuery<'_>; Q],
-    braids: &Braids<'_>,
+    queries: &[InterleavedQuery<'_>; Q],
+    interleaved_blocks: &InterleavedCodes<'_>,
     range: &Range<usize>,
     nearest: &mut [Nearest; Q],
 ) {
     let mut least = nearest.map(|nearest| Least {
         scores: [_mm256_set1_ps(nearest.score); 2],
-        braids: [_mm256_setzero_si256(); 2],
+        interleaved_blocks: [_mm256_setzero_si256(); 2],
     });
-    let bytes = braid_bytes(queries[0].digits.len());
-    let (mut first, last) = (range.start / BRAID, range.end.div_ceil(BRAID));
+    let bytes = interleaved_bytes(queries[0].digits.len());
+    let (mut first, last) = (
+        range.start / INTERLEAVED_CODES,
+        range.end.div_ceil(INTERLEAVED_CODES),
+    );
     while first < last {
-        let codes = &braids.codes[first * bytes..];
+        let codes = &interleaved_blocks.codes[first * bytes..];
         let digits = queries.map(|query| query.digits);
-        let meet = |braid, sums: &[Halves; Q], least: &mut [Least; Q]| {
-            nearer(queries, braids, (braid, range), sums, least);
+        let meet = |interleaved_block, sums: &[Halves; Q], least: &mut [Least; Q]| {
+            nearer(
+                queries,
+                interleaved_blocks,
+                (interleaved_block, range),
+                sums,
+                least,
+            );
         };
         if last - first >= B {
-            // SAFETY: so many braids of the range are left, and its braids lie in the codes.
+            // SAFETY: so many interleaved blocks of the range are left, and its interleaved blocks lie in the codes.
             let sums = unsafe { sums::<Q, B>(digits, codes) };
             (first..)
                 .zip(&sums)
-                .for_each(|(braid, sums)| meet(braid, sums, &mut least));
+                .for_each(|(interleaved_block, sums)| meet(interleaved_block, sums, &mut least));
             first += B;
         } else {
             // SAFETY: as above.
@@ -103,21 +122,26 @@ fn nearest_of<const Q: usize, const B: usize>(
     }
 }
 
-/// What is nearer in a braid than what each lane has.
+/// What is nearer in an interleaved block than what each lane has.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn nearer<const Q: usize>(
-    queries: &[BraidQuery<'_>; Q],
-    braids: &Braids<'_>,
-    (braid, range): (usize, &Range<usize>),
+    queries: &[InterleavedQuery<'_>; Q],
+    interleaved_blocks: &InterleavedCodes<'_>,
+    (interleaved_block, range): (usize, &Range<usize>),
     sums: &[Halves; Q],
     least: &mut [Least; Q],
 ) {
-    let (scales, mut bases) = (floats(braids.scales, braid), floats(braids.bases, braid));
-    let number = _mm256_set1_epi32(braid as i32);
-    if braid * BRAID < range.start || (braid + 1) * BRAID > range.end {
+    let (scales, mut bases) = (
+        floats(interleaved_blocks.scales, interleaved_block),
+        floats(interleaved_blocks.bases, interleaved_block),
+    );
+    let number = _mm256_set1_epi32(interleaved_block as i32);
+    if interleaved_block * INTERLEAVED_CODES < range.start
+        || (interleaved_block + 1) * INTERLEAVED_CODES > range.end
+    {
         // What isn't a number is never nearer.
-        let within = |lane: usize| range.contains(&(braid * BRAID + lane));
+        let within = |lane: usize| range.contains(&(interleaved_block * INTERLEAVED_CODES + lane));
         for (half, base) in bases.iter_mut().enumerate() {
             let beyond: [i32; HALF] = std::array::from_fn(|lane| match within(half * HALF + lane) {
                 true => 0,
@@ -133,8 +157,8 @@ fn nearer<const Q: usize>(
             let score = score(query, bases[half], scales[half], sums[half]);
             let less = _mm256_cmp_ps::<_CMP_LT_OQ>(score, least.scores[half]);
             least.scores[half] = _mm256_blendv_ps(least.scores[half], score, less);
-            let (before, less) = (least.braids[half], _mm256_castps_si256(less));
-            least.braids[half] = _mm256_blendv_epi8(before, number, less);
+            let (before, less) = (least.interleaved_blocks[half], _mm256_castps_si256(less));
+            least.interleaved_blocks[half] = _mm256_blendv_epi8(before, number, less);
         }
     }
 }
@@ -142,17 +166,20 @@ fn nearer<const Q: usize>(
 /// The least of all lanes, if it is less than what there was; of equals the first code.
 #[target_feature(enable = "avx2")]
 fn take_least(least: &Least, nearest: &mut Nearest) {
-    let (mut scores, mut braids) = ([0.0f32; BRAID], [0u32; BRAID]);
+    let (mut scores, mut interleaved_blocks) = ([0.0f32; INTERLEAVED_CODES], [0u32; INTERLEAVED_CODES]);
     for half in 0..2 {
         // SAFETY: 8 numbers behind each place.
         unsafe {
             _mm256_storeu_ps(scores.as_mut_ptr().add(half * HALF), least.scores[half]);
-            _mm256_storeu_si256(braids.as_mut_ptr().add(half * HALF).cast(), least.braids[half]);
+            _mm256_storeu_si256(
+                interleaved_blocks.as_mut_ptr().add(half * HALF).cast(),
+                least.interleaved_blocks[half],
+            );
         }
     }
     let before = nearest.score;
-    for ((score, braid), lane) in scores.into_iter().zip(braids).zip(0u32..) {
-        let code = braid * BRAID as u32 + lane;
+    for ((score, interleaved_block), lane) in scores.into_iter().zip(interleaved_blocks).zip(0u32..) {
+        let code = interleaved_block * INTERLEAVED_CODES as u32 + lane;
         let nearer = score < nearest.score || (score == nearest.score && code < nearest.code);
         if score < before && nearer {
             *nearest = Nearest { score, code };
@@ -161,37 +188,48 @@ fn take_least(least: &Least, nearest: &mut Nearest) {
 }
 
 #[target_feature(enable = "avx2")]
-fn within(queries: &[BraidQuery<'_>], limits: &[BraidLimit], codes: &[u8], scales: &[f32], out: &mut [u16]) {
-    let braids = scales.len().div_ceil(BRAID);
+fn within(
+    queries: &[InterleavedQuery<'_>],
+    limits: &[InterleavedLimit],
+    codes: &[u8],
+    scales: &[f32],
+    out: &mut [u16],
+) {
+    let interleaved_blocks = scales.len().div_ceil(INTERLEAVED_CODES);
     let (fours, rest) = queries.as_chunks::<QUERIES>();
     let (limit_fours, limit_rest) = limits.as_chunks::<QUERIES>();
-    let (fours_out, rest_out) = out.split_at_mut(fours.len() * QUERIES * braids);
+    let (fours_out, rest_out) = out.split_at_mut(fours.len() * QUERIES * interleaved_blocks);
     let each = fours
         .iter()
         .zip(limit_fours)
-        .zip(fours_out.chunks_exact_mut(QUERIES * braids));
+        .zip(fours_out.chunks_exact_mut(QUERIES * interleaved_blocks));
     each.for_each(|((queries, limits), out)| within_of(queries, limits, codes, scales, out));
-    let each = rest.iter().zip(limit_rest).zip(rest_out.chunks_exact_mut(braids));
+    let each = rest
+        .iter()
+        .zip(limit_rest)
+        .zip(rest_out.chunks_exact_mut(interleaved_blocks));
     each.for_each(|((query, limit), out)| within_of(&[*query], &[*limit], codes, scales, out));
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn within_of<const Q: usize>(
-    queries: &[BraidQuery<'_>; Q],
-    limits: &[BraidLimit; Q],
+    queries: &[InterleavedQuery<'_>; Q],
+    limits: &[InterleavedLimit; Q],
     codes: &[u8],
     scales: &[f32],
     out: &mut [u16],
 ) {
-    let braids = scales.len().div_ceil(BRAID);
+    let interleaved_blocks = scales.len().div_ceil(INTERLEAVED_CODES);
     let digits = queries.map(|query| query.digits);
-    let each = codes.chunks_exact(braid_bytes(digits[0].len()));
-    for (braid, codes) in each.take(braids).enumerate() {
-        // SAFETY: a whole braid.
+    let each = codes.chunks_exact(interleaved_bytes(digits[0].len()));
+    for (interleaved_block, codes) in each.take(interleaved_blocks).enumerate() {
+        // SAFETY: a whole interleaved block.
         let [sums] = unsafe { sums::<Q, 1>(digits, codes) };
-        let there = u16::MAX >> (BRAID - (scales.len() - braid * BRAID).min(BRAID));
-        let scales = floats(scales, braid);
+        let there = u16::MAX
+            >> (INTERLEAVED_CODES
+                - (scales.len() - interleaved_block * INTERLEAVED_CODES).min(INTERLEAVED_CODES));
+        let scales = floats(scales, interleaved_block);
         for (query, sums) in sums.iter().enumerate() {
             let limit = &limits[query];
             let near = |half: usize| {
@@ -200,45 +238,58 @@ fn within_of<const Q: usize>(
                 let near = _mm256_cmp_ps::<_CMP_NGT_UQ>(score, _mm256_set1_ps(limit.most));
                 _mm256_movemask_ps(near) as u16
             };
-            out[query * braids + braid] = (near(0) | near(1) << HALF) & there;
+            out[query * interleaved_blocks + interleaved_block] = (near(0) | near(1) << HALF) & there;
         }
     }
 }
 
 #[target_feature(enable = "avx2")]
-fn closer(queries: &[BraidBall<'_>], codes: &[u8], squares: &[u32], distances: &mut [u32], near: &mut [u16]) {
+fn closer(
+    queries: &[InterleavedBall<'_>],
+    codes: &[u8],
+    squares: &[u32],
+    distances: &mut [u32],
+    near: &mut [u16],
+) {
     let (fours, rest) = queries.as_chunks::<QUERIES>();
     let (distances_fours, distances_rest) = distances.split_at_mut(fours.len() * QUERIES * squares.len());
-    let (near_fours, near_rest) = near.split_at_mut(distances_fours.len() / BRAID);
+    let (near_fours, near_rest) = near.split_at_mut(distances_fours.len() / INTERLEAVED_CODES);
     let out = distances_fours.chunks_exact_mut(QUERIES * squares.len());
-    let out = out.zip(near_fours.chunks_exact_mut(QUERIES * squares.len() / BRAID));
+    let out = out.zip(near_fours.chunks_exact_mut(QUERIES * squares.len() / INTERLEAVED_CODES));
     for (queries, (distances, near)) in fours.iter().zip(out) {
         closer_of::<QUERIES, 1>(queries, codes, squares, distances, near);
     }
     let out = distances_rest.chunks_exact_mut(squares.len());
-    let out = out.zip(near_rest.chunks_exact_mut(squares.len() / BRAID));
+    let out = out.zip(near_rest.chunks_exact_mut(squares.len() / INTERLEAVED_CODES));
     for (query, (distances, near)) in rest.iter().zip(out) {
-        closer_of::<1, BRAIDS>(&[*query], codes, squares, distances, near);
+        closer_of::<1, INTERLEAVED_BLOCKS>(&[*query], codes, squares, distances, near);
     }
 }
 
-/// With `B` braids at a time.
+/// With `B` interleaved blocks at a time.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn closer_of<const Q: usize, const B: usize>(
-    queries: &[BraidBall<'_>; Q],
+    queries: &[InterleavedBall<'_>; Q],
     codes: &[u8],
     squares: &[u32],
     distances: &mut [u32],
     near: &mut [u16],
 ) {
     let digits = queries.map(|query| query.digits);
-    let (bytes, braids) = (braid_bytes(digits[0].len()), squares.len() / BRAID);
-    let mut meet = |braid: usize, sums: &[Halves; Q]| {
-        let squares = squares[braid * BRAID..].first_chunk::<BRAID>().expect("a braid");
+    let (bytes, interleaved_blocks) = (
+        interleaved_bytes(digits[0].len()),
+        squares.len() / INTERLEAVED_CODES,
+    );
+    let mut meet = |interleaved_block: usize, sums: &[Halves; Q]| {
+        let squares = squares[interleaved_block * INTERLEAVED_CODES..]
+            .first_chunk::<INTERLEAVED_CODES>()
+            .expect("a interleaved_block");
         for (q, (query, sums)) in queries.iter().zip(sums).enumerate() {
-            let at = (q * braids + braid) * BRAID;
-            let out = distances[at..].first_chunk_mut::<BRAID>().expect("a braid");
+            let at = (q * interleaved_blocks + interleaved_block) * INTERLEAVED_CODES;
+            let out = distances[at..]
+                .first_chunk_mut::<INTERLEAVED_CODES>()
+                .expect("a interleaved_block");
             let mut far = [0; 2];
             for half in 0..2 {
                 // SAFETY: 8 numbers behind each place.
@@ -252,16 +303,18 @@ fn closer_of<const Q: usize, const B: usize>(
                     far[half] = _mm256_movemask_ps(more) as u16;
                 }
             }
-            near[q * braids + braid] = !(far[0] | far[1] << HALF);
+            near[q * interleaved_blocks + interleaved_block] = !(far[0] | far[1] << HALF);
         }
     };
     let mut first = 0;
-    while first < braids {
+    while first < interleaved_blocks {
         let codes = &codes[first * bytes..];
-        if braids - first >= B {
-            // SAFETY: so many braids of the squares are left, and theirs lie in the codes.
+        if interleaved_blocks - first >= B {
+            // SAFETY: so many interleaved blocks of the squares are left, and theirs lie in the codes.
             let sums = unsafe { sums::<Q, B>(digits, codes) };
-            (first..).zip(&sums).for_each(|(braid, sums)| meet(braid, sums));
+            (first..)
+                .zip(&sums)
+                .for_each(|(interleaved_block, sums)| meet(interleaved_block, sums));
             first += B;
         } else {
             // SAFETY: as above.

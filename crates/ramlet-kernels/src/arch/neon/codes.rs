@@ -5,7 +5,7 @@
 use std::arch::aarch64::*;
 
 use crate::arch::scalar;
-use crate::braid::{BRAID, BRAID_COLUMN_BYTES, BRAID_QUAD, braid_bytes};
+use crate::interleaved::{INTERLEAVED_CODES, INTERLEAVED_COLUMN_BYTES, INTERLEAVED_QUAD, interleaved_bytes};
 
 /// What codes of bytes are taken lower by.
 const LESS: i32 = 128;
@@ -13,8 +13,8 @@ const LESS: i32 = 128;
 /// Bytes of a step.
 const STEP: usize = 16;
 
-/// Registers of a column of a braid: four codes each.
-const PARTS: usize = BRAID_COLUMN_BYTES / STEP;
+/// Registers of a column of an interleaved block: four codes each.
+const PARTS: usize = INTERLEAVED_COLUMN_BYTES / STEP;
 
 #[inline]
 #[target_feature(enable = "neon")]
@@ -80,14 +80,14 @@ pub(super) fn dot_codes4(query: &[i8], rows: &[u8], stride: usize, out: &mut [i3
 }
 
 #[target_feature(enable = "neon")]
-pub(super) fn dot_braided(query: &[i8], braids: &[u8], out: &mut [i32]) {
-    let (quads, _) = query.as_chunks::<BRAID_QUAD>();
+pub(super) fn dot_interleaved(query: &[i8], interleaved_blocks: &[u8], out: &mut [i32]) {
+    let (quads, _) = query.as_chunks::<INTERLEAVED_QUAD>();
     let less = vdupq_n_s32(LESS * query.iter().map(|value| i32::from(*value)).sum::<i32>());
-    let braids = braids.chunks_exact(braid_bytes(query.len()));
-    for (braid, out) in braids.zip(out.as_chunks_mut::<BRAID>().0) {
+    let interleaved_blocks = interleaved_blocks.chunks_exact(interleaved_bytes(query.len()));
+    for (interleaved_block, out) in interleaved_blocks.zip(out.as_chunks_mut::<INTERLEAVED_CODES>().0) {
         // Two numbers of each code, of two codes a register.
         let mut sums = [[vdupq_n_s32(0); 2]; PARTS];
-        let columns = braid.as_chunks::<BRAID_COLUMN_BYTES>().0;
+        let columns = interleaved_block.as_chunks::<INTERLEAVED_COLUMN_BYTES>().0;
         for (column, quad) in columns.iter().zip(quads) {
             let quad = i32::from_le_bytes(quad.map(|value| value as u8));
             let quad = vreinterpretq_s8_s32(vdupq_n_s32(quad));
@@ -97,7 +97,10 @@ pub(super) fn dot_braided(query: &[i8], braids: &[u8], out: &mut [i32]) {
                 *high = vpadalq_s16(*high, vmull_high_s8(codes, quad));
             }
         }
-        for ([low, high], out) in sums.iter().zip(out.as_chunks_mut::<{ BRAID / PARTS }>().0) {
+        for ([low, high], out) in sums
+            .iter()
+            .zip(out.as_chunks_mut::<{ INTERLEAVED_CODES / PARTS }>().0)
+        {
             let sums = vaddq_s32(vpaddq_s32(*low, *high), less);
             // SAFETY: four numbers.
             unsafe { vst1q_s32(out.as_mut_ptr(), sums) };
