@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use ramlet_kernels::{
-    Bounds, CodeWidth, FACTOR_BYTES, GROUP, INTERLEAVED_CODES, InterleavedCodes, InterleavedLimit,
-    InterleavedQuery, Kernels, Measure, Nearest, Nearness, OwnCosts, SIFT_GROUPS, Sift, Sifted,
+    Bounds, CodeWidth, FACTOR_BYTES, FAST_SCAN_GROUPS, FastScan, FastScanned, GROUP, INTERLEAVED_CODES,
+    InterleavedCodes, InterleavedLimit, InterleavedQuery, Kernels, Measure, Nearest, Nearness, OwnCosts,
     TRELLIS_STATES, TrellisCosts, interleaved_bytes,
 };
 
@@ -29,8 +29,8 @@ fn main() {
         for dims in [96, 100, 128, 768] {
             codes(table, CodeWidth::Four, dims, rounds);
             codes(table, CodeWidth::Eight, dims, rounds);
-            fastscan(table, dims, rounds);
-            sift(table, dims, rounds);
+            fast_scan_sums(table, dims, rounds);
+            fast_scan(table, dims, rounds);
         }
         for (dims, bits) in [(100, 1), (100, 2), (100, 5), (128, 4), (768, 2)] {
             planes(table, dims, bits, rounds);
@@ -296,23 +296,23 @@ fn convert(table: &Kernels, dims: usize, rounds: usize) {
 }
 
 /// Groups of one-bit codes, with the factors and row numbers behind them that an index has.
-fn fastscan(table: &Kernels, dims: usize, rounds: usize) {
+fn fast_scan_sums(table: &Kernels, dims: usize, rounds: usize) {
     let columns = dims.div_ceil(4);
     let stride = columns * 16 + GROUP * 7;
     let (lut, groups) = (bytes(columns * 16), bytes(8 * stride));
     let mut out = [0; 8 * GROUP];
-    report(table, "fastscan", dims, 8 * GROUP, rounds, &mut || {
-        table.fastscan(black_box(&lut), &groups, stride, columns, &mut out);
+    report(table, "fast_scan_sums", dims, 8 * GROUP, rounds, &mut || {
+        table.fast_scan_sums(black_box(&lut), &groups, stride, columns, &mut out);
         black_box(out);
     });
 }
 
 /// Groups of which hardly anything is kept.
-fn sift(table: &Kernels, dims: usize, rounds: usize) {
+fn fast_scan(table: &Kernels, dims: usize, rounds: usize) {
     let columns = dims.div_ceil(4);
     let stride = columns * 16 + GROUP * 7;
-    let (lut, groups) = (bytes(columns * 16), bytes(SIFT_GROUPS * stride));
-    let sift = Sift {
+    let (lut, groups) = (bytes(columns * 16), bytes(FAST_SCAN_GROUPS * stride));
+    let fast_scan = FastScan {
         lut: &lut,
         stride,
         bounds: Bounds {
@@ -321,20 +321,27 @@ fn sift(table: &Kernels, dims: usize, rounds: usize) {
         },
         limit: 0.0,
     };
-    let mut out = Sifted::default();
-    report(table, "sift", dims, SIFT_GROUPS * GROUP, rounds, &mut || {
-        table.sift(black_box(&sift), &groups, &[], &mut out);
-        black_box(&out);
-    });
-    sift_some(table, dims, rounds);
+    let mut out = FastScanned::default();
+    report(
+        table,
+        "fast_scan",
+        dims,
+        FAST_SCAN_GROUPS * GROUP,
+        rounds,
+        &mut || {
+            table.fast_scan(black_box(&fast_scan), &groups, &[], &mut out);
+            black_box(&out);
+        },
+    );
+    fast_scan_some(table, dims, rounds);
 }
 
 /// Groups of which one vector in 25 is kept, which nobody can foresee.
-fn sift_some(table: &Kernels, dims: usize, rounds: usize) {
+fn fast_scan_some(table: &Kernels, dims: usize, rounds: usize) {
     let columns = dims.div_ceil(4);
     let stride = columns * 16 + GROUP * 7;
     let lut = bytes(columns * 16);
-    let mut groups: Vec<u8> = (0..64 * SIFT_GROUPS * stride as u32 as usize)
+    let mut groups: Vec<u8> = (0..64 * FAST_SCAN_GROUPS * stride as u32 as usize)
         .map(|i| ((i as u32).wrapping_mul(2_654_435_761) >> 13) as u8)
         .collect();
     for group in groups.chunks_exact_mut(stride) {
@@ -342,7 +349,7 @@ fn sift_some(table: &Kernels, dims: usize, rounds: usize) {
             *half = 0x3c00u16.to_le_bytes();
         }
     }
-    let mut sift = Sift {
+    let mut fast_scan = FastScan {
         lut: &lut,
         stride,
         bounds: Bounds {
@@ -351,19 +358,19 @@ fn sift_some(table: &Kernels, dims: usize, rounds: usize) {
         },
         limit: f32::INFINITY,
     };
-    let mut out = Sifted::default();
+    let mut out = FastScanned::default();
     let mut keys = Vec::new();
-    for groups in groups.chunks_exact(SIFT_GROUPS * stride) {
-        table.sift(&sift, groups, &[], &mut out);
+    for groups in groups.chunks_exact(FAST_SCAN_GROUPS * stride) {
+        table.fast_scan(&fast_scan, groups, &[], &mut out);
         keys.extend(out.iter().map(|kept| kept.key));
     }
     keys.sort_by(f32::total_cmp);
-    sift.limit = keys[keys.len() / 25];
-    let sets = groups.len() / stride / SIFT_GROUPS;
+    fast_scan.limit = keys[keys.len() / 25];
+    let sets = groups.len() / stride / FAST_SCAN_GROUPS;
     let mut state = 1u32;
     report(
         table,
-        "sift, some kept",
+        "fast_scan, some kept",
         dims,
         groups.len() / stride * GROUP,
         rounds,
@@ -371,9 +378,9 @@ fn sift_some(table: &Kernels, dims: usize, rounds: usize) {
             for _ in 0..sets {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let set = (state >> 16) as usize % sets;
-                table.sift(
-                    black_box(&sift),
-                    &groups[set * SIFT_GROUPS * stride..][..SIFT_GROUPS * stride],
+                table.fast_scan(
+                    black_box(&fast_scan),
+                    &groups[set * FAST_SCAN_GROUPS * stride..][..FAST_SCAN_GROUPS * stride],
                     &[],
                     &mut out,
                 );

@@ -24,7 +24,7 @@ impl Kernels {
         unsafe { (self.entry.round)(values, per_unit, out) }
     }
 
-    /// What [`Kernels::fastscan`] looks up to sum the digits that sign bits select: entry `b` of column `c` is the sum over
+    /// What [`Kernels::fast_scan_sums`] looks up to sum the digits that sign bits select: entry `b` of column `c` is the sum over
     /// the bits `j` set in `b` of `digits[4 c + j]`, less the least such sum. Digits are of -127 to 127, and sums of four
     /// sizes at most 255. `table` has 16 bytes for each column.
     pub fn tabulate(&self, digits: &[i8], table: &mut [u8]) {

@@ -1,6 +1,6 @@
 //! Scanning groups of codes, and keeping the few vectors that may be near.
 
-use crate::operands::{COLUMN_BYTES, FACTOR_BYTES, SIFT_GROUPS, Sift, Sifted};
+use crate::operands::{COLUMN_BYTES, FACTOR_BYTES, FAST_SCAN_GROUPS, FastScan, FastScanned};
 use crate::scan::MAX_COLUMNS;
 use crate::table::Kernels;
 
@@ -12,7 +12,7 @@ pub(crate) struct Within {
     pub(crate) error_squared: f32,
 }
 
-impl Sift<'_> {
+impl FastScan<'_> {
     #[inline]
     pub(crate) fn within(&self) -> Within {
         Within {
@@ -23,25 +23,26 @@ impl Sift<'_> {
 }
 
 impl Kernels {
-    /// Sums up the codes of whole groups as [`Kernels::fastscan`] does, and keeps the vectors whose least keys are at
+    /// Sums up the codes of whole groups as [`Kernels::fast_scan_sums`] does, and keeps the vectors whose least keys are at
     /// `limit` or below, or no numbers; near `limit`, rounding decides. Factors stand behind a group's columns.
     /// The bytes of `ahead[i]` are fetched while group `i` is scanned.
     ///
     /// Bit-equal in all tables, but for the bits of what isn't a number.
     #[inline]
-    pub fn sift(&self, sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
-        let columns = sift.lut.len() / COLUMN_BYTES;
-        assert!(columns <= MAX_COLUMNS && sift.lut.len().is_multiple_of(COLUMN_BYTES));
+    pub fn fast_scan(&self, fast_scan: &FastScan<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut FastScanned) {
+        let columns = fast_scan.lut.len() / COLUMN_BYTES;
+        assert!(columns <= MAX_COLUMNS && fast_scan.lut.len().is_multiple_of(COLUMN_BYTES));
         assert!(
-            sift.stride >= sift.lut.len() + FACTOR_BYTES,
+            fast_scan.stride >= fast_scan.lut.len() + FACTOR_BYTES,
             "groups without factors"
         );
         assert!(
-            groups.len().is_multiple_of(sift.stride) && groups.len() <= sift.stride * SIFT_GROUPS,
-            "{SIFT_GROUPS} whole groups at most"
+            groups.len().is_multiple_of(fast_scan.stride)
+                && groups.len() <= fast_scan.stride * FAST_SCAN_GROUPS,
+            "{FAST_SCAN_GROUPS} whole groups at most"
         );
         out.clear();
         // SAFETY: the table proves the features; lengths were just checked.
-        unsafe { (self.sift)(sift, groups, ahead, out) }
+        unsafe { (self.fast_scan)(fast_scan, groups, ahead, out) }
     }
 }

@@ -24,20 +24,20 @@ mod arch;
 mod choice;
 mod distances;
 mod entry;
+mod fast_scan;
 mod interleaved;
 mod nearness;
 mod operands;
 mod scan;
-mod sift;
 mod table;
 
 pub use choice::kernels;
 pub use interleaved::{INTERLEAVED_CODES, INTERLEAVED_COLUMN_BYTES, INTERLEAVED_QUAD, interleaved_bytes};
 pub use nearness::{PLACES_MORE, packed, unpacked};
 pub use operands::{
-    Bounds, COLUMN_BYTES, CodeWidth, Extent, FACTOR_BYTES, GROUP, InterleavedBall, InterleavedCodes,
-    InterleavedLimit, InterleavedQuery, Kept, MAX_U8_DIMS, Measure, Nearest, Nearness, OwnCosts, SIFT_GROUPS,
-    Sift, Sifted, TRELLIS_STATES, TrellisCosts,
+    Bounds, COLUMN_BYTES, CodeWidth, Extent, FACTOR_BYTES, FAST_SCAN_GROUPS, FastScan, FastScanned, GROUP,
+    InterleavedBall, InterleavedCodes, InterleavedLimit, InterleavedQuery, Kept, MAX_U8_DIMS, Measure,
+    Nearest, Nearness, OwnCosts, TRELLIS_STATES, TrellisCosts,
 };
 pub use scan::{MAX_COLUMNS, MAX_PLANES};
 pub use table::Kernels;

@@ -104,7 +104,7 @@ pub struct InterleavedBall<'q> {
     pub limit: u32,
 }
 
-/// Vectors of a group that [`crate::Kernels::fastscan`] reads.
+/// Vectors of a group that [`crate::Kernels::fast_scan_sums`] reads.
 pub const GROUP: usize = 32;
 
 /// Bytes of one column of a group, and of one column's lookup table.
@@ -131,8 +131,8 @@ pub struct Bounds {
 
 /// How groups are scanned.
 #[derive(Clone, Copy, Debug)]
-pub struct Sift<'a> {
-    /// As in [`crate::Kernels::fastscan`]: 16 bytes for each column.
+pub struct FastScan<'a> {
+    /// As in [`crate::Kernels::fast_scan_sums`]: 16 bytes for each column.
     pub lut: &'a [u8],
     /// Bytes of a group: its columns, [`FACTOR_BYTES`] of factors, and what isn't looked at.
     pub stride: usize,
@@ -141,15 +141,15 @@ pub struct Sift<'a> {
     pub limit: f32,
 }
 
-/// Groups sifted by one call at most.
-pub const SIFT_GROUPS: usize = 8;
+/// Groups scanned by one call at most.
+pub const FAST_SCAN_GROUPS: usize = 8;
 
 /// Room for all of their vectors, and for one register more than is kept.
-const ROOM: usize = SIFT_GROUPS * GROUP + 16;
+const ROOM: usize = FAST_SCAN_GROUPS * GROUP + 16;
 
 /// Vectors that were kept, ascending.
 #[derive(Clone, Debug)]
-pub struct Sifted {
+pub struct FastScanned {
     pub(crate) count: usize,
     pub(crate) places: [u32; ROOM],
     pub(crate) sums: [u32; ROOM],
@@ -170,9 +170,9 @@ pub struct Kept {
     pub lower: f32,
 }
 
-impl Default for Sifted {
-    fn default() -> Sifted {
-        Sifted {
+impl Default for FastScanned {
+    fn default() -> FastScanned {
+        FastScanned {
             count: 0,
             places: [0; ROOM],
             sums: [0; ROOM],
@@ -183,7 +183,7 @@ impl Default for Sifted {
     }
 }
 
-impl Sifted {
+impl FastScanned {
     pub fn len(&self) -> usize {
         self.count
     }

@@ -22,7 +22,7 @@ impl Kernels {
     /// has 32 entries for each group, `lut` has 16 for each column.
     ///
     /// Exact up to [`MAX_COLUMNS`] columns.
-    pub fn fastscan(&self, lut: &[u8], groups: &[u8], stride: usize, columns: usize, out: &mut [u32]) {
+    pub fn fast_scan_sums(&self, lut: &[u8], groups: &[u8], stride: usize, columns: usize, out: &mut [u32]) {
         assert!(columns <= MAX_COLUMNS, "{columns} columns, at most {MAX_COLUMNS}");
         assert_eq!(
             lut.len(),
@@ -32,12 +32,12 @@ impl Kernels {
         assert_eq!(out.len() % GROUP, 0, "sums of a part of a group");
         crate::table::check_rows(lut.len(), groups, stride, out.len() / GROUP);
         // SAFETY: the table proves the features; lengths and extent were just checked.
-        unsafe { (self.fastscan)(lut, groups, stride, &[], out) }
+        unsafe { (self.fast_scan_sums)(lut, groups, stride, &[], out) }
     }
 
-    /// [`Kernels::fastscan`] of one group; the lines of `ahead` are fetched meanwhile, one for each four columns or so. (A dozen at once
+    /// [`Kernels::fast_scan_sums`] of one group; the lines of `ahead` are fetched meanwhile, one for each four columns or so. (A dozen at once
     /// and more wait for each other.)
-    pub fn fastscan_group(&self, lut: &[u8], group: &[u8], ahead: &[u8], out: &mut [u32; GROUP]) {
+    pub fn fast_scan_sums_of_group(&self, lut: &[u8], group: &[u8], ahead: &[u8], out: &mut [u32; GROUP]) {
         assert!(
             lut.len() <= MAX_COLUMNS * COLUMN_BYTES && lut.len().is_multiple_of(COLUMN_BYTES),
             "a table of {} bytes",
@@ -45,7 +45,7 @@ impl Kernels {
         );
         assert!(group.len() >= lut.len(), "a group of {} bytes", group.len());
         // SAFETY: the table proves the features; lengths were just checked.
-        unsafe { (self.fastscan)(lut, group, group.len(), ahead, out) }
+        unsafe { (self.fast_scan_sums)(lut, group, group.len(), ahead, out) }
     }
 
     /// Dot product of a signed query with a code in bit planes: `sum of q_i * u_i`, where dimension `i` of the code is

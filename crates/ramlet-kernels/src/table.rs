@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::operands::{
-    Extent, InterleavedBall, InterleavedCodes, InterleavedLimit, InterleavedQuery, Nearest, Nearness,
-    OwnCosts, Sift, Sifted, TRELLIS_STATES, TrellisCosts,
+    Extent, FastScan, FastScanned, InterleavedBall, InterleavedCodes, InterleavedLimit, InterleavedQuery,
+    Nearest, Nearness, OwnCosts, TRELLIS_STATES, TrellisCosts,
 };
 
 /// One float kernel. `row` holds the second vector's elements as little-endian bytes, at any alignment.
@@ -84,7 +84,7 @@ pub(crate) type InterleavedKernel = unsafe fn(query: &[i8], interleaved_blocks: 
 
 /// Safety: the processor has the table's features; `lut` holds whole columns; `groups` covers `out.len() / 32` groups
 /// of `lut.len()` bytes which start `stride` bytes apart; `out` holds whole groups.
-pub(crate) type FastscanKernel =
+pub(crate) type FastScanSumsKernel =
     unsafe fn(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]);
 
 /// Safety of both: the processor has the table's features; every row has `planes * plane_bytes` bytes, `out` an entry
@@ -96,9 +96,10 @@ pub(crate) struct PlanesKernel {
         unsafe fn(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: &mut [i32]),
 }
 
-/// Safety: the processor has the table's features; `lut` holds whole columns, `groups` at most `SIFT_GROUPS` groups of
+/// Safety: the processor has the table's features; `lut` holds whole columns, `groups` at most `FAST_SCAN_GROUPS` groups of
 /// `stride` bytes, and `stride` isn't less than `lut` and factors; `out` is empty.
-pub(crate) type SiftKernel = unsafe fn(&Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted);
+pub(crate) type FilteredScanKernel =
+    unsafe fn(&FastScan<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut FastScanned);
 
 /// Safety: the processor has the table's features; all slices have the same length.
 type ChainKernel = unsafe fn(
@@ -154,10 +155,10 @@ pub struct Kernels {
     pub(crate) u8: [U8Kernel; 3],
     /// Indexed by [`crate::CodeWidth`].
     pub(crate) codes: [CodesKernel; 2],
-    pub(crate) fastscan: FastscanKernel,
+    pub(crate) fast_scan_sums: FastScanSumsKernel,
     pub(crate) planes: PlanesKernel,
     pub(crate) entry: EntryKernels,
-    pub(crate) sift: SiftKernel,
+    pub(crate) fast_scan: FilteredScanKernel,
     pub(crate) nearness: NearnessKernel,
     pub(crate) places: PlacesKernel,
     pub(crate) interleaved: InterleavedKernel,

@@ -3,7 +3,7 @@
 //!
 //! The finer codes lie anywhere in memory: those of one cluster are fetched while the next one is scanned.
 
-use ramlet_kernels::{Kernels, Sifted};
+use ramlet_kernels::{FastScanned, Kernels};
 
 use super::candidates::Candidates;
 use super::held::{HeldCodes, HeldLists};
@@ -52,7 +52,7 @@ pub(crate) struct CodeLists {
     pub(super) pending: Vec<Survivor>,
     pub(super) pending_of: usize,
     pub(super) scanned: Vec<Survivor>,
-    pub(super) sifted: Sifted,
+    pub(super) fast_scanned: FastScanned,
     pub(super) candidates: Candidates,
     pub(super) held: HeldLists,
 }

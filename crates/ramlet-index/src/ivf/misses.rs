@@ -5,7 +5,7 @@
 //! alone none does: where codes hardly tell neighbours apart they are off by much more for it than for ten. (Codes of a 64th, 64
 //! dimensions in 60 groups: 78 % of the nearest were found where 96 % of ten were, and 56 % of what a small segment had of ten.)
 
-use ramlet_kernels::{Sifted, kernels};
+use ramlet_kernels::{FastScanned, kernels};
 
 use super::calibrate::HeldOut;
 use super::product_query::ProductQuery;
@@ -56,7 +56,7 @@ pub(super) struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Misses {
     entered: Entered,
-    sifted: Sifted,
+    fast_scanned: FastScanned,
     group: Vec<u8>,
     tables: ProductQuery,
     /// By form.
@@ -156,14 +156,14 @@ impl Misses {
         layout.put(&mut self.group, 0, row);
         let (entered, group) = (&mut self.entered, &self.group);
         entered.enter(space, query, centroid, None, &one, kernels);
-        entered.sift(
+        entered.fast_scan(
             kernels,
             (group, group.len()),
             f32::INFINITY,
             &[],
-            &mut self.sifted,
+            &mut self.fast_scanned,
         );
-        let Some(kept) = self.sifted.get(0) else {
+        let Some(kept) = self.fast_scanned.get(0) else {
             return;
         };
         self.note(*form, neighbour, kept.key, kept.key - kept.lower);

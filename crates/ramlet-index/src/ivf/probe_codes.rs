@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ramlet_kernels::{Kept, Kernels, SIFT_GROUPS};
+use ramlet_kernels::{FAST_SCAN_GROUPS, Kept, Kernels};
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates, Known};
@@ -107,20 +107,20 @@ impl Views<'_> {
         let CodeLists {
             entered,
             scanned,
-            sifted,
+            fast_scanned,
             candidates,
             ..
         } = lists;
         let stride = self.codes.layout.row_bytes();
         search.stats.codes_scored += u64::from(wanted.end - wanted.start);
         let limit = candidates.limit(search.top).max(search.rounds.limit());
-        let runs = bytes.chunks(stride * SIFT_GROUPS);
-        for (bytes, first) in runs.zip((first..).step_by(SIFT_GROUPS)) {
-            let mut fetched: [&[u8]; SIFT_GROUPS] = [&[]; SIFT_GROUPS];
+        let runs = bytes.chunks(stride * FAST_SCAN_GROUPS);
+        for (bytes, first) in runs.zip((first..).step_by(FAST_SCAN_GROUPS)) {
+            let mut fetched: [&[u8]; FAST_SCAN_GROUPS] = [&[]; FAST_SCAN_GROUPS];
             let fetched = &mut fetched[..bytes.len() / stride];
             fetched.iter_mut().for_each(|group| *group = ahead.next(self));
-            entered[of].sift(self.kernels, (bytes, stride), limit, fetched, sifted);
-            for kept in sifted.iter() {
+            entered[of].fast_scan(self.kernels, (bytes, stride), limit, fetched, fast_scanned);
+            for kept in fast_scanned.iter() {
                 let position = first * GROUP as u32 + kept.place;
                 // The first group and the last may be shared with other clusters.
                 if wanted.contains(&position) {

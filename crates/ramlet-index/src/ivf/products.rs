@@ -173,7 +173,7 @@ impl Products {
         sums.resize(bytes.len() / stride * GROUP, 0);
         let (kernels, table) = (search.query.kernels(), lists.query.tables.rounded());
         for (group, sums) in bytes.chunks_exact(stride).zip(sums.as_chunks_mut::<GROUP>().0) {
-            kernels.fastscan_group(table, group, ahead.next(), sums);
+            kernels.fast_scan_sums_of_group(table, group, ahead.next(), sums);
         }
         let starts = (first * GROUP as u32..).step_by(GROUP);
         let groups = bytes.chunks_exact(stride);

@@ -277,8 +277,12 @@ impl Views<'_> {
         let limit = codes.candidates.limit(search.top).max(search.rounds.limit());
         search.stats.codes_scored += u64::from(lanes.count_ones());
         let groups = (bytes, self.codes.layout.row_bytes());
-        codes.entered[of].sift(self.kernels, groups, limit, &[], &mut codes.sifted);
-        for kept in codes.sifted.iter().filter(|kept| lanes >> kept.place & 1 == 1) {
+        codes.entered[of].fast_scan(self.kernels, groups, limit, &[], &mut codes.fast_scanned);
+        for kept in codes
+            .fast_scanned
+            .iter()
+            .filter(|kept| lanes >> kept.place & 1 == 1)
+        {
             let position = group * GROUP as u32 + kept.place;
             codes.scanned.push(self.survivor(&kept, position));
         }
@@ -302,7 +306,7 @@ impl Products {
         let (stride, kernels) = (self.groups.stride(), search.query.kernels());
         let mut sums = [0; GROUP];
         let table = of.query.tables.rounded();
-        kernels.fastscan(table, bytes, stride, table.len() / 16, &mut sums);
+        kernels.fast_scan_sums(table, bytes, stride, table.len() / 16, &mut sums);
         let most = of.most(search, cluster);
         while lanes != 0 {
             let lane = lanes.trailing_zeros();

@@ -17,7 +17,7 @@
 //! trained with ([`ProductModel::train`]).
 //!
 //! The digits of 32 vectors stand in groups and tables are rounded to bytes (FastScan, see
-//! [`ramlet_kernels::Kernels::fastscan`]): each entry then is off by at most half a step, evenly spread, which the
+//! [`ramlet_kernels::Kernels::fast_scan_sums`]): each entry then is off by at most half a step, evenly spread, which the
 //! deviation includes.
 //!
 //! Under cosine and dot product take `-<q, c> - <q, r>`: the tables of `<q, .>` serve all clusters of a query, where those

@@ -1,6 +1,6 @@
 //! A query made ready for codes, and the keys it estimates.
 
-use ramlet_kernels::{Bounds, CodeWidth, Kernels, Sift, Sifted};
+use ramlet_kernels::{Bounds, CodeWidth, FastScan, FastScanned, Kernels};
 
 use super::{CompactLayout, CompactRow, FineLayout, RestLayout, Rotation, from_half};
 use crate::Metric;
@@ -320,21 +320,21 @@ impl Entered {
     /// The rows of groups of so many bytes whose keys may lie at `limit` or below, and where; `add` of one is `|r|^2` in the
     /// index's unit, about. Fetches the bytes of `ahead` meanwhile.
     #[inline]
-    pub(crate) fn sift(
+    pub(crate) fn fast_scan(
         &self,
         kernels: &Kernels,
         (groups, stride): (&[u8], usize),
         limit: f32,
         ahead: &[&[u8]],
-        out: &mut Sifted,
+        out: &mut FastScanned,
     ) {
-        let sift = Sift {
+        let fast_scan = FastScan {
             lut: &self.table,
             stride,
             bounds: self.terms.bounds,
             limit,
         };
-        kernels.sift(&sift, groups, ahead, out);
+        kernels.fast_scan(&fast_scan, groups, ahead, out);
     }
 
     /// The key of a row by its whole code, and how far off it may be. `sum` is the scan's, `low` the product of the

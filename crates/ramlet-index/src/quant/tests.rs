@@ -1,6 +1,6 @@
 //! Codes against brute force: unbiased, and as far off as they say.
 
-use ramlet_kernels::{Sifted, kernels};
+use ramlet_kernels::{FastScanned, kernels};
 
 use super::*;
 use crate::random::Random;
@@ -58,7 +58,7 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         coarse: 2.0,
         fine: 2.0,
     };
-    let mut sifted = Sifted::default();
+    let mut fast_scanned = FastScanned::default();
     let compact = CompactLayout::new(dims);
     let mut numbers = Vec::new();
     let mut out = [Misses::default(), Misses::default(), Misses::default()];
@@ -96,8 +96,14 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         query.prepare(metric, Some(&rotation), &mean, &q, kernels());
         let space = CodeSpace { metric, unit: 0.5 };
         entered.enter(&space, &query, (step, &digits8), Some(&fine), &epsilon, kernels());
-        entered.sift(kernels(), (&group, group.len()), f32::INFINITY, &[], &mut sifted);
-        let kept = sifted.get(lane).expect("all are kept");
+        entered.fast_scan(
+            kernels(),
+            (&group, group.len()),
+            f32::INFINITY,
+            &[],
+            &mut fast_scanned,
+        );
+        let kept = fast_scanned.get(lane).expect("all are kept");
         let key = match metric {
             Metric::Euclid => x.iter().zip(&q).map(|(x, q)| f64::from(x - q).powi(2)).sum(),
             _ => -dot(&x, &q),

@@ -4,10 +4,10 @@ mod chain;
 mod codes;
 mod digits;
 mod entry;
+mod fast_scan;
 mod interleaved;
 mod nearest;
 mod scan;
-mod sift;
 
 use std::arch::x86_64::*;
 
@@ -25,11 +25,11 @@ pub(super) static TABLE: Kernels = Kernels {
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, codes::dot_codes8],
-    fastscan: scan::fastscan,
+    fast_scan_sums: scan::fast_scan_sums,
     interleaved: interleaved::dot_interleaved,
     planes: scan::PLANES,
     entry: entry::KERNELS,
-    sift: sift::sift,
+    fast_scan: fast_scan::fast_scan,
     nearness,
     places,
     nearest: nearest::KERNELS,

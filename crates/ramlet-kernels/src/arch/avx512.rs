@@ -1,10 +1,10 @@
 //! AVX-512 F, BW, VL and VNNI: 16 floats or 64 bytes a step, tails by mask.
 
 mod entry;
+mod fast_scan;
 mod interleaved;
 mod nearest;
 mod scan;
-mod sift;
 
 use std::arch::x86_64::*;
 
@@ -25,11 +25,11 @@ pub(super) const KERNELS: Kernels = Kernels {
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
-    fastscan: scan::fastscan,
+    fast_scan_sums: scan::fast_scan_sums,
     interleaved: interleaved::dot_interleaved,
     planes: scan::PLANES,
     entry: entry::KERNELS,
-    sift: sift::sift,
+    fast_scan: fast_scan::fast_scan,
     nearness,
     places: super::avx2::places,
     nearest: nearest::KERNELS,

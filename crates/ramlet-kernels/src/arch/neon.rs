@@ -1,8 +1,8 @@
 //! NEON: 4 floats or 16 bytes a step.
 
 mod codes;
+mod fast_scan;
 mod scan;
-mod sift;
 
 use std::arch::aarch64::*;
 
@@ -20,11 +20,11 @@ pub(super) static TABLE: Kernels = Kernels {
     f16: [f16_dot::KERNEL, f16_l2sq::KERNEL, f16_l1::KERNEL],
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [codes::dot_codes4, codes::dot_codes8],
-    fastscan: scan::fastscan,
+    fast_scan_sums: scan::fast_scan_sums,
     interleaved: codes::dot_interleaved,
     planes: scan::PLANES,
     entry: scalar::entry::KERNELS,
-    sift: sift::sift,
+    fast_scan: fast_scan::fast_scan,
     nearness: crate::nearness::of_each,
     places: crate::nearness::places,
     nearest: nearest::KERNELS,

@@ -3,9 +3,9 @@
 //! Sums run in eight lanes: it is as simple as one, errs less, and lets the compiler use SSE2.
 
 pub(crate) mod entry;
+pub(crate) mod fast_scan;
 pub(super) mod interleaved;
 pub(super) mod scan;
-pub(crate) mod sift;
 
 use crate::Kernels;
 use crate::table::FloatKernel;
@@ -46,11 +46,11 @@ pub(crate) static TABLE: Kernels = Kernels {
     ],
     u8: [dot_u8, l2sq_u8, l1_u8],
     codes: [dot_codes4, dot_codes8],
-    fastscan: scan::fastscan,
+    fast_scan_sums: scan::fast_scan_sums,
     interleaved: interleaved::dot_interleaved,
     planes: scan::PLANES,
     entry: entry::KERNELS,
-    sift: sift::sift,
+    fast_scan: fast_scan::fast_scan,
     nearness: crate::nearness::of_each,
     places: crate::nearness::places,
     nearest: nearest::KERNELS,

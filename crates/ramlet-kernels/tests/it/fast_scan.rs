@@ -1,6 +1,6 @@
-//! Sifting: by its formula, and alike in all tables.
+//! Fast scanning: by its formula, and alike in all tables.
 
-use ramlet_kernels::{Bounds, FACTOR_BYTES, Kept, Kernels, SIFT_GROUPS, Sift, Sifted};
+use ramlet_kernels::{Bounds, FACTOR_BYTES, FAST_SCAN_GROUPS, FastScan, FastScanned, Kept, Kernels};
 
 use crate::random::Random;
 
@@ -14,21 +14,21 @@ fn same_vector(a: &Kept, b: &Kept) -> bool {
     (a.place, a.sum) == (b.place, b.sum) && floats.iter().all(|(a, b)| same(*a, *b))
 }
 
-fn sifted(table: &Kernels, sift: &Sift<'_>, groups: &[u8]) -> Vec<Kept> {
-    let mut out = Sifted::default();
-    table.sift(sift, groups, &[groups], &mut out);
+fn fast_scanned(table: &Kernels, fast_scan: &FastScan<'_>, groups: &[u8]) -> Vec<Kept> {
+    let mut out = FastScanned::default();
+    table.fast_scan(fast_scan, groups, &[groups], &mut out);
     let kept: Vec<Kept> = out.iter().collect();
     assert_eq!((out.len(), out.is_empty()), (kept.len(), kept.is_empty()));
     kept
 }
 
 /// What the reference keeps, after comparing all tables with it.
-fn check(sift: &Sift<'_>, groups: &[u8]) -> Vec<Kept> {
-    let want = sifted(Kernels::scalar(), sift, groups);
+fn check(fast_scan: &FastScan<'_>, groups: &[u8]) -> Vec<Kept> {
+    let want = fast_scanned(Kernels::scalar(), fast_scan, groups);
     for table in Kernels::all_available() {
-        let got = sifted(table, sift, groups);
+        let got = fast_scanned(table, fast_scan, groups);
         let equal = got.len() == want.len() && got.iter().zip(&want).all(|(a, b)| same_vector(a, b));
-        assert!(equal, "{table:?} {sift:?}: {got:?}, not {want:?}");
+        assert!(equal, "{table:?} {fast_scan:?}: {got:?}, not {want:?}");
     }
     want
 }
@@ -68,21 +68,21 @@ fn vectors_are_kept_as_the_formula_says() {
     let mut random = Random::new(31);
     let (mut kept, mut dropped) = (0, 0);
     for columns in (0..40).chain([64, 192, 255, 256, 257, 300]) {
-        let count = columns % (SIFT_GROUPS + 1);
+        let count = columns % (FAST_SCAN_GROUPS + 1);
         let stride = columns * 16 + FACTOR_BYTES + [0, 96, 13][columns % 3];
         let lut: Vec<u8> = (0..columns * 16).map(|_| random.byte()).collect();
         let (bytes, factors) = groups(&mut random, columns, count, stride);
         let mut sums = vec![0; count * 32];
-        Kernels::scalar().fastscan(&lut, &bytes, stride, columns, &mut sums);
+        Kernels::scalar().fast_scan_sums(&lut, &bytes, stride, columns, &mut sums);
         let mut bounds = terms(&mut random);
         bounds.offset = columns as f32 * 255.0;
-        let sift = |limit| Sift {
+        let fast_scan = |limit| FastScan {
             lut: &lut,
             stride,
             bounds,
             limit,
         };
-        let all = check(&sift(f32::INFINITY), &bytes);
+        let all = check(&fast_scan(f32::INFINITY), &bytes);
         assert_eq!(all.len(), count * 32, "nothing is above infinity");
         let [base, add, along, offset, error, rounding] = [
             bounds.base,
@@ -118,7 +118,7 @@ fn vectors_are_kept_as_the_formula_says() {
             .into_iter()
             .flatten()
         {
-            let some = check(&sift(*limit), &bytes);
+            let some = check(&fast_scan(*limit), &bytes);
             let slack = limit.abs() * 1e-3;
             let is_kept = |vector: &Kept| some.iter().any(|other| same_vector(vector, other));
             for vector in &all {
@@ -138,7 +138,7 @@ fn vectors_are_kept_as_the_formula_says() {
 }
 
 #[test]
-fn anything_is_sifted_alike() {
+fn anything_is_fast_scanned_alike() {
     let mut random = Random::new(32);
     for round in 0..500 {
         let columns = round % 11;
@@ -152,13 +152,13 @@ fn anything_is_sifted_alike() {
             _ => {}
         }
         for limit in [0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
-            let sift = Sift {
+            let fast_scan = FastScan {
                 lut: &lut,
                 stride,
                 bounds,
                 limit,
             };
-            check(&sift, &bytes);
+            check(&fast_scan, &bytes);
         }
     }
 }
@@ -166,11 +166,11 @@ fn anything_is_sifted_alike() {
 #[test]
 #[should_panic = "groups without factors"]
 fn groups_too_short_for_factors_are_refused() {
-    let sift = Sift {
+    let fast_scan = FastScan {
         lut: &[1; 32],
         stride: 100,
         bounds: Bounds::default(),
         limit: 0.0,
     };
-    Kernels::scalar().sift(&sift, &[0; 100], &[], &mut Sifted::default());
+    Kernels::scalar().fast_scan(&fast_scan, &[0; 100], &[], &mut FastScanned::default());
 }

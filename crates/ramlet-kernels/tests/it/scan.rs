@@ -2,7 +2,7 @@ use ramlet_kernels::Kernels;
 
 use crate::random::Random;
 
-fn check_fastscan(lut: &[u8], groups: &[u8], stride: usize, count: usize) {
+fn check_fast_scan_sums(lut: &[u8], groups: &[u8], stride: usize, count: usize) {
     let columns = lut.len() / 16;
     let digit = |group: usize, column: usize, v: usize| {
         let byte = groups[group * stride + column * 16 + v % 16];
@@ -16,13 +16,13 @@ fn check_fastscan(lut: &[u8], groups: &[u8], stride: usize, count: usize) {
         .collect();
     for table in Kernels::all_available() {
         let mut out = vec![u32::MAX; count * 32];
-        table.fastscan(lut, groups, stride, columns, &mut out);
+        table.fast_scan_sums(lut, groups, stride, columns, &mut out);
         assert_eq!(out, expected, "{table:?} {columns} columns, {stride} apart");
         // One after another, what is ahead in more steps than there are, or fewer.
         for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
             let (now, later) = groups[group * stride..].split_at(lut.len());
             out.fill(u32::MAX);
-            table.fastscan_group(lut, now, [later, &later[..later.len() / 5]][group % 2], out);
+            table.fast_scan_sums_of_group(lut, now, [later, &later[..later.len() / 5]][group % 2], out);
         }
         assert_eq!(out, expected, "{table:?} {columns} columns, one by one");
     }
@@ -38,7 +38,7 @@ fn groups_are_summed_exactly() {
             // The last group ends with its codes: nothing may be read behind them.
             let len = (count * stride).saturating_sub(gap);
             let groups: Vec<u8> = (0..len).map(|_| random.byte()).collect();
-            check_fastscan(&lut, &groups, stride, count);
+            check_fast_scan_sums(&lut, &groups, stride, count);
         }
     }
 }
@@ -48,7 +48,7 @@ fn sums_do_not_overflow() {
     let mut random = Random::new(22);
     for columns in [256, 257, 258, 1024, 16_384] {
         let groups: Vec<u8> = (0..columns * 16).map(|_| random.byte()).collect();
-        check_fastscan(&vec![255; columns * 16], &groups, columns * 16, 1);
+        check_fast_scan_sums(&vec![255; columns * 16], &groups, columns * 16, 1);
         // Only vectors with one digit get something: neighbours don't disturb each other.
         let lut: Vec<u8> = (0..columns * 16)
             .map(|i| if i % 16 == 9 { 255 } else { 0 })
@@ -56,7 +56,7 @@ fn sums_do_not_overflow() {
         let groups: Vec<u8> = (0..columns * 16)
             .map(|i| if i % 2 == 0 { 0x99 } else { 0x19 })
             .collect();
-        check_fastscan(&lut, &groups, columns * 16, 1);
+        check_fast_scan_sums(&lut, &groups, columns * 16, 1);
     }
 }
 
@@ -133,7 +133,7 @@ fn anything_may_be_fetched_ahead() {
 #[test]
 #[should_panic(expected = "do not lie in")]
 fn groups_must_lie_in_the_bytes() {
-    Kernels::scalar().fastscan(&[1; 32], &[0; 79], 48, 2, &mut [0; 64]);
+    Kernels::scalar().fast_scan_sums(&[1; 32], &[0; 79], 48, 2, &mut [0; 64]);
 }
 
 #[test]

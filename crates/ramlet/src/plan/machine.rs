@@ -186,7 +186,7 @@ impl Cpu {
         let part = time / 3;
         Cpu {
             ns_per_code: fastest(&data, 64 * stride, 64 * GROUP, part, &mut |groups| {
-                kernels.fastscan(&lut, groups, stride, columns, &mut sums);
+                kernels.fast_scan_sums(&lut, groups, stride, columns, &mut sums);
             }),
             ns_per_fine: fastest(&data, 1024 * plane_bytes * planes, 1024, part, &mut |rows| {
                 for (row, dot) in rows.chunks_exact(plane_bytes * planes).zip(&mut dots) {

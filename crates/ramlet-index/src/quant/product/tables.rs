@@ -145,7 +145,7 @@ impl ProductTables {
         self.variance += parts.len() as f32 * self.step * self.step / 12.0;
     }
 
-    /// A table for [`ramlet_kernels::Kernels::fastscan`] with as many columns as there are parts.
+    /// A table for [`ramlet_kernels::Kernels::fast_scan_sums`] with as many columns as there are parts.
     pub(crate) fn rounded(&self) -> &[u8] {
         &self.rounded
     }

@@ -92,7 +92,7 @@ fn scanned_groups_agree_with_tables_within_the_rounding() {
             assert_eq!(tables.rounded().iter().max(), Some(&255));
             for table in Kernels::all_available() {
                 let mut sums = [0; GROUP];
-                table.fastscan(tables.rounded(), &columns, columns.len(), parts, &mut sums);
+                table.fast_scan_sums(tables.rounded(), &columns, columns.len(), parts, &mut sums);
                 let (low, step) = tables.affine();
                 for (sum, digits) in sums.into_iter().zip(digits.chunks(parts)) {
                     let (key, want) = (tables.key_of_sum(sum), tables.key_of_code(digits));

@@ -7,17 +7,17 @@ use std::arch::x86_64::*;
 
 use super::scan;
 use crate::Kernels;
-use crate::operands::{FACTOR_BYTES, GROUP, SIFT_GROUPS, Sift, Sifted};
+use crate::operands::{FACTOR_BYTES, FAST_SCAN_GROUPS, FastScan, FastScanned, GROUP};
 
 #[target_feature(enable = "avx2,f16c,bmi1,popcnt")]
-pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
-    let terms = Terms::new(sift);
-    let mut all = Sums([[0; GROUP]; SIFT_GROUPS]);
+pub(super) fn fast_scan(fast_scan: &FastScan<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut FastScanned) {
+    let terms = Terms::new(fast_scan);
+    let mut all = Sums([[0; GROUP]; FAST_SCAN_GROUPS]);
     let mut count = 0;
-    for ((i, group), all) in groups.chunks_exact(sift.stride).enumerate().zip(&mut all.0) {
+    for ((i, group), all) in groups.chunks_exact(fast_scan.stride).enumerate().zip(&mut all.0) {
         let mut ahead = ahead.get(i).copied().unwrap_or_default();
-        let (codes, factors) = group.split_at(sift.lut.len());
-        let sums = scan::group_sums(sift.lut, codes, &mut ahead);
+        let (codes, factors) = group.split_at(fast_scan.lut.len());
+        let sums = scan::group_sums(fast_scan.lut, codes, &mut ahead);
         Kernels::prefetch_far(ahead);
         let factors: &[u8; FACTOR_BYTES] = match factors.first_chunk() {
             Some(factors) => factors,
@@ -35,24 +35,30 @@ pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Si
     for i in 0..count {
         let place = out.places[i] as usize;
         let (group, lane) = (place / GROUP, place % GROUP);
-        let factors = &groups[group * sift.stride + sift.lut.len()..][..FACTOR_BYTES];
-        reckon(sift, factors, (lane, all.0[group][lane]), i, out);
+        let factors = &groups[group * fast_scan.stride + fast_scan.lut.len()..][..FACTOR_BYTES];
+        reckon(fast_scan, factors, (lane, all.0[group][lane]), i, out);
     }
 }
 
 /// Of all vectors of a call.
 #[repr(align(32))]
-struct Sums([[u32; GROUP]; SIFT_GROUPS]);
+struct Sums([[u32; GROUP]; FAST_SCAN_GROUPS]);
 
 /// What is told of a vector that was kept, in the order of the reference.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn reckon(sift: &Sift<'_>, factors: &[u8], (lane, sum): (usize, u32), i: usize, out: &mut Sifted) {
+fn reckon(
+    fast_scan: &FastScan<'_>,
+    factors: &[u8],
+    (lane, sum): (usize, u32),
+    i: usize,
+    out: &mut FastScanned,
+) {
     let half = |at: usize| i32::from(u16::from_le_bytes([factors[at * 2], factors[at * 2 + 1]]));
     let (add, factor) = (half(lane), half(GROUP + lane));
     let wide = _mm_cvtph_ps(_mm_cvtsi32_si128(add | factor << 16));
     let (add, factor) = (_mm_cvtss_f32(wide), _mm_cvtss_f32(_mm_movehdup_ps(wide)));
-    let bounds = &sift.bounds;
+    let bounds = &fast_scan.bounds;
     let along = 2.0 * sum as i32 as f32 - bounds.offset;
     let key = bounds.base + bounds.add * add - bounds.along * factor * along;
     let left = factor * factor - add;
@@ -76,8 +82,8 @@ struct Terms {
 impl Terms {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(sift: &Sift<'_>) -> Terms {
-        let (bounds, within) = (&sift.bounds, sift.within());
+    fn new(fast_scan: &FastScan<'_>) -> Terms {
+        let (bounds, within) = (&fast_scan.bounds, fast_scan.within());
         Terms {
             base: _mm256_set1_ps(bounds.base),
             add: _mm256_set1_ps(bounds.add),

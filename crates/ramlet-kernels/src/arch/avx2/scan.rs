@@ -8,7 +8,7 @@ use crate::scan::{COLUMNS_U16, fetch, fetch_one};
 use crate::table::{Kernels, PlanesKernel};
 
 #[target_feature(enable = "avx2")]
-pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, mut ahead: &[u8], out: &mut [u32]) {
+pub(super) fn fast_scan_sums(lut: &[u8], groups: &[u8], stride: usize, mut ahead: &[u8], out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
         let totals = group_sums(lut, &groups[group * stride..][..lut.len()], &mut ahead);
         for (out, total) in out.as_chunks_mut::<8>().0.iter_mut().zip(totals) {

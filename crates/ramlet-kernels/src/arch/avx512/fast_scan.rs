@@ -4,35 +4,35 @@ use std::arch::x86_64::*;
 
 use super::scan::{Half, block_sums, in_order, look_up};
 use crate::Kernels;
-use crate::operands::{COLUMN_BYTES, GROUP, Sift, Sifted};
+use crate::operands::{COLUMN_BYTES, FastScan, FastScanned, GROUP};
 use crate::scan::{COLUMNS_U16, fetch_one};
 
 /// Tables of at most eight registers (128 dimensions) stay in them.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
-    match sift.lut.len().div_ceil(64) {
-        1 => short::<1>(sift, groups, ahead, out),
-        2 => short::<2>(sift, groups, ahead, out),
-        3 => short::<3>(sift, groups, ahead, out),
-        4 => short::<4>(sift, groups, ahead, out),
-        5 => short::<5>(sift, groups, ahead, out),
-        6 => short::<6>(sift, groups, ahead, out),
-        7 => short::<7>(sift, groups, ahead, out),
-        8 => short::<8>(sift, groups, ahead, out),
-        _ => long(sift, groups, ahead, out),
+pub(super) fn fast_scan(fast_scan: &FastScan<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut FastScanned) {
+    match fast_scan.lut.len().div_ceil(64) {
+        1 => short::<1>(fast_scan, groups, ahead, out),
+        2 => short::<2>(fast_scan, groups, ahead, out),
+        3 => short::<3>(fast_scan, groups, ahead, out),
+        4 => short::<4>(fast_scan, groups, ahead, out),
+        5 => short::<5>(fast_scan, groups, ahead, out),
+        6 => short::<6>(fast_scan, groups, ahead, out),
+        7 => short::<7>(fast_scan, groups, ahead, out),
+        8 => short::<8>(fast_scan, groups, ahead, out),
+        _ => long(fast_scan, groups, ahead, out),
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn short<const N: usize>(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
+fn short<const N: usize>(fast_scan: &FastScan<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut FastScanned) {
     let mut lut = [_mm512_setzero_si512(); N];
-    for (register, bytes) in lut.iter_mut().zip(sift.lut.chunks(64)) {
+    for (register, bytes) in lut.iter_mut().zip(fast_scan.lut.chunks(64)) {
         // SAFETY: masked-off bytes are not read.
         *register = unsafe { _mm512_maskz_loadu_epi8(super::bytes(bytes.len()), bytes.as_ptr().cast()) };
     }
-    let terms = Terms::new(sift);
-    for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
+    let terms = Terms::new(fast_scan);
+    for (i, group) in groups.chunks_exact(fast_scan.stride).enumerate() {
         let mut ahead = ahead.get(i).copied().unwrap_or_default();
         let (mut low, mut high) = (Half::zero(), Half::zero());
         for (column, lut) in lut.iter().enumerate() {
@@ -46,26 +46,26 @@ fn short<const N: usize>(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &
         let sums = in_order([low.even(), low.odd, high.even(), high.odd]);
         let (first, second) = (_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));
         let sums = [_mm512_cvtepu16_epi32(first), _mm512_cvtepu16_epi32(second)];
-        terms.keep(sums, &group[sift.lut.len()..], i * GROUP, out);
+        terms.keep(sums, &group[fast_scan.lut.len()..], i * GROUP, out);
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn long(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
-    let terms = Terms::new(sift);
-    for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
+fn long(fast_scan: &FastScan<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut FastScanned) {
+    let terms = Terms::new(fast_scan);
+    for (i, group) in groups.chunks_exact(fast_scan.stride).enumerate() {
         let mut ahead = ahead.get(i).copied().unwrap_or_default();
         let mut totals = [_mm512_setzero_si512(); 2];
-        let blocks = sift.lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
-        for (lut, codes) in blocks.zip(group[..sift.lut.len()].chunks(COLUMNS_U16 * COLUMN_BYTES)) {
+        let blocks = fast_scan.lut.chunks(COLUMNS_U16 * COLUMN_BYTES);
+        for (lut, codes) in blocks.zip(group[..fast_scan.lut.len()].chunks(COLUMNS_U16 * COLUMN_BYTES)) {
             let sums = block_sums(lut, codes, &mut ahead);
             let (low, high) = (_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));
             totals[0] = _mm512_add_epi32(totals[0], _mm512_cvtepu16_epi32(low));
             totals[1] = _mm512_add_epi32(totals[1], _mm512_cvtepu16_epi32(high));
         }
         Kernels::prefetch_far(ahead);
-        terms.keep(totals, &group[sift.lut.len()..], i * GROUP, out);
+        terms.keep(totals, &group[fast_scan.lut.len()..], i * GROUP, out);
     }
 }
 
@@ -94,8 +94,8 @@ struct Lanes {
 impl Terms {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn new(sift: &Sift<'_>) -> Terms {
-        let (bounds, within) = (&sift.bounds, sift.within());
+    fn new(fast_scan: &FastScan<'_>) -> Terms {
+        let (bounds, within) = (&fast_scan.bounds, fast_scan.within());
         Terms {
             base: _mm512_set1_ps(bounds.base),
             add: _mm512_set1_ps(bounds.add),
@@ -111,7 +111,7 @@ impl Terms {
     /// Keeps those of 32 vectors that aren't too far.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    fn keep(&self, sums: [__m512i; 2], factors: &[u8], first: usize, out: &mut Sifted) {
+    fn keep(&self, sums: [__m512i; 2], factors: &[u8], first: usize, out: &mut FastScanned) {
         let (adds, factors) = factors.split_at(GROUP * 2);
         let lanes = [
             self.lanes(sums[0], &adds[..32], &factors[..32]),
@@ -161,7 +161,7 @@ impl Terms {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    fn push(&self, lanes: &Lanes, sums: __m512i, first: usize, out: &mut Sifted) {
+    fn push(&self, lanes: &Lanes, sums: __m512i, first: usize, out: &mut FastScanned) {
         let error = _mm512_mul_ps(self.error, _mm512_sqrt_ps(lanes.left));
         let lower = _mm512_sub_ps(_mm512_sub_ps(lanes.key, error), self.rounding);
         let each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

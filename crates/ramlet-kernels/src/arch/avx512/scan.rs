@@ -13,7 +13,7 @@ const AHEAD: usize = 1024;
 /// VBMI and added by VNNI, which leaves nothing to put in order (768 dimensions: 3.4 ns a vector against 2.7); asking
 /// for a short run's first 2 KB at once and for whole groups ahead (no difference in searches).
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]) {
+pub(super) fn fast_scan_sums(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]) {
     let mut left = ahead;
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
         let next = groups.get(group * stride + AHEAD..).unwrap_or_default();

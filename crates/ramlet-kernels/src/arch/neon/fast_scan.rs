@@ -4,25 +4,32 @@ use std::arch::aarch64::*;
 
 use super::{load_f16, scan};
 use crate::Kernels;
-use crate::arch::scalar::sift::push;
-use crate::operands::{GROUP, Sift, Sifted};
-use crate::sift::Within;
+use crate::arch::scalar::fast_scan::push;
+use crate::fast_scan::Within;
+use crate::operands::{FastScan, FastScanned, GROUP};
 
 #[target_feature(enable = "neon")]
-pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Sifted) {
+pub(super) fn fast_scan(fast_scan: &FastScan<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut FastScanned) {
     let mut sums = [0; GROUP];
-    let within = sift.within();
-    for (i, group) in groups.chunks_exact(sift.stride).enumerate() {
+    let within = fast_scan.within();
+    for (i, group) in groups.chunks_exact(fast_scan.stride).enumerate() {
         ahead
             .get(i)
             .into_iter()
             .for_each(|bytes| Kernels::prefetch_far(bytes));
-        scan::fastscan(sift.lut, group, sift.stride, &[], &mut sums);
-        let (adds, factors) = group[sift.lut.len()..].split_at(GROUP * 2);
+        scan::fast_scan_sums(fast_scan.lut, group, fast_scan.stride, &[], &mut sums);
+        let (adds, factors) = group[fast_scan.lut.len()..].split_at(GROUP * 2);
         let (adds, factors) = (adds.as_chunks::<8>().0, factors.as_chunks::<8>().0);
         let fours = sums.as_chunks::<4>().0.iter().zip(adds.iter().zip(factors));
         for (four, (sums, (adds, factors))) in fours.enumerate() {
-            keep(sift, &within, sums, [adds, factors], i * GROUP + four * 4, out);
+            keep(
+                fast_scan,
+                &within,
+                sums,
+                [adds, factors],
+                i * GROUP + four * 4,
+                out,
+            );
         }
     }
 }
@@ -30,14 +37,14 @@ pub(super) fn sift(sift: &Sift<'_>, groups: &[u8], ahead: &[&[u8]], out: &mut Si
 #[inline]
 #[target_feature(enable = "neon")]
 fn keep(
-    sift: &Sift<'_>,
+    fast_scan: &FastScan<'_>,
     within: &Within,
     sums: &[u32; 4],
     [adds, factors]: [&[u8; 8]; 2],
     first: usize,
-    out: &mut Sifted,
+    out: &mut FastScanned,
 ) {
-    let (all, bounds) = (vdupq_n_f32, &sift.bounds);
+    let (all, bounds) = (vdupq_n_f32, &fast_scan.bounds);
     // SAFETY: 4 sums, and 4 halves of either factor.
     let (sum, add, factor) = unsafe {
         (
@@ -77,7 +84,7 @@ fn keep(
         let v = kept.trailing_zeros() as usize;
         kept &= kept - 1;
         push(
-            sift,
+            fast_scan,
             keys[v],
             lefts[v],
             wide[v],

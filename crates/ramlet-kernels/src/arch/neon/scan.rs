@@ -7,7 +7,7 @@ use crate::scan::COLUMNS_U16;
 use crate::table::{Kernels, PlanesKernel};
 
 #[target_feature(enable = "neon")]
-pub(super) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]) {
+pub(super) fn fast_scan_sums(lut: &[u8], groups: &[u8], stride: usize, ahead: &[u8], out: &mut [u32]) {
     Kernels::prefetch_far(ahead);
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
         out.fill(0);

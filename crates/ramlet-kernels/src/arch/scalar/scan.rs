@@ -3,7 +3,7 @@
 use crate::operands::{COLUMN_BYTES, GROUP};
 use crate::table::PlanesKernel;
 
-pub(crate) fn fastscan(lut: &[u8], groups: &[u8], stride: usize, _ahead: &[u8], out: &mut [u32]) {
+pub(crate) fn fast_scan_sums(lut: &[u8], groups: &[u8], stride: usize, _ahead: &[u8], out: &mut [u32]) {
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
         out.fill(0);
         let (low, high) = out.split_at_mut(COLUMN_BYTES);
