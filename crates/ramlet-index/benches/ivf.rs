@@ -226,7 +226,7 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
         fine: fine.map(|kind| (kind, load(storage, if tier == "rest" { "fine" } else { tier }))),
         rest: (tier == "rest").then(|| (rest(dims), load(storage, tier))),
         coarse_file: (tier == "product").then(|| open(storage, tier)),
-        compact: None,
+        sq8: None,
     };
     Some(Ivf::new(rows, positions, centroids, codes, RECALL).expect("an index"))
 }

@@ -23,7 +23,6 @@
 //! of four of them fit a byte; everything after that is exact in integers, and the scan's sum is a part of the finer
 //! one. Manhattan has no codes: rotating would change its distances.
 
-mod compact;
 mod encoder;
 mod fine;
 mod group;
@@ -32,15 +31,16 @@ pub(crate) mod product;
 mod query;
 mod rest;
 mod rotation;
+mod sq8;
 
-pub(crate) use compact::{CompactLayout, CompactRow};
 pub(crate) use encoder::{Encoder, Residual};
 pub(crate) use fine::FineLayout;
 pub(crate) use group::{GROUP, GroupLayout, SignRow, groups, lanes};
 pub(crate) use numbered::NumberedLayout;
 pub use query::Epsilon;
-pub(crate) use query::{COMPACT_AT_ONCE, CodeQuery, CodeSpace, Entered};
+pub(crate) use query::{CodeQuery, CodeSpace, Entered, SQ8_AT_ONCE};
 use ramlet_format::rows::RowsLayout;
+pub(crate) use sq8::{Sq8Layout, Sq8Row};
 
 pub(crate) use rest::RestLayout;
 pub(crate) use rotation::Rotation;
@@ -70,7 +70,7 @@ pub enum CodeKind {
     Rest { bits: u8 },
     /// Rows of a byte a dimension, with their numbers: `d + 12` bytes a row. They stay on disk, and are read in place of the vectors:
     /// more of them lie in a page.
-    Compact,
+    Sq8,
 }
 
 impl CodeKind {
@@ -114,7 +114,7 @@ impl CodeKind {
             CodeKind::Product { m } => usize::from(m) * 16,
             CodeKind::Numbered { m } => NumberedLayout::new(m, segment_rows).row_bytes(),
             CodeKind::Rest { bits } => RestLayout::new(dims, bits).row_bytes(),
-            CodeKind::Compact => CompactLayout::new(dims).row_bytes(),
+            CodeKind::Sq8 => Sq8Layout::new(dims).row_bytes(),
         }
     }
 
@@ -122,7 +122,7 @@ impl CodeKind {
     pub fn layout(self, dims: usize, segment_rows: u32) -> RowsLayout {
         let row_bytes = self.row_bytes(dims, segment_rows) as u32;
         match self {
-            CodeKind::Compact => RowsLayout::for_small_reads(row_bytes),
+            CodeKind::Sq8 => RowsLayout::for_small_reads(row_bytes),
             _ => RowsLayout::for_row(row_bytes),
         }
     }
@@ -133,7 +133,7 @@ impl CodeKind {
             CodeKind::Coarse | CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
                 vectors.div_ceil(GROUP as u32)
             }
-            CodeKind::Fine { .. } | CodeKind::Rest { .. } | CodeKind::Compact => vectors,
+            CodeKind::Fine { .. } | CodeKind::Rest { .. } | CodeKind::Sq8 => vectors,
         }
     }
 
@@ -146,13 +146,13 @@ impl CodeKind {
     pub fn digits(self) -> Option<u16> {
         match self {
             CodeKind::Product { m } | CodeKind::Numbered { m } => Some(m),
-            CodeKind::Coarse | CodeKind::Fine { .. } | CodeKind::Rest { .. } | CodeKind::Compact => None,
+            CodeKind::Coarse | CodeKind::Fine { .. } | CodeKind::Rest { .. } | CodeKind::Sq8 => None,
         }
     }
 
     pub(crate) fn is_valid(self) -> bool {
         match self {
-            CodeKind::Coarse | CodeKind::Compact => true,
+            CodeKind::Coarse | CodeKind::Sq8 => true,
             CodeKind::Fine { bits } => (2..=8).contains(&bits),
             CodeKind::Product { m } | CodeKind::Numbered { m } => m > 0,
             CodeKind::Rest { bits } => RestLayout::is_valid(bits),

@@ -254,7 +254,7 @@ fn fitted(
     let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
     let slot = vector.slot;
     if reads_compact(&kinds, vector, rows, room) {
-        codes.push((Component::Compact { slot }, CodeKind::Compact));
+        codes.push((Component::Compact { slot }, CodeKind::Sq8));
     }
     codes
 }
@@ -265,7 +265,7 @@ const COMPACT_LEAST: f64 = 1.5;
 
 /// Whether vectors of so many bytes are.
 fn compact_is_worth_it(row_bytes: u64, dims: u64) -> bool {
-    row_bytes as f64 >= COMPACT_LEAST * CodeKind::Compact.row_bytes(dims as usize, 0) as f64
+    row_bytes as f64 >= COMPACT_LEAST * CodeKind::Sq8.row_bytes(dims as usize, 0) as f64
 }
 
 /// Whether searches with the best of these codes that fit in `room` would read compact rows.
@@ -355,7 +355,7 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
         CodeKind::Fine { .. } => (Component::Fine { slot }, kind),
         CodeKind::Product { .. } | CodeKind::Numbered { .. } => (Component::Product { slot }, kind),
         CodeKind::Rest { .. } => (Component::Rest { slot }, kind),
-        CodeKind::Compact => (Component::Compact { slot }, kind),
+        CodeKind::Sq8 => (Component::Compact { slot }, kind),
     };
     let mut codes: Vec<_> = asked_of(vector).into_iter().map(of).collect();
     let fine = codes
@@ -402,7 +402,7 @@ fn asked_of(vector: &VectorField) -> Vec<CodeKind> {
 /// Whether an index that was built with codes `built` would get others now, because the settings have changed.
 pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
     // What is left over makes searching no worse where it is missing.
-    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Rest { .. } | CodeKind::Compact);
+    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Rest { .. } | CodeKind::Sq8);
     let codes = codes_of(vector).into_iter().map(|(_, kind)| kind);
     let codes: Vec<CodeKind> = codes.filter(counts).collect();
     let built: Vec<CodeKind> = built.iter().copied().filter(counts).collect();
@@ -447,7 +447,7 @@ fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
     let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
     let fits = |bytes: u64, worth: f64| if bytes <= room { worth } else { 0.0 };
     let digits = |m: u16| f64::from(m) / dims as f64;
-    let compact = match codes.contains(&CodeKind::Compact) {
+    let compact = match codes.contains(&CodeKind::Sq8) {
         true => COMPACT_WORTH,
         false => 0.0,
     };
@@ -461,7 +461,7 @@ fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
             let share = (room as f64 / bytes(*kind).max(1) as f64).min(1.0);
             (1.0 + digits(m) + compact) * share * share
         }
-        CodeKind::Coarse | CodeKind::Rest { .. } | CodeKind::Compact => 0.0,
+        CodeKind::Coarse | CodeKind::Rest { .. } | CodeKind::Sq8 => 0.0,
     };
     codes.iter().map(one).fold(0.0, f64::max)
 }
@@ -579,7 +579,7 @@ mod tests {
         // A sixteenth is left.
         assert_eq!(of_room(50_240_000), numbered(88));
         assert_eq!(of_room(35_200_000), numbered(60));
-        let read = [&whole[..], &[CodeKind::Compact]].concat();
+        let read = [&whole[..], &[CodeKind::Sq8]].concat();
         assert_eq!(of_room(35_199_000), read, "too few digits to be worth a number");
         for (field, what) in [
             (
@@ -648,11 +648,7 @@ mod tests {
         ] {
             let codes = fitted(codes_of(&field), &field, ROWS, room);
             let kinds: Vec<CodeKind> = codes.into_iter().map(|(_, kind)| kind).collect();
-            assert_eq!(
-                kinds.contains(&CodeKind::Compact),
-                is_written,
-                "{what}: {kinds:?}"
-            );
+            assert_eq!(kinds.contains(&CodeKind::Sq8), is_written, "{what}: {kinds:?}");
             // A build in that room made what it wants there.
             assert!(
                 !was_built_for_another_budget(&field, ROWS, &kinds, room),
@@ -670,7 +666,7 @@ mod tests {
             codes.iter().map(|(_, kind)| *kind).collect()
         };
         assert!(!was_built_for_another_budget(&plain, ROWS, &kinds(&before), most));
-        before.retain(|(_, kind)| *kind != CodeKind::Compact);
+        before.retain(|(_, kind)| *kind != CodeKind::Sq8);
         assert!(
             was_built_for_another_budget(&plain, ROWS, &kinds(&before), most),
             "by an earlier version"

@@ -109,7 +109,7 @@ pub struct IvfFiles<'f> {
     pub positions_seed: u64,
     /// An envelope: centroids, clusters, calibration.
     pub centroids: &'f mut dyn WriteFile,
-    /// Rows are coded in each of these ways: at most five, and [`CodeKind::Compact`].
+    /// Rows are coded in each of these ways: at most five, and [`CodeKind::Sq8`].
     pub codes: Vec<IvfCodes<'f>>,
 }
 
@@ -117,7 +117,7 @@ impl IvfFiles<'_> {
     /// The codes that searches in RAM compare, of which the file of centroids tells.
     fn scanned(&self) -> impl Iterator<Item = CodeKind> {
         let kinds = self.codes.iter().map(|codes| codes.kind);
-        kinds.filter(|kind| *kind != CodeKind::Compact)
+        kinds.filter(|kind| *kind != CodeKind::Sq8)
     }
 }
 

@@ -13,8 +13,8 @@
 
 use ramlet_memory::AnonBuf;
 
-use super::compact::CompactRows;
 use super::held::Held;
+use super::sq8_rows::Sq8Rows;
 use crate::TopK;
 use crate::error::{IndexError, Result};
 use crate::reading::{ALONE_COST, trailing_number};
@@ -71,8 +71,8 @@ pub(super) struct Candidate {
     pub(super) reach: f32,
     pub(super) position: u32,
     pub(super) number: u32,
-    /// Whether this is by its compact row.
-    pub(super) is_compact: bool,
+    /// Whether this is by its SQ8 row.
+    pub(super) is_sq8: bool,
 }
 
 impl Candidate {
@@ -313,7 +313,7 @@ impl Candidates {
             };
             self.look(search, held);
             if !asked {
-                self.read_compact(search, held, reads, buf)?;
+                self.read_sq8(search, held, reads, buf)?;
             }
             self.read(search, rows, reads, buf)?;
         }
@@ -322,9 +322,9 @@ impl Candidates {
         // What is surely among the nearest has a better score for little.
         self.choose_nearest(self.pool);
         self.look(search, held);
-        // By the codes beside compact rows scores would be far off.
+        // By the codes beside SQ8 rows scores would be far off.
         if codes.rescore.is_none() {
-            self.read_compact(search, held, reads, buf)?;
+            self.read_sq8(search, held, reads, buf)?;
         }
         // Where all scores were asked for, so have those that moved up as rows before them proved to be farther.
         if codes.rescore != Some(true) {
@@ -473,27 +473,27 @@ impl Candidates {
         self.positions.sort_unstable();
     }
 
-    /// Takes from the positions to read those that weren't looked at in compact rows yet, and looks at them there, and at what else of the list lies
+    /// Takes from the positions to read those that weren't looked at in SQ8 rows yet, and looks at them there, and at what else of the list lies
     /// in the same blocks; the list is in order again.
-    fn read_compact(
+    fn read_sq8(
         &mut self,
         search: &mut Search<'_, '_>,
         held: &mut Held<'_>,
         reads: &mut Vec<(u64, u32)>,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let Some(compact) = held.compact else {
+        let Some(sq8) = held.sq8 else {
             return Ok(());
         };
         let (list, positions) = (&mut self.list, &mut self.positions);
         if positions.is_empty() {
             return Ok(());
         }
-        let file = &compact.file;
+        let file = &sq8.file;
         list.sort_unstable_by_key(|candidate| candidate.position);
         let is_new = |position: &u32| {
             let at = list.binary_search_by_key(position, |candidate| candidate.position);
-            at.is_ok_and(|at| !list[at].is_compact)
+            at.is_ok_and(|at| !list[at].is_sq8)
         };
         // Those to be looked at stand first from here on.
         let mut seen = 0;
@@ -515,11 +515,11 @@ impl Candidates {
                 at += list[at..].partition_point(|candidate| candidate.position < first);
                 let here = list[at..].partition_point(|candidate| candidate.position < end);
                 for candidate in list[at..at + here].iter_mut() {
-                    if candidate.is_compact || candidate.deviation == 0.0 {
+                    if candidate.is_sq8 || candidate.deviation == 0.0 {
                         continue;
                     }
                     let from = (candidate.position - first) as usize * stride;
-                    look_at(search, held, (compact, &block[from..][..stride]), candidate)?;
+                    look_at(search, held, (sq8, &block[from..][..stride]), candidate)?;
                 }
                 at += here;
             }
@@ -564,30 +564,25 @@ impl Candidates {
     }
 }
 
-/// What the compact row of a candidate tells of it.
+/// What the SQ8 row of a candidate tells of it.
 fn look_at(
     search: &mut Search<'_, '_>,
     held: &mut Held<'_>,
-    (compact, row): (&CompactRows, &[u8]),
+    (sq8, row): (&Sq8Rows, &[u8]),
     candidate: &mut Candidate,
 ) -> Result<()> {
     let (metric, number) = (search.query.metric(), candidate.number);
     let mut same = true;
     search.stats.rows_scored += 1;
-    held.compact_keys(
-        compact,
-        row,
-        candidate.position,
-        |position, row, key, deviation| {
-            same = row.number == number;
-            *candidate = Candidate::compact((metric.possible(key), deviation), position, number).sound();
-        },
-    );
+    held.sq8_keys(sq8, row, candidate.position, |position, row, key, deviation| {
+        same = row.number == number;
+        *candidate = Candidate::sq8((metric.possible(key), deviation), position, number).sound();
+    });
     match same {
         true => Ok(()),
         false => {
             let position = candidate.position;
-            let detail = format!("compact row {position} is of another row than its code says");
+            let detail = format!("SQ8 row {position} is of another row than its code says");
             Err(IndexError::Mismatch(detail))
         }
     }

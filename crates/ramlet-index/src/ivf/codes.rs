@@ -28,7 +28,7 @@ pub struct CodesInRam {
     /// Of use beside the finest codes only.
     pub rest: Option<(CodeKind, PinnedRows)>,
     /// Rows of a byte a dimension on disk, of use beside product codes without numbers and beside codes of one or two bits.
-    pub compact: Option<RowsFile>,
+    pub sq8: Option<RowsFile>,
 }
 
 /// Codes, and how to read them.

@@ -74,9 +74,9 @@ const BY_PRODUCTS: Losses = Losses {
     real: 0.7087,
 };
 
-/// Where compact rows are read a page has nearly four times as many rows, so that products really lose less: 1M x 100, 48 digits, effort 128 found .971
+/// Where SQ8 rows are read a page has nearly four times as many rows, so that products really lose less: 1M x 100, 48 digits, effort 128 found .971
 /// (hard) and .979 (easy) of a target of .95 with the shares above.
-const BY_PRODUCTS_AND_COMPACT: Losses = Losses {
+const BY_PRODUCTS_AND_SQ8: Losses = Losses {
     coarse: 1.5,
     fine: 0.0,
     real: 0.5333,
@@ -133,7 +133,7 @@ impl Ivf {
         let has_codes = codes.is_some() || products.is_some();
         let losses = |lost: f32| match (products, codes.and_then(Codes::blur)) {
             (Some(_), _) if numbered => BY_NUMBERED,
-            (Some(products), _) if self.compact_beside(products).is_some() => BY_PRODUCTS_AND_COMPACT,
+            (Some(products), _) if self.sq8_beside(products).is_some() => BY_PRODUCTS_AND_SQ8,
             (Some(_), _) => BY_PRODUCTS,
             (None, Some(blur)) if blur > BLURRED => BY_FEW_BITS,
             (None, Some(blur)) => {

@@ -10,8 +10,8 @@ use crate::calibration::DeviationsByDepth;
 use crate::error::{IndexError, Result};
 use crate::quant::product::{LeaningEncoder, ProductModel};
 use crate::quant::{
-    CodeSpace, CompactLayout, Encoder, FineLayout, GROUP, GroupLayout, NumberedLayout, Residual, RestLayout,
-    Rotation, SignRow,
+    CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, NumberedLayout, Residual, RestLayout, Rotation,
+    SignRow, Sq8Layout,
 };
 use crate::reading::trailing_number;
 use crate::{CodeKind, Metric};
@@ -33,7 +33,7 @@ enum Form<'w> {
     Numbered(&'w ProductModel, NumberedLayout),
     /// Of the finest codes, which come before.
     Rest(RestLayout),
-    Compact(CompactLayout),
+    Sq8(Sq8Layout),
 }
 
 /// What turns records into codes; shared by threads.
@@ -139,7 +139,7 @@ impl Form<'_> {
             Form::Product(model) => model.shape().parts,
             Form::Numbered(model, _) => model.shape().parts + 4,
             Form::Rest(layout) => layout.row_bytes(),
-            Form::Compact(layout) => layout.row_bytes(),
+            Form::Sq8(layout) => layout.row_bytes(),
         }
     }
 }
@@ -147,7 +147,7 @@ impl Form<'_> {
 impl Target<'_> {
     fn push(&mut self, loose: &[u8]) -> Result<()> {
         match &self.form {
-            Form::Fine(_) | Form::Rest(_) | Form::Compact(_) => return self.rows.push(loose),
+            Form::Fine(_) | Form::Rest(_) | Form::Sq8(_) => return self.rows.push(loose),
             Form::Groups(layout) => layout.put(&mut self.group, self.filled, &loose_row(loose)?),
             Form::Product(_) => ProductModel::put(loose, self.filled, &mut self.group),
             Form::Numbered(_, layout) => {
@@ -192,7 +192,7 @@ impl<'w> CodesWriter<'w> {
                 ),
                 CodeKind::Fine { bits } => (Form::Fine(FineLayout::new(dims, bits)), 0),
                 CodeKind::Rest { bits } => (Form::Rest(RestLayout::new(dims, bits)), 0),
-                CodeKind::Compact => (Form::Compact(CompactLayout::new(dims)), 0),
+                CodeKind::Sq8 => (Form::Sq8(Sq8Layout::new(dims)), 0),
                 CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
                     let Some(model) = model else {
                         unreachable!("a model was trained for product codes");
@@ -271,7 +271,7 @@ impl<'w> CodesWriter<'w> {
                     Some(deviations_by_depth(samples, &misses::PRODUCT_USUAL))
                 }
                 // Rounding tells itself by how much it misses.
-                Form::Compact(_) => None,
+                Form::Sq8(_) => None,
             });
         Ok(Coded {
             unit: self.unit,
@@ -396,8 +396,8 @@ impl Coder<'_> {
                     }
                 }
                 Form::Rest(layout) => encoder.rest(residual, left, layout, (digits, numbers), now),
-                Form::Compact(layout) => {
-                    encoder.compact(residual, trailing_number(record)?, *layout, numbers, now);
+                Form::Sq8(layout) => {
+                    encoder.sq8(residual, trailing_number(record)?, *layout, numbers, now);
                 }
                 Form::Product(model) => leaning.encode(model, residual.values(), towards, now),
                 Form::Numbered(model, layout) => {
@@ -437,7 +437,7 @@ impl Coder<'_> {
                 Form::Fine(layout) => fine.push((i, *layout, now)),
                 Form::Product(model) => product = Some((i, *model, now)),
                 Form::Numbered(model, layout) => product = Some((i, *model, &now[..layout.digits])),
-                Form::Rest(_) | Form::Compact(_) => {}
+                Form::Rest(_) | Form::Sq8(_) => {}
             }
             rest = later;
         }

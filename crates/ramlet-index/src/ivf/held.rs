@@ -1,16 +1,15 @@
 //! Keys of rows as codes tell them that leave hardly anything over: signs, fine codes and what those leave over, of rows of which all three are
-//! in RAM; compact rows, of those that were read.
+//! in RAM; SQ8 rows, of those that were read.
 
 use std::ops::Range;
 
 use ramlet_kernels::Kernels;
 
-use super::compact::CompactRows;
 use super::meta::Meta;
+use super::sq8_rows::Sq8Rows;
 use crate::pinned::PinnedView;
 use crate::quant::{
-    COMPACT_AT_ONCE, CodeQuery, CodeSpace, CompactRow, Entered, Epsilon, FineLayout, GROUP, GroupLayout,
-    RestLayout,
+    CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, RestLayout, SQ8_AT_ONCE, Sq8Row,
 };
 
 /// One thread's memory for it.
@@ -39,7 +38,7 @@ pub(super) struct Held<'h> {
     /// Positions that the query is ready for.
     ready: Range<u32>,
     /// Where rows are looked at before they are read, if they are.
-    pub(super) compact: Option<&'h CompactRows>,
+    pub(super) sq8: Option<&'h Sq8Rows>,
 }
 
 impl HeldCodes {
@@ -67,13 +66,13 @@ impl<'h> Held<'h> {
             kernels,
             lists,
             ready: 0..0,
-            compact: None,
+            sq8: None,
         }
     }
 
-    /// With compact rows on disk.
-    pub(super) fn with_compact(self, compact: Option<&'h CompactRows>) -> Held<'h> {
-        Held { compact, ..self }
+    /// With SQ8 rows on disk.
+    pub(super) fn with_sq8(self, sq8: Option<&'h Sq8Rows>) -> Held<'h> {
+        Held { sq8, ..self }
     }
 
     /// Makes the query ready for the cluster that has the position.
@@ -93,24 +92,24 @@ impl<'h> Held<'h> {
         entered.refine();
     }
 
-    /// Shows `each` consecutive compact rows, of which the first is at `position`, with what it is the position of, the row's key, and by how much
+    /// Shows `each` consecutive SQ8 rows, of which the first is at `position`, with what it is the position of, the row's key, and by how much
     /// that is off as a rule.
-    pub(super) fn compact_keys(
+    pub(super) fn sq8_keys(
         &mut self,
-        compact: &CompactRows,
+        sq8: &Sq8Rows,
         mut rows: &[u8],
         mut position: u32,
-        mut each: impl FnMut(u32, CompactRow<'_>, f32, f32),
+        mut each: impl FnMut(u32, Sq8Row<'_>, f32, f32),
     ) {
-        let stride = compact.layout.row_bytes();
+        let stride = sq8.layout.row_bytes();
         while !rows.is_empty() {
             self.enter(position);
             let of_cluster = (self.ready.end - position) as usize;
-            let count = (rows.len() / stride).min(of_cluster).min(COMPACT_AT_ONCE);
+            let count = (rows.len() / stride).min(of_cluster).min(SQ8_AT_ONCE);
             let (now, later) = rows.split_at(count * stride);
             let entered = &self.lists.entered;
             let mut at = position;
-            entered.compact(self.kernels, compact.layout, now, |row, key, deviation| {
+            entered.sq8(self.kernels, sq8.layout, now, |row, key, deviation| {
                 each(at, row, key, deviation);
                 at += 1;
             });

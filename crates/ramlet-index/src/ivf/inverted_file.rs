@@ -4,10 +4,10 @@ use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_memory::AnonBuf;
 
 use super::codes::{Codes, CodesInRam};
-use super::compact::CompactRows;
 use super::meta::Meta;
 use super::picked::Picked;
 use super::products::Products;
+use super::sq8_rows::Sq8Rows;
 use crate::calibration::{Calibration, DEPTHS};
 use crate::error::{IndexError, Result};
 use crate::pinned::PinnedRows;
@@ -35,7 +35,7 @@ pub struct Ivf {
     pub(super) rotation: Option<Rotation>,
     pub(super) codes: Option<Codes>,
     pub(super) products: Option<Products>,
-    pub(super) compact: Option<CompactRows>,
+    pub(super) sq8: Option<Sq8Rows>,
     /// Whether searches go by the border where they can: see `gap`.
     pub(super) by_border: [bool; DEPTHS.len()],
     pub(super) recall: f32,
@@ -63,7 +63,7 @@ impl Ivf {
             )));
         }
         let (mut codes, mut products) = (codes, None);
-        let compact = codes.compact.take().map(|file| CompactRows::new(&shape, file));
+        let sq8 = codes.sq8.take().map(|file| Sq8Rows::new(&shape, file));
         if let Some((_, rows)) = codes.coarse.take_if(|(kind, _)| kind.digits().is_some()) {
             let file = codes.coarse_file.take();
             products = Some(Products::new(&shape, meta.model.as_ref(), rows, file)?);
@@ -73,7 +73,7 @@ impl Ivf {
             positions,
             codes: Codes::new(&shape, codes)?,
             products,
-            compact: compact.transpose()?,
+            sq8: sq8.transpose()?,
             rotation: shape.metric.has_codes().then(|| Rotation::new(shape.dims)),
             by_border: meta.calibration.prefers_border(shape.clusters as u32),
             meta,
@@ -91,10 +91,10 @@ impl Ivf {
         Rounds::bytes_for(k)
     }
 
-    /// The files of codes that were built beside the rows, whether this opening searches them or not; of compact rows, whether it has them.
+    /// The files of codes that were built beside the rows, whether this opening searches them or not; of SQ8 rows, whether it has them.
     pub fn kinds(&self) -> impl Iterator<Item = CodeKind> {
-        let compact = self.compact.as_ref().map(CompactRows::kind);
-        self.meta.shape.codes.into_iter().flatten().chain(compact)
+        let sq8 = self.sq8.as_ref().map(Sq8Rows::kind);
+        self.meta.shape.codes.into_iter().flatten().chain(sq8)
     }
 
     /// The codes that are searched, of which memory may be taken back and restored.

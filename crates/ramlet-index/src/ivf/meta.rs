@@ -426,8 +426,8 @@ fn element_of(code: u8) -> Result<Element> {
 
 fn codes_words(kind: Option<CodeKind>) -> [u16; 2] {
     match kind {
-        // Of compact rows nothing is told here: their file is there or not.
-        None | Some(CodeKind::Compact) => [0; 2],
+        // Of SQ8 rows nothing is told here: their file is there or not.
+        None | Some(CodeKind::Sq8) => [0; 2],
         Some(CodeKind::Coarse) => [1, 0],
         Some(CodeKind::Fine { bits }) => [2, bits.into()],
         Some(CodeKind::Product { m }) => [3, m],

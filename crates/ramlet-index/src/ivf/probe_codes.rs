@@ -87,7 +87,7 @@ impl Views<'_> {
         } = lists;
         let codes = self.held.as_ref();
         let held = Held::new(codes, &ivf.meta, self.codes.space, query, self.kernels, held);
-        (candidates, held.with_compact(ivf.compact_beside_signs()))
+        (candidates, held.with_sq8(ivf.sq8_beside_signs()))
     }
 
     /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
@@ -284,7 +284,7 @@ impl Views<'_> {
             reach: error / epsilon * reach,
             position: survivor.position,
             number,
-            is_compact: false,
+            is_sq8: false,
         });
     }
 }

@@ -53,8 +53,8 @@ impl Ivf {
             held: 0,
             rows: self.rows.held(),
         };
-        let compact = self.compact_beside(products);
-        let tells = products.numbers.is_some() || compact.is_some();
+        let sq8 = self.sq8_beside(products);
+        let tells = products.numbers.is_some() || sq8.is_some();
         match products.numbers {
             Some(numbers) => {
                 epsilon = effort.bounds().fine;
@@ -62,8 +62,8 @@ impl Ivf {
                 lists.products.start_known(numbers, pool, filtered, last);
             }
             None => {
-                let compact = compact.map(|_| (filtered, known));
-                lists.products.start(pool, narrows, whole_blocks, compact);
+                let sq8 = sq8.map(|_| (filtered, known));
+                lists.products.start(pool, narrows, whole_blocks, sq8);
             }
         }
         let (mut visited, mut begun) = (0, None);
@@ -93,7 +93,7 @@ impl Ivf {
                 }
                 let known = &lists.products.known;
                 if tells && known.tell_nothing(search.stats.codes_scored, &self.rows) {
-                    self.scan_others(compact, search, self.meta.positions(cluster), lists, buf)?;
+                    self.scan_others(sq8, search, self.meta.positions(cluster), lists, buf)?;
                     continue;
                 }
                 let next = lists.clusters[..sorted].get(place + 1);
@@ -312,14 +312,14 @@ impl Ivf {
         lists.reads.reserve(most);
         lists.positions.clear();
         lists.positions.reserve(most);
-        let compact = self.compact.as_ref().filter(|_| lists.products.has_compact);
-        let file = compact.map_or(&self.rows, |compact| &compact.file);
+        let sq8 = self.sq8.as_ref().filter(|_| lists.products.has_sq8);
+        let file = sq8.map_or(&self.rows, |sq8| &sq8.file);
         let mut candidates = std::mem::take(&mut lists.products.candidates);
         let mut rest = &mut candidates[..];
         let mut is_pool = true;
         while !rest.is_empty() {
             let (now, later) = nearest(rest, if is_pool { pool } else { BATCH });
-            let limit = match compact {
+            let limit = match sq8 {
                 Some(_) => lists.products.known.limit(search.top),
                 None => search.top.threshold(),
             };
@@ -348,13 +348,13 @@ impl Ivf {
             }
             search.stats.rows_read += positions.len() as u64;
             positions.sort_unstable();
-            match compact {
-                Some(compact) => self.read_compact(compact, search, want, lists, buf)?,
+            match sq8 {
+                Some(sq8) => self.read_sq8(sq8, search, want, lists, buf)?,
                 None if whole_blocks => search.scan_blocks_of(file, positions, (reads, blocks), buf)?,
                 None => search.scan_positions(file, positions, reads, buf)?,
             }
             lists.products.blocks.sort_unstable();
-            let found = match compact {
+            let found = match sq8 {
                 Some(_) => search.top.len() + lists.products.known.found(),
                 None => search.top.len(),
             };

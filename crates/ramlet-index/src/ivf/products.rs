@@ -11,9 +11,9 @@
 use std::ops::Range;
 
 use super::candidates::{self, Candidates, Known};
-use super::compact;
 use super::meta::Shape;
 use super::product_query::ProductQuery;
+use super::sq8_rows;
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
 use crate::quant::product::ProductModel;
@@ -65,12 +65,12 @@ pub(crate) struct ProductLists {
     pub(super) blocks: Vec<u32>,
     /// Whether they are.
     pub(super) whole_blocks: bool,
-    /// Rows of which the numbers are known, by their codes or by compact rows: all that may be among the nearest.
+    /// Rows of which the numbers are known, by their codes or by SQ8 rows: all that may be among the nearest.
     pub(super) known: Candidates,
     /// Of codes with numbers; `known` then takes the place of `candidates` and `uppers`.
     pub(super) numbers: Option<NumberedLayout>,
-    /// Whether candidates are looked at in compact rows.
-    pub(super) has_compact: bool,
+    /// Whether candidates are looked at in SQ8 rows.
+    pub(super) has_sq8: bool,
     /// Deviations from the border within which a row is read.
     pub(super) reach: f32,
 }
@@ -240,24 +240,24 @@ impl ProductLists {
         self.query.start();
         self.sums.reserve(per_scan);
         self.missing.clear();
-        (self.numbers, self.has_compact) = (Some(numbers), false);
+        (self.numbers, self.has_sq8) = (Some(numbers), false);
         self.reach = reach;
         self.known.start(pool, filtered, per_scan, known);
     }
 
-    /// For codes that don't. `compact`: whether a filter must be asked about rows that are looked at in compact ones, and what is known of
+    /// For codes that don't. `sq8`: whether a filter must be asked about rows that are looked at in SQ8 rows, and what is known of
     /// rows without reading them.
     pub(super) fn start(
         &mut self,
         pool: usize,
         narrows: bool,
         whole_blocks: bool,
-        compact: Option<(bool, Known)>,
+        sq8: Option<(bool, Known)>,
     ) {
         let per_scan = GROUPS as usize * GROUP;
-        (self.numbers, self.has_compact) = (None, compact.is_some());
-        if let Some((filtered, known)) = compact {
-            self.known.start(pool, filtered, compact::ROWS, known);
+        (self.numbers, self.has_sq8) = (None, sq8.is_some());
+        if let Some((filtered, known)) = sq8 {
+            self.known.start(pool, filtered, sq8_rows::ROWS, known);
         }
         self.query.start();
         self.blocks.clear();
@@ -288,7 +288,7 @@ impl ProductLists {
         if self.numbers.is_some() {
             return self.known.limit(search.top).max(search.rounds.limit());
         }
-        let limit = match self.has_compact {
+        let limit = match self.has_sq8 {
             true => self.known.limit(search.top),
             false => search.top.threshold(),
         };
@@ -354,7 +354,7 @@ impl ProductLists {
                 reach: self.reach * deviation,
                 position,
                 number,
-                is_compact: false,
+                is_sq8: false,
             });
             return;
         }

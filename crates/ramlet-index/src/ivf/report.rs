@@ -31,11 +31,7 @@ impl Ivf {
                 disk_bytes: centroids,
             },
         ];
-        parts.extend(
-            self.compact
-                .as_ref()
-                .map(|compact| part("compact rows", &compact.file)),
-        );
+        parts.extend(self.sq8.as_ref().map(|sq8| part("compact rows", &sq8.file)));
         let calibrated = |recall| {
             let want = Want {
                 recall: Some(recall),

@@ -26,8 +26,7 @@ use crate::{Allowed, Query, TopK};
 impl Ivf {
     /// What is wanted, with what isn't said about the scores of hits.
     fn rescored(&self, want: &Want) -> Want {
-        let rough =
-            self.codes.as_ref().is_some_and(Codes::are_rough) && self.compact_beside_signs().is_none();
+        let rough = self.codes.as_ref().is_some_and(Codes::are_rough) && self.sq8_beside_signs().is_none();
         let codes = CodesWanted {
             rescore: want.codes.rescore.or(rough.then_some(true)),
             ..want.codes
@@ -296,10 +295,7 @@ impl VectorIndex for Ivf {
             pinned_bytes: files().map(|file| file.ram_bytes()).sum::<u64>()
                 + codes().map(PinnedRows::bytes).sum::<u64>(),
             disk_bytes: files().map(|file| file.len()).sum::<u64>()
-                + self
-                    .compact
-                    .as_ref()
-                    .map_or(0, |compact| compact.file.file().len())
+                + self.sq8.as_ref().map_or(0, |sq8| sq8.file.file().len())
                 + codes().map(PinnedRows::bytes_whole).sum::<u64>()
                 + centroids,
         }

@@ -2,9 +2,9 @@
 
 use ramlet_kernels::kernels;
 
-use super::compact::CompactLayout;
 use super::group::SignRow;
 use super::rest::{RestLayout, fine_factor};
+use super::sq8::Sq8Layout;
 use super::{FineLayout, HALF_MOST, HALF_STEP, HALF_UNKNOWN, dot, from_half, to_half, to_half_below};
 use crate::Metric;
 
@@ -116,11 +116,11 @@ impl Encoder {
     }
 
     /// Writes a row of a byte a dimension into `out`. `numbers` is overwritten.
-    pub(crate) fn compact(
+    pub(crate) fn sq8(
         &self,
         residual: &Residual,
         number: u32,
-        layout: CompactLayout,
+        layout: Sq8Layout,
         numbers: &mut Vec<f32>,
         out: &mut [u8],
     ) {

@@ -2,7 +2,7 @@
 
 use ramlet_kernels::{Bounds, CodeWidth, FastScan, FastScanned, Kernels};
 
-use super::{CompactLayout, CompactRow, FineLayout, RestLayout, Rotation, from_half};
+use super::{FineLayout, RestLayout, Rotation, Sq8Layout, Sq8Row, from_half};
 use crate::Metric;
 
 /// Rounding in what is added up to a key, as a share of its largest part.
@@ -25,7 +25,7 @@ const REMAINDER: f32 = 254.0;
 const UNIFORM: f32 = 0.288_675_13;
 
 /// Rows of a byte a dimension that are compared at once.
-pub(crate) const COMPACT_AT_ONCE: usize = 32;
+pub(crate) const SQ8_AT_ONCE: usize = 32;
 
 /// The fine kernel reads the query in steps of so many dimensions.
 const PADDING: usize = 64;
@@ -237,7 +237,7 @@ impl Entered {
         };
     }
 
-    /// Makes ready for [`Entered::whole`] and [`Entered::compact`] too.
+    /// Makes ready for [`Entered::whole`] and [`Entered::sq8`] too.
     pub(crate) fn refine(&mut self) {
         let per_unit = match self.terms.z_step > 0.0 {
             true => REMAINDER / self.terms.z_step,
@@ -252,17 +252,17 @@ impl Entered {
         self.terms.remainder = self.remainder.iter().map(|left| i64::from(*left)).sum();
     }
 
-    /// The keys of consecutive rows of a byte a dimension, at most [`COMPACT_AT_ONCE`] of them, and by how much each is off as a rule.
-    pub(crate) fn compact(
+    /// The keys of consecutive rows of a byte a dimension, at most [`SQ8_AT_ONCE`] of them, and by how much each is off as a rule.
+    pub(crate) fn sq8(
         &self,
         kernels: &Kernels,
-        layout: CompactLayout,
+        layout: Sq8Layout,
         rows: &[u8],
-        mut each: impl FnMut(CompactRow<'_>, f32, f32),
+        mut each: impl FnMut(Sq8Row<'_>, f32, f32),
     ) {
         let (dims, stride, terms) = (self.compared.len(), layout.row_bytes(), &self.terms);
         let count = rows.len() / stride;
-        let (mut whole, mut left) = ([0i32; COMPACT_AT_ONCE], [0i32; COMPACT_AT_ONCE]);
+        let (mut whole, mut left) = ([0i32; SQ8_AT_ONCE], [0i32; SQ8_AT_ONCE]);
         let products = |query: &[i8], out: &mut [i32]| {
             kernels.dot_codes(CodeWidth::Eight, &query[..dims], rows, stride, out);
         };

@@ -45,7 +45,7 @@ impl Misses {
     }
 }
 
-/// Estimates of rows around one centroid after another, by signs, by codes of so many bits and by compact rows.
+/// Estimates of rows around one centroid after another, by signs, by codes of so many bits and by SQ8 rows.
 fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Random) -> [Misses; 3] {
     let rotation = Rotation::new(dims);
     let (mut query, mut entered) = (CodeQuery::default(), Entered::default());
@@ -59,7 +59,7 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         fine: 2.0,
     };
     let mut fast_scanned = FastScanned::default();
-    let compact = CompactLayout::new(dims);
+    let sq8 = Sq8Layout::new(dims);
     let mut numbers = Vec::new();
     let mut out = [Misses::default(), Misses::default(), Misses::default()];
     for trial in 0..trials {
@@ -119,11 +119,11 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         let (estimate, error) = entered.fine(&fine, kept.sum, kept.add, &row, low);
         out[1].add(f64::from(estimate) - key, f64::from(error));
 
-        let mut row = vec![0; compact.row_bytes()];
-        encoder.compact(&residual, 78, compact, &mut numbers, &mut row);
+        let mut row = vec![0; sq8.row_bytes()];
+        encoder.sq8(&residual, 78, sq8, &mut numbers, &mut row);
         entered.refine();
         let mut told = 0;
-        entered.compact(kernels(), compact, &row, |row, estimate, deviation| {
+        entered.sq8(kernels(), sq8, &row, |row, estimate, deviation| {
             assert_eq!(row.number, 78);
             out[2].add(f64::from(estimate) - key, f64::from(2.0 * deviation));
             told += 1;
@@ -140,9 +140,9 @@ fn estimates_are_unbiased_and_miss_as_often_as_said() {
         for (dims, trials) in [(24, 1200), (100, 1200), (128, 300), (384, 200), (771, 200)] {
             let mut last = f64::INFINITY;
             for bits in 2..=8 {
-                let [coarse, fine, compact] = misses(metric, bits, dims, trials, &mut random);
+                let [coarse, fine, sq8] = misses(metric, bits, dims, trials, &mut random);
                 if trials > 1000 {
-                    compact.check(&format!("{metric:?}, {dims} dimensions, compact rows"));
+                    sq8.check(&format!("{metric:?}, {dims} dimensions, SQ8 rows"));
                     coarse.check(&format!("{metric:?}, {dims} dimensions, signs"));
                     fine.check(&format!("{metric:?}, {dims} dimensions, {bits} bits"));
                 }
@@ -157,7 +157,7 @@ fn estimates_are_unbiased_and_miss_as_often_as_said() {
                 // As good as codes of eight bits at least.
                 let share = if bits == 8 { 1.1 } else { 0.8 };
                 assert!(
-                    compact.absolute < share * fine.absolute,
+                    sq8.absolute < share * fine.absolute,
                     "{metric:?} {dims}, {bits} bits"
                 );
                 last = absolute;

@@ -14,9 +14,9 @@ use crate::random::Random;
 
 const FINE: CodeKind = CodeKind::Fine { bits: 8 };
 const NUMBERED: CodeKind = CodeKind::Numbered { m: 20 };
-const COMPACT: [[CodeKind; 2]; 2] = [
-    [CodeKind::Product { m: 12 }, CodeKind::Compact],
-    [CodeKind::Coarse, CodeKind::Compact],
+const SQ8: [[CodeKind; 2]; 2] = [
+    [CodeKind::Product { m: 12 }, CodeKind::Sq8],
+    [CodeKind::Coarse, CodeKind::Sq8],
 ];
 const TIERS: [&[CodeKind]; 5] = [
     &[CodeKind::Coarse, FINE, CodeKind::Rest { bits: 4 }],
@@ -298,7 +298,7 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
     let product = [CodeKind::product(DIMS)];
     let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
     let (numbered, _) = rows.build_with(&disk, "numbered", 4 << 20, 2, &[NUMBERED]);
-    let (compact, _) = rows.build_with(&disk, "compact", 4 << 20, 2, &COMPACT[0]);
+    let (sq8, _) = rows.build_with(&disk, "sq8", 4 << 20, 2, &SQ8[0]);
     let mut sums = [0; 2];
     for wanted in [ROWS / 2, ROWS / 10, ROWS / 100, ROWS / 500] {
         for _ in 0..4 {
@@ -314,14 +314,14 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
                     ("coded", &coded),
                     ("product", &product),
                     ("numbered", &numbered),
-                    ("compact", &compact),
+                    ("sq8", &sq8),
                 ];
                 for (name, ivf) in indexes {
                     let [usual, exact] = costs(ivf, &disk, &query, only);
                     let told = format!("{name}, {wanted} {what}: {usual:?}, exact {exact:?}");
                     // Of product codes of so few dimensions many rows stay in doubt, and an exact search of half of so few rows
                     // reads all of them in one go: there reads are not held against it.
-                    let reads_less = usual.1 <= exact.1 || ["product", "numbered", "compact"].contains(&name);
+                    let reads_less = usual.1 <= exact.1 || ["product", "numbered", "sq8"].contains(&name);
                     assert!(usual.0 <= exact.0 && reads_less, "{told}");
                     if name == "coded" {
                         sums[0] += usual.1;
@@ -464,8 +464,8 @@ fn odd_sets_are_searched() {
         equal(Metric::Euclid, 1e-22, 300),
     ];
     for (i, mut rows) in sets.into_iter().enumerate() {
-        let compact = [COMPACT[0].as_slice(), &COMPACT[1]];
-        for tier in TIERS.into_iter().chain([&[NUMBERED][..]]).chain(compact) {
+        let sq8 = [SQ8[0].as_slice(), &SQ8[1]];
+        for tier in TIERS.into_iter().chain([&[NUMBERED][..]]).chain(sq8) {
             let (ivf, _) = rows.build_with(&disk, &format!("odd-{i}-{tier:?}"), 1 << 20, 2, tier);
             let (mut io, mut scratch) = (disk.io(), scratch());
             let (query, mut top) = (rows.query(&mut random), TopK::new(5));

@@ -166,7 +166,7 @@ pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
             CodeKind::Coarse | CodeKind::Product { .. } | CodeKind::Numbered { .. } => 0,
             CodeKind::Fine { .. } => 1,
             CodeKind::Rest { .. } => 2,
-            CodeKind::Compact => 3,
+            CodeKind::Sq8 => 3,
         };
         let kind = kinds.iter().find(|kind| tier_of(kind) == tier);
         kind.map(|kind| (*kind, disk.load_rows(&format!("{name}-{kind:?}"))))
@@ -175,9 +175,9 @@ pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
         coarse: load(0),
         fine: load(1),
         rest: load(2),
-        compact: kinds
+        sq8: kinds
             .iter()
-            .find(|kind| **kind == CodeKind::Compact)
+            .find(|kind| **kind == CodeKind::Sq8)
             .map(|kind| disk.open_rows(&format!("{name}-{kind:?}"))),
         ..CodesInRam::default()
     };

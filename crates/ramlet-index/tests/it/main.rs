@@ -4,12 +4,12 @@ mod border;
 mod build;
 mod cells;
 mod codes;
-mod compact;
 mod counting;
 mod deep;
 mod depth;
 mod disk;
 mod random;
+mod sq8_rows;
 
 mod flat;
 mod graph;

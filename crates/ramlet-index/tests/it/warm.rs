@@ -32,10 +32,10 @@ fn a_warm_search_allocates_nothing() {
                 check(index, &disk, &rows, &mut random);
             }
             for kind in [CodeKind::Coarse, CodeKind::product(24)] {
-                let name = format!("{metric:?}-{kind:?}-compact");
-                let kinds = [kind, CodeKind::Compact];
-                let (compact, _) = rows.build_with(&disk, &name, 2 << 20, 1, &kinds);
-                check(&compact, &disk, &rows, &mut random);
+                let name = format!("{metric:?}-{kind:?}-sq8");
+                let kinds = [kind, CodeKind::Sq8];
+                let (sq8, _) = rows.build_with(&disk, &name, 2 << 20, 1, &kinds);
+                check(&sq8, &disk, &rows, &mut random);
             }
         }
     }

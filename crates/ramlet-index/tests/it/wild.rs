@@ -17,8 +17,8 @@ const TIERS: [&[CodeKind]; 8] = [
     &[CodeKind::Coarse],
     &[CodeKind::Product { m: 12 }],
     &[CodeKind::Numbered { m: 20 }],
-    &[CodeKind::Coarse, CodeKind::Compact],
-    &[CodeKind::Product { m: 12 }, CodeKind::Compact],
+    &[CodeKind::Coarse, CodeKind::Sq8],
+    &[CodeKind::Product { m: 12 }, CodeKind::Sq8],
 ];
 const K: usize = 10;
 const QUERIES: usize = 10;

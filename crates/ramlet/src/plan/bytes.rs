@@ -40,10 +40,7 @@ pub fn codes(spec: &Spec, kind: CodeKind) -> [u64; 2] {
 
 /// Pages of one read of compact rows.
 pub fn compact_pages(spec: &Spec) -> u64 {
-    CodeKind::Compact
-        .layout(spec.dims as usize, 0)
-        .block_pages()
-        .into()
+    CodeKind::Sq8.layout(spec.dims as usize, 0).block_pages().into()
 }
 
 /// A file of rows: whole blocks, with what they waste.

@@ -340,7 +340,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
                 ("product codes", held)
             }
             CodeKind::Rest { .. } => (REST, layout == Layout::AllCodes),
-            CodeKind::Compact => ("compact rows", false),
+            CodeKind::Sq8 => ("compact rows", false),
         };
         let [ram, disk] = bytes::codes(spec, kind);
         components.push(component(name, in_ram(held), ram, disk));
@@ -354,7 +354,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         Layout::FineLow => low_bits.is_some_and(is_rough),
         _ => false,
     };
-    let has_compact = built.has(|kind| *kind == CodeKind::Compact);
+    let has_compact = built.has(|kind| *kind == CodeKind::Sq8);
     let compact = (reads_compact && has_compact).then(|| bytes::compact_pages(spec));
     components.push(component(
         ROWS,

@@ -338,7 +338,7 @@ impl VectorColumn {
             let (rows, mut codes) = in_ram(rows, pins.iter().chain(&spare), dims, numbered)?;
             let compact = Component::Compact { slot };
             if entry.file(compact).is_some() {
-                codes.compact = Some(rows_of(compact, io)?);
+                codes.sq8 = Some(rows_of(compact, io)?);
             }
             let bytes = metadata(centroids)?;
             let ivf = Ivf::new(rows, positions, bytes, codes, recall)

@@ -1,4 +1,4 @@
-//! Compact rows: what coarse codes leave in doubt is looked at there, in a byte a dimension, and only what that leaves in doubt is read
+//! SQ8 rows: what coarse codes leave in doubt is looked at there, in a byte a dimension, and only what that leaves in doubt is read
 //! as it is.
 //!
 //! Beside product codes, which don't say which row they are of, all rows of a block that is read are compared: of the vectors of 100 floats a page
@@ -8,7 +8,7 @@
 use super::meta::Shape;
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
-use crate::quant::CompactLayout;
+use crate::quant::Sq8Layout;
 use crate::rows_file::RowsFile;
 
 /// Rows compared between two looks at how many candidates there are, unless one block has more.
@@ -16,24 +16,24 @@ pub(super) const ROWS: usize = 512;
 
 /// The file, and how to read it.
 #[derive(Debug)]
-pub(super) struct CompactRows {
+pub(super) struct Sq8Rows {
     pub(super) file: RowsFile,
-    pub(super) layout: CompactLayout,
+    pub(super) layout: Sq8Layout,
 }
 
-impl CompactRows {
-    pub(super) fn new(shape: &Shape, file: RowsFile) -> Result<CompactRows> {
-        let layout = CompactLayout::new(shape.dims);
+impl Sq8Rows {
+    pub(super) fn new(shape: &Shape, file: RowsFile) -> Result<Sq8Rows> {
+        let layout = Sq8Layout::new(shape.dims);
         let wanted = (layout.row_bytes(), shape.rows);
         if !shape.metric.has_codes() || (file.stride(), file.rows()) != wanted {
-            let detail = format!("{shape:?} with compact rows in {file:?}");
+            let detail = format!("{shape:?} with SQ8 rows in {file:?}");
             return Err(IndexError::Mismatch(detail));
         }
-        Ok(CompactRows { file, layout })
+        Ok(Sq8Rows { file, layout })
     }
 
     pub(super) fn kind(&self) -> CodeKind {
-        CodeKind::Compact
+        CodeKind::Sq8
     }
 
     /// Blocks that are read between two looks at how many candidates there are.

@@ -27,33 +27,33 @@ const SQUARES_MOST: f64 = 1e30;
 
 /// Where things lie in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CompactLayout {
+pub(crate) struct Sq8Layout {
     pub(crate) dims: usize,
 }
 
 /// A row as it was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct CompactRow<'a> {
+pub(crate) struct Sq8Row<'a> {
     pub(crate) digits: &'a [u8],
     pub(crate) step: f32,
     pub(crate) add: f32,
     pub(crate) number: u32,
 }
 
-impl CompactLayout {
-    pub(crate) fn new(dims: usize) -> CompactLayout {
-        CompactLayout { dims }
+impl Sq8Layout {
+    pub(crate) fn new(dims: usize) -> Sq8Layout {
+        Sq8Layout { dims }
     }
 
     pub(crate) fn row_bytes(self) -> usize {
         self.dims + TAIL_BYTES
     }
 
-    /// `row` has [`CompactLayout::row_bytes`] bytes.
-    pub(crate) fn row(self, row: &[u8]) -> CompactRow<'_> {
+    /// `row` has [`Sq8Layout::row_bytes`] bytes.
+    pub(crate) fn row(self, row: &[u8]) -> Sq8Row<'_> {
         let (digits, tail) = row.split_at(self.dims);
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| tail[at + i]));
-        CompactRow {
+        Sq8Row {
             digits,
             step: f32::from_bits(word(0)),
             add: f32::from_bits(word(4)),

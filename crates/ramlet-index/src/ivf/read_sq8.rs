@@ -1,4 +1,4 @@
-//! Reading compact rows.
+//! Reading SQ8 rows.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates};
 use super::codes::Codes;
-use super::compact::CompactRows;
 use super::held::Held;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::products::Products;
+use super::sq8_rows::Sq8Rows;
 use crate::error::Result;
-use crate::quant::{CodeSpace, CompactRow};
+use crate::quant::{CodeSpace, Sq8Row};
 use crate::scan::Search;
 use crate::vector_index::Want;
 
@@ -23,8 +23,8 @@ const ERROR: f32 = 3.0;
 const REACH: f32 = 1.0;
 
 impl Candidate {
-    /// Of a compact row.
-    pub(super) fn compact((key, deviation): (f32, f32), position: u32, number: u32) -> Candidate {
+    /// Of a SQ8 row.
+    pub(super) fn sq8((key, deviation): (f32, f32), position: u32, number: u32) -> Candidate {
         Candidate {
             key,
             error: ERROR * deviation,
@@ -32,7 +32,7 @@ impl Candidate {
             reach: REACH * deviation,
             position,
             number,
-            is_compact: true,
+            is_sq8: true,
         }
     }
 }
@@ -40,7 +40,7 @@ impl Candidate {
 fn offer(
     search: &mut Search<'_, '_>,
     to: &mut Candidates,
-    (position, row): (u32, CompactRow<'_>),
+    (position, row): (u32, Sq8Row<'_>),
     (key, deviation): (f32, f32),
 ) {
     let key = search.query.metric().possible(key);
@@ -57,27 +57,27 @@ fn offer(
     if key - error > limit {
         return;
     }
-    to.push(Candidate::compact((key, deviation), position, row.number));
+    to.push(Candidate::sq8((key, deviation), position, row.number));
 }
 
 impl Ivf {
     /// Where rows that these codes leave in doubt are looked at before they are read; where rows are in memory they needn't be.
-    pub(super) fn compact_beside(&self, products: &Products) -> Option<&CompactRows> {
-        let compact = self.compact.as_ref();
-        compact.filter(|_| products.numbers.is_none() && self.rows.held() == 0)
+    pub(super) fn sq8_beside(&self, products: &Products) -> Option<&Sq8Rows> {
+        let sq8 = self.sq8.as_ref();
+        sq8.filter(|_| products.numbers.is_none() && self.rows.held() == 0)
     }
 
     /// The same beside signs: where scores by codes would be far off. Finer codes leave one or two rows in doubt.
-    pub(super) fn compact_beside_signs(&self) -> Option<&CompactRows> {
+    pub(super) fn sq8_beside_signs(&self) -> Option<&Sq8Rows> {
         let are_rough = self.codes.as_ref().is_some_and(Codes::are_rough);
-        let compact = self.compact.as_ref();
-        compact.filter(|_| are_rough && self.rows.held() == 0)
+        let sq8 = self.sq8.as_ref();
+        sq8.filter(|_| are_rough && self.rows.held() == 0)
     }
 
-    /// Compares the compact rows at `lists.positions`, ascending, and all others in the same blocks if that is wanted.
-    pub(super) fn read_compact(
+    /// Compares the SQ8 rows at `lists.positions`, ascending, and all others in the same blocks if that is wanted.
+    pub(super) fn read_sq8(
         &self,
-        compact: &CompactRows,
+        sq8: &Sq8Rows,
         search: &mut Search<'_, '_>,
         want: &Want,
         lists: &mut Lists,
@@ -86,11 +86,11 @@ impl Ivf {
         let positions = std::mem::take(&mut lists.positions);
         let mut rest = &positions[..];
         while !rest.is_empty() {
-            let per_block = compact.file.rows_per_block();
-            let most = compact.blocks_at_once();
+            let per_block = sq8.file.rows_per_block();
+            let most = sq8.blocks_at_once();
             let now = &rest[..blocks_of(rest, per_block, most)];
             rest = &rest[now.len()..];
-            self.read_some_compact(compact, search, now, lists, buf)?;
+            self.read_some_sq8(sq8, search, now, lists, buf)?;
             if lists.products.known.is_full(search.top) {
                 self.narrow_known(search, want, lists, buf)?;
             }
@@ -99,18 +99,18 @@ impl Ivf {
         Ok(())
     }
 
-    /// Reads rows as they lie, but for those of blocks whose compact rows were compared: these are candidates if they are anything.
+    /// Reads rows as they lie, but for those of blocks whose SQ8 rows were compared: these are candidates if they are anything.
     pub(super) fn scan_others(
         &self,
-        compact: Option<&CompactRows>,
+        sq8: Option<&Sq8Rows>,
         search: &mut Search<'_, '_>,
         wanted: Range<u32>,
         lists: &Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
         let compared = &lists.products.blocks[..];
-        let (per_block, mut compared) = match compact {
-            Some(compact) => (compact.file.rows_per_block(), compared),
+        let (per_block, mut compared) = match sq8 {
+            Some(sq8) => (sq8.file.rows_per_block(), compared),
             None => (1, &compared[..0]),
         };
         compared = &compared[compared.partition_point(|block| *block < wanted.start / per_block)..];
@@ -131,9 +131,9 @@ impl Ivf {
         Ok(())
     }
 
-    fn read_some_compact(
+    fn read_some_sq8(
         &self,
-        compact: &CompactRows,
+        sq8: &Sq8Rows,
         search: &mut Search<'_, '_>,
         mut positions: &[u32],
         lists: &mut Lists,
@@ -145,7 +145,7 @@ impl Ivf {
             products,
             ..
         } = lists;
-        let (file, stride) = (&compact.file, compact.file.stride());
+        let (file, stride) = (&sq8.file, sq8.file.stride());
         let space = CodeSpace {
             metric: self.meta.shape.metric,
             unit: self.meta.shape.unit,
@@ -155,7 +155,7 @@ impl Ivf {
         let known = &mut products.known;
         let mut compare = |search: &mut Search<'_, '_>, rows: &[u8], first: u32| {
             search.stats.rows_scored += (rows.len() / stride) as u64;
-            held.compact_keys(compact, rows, first, |position, row, key, deviation| {
+            held.sq8_keys(sq8, rows, first, |position, row, key, deviation| {
                 offer(search, known, (position, row), (key, deviation));
             });
         };

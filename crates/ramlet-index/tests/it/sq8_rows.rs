@@ -1,4 +1,4 @@
-//! Compact rows: fewer pages are read, and what is found is as good.
+//! SQ8 rows: fewer pages are read, and what is found is as good.
 
 use ramlet_index::{
     Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Query, TopK, VectorIndex, Want,
@@ -11,20 +11,20 @@ use crate::flat::{Multiples, brute_force};
 use crate::ivf::{Rows, open, scratch};
 use crate::random::Random;
 
-/// Codes beside which compact rows are of use.
+/// Codes beside which SQ8 rows are of use.
 const TIERS: [&[CodeKind]; 3] = [
-    &[CodeKind::Coarse, CodeKind::Compact],
-    &[CodeKind::Coarse, CodeKind::Fine { bits: 2 }, CodeKind::Compact],
-    &[PRODUCT, CodeKind::Compact],
+    &[CodeKind::Coarse, CodeKind::Sq8],
+    &[CodeKind::Coarse, CodeKind::Fine { bits: 2 }, CodeKind::Sq8],
+    &[PRODUCT, CodeKind::Sq8],
 ];
 const PRODUCT: CodeKind = CodeKind::Product { m: 50 };
 
 #[test]
 fn a_row_takes_a_byte_a_dimension_and_twelve() {
-    assert_eq!(CodeKind::Compact.row_bytes(100, 1_000_000), 112);
-    assert_eq!(CodeKind::Compact.file_rows(1_000_000), 1_000_000);
+    assert_eq!(CodeKind::Sq8.row_bytes(100, 1_000_000), 112);
+    assert_eq!(CodeKind::Sq8.file_rows(1_000_000), 1_000_000);
     let pages = |dims| {
-        let layout = CodeKind::Compact.layout(dims, 1_000_000);
+        let layout = CodeKind::Sq8.layout(dims, 1_000_000);
         (layout.rows_per_block(), layout.block_pages())
     };
     assert_eq!(
@@ -225,7 +225,7 @@ fn files_that_do_not_belong_are_refused() {
     fewer.build_with(&disk, "two", 8 << 20, 1, TIERS[2]);
     let swapped = open(&disk, "two", &[PRODUCT]).map(|_| ());
     assert!(swapped.is_ok());
-    let [one, two] = ["one", "two"].map(|name| format!("{name}-{:?}", CodeKind::Compact));
+    let [one, two] = ["one", "two"].map(|name| format!("{name}-{:?}", CodeKind::Sq8));
     let bytes = disk.read_all(&one);
     disk.storage.remove(&two).expect("removing");
     let mut file = disk.storage.create(&two).expect("a file");
