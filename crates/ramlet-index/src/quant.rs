@@ -166,7 +166,7 @@ impl Metric {
         self != Metric::Manhattan
     }
 
-    /// Whether keys are products with the query: words of product codes then reach, and a query's tables serve all clusters.
+    /// Whether keys are products with the query: words of product codes then overlap, and a query's tables serve all clusters.
     pub fn keys_are_products(self) -> bool {
         matches!(self, Metric::Cosine | Metric::Dot)
     }

@@ -461,7 +461,7 @@ impl<'p> Build<'p> {
         shift_more(&mut sample, shape.dims, most.min(TRAINED_WITH));
         let train = match self.decoder.metric {
             Metric::Euclid => ProductModel::train,
-            _ => ProductModel::train_reaching,
+            _ => ProductModel::train_overlapping,
         };
         train(shape, &sample, self.params.seed, self.params.threads).map(Some)
     }

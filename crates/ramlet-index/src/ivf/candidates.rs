@@ -46,10 +46,10 @@ const ALONE_LEAST: u64 = 256;
 
 /// What is taken of `lambda s^2`, and at most of `s`. Half did best: a key that is too high costs a neighbour, one that is
 /// too low a read.
-const LEAN: f32 = 0.5;
-const LEAN_MOST: f32 = 0.6;
+const CORRECTION: f32 = 0.5;
+const CORRECTION_MOST: f32 = 0.6;
 /// `lambda` is told by the row wanted last and the one of so many times its rank.
-const LEAN_RANKS: usize = 4;
+const CORRECTION_RANKS: usize = 4;
 
 /// Of how many of the first rows what is in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -124,8 +124,8 @@ pub(super) struct Candidates {
     room: usize,
     /// The first rows so many that are known without reading: their keys as good as exact, or the rows themselves.
     known: Known,
-    /// Whether keys have been made to lean.
-    leant: bool,
+    /// Whether keys are corrected.
+    corrected: bool,
     /// Rows that were read alone.
     alone_read: u64,
     /// Working lists of `settle`.
@@ -139,7 +139,7 @@ impl Candidates {
     pub(super) fn start(&mut self, pool: usize, filtered: bool, more: usize, known: Known) {
         self.list.clear();
         self.uppers.clear(pool);
-        (self.known, self.leant, self.alone_read) = (known, false, 0);
+        (self.known, self.corrected, self.alone_read) = (known, false, 0);
         (self.filtered, self.admitted, self.pool) = (filtered, 0, pool);
         self.alone = false;
         let room = pool.saturating_mul(CANDIDATES_PER_WANTED);
@@ -292,7 +292,7 @@ impl Candidates {
         reads.clear();
         reads.reserve(rows.blocks_in(buf)? as usize);
         self.list.sort_unstable_by(nearest_first);
-        self.lean(search.top.k());
+        self.correct(search.top.k());
         // The pool is read whole if one was asked for.
         let asked = codes.rescore == Some(true) || codes.oversampling.is_some();
         let mut forced = if asked { self.pool } else { 0 };
@@ -399,10 +399,10 @@ impl Candidates {
     }
 
     /// Moves keys to where they lie on average, given how dense rows are around the `k`-th of the list, which is in order.
-    fn lean(&mut self, k: usize) {
-        let last = (k * LEAN_RANKS).min(self.list.len());
-        // Once a search: what is left of rows that were looked through before leans already.
-        if std::mem::replace(&mut self.leant, true) || k == 0 || last <= k + 1 {
+    fn correct(&mut self, k: usize) {
+        let last = (k * CORRECTION_RANKS).min(self.list.len());
+        // Once a search: what is left of rows that were looked through before is corrected already.
+        if std::mem::replace(&mut self.corrected, true) || k == 0 || last <= k + 1 {
             return;
         }
         let apart = self.list[last - 1].key - self.list[k - 1].key;
@@ -412,9 +412,9 @@ impl Candidates {
         }
         for candidate in &mut self.list {
             let deviation = candidate.deviation;
-            let lean = (LEAN * lambda * deviation * deviation).min(LEAN_MOST * deviation);
-            if lean.is_finite() {
-                candidate.key += lean;
+            let correction = (CORRECTION * lambda * deviation * deviation).min(CORRECTION_MOST * deviation);
+            if correction.is_finite() {
+                candidate.key += correction;
             }
         }
         self.list.sort_unstable_by(nearest_first);

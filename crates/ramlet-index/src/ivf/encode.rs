@@ -8,7 +8,7 @@ use super::rows_out::RowsOut;
 use super::sample::Decoder;
 use crate::calibration::DeviationsByDepth;
 use crate::error::{IndexError, Result};
-use crate::quant::product::{LeaningEncoder, ProductModel};
+use crate::quant::product::{AnisotropicEncoder, ProductModel};
 use crate::quant::{
     CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, NumberedLayout, Residual, RestLayout, Rotation,
     SignRow, Sq8Layout,
@@ -126,7 +126,7 @@ struct Scratch {
     numbers: Vec<f32>,
     /// Where queries lie for which a row's product code matters; nowhere, if that isn't known.
     towards: Vec<f32>,
-    leaning: LeaningEncoder,
+    anisotropic: AnisotropicEncoder,
     misses: Misses,
 }
 
@@ -351,7 +351,7 @@ impl Coder<'_> {
             _ => None,
         });
         Scratch {
-            leaning: model.map_or_else(LeaningEncoder::default, LeaningEncoder::new),
+            anisotropic: model.map_or_else(AnisotropicEncoder::default, AnisotropicEncoder::new),
             ..Scratch::default()
         }
     }
@@ -382,7 +382,7 @@ impl Coder<'_> {
             left,
             numbers,
             towards,
-            leaning,
+            anisotropic,
             ..
         } = scratch;
         let mut rest = out;
@@ -399,10 +399,10 @@ impl Coder<'_> {
                 Form::Sq8(layout) => {
                     encoder.sq8(residual, trailing_number(record)?, *layout, numbers, now);
                 }
-                Form::Product(model) => leaning.encode(model, residual.values(), towards, now),
+                Form::Product(model) => anisotropic.encode(model, residual.values(), towards, now),
                 Form::Numbered(model, layout) => {
                     let (digits, number) = now.split_at_mut(layout.digits);
-                    leaning.encode(model, residual.values(), towards, digits);
+                    anisotropic.encode(model, residual.values(), towards, digits);
                     number.copy_from_slice(&record[record.len() - 4..]);
                 }
                 Form::Groups(_) => {

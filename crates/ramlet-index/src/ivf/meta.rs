@@ -93,8 +93,12 @@ pub fn held_bytes(clusters: u64, (metric, dims): (Metric, usize), codes: &[CodeK
     let clusters = usize::try_from(clusters).unwrap_or(usize::MAX);
     let digits = codes.iter().find_map(|kind| kind.digits());
     let model = digits.map_or(0, |digits| {
-        let [plain, reaching] = ProductModel::bytes_for(&scanned(dims, digits));
-        if metric == Metric::Euclid { plain } else { reaching }
+        let [plain, overlapping] = ProductModel::bytes_for(&scanned(dims, digits));
+        if metric == Metric::Euclid {
+            plain
+        } else {
+            overlapping
+        }
     });
     (body_bytes(clusters, (metric, dims), steps(clusters).count()) + model) as u64
 }
@@ -223,7 +227,7 @@ impl Meta {
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
             + (shape.clusters as u128 + cells as u128) * (shape.dims as u128 + HEAD_BYTES as u128);
-        // Words of product codes may reach or not.
+        // Words of product codes may overlap or not.
         let models = model_shape(&shape).map_or([0; 2], |shape| ProductModel::bytes_for(&shape));
         let fits = |model: &usize| without_model + *model as u128 == bytes.len() as u128;
         let model_bytes = models.into_iter().find(fits);

@@ -44,14 +44,16 @@
 //! The estimates of these queries missed by .96 to .99 of the deviation with products, by .90 with distances. What is also
 //! known when coding, `<c, e>`, would bring .697 instead of .672 for two bytes more.
 
-mod lean;
-mod reaching;
+mod anisotropic;
+mod chains;
+mod nearest_word;
+mod overlapping;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod train;
 
-pub(crate) use lean::LeaningEncoder;
+pub(crate) use anisotropic::AnisotropicEncoder;
 pub(crate) use tables::{ProductKey, ProductTables};
 
 use crate::error::{IndexError, Result};
@@ -112,8 +114,8 @@ pub(crate) struct ProductModel {
     /// For each part, for each of its dimensions, that dimension of all words.
     books: Vec<f32>,
     /// In the same order what the words of the digit before say of each dimension, nothing in the first part; or empty. See
-    /// [`reaching`].
-    reach: Vec<f32>,
+    /// [`overlapping`].
+    overlap: Vec<f32>,
     /// For each part, the squared lengths of its words.
     squares: Vec<f32>,
     /// For each part, the mean square of `e` in one of its dimensions.
@@ -156,8 +158,8 @@ impl ProductModel {
         Ok(train::train(shape, sample, (seed, false), threads.max(1)))
     }
 
-    /// The same with words that reach into the next part: better, but products alone can be estimated.
-    pub(crate) fn train_reaching(
+    /// The same with overlapping words, which say something of the next part too: better, but products alone can be estimated.
+    pub(crate) fn train_overlapping(
         shape: ProductShape,
         sample: &[f32],
         seed: u64,
@@ -172,22 +174,22 @@ impl ProductModel {
         Ok(train::train(shape, sample, (seed, true), threads.max(1)))
     }
 
-    fn reaches(&self) -> bool {
-        !self.reach.is_empty()
+    fn overlaps(&self) -> bool {
+        !self.overlap.is_empty()
     }
 
     pub(crate) fn shape(&self) -> &ProductShape {
         &self.shape
     }
 
-    /// Writes the digits of a vector, one to a byte: `parts` of them. Words don't reach.
+    /// Writes the digits of a vector, one to a byte: `parts` of them. Words don't overlap.
     pub(crate) fn encode(&self, vector: &[f32], digits: &mut [u8]) {
-        debug_assert!(!self.reaches(), "digits that depend on each other");
+        debug_assert!(!self.overlaps(), "digits that depend on each other");
         assert_eq!(vector.len(), self.shape.dims, "the vector's dimensions");
         assert_eq!(digits.len(), self.shape.parts, "the code's digits");
         for (part, digit) in digits.iter_mut().enumerate() {
             let (values, book) = (&vector[self.part(part)], self.book(part));
-            *digit = train::nearest(book, values).0;
+            *digit = nearest_word::nearest(book, values).0;
         }
     }
 
@@ -200,10 +202,10 @@ impl ProductModel {
                 *value = column[word];
             }
         }
-        if self.reaches() {
+        if self.overlaps() {
             for (part, digit) in (1..).zip(&digits[..digits.len().saturating_sub(1)]) {
                 let (dims, word) = (self.part(part), usize::from(*digit) % WORDS);
-                let columns = self.reach[dims.start * WORDS..].chunks_exact(WORDS);
+                let columns = self.overlap[dims.start * WORDS..].chunks_exact(WORDS);
                 for (value, column) in vector[dims].iter_mut().zip(columns) {
                     *value += column[word];
                 }
@@ -229,7 +231,7 @@ impl ProductModel {
         &self.books[dims.start * WORDS..dims.end * WORDS]
     }
 
-    /// Bytes of [`ProductModel::to_bytes`], of words that don't reach and of such that do.
+    /// Bytes of [`ProductModel::to_bytes`], of words of their own part alone and of overlapping ones.
     pub(crate) fn bytes_for(shape: &ProductShape) -> [usize; 2] {
         let plain = HEADER_BYTES + 4 * (shape.parts + WORDS * (shape.parts + shape.dims));
         [plain, plain + 4 * WORDS * shape.dims]
@@ -242,17 +244,17 @@ impl ProductModel {
     /// | 0..4 | version u32 = 1 |
     /// | 4..8 | dims u32 |
     /// | 8..12 | parts u32 |
-    /// | 12..16 | whether words reach into the next part u32: 0 or 1 |
+    /// | 12..16 | whether words overlap the next part u32: 0 or 1 |
     /// | 16..32 | `E\|e\|^2`, `Var\|e\|^2`, factor of distances, factor of products, f32 |
     /// | then | per part the mean square of `e` in a dimension, f32 |
     /// | then | per part and word its squared length, f32 |
     /// | then | per dimension and word of its part, f32 |
-    /// | then | where words reach, per dimension and word of the part before, f32 |
+    /// | then | where words overlap, per dimension and word of the part before, f32 |
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let reaches = self.reaches();
-        let mut out = Vec::with_capacity(ProductModel::bytes_for(&self.shape)[usize::from(reaches)]);
+        let overlaps = self.overlaps();
+        let mut out = Vec::with_capacity(ProductModel::bytes_for(&self.shape)[usize::from(overlaps)]);
         let ProductShape { dims, parts } = self.shape;
-        for number in [VERSION, dims as u32, parts as u32, reaches.into()] {
+        for number in [VERSION, dims as u32, parts as u32, overlaps.into()] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         let spread = &self.spread;
@@ -262,7 +264,13 @@ impl ProductModel {
             spread.distance_factor,
             spread.product_factor,
         ];
-        for list in [&spread[..], &self.errors, &self.squares, &self.books, &self.reach] {
+        for list in [
+            &spread[..],
+            &self.errors,
+            &self.squares,
+            &self.books,
+            &self.overlap,
+        ] {
             list.iter()
                 .for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
         }
@@ -279,16 +287,16 @@ impl ProductModel {
                 word(0)
             )));
         }
-        let reaches = match word(3) {
+        let overlaps = match word(3) {
             0 => 0,
             1 => 1,
-            other => return Err(broken(format!("{other} for whether words reach"))),
+            other => return Err(broken(format!("{other} for whether words overlap"))),
         };
         let shape = ProductShape {
             dims: word(1) as usize,
             parts: word(2) as usize,
         };
-        if !shape.is_valid() || bytes.len() != ProductModel::bytes_for(&shape)[reaches] {
+        if !shape.is_valid() || bytes.len() != ProductModel::bytes_for(&shape)[overlaps] {
             return Err(broken(format!("{shape:?} in {} bytes", bytes.len())));
         }
         let floats = |from: usize, count: usize| -> Vec<f32> {
@@ -305,7 +313,7 @@ impl ProductModel {
             errors: floats(header, shape.parts),
             squares: floats(squares_at, shape.parts * WORDS),
             books: floats(books_at, shape.dims * WORDS),
-            reach: floats(books_at + shape.dims * WORDS, reaches * shape.dims * WORDS),
+            overlap: floats(books_at + shape.dims * WORDS, overlaps * shape.dims * WORDS),
             spread: Spread {
                 error: spread[0],
                 error_variance: spread[1],
@@ -313,7 +321,13 @@ impl ProductModel {
                 product_factor: spread[3],
             },
         };
-        let all = [&spread, &model.errors, &model.squares, &model.books, &model.reach];
+        let all = [
+            &spread,
+            &model.errors,
+            &model.squares,
+            &model.books,
+            &model.overlap,
+        ];
         if !all.into_iter().flatten().all(|value| value.is_finite()) {
             return Err(broken("a number that isn't finite"));
         }

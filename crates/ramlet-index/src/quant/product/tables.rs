@@ -49,8 +49,8 @@ impl ProductTables {
     /// products only the codes may be residuals.
     pub(crate) fn enter(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
         assert_eq!(y.len(), model.shape.dims, "the query's dimensions");
-        let possible = kind == ProductKey::Product || !model.reaches();
-        assert!(possible, "words that reach don't tell distances");
+        let possible = kind == ProductKey::Product || !model.overlaps();
+        assert!(possible, "overlapping words don't tell distances");
         self.fill(model, kind, y);
         self.prepare(model, kind, y);
         self.round();
@@ -74,14 +74,14 @@ impl ProductTables {
             }
             *entries = sums;
         }
-        if model.reaches() {
-            self.reach(model, y);
+        if model.overlaps() {
+            self.overlap(model, y);
         }
     }
 
     /// Adds what words say of the next part.
-    fn reach(&mut self, model: &ProductModel, y: &[f32]) {
-        let columns = model.reach.as_chunks::<16>().0;
+    fn overlap(&mut self, model: &ProductModel, y: &[f32]) {
+        let columns = model.overlap.as_chunks::<16>().0;
         for (part, entries) in (1..model.shape.parts).zip(self.entries.as_chunks_mut::<16>().0) {
             let dims = model.part(part);
             for (value, column) in y[dims.clone()].iter().zip(&columns[dims]) {

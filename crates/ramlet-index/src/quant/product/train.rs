@@ -1,7 +1,8 @@
 //! Making the books: k-means of each part, and what it leaves over.
 
-use super::{ProductModel, ProductShape, Spread, WORDS, reaching};
-use crate::quant::product::{LeaningEncoder, ProductKey, ProductTables};
+use super::nearest_word::nearest;
+use super::{ProductModel, ProductShape, Spread, WORDS, overlapping};
+use crate::quant::product::{AnisotropicEncoder, ProductKey, ProductTables};
 use crate::random::Random;
 
 /// Rounds of Lloyd's algorithm: a fixed number, so that the time of a build can be told beforehand. Eight more lower
@@ -15,7 +16,7 @@ const PAIRS: usize = 4;
 pub(super) fn train(
     shape: ProductShape,
     sample: &[f32],
-    (seed, reaches): (u64, bool),
+    (seed, overlaps): (u64, bool),
     threads: usize,
 ) -> ProductModel {
     let count = sample.len() / shape.dims;
@@ -30,7 +31,7 @@ pub(super) fn train(
         shape,
         edges: shape.edges(),
         books: Vec::with_capacity(shape.dims * WORDS),
-        reach: Vec::new(),
+        overlap: Vec::new(),
         squares: Vec::with_capacity(shape.parts * WORDS),
         errors: vec![0.0; shape.parts],
         spread: Spread {
@@ -43,8 +44,8 @@ pub(super) fn train(
     for book in books(&shape, &sample[..trained * shape.dims], seed, threads) {
         model.books.extend(book);
     }
-    if reaches {
-        reaching::train(&mut model, &sample[..trained * shape.dims], seed, threads);
+    if overlaps {
+        overlapping::train(&mut model, &sample[..trained * shape.dims], seed, threads);
     }
     for part in 0..shape.parts {
         let book = model.book(part).chunks_exact(WORDS);
@@ -68,7 +69,7 @@ fn make_finite(model: &mut ProductModel) {
     let alone = [&mut spread.error, &mut spread.error_variance];
     let lists = [
         &mut model.books,
-        &mut model.reach,
+        &mut model.overlap,
         &mut model.squares,
         &mut model.errors,
     ];
@@ -162,41 +163,6 @@ fn set(book: &mut [f32], word: usize, values: impl Iterator<Item = f32>) {
     }
 }
 
-/// The word nearest to some values, the first of equals, and its squared distance.
-pub(super) fn nearest(book: &[f32], values: &[f32]) -> (u8, f32) {
-    let mut distances = [0.0f32; WORDS];
-    for (value, column) in values.iter().zip(book.as_chunks::<WORDS>().0) {
-        for (distance, word) in distances.iter_mut().zip(column) {
-            let off = value - word;
-            *distance += off * off;
-        }
-    }
-    least(&distances)
-}
-
-/// Where the least of some numbers stands, the first of equals, and that number.
-#[inline]
-pub(super) fn least(numbers: &[f32; WORDS]) -> (u8, f32) {
-    // The compiler makes a vector of these.
-    const LANES: usize = 8;
-    let (mut least, mut words) = ([f32::INFINITY; LANES], [0u32; LANES]);
-    for (block, lanes) in (0u32..).zip(numbers.as_chunks::<LANES>().0) {
-        for i in 0..LANES {
-            let nearer = lanes[i] < least[i];
-            least[i] = if nearer { lanes[i] } else { least[i] };
-            words[i] = if nearer { block } else { words[i] };
-        }
-    }
-    let mut best = (f32::INFINITY, 0);
-    for (lane, (number, block)) in (0u32..).zip(least.into_iter().zip(words)) {
-        let word = block * LANES as u32 + lane;
-        if number < best.0 || (number == best.0 && word < best.1) {
-            best = (number, word);
-        }
-    }
-    (best.1 as u8, best.0)
-}
-
 /// What vectors leave over, and by how much estimates with them miss.
 fn measure(model: &mut ProductModel, vectors: &[f32]) {
     let shape = model.shape;
@@ -204,7 +170,7 @@ fn measure(model: &mut ProductModel, vectors: &[f32]) {
     let (mut digits, mut word) = (vec![0; shape.parts], vec![0.0; shape.dims]);
     let (mut by_part, mut sum, mut squares) = (vec![0.0f64; shape.parts], 0.0, 0.0);
     let mut codes = Vec::with_capacity(count * shape.parts);
-    let (mut encoder, none) = (LeaningEncoder::new(model), vec![0.0; shape.dims]);
+    let (mut encoder, none) = (AnisotropicEncoder::new(model), vec![0.0; shape.dims]);
     for vector in vectors.chunks_exact(shape.dims) {
         encoder.encode(model, vector, &none, &mut digits);
         model.decode(&digits, &mut word);
@@ -226,7 +192,7 @@ fn measure(model: &mut ProductModel, vectors: &[f32]) {
     }
     model.spread.error = (sum / of) as f32;
     model.spread.error_variance = (squares / of - (sum / of).powi(2)).max(0.0) as f32;
-    let distance = match model.reaches() {
+    let distance = match model.overlaps() {
         true => 1.0,
         false => factor(model, ProductKey::Distance, vectors, &codes),
     };

@@ -1,11 +1,11 @@
-//! Coding with a lean: what a code leaves out of a vector is kept away from the direction in which queries lie.
+//! Anisotropic coding: what a code leaves out of a vector is kept away from the direction in which queries lie.
 //!
 //! Guo et al., "Accelerating large-scale inference with anisotropic vector quantization", ICML 2020. The nearest words make
 //! `|e|^2` least. But the queries for which a row's key matters lie in the row's own direction, and words leave out a part of
 //! it: near rows seem farther than they are, by `<x, e>`. So the digits are chosen to make
 //!
 //! ```text
-//! |e|^2 + LEAN <x, e>^2 / |x|^2
+//! |e|^2 + ANISOTROPY <x, e>^2 / |x|^2
 //! ```
 //!
 //! least, one after another until none changes. It costs no byte and nothing at the time of a search.
@@ -24,33 +24,30 @@
 
 use ramlet_kernels::kernels;
 
-use super::reaching::Chains;
-use super::train::least;
+use super::chains::{ANISOTROPY, Chains};
+use super::nearest_word::least;
 use super::{ProductModel, WORDS};
-
-/// How much worse it is to miss along the row than across.
-pub(super) const LEAN: f32 = 5.0;
 
 /// Rounds over all digits at most; the third changes about one in a hundred.
 const ROUNDS: usize = 3;
 
-/// One thread's memory for coding: 128 bytes a digit, 1.2 KB where words reach.
+/// One thread's memory for coding: 128 bytes a digit, 1.2 KB where words overlap.
 #[derive(Debug, Default)]
-pub(crate) struct LeaningEncoder {
+pub(crate) struct AnisotropicEncoder {
     /// For each part and word, what it leaves out, squared.
     squares: Vec<[f32; WORDS]>,
     /// The same along the direction.
     along: Vec<[f32; WORDS]>,
-    /// Where words reach.
+    /// Where words overlap.
     chains: Option<Chains>,
 }
 
-impl LeaningEncoder {
+impl AnisotropicEncoder {
     /// For codes of this model only.
-    pub(crate) fn new(model: &ProductModel) -> LeaningEncoder {
-        LeaningEncoder {
-            chains: model.reaches().then(|| Chains::new(model)),
-            ..LeaningEncoder::default()
+    pub(crate) fn new(model: &ProductModel) -> AnisotropicEncoder {
+        AnisotropicEncoder {
+            chains: model.overlaps().then(|| Chains::new(model)),
+            ..AnisotropicEncoder::default()
         }
     }
 
@@ -64,7 +61,7 @@ impl LeaningEncoder {
         digits: &mut [u8],
     ) {
         let length = kernels().dot_f64(towards, towards) as f32;
-        let weight = LEAN / length;
+        let weight = ANISOTROPY / length;
         if let Some(chains) = &mut self.chains {
             let weight = if weight.is_normal() { weight } else { 0.0 };
             return chains.encode(model, vector, (towards, weight), digits);
@@ -158,24 +155,30 @@ mod tests {
         for parts in [31, 16, 7] {
             let shape = ProductShape { dims, parts };
             let model = ProductModel::train(shape, &sample, 1, 1).unwrap();
-            let mut encoder = LeaningEncoder::default();
-            let (mut plain, mut leaning) = ((0.0, 0.0), (0.0, 0.0));
+            let mut encoder = AnisotropicEncoder::default();
+            let (mut plain, mut anisotropic) = ((0.0, 0.0), (0.0, 0.0));
             for vector in sample.chunks(dims).take(200) {
                 let towards = vectors(&mut random, 1, dims);
                 let mut digits = vec![0; parts];
                 let add = |sum: &mut (f32, f32), digits: &[u8]| {
                     let (all, along) = left_out(&model, vector, &towards, digits);
                     *sum = (sum.0 + all, sum.1 + along);
-                    all + LEAN * along
+                    all + ANISOTROPY * along
                 };
                 model.encode(vector, &mut digits);
                 let before = add(&mut plain, &digits);
                 encoder.encode(&model, vector, &towards, &mut digits);
-                let after = add(&mut leaning, &digits);
+                let after = add(&mut anisotropic, &digits);
                 assert!(after <= before * 1.0001, "{parts}: {after} after {before}");
             }
-            assert!(leaning.1 < plain.1 / 2.0, "{parts}: {leaning:?} after {plain:?}");
-            assert!(leaning.0 < plain.0 * 1.3, "{parts}: {leaning:?} after {plain:?}");
+            assert!(
+                anisotropic.1 < plain.1 / 2.0,
+                "{parts}: {anisotropic:?} after {plain:?}"
+            );
+            assert!(
+                anisotropic.0 < plain.0 * 1.3,
+                "{parts}: {anisotropic:?} after {plain:?}"
+            );
         }
     }
 
@@ -188,7 +191,7 @@ mod tests {
         for towards in [[0.0; 8], [f32::NAN; 8], [f32::MAX; 8]] {
             let (mut digits, mut nearest) = (vec![0; shape.parts], vec![0; shape.parts]);
             model.encode(&sample[..8], &mut nearest);
-            LeaningEncoder::default().encode(&model, &sample[..8], &towards, &mut digits);
+            AnisotropicEncoder::default().encode(&model, &sample[..8], &towards, &mut digits);
             assert_eq!(digits, nearest);
         }
     }

@@ -1,4 +1,4 @@
-//! Words that reach into the next part: a digit says something of its own part, and something of the one behind it.
+//! Overlapping words, which say something of the next part too: a digit says something of its own part, and something of the one behind it.
 //!
 //! The vector that digits stand for is, in each part, the sum of a word of the part's own digit and a word of the digit before.
 //! A key is a sum of one table entry a digit as before, so that a scan costs the same; but a part is served by 256 sums of two
@@ -6,132 +6,35 @@
 //! digit costs depends on the one before it only ([`ramlet_kernels::Kernels::cheapest_chain`]). This is trellis-coded quantization
 //! (Marcellin and Fischer 1990) with words that are learnt.
 //!
-//! 48 digits of 100 normal numbers leave over .096 of the variance, where 16 words a part leave over .127 (with the lean .109 and
+//! 48 digits of 100 normal numbers leave over .096 of the variance, where 16 words a part leave over .127 (anisotropic .109 and
 //! .138). Distances aren't sums of entries any more: for products only.
 
-use ramlet_kernels::{OwnCosts, TRELLIS_STATES, TrellisCosts, kernels};
+use ramlet_kernels::TRELLIS_STATES;
 
 use super::ProductModel;
-use super::lean::{LEAN, LeaningEncoder};
+use super::anisotropic::AnisotropicEncoder;
 use crate::random::Random;
 
 /// Rounds of coding the sample and fitting words to it, and of fitting both words of a part in turns.
 const ROUNDS: usize = 16;
 const TURNS: usize = 4;
 
-/// Words that reach begin as so much of a number's deviation, by chance.
-const REACH: f32 = 0.3;
+/// Overlapping words begin as so much of a number's deviation, by chance.
+const OVERLAP: f32 = 0.3;
 
-/// Chains looked for with a direction: the first without it, the others with ever better guesses of what is left out along it.
-const GUESSES: usize = 3;
-
-/// One thread's memory for finding chains; 1.2 KB a digit.
-#[derive(Debug, Default)]
-pub(super) struct Chains {
-    /// The squared length of each sum of two words.
-    pairs: Vec<[TrellisCosts; TRELLIS_STATES]>,
-    /// For each digit, `-2 <r, w>` and `-<x, w>`.
-    of_vector: Vec<TrellisCosts>,
-    of_direction: Vec<TrellisCosts>,
-    before: Vec<[u32; TRELLIS_STATES]>,
-    digits: Vec<u8>,
-}
-
-impl Chains {
-    pub(super) fn new(model: &ProductModel) -> Chains {
-        let parts = model.shape.parts;
-        let mut chains = Chains {
-            pairs: vec![[[0.0; TRELLIS_STATES]; TRELLIS_STATES]; parts],
-            of_vector: vec![[0.0; TRELLIS_STATES]; parts],
-            of_direction: vec![[0.0; TRELLIS_STATES]; parts],
-            before: vec![[0; TRELLIS_STATES]; parts],
-            digits: vec![0; parts],
-        };
-        for (part, pairs) in chains.pairs.iter_mut().enumerate() {
-            for (own, reached) in model.columns(part) {
-                for (pairs, reached) in pairs.iter_mut().zip(reached) {
-                    for (square, own) in pairs.iter_mut().zip(own) {
-                        *square += (own + reached) * (own + reached);
-                    }
-                }
-            }
-        }
-        chains
-    }
-
-    /// Writes the digits with which least is left out of the vector, all in all plus `LEAN` times along the direction; a weight
-    /// of 0 is for vectors without one. `weight` is `LEAN` by the direction's squared length.
-    pub(super) fn encode(
-        &mut self,
-        model: &ProductModel,
-        vector: &[f32],
-        (towards, weight): (&[f32], f32),
-        digits: &mut [u8],
-    ) {
-        fill(model, vector, -2.0, &mut self.of_vector);
-        let alone = OwnCosts {
-            first: &self.of_vector,
-            second: None,
-        };
-        if weight == 0.0 {
-            kernels().cheapest_chain(&alone, &self.pairs, &mut self.before, digits);
-            return;
-        }
-        fill(model, towards, -1.0, &mut self.of_direction);
-        let whole = kernels().dot_f64(vector, towards) as f32;
-        // `(a + b)^2` is the greatest of `2 g (a + b) - g^2`, at `g = a + b`: for a guess `g` costs are sums over digits again.
-        let (mut guess, mut least) = (0.0f32, f32::INFINITY);
-        for _ in 0..GUESSES {
-            let factor = 2.0 * weight * guess;
-            let costs = OwnCosts {
-                second: Some((factor, &self.of_direction)),
-                ..alone
-            };
-            let told = kernels().cheapest_chain(&costs, &self.pairs, &mut self.before, &mut self.digits);
-            let said = self.of_direction.iter().zip(&self.digits);
-            let said: f32 = said
-                .map(|(entries, digit)| entries[usize::from(*digit) % TRELLIS_STATES])
-                .sum();
-            let along = whole + said;
-            let cost = told - factor * said + weight * along * along;
-            if cost < least {
-                least = cost;
-                digits.copy_from_slice(&self.digits);
-            }
-            // What is left out falls by about `LEAN` times the guess.
-            guess += (along - guess) / (1.0 + LEAN);
-        }
-    }
-}
-
-/// For each digit, `scale` times the product of the vector with all that each word says.
-fn fill(model: &ProductModel, vector: &[f32], scale: f32, entries: &mut [TrellisCosts]) {
-    let words = [&model.books, &model.reach].map(|list| list.as_chunks::<TRELLIS_STATES>().0);
-    kernels().chain_entries(vector, &model.edges, words, scale, entries);
-}
-
-impl ProductModel {
-    /// For each dimension of a part, what the words of its digit and of the digit before say there.
-    fn columns(&self, part: usize) -> impl Iterator<Item = (&TrellisCosts, &TrellisCosts)> {
-        let dims = self.part(part);
-        let own = &self.books.as_chunks::<TRELLIS_STATES>().0[dims.clone()];
-        own.iter().zip(&self.reach.as_chunks::<TRELLIS_STATES>().0[dims])
-    }
-}
-
-/// Gives words that serve their parts alone a reach, and fits both to the sample.
+/// Gives words that serve their parts alone a overlap, and fits both to the sample.
 pub(super) fn train(model: &mut ProductModel, sample: &[f32], seed: u64, threads: usize) {
     let (dims, parts) = (model.shape.dims, model.shape.parts);
     let count = sample.len() / dims;
     let squares: f64 = sample.iter().map(|value| f64::from(*value).powi(2)).sum();
     let deviation = (squares / sample.len().max(1) as f64).sqrt() as f32;
     let mut random = Random::new(seed ^ 0x0072_6561_6368);
-    let reaches = model.part(0).end * TRELLIS_STATES..dims * TRELLIS_STATES;
-    model.reach = vec![0.0; dims * TRELLIS_STATES];
-    for word in &mut model.reach[reaches] {
+    let overlaps = model.part(0).end * TRELLIS_STATES..dims * TRELLIS_STATES;
+    model.overlap = vec![0.0; dims * TRELLIS_STATES];
+    for word in &mut model.overlap[overlaps] {
         // About normal.
         let sum: f32 = (0..4).map(|_| random.below(2001) as f32 * 1e-3 - 1.0).sum();
-        *word = REACH * deviation * sum;
+        *word = OVERLAP * deviation * sum;
     }
     let mut digits = vec![0; count * parts];
     let share = count.div_ceil(threads.max(1)).max(1);
@@ -140,7 +43,7 @@ pub(super) fn train(model: &mut ProductModel, sample: &[f32], seed: u64, threads
             let model = &*model;
             for (vectors, digits) in sample.chunks(share * dims).zip(digits.chunks_mut(share * parts)) {
                 scope.spawn(move || {
-                    let mut encoder = LeaningEncoder::new(model);
+                    let mut encoder = AnisotropicEncoder::new(model);
                     let none = vec![0.0; dims];
                     for (vector, digits) in vectors.chunks_exact(dims).zip(digits.chunks_exact_mut(parts)) {
                         encoder.encode(model, vector, &none, digits);
@@ -179,10 +82,10 @@ fn fit(model: &mut ProductModel, part: usize, sample: &[f32], digits: &[u8]) {
             by_before[before] += value;
         }
         let columns = dim * K..(dim + 1) * K;
-        let (own, reach) = (&mut model.books[columns.clone()], &mut model.reach[columns]);
+        let (own, overlap) = (&mut model.books[columns.clone()], &mut model.overlap[columns]);
         for _ in 0..TURNS {
             for (word, value) in own.iter_mut().enumerate() {
-                let others = (0..K).map(|before| counts[before][word] * f64::from(reach[before]));
+                let others = (0..K).map(|before| counts[before][word] * f64::from(overlap[before]));
                 let (left, count) = (
                     by_own[word] - others.sum::<f64>(),
                     counts.iter().map(|of| of[word]).sum::<f64>(),
@@ -197,7 +100,7 @@ fn fit(model: &mut ProductModel, part: usize, sample: &[f32], digits: &[u8]) {
             if part == 0 {
                 break;
             }
-            for (word, value) in reach.iter_mut().enumerate() {
+            for (word, value) in overlap.iter_mut().enumerate() {
                 let others = (0..K).map(|after| counts[word][after] * f64::from(own[after]));
                 let (left, count) = (
                     by_before[word] - others.sum::<f64>(),
@@ -215,6 +118,7 @@ fn fit(model: &mut ProductModel, part: usize, sample: &[f32], digits: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::chains::ANISOTROPY;
     use super::super::{ProductKey, ProductShape, ProductTables};
     use super::*;
 
@@ -232,12 +136,12 @@ mod tests {
             dims: DIMS,
             parts: PARTS,
         };
-        ProductModel::train_reaching(shape, sample, 1, threads).unwrap()
+        ProductModel::train_overlapping(shape, sample, 1, threads).unwrap()
     }
 
     /// `|e|^2` and `<x, e>^2 / |x|^2` on average.
     fn left_out(model: &ProductModel, vectors: &[f32], towards: Option<&[f32]>) -> (f32, f32) {
-        let (mut encoder, none) = (LeaningEncoder::new(model), vec![0.0; vectors.len()]);
+        let (mut encoder, none) = (AnisotropicEncoder::new(model), vec![0.0; vectors.len()]);
         let (mut digits, mut back) = ([0; PARTS], [0.0; DIMS]);
         let (mut all, mut along_all) = (0.0, 0.0);
         for (at, vector) in vectors.chunks_exact(DIMS).enumerate() {
@@ -258,16 +162,16 @@ mod tests {
     fn less_is_left_out_than_by_words_of_one_part() {
         let mut random = Random::new(21);
         let (sample, others) = (vectors(&mut random, 2000), vectors(&mut random, 300));
-        let reaching = model(&sample, 2);
-        let plain = ProductModel::train(*reaching.shape(), &sample, 1, 2).unwrap();
-        let [with, without] = [&reaching, &plain].map(|model| left_out(model, &others, None).0);
+        let overlapping = model(&sample, 2);
+        let plain = ProductModel::train(*overlapping.shape(), &sample, 1, 2).unwrap();
+        let [with, without] = [&overlapping, &plain].map(|model| left_out(model, &others, None).0);
         assert!(with < 0.9 * without, "{with} after {without}");
         let towards = vectors(&mut random, 300);
-        let [with, without] = [&reaching, &plain].map(|model| {
+        let [with, without] = [&overlapping, &plain].map(|model| {
             let (all, along) = left_out(model, &others, Some(&towards));
-            all + LEAN * along
+            all + ANISOTROPY * along
         });
-        assert!(with < 0.92 * without, "leaning: {with} after {without}");
+        assert!(with < 0.92 * without, "anisotropic: {with} after {without}");
     }
 
     #[test]
@@ -275,7 +179,7 @@ mod tests {
         let mut random = Random::new(22);
         let sample = vectors(&mut random, 500);
         let model = model(&sample, 1);
-        let (mut tables, mut encoder) = (ProductTables::default(), LeaningEncoder::new(&model));
+        let (mut tables, mut encoder) = (ProductTables::default(), AnisotropicEncoder::new(&model));
         let (mut digits, mut back) = ([0; PARTS], [0.0; DIMS]);
         for vector in sample.chunks_exact(DIMS).take(50) {
             let query = vectors(&mut random, 1);
