@@ -142,9 +142,9 @@ fn load(storage: &dyn Storage, name: &str) -> PinnedRows {
 
 fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
     let kinds = [
-        ("coarse", Some(CodeKind::Coarse)),
-        ("fine", Some(CodeKind::fine(set.dims))),
-        ("low", CodeKind::fine_low(set.dims)),
+        ("coarse", Some(CodeKind::OneBit)),
+        ("fine", Some(CodeKind::extended(set.dims))),
+        ("low", CodeKind::extended_low(set.dims)),
         ("product", Some(CodeKind::product(set.dims))),
         ("rest", Some(rest(set.dims))),
     ];
@@ -201,9 +201,9 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
 }
 
 fn rest(dims: usize) -> CodeKind {
-    match CodeKind::fine(dims) {
-        CodeKind::Fine { bits } => CodeKind::rest(dims, bits),
-        _ => unreachable!("fine codes"),
+    match CodeKind::extended(dims) {
+        CodeKind::Extended { bits } => CodeKind::residual(dims, bits),
+        _ => unreachable!("extended codes"),
     }
 }
 
@@ -213,15 +213,15 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
     file.read_at(&mut centroids, 0).expect("reading");
     let (rows, positions) = (open(storage, "rows"), open(storage, "positions"));
     let fine = match tier {
-        "fine" | "rest" => Some(CodeKind::fine(dims)),
-        "low" => Some(CodeKind::fine_low(dims)?),
+        "fine" | "rest" => Some(CodeKind::extended(dims)),
+        "low" => Some(CodeKind::extended_low(dims)?),
         _ => None,
     };
     let codes = CodesInRam {
         coarse: match tier {
             "none" => None,
             "product" => Some((CodeKind::product(dims), load(storage, tier))),
-            _ => Some((CodeKind::Coarse, load(storage, "coarse"))),
+            _ => Some((CodeKind::OneBit, load(storage, "coarse"))),
         },
         fine: fine.map(|kind| (kind, load(storage, if tier == "rest" { "fine" } else { tier }))),
         rest: (tier == "rest").then(|| (rest(dims), load(storage, tier))),

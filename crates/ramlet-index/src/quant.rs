@@ -19,55 +19,55 @@
 //!
 //! The uppermost bit of a digit is the sign of `r_i`, whatever `B`: so the signs stand once, in groups of 32 rows that
 //! are scanned by table look-up ([`GroupLayout`]), and the further bits as planes in a file of their own
-//! ([`FineLayout`]) that is looked at for few. `y` is rounded once per cluster, to whole numbers `z` such that the sums
+//! ([`ExtendedLayout`]) that is looked at for few. `y` is rounded once per cluster, to whole numbers `z` such that the sums
 //! of four of them fit a byte; everything after that is exact in integers, and the scan's sum is a part of the finer
 //! one. Manhattan has no codes: rotating would change its distances.
 
 mod encoder;
-mod fine;
+mod extended;
 mod group;
-mod numbered;
 pub(crate) mod product;
 mod query;
-mod rest;
+mod residual_codes;
 mod rotation;
+mod row_ids;
 mod sq8;
 
 pub(crate) use encoder::{Encoder, Residual};
-pub(crate) use fine::FineLayout;
+pub(crate) use extended::ExtendedLayout;
 pub(crate) use group::{GROUP, GroupLayout, SignRow, groups, lanes};
-pub(crate) use numbered::NumberedLayout;
 pub use query::Epsilon;
 pub(crate) use query::{CodeQuery, CodeSpace, Entered, SQ8_AT_ONCE};
 use ramlet_format::rows::RowsLayout;
+pub(crate) use row_ids::RowIdsLayout;
 pub(crate) use sq8::{Sq8Layout, Sq8Row};
 
-pub(crate) use rest::RestLayout;
+pub(crate) use residual_codes::ResidualLayout;
 pub(crate) use rotation::Rotation;
 
 use crate::Metric;
 
-/// Bits that all dimensions of a fine code have together, at least (if eight each suffice).
+/// Bits that all dimensions of a extended code have together, at least (if eight each suffice).
 const FINE_BITS: usize = 600;
-/// The same for the fine codes of fewer bits.
+/// The same for the extended codes of fewer bits.
 const FINE_LOW_BITS: usize = 300;
 
 /// Which codes a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeKind {
     /// Signs, in groups of 32 rows: `d / 8 + 7` bytes a row (8 in a segment of 2^24 rows or more).
-    Coarse,
+    OneBit,
     /// The further bits of codes of `bits` (2 to 8) in all: `(bits - 1) * d / 8 + 2` bytes a row.
-    Fine { bits: u8 },
-    /// Product codes of `m` digits of 4 bits, in groups of 32 rows: `m / 2` bytes a row. In place of `Coarse` where there
+    Extended { bits: u8 },
+    /// Product codes of `m` digits of 4 bits, in groups of 32 rows: `m / 2` bytes a row. In place of `OneBit` where there
     /// is no room for more; every row of a result is then read.
     Product { m: u16 },
     /// The same with the rows' numbers behind the digits of each group: `m / 2 + 3` bytes a row (4 in a segment of 2^24 rows or more).
     /// Who knows which row it is drops it without reading it; with so many digits that few rows are in doubt.
-    Numbered { m: u16 },
+    ProductWithIds { m: u16 },
     /// What the finest codes leave over, in `bits` (2 to 7): `bits * d / 8 + 6` bytes a row. Of use beside them only: then no
     /// row is read.
-    Rest { bits: u8 },
+    Residual { bits: u8 },
     /// Rows of a byte a dimension, with their numbers: `d + 12` bytes a row. They stay on disk, and are read in place of the vectors:
     /// more of them lie in a page.
     Sq8,
@@ -77,19 +77,19 @@ impl CodeKind {
     /// Bits a dimension up to which codes leave many rows in doubt, and scores by them are far off.
     pub const ROUGH_BITS: u8 = 2;
 
-    /// The fine codes that leave one or two rows to read per search: 6 bits at 100 dimensions, 3 at 768, 2 at 1536.
-    pub fn fine(dims: usize) -> CodeKind {
+    /// The extended codes that leave one or two rows to read per search: 6 bits at 100 dimensions, 3 at 768, 2 at 1536.
+    pub fn extended(dims: usize) -> CodeKind {
         let least = if dims <= 1024 { 3 } else { 2 };
-        CodeKind::Fine {
+        CodeKind::Extended {
             bits: FINE_BITS.div_ceil(dims.max(1)).clamp(least, 8) as u8,
         }
     }
 
-    /// Fine codes of about half as many bits, where that makes a difference.
-    pub fn fine_low(dims: usize) -> Option<CodeKind> {
+    /// Extended codes of about half as many bits, where that makes a difference.
+    pub fn extended_low(dims: usize) -> Option<CodeKind> {
         let bits = FINE_LOW_BITS.div_ceil(dims.max(1)).clamp(2, 8) as u8;
-        let low = CodeKind::Fine { bits };
-        (low.row_bytes(dims, 0) < CodeKind::fine(dims).row_bytes(dims, 0)).then_some(low)
+        let low = CodeKind::Extended { bits };
+        (low.row_bytes(dims, 0) < CodeKind::extended(dims).row_bytes(dims, 0)).then_some(low)
     }
 
     /// Product codes of 4 bits for every two dimensions: 25 bytes a row at 100 dimensions.
@@ -99,21 +99,21 @@ impl CodeKind {
         }
     }
 
-    /// What fine codes of so many bits leave over, such that all are 12 bits at 100 dimensions, 10 at 768, 9 at 1536.
-    pub fn rest(dims: usize, fine: u8) -> CodeKind {
-        CodeKind::Rest {
-            bits: RestLayout::bits_for(dims, fine),
+    /// What extended codes of so many bits leave over, such that all are 12 bits at 100 dimensions, 10 at 768, 9 at 1536.
+    pub fn residual(dims: usize, fine: u8) -> CodeKind {
+        CodeKind::Residual {
+            bits: ResidualLayout::bits_for(dims, fine),
         }
     }
 
-    /// Bytes of one row of the file: of a group of 32 for `Coarse` and `Product`.
+    /// Bytes of one row of the file: of a group of 32 for `OneBit` and `Product`.
     pub fn row_bytes(self, dims: usize, segment_rows: u32) -> usize {
         match self {
-            CodeKind::Coarse => GroupLayout::new(dims, segment_rows).row_bytes(),
-            CodeKind::Fine { bits } => FineLayout::new(dims, bits).row_bytes(),
+            CodeKind::OneBit => GroupLayout::new(dims, segment_rows).row_bytes(),
+            CodeKind::Extended { bits } => ExtendedLayout::new(dims, bits).row_bytes(),
             CodeKind::Product { m } => usize::from(m) * 16,
-            CodeKind::Numbered { m } => NumberedLayout::new(m, segment_rows).row_bytes(),
-            CodeKind::Rest { bits } => RestLayout::new(dims, bits).row_bytes(),
+            CodeKind::ProductWithIds { m } => RowIdsLayout::new(m, segment_rows).row_bytes(),
+            CodeKind::Residual { bits } => ResidualLayout::new(dims, bits).row_bytes(),
             CodeKind::Sq8 => Sq8Layout::new(dims).row_bytes(),
         }
     }
@@ -130,10 +130,10 @@ impl CodeKind {
     /// Rows of the file for so many vectors.
     pub fn file_rows(self, vectors: u32) -> u32 {
         match self {
-            CodeKind::Coarse | CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
+            CodeKind::OneBit | CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => {
                 vectors.div_ceil(GROUP as u32)
             }
-            CodeKind::Fine { .. } | CodeKind::Rest { .. } | CodeKind::Sq8 => vectors,
+            CodeKind::Extended { .. } | CodeKind::Residual { .. } | CodeKind::Sq8 => vectors,
         }
     }
 
@@ -145,17 +145,17 @@ impl CodeKind {
     /// Digits of product codes, with or without numbers.
     pub fn digits(self) -> Option<u16> {
         match self {
-            CodeKind::Product { m } | CodeKind::Numbered { m } => Some(m),
-            CodeKind::Coarse | CodeKind::Fine { .. } | CodeKind::Rest { .. } | CodeKind::Sq8 => None,
+            CodeKind::Product { m } | CodeKind::ProductWithIds { m } => Some(m),
+            CodeKind::OneBit | CodeKind::Extended { .. } | CodeKind::Residual { .. } | CodeKind::Sq8 => None,
         }
     }
 
     pub(crate) fn is_valid(self) -> bool {
         match self {
-            CodeKind::Coarse | CodeKind::Sq8 => true,
-            CodeKind::Fine { bits } => (2..=8).contains(&bits),
-            CodeKind::Product { m } | CodeKind::Numbered { m } => m > 0,
-            CodeKind::Rest { bits } => RestLayout::is_valid(bits),
+            CodeKind::OneBit | CodeKind::Sq8 => true,
+            CodeKind::Extended { bits } => (2..=8).contains(&bits),
+            CodeKind::Product { m } | CodeKind::ProductWithIds { m } => m > 0,
+            CodeKind::Residual { bits } => ResidualLayout::is_valid(bits),
         }
     }
 }

@@ -241,9 +241,9 @@ fn fitted(
         _ => None,
     };
     let fit = |(component, kind): (Component, CodeKind)| match (kind, numbered) {
-        (CodeKind::Product { .. }, Some(m)) => Some((component, CodeKind::Numbered { m })),
+        (CodeKind::Product { .. }, Some(m)) => Some((component, CodeKind::ProductWithIds { m })),
         // Signs with these take as much room, and more rows are read beside them.
-        (CodeKind::Fine { .. }, Some(_)) if matches!(component, Component::FineLow { .. }) => None,
+        (CodeKind::Extended { .. }, Some(_)) if matches!(component, Component::FineLow { .. }) => None,
         (CodeKind::Product { m }, None) if fits_room(vector) => {
             let m = (room / digit).max(least).min(u64::from(m)) as u16;
             Some((component, CodeKind::Product { m }))
@@ -273,26 +273,32 @@ fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64)
     // What would fit into all of the room may miss it when it is opened; with neither, searches would read vectors.
     let room = room - room / ROOM_LEFT;
     let bytes = |kind: CodeKind| kind.bytes_for(rows, vector.dim, rows);
-    let is_numbered = codes.iter().any(|kind| matches!(kind, CodeKind::Numbered { .. }));
+    let is_numbered = codes
+        .iter()
+        .any(|kind| matches!(kind, CodeKind::ProductWithIds { .. }));
     let product = codes.iter().find(|kind| matches!(kind, CodeKind::Product { .. }));
-    let signs = codes.iter().find(|kind| **kind == CodeKind::Coarse);
+    let signs = codes.iter().find(|kind| **kind == CodeKind::OneBit);
     let Some(coarse) = product.or(signs).filter(|_| !is_numbered) else {
         return false;
     };
     let rows_bytes = u64::from(rows) * (vector.row_bytes() as u64 + 4);
     let rows_fit = vector.settings.may_pin_rows() && bytes(*coarse) + rows_bytes <= room;
     let better_fit = codes.iter().any(|kind| match kind {
-        CodeKind::Fine { bits } => {
-            *bits > CodeKind::ROUGH_BITS && bytes(CodeKind::Coarse) + bytes(*kind) <= room
+        CodeKind::Extended { bits } => {
+            *bits > CodeKind::ROUGH_BITS && bytes(CodeKind::OneBit) + bytes(*kind) <= room
         }
         _ => false,
     });
     // The rest is of the first fine codes, the finest.
-    let fine = codes.iter().find(|kind| matches!(kind, CodeKind::Fine { .. }));
-    let rest = codes.iter().find(|kind| matches!(kind, CodeKind::Rest { .. }));
+    let fine = codes
+        .iter()
+        .find(|kind| matches!(kind, CodeKind::Extended { .. }));
+    let rest = codes
+        .iter()
+        .find(|kind| matches!(kind, CodeKind::Residual { .. }));
     let rest_fits = fine
         .zip(rest)
-        .is_some_and(|(fine, rest)| bytes(CodeKind::Coarse) + bytes(*fine) + bytes(*rest) <= room);
+        .is_some_and(|(fine, rest)| bytes(CodeKind::OneBit) + bytes(*fine) + bytes(*rest) <= room);
     let is_worth_it = compact_is_worth_it(vector.row_bytes() as u64, vector.dim as u64);
     !rows_fit && !better_fit && !rest_fits && is_worth_it
 }
@@ -307,9 +313,9 @@ const ROOM_LEFT: u64 = 16;
 fn numbered_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
     let (count, width) = (u32::try_from(rows).unwrap_or(u32::MAX), dims as usize);
     let bytes = |kind: CodeKind| kind.bytes_for(count, width, count);
-    let fine = bytes(CodeKind::Coarse) + bytes(CodeKind::fine(width));
+    let fine = bytes(CodeKind::OneBit) + bytes(CodeKind::extended(width));
     let digit = bytes(CodeKind::Product { m: 1 });
-    let numbers = bytes(CodeKind::Numbered { m: 1 }) - digit;
+    let numbers = bytes(CodeKind::ProductWithIds { m: 1 }) - digit;
     let left = room - room / ROOM_LEFT;
     let digits = (left.saturating_sub(numbers) / digit.max(1)).min(dims);
     let is_worth_it = digits as f64 >= (NUMBERED_LEAST * dims as f64).ceil();
@@ -332,7 +338,7 @@ pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
 pub fn room_of_numbered(dims: u64, rows: u64, digits: u64) -> u64 {
     let count = u32::try_from(rows).unwrap_or(u32::MAX);
     let m = u16::try_from(digits).unwrap_or(u16::MAX);
-    let bytes = CodeKind::Numbered { m }.bytes_for(count, dims as usize, count);
+    let bytes = CodeKind::ProductWithIds { m }.bytes_for(count, dims as usize, count);
     let with_what_is_left = (bytes * ROOM_LEFT).div_ceil(ROOM_LEFT - 1);
     with_what_is_left + beside_codes(dims, rows)
 }
@@ -351,10 +357,10 @@ fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
 fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
     let (slot, dim) = (vector.slot, vector.dim);
     let of = |kind: CodeKind| match kind {
-        CodeKind::Coarse => (Component::Codes { slot }, kind),
-        CodeKind::Fine { .. } => (Component::Fine { slot }, kind),
-        CodeKind::Product { .. } | CodeKind::Numbered { .. } => (Component::Product { slot }, kind),
-        CodeKind::Rest { .. } => (Component::Rest { slot }, kind),
+        CodeKind::OneBit => (Component::Codes { slot }, kind),
+        CodeKind::Extended { .. } => (Component::Fine { slot }, kind),
+        CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => (Component::Product { slot }, kind),
+        CodeKind::Residual { .. } => (Component::Rest { slot }, kind),
         CodeKind::Sq8 => (Component::Compact { slot }, kind),
     };
     let mut codes: Vec<_> = asked_of(vector).into_iter().map(of).collect();
@@ -366,13 +372,13 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
         return codes;
     };
     let bytes = |kind: CodeKind| kind.row_bytes(dim, 0);
-    let low = CodeKind::fine_low(dim).filter(|low| bytes(*low) < bytes(fine));
+    let low = CodeKind::extended_low(dim).filter(|low| bytes(*low) < bytes(fine));
     codes.extend(low.map(|kind| (Component::FineLow { slot }, kind)));
     if dim < SIGNS_DIMS {
         codes.push(of(CodeKind::product(dim)));
     }
-    if let CodeKind::Fine { bits } = fine {
-        let rest = CodeKind::rest(dim, bits);
+    if let CodeKind::Extended { bits } = fine {
+        let rest = CodeKind::residual(dim, bits);
         // Of vectors of bytes the vectors themselves take hardly more.
         codes.extend((vector.row_bytes() > 2 * bytes(rest)).then(|| of(rest)));
     }
@@ -383,12 +389,12 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
 fn asked_of(vector: &VectorField) -> Vec<CodeKind> {
     let wanted = codes_wanted(vector.settings.quantization.as_ref(), vector.dim);
     match wanted.first() {
-        None => vec![CodeKind::Coarse, CodeKind::fine(vector.dim)],
-        Some(CodeSpec::Bits { halves }) if *halves <= 2 => vec![CodeKind::Coarse],
+        None => vec![CodeKind::OneBit, CodeKind::extended(vector.dim)],
+        Some(CodeSpec::Bits { halves }) if *halves <= 2 => vec![CodeKind::OneBit],
         // There are no halves of bit planes.
         Some(CodeSpec::Bits { halves }) => vec![
-            CodeKind::Coarse,
-            CodeKind::Fine {
+            CodeKind::OneBit,
+            CodeKind::Extended {
                 bits: halves.div_ceil(2).min(8),
             },
         ],
@@ -402,7 +408,7 @@ fn asked_of(vector: &VectorField) -> Vec<CodeKind> {
 /// Whether an index that was built with codes `built` would get others now, because the settings have changed.
 pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
     // What is left over makes searching no worse where it is missing.
-    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Rest { .. } | CodeKind::Sq8);
+    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Residual { .. } | CodeKind::Sq8);
     let codes = codes_of(vector).into_iter().map(|(_, kind)| kind);
     let codes: Vec<CodeKind> = codes.filter(counts).collect();
     let built: Vec<CodeKind> = built.iter().copied().filter(counts).collect();
@@ -452,16 +458,16 @@ fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
         false => 0.0,
     };
     let one = |kind: &CodeKind| match *kind {
-        CodeKind::Coarse if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0 + compact),
+        CodeKind::OneBit if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0 + compact),
         // Three bits a dimension, signs included, do as much as a digit with numbers.
-        CodeKind::Fine { .. } => fits(bytes(CodeKind::Coarse) + bytes(*kind), 3.0),
-        CodeKind::Numbered { m } => fits(bytes(*kind), 2.0 + digits(m)),
+        CodeKind::Extended { .. } => fits(bytes(CodeKind::OneBit) + bytes(*kind), 3.0),
+        CodeKind::ProductWithIds { m } => fits(bytes(*kind), 2.0 + digits(m)),
         // They serve in part too, and codes of the other clusters are read: the more of these the worse.
         CodeKind::Product { m } => {
             let share = (room as f64 / bytes(*kind).max(1) as f64).min(1.0);
             (1.0 + digits(m) + compact) * share * share
         }
-        CodeKind::Coarse | CodeKind::Rest { .. } | CodeKind::Sq8 => 0.0,
+        CodeKind::OneBit | CodeKind::Residual { .. } | CodeKind::Sq8 => 0.0,
     };
     codes.iter().map(one).fold(0.0, f64::max)
 }
@@ -561,12 +567,16 @@ mod tests {
         };
         let plain = field(100, "null");
         let of_room = |room| built(&plain, room);
-        let (coarse, fine, rest) = (CodeKind::Coarse, CodeKind::fine(100), CodeKind::rest(100, 6));
-        let numbered = |m| vec![coarse, fine, CodeKind::Numbered { m }, rest];
+        let (coarse, fine, rest) = (
+            CodeKind::OneBit,
+            CodeKind::extended(100),
+            CodeKind::residual(100, 6),
+        );
+        let numbered = |m| vec![coarse, fine, CodeKind::ProductWithIds { m }, rest];
         let whole = vec![
             coarse,
             fine,
-            CodeKind::Fine { bits: 3 },
+            CodeKind::Extended { bits: 3 },
             CodeKind::Product { m: 50 },
             rest,
         ];
@@ -596,7 +606,9 @@ mod tests {
             ),
         ] {
             let codes = built(&field, 50_000_000);
-            let has_numbers = codes.iter().any(|kind| matches!(kind, CodeKind::Numbered { .. }));
+            let has_numbers = codes
+                .iter()
+                .any(|kind| matches!(kind, CodeKind::ProductWithIds { .. }));
             assert!(!has_numbers, "{what}: {codes:?}");
         }
     }

@@ -387,7 +387,7 @@ impl<'p> Build<'p> {
     fn distribute<'s>(
         &self,
         source: &mut dyn RowSource,
-        (assigned, renumbered): (&List<'_>, &[u32]),
+        (assigned, rewith_ids): (&List<'_>, &[u32]),
         counts: &[u32],
         held_out: &mut [HeldOut],
         spill: &'s dyn Storage,
@@ -406,7 +406,7 @@ impl<'p> Build<'p> {
             batch.clusters.clear();
             for _ in 0..batch.numbers.len() {
                 let cluster = clusters.next()?.ok_or_else(|| changed("more rows than before"))?;
-                batch.clusters.push(renumbered[cluster as usize]);
+                batch.clusters.push(rewith_ids[cluster as usize]);
             }
             batch.compare(&self.decoder, held_out, self.params.threads);
             self.advance(Phase::Distribute, seen - batch.numbers.len(), seen);

@@ -12,7 +12,7 @@ use super::ranked::RankQuery;
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
-use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GroupLayout, RestLayout};
+use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GroupLayout, ResidualLayout};
 use crate::rows_file::RowsFile;
 use crate::vector_index::Effort;
 
@@ -36,8 +36,8 @@ pub struct CodesInRam {
 pub(super) struct Codes {
     pub(super) groups: PinnedRows,
     pub(super) layout: GroupLayout,
-    pub(super) fine: Option<(FineLayout, PinnedRows)>,
-    pub(super) rest: Option<(RestLayout, PinnedRows)>,
+    pub(super) fine: Option<(ExtendedLayout, PinnedRows)>,
+    pub(super) rest: Option<(ResidualLayout, PinnedRows)>,
     pub(super) space: CodeSpace,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Views<'c> {
     pub(super) codes: &'c Codes,
     pub(super) kernels: &'static Kernels,
     pub(super) groups: PinnedView,
-    pub(super) fine: Option<(FineLayout, PinnedView)>,
+    pub(super) fine: Option<(ExtendedLayout, PinnedView)>,
     pub(super) held: Option<HeldCodes>,
     /// What errors are multiples of deviations by.
     pub(super) epsilon: Epsilon,
@@ -101,14 +101,16 @@ impl Codes {
             check(*kind, rows)?;
         }
         let fine = match codes.fine {
-            Some((CodeKind::Fine { bits }, rows)) => Some((FineLayout::new(shape.dims, bits), rows)),
-            Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as fine codes"))),
+            Some((CodeKind::Extended { bits }, rows)) => Some((ExtendedLayout::new(shape.dims, bits), rows)),
+            Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as extended codes"))),
             None => None,
         };
         let finest = meta::finest(shape.codes.into_iter().flatten());
         let rest = match codes.rest {
-            Some((CodeKind::Rest { bits }, rows)) if finest == fine.as_ref().map(|(fine, _)| fine.bits) => {
-                Some((RestLayout::new(shape.dims, bits), rows))
+            Some((CodeKind::Residual { bits }, rows))
+                if finest == fine.as_ref().map(|(fine, _)| fine.bits) =>
+            {
+                Some((ResidualLayout::new(shape.dims, bits), rows))
             }
             Some((kind, _)) => {
                 return Err(IndexError::Mismatch(format!(
@@ -118,10 +120,10 @@ impl Codes {
             None => None,
         };
         let groups = match codes.coarse {
-            Some((CodeKind::Coarse, rows)) => rows,
+            Some((CodeKind::OneBit, rows)) => rows,
             // See `products`.
             Some((kind, _)) if kind.digits().is_some() => return Ok(None),
-            Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as coarse codes"))),
+            Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as 1-bit codes"))),
             None => return Ok(None),
         };
         Ok(Some(Codes {
@@ -138,7 +140,7 @@ impl Codes {
 
     pub(super) fn fine_kind(&self) -> Option<CodeKind> {
         let fine = self.fine.as_ref();
-        fine.map(|(layout, _)| CodeKind::Fine { bits: layout.bits })
+        fine.map(|(layout, _)| CodeKind::Extended { bits: layout.bits })
     }
 
     /// Whether scores by these codes may be far off: then those of hits are the rows' own, unless told otherwise. (The API's

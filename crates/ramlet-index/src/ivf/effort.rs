@@ -82,10 +82,10 @@ const BY_PRODUCTS_AND_SQ8: Losses = Losses {
     real: 0.5333,
 };
 
-/// Product codes with rows' numbers, 3 to 4 bits a dimension; their deviations were measured of one row against the border as it really is.
+/// PQ codes with row ids, 3 to 4 bits a dimension; their deviations were measured of one row against the border as it really is.
 /// A read less is worth more than a cluster less, though codes of 47 bytes cost more than signs: 1M x 100, 88 digits, shares of .8 and .9
 /// find .9035 with 20,000 codes and 8.25 reads, .5 and 1.5 find .9056 with 26,700 and 6.5, .5 and 2.0 .9018 with 29,700 and 5.8.
-const BY_NUMBERED: Losses = Losses {
+const BY_PRODUCTS_WITH_IDS: Losses = Losses {
     coarse: 0.0,
     fine: 1.5,
     real: 0.3333,
@@ -129,10 +129,10 @@ impl Ivf {
         let recall = 1.0 - (1.0 - recall) / calibration.lost;
         let codes = self.codes.as_ref().filter(|_| !want.codes.ignore);
         let products = self.products.as_ref().filter(|_| !want.codes.ignore);
-        let numbered = products.is_some_and(|products| products.numbers.is_some());
+        let with_ids = products.is_some_and(|products| products.numbers.is_some());
         let has_codes = codes.is_some() || products.is_some();
         let losses = |lost: f32| match (products, codes.and_then(Codes::blur)) {
-            (Some(_), _) if numbered => BY_NUMBERED,
+            (Some(_), _) if with_ids => BY_PRODUCTS_WITH_IDS,
             (Some(products), _) if self.sq8_beside(products).is_some() => BY_PRODUCTS_AND_SQ8,
             (Some(_), _) => BY_PRODUCTS,
             (None, Some(blur)) if blur > BLURRED => BY_FEW_BITS,
@@ -171,18 +171,18 @@ impl Ivf {
                 _ => misses::deviation(&deviations[0], lost * share),
             })
         };
-        let coarse = codes.map(|_| CodeKind::Coarse).or(products.map(Products::kind));
+        let coarse = codes.map(|_| CodeKind::OneBit).or(products.map(Products::kind));
         let fine = codes.and_then(Codes::fine_kind);
         let lost_by_codes = if has_codes { losses.by_codes() * lost } else { 0.0 };
         let held_out = calibration.coverage(probes, rule) * (1.0 - lost_by_codes).max(0.0);
         Effort {
             probes,
             epsilon: Epsilon {
-                coarse: deviation(coarse, if numbered { last } else { losses.coarse }),
+                coarse: deviation(coarse, if with_ids { last } else { losses.coarse }),
                 fine: match fine {
                     // Measured were deviations of two rows, and this is of one.
                     Some(_) => 2.0 * deviation(fine, last),
-                    None => deviation(coarse, if numbered { last } else { losses.coarse }),
+                    None => deviation(coarse, if with_ids { last } else { losses.coarse }),
                 },
             },
             recall_expected: (1.0 - (1.0 - held_out) * calibration.lost).max(0.0),

@@ -10,7 +10,7 @@ use crate::calibration::DeviationsByDepth;
 use crate::error::{IndexError, Result};
 use crate::quant::product::{AnisotropicEncoder, ProductModel};
 use crate::quant::{
-    CodeSpace, Encoder, FineLayout, GROUP, GroupLayout, NumberedLayout, Residual, RestLayout, Rotation,
+    CodeSpace, Encoder, ExtendedLayout, GROUP, GroupLayout, Residual, ResidualLayout, Rotation, RowIdsLayout,
     SignRow, Sq8Layout,
 };
 use crate::reading::trailing_number;
@@ -28,11 +28,11 @@ struct Target<'w> {
 #[derive(Clone, Copy)]
 enum Form<'w> {
     Groups(GroupLayout),
-    Fine(FineLayout),
+    Extended(ExtendedLayout),
     Product(&'w ProductModel),
-    Numbered(&'w ProductModel, NumberedLayout),
+    ProductWithIds(&'w ProductModel, RowIdsLayout),
     /// Of the finest codes, which come before.
-    Rest(RestLayout),
+    Residual(ResidualLayout),
     Sq8(Sq8Layout),
 }
 
@@ -135,10 +135,10 @@ impl Form<'_> {
     fn loose_bytes(&self, dims: usize) -> usize {
         match self {
             Form::Groups(_) => dims.div_ceil(8) + 8,
-            Form::Fine(layout) => layout.row_bytes(),
+            Form::Extended(layout) => layout.row_bytes(),
             Form::Product(model) => model.shape().parts,
-            Form::Numbered(model, _) => model.shape().parts + 4,
-            Form::Rest(layout) => layout.row_bytes(),
+            Form::ProductWithIds(model, _) => model.shape().parts + 4,
+            Form::Residual(layout) => layout.row_bytes(),
             Form::Sq8(layout) => layout.row_bytes(),
         }
     }
@@ -147,10 +147,10 @@ impl Form<'_> {
 impl Target<'_> {
     fn push(&mut self, loose: &[u8]) -> Result<()> {
         match &self.form {
-            Form::Fine(_) | Form::Rest(_) | Form::Sq8(_) => return self.rows.push(loose),
+            Form::Extended(_) | Form::Residual(_) | Form::Sq8(_) => return self.rows.push(loose),
             Form::Groups(layout) => layout.put(&mut self.group, self.filled, &loose_row(loose)?),
             Form::Product(_) => ProductModel::put(loose, self.filled, &mut self.group),
-            Form::Numbered(_, layout) => {
+            Form::ProductWithIds(_, layout) => {
                 ProductModel::put(&loose[..layout.digits], self.filled, &mut self.group);
                 layout.put_number(&mut self.group, self.filled, trailing_number(loose)?);
             }
@@ -186,20 +186,20 @@ impl<'w> CodesWriter<'w> {
         let dims = decoder.dims;
         let target = |(kind, rows): (CodeKind, RowsOut<'w>)| {
             let (form, group_bytes) = match kind {
-                CodeKind::Coarse => (
+                CodeKind::OneBit => (
                     Form::Groups(GroupLayout::new(dims, segment_rows)),
                     kind.row_bytes(dims, segment_rows),
                 ),
-                CodeKind::Fine { bits } => (Form::Fine(FineLayout::new(dims, bits)), 0),
-                CodeKind::Rest { bits } => (Form::Rest(RestLayout::new(dims, bits)), 0),
+                CodeKind::Extended { bits } => (Form::Extended(ExtendedLayout::new(dims, bits)), 0),
+                CodeKind::Residual { bits } => (Form::Residual(ResidualLayout::new(dims, bits)), 0),
                 CodeKind::Sq8 => (Form::Sq8(Sq8Layout::new(dims)), 0),
-                CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
+                CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => {
                     let Some(model) = model else {
                         unreachable!("a model was trained for product codes");
                     };
                     let form = match kind {
-                        CodeKind::Numbered { m } => {
-                            Form::Numbered(model, NumberedLayout::new(m, segment_rows))
+                        CodeKind::ProductWithIds { m } => {
+                            Form::ProductWithIds(model, RowIdsLayout::new(m, segment_rows))
                         }
                         _ => Form::Product(model),
                     };
@@ -215,7 +215,7 @@ impl<'w> CodesWriter<'w> {
         };
         let has_rest = files
             .iter()
-            .any(|(kind, _)| matches!(kind, CodeKind::Rest { .. }));
+            .any(|(kind, _)| matches!(kind, CodeKind::Residual { .. }));
         let finest = meta::finest(files.iter().map(|(kind, _)| *kind)).filter(|_| has_rest);
         let targets: Vec<Target<'w>> = files.into_iter().map(target).collect();
         let coder = Coder {
@@ -266,8 +266,10 @@ impl<'w> CodesWriter<'w> {
             .zip(&mut self.samples)
             .filter_map(|(form, samples)| match form {
                 Form::Groups(_) => Some(deviations_by_depth(samples, &misses::COARSE_USUAL)),
-                Form::Fine(_) | Form::Rest(_) => Some(deviations_by_depth(samples, &misses::FINE_USUAL)),
-                Form::Product(_) | Form::Numbered(..) => {
+                Form::Extended(_) | Form::Residual(_) => {
+                    Some(deviations_by_depth(samples, &misses::FINE_USUAL))
+                }
+                Form::Product(_) | Form::ProductWithIds(..) => {
                     Some(deviations_by_depth(samples, &misses::PRODUCT_USUAL))
                 }
                 // Rounding tells itself by how much it misses.
@@ -347,7 +349,7 @@ impl Coder<'_> {
 
     fn scratch(&self) -> Scratch {
         let model = self.forms.iter().find_map(|form| match form {
-            Form::Product(model) | Form::Numbered(model, _) => Some(*model),
+            Form::Product(model) | Form::ProductWithIds(model, _) => Some(*model),
             _ => None,
         });
         Scratch {
@@ -389,18 +391,18 @@ impl Coder<'_> {
         for form in &self.forms {
             let (now, later) = rest.split_at_mut(form.loose_bytes(self.decoder.dims));
             match form {
-                Form::Fine(layout) => {
+                Form::Extended(layout) => {
                     encoder.fine(residual, layout, digits, now);
                     if self.finest == Some(layout.bits) {
                         encoder.left_over(residual, layout, digits, now, left);
                     }
                 }
-                Form::Rest(layout) => encoder.rest(residual, left, layout, (digits, numbers), now),
+                Form::Residual(layout) => encoder.rest(residual, left, layout, (digits, numbers), now),
                 Form::Sq8(layout) => {
                     encoder.sq8(residual, trailing_number(record)?, *layout, numbers, now);
                 }
                 Form::Product(model) => anisotropic.encode(model, residual.values(), towards, now),
-                Form::Numbered(model, layout) => {
+                Form::ProductWithIds(model, layout) => {
                     let (digits, number) = now.split_at_mut(layout.digits);
                     anisotropic.encode(model, residual.values(), towards, digits);
                     number.copy_from_slice(&record[record.len() - 4..]);
@@ -434,10 +436,10 @@ impl Coder<'_> {
             let (now, later) = rest.split_at(form.loose_bytes(self.decoder.dims));
             match form {
                 Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
-                Form::Fine(layout) => fine.push((i, *layout, now)),
+                Form::Extended(layout) => fine.push((i, *layout, now)),
                 Form::Product(model) => product = Some((i, *model, now)),
-                Form::Numbered(model, layout) => product = Some((i, *model, &now[..layout.digits])),
-                Form::Rest(_) | Form::Sq8(_) => {}
+                Form::ProductWithIds(model, layout) => product = Some((i, *model, &now[..layout.digits])),
+                Form::Residual(_) | Form::Sq8(_) => {}
             }
             rest = later;
         }

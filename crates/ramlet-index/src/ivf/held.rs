@@ -1,4 +1,4 @@
-//! Keys of rows as codes tell them that leave hardly anything over: signs, fine codes and what those leave over, of rows of which all three are
+//! Keys of rows as codes tell them that leave hardly anything over: signs, extended codes and what those leave over, of rows of which all three are
 //! in RAM; SQ8 rows, of those that were read.
 
 use std::ops::Range;
@@ -9,7 +9,8 @@ use super::meta::Meta;
 use super::sq8_rows::Sq8Rows;
 use crate::pinned::PinnedView;
 use crate::quant::{
-    CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GROUP, GroupLayout, RestLayout, SQ8_AT_ONCE, Sq8Row,
+    CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GROUP, GroupLayout, ResidualLayout, SQ8_AT_ONCE,
+    Sq8Row,
 };
 
 /// One thread's memory for it.
@@ -23,8 +24,8 @@ pub(super) struct HeldLists {
 #[derive(Clone)]
 pub(super) struct HeldCodes {
     pub(super) groups: (GroupLayout, PinnedView),
-    pub(super) fine: (FineLayout, PinnedView),
-    pub(super) rest: (RestLayout, PinnedView),
+    pub(super) fine: (ExtendedLayout, PinnedView),
+    pub(super) rest: (ResidualLayout, PinnedView),
 }
 
 /// Finds keys, ascending positions the quickest: the query is made ready once for each cluster.

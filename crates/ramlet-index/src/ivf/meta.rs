@@ -50,9 +50,11 @@ const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
 
 /// Whether the header has room for these files of codes, and those beside which others are of use are among them.
 pub(crate) fn fits(kinds: &[CodeKind]) -> bool {
-    let is_rest = |kind: &CodeKind| matches!(kind, CodeKind::Rest { .. });
+    let is_rest = |kind: &CodeKind| matches!(kind, CodeKind::Residual { .. });
     let before = kinds.split(is_rest).next().unwrap_or(&[]);
-    let has_fine = before.iter().any(|kind| matches!(kind, CodeKind::Fine { .. }));
+    let has_fine = before
+        .iter()
+        .any(|kind| matches!(kind, CodeKind::Extended { .. }));
     let has_rest = kinds.iter().any(is_rest);
     // The rest is coded after what it is the rest of.
     kinds.len() <= CODES_MAX
@@ -62,7 +64,7 @@ pub(crate) fn fits(kinds: &[CodeKind]) -> bool {
 /// The finest codes among these, which the rest is of.
 pub(crate) fn finest(kinds: impl Iterator<Item = CodeKind>) -> Option<u8> {
     let bits = kinds.filter_map(|kind| match kind {
-        CodeKind::Fine { bits } => Some(bits),
+        CodeKind::Extended { bits } => Some(bits),
         _ => None,
     });
     bits.max()
@@ -432,11 +434,11 @@ fn codes_words(kind: Option<CodeKind>) -> [u16; 2] {
     match kind {
         // Of SQ8 rows nothing is told here: their file is there or not.
         None | Some(CodeKind::Sq8) => [0; 2],
-        Some(CodeKind::Coarse) => [1, 0],
-        Some(CodeKind::Fine { bits }) => [2, bits.into()],
+        Some(CodeKind::OneBit) => [1, 0],
+        Some(CodeKind::Extended { bits }) => [2, bits.into()],
         Some(CodeKind::Product { m }) => [3, m],
-        Some(CodeKind::Rest { bits }) => [4, bits.into()],
-        Some(CodeKind::Numbered { m }) => [5, m],
+        Some(CodeKind::Residual { bits }) => [4, bits.into()],
+        Some(CodeKind::ProductWithIds { m }) => [5, m],
     }
 }
 
@@ -448,11 +450,11 @@ fn codes_of(bytes: &[u8]) -> Result<[Option<CodeKind>; CODES_MAX]> {
         let bits = of.min(u8::MAX.into()) as u8;
         let known = match kind {
             0 if of == 0 => continue,
-            1 if of == 0 => CodeKind::Coarse,
-            2 => CodeKind::Fine { bits },
+            1 if of == 0 => CodeKind::OneBit,
+            2 => CodeKind::Extended { bits },
             3 => CodeKind::Product { m: of },
-            4 => CodeKind::Rest { bits },
-            5 => CodeKind::Numbered { m: of },
+            4 => CodeKind::Residual { bits },
+            5 => CodeKind::ProductWithIds { m: of },
             _ => return Err(broken(format!("unknown codes {bytes:?}"))),
         };
         if !known.is_valid() {

@@ -13,7 +13,7 @@ use super::ranked::Ranked;
 use crate::Metric;
 use crate::calibration::{Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS};
 use crate::quant::product::ProductModel;
-use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, FineLayout, GroupLayout, Rotation, SignRow};
+use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GroupLayout, Rotation, SignRow};
 
 /// What is taken where too little was measured: about what vectors of text and images take.
 pub(super) const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
@@ -70,7 +70,7 @@ pub(super) type Samples = [Vec<f32>; MISS_DEPTHS.len()];
 pub(super) struct Coded<'c> {
     pub(super) group: Option<(usize, &'c GroupLayout, SignRow<'c>)>,
     /// Looked at beside the signs only.
-    pub(super) fine: &'c [(usize, FineLayout, &'c [u8])],
+    pub(super) fine: &'c [(usize, ExtendedLayout, &'c [u8])],
     pub(super) product: Option<(usize, &'c ProductModel, &'c [u8])>,
 }
 
@@ -143,7 +143,7 @@ impl Misses {
         &mut self,
         neighbour: &Neighbour,
         (form, layout, row): &(usize, &GroupLayout, SignRow<'_>),
-        fine: &[(usize, FineLayout, &[u8])],
+        fine: &[(usize, ExtendedLayout, &[u8])],
         (query, space, centroid): (&CodeQuery, &CodeSpace, (f32, &[u8])),
     ) {
         let kernels = kernels();

@@ -13,7 +13,7 @@ use super::lists::Lists;
 use super::meta::Meta;
 use super::visit_order::put_in_order;
 use crate::error::Result;
-use crate::quant::{Entered, FineLayout, GROUP, groups};
+use crate::quant::{Entered, ExtendedLayout, GROUP, groups};
 use crate::scan::Search;
 use crate::vector_index::{Effort, Want};
 
@@ -27,7 +27,7 @@ const AHEAD: usize = 10;
 /// Clusters whose places are fetched before those of their groups are needed.
 const PLACES_AHEAD: usize = 3;
 
-/// Fine codes compared by one call of the kernels.
+/// Extended codes compared by one call of the kernels.
 const AT_ONCE: usize = 8;
 
 /// Has groups fetched in the order in which they will be scanned.
@@ -231,7 +231,7 @@ impl Views<'_> {
         search: &mut Search<'_, '_>,
         candidates: &mut Candidates,
         entered: &Entered,
-        layout: &FineLayout,
+        layout: &ExtendedLayout,
         rows: &[&[u8]],
         survivors: &[Survivor],
     ) {

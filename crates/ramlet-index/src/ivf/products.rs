@@ -2,7 +2,7 @@
 //! likeliest rows until no further one can enter the result.
 //!
 //! Plain ones say nothing of a row but where it may lie: its number, which filters need, stands on disk with it. So every
-//! row of the result is read, and some more. Those with numbers ([`CodeKind::Numbered`]) are candidates as the codes of
+//! row of the result is read, and some more. Those with numbers ([`CodeKind::ProductWithIds`]) are candidates as the codes of
 //! signs are: what is surely among the nearest needs no read.
 //!
 //! Codes that have no room in RAM, or were taken back, are read: a page or two a cluster, of all those visited at once, where
@@ -17,7 +17,7 @@ use super::sq8_rows;
 use crate::error::{IndexError, Result};
 use crate::pinned::{PinnedRows, PinnedView};
 use crate::quant::product::ProductModel;
-use crate::quant::{GROUP, NumberedLayout, lanes};
+use crate::quant::{GROUP, RowIdsLayout, lanes};
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
 use crate::{CodeKind, TopK};
@@ -43,7 +43,7 @@ pub(super) struct Products {
     pub(super) model: ProductModel,
     pub(super) kind: CodeKind,
     /// Where rows' numbers stand, if they do.
-    pub(super) numbers: Option<NumberedLayout>,
+    pub(super) numbers: Option<RowIdsLayout>,
 }
 
 /// One thread's memory for searching product codes.
@@ -67,8 +67,8 @@ pub(crate) struct ProductLists {
     pub(super) whole_blocks: bool,
     /// Rows of which the numbers are known, by their codes or by SQ8 rows: all that may be among the nearest.
     pub(super) known: Candidates,
-    /// Of codes with numbers; `known` then takes the place of `candidates` and `uppers`.
-    pub(super) numbers: Option<NumberedLayout>,
+    /// Of codes with row ids; `known` then takes the place of `candidates` and `uppers`.
+    pub(super) numbers: Option<RowIdsLayout>,
     /// Whether candidates are looked at in SQ8 rows.
     pub(super) has_sq8: bool,
     /// Deviations from the border within which a row is read.
@@ -135,7 +135,7 @@ impl Products {
                     model: model.clone(),
                     kind,
                     numbers: match kind {
-                        CodeKind::Numbered { m } => Some(NumberedLayout::new(m, shape.segment_rows)),
+                        CodeKind::ProductWithIds { m } => Some(RowIdsLayout::new(m, shape.segment_rows)),
                         _ => None,
                     },
                 })
@@ -231,7 +231,7 @@ impl ProductLists {
     /// For codes that say which rows they are.
     pub(super) fn start_known(
         &mut self,
-        numbers: NumberedLayout,
+        numbers: RowIdsLayout,
         pool: usize,
         filtered: bool,
         (reach, known): (f32, Known),

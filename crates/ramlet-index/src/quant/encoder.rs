@@ -3,9 +3,9 @@
 use ramlet_kernels::kernels;
 
 use super::group::SignRow;
-use super::rest::{RestLayout, fine_factor};
+use super::residual_codes::{ResidualLayout, fine_factor};
 use super::sq8::Sq8Layout;
-use super::{FineLayout, HALF_MOST, HALF_STEP, HALF_UNKNOWN, dot, from_half, to_half, to_half_below};
+use super::{ExtendedLayout, HALF_MOST, HALF_STEP, HALF_UNKNOWN, dot, from_half, to_half, to_half_below};
 use crate::Metric;
 
 /// A row less its centroid, both rotated.
@@ -92,11 +92,11 @@ impl Encoder {
         }
     }
 
-    /// Writes a row of fine codes into `out`. `digits` is overwritten.
+    /// Writes a row of extended codes into `out`. `digits` is overwritten.
     pub(crate) fn fine(
         &self,
         residual: &Residual,
-        layout: &FineLayout,
+        layout: &ExtendedLayout,
         digits: &mut Vec<u8>,
         out: &mut [u8],
     ) {
@@ -128,11 +128,11 @@ impl Encoder {
         layout.put(of, (self.add(residual), number), numbers, out);
     }
 
-    /// What a row's fine code, just written with these digits, leaves over of it.
+    /// What a row's extended code, just written with these digits, leaves over of it.
     pub(crate) fn left_over(
         &self,
         residual: &Residual,
-        layout: &FineLayout,
+        layout: &ExtendedLayout,
         digits: &[u8],
         row: &[u8],
         out: &mut Vec<f32>,
@@ -150,7 +150,7 @@ impl Encoder {
         &self,
         residual: &Residual,
         left: &[f32],
-        layout: &RestLayout,
+        layout: &ResidualLayout,
         (digits, numbers): (&mut Vec<u8>, &mut Vec<f32>),
         out: &mut [u8],
     ) {

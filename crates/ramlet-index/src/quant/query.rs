@@ -2,7 +2,7 @@
 
 use ramlet_kernels::{Bounds, CodeWidth, FastScan, FastScanned, Kernels};
 
-use super::{FineLayout, RestLayout, Rotation, Sq8Layout, Sq8Row, from_half};
+use super::{ExtendedLayout, ResidualLayout, Rotation, Sq8Layout, Sq8Row, from_half};
 use crate::Metric;
 
 /// Rounding in what is added up to a key, as a share of its largest part.
@@ -77,7 +77,7 @@ struct Terms {
     /// How much less than `sum z` over negative signs the scan's sums are, and `sum z`.
     shift: i64,
     total: i64,
-    /// Of `f <u, z>` and of the length of a residual, in fine codes.
+    /// Of `f <u, z>` and of the length of a residual, in extended codes.
     fine_along: f32,
     fine_error: f32,
     /// Of the length of a residual: keys at zero that are less than this may lie anywhere.
@@ -155,7 +155,7 @@ impl Entered {
         space: &CodeSpace,
         query: &CodeQuery,
         (step, digits): (f32, &[u8]),
-        fine: Option<&FineLayout>,
+        fine: Option<&ExtendedLayout>,
         epsilon: &Epsilon,
         kernels: &Kernels,
     ) {
@@ -280,13 +280,13 @@ impl Entered {
         }
     }
 
-    /// The key of a row by its signs, its fine code and what that leaves over, and whether it is as good as exact.
+    /// The key of a row by its signs, its extended code and what that leaves over, and whether it is as good as exact.
     pub(crate) fn whole(
         &self,
         kernels: &Kernels,
         (signs, add): (&[u8], f32),
-        (fine, fine_row): (&FineLayout, &[u8]),
-        (rest, rest_row): (&RestLayout, &[u8]),
+        (fine, fine_row): (&ExtendedLayout, &[u8]),
+        (rest, rest_row): (&ResidualLayout, &[u8]),
     ) -> (f32, bool) {
         let terms = &self.terms;
         let planes = fine.planes() as u32;
@@ -312,7 +312,7 @@ impl Entered {
         (key, key.abs() > doubt)
     }
 
-    /// What fine codes are compared with.
+    /// What extended codes are compared with.
     pub(crate) fn rounded(&self) -> &[i8] {
         &self.rounded
     }
@@ -340,7 +340,14 @@ impl Entered {
     /// The key of a row by its whole code, and how far off it may be. `sum` is the scan's, `low` the product of the
     /// planes with [`Entered::rounded`].
     #[inline]
-    pub(crate) fn fine(&self, layout: &FineLayout, sum: u32, add: f32, row: &[u8], low: i32) -> (f32, f32) {
+    pub(crate) fn fine(
+        &self,
+        layout: &ExtendedLayout,
+        sum: u32,
+        add: f32,
+        row: &[u8],
+        low: i32,
+    ) -> (f32, f32) {
         let terms = &self.terms;
         let bytes = &row[layout.code_bytes()..];
         let factor = from_half([bytes[0], bytes[1]]);

@@ -49,7 +49,7 @@ impl Misses {
 fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Random) -> [Misses; 3] {
     let rotation = Rotation::new(dims);
     let (mut query, mut entered) = (CodeQuery::default(), Entered::default());
-    let (groups, fine) = (GroupLayout::new(dims, 100), FineLayout::new(dims, bits));
+    let (groups, fine) = (GroupLayout::new(dims, 100), ExtendedLayout::new(dims, bits));
     let encoder = Encoder::new(metric, 0.5);
     let (mut residual, mut signs, mut digits) = (Residual::default(), Vec::new(), Vec::new());
     let mut mixing = Vec::new();
@@ -168,18 +168,18 @@ fn estimates_are_unbiased_and_miss_as_often_as_said() {
 
 #[test]
 fn codes_have_the_bytes_they_say() {
-    assert_eq!(CodeKind::Coarse.row_bytes(100, 1_000_000), 25 * 16 + 32 * 7);
-    assert_eq!(CodeKind::Coarse.row_bytes(3, 1 << 24), 16 + 32 * 8);
-    assert_eq!(CodeKind::Coarse.bytes_for(33, 100, 33), 2 * 624);
-    assert_eq!(CodeKind::fine(100), CodeKind::Fine { bits: 6 });
-    assert_eq!(CodeKind::fine(100).row_bytes(100, 0), 67);
+    assert_eq!(CodeKind::OneBit.row_bytes(100, 1_000_000), 25 * 16 + 32 * 7);
+    assert_eq!(CodeKind::OneBit.row_bytes(3, 1 << 24), 16 + 32 * 8);
+    assert_eq!(CodeKind::OneBit.bytes_for(33, 100, 33), 2 * 624);
+    assert_eq!(CodeKind::extended(100), CodeKind::Extended { bits: 6 });
+    assert_eq!(CodeKind::extended(100).row_bytes(100, 0), 67);
     assert_eq!(
-        CodeKind::fine_low(100).map(|kind| kind.bytes_for(10, 100, 10)),
+        CodeKind::extended_low(100).map(|kind| kind.bytes_for(10, 100, 10)),
         Some(280)
     );
-    let bits = [24, 128, 384, 768, 1536].map(CodeKind::fine);
-    assert_eq!(bits, [8, 5, 3, 3, 2].map(|bits| CodeKind::Fine { bits }));
-    assert_eq!(CodeKind::fine_low(1536), None);
+    let bits = [24, 128, 384, 768, 1536].map(CodeKind::extended);
+    assert_eq!(bits, [8, 5, 3, 3, 2].map(|bits| CodeKind::Extended { bits }));
+    assert_eq!(CodeKind::extended_low(1536), None);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::flat::brute_force;
 use crate::ivf::{Rows, found_by, nearest_of, open};
 use crate::random::Random;
 
-const FINE: &[CodeKind] = &[CodeKind::Coarse, CodeKind::Fine { bits: 6 }];
-const NUMBERED: &[CodeKind] = &[CodeKind::Numbered { m: 20 }];
+const FINE: &[CodeKind] = &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }];
+const WITH_IDS: &[CodeKind] = &[CodeKind::ProductWithIds { m: 20 }];
 const ROWS: usize = 20_000;
 const QUERIES: usize = 100;
 
@@ -91,7 +91,7 @@ fn fewer_codes_find_as_much() {
         (Metric::Euclid, Element::F32, FINE),
         (Metric::Dot, Element::F32, FINE),
         (Metric::Cosine, Element::U8, FINE),
-        (Metric::Cosine, Element::F32, NUMBERED),
+        (Metric::Cosine, Element::F32, WITH_IDS),
     ] {
         let mut rows = varied(metric, element, ROWS, &mut random);
         let disk = Disk::ram();
@@ -172,7 +172,7 @@ fn queries_unlike_the_rows_find_as_much() {
     for (metric, kinds) in [
         (Metric::Cosine, FINE),
         (Metric::Cosine, &FINE[..1]),
-        (Metric::Cosine, NUMBERED),
+        (Metric::Cosine, WITH_IDS),
         (Metric::Dot, FINE),
     ] {
         let mut rows = grouped(metric, Element::F32, ROWS, 12, &mut random);

@@ -12,7 +12,7 @@ use crate::flat::brute_force;
 use crate::ivf::{Rows, open, recall, scratch};
 use crate::random::Random;
 
-const FINE: &[CodeKind] = &[CodeKind::Coarse, CodeKind::Fine { bits: 6 }];
+const FINE: &[CodeKind] = &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }];
 const ROWS: usize = 24_000;
 /// The last of its cells has 8.
 const CLUSTERS: u32 = 1_528;
@@ -60,7 +60,11 @@ fn the_nearest_cells_find_about_as_much_as_all_clusters() {
         (Metric::Dot, Element::F32, FINE),
         (Metric::Cosine, Element::F32, &[]),
         (Metric::Cosine, Element::F32, &[CodeKind::Product { m: 12 }]),
-        (Metric::Euclid, Element::F32, &[CodeKind::Numbered { m: 20 }]),
+        (
+            Metric::Euclid,
+            Element::F32,
+            &[CodeKind::ProductWithIds { m: 20 }],
+        ),
     ] {
         let mut rows = Rows::clustered(metric, element, ROWS, &mut random);
         let (disk, name) = (Disk::ram(), format!("{metric:?} {element:?} {kinds:?}"));
@@ -101,7 +105,7 @@ fn what_is_wanted_is_found_wherever_it_lies() {
         FINE,
         &[],
         &[CodeKind::Product { m: 12 }],
-        &[CodeKind::Numbered { m: 20 }],
+        &[CodeKind::ProductWithIds { m: 20 }],
     ] {
         let mut rows = Rows::clustered(Metric::Cosine, Element::F32, ROWS, &mut random);
         let disk = Disk::ram();

@@ -12,17 +12,17 @@ use crate::flat::{Multiples, brute_force};
 use crate::ivf::{DIMS, Rows, open, recall, scratch};
 use crate::random::Random;
 
-const FINE: CodeKind = CodeKind::Fine { bits: 8 };
-const NUMBERED: CodeKind = CodeKind::Numbered { m: 20 };
+const FINE: CodeKind = CodeKind::Extended { bits: 8 };
+const WITH_IDS: CodeKind = CodeKind::ProductWithIds { m: 20 };
 const SQ8: [[CodeKind; 2]; 2] = [
     [CodeKind::Product { m: 12 }, CodeKind::Sq8],
-    [CodeKind::Coarse, CodeKind::Sq8],
+    [CodeKind::OneBit, CodeKind::Sq8],
 ];
 const TIERS: [&[CodeKind]; 5] = [
-    &[CodeKind::Coarse, FINE, CodeKind::Rest { bits: 4 }],
-    &[CodeKind::Coarse, FINE],
-    &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }],
-    &[CodeKind::Coarse],
+    &[CodeKind::OneBit, FINE, CodeKind::Residual { bits: 4 }],
+    &[CodeKind::OneBit, FINE],
+    &[CodeKind::OneBit, CodeKind::Extended { bits: 4 }],
+    &[CodeKind::OneBit],
     &[CodeKind::Product { m: 12 }],
 ];
 
@@ -71,7 +71,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
 
 /// Their numbers spare the reads of rows that are surely among the nearest or surely aren't.
 #[test]
-fn numbered_product_codes_reach_the_recall_target_and_read_few_rows() {
+fn product_codes_with_ids_reach_the_recall_target_and_read_few_rows() {
     let mut random = Random::new(31);
     for (metric, element, most) in [
         (Metric::Cosine, Element::F32, 40),
@@ -82,7 +82,7 @@ fn numbered_product_codes_reach_the_recall_target_and_read_few_rows() {
         let mut rows = Rows::clustered(metric, element, 10_000, &mut random);
         for (disk, is_read) in [(Disk::ram(), false), (Disk::files(), true)] {
             let name = format!("{metric:?}-{element:?}");
-            let (ivf, _) = rows.build_with(&disk, &name, 2 << 20, 2, &[NUMBERED]);
+            let (ivf, _) = rows.build_with(&disk, &name, 2 << 20, 2, &[WITH_IDS]);
             let (found, read) = recall(&rows, &ivf, &disk, &Want::default(), &mut random);
             assert!(
                 found >= 0.9 && (read < most || !is_read),
@@ -142,10 +142,10 @@ fn scores_are_the_rows_own_where_that_costs_little_or_codes_are_rough() {
     for metric in [Metric::Euclid, Metric::Cosine, Metric::Dot] {
         let mut rows = Rows::clustered(metric, Element::F32, 10_000, &mut random);
         let tiers: [(&[CodeKind], bool); 4] = [
-            (&[CodeKind::Coarse], true),
-            (&[CodeKind::Coarse, CodeKind::Fine { bits: 2 }], true),
-            (&[CodeKind::Coarse, CodeKind::Fine { bits: 4 }], false),
-            (&[NUMBERED], false),
+            (&[CodeKind::OneBit], true),
+            (&[CodeKind::OneBit, CodeKind::Extended { bits: 2 }], true),
+            (&[CodeKind::OneBit, CodeKind::Extended { bits: 4 }], false),
+            (&[WITH_IDS], false),
         ];
         for (tier, is_rough) in tiers {
             for (disk, in_memory) in [(Disk::ram(), true), (Disk::files(), false)] {
@@ -167,9 +167,12 @@ fn scores_are_the_rows_own_where_that_costs_little_or_codes_are_rough() {
 fn those_that_move_up_have_their_own_scores() {
     let mut random = Random::new(13);
     for (metric, tier) in [
-        (Metric::Euclid, &[CodeKind::Coarse][..]),
-        (Metric::Euclid, &[CodeKind::Coarse, CodeKind::Fine { bits: 2 }]),
-        (Metric::Dot, &[CodeKind::Coarse, CodeKind::Fine { bits: 2 }]),
+        (Metric::Euclid, &[CodeKind::OneBit][..]),
+        (
+            Metric::Euclid,
+            &[CodeKind::OneBit, CodeKind::Extended { bits: 2 }],
+        ),
+        (Metric::Dot, &[CodeKind::OneBit, CodeKind::Extended { bits: 2 }]),
     ] {
         let mut rows = Rows::of_dims(200, metric, Element::F32, 4_000, &mut random);
         let disk = Disk::files();
@@ -238,11 +241,11 @@ fn filters_are_kept_and_cost_no_more_recall_than_without_codes() {
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 12_000, &mut random);
     rows.has = |row| !row.is_multiple_of(5);
     let (plain, _) = rows.build(&disk, "plain", 4 << 20, 2);
-    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::Coarse, FINE]);
+    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::OneBit, FINE]);
     let product = [CodeKind::product(DIMS)];
     let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
-    let (numbered, _) = rows.build_with(&disk, "numbered", 4 << 20, 2, &[NUMBERED]);
-    let indexes = [&plain, &coded, &product, &numbered];
+    let (with_ids, _) = rows.build_with(&disk, "with ids", 4 << 20, 2, &[WITH_IDS]);
+    let indexes = [&plain, &coded, &product, &with_ids];
     let deleted: RoaringBitmap = (0..12_000).filter(|_| random.below(4) == 0).collect();
     for one_in in [2, 20, 3000] {
         let only: RoaringBitmap = (0..12_000).filter(|_| random.below(one_in) == 0).collect();
@@ -294,10 +297,10 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
     const ROWS: u32 = 12_000;
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, ROWS as usize, &mut random);
     let (plain, _) = rows.build(&disk, "plain", 4 << 20, 2);
-    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::Coarse, FINE]);
+    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::OneBit, FINE]);
     let product = [CodeKind::product(DIMS)];
     let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
-    let (numbered, _) = rows.build_with(&disk, "numbered", 4 << 20, 2, &[NUMBERED]);
+    let (with_ids, _) = rows.build_with(&disk, "with ids", 4 << 20, 2, &[WITH_IDS]);
     let (sq8, _) = rows.build_with(&disk, "sq8", 4 << 20, 2, &SQ8[0]);
     let mut sums = [0; 2];
     for wanted in [ROWS / 2, ROWS / 10, ROWS / 100, ROWS / 500] {
@@ -313,7 +316,7 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
                     ("plain", &plain),
                     ("coded", &coded),
                     ("product", &product),
-                    ("numbered", &numbered),
+                    ("with ids", &with_ids),
                     ("sq8", &sq8),
                 ];
                 for (name, ivf) in indexes {
@@ -321,7 +324,7 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
                     let told = format!("{name}, {wanted} {what}: {usual:?}, exact {exact:?}");
                     // Of product codes of so few dimensions many rows stay in doubt, and an exact search of half of so few rows
                     // reads all of them in one go: there reads are not held against it.
-                    let reads_less = usual.1 <= exact.1 || ["product", "numbered", "sq8"].contains(&name);
+                    let reads_less = usual.1 <= exact.1 || ["product", "with ids", "sq8"].contains(&name);
                     assert!(usual.0 <= exact.0 && reads_less, "{told}");
                     if name == "coded" {
                         sums[0] += usual.1;
@@ -341,8 +344,8 @@ fn files_repeat_and_fit_the_scratch() {
     let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 15_000, &mut random);
     let scratch_bytes = 512 << 10;
     let build = |rows: &mut Rows, name: &str, threads: usize| {
-        let (ivf, _) = rows.build_with(&disk, name, scratch_bytes, threads, &[CodeKind::Coarse, FINE]);
-        let codes = [CodeKind::Coarse, FINE].map(|kind| kind.bytes_for(15_000, DIMS, 15_000));
+        let (ivf, _) = rows.build_with(&disk, name, scratch_bytes, threads, &[CodeKind::OneBit, FINE]);
+        let codes = [CodeKind::OneBit, FINE].map(|kind| kind.bytes_for(15_000, DIMS, 15_000));
         let pinned = ivf.memory().pinned_bytes;
         assert!(
             (codes[0] + codes[1]..codes[0] + codes[1] + 8192).contains(&pinned),
@@ -352,7 +355,7 @@ fn files_repeat_and_fit_the_scratch() {
     build(&mut rows, "one", 1);
     build(&mut rows, "three", 3);
     let (_, _) = rows.build(&disk, "none", scratch_bytes, 1);
-    for part in ["rows", "positions", "centroids", "Coarse", "Fine { bits: 8 }"] {
+    for part in ["rows", "positions", "centroids", "OneBit", "Extended { bits: 8 }"] {
         let [one, three] = ["one", "three"].map(|name| disk.read_all(&format!("{name}-{part}")));
         assert!(*one == *three, "{part} differ");
         if part == "rows" || part == "positions" {
@@ -379,7 +382,7 @@ fn files_repeat_and_fit_the_scratch() {
     };
     let (plain, coded) = (
         build("peak-none", &[], &mut rows),
-        build("peak-codes", &[CodeKind::Coarse, FINE], &mut rows),
+        build("peak-codes", &[CodeKind::OneBit, FINE], &mut rows),
     );
     assert!(coded < scratch_bytes, "held {coded} bytes, {plain} without codes");
 }
@@ -391,7 +394,7 @@ fn a_build_of_wide_rows_says_what_it_needs_and_holds_no_more() {
     let mut random = Random::new(5);
     let disk = Disk::files();
     let mut rows = Rows::of_dims(WIDE, Metric::Cosine, Element::F32, 120, &mut random);
-    let tiers: [&[CodeKind]; 2] = [&[CodeKind::Coarse, FINE], &[CodeKind::Product { m: 64 }]];
+    let tiers: [&[CodeKind]; 2] = [&[CodeKind::OneBit, FINE], &[CodeKind::Product { m: 64 }]];
     for (i, kinds) in tiers.into_iter().enumerate() {
         let least = scratch_least(WIDE, kinds);
         let mut build = |name: &str, scratch_bytes: usize| {
@@ -417,7 +420,7 @@ fn the_least_scratch_builds_an_index_of_many_wide_rows() {
     for (dims, count) in [(384, 20_000), (768, 6000), (1536, 3000), (4096, 900)] {
         let disk = Disk::files();
         let mut rows = Rows::of_dims(dims, Metric::Cosine, Element::F32, count, &mut random);
-        let kinds: &[CodeKind] = &[CodeKind::Coarse, FINE];
+        let kinds: &[CodeKind] = &[CodeKind::OneBit, FINE];
         // What an index gets of the least that is set aside for jobs.
         let least = scratch_least(dims, kinds).max(560 << 10);
         let params = IvfParams {
@@ -465,7 +468,7 @@ fn odd_sets_are_searched() {
     ];
     for (i, mut rows) in sets.into_iter().enumerate() {
         let sq8 = [SQ8[0].as_slice(), &SQ8[1]];
-        for tier in TIERS.into_iter().chain([&[NUMBERED][..]]).chain(sq8) {
+        for tier in TIERS.into_iter().chain([&[WITH_IDS][..]]).chain(sq8) {
             let (ivf, _) = rows.build_with(&disk, &format!("odd-{i}-{tier:?}"), 1 << 20, 2, tier);
             let (mut io, mut scratch) = (disk.io(), scratch());
             let (query, mut top) = (rows.query(&mut random), TopK::new(5));
@@ -490,7 +493,7 @@ fn odd_sets_are_searched() {
 fn product_codes_that_are_not_in_memory_are_read() {
     let mut random = Random::new(8);
     let metrics = [Metric::Cosine, Metric::Euclid, Metric::Dot];
-    let kinds = [CodeKind::Product { m: 12 }, NUMBERED];
+    let kinds = [CodeKind::Product { m: 12 }, WITH_IDS];
     for (metric, kind) in metrics
         .into_iter()
         .flat_map(|metric| kinds.map(|kind| (metric, kind)))
@@ -560,9 +563,9 @@ fn product_codes_are_calibrated() {
         (Metric::Cosine, CodeKind::Product { m: 6 }),
         (Metric::Euclid, CodeKind::Product { m: 12 }),
         (Metric::Dot, CodeKind::Product { m: 12 }),
-        (Metric::Cosine, NUMBERED),
-        (Metric::Euclid, NUMBERED),
-        (Metric::Dot, NUMBERED),
+        (Metric::Cosine, WITH_IDS),
+        (Metric::Euclid, WITH_IDS),
+        (Metric::Dot, WITH_IDS),
     ] {
         let disk = Disk::ram();
         let mut rows = Rows::clustered(metric, Element::F32, 10_000, &mut random);
@@ -591,11 +594,11 @@ fn codes_that_do_not_fit_are_refused() {
     let mut random = Random::new(5);
     let disk = Disk::files();
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 3000, &mut random);
-    let low = CodeKind::Fine { bits: 3 };
-    rows.build_with(&disk, "both", 1 << 20, 1, &[CodeKind::Coarse, FINE]);
+    let low = CodeKind::Extended { bits: 3 };
+    rows.build_with(&disk, "both", 1 << 20, 1, &[CodeKind::OneBit, FINE]);
     rows.build_with(&disk, "none", 1 << 20, 1, &[]);
     let refused = |result: Result<Ivf, IndexError>| assert!(matches!(result, Err(IndexError::Mismatch(_))));
-    assert!(open(&disk, "both", &[CodeKind::Coarse]).is_ok());
+    assert!(open(&disk, "both", &[CodeKind::OneBit]).is_ok());
     let with = |name: &str, coarse: (CodeKind, &str), fine: Option<(CodeKind, &str)>| {
         let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
         let codes = CodesInRam {
@@ -606,16 +609,16 @@ fn codes_that_do_not_fit_are_refused() {
         let centroids = disk.read_all(&format!("{name}-centroids"));
         Ivf::new(rows, positions, centroids, codes, 0.95)
     };
-    let (coarse, fine) = ("both-Coarse", "both-Fine { bits: 8 }");
-    assert!(with("both", (CodeKind::Coarse, coarse), Some((FINE, fine))).is_ok());
-    refused(with("both", (CodeKind::Coarse, fine), None));
-    refused(with("both", (CodeKind::Coarse, coarse), Some((FINE, coarse))));
-    refused(with("both", (CodeKind::Coarse, coarse), Some((low, fine))));
+    let (coarse, fine) = ("both-OneBit", "both-Extended { bits: 8 }");
+    assert!(with("both", (CodeKind::OneBit, coarse), Some((FINE, fine))).is_ok());
+    refused(with("both", (CodeKind::OneBit, fine), None));
+    refused(with("both", (CodeKind::OneBit, coarse), Some((FINE, coarse))));
+    refused(with("both", (CodeKind::OneBit, coarse), Some((low, fine))));
     refused(with("both", (FINE, fine), None));
-    refused(with("none", (CodeKind::Coarse, coarse), None));
+    refused(with("none", (CodeKind::OneBit, coarse), None));
     for (metric, kind) in [
         (Metric::Manhattan, FINE),
-        (Metric::Euclid, CodeKind::Fine { bits: 9 }),
+        (Metric::Euclid, CodeKind::Extended { bits: 9 }),
     ] {
         let params = IvfParams {
             metric,
@@ -642,14 +645,14 @@ fn any_number_of_dimensions_is_searched() {
         let metric = [Metric::Cosine, Metric::Euclid][dims % 2];
         let mut rows = Rows::of_dims(dims, metric, Element::F32, 1500, &mut random);
         let mut tiers = vec![
-            vec![CodeKind::Coarse, CodeKind::fine(dims)],
-            vec![CodeKind::Coarse],
+            vec![CodeKind::OneBit, CodeKind::extended(dims)],
+            vec![CodeKind::OneBit],
             vec![CodeKind::product(dims)],
-            vec![CodeKind::Numbered {
+            vec![CodeKind::ProductWithIds {
                 m: (dims * 4).div_ceil(5) as u16,
             }],
         ];
-        tiers.extend(CodeKind::fine_low(dims).map(|low| vec![CodeKind::Coarse, low]));
+        tiers.extend(CodeKind::extended_low(dims).map(|low| vec![CodeKind::OneBit, low]));
         for tier in tiers {
             let (ivf, _) = rows.build_with(&disk, &format!("{dims}-{tier:?}"), 8 << 20, 1, &tier);
             let want = Want {
@@ -667,20 +670,20 @@ fn memory_taken_back_costs_reads_and_no_recall() {
     let mut random = Random::new(7);
     let disk = Disk::files();
     let mut rows = Rows::of_dims(100, Metric::Cosine, Element::F32, 20_000, &mut random);
-    let kinds = [CodeKind::Coarse, CodeKind::fine(100)];
+    let kinds = [CodeKind::OneBit, CodeKind::extended(100)];
     let (ivf, _) = rows.build_with(&disk, "ivf", 8 << 20, 2, &kinds);
     let want = Want {
         effort: Some(1024),
         ..Want::default()
     };
     let (all, read) = recall(&rows, &ivf, &disk, &want, &mut random);
-    ivf.fine().expect("fine codes").release(1 << 19);
+    ivf.fine().expect("extended codes").release(1 << 19);
     let (fewer, more) = recall(&rows, &ivf, &disk, &want, &mut random);
     assert!(
         fewer >= all - 0.02 && more > read,
         "{all} by {read}, {fewer} by {more}"
     );
-    ivf.fine().expect("fine codes").release(1 << 30);
+    ivf.fine().expect("extended codes").release(1 << 30);
     ivf.coarse().expect("codes").release(1 << 30);
     let (none, more) = recall(&rows, &ivf, &disk, &want, &mut random);
     assert!(
@@ -696,9 +699,9 @@ fn what_a_request_says_of_codes_is_done() {
     for (metric, kinds) in [
         (
             Metric::Euclid,
-            &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }][..],
+            &[CodeKind::OneBit, CodeKind::Extended { bits: 4 }][..],
         ),
-        (Metric::Cosine, &[CodeKind::Numbered { m: 60 }]),
+        (Metric::Cosine, &[CodeKind::ProductWithIds { m: 60 }]),
     ] {
         let mut rows = Rows::of_dims(64, metric, Element::F32, 8000, &mut random);
         let (ivf, _) = rows.build_with(&disk, &format!("ivf-{metric:?}"), 8 << 20, 2, kinds);
@@ -759,10 +762,10 @@ fn hits_lie_on_the_side_of_a_threshold_on_which_their_rows_do() {
     for (metric, kinds) in [
         (
             Metric::Euclid,
-            &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }][..],
+            &[CodeKind::OneBit, CodeKind::Extended { bits: 4 }][..],
         ),
-        (Metric::Cosine, &[CodeKind::Numbered { m: 60 }]),
-        (Metric::Dot, &[CodeKind::Coarse, CodeKind::Fine { bits: 6 }]),
+        (Metric::Cosine, &[CodeKind::ProductWithIds { m: 60 }]),
+        (Metric::Dot, &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }]),
     ] {
         let mut rows = Rows::of_dims(64, metric, Element::F32, 8000, &mut random);
         let (ivf, _) = rows.build_with(&disk, &format!("sides-{metric:?}"), 8 << 20, 2, kinds);

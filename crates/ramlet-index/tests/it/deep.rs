@@ -83,7 +83,7 @@ fn found_of(mut rows: Rows, kinds: &[CodeKind], k: usize, random: &mut Random) -
 
 #[test]
 fn hundreds_of_rows_are_found_as_ten_are() {
-    let signs = [CodeKind::Coarse, CodeKind::Fine { bits: 4 }];
+    let signs = [CodeKind::OneBit, CodeKind::Extended { bits: 4 }];
     for metric in [Metric::Cosine, Metric::Euclid] {
         for (kinds, k) in [
             (&[][..], 500),
@@ -105,7 +105,7 @@ fn hundreds_of_rows_are_found_as_ten_are() {
 /// The ten nearest lie in a cluster or two, the hundred nearest in the group and in others anywhere.
 #[test]
 fn a_hundred_are_found_where_groups_are_smaller() {
-    let signs = [CodeKind::Coarse, CodeKind::Fine { bits: 4 }];
+    let signs = [CodeKind::OneBit, CodeKind::Extended { bits: 4 }];
     for kinds in [&[][..], &signs[..]] {
         for k in [10, 50, 70, 100, 101] {
             let mut random = Random::new(18);
@@ -123,8 +123,8 @@ fn a_hundred_are_found_where_groups_are_smaller() {
 /// A group that is deleted leaves a hole: what was measured is of rows that there are no more.
 #[test]
 fn where_all_near_rows_are_deleted_farther_ones_are_found() {
-    let signs = [CodeKind::Coarse, CodeKind::Fine { bits: 4 }];
-    for kinds in [&[][..], &signs[..], &[CodeKind::Numbered { m: 60 }]] {
+    let signs = [CodeKind::OneBit, CodeKind::Extended { bits: 4 }];
+    for kinds in [&[][..], &signs[..], &[CodeKind::ProductWithIds { m: 60 }]] {
         let (mut random, disk) = (Random::new(19), Disk::ram());
         let mut rows = small_groups(&mut random);
         let (ivf, _) = rows.build_with(&disk, "holes", 4 << 20, 2, kinds);

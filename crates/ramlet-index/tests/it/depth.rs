@@ -57,9 +57,9 @@ fn the_nearest_is_found_as_ten_are_and_what_a_small_part_has() {
             share: Some(rows.segment_rows() as f32 / all as f32),
             ..Want::default()
         };
-        let numbered = || (0..).zip(parts);
-        let rows: Vec<(u32, &Rows)> = numbered().collect();
-        let indexes: Vec<(u32, &dyn VectorIndex, Want)> = numbered()
+        let with_ids = || (0..).zip(parts);
+        let rows: Vec<(u32, &Rows)> = with_ids().collect();
+        let indexes: Vec<(u32, &dyn VectorIndex, Want)> = with_ids()
             .zip(&ivfs)
             .map(|((part, rows), ivf)| (part, ivf as &dyn VectorIndex, want(rows)))
             .collect();

@@ -163,9 +163,9 @@ pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
     let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
     let load = |tier: usize| {
         let tier_of = |kind: &CodeKind| match kind {
-            CodeKind::Coarse | CodeKind::Product { .. } | CodeKind::Numbered { .. } => 0,
-            CodeKind::Fine { .. } => 1,
-            CodeKind::Rest { .. } => 2,
+            CodeKind::OneBit | CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => 0,
+            CodeKind::Extended { .. } => 1,
+            CodeKind::Residual { .. } => 2,
             CodeKind::Sq8 => 3,
         };
         let kind = kinds.iter().find(|kind| tier_of(kind) == tier);

@@ -16,7 +16,7 @@ mod graph;
 mod ivf;
 mod pinned;
 mod query;
-mod rest;
+mod residual_codes;
 mod topk;
 mod warm;
 mod wild;

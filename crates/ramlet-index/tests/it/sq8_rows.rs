@@ -13,8 +13,8 @@ use crate::random::Random;
 
 /// Codes beside which SQ8 rows are of use.
 const TIERS: [&[CodeKind]; 3] = [
-    &[CodeKind::Coarse, CodeKind::Sq8],
-    &[CodeKind::Coarse, CodeKind::Fine { bits: 2 }, CodeKind::Sq8],
+    &[CodeKind::OneBit, CodeKind::Sq8],
+    &[CodeKind::OneBit, CodeKind::Extended { bits: 2 }, CodeKind::Sq8],
     &[PRODUCT, CodeKind::Sq8],
 ];
 const PRODUCT: CodeKind = CodeKind::Product { m: 50 };

@@ -19,19 +19,29 @@ fn a_warm_search_allocates_nothing() {
             let name = format!("{metric:?}");
             let (ivf, _): (Ivf, _) = rows.build(&disk, &name, 2 << 20, 1);
             let coded = format!("{metric:?}-coded");
-            let (coded, _) =
-                rows.build_with(&disk, &coded, 2 << 20, 1, &[CodeKind::Coarse, CodeKind::fine(24)]);
+            let (coded, _) = rows.build_with(
+                &disk,
+                &coded,
+                2 << 20,
+                1,
+                &[CodeKind::OneBit, CodeKind::extended(24)],
+            );
             let file = disk.write_rows(&format!("{name}-flat"), element.row_bytes(24), &rows.bytes);
             let product = format!("{metric:?}-product");
             let (product, _) = rows.build_with(&disk, &product, 2 << 20, 1, &[CodeKind::product(24)]);
-            let numbered = format!("{metric:?}-numbered");
-            let (numbered, _) =
-                rows.build_with(&disk, &numbered, 2 << 20, 1, &[CodeKind::Numbered { m: 20 }]);
-            let indexes: [&dyn VectorIndex; 5] = [&ivf, &coded, &product, &numbered, &Flat::new(file)];
+            let with_ids = format!("{metric:?}-with_ids");
+            let (with_ids, _) = rows.build_with(
+                &disk,
+                &with_ids,
+                2 << 20,
+                1,
+                &[CodeKind::ProductWithIds { m: 20 }],
+            );
+            let indexes: [&dyn VectorIndex; 5] = [&ivf, &coded, &product, &with_ids, &Flat::new(file)];
             for index in indexes {
                 check(index, &disk, &rows, &mut random);
             }
-            for kind in [CodeKind::Coarse, CodeKind::product(24)] {
+            for kind in [CodeKind::OneBit, CodeKind::product(24)] {
                 let name = format!("{metric:?}-{kind:?}-sq8");
                 let kinds = [kind, CodeKind::Sq8];
                 let (sq8, _) = rows.build_with(&disk, &name, 2 << 20, 1, &kinds);

@@ -9,15 +9,15 @@ use crate::flat::brute_force;
 use crate::ivf::{DIMS, Rows, scratch};
 use crate::random::Random;
 
-const FINE: CodeKind = CodeKind::Fine { bits: 8 };
+const FINE: CodeKind = CodeKind::Extended { bits: 8 };
 const TIERS: [&[CodeKind]; 8] = [
     &[],
-    &[CodeKind::Coarse, FINE, CodeKind::Rest { bits: 4 }],
-    &[CodeKind::Coarse, CodeKind::Fine { bits: 4 }],
-    &[CodeKind::Coarse],
+    &[CodeKind::OneBit, FINE, CodeKind::Residual { bits: 4 }],
+    &[CodeKind::OneBit, CodeKind::Extended { bits: 4 }],
+    &[CodeKind::OneBit],
     &[CodeKind::Product { m: 12 }],
-    &[CodeKind::Numbered { m: 20 }],
-    &[CodeKind::Coarse, CodeKind::Sq8],
+    &[CodeKind::ProductWithIds { m: 20 }],
+    &[CodeKind::OneBit, CodeKind::Sq8],
     &[CodeKind::Product { m: 12 }, CodeKind::Sq8],
 ];
 const K: usize = 10;

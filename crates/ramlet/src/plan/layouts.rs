@@ -168,7 +168,7 @@ impl Built {
     fn products(&self) -> Option<Products> {
         self.codes.iter().find_map(|kind| match *kind {
             CodeKind::Product { m } => Some(Products::Plain { digits: m.into() }),
-            CodeKind::Numbered { m } => Some(Products::Numbered { digits: m.into() }),
+            CodeKind::ProductWithIds { m } => Some(Products::Numbered { digits: m.into() }),
             _ => None,
         })
     }
@@ -176,7 +176,7 @@ impl Built {
     /// Bits of the fine codes and of the smaller ones, where there are such.
     fn fine_bits(&self) -> [Option<u64>; 2] {
         let mut fine = self.codes.iter().filter_map(|kind| match *kind {
-            CodeKind::Fine { bits } => Some(u64::from(bits)),
+            CodeKind::Extended { bits } => Some(u64::from(bits)),
             _ => None,
         });
         [fine.next(), fine.next()]
@@ -216,7 +216,7 @@ fn clusters_of(spec: &Spec, built: &Built) -> Vec<Shape> {
     let [fine, low] = built.fine_bits();
     let there = layout::Parts {
         coarse: built
-            .has(|kind| *kind == CodeKind::Coarse)
+            .has(|kind| *kind == CodeKind::OneBit)
             .then_some(Layout::Signs),
         fine: fine.map(|_| Layout::Fine),
         low: low.map(|_| Layout::FineLow),
@@ -225,7 +225,7 @@ fn clusters_of(spec: &Spec, built: &Built) -> Vec<Shape> {
             Products::Plain { .. } => Layout::Product,
         }),
         rest: built
-            .has(|kind| matches!(kind, CodeKind::Rest { .. }))
+            .has(|kind| matches!(kind, CodeKind::Residual { .. }))
             .then_some(Layout::AllCodes),
         rows: Some(Layout::VectorsInRam),
     };
@@ -332,14 +332,14 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     let mut components = vec![component("centroids", Place::Ram, held, held)];
     for &kind in &built.codes {
         let (name, held) = match kind {
-            CodeKind::Coarse => ("coarse codes", signs),
-            CodeKind::Fine { bits: of } if u64::from(of) == bits => ("fine codes", fine),
-            CodeKind::Fine { .. } => ("low fine codes", layout == Layout::FineLow),
-            CodeKind::Product { .. } | CodeKind::Numbered { .. } => {
+            CodeKind::OneBit => ("coarse codes", signs),
+            CodeKind::Extended { bits: of } if u64::from(of) == bits => ("fine codes", fine),
+            CodeKind::Extended { .. } => ("low fine codes", layout == Layout::FineLow),
+            CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => {
                 let held = matches!(layout, Layout::Product | Layout::Numbered);
                 ("product codes", held)
             }
-            CodeKind::Rest { .. } => (REST, layout == Layout::AllCodes),
+            CodeKind::Residual { .. } => (REST, layout == Layout::AllCodes),
             CodeKind::Sq8 => ("compact rows", false),
         };
         let [ram, disk] = bytes::codes(spec, kind);

@@ -695,13 +695,13 @@ fn in_ram<'p>(
 fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
     let stride = pin.rows.stride();
     let kinds: Vec<CodeKind> = match pin.component {
-        Component::Codes { .. } => vec![CodeKind::Coarse],
+        Component::Codes { .. } => vec![CodeKind::OneBit],
         Component::Product { .. } => {
             let m = u16::try_from(stride / CodeKind::Product { m: 1 }.row_bytes(dims, segment_rows));
             m.map(|m| CodeKind::Product { m }).into_iter().collect()
         }
-        Component::Rest { .. } => (2..=7).map(|bits| CodeKind::Rest { bits }).collect(),
-        _ => (2..=8).map(|bits| CodeKind::Fine { bits }).collect(),
+        Component::Rest { .. } => (2..=7).map(|bits| CodeKind::Residual { bits }).collect(),
+        _ => (2..=8).map(|bits| CodeKind::Extended { bits }).collect(),
     };
     let same = |kind: &CodeKind| kind.row_bytes(dims, segment_rows) == stride;
     kinds.into_iter().find(same).ok_or_else(|| {

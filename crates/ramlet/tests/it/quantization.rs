@@ -23,7 +23,7 @@ const fn fine(bits: u64) -> (&'static str, u64) {
 
 /// What fine codes of so many bits leave over.
 fn rest(fine: u8) -> (&'static str, u64) {
-    let row = CodeKind::rest(DIM, fine).row_bytes(DIM, POINTS as u32);
+    let row = CodeKind::residual(DIM, fine).row_bytes(DIM, POINTS as u32);
     ("rest codes", POINTS * row as u64)
 }
 

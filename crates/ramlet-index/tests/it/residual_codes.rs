@@ -13,10 +13,14 @@ use crate::random::Random;
 
 /// All kinds of codes that a segment of so many dimensions gets.
 fn kinds(dims: usize) -> [CodeKind; 3] {
-    let CodeKind::Fine { bits } = CodeKind::fine(dims) else {
+    let CodeKind::Extended { bits } = CodeKind::extended(dims) else {
         unreachable!("fine codes");
     };
-    [CodeKind::Coarse, CodeKind::fine(dims), CodeKind::rest(dims, bits)]
+    [
+        CodeKind::OneBit,
+        CodeKind::extended(dims),
+        CodeKind::residual(dims, bits),
+    ]
 }
 
 #[test]
@@ -24,7 +28,7 @@ fn sizes_are_what_was_planned() {
     // 6 planes of 13 bytes, and three factors.
     assert_eq!(kinds(100)[2].row_bytes(100, 0), 84);
     let bits = [24, 100, 128, 384, 768, 1536].map(|dims| kinds(dims)[2]);
-    assert_eq!(bits, [6, 6, 7, 7, 7, 7].map(|bits| CodeKind::Rest { bits }));
+    assert_eq!(bits, [6, 6, 7, 7, 7, 7].map(|bits| CodeKind::Residual { bits }));
 }
 
 #[test]
@@ -152,7 +156,7 @@ fn the_rest_of_other_codes_is_refused() {
     let disk = Disk::files();
     let mut rows = Rows::of_dims(100, Metric::Cosine, Element::F32, 2000, &mut random);
     let [coarse, fine, rest] = kinds(100);
-    let low = CodeKind::Fine { bits: 3 };
+    let low = CodeKind::Extended { bits: 3 };
     let all = [coarse, fine, low, CodeKind::product(100), rest];
     let params = rows.params(1 << 20);
     rows.try_build(&disk, "ivf", &params, &all).expect("a build");
@@ -172,14 +176,14 @@ fn the_rest_of_other_codes_is_refused() {
     let opened = open(fine, rest, rest).expect("an index");
     assert_eq!(opened.kinds().collect::<Vec<_>>(), all);
     refused(open(low, rest, rest));
-    refused(open(fine, CodeKind::Rest { bits: 5 }, rest));
+    refused(open(fine, CodeKind::Residual { bits: 5 }, rest));
     refused(open(fine, rest, fine));
     // Codes that come after what is left over of them, none that it could be of, and too many bits.
     for (name, kinds) in [
         ("after", vec![coarse, rest, fine]),
         ("finer", vec![coarse, low, rest, fine]),
         ("none", vec![coarse, rest]),
-        ("bits", vec![coarse, fine, CodeKind::Rest { bits: 8 }]),
+        ("bits", vec![coarse, fine, CodeKind::Residual { bits: 8 }]),
     ] {
         let built = rows.try_build(&disk, name, &params, &kinds);
         assert!(matches!(built, Err(IndexError::Mismatch(_))), "{name}");

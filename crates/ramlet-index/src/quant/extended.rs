@@ -5,9 +5,9 @@
 //! | 0..n p | `p = B - 1` planes of `n = ceil(d / 8)` bytes, the most significant first: bit `i % 8` of byte `i / 8` belongs to dimension `i` |
 //! | 2 | `f` times `2^(B - 1) sqrt(d)` in the index's unit, f16 |
 
-/// Where things lie in a row of fine codes.
+/// Where things lie in a row of extended codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FineLayout {
+pub(crate) struct ExtendedLayout {
     pub(crate) dims: usize,
     /// Bits of a whole digit, the sign's included.
     pub(crate) bits: u8,
@@ -22,9 +22,9 @@ const SQUARED_ERRORS: [f64; 8] = [
 /// Squared error of rounding `f` to half precision, as a share.
 const HALF_SQUARED: f64 = 8e-8;
 
-impl FineLayout {
-    pub(crate) fn new(dims: usize, bits: u8) -> FineLayout {
-        FineLayout { dims, bits }
+impl ExtendedLayout {
+    pub(crate) fn new(dims: usize, bits: u8) -> ExtendedLayout {
+        ExtendedLayout { dims, bits }
     }
 
     pub(crate) fn planes(&self) -> usize {

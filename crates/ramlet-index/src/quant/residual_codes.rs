@@ -1,12 +1,12 @@
-//! What fine codes leave over of a row, coded once more.
+//! What extended codes leave over of a row, coded once more.
 //!
-//! A row's residual is `r = f u + e`, with `f` and `u` as its fine code has them. `e` is coded the same way: all `b` bits of
+//! A row's residual is `r = f u + e`, with `f` and `u` as its extended code has them. `e` is coded the same way: all `b` bits of
 //! its digits in planes. Together they are a code of 12 bits a dimension, which tells a key to within a millionth of its
 //! scale at a third of the bytes that the row takes: who has both in RAM reads nothing.
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..n b | `b` planes of `n = ceil(d / 8)` bytes, the most significant (the signs) first, as in fine codes |
+//! | 0..n b | `b` planes of `n = ceil(d / 8)` bytes, the most significant (the signs) first, as in extended codes |
 //! | 2 | the factor of `e` times `2^(b - 1) sqrt(d)` in the index's unit, f16 |
 //! | 2 | by how much `add` is more than the group says, f16 |
 //! | 2 | by what share `r` is longer than what both codes say of its own direction, f16 |
@@ -14,7 +14,7 @@
 //! The last one makes the remainder perpendicular to `r`, as with codes of one stage: a query that equals a row, or nearly,
 //! gets that row's key but for rounding.
 
-use super::{FineLayout, from_half};
+use super::{ExtendedLayout, from_half};
 
 /// Bits of a digit that codes have in all at 100 dimensions. A key's error shrinks with the root of the dimensions.
 const BITS: f64 = 12.0;
@@ -24,17 +24,17 @@ const BITS_MAX: u8 = 7;
 
 /// Where things lie in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RestLayout {
+pub(crate) struct ResidualLayout {
     pub(crate) dims: usize,
     pub(crate) bits: u8,
 }
 
-impl RestLayout {
-    pub(crate) fn new(dims: usize, bits: u8) -> RestLayout {
-        RestLayout { dims, bits }
+impl ResidualLayout {
+    pub(crate) fn new(dims: usize, bits: u8) -> ResidualLayout {
+        ResidualLayout { dims, bits }
     }
 
-    /// Bits of what fine codes of `fine` bits leave over.
+    /// Bits of what extended codes of `fine` bits leave over.
     pub(crate) fn bits_for(dims: usize, fine: u8) -> u8 {
         let all = BITS - (dims.max(1) as f64 / BITS_DIMS).log2() / 2.0;
         ((all.ceil() as i32) - i32::from(fine)).clamp(2, i32::from(BITS_MAX)) as u8
@@ -59,8 +59,8 @@ impl RestLayout {
     }
 }
 
-/// The factor of a row's fine code, without what it is stored times.
-pub(crate) fn fine_factor(layout: &FineLayout, row: &[u8], unit: f64) -> f64 {
+/// The factor of a row's extended code, without what it is stored times.
+pub(crate) fn fine_factor(layout: &ExtendedLayout, row: &[u8], unit: f64) -> f64 {
     let bytes = &row[layout.code_bytes()..];
     let scale = (layout.dims as f64).sqrt() * f64::from(1u32 << layout.planes());
     f64::from(from_half([bytes[0], bytes[1]])) * unit / scale

@@ -11,14 +11,14 @@ use super::group::{GROUP, number_bytes};
 
 /// Where things lie in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NumberedLayout {
+pub(crate) struct RowIdsLayout {
     pub(crate) digits: usize,
     number_bytes: usize,
 }
 
-impl NumberedLayout {
-    pub(crate) fn new(digits: u16, segment_rows: u32) -> NumberedLayout {
-        NumberedLayout {
+impl RowIdsLayout {
+    pub(crate) fn new(digits: u16, segment_rows: u32) -> RowIdsLayout {
+        RowIdsLayout {
             digits: usize::from(digits),
             number_bytes: number_bytes(segment_rows),
         }
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn numbers_stand_behind_the_digits_in_three_bytes_or_four() {
         for (segment_rows, most, bytes) in [(1 << 24, u32::MAX, 128), ((1 << 24) - 1, (1 << 24) - 1, 96)] {
-            let layout = NumberedLayout::new(7, segment_rows);
+            let layout = RowIdsLayout::new(7, segment_rows);
             assert_eq!(layout.row_bytes(), 7 * 16 + bytes);
             let mut group = vec![0; layout.row_bytes()];
             let number = |lane: usize| most - 1_000_003 * lane as u32 % most;
