@@ -26,7 +26,6 @@ mod lists;
 mod meta;
 mod misses;
 mod order;
-mod picked;
 mod points;
 mod probe_codes;
 mod probe_products;
@@ -38,6 +37,7 @@ mod rebalance;
 mod recalibrate;
 mod report;
 mod rough;
+mod row_bitmap;
 mod rows_out;
 mod sample;
 mod spill;
@@ -45,8 +45,8 @@ mod splits;
 mod sq8_rows;
 mod train;
 mod tree;
+mod visit_bitmap;
 mod visit_order;
-mod visit_picked;
 mod way;
 
 pub use build::{

@@ -5,8 +5,8 @@ use ramlet_memory::AnonBuf;
 
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
-use super::picked::Picked;
 use super::products::Products;
+use super::row_bitmap::RowBitmap;
 use super::sq8_rows::Sq8Rows;
 use crate::calibration::{Calibration, DEPTHS};
 use crate::error::{IndexError, Result};
@@ -83,7 +83,7 @@ impl Ivf {
 
     /// Bytes that a search of so many rows takes for as long as it lasts, where a bitmap says which may be found.
     pub fn bytes_for_listed(rows: u32) -> u64 {
-        Picked::bytes_for(rows)
+        RowBitmap::bytes_for(rows)
     }
 
     /// Bytes that a search for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.

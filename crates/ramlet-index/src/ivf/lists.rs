@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::codes::CodeLists;
-use super::picked::Picked;
 use super::products::ProductLists;
+use super::row_bitmap::RowBitmap;
 
 /// Working lists, each bounded: by the blocks that fit the buffer, by `POSITIONS`, by the number of clusters.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Lists {
     /// Positions of the clusters of one batch.
     pub(crate) ranges: Vec<Range<u32>>,
     /// Positions of the rows that a bitmap names.
-    pub(crate) picked: Picked,
+    pub(crate) row_bitmap: RowBitmap,
     /// For searching codes.
     pub(crate) codes: CodeLists,
     pub(crate) products: ProductLists,

@@ -295,13 +295,13 @@ fn candidates_of(lists: &mut Lists) -> &mut Candidates {
 
 impl Ivf {
     /// Visits the nearest clusters, and further ones while fewer rows are found than wanted, or a filter may admit nearer
-    /// ones: all rows there, or those that were picked.
+    /// ones: all rows there, or those that the bitmap names.
     pub(super) fn probe_codes(
         &self,
         codes: &Codes,
         search: &mut Search<'_, '_>,
         want: &Want,
-        (effort, picked): (&Effort, bool),
+        (effort, row_bitmap): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -335,8 +335,8 @@ impl Ivf {
             put_in_order(&mut lists.clusters[visited..sorted], visited);
             let clusters = std::mem::take(&mut lists.clusters);
             let next = &clusters[visited..sorted];
-            let done = match picked {
-                true => self.visit_picked(&views, search, want, next, lists, buf),
+            let done = match row_bitmap {
+                true => self.visit_bitmap(&views, search, want, next, lists, buf),
                 false => self.visit_all(&views, search, want, next, lists, buf),
             };
             lists.clusters = clusters;

@@ -31,7 +31,7 @@ impl Ivf {
         products: &Products,
         search: &mut Search<'_, '_>,
         want: &Want,
-        (effort, picked): (&Effort, bool),
+        (effort, row_bitmap): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -44,9 +44,9 @@ impl Ivf {
         // Without a number there is no telling whether a row is allowed: then none is dropped on another's account.
         let allowed = &search.allowed;
         let all_allowed = allowed.only.is_none() && allowed.deleted.is_none();
-        let narrows = allowed.filter.is_none() && (all_allowed || picked);
+        let narrows = allowed.filter.is_none() && (all_allowed || row_bitmap);
         // What isn't found by codes is read elsewhere, and would be met twice; and what a payload filter is asked about costs a read.
-        let whole_blocks = !picked && allowed.filter.is_none() && products.file.is_some();
+        let whole_blocks = !row_bitmap && allowed.filter.is_none() && products.file.is_some();
         let mut epsilon = effort.epsilon.coarse;
         let filtered = allowed.filter.is_some();
         let known = Known {
@@ -86,9 +86,9 @@ impl Ivf {
             };
             for place in visited..sorted {
                 let cluster = lists.clusters[place] as u32;
-                if picked {
+                if row_bitmap {
                     let of = (cluster, epsilon);
-                    self.visit_products_picked((products, &view), search, (want, pool), of, lists, buf)?;
+                    self.visit_products_bitmap((products, &view), search, (want, pool), of, lists, buf)?;
                     continue;
                 }
                 let known = &lists.products.known;

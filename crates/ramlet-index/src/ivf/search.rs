@@ -51,7 +51,7 @@ impl Ivf {
         &self,
         search: &mut Search<'_, '_>,
         want: &Want,
-        (effort, picked): (&Effort, bool),
+        (effort, row_bitmap): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -60,9 +60,9 @@ impl Ivf {
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
             let more = self.bring_next(search, (want, Rule::Gap), (visited, more), lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
-            if picked {
+            if row_bitmap {
                 let clusters = std::mem::take(&mut lists.clusters);
-                let done = self.visit_rows_picked(search, &clusters[visited..sorted], lists, buf);
+                let done = self.visit_rows_bitmap(search, &clusters[visited..sorted], lists, buf);
                 lists.clusters = clusters;
                 done?;
                 visited = sorted;
@@ -224,19 +224,21 @@ impl VectorIndex for Ivf {
         if let (Way::Pick(_), Some(only)) = (way, only) {
             self.pick(&mut search, only, lists, buf)?;
         }
-        let picked = matches!(way, Way::Pick(_));
+        let row_bitmap = matches!(way, Way::Pick(_));
         let done = match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
             (Way::Probe(effort) | Way::Pick(effort), _) => match (codes, products) {
-                (Some(codes), _) => self.probe_codes(codes, &mut search, want, (&effort, picked), lists, buf),
-                (None, Some(products)) => {
-                    self.probe_products(products, &mut search, want, (&effort, picked), lists, buf)
+                (Some(codes), _) => {
+                    self.probe_codes(codes, &mut search, want, (&effort, row_bitmap), lists, buf)
                 }
-                (None, None) => self.probe(&mut search, want, (&effort, picked), lists, buf),
+                (None, Some(products)) => {
+                    self.probe_products(products, &mut search, want, (&effort, row_bitmap), lists, buf)
+                }
+                (None, None) => self.probe(&mut search, want, (&effort, row_bitmap), lists, buf),
             },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         };
-        lists.picked.trim();
+        lists.row_bitmap.trim();
         rounds.trim();
         done
     }

@@ -1,7 +1,7 @@
 //! How a search goes about it: all rows, those of a bitmap, or clusters, as many as it takes.
 //!
 //! A filtered search shall cost no more than an exact one, which compares the rows that match (or all rows, where that is
-//! cheaper). So clusters are visited for the matching rows alone, once these are picked: that costs a part of what the exact
+//! cheaper). So clusters are visited for the matching rows alone, once the row bitmap is known: that costs a part of what the exact
 //! search compares, in codes where there are such. All rows of the clusters are compared only where even visiting every
 //! cluster would be cheaper than an exact search.
 

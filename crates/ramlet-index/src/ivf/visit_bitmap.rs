@@ -6,9 +6,9 @@ use roaring::RoaringBitmap;
 use super::codes::Views;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
-use super::picked::{Picked, each_lane};
 use super::probe_codes::GROUPS;
 use super::products::{Cluster, ProductLists, Products};
+use super::row_bitmap::{RowBitmap, each_lane};
 use crate::error::Result;
 use crate::pinned::PinnedView;
 use crate::positions::{find_positions, position_of};
@@ -78,14 +78,14 @@ impl Ivf {
         buf: &mut AnonBuf,
     ) -> Result<()> {
         let rows = self.meta.shape.rows;
-        lists.picked.clear(rows);
+        lists.row_bitmap.clear(rows);
         search.stats.listed += only.len();
         let deleted = search.allowed.deleted;
         let is_live = |row: &u32| !deleted.is_some_and(|deleted| deleted.contains(*row));
-        let picked = &mut lists.picked;
+        let row_bitmap = &mut lists.row_bitmap;
         let mut pick = |row: u32, bytes: &[u8]| -> Result<()> {
             if let Some(position) = position_of(row, bytes, rows)? {
-                picked.set(position);
+                row_bitmap.set(position);
             }
             Ok(())
         };
@@ -130,8 +130,8 @@ impl Ivf {
         }
     }
 
-    /// Visits clusters in this order, for the rows that were picked.
-    pub(super) fn visit_picked(
+    /// Visits clusters in this order, for the rows that the bitmap names.
+    pub(super) fn visit_bitmap(
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
@@ -140,28 +140,29 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let picked = std::mem::take(&mut lists.picked);
+        let row_bitmap = std::mem::take(&mut lists.row_bitmap);
         let mut done = Ok(());
         for cluster in clusters {
-            done = self.visit_codes_picked(views, search, want, (*cluster as u32, &picked), lists, buf);
+            done =
+                self.visit_codes_row_bitmap(views, search, want, (*cluster as u32, &row_bitmap), lists, buf);
             if done.is_err() {
                 break;
             }
         }
-        lists.picked = picked;
+        lists.row_bitmap = row_bitmap;
         done
     }
 
-    fn visit_codes_picked(
+    fn visit_codes_row_bitmap(
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
         want: &Want,
-        (cluster, picked): (u32, &Picked),
+        (cluster, row_bitmap): (u32, &RowBitmap),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let mut groups = picked.groups(self.meta.positions(cluster)).peekable();
+        let mut groups = row_bitmap.groups(self.meta.positions(cluster)).peekable();
         if groups.peek().is_none() {
             return Ok(());
         }
@@ -198,8 +199,8 @@ impl Ivf {
         Ok(())
     }
 
-    /// Scans the product codes of a cluster's rows that were picked; what this takes is made ready before the first.
-    pub(super) fn visit_products_picked(
+    /// Scans the product codes of a cluster's rows that the bitmap names; what this takes is made ready before the first.
+    pub(super) fn visit_products_bitmap(
         &self,
         (products, view): (&Products, &PinnedView),
         search: &mut Search<'_, '_>,
@@ -208,8 +209,8 @@ impl Ivf {
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let picked = std::mem::take(&mut lists.picked);
-        let mut groups = picked.groups(self.meta.positions(of.0)).peekable();
+        let row_bitmap = std::mem::take(&mut lists.row_bitmap);
+        let mut groups = row_bitmap.groups(self.meta.positions(of.0)).peekable();
         let mut entered = None;
         let mut done = Ok(());
         while done.is_ok() && groups.peek().is_some() {
@@ -227,26 +228,26 @@ impl Ivf {
             }
         }
         drop(groups);
-        lists.picked = picked;
+        lists.row_bitmap = row_bitmap;
         done
     }
 
-    /// Reads a cluster's rows that were picked, where there are no codes: many clusters' at once.
-    pub(super) fn visit_rows_picked(
+    /// Reads a cluster's rows that the bitmap names, where there are no codes: many clusters' at once.
+    pub(super) fn visit_rows_bitmap(
         &self,
         search: &mut Search<'_, '_>,
         clusters: &[u64],
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let Picked { words, mut reading } = std::mem::take(&mut lists.picked);
-        let picked = Picked {
+        let RowBitmap { words, mut reading } = std::mem::take(&mut lists.row_bitmap);
+        let row_bitmap = RowBitmap {
             words,
             reading: Vec::new(),
         };
         let mut done = Ok(());
         for (at, cluster) in clusters.iter().enumerate() {
-            for (group, lanes) in picked.groups(self.meta.positions(*cluster as u32)) {
+            for (group, lanes) in row_bitmap.groups(self.meta.positions(*cluster as u32)) {
                 each_lane(group, lanes, |position| reading.push(position));
             }
             let is_last = at + 1 == clusters.len();
@@ -256,7 +257,10 @@ impl Ivf {
                 reading.clear();
             }
         }
-        lists.picked = Picked { reading, ..picked };
+        lists.row_bitmap = RowBitmap {
+            reading,
+            ..row_bitmap
+        };
         done
     }
 }
@@ -325,13 +329,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_without_a_picked_position_are_passed_over() {
-        let mut picked = Picked::default();
-        picked.clear(1_000);
+    fn groups_without_a_row_bitmap_position_are_passed_over() {
+        let mut row_bitmap = RowBitmap::default();
+        row_bitmap.clear(1_000);
         [3, 40, 41, 95, 96, 999]
             .iter()
-            .for_each(|position| picked.set(*position));
-        let of = |range| -> Vec<(u32, u32)> { picked.groups(range).collect() };
+            .for_each(|position| row_bitmap.set(*position));
+        let of = |range| -> Vec<(u32, u32)> { row_bitmap.groups(range).collect() };
         assert_eq!(
             of(0..1_000),
             [(0, 1 << 3), (1, 3 << 8), (2, 1 << 31), (3, 1), (31, 1 << 7)]
@@ -342,6 +346,6 @@ mod tests {
         let mut positions = Vec::new();
         each_lane(1, 3 << 8, |position| positions.push(position));
         assert_eq!(positions, [40, 41]);
-        assert_eq!(Picked::bytes_for(1_000), 128);
+        assert_eq!(RowBitmap::bytes_for(1_000), 128);
     }
 }

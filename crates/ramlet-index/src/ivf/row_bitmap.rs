@@ -7,18 +7,18 @@
 
 use crate::quant::{GROUP, lanes};
 
-/// Bytes of picked positions that are kept for the next search.
+/// Bytes of a row bitmap that are kept for the next search.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// A bit for each position: those that may be found. A word for each group of codes.
 #[derive(Debug, Default)]
-pub(crate) struct Picked {
+pub(crate) struct RowBitmap {
     pub(super) words: Vec<u32>,
     /// Positions that are read together, where there are no codes in RAM.
     pub(super) reading: Vec<u32>,
 }
 
-impl Picked {
+impl RowBitmap {
     /// Bytes for so many rows.
     pub(crate) fn bytes_for(rows: u32) -> u64 {
         u64::from(rows).div_ceil(GROUP as u64) * 4
@@ -42,7 +42,7 @@ impl Picked {
         self.words[position as usize / GROUP] |= 1 << (position as usize % GROUP);
     }
 
-    /// The groups of a range of positions that have picked ones, with their lanes.
+    /// The groups of a range of positions that have such positions, with their lanes.
     pub(super) fn groups(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         let group = GROUP as u32;
         let groups = range.start / group..range.end.div_ceil(group);
