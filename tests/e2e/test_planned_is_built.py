@@ -54,7 +54,7 @@ def in_ram(http, index):
 
 
 def expect_in_ram(http, index, wanted, memory):
-    """What is lent comes once there is room for it. In 16 MB what the last writes hold is a third of the room."""
+    """What is cached comes once there is room for it. In 16 MB what the last writes hold is a third of the room."""
     held = 0
     for _ in range(60):
         held = in_ram(http, index)

@@ -64,7 +64,7 @@ def settled(http, seconds=900):
     still, before, end = 0, None, time.monotonic() + seconds
     while time.monotonic() < end:
         info = http.result("GET", f"/collections/{C}")
-        # What is lent comes by and by.
+        # What is cached comes by and by.
         held = sum(part["pinned_bytes"] for part in built_parts(http))
         now = (info["status"], info["segments_count"], info["indexed_vectors_count"], held)
         still = still + 1 if now == before and info["status"] != "yellow" else 0

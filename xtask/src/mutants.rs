@@ -15,7 +15,7 @@ const TESTS: [&str; 7] = [
     "closed::",
     "panics::",
     "snapshots::",
-    "loans::",
+    "reclaim::",
 ];
 /// A mutant that makes a test hang is caught too.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -1,21 +1,21 @@
-//! Rows in RAM, on loan: the ledger may take the last ones back at any time.
+//! Rows in reclaimable RAM: the ledger may take the last ones back at any time.
 
 use std::sync::{Arc, Weak};
 
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, Consumer, LoanBuf, LoanView};
+use ramlet_memory::{AnonBuf, Consumer, ReclaimableBuf, ReclaimableView};
 
 use crate::error::{IndexError, Result};
 use crate::rows_file::RowsFile;
 
-/// The rows of a [`RowsFile`] in memory, one after another without gaps, as far as memory is lent for them.
+/// The rows of a [`RowsFile`] in memory, one after another without gaps, as far as there is reclaimable memory for them.
 ///
-/// Costs `rows x stride` bytes in whole pages, reserved from the consumer in pieces of [`LoanBuf::PIECE_BYTES`]. What is
+/// Costs `rows x stride` bytes in whole pages, reserved from the consumer in pieces of [`ReclaimableBuf::PIECE_BYTES`]. What is
 /// missing is always the last rows. Searches read through a [`PinnedView`], whose rows stay while it lives. Cheap to
 /// clone; clones share the memory, which goes with the last of them.
 #[derive(Debug, Clone)]
 pub struct PinnedRows {
-    memory: Arc<LoanBuf>,
+    memory: Arc<ReclaimableBuf>,
     rows: u32,
     stride: usize,
 }
@@ -23,7 +23,7 @@ pub struct PinnedRows {
 /// The rows that were in memory when a search began. Making one allocates nothing; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct PinnedView {
-    memory: LoanView,
+    memory: ReclaimableView,
     stride: usize,
 }
 
@@ -57,7 +57,7 @@ impl PinnedRows {
     pub fn empty(file: &RowsFile, consumer: &Consumer) -> Result<PinnedRows> {
         let whole = file.rows() as usize * file.stride();
         Ok(PinnedRows {
-            memory: Arc::new(LoanBuf::new(consumer, whole)?),
+            memory: Arc::new(ReclaimableBuf::new(consumer, whole)?),
             rows: file.rows(),
             stride: file.stride(),
         })
@@ -96,8 +96,8 @@ impl PinnedRows {
         self.memory.cut(bytes)
     }
 
-    /// The memory itself, for who takes loans back: it keeps nothing alive.
-    pub fn loan(&self) -> Weak<LoanBuf> {
+    /// The memory itself, for whoever reclaims it: it keeps nothing alive.
+    pub fn reclaimable(&self) -> Weak<ReclaimableBuf> {
         Arc::downgrade(&self.memory)
     }
 
@@ -121,7 +121,7 @@ impl PinnedRows {
         }
         let mut restored = 0;
         while restored < bytes {
-            match self.fill(file, LoanBuf::PIECE_BYTES, io, buf) {
+            match self.fill(file, ReclaimableBuf::PIECE_BYTES, io, buf) {
                 Ok(0) | Err(IndexError::OverBudget(_)) => break,
                 Ok(more) => restored += more,
                 Err(error) => return Err(error),

@@ -4,7 +4,7 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use ramlet_memory::{AnonBuf, Consumer, LoanBuf, LoanView, OverBudget, Reservation};
+use ramlet_memory::{AnonBuf, Consumer, OverBudget, ReclaimableBuf, ReclaimableView, Reservation};
 
 use crate::block_cache::BlockCache;
 use crate::context::IoContext;
@@ -29,7 +29,7 @@ pub struct BlockFile {
     key: u64,
     pinned: Option<AnonBuf>,
     /// The first bytes of the file, verified, in memory that may be taken back.
-    lent: Option<Arc<LoanBuf>>,
+    cached: Option<Arc<ReclaimableBuf>>,
     /// The backend holds the file in RAM anyway, and all of it was verified by `pin`.
     verified: bool,
     /// What the file costs while it is open.
@@ -75,7 +75,7 @@ impl BlockFile {
             cache,
             key,
             pinned: None,
-            lent: None,
+            cached: None,
             verified: false,
             _cost: None,
         }
@@ -119,9 +119,9 @@ impl BlockFile {
         self.pinned.as_ref().map_or(0, |buf| buf.capacity() as u64)
     }
 
-    /// Bytes of RAM that it has, lent ones included.
+    /// Bytes of RAM that it has, reclaimable ones included.
     pub fn ram_bytes(&self) -> u64 {
-        self.pinned_bytes() + self.lent().memory_bytes()
+        self.pinned_bytes() + self.cached().memory_bytes()
     }
 
     /// One block of `pages` pages. The slice lies in pinned or mapped memory, or at the start of `buf`.
@@ -138,7 +138,7 @@ impl BlockFile {
         }
         self.ensure(buf, len)?;
         let out = &mut buf[..len];
-        if self.copy_lent(page, out) {
+        if self.copy_cached(page, out) {
             return Ok(out);
         }
         if let Some(cache) = &self.cache
@@ -222,7 +222,7 @@ impl BlockFile {
             }
             None => {
                 self.ensure(buf, len)?;
-                if self.copy_lent(page, &mut buf[..len]) {
+                if self.copy_cached(page, &mut buf[..len]) {
                     return Ok(&buf[..len]);
                 }
                 self.read_parts(io, page, &mut buf[..len])?;
@@ -266,46 +266,55 @@ impl BlockFile {
         Ok(Ok(()))
     }
 
-    /// Addresses for the whole file in memory that `consumer` lends, none of it taken yet; the memory itself, for who takes loans back.
+    /// Addresses for the whole file on the account of `consumer`, no memory yet. Returns the memory itself, for whoever reclaims it.
     /// A file whose backend holds it in RAM needs none.
-    pub fn lend(&mut self, consumer: &Consumer) -> std::result::Result<Option<Weak<LoanBuf>>, OverBudget> {
+    pub fn make_cacheable(
+        &mut self,
+        consumer: &Consumer,
+    ) -> std::result::Result<Option<Weak<ReclaimableBuf>>, OverBudget> {
         if self.memory().is_some() || self.is_empty() {
             return Ok(None);
         }
-        self.lent = Some(Arc::new(LoanBuf::new(consumer, self.pages() as usize * PAGE)?));
-        Ok(self.loan())
+        self.cached = Some(Arc::new(ReclaimableBuf::new(
+            consumer,
+            self.pages() as usize * PAGE,
+        )?));
+        Ok(self.reclaimable())
     }
 
-    /// The memory that it is lent, for who takes loans back.
-    pub fn loan(&self) -> Option<Weak<LoanBuf>> {
-        self.lent.as_ref().map(Arc::downgrade)
+    /// The memory that caches it, for whoever reclaims it.
+    pub fn reclaimable(&self) -> Option<Weak<ReclaimableBuf>> {
+        self.cached.as_ref().map(Arc::downgrade)
     }
 
-    /// The bytes that are in lent memory now, from the file's first on: they stay there while the view lives.
-    pub fn lent(&self) -> LoanView {
-        self.lent.as_ref().map(|lent| lent.view()).unwrap_or_default()
+    /// The bytes that are cached now, from the file's first on: they stay there while the view lives.
+    pub fn cached(&self) -> ReclaimableView {
+        self.cached
+            .as_ref()
+            .map(|cached| cached.view())
+            .unwrap_or_default()
     }
 
-    /// Gives lent memory back.
-    pub fn cut_lent(&self) {
-        if let Some(lent) = &self.lent {
-            lent.cut(u64::MAX);
+    /// Gives the memory of what is cached back.
+    pub fn drop_cached(&self) {
+        if let Some(cached) = &self.cached {
+            cached.cut(u64::MAX);
         }
     }
 
-    /// Bytes that would be in lent memory, if there were room for all.
-    pub fn lendable_bytes(&self) -> u64 {
-        self.lent.as_ref().map_or(0, |lent| lent.len() as u64)
+    /// Bytes that would be cached, if there were room for all.
+    pub fn cacheable_bytes(&self) -> u64 {
+        self.cached.as_ref().map_or(0, |cached| cached.len() as u64)
     }
 
-    /// Reads the next piece into lent memory, verified; the bytes that came, 0 when all are there or the consumer has no room.
+    /// Reads the next piece into reclaimable memory, verified; the bytes that came, 0 when all are there or the consumer has no room.
     /// `block_at` tells the first page of the block that has a page, and how many pages it has.
-    pub fn fill_lent(&self, io: &mut IoContext, block_at: &dyn Fn(u64) -> (u64, u32)) -> Result<u64> {
-        let Some(lent) = &self.lent else { return Ok(0) };
+    pub fn fill_cached(&self, io: &mut IoContext, block_at: &dyn Fn(u64) -> (u64, u32)) -> Result<u64> {
+        let Some(cached) = &self.cached else { return Ok(0) };
         let mut fill = |at: usize, out: &mut [u8]| -> std::result::Result<(), FillError> {
             Ok(self.fill_piece(io, (at / PAGE) as u64, out, block_at)?)
         };
-        match lent.extend(LoanBuf::PIECE_BYTES, &mut fill) {
+        match cached.extend(ReclaimableBuf::PIECE_BYTES, &mut fill) {
             Ok(bytes) => Ok(bytes as u64),
             Err(FillError::Refused) => Ok(0),
             Err(FillError::Io(error)) => Err(error),
@@ -342,10 +351,10 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Copies pages that are in lent memory; false if they aren't.
-    fn copy_lent(&self, page: u64, out: &mut [u8]) -> bool {
-        let Some(lent) = &self.lent else { return false };
-        let view = lent.view();
+    /// Copies pages that are cached; false if they aren't.
+    fn copy_cached(&self, page: u64, out: &mut [u8]) -> bool {
+        let Some(cached) = &self.cached else { return false };
+        let view = cached.view();
         let found = block_of(&view, page, out.len());
         if let Some(bytes) = found {
             out.copy_from_slice(bytes);
@@ -422,7 +431,7 @@ impl BlockFile {
         for (number, (page, pages)) in wave.iter().enumerate() {
             let len = *pages as usize * PAGE;
             let block = &mut out[start..start + len];
-            if self.copy_lent(*page, block) {
+            if self.copy_cached(*page, block) {
                 start += len;
                 continue;
             }
@@ -548,7 +557,7 @@ impl BlockFile {
     }
 }
 
-/// Why a piece of lent memory wasn't filled.
+/// Why a piece of reclaimable memory wasn't filled.
 enum FillError {
     Refused,
     Io(IoError),
@@ -566,8 +575,8 @@ impl From<IoError> for FillError {
     }
 }
 
-/// So many bytes from a page on, of a file that [lies in memory](BlockFile::lent) from its first byte on; `None`: not as far.
-pub fn block_of(view: &LoanView, page: u64, len: usize) -> Option<&[u8]> {
+/// So many bytes from a page on, of a file that [lies in memory](BlockFile::cached) from its first byte on; `None`: not as far.
+pub fn block_of(view: &ReclaimableView, page: u64, len: usize) -> Option<&[u8]> {
     let start = usize::try_from(offset_of(page)).ok()?;
     view.get(start..start.checked_add(len)?)
 }

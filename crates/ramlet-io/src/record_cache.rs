@@ -17,7 +17,7 @@ use symbols::{CODED_BUF, CodedBuf};
 
 /// A cache of verified records of immutable files, shared by all threads.
 ///
-/// Its memory are loans in chunks of 64 KiB, taken as records come and while others leave room, given back as a whole. The oldest chunk goes first; of its records
+/// Its memory is reclaimable, in chunks of 64 KiB, taken as records come and while others leave room, given back as a whole. The oldest chunk goes first; of its records
 /// those that were asked for since move into the chunk that takes its place.
 /// A file's records may be coded from some time on, with symbols that stay the same.
 pub struct RecordCache {
@@ -64,7 +64,7 @@ impl RecordCache {
     /// Longer ones aren't kept.
     pub const RECORD_BYTES_MAX: usize = crate::PAGE;
 
-    /// An empty one, which borrows from `consumer` and leaves `leave` bytes to others.
+    /// An empty one, which takes its memory from `consumer` and leaves `leave` bytes to others.
     pub fn new(consumer: &Consumer, leave: Arc<AtomicU64>) -> Arc<RecordCache> {
         Arc::new(RecordCache {
             shards: Default::default(),

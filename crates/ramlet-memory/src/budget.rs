@@ -28,8 +28,8 @@ pub struct BudgetRequest {
 
 /// The memory of a process, divided: the rows add up to exactly what was given.
 ///
-/// Reserves are for what the process doesn't allocate itself, arenas are taken once at start, what is set aside is lent
-/// to pinned data while it isn't used, elastic memory is reserved request by request, pinned memory holds data for speed,
+/// Reserves are for what the process doesn't allocate itself, arenas are taken once at start, what is set aside holds
+/// pinned data while its owners don't use it, elastic memory is reserved request by request, pinned memory holds data for speed,
 /// headroom is never given out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetTable {
@@ -51,7 +51,7 @@ pub struct BudgetTable {
     pub block_cache: u64,
     /// Requests, responses, connections.
     pub elastic: u64,
-    /// Data kept in RAM to save reads: what nobody else was promised. It may borrow up to [`BudgetTable::pinned_max`].
+    /// Data kept in RAM to save reads: what nobody else was promised. With unused memory of other rows it grows to [`BudgetTable::pinned_max`].
     pub pinned: u64,
     pub headroom: u64,
 }
@@ -63,8 +63,8 @@ pub enum RowKind {
     Reserve,
     /// Taken once, at the start.
     Arena,
-    /// Taken when it is needed, which always works; lent to pinned data until then.
-    Lent,
+    /// Taken when it is needed, which always works; until then pinned data may use it.
+    Reclaimable,
     /// Handed out and given back by reservations.
     Elastic,
     /// Never handed out.
@@ -129,12 +129,12 @@ const CODES_FIRST: u64 = 20 * MIB;
 /// Fences and centroids of segments: a few bytes a block of data, without which it can't be read.
 const PINNED_LEAST: u64 = 256 * KIB;
 
-/// What loans leave free, so that a small request needs nothing back: within these, a 128th of the memory.
-const LOANS_LEAVE: std::ops::RangeInclusive<u64> = 128 * KIB..=4 * MIB;
+/// What caches leave free, so that a small request needs nothing back: within these, a 128th of the memory.
+const CACHES_LEAVE: std::ops::RangeInclusive<u64> = 128 * KIB..=4 * MIB;
 
 /// Most that requests may hold beyond the row `elastic`: the API's largest body, 32 MiB, twice, and a little, ...
 const REQUESTS_MAX: u64 = 72 * MIB;
-/// ... and one part in so many of the row of pinned data, which is lent to codes while no such request is there.
+/// ... and one part in so many of the row of pinned data, which holds codes while no such request is there.
 const REQUESTS_SHARE: u64 = 5;
 
 /// Memory below which a further search thread doesn't pay.
@@ -246,9 +246,9 @@ impl BudgetTable {
         self.memory_bytes - self.kernel - self.runtime - self.headroom
     }
 
-    /// Most that pinned data may ever hold: its own row and, as loans, what the others don't use at the moment.
+    /// Most that pinned data may ever hold: its own row and what the others don't use at the moment.
     pub fn pinned_max(&self) -> u64 {
-        let leave = (self.memory_bytes / 128).clamp(*LOANS_LEAVE.start(), *LOANS_LEAVE.end());
+        let leave = (self.memory_bytes / 128).clamp(*CACHES_LEAVE.start(), *CACHES_LEAVE.end());
         let taken = self.search_slots + self.log_buffers + self.block_cache + leave;
         self.ledger_limit().saturating_sub(taken).max(self.pinned)
     }
@@ -279,8 +279,8 @@ impl BudgetTable {
             row("binary and runtime", self.runtime, RowKind::Reserve),
             row("search slots", self.search_slots, RowKind::Arena),
             row("log buffers", self.log_buffers, RowKind::Arena),
-            row("write buffers", self.write_buffers, RowKind::Lent),
-            row("job scratch", self.job_scratch, RowKind::Lent),
+            row("write buffers", self.write_buffers, RowKind::Reclaimable),
+            row("job scratch", self.job_scratch, RowKind::Reclaimable),
             row("block cache", self.block_cache, RowKind::Arena),
             row("elastic", self.elastic, RowKind::Elastic),
             row("pinned data", self.pinned, RowKind::Elastic),
@@ -401,7 +401,7 @@ impl fmt::Display for BudgetTable {
             let kind = match row.kind {
                 RowKind::Reserve => "reserve",
                 RowKind::Arena => "arena",
-                RowKind::Lent => "lent",
+                RowKind::Reclaimable => "reclaimable",
                 RowKind::Elastic => "elastic",
                 RowKind::Headroom => "headroom",
             };

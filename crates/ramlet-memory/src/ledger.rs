@@ -10,27 +10,28 @@ use crate::reservation::{OverBudget, Reservation};
 /// The account of all reserved bytes of a process.
 ///
 /// Invariant: the sum of all reservations never exceeds `limit`, and no consumer's exceeds its cap. Reserving is
-/// three compare-and-swap loops; only registering takes a lock, and asking for loans back.
+/// three compare-and-swap loops; only registering takes a lock, and reclaiming.
 ///
-/// **Loans.** Memory that its owners don't use at the moment may be lent ([`Ledger::borrower`]) to data that is kept
-/// in it for speed. When a reservation then finds the ledger full, the [`Reclaim`]ers are asked to give loans back, and it
-/// is tried again, for some milliseconds while they are on their way; what comes back meanwhile isn't lent anew. So that this always ends well, loans don't count against what the others were promised: what is set
+/// **Reclaimable memory.** Caches ([`Ledger::cache`]) may hold memory that its owners don't use at the moment. When a
+/// reservation then finds the ledger full, the [`Reclaim`]ers are asked to give memory back. The reservation is tried
+/// again, for some milliseconds while memory is on its way; what comes back meanwhile goes to no cache. So that this
+/// always ends well, caches don't count against what the others were promised: what is set
 /// aside ([`Ledger::set_aside`]), used or not, and all other reservations together never exceed `limit` either.
 pub struct Ledger {
     total: Counter,
-    /// What is set aside, and what is reserved beside that and beside loans.
+    /// What is set aside, and what is reserved beside that and beside caches.
     promised: Counter,
-    /// Of `total`: loans.
-    lent: AtomicU64,
-    /// Bytes that reservations ask loans back for at this moment: borrowers leave them alone.
+    /// Of `total`: what caches hold.
+    reclaimable: AtomicU64,
+    /// Bytes that reservations reclaim at this moment: caches leave them alone.
     awaited: AtomicU64,
     accounts: Mutex<Vec<Arc<Account>>>,
     reclaimers: Mutex<Vec<Weak<dyn Reclaim>>>,
 }
 
-/// Gives loans back.
+/// Gives memory of caches back.
 pub trait Reclaim: Send + Sync {
-    /// Gives up at least `bytes` of loans, as far as there are any; how many are, or will be, given back. Those that
+    /// Gives up at least `bytes` of reclaimable memory, as far as there are any; how many are, or will be, given back. Those that
     /// somebody reads at this moment may come back a little later; they count here until they have.
     ///
     /// Runs on the thread that reserves, which may hold any lock of the process: it must take none under which memory is
@@ -68,10 +69,10 @@ enum Claim {
     /// The cap is promised, whether used or not.
     SetAside,
     /// Given back when others need it.
-    Loan,
+    Reclaimable,
 }
 
-/// How often a reservation looks again whether loans that are on their way have come back: after 1 ms, 2 ms, 4 ms and so on, in all
+/// How often a reservation looks again whether reclaimed memory has come back: after 1 ms, 2 ms, 4 ms and so on, in all
 /// 31 ms, in which nearly all searches that may be reading them end, in a small budget beside writes too. A refusal costs the client more.
 const WAITS: u32 = 5;
 
@@ -110,7 +111,7 @@ impl Ledger {
         Arc::new(Ledger {
             total: Counter::new(limit),
             promised: Counter::new(limit),
-            lent: AtomicU64::new(0),
+            reclaimable: AtomicU64::new(0),
             awaited: AtomicU64::new(0),
             accounts: Mutex::default(),
             reclaimers: Mutex::default(),
@@ -132,18 +133,18 @@ impl Ledger {
     }
 
     /// Bytes reserved now that their holders give back when others need them.
-    pub fn lent(&self) -> u64 {
-        self.lent.load(Ordering::Relaxed)
+    pub fn reclaimable_bytes(&self) -> u64 {
+        self.reclaimable.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are set aside and not used now: whether lent or free, their owners may want them at any time.
+    /// Bytes that are set aside and not used now: whether cached in or free, their owners may want them at any time.
     pub fn unclaimed(&self) -> u64 {
         self.promised.used().saturating_sub(self.held())
     }
 
-    /// Bytes reserved now that aren't lent.
+    /// Bytes reserved now that aren't reclaimable.
     pub fn held(&self) -> u64 {
-        self.used().saturating_sub(self.lent())
+        self.used().saturating_sub(self.reclaimable_bytes())
     }
 
     /// The consumer `name`, which may hold at most `cap` bytes (`u64::MAX`: only the ledger's limit).
@@ -165,13 +166,13 @@ impl Ledger {
             Claim::SetAside => other.counter.limit,
             Claim::Keep => other.counter.used(),
             Claim::Use => other.resting.load(Ordering::Relaxed),
-            Claim::Loan => 0,
+            Claim::Reclaimable => 0,
         });
         kept.sum()
     }
 
-    /// The consumer `name`, for which `bytes` are set aside: it always gets so many, though it may have to wait for loans
-    /// to come back, and never more. Refused when others were promised them.
+    /// The consumer `name`, for which `bytes` are set aside: it always gets so many, though it may have to wait until
+    /// caches give way, and never more. Refused when others were promised them.
     pub fn set_aside(self: &Arc<Ledger>, name: &'static str, bytes: u64) -> Result<Consumer, OverBudget> {
         let known = self.accounts().iter().any(|account| account.name == name);
         let consumer = self.account(name, bytes, Claim::SetAside);
@@ -181,10 +182,10 @@ impl Ledger {
         Ok(consumer)
     }
 
-    /// The consumer `name`, which gives back what others need: its owner registers a [`Reclaim`]er. It asks nobody for
-    /// loans itself.
-    pub fn borrower(self: &Arc<Ledger>, name: &'static str, cap: u64) -> Consumer {
-        self.account(name, cap, Claim::Loan)
+    /// The consumer `name`, which gives back what others need: its owner registers a [`Reclaim`]er. It reclaims
+    /// nothing from others.
+    pub fn cache(self: &Arc<Ledger>, name: &'static str, cap: u64) -> Consumer {
+        self.account(name, cap, Claim::Reclaimable)
     }
 
     /// From now on `reclaimer` is asked when memory is needed; those that were registered before are asked first.
@@ -217,7 +218,7 @@ impl Ledger {
         }
     }
 
-    /// Asks for loans back until `bytes` are free or on their way; false when nothing is.
+    /// Reclaims memory of caches until `bytes` are free or on their way; false when nothing is.
     fn reclaim(&self, bytes: u64) -> bool {
         // A copy, so that a reclaimer whose last owner this is may go without the lock.
         let reclaimers = self
@@ -278,7 +279,7 @@ impl Consumer {
         self.account.counter.limit
     }
 
-    /// The same account; but its reservations wait a little for loans to come back before they are refused: half a second
+    /// The same account; but its reservations wait a little for caches to give way before they are refused: half a second
     /// at most. For whoever would rather wait than be refused.
     pub fn patient(&self) -> Consumer {
         Consumer {
@@ -348,18 +349,18 @@ impl Consumer {
         }
     }
 
-    /// Bytes that a reservation could get: right now, or, unless this is a borrower, when loans have come back.
+    /// Bytes that a reservation could get: right now, or, unless this is a cache, when caches have given way.
     pub fn available(&self) -> u64 {
-        let (free, lent) = (self.ledger.total.free(), self.ledger.lent());
+        let (free, reclaimable) = (self.ledger.total.free(), self.ledger.reclaimable_bytes());
         let theirs = match self.account.claim {
-            Claim::Use | Claim::Keep => self.ledger.promised.free().min(free + lent),
-            Claim::SetAside => free + lent,
-            Claim::Loan => free.saturating_sub(self.ledger.awaited.load(Ordering::Relaxed)),
+            Claim::Use | Claim::Keep => self.ledger.promised.free().min(free + reclaimable),
+            Claim::SetAside => free + reclaimable,
+            Claim::Reclaimable => free.saturating_sub(self.ledger.awaited.load(Ordering::Relaxed)),
         };
         self.account.counter.free().min(theirs)
     }
 
-    /// Bytes that a reservation would get without asking for loans back.
+    /// Bytes that a reservation would get without reclaiming any.
     pub fn available_now(&self) -> u64 {
         self.available().min(self.ledger.total.free())
     }
@@ -413,12 +414,12 @@ impl Consumer {
     /// Takes memory; what it was promised to is settled.
     fn take_memory(&self, bytes: u64) -> bool {
         let ledger = &self.ledger;
-        if self.account.claim == Claim::Loan {
+        if self.account.claim == Claim::Reclaimable {
             let taken = ledger
                 .total
                 .take_beside(bytes, ledger.awaited.load(Ordering::Relaxed));
             if taken {
-                ledger.lent.fetch_add(bytes, Ordering::Relaxed);
+                ledger.reclaimable.fetch_add(bytes, Ordering::Relaxed);
             }
             return taken;
         }
@@ -426,12 +427,12 @@ impl Consumer {
             return true;
         }
         ledger.awaited.fetch_add(bytes, Ordering::Relaxed);
-        let taken = self.take_loans_back(bytes);
+        let taken = self.take_reclaimed(bytes);
         ledger.awaited.fetch_sub(bytes, Ordering::Relaxed);
         taken
     }
 
-    fn take_loans_back(&self, bytes: u64) -> bool {
+    fn take_reclaimed(&self, bytes: u64) -> bool {
         let ledger = &self.ledger;
         for wait in 0..=self.waits {
             if wait > 0 {
@@ -454,8 +455,8 @@ impl Consumer {
         match self.account.claim {
             Claim::Use | Claim::Keep => self.ledger.promised.give(bytes),
             Claim::SetAside => {}
-            Claim::Loan => {
-                self.ledger.lent.fetch_sub(bytes, Ordering::Relaxed);
+            Claim::Reclaimable => {
+                self.ledger.reclaimable.fetch_sub(bytes, Ordering::Relaxed);
             }
         }
         self.ledger.total.give(bytes);
@@ -471,7 +472,7 @@ impl Consumer {
     /// Bytes that this consumer would have if nobody else held what is given back.
     fn possible(&self) -> u64 {
         match self.account.claim {
-            Claim::SetAside | Claim::Loan => self.cap(),
+            Claim::SetAside | Claim::Reclaimable => self.cap(),
             Claim::Use | Claim::Keep => {
                 let beside = self.ledger.kept_beside(&self.account);
                 let resting = self.resting_beside();

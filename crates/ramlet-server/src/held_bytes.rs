@@ -50,7 +50,7 @@ impl Held {
             let waits = bytes <= from.cap() && Instant::now() + pause < deadline;
             if !waits || from.available() >= bytes {
                 match held.at_least(bytes, from) {
-                    // Loans on their way back.
+                    // Reclaimed memory on its way back.
                     Err(_) if waits => {}
                     done => return done.map(|()| held),
                 }

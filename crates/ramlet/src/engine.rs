@@ -212,7 +212,7 @@ impl Engine {
         let budget = &options.budget;
         let ledger = &options.ledger;
         let consumers = Consumers {
-            // Whoever fills them can wait for loans to come back: what is acknowledged must get in.
+            // Whoever fills them can wait for caches to give way: what is acknowledged must get in.
             buffers: ledger.set_aside("write buffers", budget.write_buffers)?.patient(),
             metadata: ledger.keeper("segment metadata", budget.metadata_max()),
             // The rest is for what segments need to be read at all.
@@ -221,7 +221,7 @@ impl Engine {
             updates: ledger.consumer("queued updates", budget.updates_max()).patient(),
             collections: ledger.keeper("collections", capacity::collections_bytes_max(budget)),
             slots: ledger.keeper("search slots", budget.search_slots).patient(),
-            // A search that finds all lent, or held by others, waits until it isn't, rather than being refused: that is a matter of other searches.
+            // A search that finds all in caches, or held by others, waits until it isn't, rather than being refused: that is a matter of other searches.
             extra: ledger
                 .consumer("extra scratch", budget.elastic)
                 .patient()
@@ -468,7 +468,7 @@ impl Engine {
                 }
             })?;
         }
-        // The last: it lends what nobody has by now.
+        // The last: it caches data in what nobody has by now.
         let shared = self.shared.clone();
         self.spawn("maintenance", move || {
             or_end("maintenance", || maintenance::run(&shared))

@@ -306,7 +306,7 @@ fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64)
 /// Digits a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.
 const NUMBERED_LEAST: f64 = 0.6;
 
-/// What loans can't have of the room, one part in so many: they come in pieces, and others hold some of what they might be lent.
+/// What caches can't have of the room, one part in so many: their memory comes in pieces, and others hold some of it.
 const ROOM_LEFT: u64 = 16;
 
 /// Digits of product codes with numbers, where there is room for such that are worth it and none for fine codes.

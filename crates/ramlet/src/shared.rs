@@ -23,7 +23,7 @@ pub struct JobArena {
     pub threads: usize,
     /// What is set aside for jobs.
     pub scratch: Consumer,
-    /// What a large job may take beside that while nobody has it: of the row of pinned data, which lives on loans anyway.
+    /// What a large job may take beside that while nobody has it: of the row of pinned data, which is reclaimable anyway.
     pub spare: Consumer,
 }
 
@@ -267,7 +267,7 @@ impl Shared {
     }
 
     /// Waits until no other job runs, then reserves what this one works with: `wanted` bytes, as far as so many are set
-    /// aside for jobs, and some more if it wants more than that. They may be lent at the moment; then it waits a little for
+    /// aside for jobs, and some more if it wants more than that. Caches may hold them at the moment; then it waits a little for
     /// searches to let go of them.
     ///
     /// (1M x 100 in 32 MB: what is set aside does for 4,700 clusters, the spare makes 7,500 of it; with so many a search reads

@@ -2,12 +2,12 @@
 
 use ramlet_index::{IndexError, PinnedRows};
 use ramlet_io::IoErrorKind;
-use ramlet_memory::{AnonBuf, Ledger, LoanBuf};
+use ramlet_memory::{AnonBuf, Ledger, ReclaimableBuf};
 
 use crate::disk::Disk;
 use crate::random::Random;
 
-const PIECE: u64 = LoanBuf::PIECE_BYTES as u64;
+const PIECE: u64 = ReclaimableBuf::PIECE_BYTES as u64;
 
 fn bytes(len: usize) -> Vec<u8> {
     let mut random = Random::new(3);

@@ -319,64 +319,73 @@ fn reading_past_the_end_and_over_the_budget_are_errors() {
     file.read(&mut io, 3, 1, &mut buf).expect("the file works on");
 }
 
-/// Three pages a block: pieces of lent memory end within one.
-const LENT_PAGES: usize = 3;
+/// Three pages a block: pieces of reclaimable memory end within one.
+const BLOCK_PAGES: usize = 3;
 
 fn block_at(page: u64) -> (u64, u32) {
-    (page / LENT_PAGES as u64 * LENT_PAGES as u64, LENT_PAGES as u32)
+    (page / BLOCK_PAGES as u64 * BLOCK_PAGES as u64, BLOCK_PAGES as u32)
 }
 
 #[test]
-fn lent_memory_comes_and_goes_and_the_bytes_stay_the_same() {
+fn cached_memory_comes_and_goes_and_the_bytes_stay_the_same() {
     each(|storage| {
-        let mut fixture = fixture(storage.as_ref(), 500, LENT_PAGES, None);
+        let mut fixture = fixture(storage.as_ref(), 500, BLOCK_PAGES, None);
         let ledger = Ledger::new(64 << 20);
-        let consumer = ledger.borrower("lent", 32 << 20);
-        let lent = fixture.file.lend(&consumer).expect("addresses");
-        let Some(lent) = lent else {
+        let consumer = ledger.cache("cached", 32 << 20);
+        let cached = fixture.file.make_cacheable(&consumer).expect("addresses");
+        let Some(cached) = cached else {
             // The backend has it in memory anyway.
             assert!(fixture.file.file().as_bytes().is_some());
             return;
         };
         let mut pieces = 0;
-        while fixture.file.fill_lent(&mut fixture.io, &block_at).expect("sound") > 0 {
+        while fixture
+            .file
+            .fill_cached(&mut fixture.io, &block_at)
+            .expect("sound")
+            > 0
+        {
             pieces += 1;
-            check_reads(&mut fixture, LENT_PAGES);
+            check_reads(&mut fixture, BLOCK_PAGES);
         }
         assert_eq!(pieces, 3);
-        assert_eq!(fixture.file.lent().len(), fixture.bytes.len());
-        assert_eq!(fixture.file.lendable_bytes(), fixture.bytes.len() as u64);
+        assert_eq!(fixture.file.cached().len(), fixture.bytes.len());
+        assert_eq!(fixture.file.cacheable_bytes(), fixture.bytes.len() as u64);
         fixture.io.take_stats();
-        check_reads(&mut fixture, LENT_PAGES);
+        check_reads(&mut fixture, BLOCK_PAGES);
         assert_eq!(fixture.io.reads(), 0);
-        let view = fixture.file.lent();
-        let block = block_of(&view, 9, LENT_PAGES * PAGE).expect("it is there");
-        assert!(block == &fixture.bytes[9 * PAGE..][..LENT_PAGES * PAGE]);
+        let view = fixture.file.cached();
+        let block = block_of(&view, 9, BLOCK_PAGES * PAGE).expect("it is there");
+        assert!(block == &fixture.bytes[9 * PAGE..][..BLOCK_PAGES * PAGE]);
         drop(view);
-        lent.upgrade().expect("the file holds it").cut(1);
-        check_reads(&mut fixture, LENT_PAGES);
+        cached.upgrade().expect("the file holds it").cut(1);
+        check_reads(&mut fixture, BLOCK_PAGES);
         assert!(fixture.io.reads() > 0);
-        let view = fixture.file.lent();
-        let last = fixture.bytes.len() / PAGE - LENT_PAGES;
-        assert!(block_of(&view, last as u64, LENT_PAGES * PAGE).is_none());
+        let view = fixture.file.cached();
+        let last = fixture.bytes.len() / PAGE - BLOCK_PAGES;
+        assert!(block_of(&view, last as u64, BLOCK_PAGES * PAGE).is_none());
         assert!(block_of(&view, u64::MAX, PAGE).is_none());
     });
 }
 
 #[test]
-fn lent_memory_shows_no_corrupt_block() {
+fn cached_memory_shows_no_corrupt_block() {
     // In a piece, and in a block that two pieces share.
     for page in [7, 511, 512] {
         let storage = SimStorage::new();
-        let Fixture { mut file, mut io, .. } = fixture(&storage, 200, LENT_PAGES, None);
+        let Fixture { mut file, mut io, .. } = fixture(&storage, 200, BLOCK_PAGES, None);
         storage
             .flip_bit("blocks", page * PAGE as u64 + 17)
             .expect("a byte of the file");
         let ledger = Ledger::new(64 << 20);
-        let consumer = ledger.borrower("lent", 32 << 20);
-        file.lend(&consumer).expect("addresses");
-        let error = file.fill_lent(&mut io, &block_at).expect_err("it is corrupt");
+        let consumer = ledger.cache("cached", 32 << 20);
+        file.make_cacheable(&consumer).expect("addresses");
+        let error = file.fill_cached(&mut io, &block_at).expect_err("it is corrupt");
         assert_eq!(error.kind, IoErrorKind::Corrupt);
-        assert_eq!((file.lent().len(), ledger.lent()), (0, 0), "page {page}");
+        assert_eq!(
+            (file.cached().len(), ledger.reclaimable_bytes()),
+            (0, 0),
+            "page {page}"
+        );
     }
 }

@@ -31,7 +31,7 @@ fn check(cache: &RecordCache, file: u64, row: u32) -> bool {
 #[test]
 fn what_is_found_is_what_was_put() {
     let ledger = Ledger::new(3 << 20);
-    let consumer = ledger.borrower("loans", u64::MAX);
+    let consumer = ledger.cache("records", u64::MAX);
     let cache = RecordCache::new(&consumer, Arc::default());
     let mut rng = Rng(1);
     let (mut hits, mut ever_put) = (0u64, HashSet::new());
@@ -47,7 +47,10 @@ fn what_is_found_is_what_was_put() {
         if turn % 5_000 == 0 {
             assert!(cache.cut(300_000) >= 300_000.min(turn), "it has as much");
         }
-        assert_eq!((cache.bytes(), consumer.used()), (ledger.lent(), ledger.used()));
+        assert_eq!(
+            (cache.bytes(), consumer.used()),
+            (ledger.reclaimable_bytes(), ledger.used())
+        );
     }
     let stats = cache.stats();
     assert_eq!((stats.hits, stats.hits + stats.misses), (hits, 60_000));
@@ -61,7 +64,7 @@ fn what_is_found_is_what_was_put() {
 /// How many of 500 records, asked for once in so many others that come, are left after 20,000 of these; `each` follows each of them.
 fn left_of_500(memory: u64, asked_every: u32, each: impl Fn(u32, &RecordCache)) -> usize {
     let ledger = Ledger::new(memory);
-    let cache = RecordCache::new(&ledger.borrower("loans", u64::MAX), Arc::default());
+    let cache = RecordCache::new(&ledger.cache("records", u64::MAX), Arc::default());
     let used = 0..500;
     let put = |file, row| cache.put(file, row, None, &record_of(file, row));
     used.clone().for_each(|row| assert!(put(1, row)));
@@ -86,7 +89,7 @@ fn what_is_asked_for_again_outlives_a_stream() {
 #[test]
 fn others_make_way() {
     let ledger = Ledger::new(4 << 20);
-    let consumer = ledger.borrower("loans", u64::MAX);
+    let consumer = ledger.cache("records", u64::MAX);
     let cache = RecordCache::new(&consumer, Arc::default());
     let held = Mutex::new(Vec::new());
     held.lock()
@@ -117,7 +120,7 @@ fn others_make_way() {
 fn it_leaves_what_others_want() {
     let ledger = Ledger::new(4 << 20);
     let leave = Arc::new(AtomicU64::new(3 << 20));
-    let cache = RecordCache::new(&ledger.borrower("loans", u64::MAX), leave.clone());
+    let cache = RecordCache::new(&ledger.cache("records", u64::MAX), leave.clone());
     let fill = || {
         for row in 0..20_000 {
             cache.put(1, row, None, &record_of(1, row));
@@ -134,14 +137,14 @@ fn it_leaves_what_others_want() {
     assert!(cache.bytes() > 3 << 20, "{}", cache.bytes());
     // Longer ones are nobody's, and nothing is kept where there is no memory.
     assert!(!cache.put(1, u32::MAX, None, &vec![1; PAGE + 1]));
-    let none = RecordCache::new(&ledger.borrower("none", 0), Arc::default());
+    let none = RecordCache::new(&ledger.cache("none", 0), Arc::default());
     assert!(!none.put(1, 1, None, b"record") && none.bytes() == 0);
 }
 
 #[test]
 fn threads_read_what_they_wrote() {
     let ledger = Ledger::new(2 << 20);
-    let cache = RecordCache::new(&ledger.borrower("loans", u64::MAX), Arc::default());
+    let cache = RecordCache::new(&ledger.cache("records", u64::MAX), Arc::default());
     std::thread::scope(|scope| {
         for seed in 1..4 {
             let cache = &cache;
@@ -191,7 +194,7 @@ fn coded_records_are_what_was_put() {
     let ledger = Ledger::new(12 << 20);
     let symbols = learnt(&ledger.consumer("symbols", u64::MAX)).expect("texts");
     assert_eq!(ledger.used(), Symbols::BYTES);
-    let cache = RecordCache::new(&ledger.borrower("loans", 2 << 20), Arc::default());
+    let cache = RecordCache::new(&ledger.cache("records", 2 << 20), Arc::default());
     let mut out = vec![0; RecordCache::RECORD_BYTES_MAX];
     let mut rng = Rng(5);
     let mut hits = 0;
@@ -221,7 +224,7 @@ fn more_coded_records_find_room() {
     let ledger = Ledger::new(12 << 20);
     let symbols = learnt(&ledger.consumer("symbols", u64::MAX)).expect("texts");
     let kept = |symbols: Option<&Symbols>| {
-        let cache = RecordCache::new(&ledger.borrower("loans", 2 << 20), Arc::default());
+        let cache = RecordCache::new(&ledger.cache("records", 2 << 20), Arc::default());
         let texts = (0..).filter(|row| row % 10 != 9);
         let kept = texts
             .take_while(|row| cache.put_ahead(1, *row, symbols, &text_of(*row)))
@@ -269,7 +272,7 @@ fn what_is_asked_for_again_outlives_cuts() {
 fn what_nobody_asked_for_takes_nothing_from_others() {
     let ledger = Ledger::new(4 << 20);
     let leave = Arc::new(AtomicU64::new(1 << 20));
-    let cache = RecordCache::new(&ledger.borrower("loans", u64::MAX), leave);
+    let cache = RecordCache::new(&ledger.cache("records", u64::MAX), leave);
     cache.ask(Box::new(|_| panic!("nobody makes way for it")));
     let ahead = |row: u32| cache.put_ahead(1, row, None, &record_of(1, row));
     let kept = (0..).take_while(|row| ahead(*row)).count() as u32;

@@ -10,10 +10,10 @@ fn check_sum(table: &BudgetTable) {
     let sum: u64 = table.rows().iter().map(|row| row.bytes).sum();
     assert_eq!(sum, table.memory_bytes, "{table}");
     assert_eq!(table.headroom, table.memory_bytes / 20);
-    check_loans(table);
+    check_reclaimable(table);
 }
 
-fn check_loans(table: &BudgetTable) {
+fn check_reclaimable(table: &BudgetTable) {
     assert!(
         (table.pinned..=table.ledger_limit()).contains(&table.pinned_max()),
         "{table}"
@@ -93,7 +93,7 @@ fn a_million_vectors_get_the_codes_they_want() {
         let table = BudgetTable::plan(request).expect("enough to start with");
         let sum: u64 = table.rows().iter().map(|row| row.bytes).sum();
         assert_eq!(sum, table.memory_bytes, "{table}");
-        check_loans(&table);
+        check_reclaimable(&table);
         assert!(table.pinned_max() >= codes, "{table}");
         let arenas = table.search_slots + table.log_buffers + table.block_cache;
         assert!(table.ledger_limit() - arenas >= codes + metadata, "{table}");

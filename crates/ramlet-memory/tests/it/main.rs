@@ -4,8 +4,8 @@ mod anon_buf;
 mod append;
 mod budget;
 mod ledger;
-mod loan_buf;
-mod loans;
+mod reclaim;
+mod reclaimable_buf;
 
 /// xorshift64*: the same numbers for the same seed on every machine.
 pub struct Rng(pub u64);

@@ -273,8 +273,8 @@ fn memory(text: &mut Text, app: &App) {
     );
     text.gauge(
         "ramlet_ledger_lent_bytes",
-        "Of what they hold, lent for codes and vectors",
-        ledger.lent(),
+        "Of what they hold, cached codes and vectors",
+        ledger.reclaimable_bytes(),
     );
     let report = ledger.report();
     text.family(

@@ -47,7 +47,7 @@ pub fn run(shared: &Shared) {
                 freeze_awaited(shared);
                 let pace = lull.look(shared);
                 if idle(shared) {
-                    // What a job needed it needs no more: it is lent again in the next round.
+                    // What a job needed it needs no more: caches get it again in the next round.
                     with_pins(shared, Pins::forget_asked);
                 } else if pace != Pace::Busy {
                     pin_all(shared, pace);
@@ -63,11 +63,11 @@ pub fn run(shared: &Shared) {
 /// How much is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// Nothing since some rounds: memory that nobody uses is lent.
+    /// Nothing since some rounds: memory that nobody uses goes to caches.
     Calm,
-    /// So little that what is lent stays lent for a while, but for the bytes that are written meanwhile.
+    /// So little that caches keep what they have for a while, but for the bytes that are written meanwhile.
     Light { soon: u64 },
-    /// Who writes so much, or just did, would take back at once what is lent now.
+    /// Who writes so much, or just did, would take back at once what caches get now.
     Busy,
 }
 
@@ -135,13 +135,13 @@ const SETTLE_TRIES: u32 = 4;
 /// What an idle round counts for in the rests of jobs that failed: nobody waits for them.
 const IDLE_ROUNDS: u32 = 2;
 
-/// Idle rounds without a write, or with few, after which memory that nobody uses is lent.
+/// Idle rounds without a write, or with few, after which memory that nobody uses goes to caches.
 const CALM_ROUNDS: u32 = 2;
 
 /// Few writes: a round's take at most one in so many of the bytes that are set aside and not used, mostly write buffers.
 const LIGHT_SHARE: u64 = 16;
 
-/// Of how many rounds' writes the bytes aren't lent where there are few. Jobs take back more than that at once: that is quicker than
+/// Of how many rounds' writes caches leave the bytes alone where there are few. Jobs take back more than that at once: that is quicker than
 /// what searches would read meanwhile.
 const ROUNDS_KEPT: u64 = 4;
 

@@ -81,7 +81,7 @@ fn comfortable(bytes: u64) -> u64 {
     bytes.saturating_mul(2).saturating_add(JOB_SCRATCH_BASE)
 }
 
-/// What a job takes that writes a segment of so many bytes, of vectors of `dims` at most, where `room` could be lent: what it needs at least,
+/// What a job takes that writes a segment of so many bytes, of vectors of `dims` at most, where `room` could be taken from caches: what it needs at least,
 /// where more would be taken back from others. (In 64 MB a job on 3 MB of rows took a quarter of a million's codes out of RAM, for as
 /// long as it ran.)
 fn scratch_of_writing(bytes: u64, dims: u64, room: u64) -> u64 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ramlet_io::IoContext;
-use ramlet_memory::LoanBuf;
+use ramlet_memory::ReclaimableBuf;
 
 use super::{begin, replace_segment};
 use crate::core::Core;
@@ -83,7 +83,7 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
             if column.restore(&due.room, io)? > 0 {
                 return Ok(true);
             }
-            due.room.make(PinRank::Rows, LoanBuf::PIECE_BYTES as u64);
+            due.room.make(PinRank::Rows, ReclaimableBuf::PIECE_BYTES as u64);
             if let Some(better) = view.segment.with_more_of(column, &core.shelf, &schema, io)? {
                 replace_segment(core, Arc::new(better));
                 return Ok(true);

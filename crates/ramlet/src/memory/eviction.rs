@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ramlet_io::RecordCache;
-use ramlet_memory::{Consumer, Ledger, LoanBuf, Reclaim};
+use ramlet_memory::{Consumer, Ledger, Reclaim, ReclaimableBuf};
 
 use crate::mutants;
 
@@ -36,26 +36,26 @@ const ASKED_TOGETHER_SHARE: u64 = 32;
 /// Less than this is forgotten: half a minute after 2 MiB were asked for, if time is noted every 0.7 seconds.
 const ASKED_LEAST: u64 = 128 << 10;
 
-/// A loan and its bytes.
-type Lent = (PinRank, u64, Arc<LoanBuf>);
+/// Memory of a cache, with its rank and bytes.
+type Entry = (PinRank, u64, Arc<ReclaimableBuf>);
 
-/// All loans of an engine.
+/// All caches of an engine.
 pub struct Pins {
-    /// The borrower's account: everything on it is registered here.
+    /// The caches' account: everything on it is registered here.
     pub consumer: Consumer,
-    list: Mutex<Vec<(PinRank, Weak<LoanBuf>)>>,
+    list: Mutex<Vec<(PinRank, Weak<ReclaimableBuf>)>>,
     /// The most that was asked back at once, fading with time: who needed it may need it again soon.
     asked: Arc<AtomicU64>,
-    /// Bytes that aren't lent as long as somebody writes.
+    /// Bytes that caches leave alone as long as somebody writes.
     kept: AtomicU64,
-    /// Records that were read lately, of files that aren't lent as a whole. They go after payloads that are, before the rest.
+    /// Records that were read lately, of files that aren't cached as a whole. They go after payloads that are, before the rest.
     pub records: Arc<RecordCache>,
 }
 
 impl Pins {
-    /// Loans of at most `cap` bytes, which the ledger takes back when it must.
+    /// Caches of at most `cap` bytes together, which the ledger takes back when it must.
     pub fn new(ledger: &Arc<Ledger>, cap: u64) -> Arc<Pins> {
-        let consumer = ledger.borrower("pinned data", cap);
+        let consumer = ledger.cache("pinned data", cap);
         let asked = Arc::new(AtomicU64::new(0));
         let pins = Arc::new(Pins {
             records: RecordCache::new(&consumer, asked.clone()),
@@ -75,17 +75,17 @@ impl Pins {
         pins
     }
 
-    /// From now on `loan` may be cut.
-    pub fn register(&self, rank: PinRank, loan: Weak<LoanBuf>) {
+    /// From now on `buf` may be cut.
+    pub fn register(&self, rank: PinRank, buf: Weak<ReclaimableBuf>) {
         let mut list = self.list();
         list.retain(|(_, known)| known.strong_count() > 0);
-        list.push((rank, loan));
+        list.push((rank, buf));
     }
 
-    /// From now on a loan that was registered goes as what ranks so does.
-    pub fn rank(&self, loan: &Weak<LoanBuf>, rank: PinRank) {
+    /// From now on a buffer that was registered goes as what ranks so does.
+    pub fn rank(&self, buf: &Weak<ReclaimableBuf>, rank: PinRank) {
         let mut list = self.list();
-        let known = list.iter_mut().find(|(_, known)| known.ptr_eq(loan));
+        let known = list.iter_mut().find(|(_, known)| known.ptr_eq(buf));
         known.into_iter().for_each(|(ranked, _)| *ranked = rank);
     }
 
@@ -96,7 +96,7 @@ impl Pins {
         }
     }
 
-    /// Bytes that may be lent now: what is free, less what is left to those who asked lately, or may ask soon.
+    /// Bytes that caches may take now: what is free, less what is left to those who asked lately, or may ask soon.
     pub fn room(&self) -> u64 {
         self.room_with(0)
     }
@@ -121,19 +121,19 @@ impl Pins {
         asked.max(kept)
     }
 
-    /// From now on so many bytes aren't lent, whoever asks or doesn't.
+    /// From now on caches leave so many bytes alone, whoever asks or doesn't.
     pub fn keep(&self, bytes: u64) {
         self.kept.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes that what ranks below `rank` holds: they are there for it, at the price of what is lost with them.
     pub fn below(&self, rank: PinRank) -> u64 {
-        let lent = self.held(&|known| known < rank).into_iter();
+        let known = self.held(&|known| known < rank).into_iter();
         let records = match rank > PinRank::Payloads {
             true => self.records.bytes(),
             false => 0,
         };
-        records + lent.map(|(_, bytes, _)| bytes).sum::<u64>()
+        records + known.map(|(_, bytes, _)| bytes).sum::<u64>()
     }
 
     /// Cuts what ranks below `rank` until `bytes` are coming free, or nothing is left of it.
@@ -143,20 +143,20 @@ impl Pins {
         self.cut(held, Some(rank), bytes, coming);
     }
 
-    /// The same of all loans without a rank, when `coming` bytes are on their way; how many are then.
-    fn cut(&self, held: Vec<Lent>, below: Option<PinRank>, bytes: u64, mut coming: u64) -> u64 {
-        let (payloads, rest): (Vec<Lent>, Vec<Lent>) = held
+    /// The same of all that is cached, or ranks below, when `coming` bytes are on their way; how many are then.
+    fn cut(&self, held: Vec<Entry>, below: Option<PinRank>, bytes: u64, mut coming: u64) -> u64 {
+        let (payloads, rest): (Vec<Entry>, Vec<Entry>) = held
             .into_iter()
             .partition(|(rank, ..)| *rank <= PinRank::Payloads);
         let may_go = |rank: PinRank| below.is_none_or(|below| rank < below);
-        let cut = |loans: Vec<Lent>, coming: &mut u64| {
-            for (rank, _, loan) in loans {
+        let cut = |entries: Vec<Entry>, coming: &mut u64| {
+            for (rank, _, buf) in entries {
                 if !may_go(rank) || *coming >= bytes {
                     break;
                 }
-                *coming += match mutants::is("stale-loan") {
+                *coming += match mutants::is("stale-cache") {
                     true => bytes - *coming,
-                    false => loan.cut(bytes - *coming),
+                    false => buf.cut(bytes - *coming),
                 };
             }
         };
@@ -191,35 +191,35 @@ impl Pins {
     }
 
     /// What was cut off before and is still being read: it comes back without cutting more.
-    fn coming(&self, held: &[Lent]) -> u64 {
+    fn coming(&self, held: &[Entry]) -> u64 {
         let there: u64 = held
             .iter()
-            .map(|(_, bytes, loan)| bytes + loan.filling_bytes())
+            .map(|(_, bytes, buf)| bytes + buf.filling_bytes())
             .sum();
         self.consumer.used().saturating_sub(there + self.records.bytes())
     }
 
     // Only to look and to add: nothing is reserved, freed or waited for under it.
-    fn list(&self) -> MutexGuard<'_, Vec<(PinRank, Weak<LoanBuf>)>> {
+    fn list(&self) -> MutexGuard<'_, Vec<(PinRank, Weak<ReclaimableBuf>)>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is there, the first to go first: by rank, then the largest.
-    fn by_loss(&self) -> Vec<Lent> {
+    fn by_loss(&self) -> Vec<Entry> {
         let mut held = self.held(&|_| true);
         held.sort_by_key(|(rank, bytes, _)| (*rank, std::cmp::Reverse(*bytes)));
         held
     }
 
     /// What is there of some ranks.
-    fn held(&self, wanted: &dyn Fn(PinRank) -> bool) -> Vec<Lent> {
+    fn held(&self, wanted: &dyn Fn(PinRank) -> bool) -> Vec<Entry> {
         let known: Vec<_> = self
             .list()
             .iter()
             .filter(|(rank, _)| wanted(*rank))
-            .filter_map(|(rank, loan)| Some((*rank, loan.upgrade()?)))
+            .filter_map(|(rank, buf)| Some((*rank, buf.upgrade()?)))
             .collect();
-        let with_bytes = |(rank, loan): (PinRank, Arc<LoanBuf>)| (rank, loan.view().memory_bytes(), loan);
+        let with_bytes = |(rank, buf): (PinRank, Arc<ReclaimableBuf>)| (rank, buf.view().memory_bytes(), buf);
         known.into_iter().map(with_bytes).collect()
     }
 }
@@ -272,18 +272,19 @@ mod tests {
 
     use super::*;
 
-    const PIECE: u64 = LoanBuf::PIECE_BYTES as u64;
+    const PIECE: u64 = ReclaimableBuf::PIECE_BYTES as u64;
 
-    fn pinned(pins: &Pins, rank: PinRank, pieces: u64) -> Arc<LoanBuf> {
-        let loan = Arc::new(LoanBuf::new(&pins.consumer, (pieces * PIECE) as usize).expect("addresses"));
+    fn pinned(pins: &Pins, rank: PinRank, pieces: u64) -> Arc<ReclaimableBuf> {
+        let buf =
+            Arc::new(ReclaimableBuf::new(&pins.consumer, (pieces * PIECE) as usize).expect("addresses"));
         let zeros = &mut |_: usize, _: &mut [u8]| Ok::<(), OverBudget>(());
-        loan.extend(usize::MAX, zeros).expect("room");
-        pins.register(rank, Arc::downgrade(&loan));
-        loan
+        buf.extend(usize::MAX, zeros).expect("room");
+        pins.register(rank, Arc::downgrade(&buf));
+        buf
     }
 
-    fn pieces(loan: &LoanBuf) -> u64 {
-        loan.view().len() as u64 / PIECE
+    fn pieces(buf: &ReclaimableBuf) -> u64 {
+        buf.view().len() as u64 / PIECE
     }
 
     #[test]
@@ -295,7 +296,7 @@ mod tests {
         let fine = [pinned(&pins, PinRank::Fine, 3), pinned(&pins, PinRank::Fine, 4)];
         let rows = pinned(&pins, PinRank::Rows, 8);
         let user = ledger.consumer("user", u64::MAX);
-        let all = || [&rows, &fine[1], &fine[0], &low, &codes].map(|loan| pieces(loan));
+        let all = || [&rows, &fine[1], &fine[0], &low, &codes].map(|buf| pieces(buf));
         for (bytes, left) in [
             (1, [7, 4, 3, 3, 2]),
             (7 * PIECE + 1, [0, 4, 3, 3, 2]),
@@ -305,10 +306,10 @@ mod tests {
             (19 * PIECE, [0, 0, 0, 0, 1]),
             (20 * PIECE, [0, 0, 0, 0, 0]),
         ] {
-            drop(user.reserve(bytes).expect("loans come back"));
+            drop(user.reserve(bytes).expect("caches give way"));
             assert_eq!(all(), left, "{bytes} bytes");
         }
-        assert_eq!(ledger.lent(), 0);
+        assert_eq!(ledger.reclaimable_bytes(), 0);
     }
 
     #[test]
@@ -318,7 +319,7 @@ mod tests {
         let payloads = pinned(&pins, PinRank::Payloads, 3);
         let words = pinned(&pins, PinRank::Words, 2);
         let rows = pinned(&pins, PinRank::Rows, 2);
-        let all = || [&payloads, &words, &rows].map(|loan| pieces(loan));
+        let all = || [&payloads, &words, &rows].map(|buf| pieces(buf));
         assert_eq!(
             (pins.below(PinRank::Rows), pins.below(PinRank::Words)),
             (5 * PIECE, 3 * PIECE)
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writers_may_want_is_not_lent_while_they_write() {
+    fn what_writers_may_want_is_no_cache_while_they_write() {
         let ledger = Ledger::new(12 * PIECE);
         let pins = Pins::new(&ledger, 12 * PIECE);
         let buffers = ledger.set_aside("buffers", 5 * PIECE).expect("room");
@@ -355,7 +356,7 @@ mod tests {
         let spare = pinned(&pins, PinRank::Spare, 3);
         let payloads = pinned(&pins, PinRank::Payloads, 2);
         let fine = pinned(&pins, PinRank::Fine, 2);
-        let all = || [&spare, &payloads, &fine].map(|loan| pieces(loan));
+        let all = || [&spare, &payloads, &fine].map(|buf| pieces(buf));
         assert_eq!(pins.room_for(PinRank::Spare), PIECE);
         assert_eq!(pins.room_for(PinRank::Payloads), 4 * PIECE);
         // A piece is free: records take it first.
@@ -370,7 +371,7 @@ mod tests {
         keep(900..4000);
         assert_eq!(all(), [0, 2, 2], "nothing else makes way for them");
         let user = ledger.consumer("user", u64::MAX);
-        drop(user.reserve(PIECE).expect("loans come back"));
+        drop(user.reserve(PIECE).expect("caches give way"));
         assert_eq!(all(), [0, 1, 2]);
     }
 
@@ -394,7 +395,7 @@ mod tests {
         let ledger = Ledger::new(4 * PIECE);
         let pins = Pins::new(&ledger, 4 * PIECE);
         let fine = pinned(&pins, PinRank::Fine, 3);
-        let rows = Arc::new(LoanBuf::new(&pins.consumer, PIECE as usize).expect("addresses"));
+        let rows = Arc::new(ReclaimableBuf::new(&pins.consumer, PIECE as usize).expect("addresses"));
         pins.register(PinRank::Rows, Arc::downgrade(&rows));
         let user = ledger.consumer("user", u64::MAX);
         let fill = &mut |_: usize, _: &mut [u8]| {
@@ -445,7 +446,7 @@ mod tests {
             ledger
                 .consumer("user", u64::MAX)
                 .reserve(6 * PIECE)
-                .expect("loans come back"),
+                .expect("caches give way"),
         );
         let mut rooms = Vec::new();
         for _ in 0..80 {
@@ -458,7 +459,7 @@ mod tests {
             ledger
                 .consumer("user", u64::MAX)
                 .reserve(7 * PIECE)
-                .expect("loans come back"),
+                .expect("caches give way"),
         );
         pins.forget_asked();
         assert_eq!(pins.room(), 7 * PIECE);
@@ -471,6 +472,6 @@ mod tests {
         drop(pinned(&pins, PinRank::Fine, 4));
         let rows = pinned(&pins, PinRank::Rows, 4);
         assert_eq!(pins.list().len(), 1);
-        assert_eq!((pieces(&rows), ledger.lent()), (4, 4 * PIECE));
+        assert_eq!((pieces(&rows), ledger.reclaimable_bytes()), (4, 4 * PIECE));
     }
 }

@@ -14,8 +14,8 @@ use crate::layout::{self, Kind, Room};
 use crate::limits::INDEXING_THRESHOLD_KB;
 use crate::schema::{VectorField, metric};
 
-/// Memory is lent in pieces of this.
-const PIECE_BYTES: u64 = ramlet_memory::LoanBuf::PIECE_BYTES as u64;
+/// Caches take memory in pieces of this.
+const PIECE_BYTES: u64 = ramlet_memory::ReclaimableBuf::PIECE_BYTES as u64;
 const REST: &str = "rest codes";
 const POSITIONS: &str = "positions";
 const ROWS: &str = "vectors";

@@ -92,7 +92,7 @@ impl Memory {
         self.table(cores).map_or(0, |table| table.metadata_max() / 2)
     }
 
-    /// What the process holds beside data: the table's rows that aren't lent, as a whole.
+    /// What the process holds beside data: the table's rows that caches can't use, as a whole.
     pub fn beside_data(&self, cores: usize) -> Result<u64, PlanError> {
         let table = self.table(cores)?;
         Ok(table.memory_bytes - table.pinned_max())

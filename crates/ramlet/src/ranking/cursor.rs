@@ -1,7 +1,7 @@
 //! One word's list in one segment, gone through in the order of the rows, with what a stretch of it can add at most.
 
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, LoanView};
+use ramlet_memory::{AnonBuf, ReclaimableView};
 
 use super::bm25::Weights;
 use crate::error::Result;
@@ -44,8 +44,8 @@ pub struct Cursor<'a> {
     /// No row is left.
     is_over: bool,
     /// The present part's bytes, if they are in RAM.
-    lent: Option<&'a [u8]>,
-    views: &'a Lent,
+    cached: Option<&'a [u8]>,
+    views: &'a CachedViews,
     /// Bytes of the parts that were read at once, the first of them `wave_from`, and where each ends.
     wave: Vec<u8>,
     wave_from: usize,
@@ -57,19 +57,19 @@ pub struct Cursor<'a> {
 }
 
 /// What of a column is in RAM while it is searched.
-pub struct Lent {
-    lists: LoanView,
-    positions: LoanView,
+pub struct CachedViews {
+    lists: ReclaimableView,
+    positions: ReclaimableView,
 }
 
-impl Lent {
-    pub fn of(column: &TextColumn) -> Lent {
-        Lent {
-            lists: column.lists.lent(),
+impl CachedViews {
+    pub fn of(column: &TextColumn) -> CachedViews {
+        CachedViews {
+            lists: column.lists.cached(),
             positions: column
                 .positions
                 .as_ref()
-                .map(RecordsFile::lent)
+                .map(RecordsFile::cached)
                 .unwrap_or_default(),
         }
     }
@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
     pub const BYTES: u64 = (size_of::<Cursor<'_>>() + AHEAD_MAX * PART_BYTES + PLACES_BYTES) as u64;
 
     pub fn new(
-        (column, views): (&'a TextColumn, &'a Lent),
+        (column, views): (&'a TextColumn, &'a CachedViews),
         (parts, bounds): (&'a [ListPart], &'a [f64]),
         weight: f64,
         rows: u32,
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
             at: 0,
             block_most: None,
             is_over: false,
-            lent: None,
+            cached: None,
             views,
             wave: Vec::new(),
             wave_from: 0,
@@ -147,7 +147,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn frequency(&mut self) -> Result<u32> {
         if !self.has_frequencies {
-            let bytes = bytes_of(self.lent, &self.wave, self.span());
+            let bytes = bytes_of(self.cached, &self.wave, self.span());
             let found = self.directory.frequencies(self.block, bytes, &mut self.decoded);
             found.ok_or_else(bad_list)?;
             self.has_frequencies = true;
@@ -299,7 +299,7 @@ impl<'a> Cursor<'a> {
         }
         let first = part.first_row;
         self.load(reading)?;
-        let bytes = bytes_of(self.lent, &self.wave, self.span());
+        let bytes = bytes_of(self.cached, &self.wave, self.span());
         let found = self
             .directory
             .rows(self.block, bytes, (first, self.rows), &mut self.decoded);
@@ -321,11 +321,11 @@ impl<'a> Cursor<'a> {
         if self.loaded {
             return Ok(());
         }
-        self.lent = self
+        self.cached = self
             .column
             .lists
-            .borrow_lent(self.parts[self.part].record, &self.views.lists)?;
-        if let Some(bytes) = self.lent {
+            .borrow_cached(self.parts[self.part].record, &self.views.lists)?;
+        if let Some(bytes) = self.cached {
             self.directory = Directory::parse(bytes).ok_or_else(bad_list)?;
             (self.wave_from, self.loaded) = (self.part, true);
             self.wave_ends.clear();
@@ -370,7 +370,7 @@ impl<'a> Cursor<'a> {
         };
         self.frequency()?;
         let record = self.parts[self.part].record;
-        let bytes = match positions.borrow_lent(record, &self.views.positions)? {
+        let bytes = match positions.borrow_cached(record, &self.views.positions)? {
             Some(bytes) => bytes,
             None if self.places_of == Some(self.part) => &self.places,
             None => {
@@ -390,8 +390,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn bytes_of<'a>(lent: Option<&'a [u8]>, wave: &'a [u8], (from, to): (usize, usize)) -> &'a [u8] {
-    lent.unwrap_or_else(|| wave.get(from..to).unwrap_or_default())
+fn bytes_of<'a>(cached: Option<&'a [u8]>, wave: &'a [u8], (from, to): (usize, usize)) -> &'a [u8] {
+    cached.unwrap_or_else(|| wave.get(from..to).unwrap_or_default())
 }
 
 /// By part: what it adds to a row at most.

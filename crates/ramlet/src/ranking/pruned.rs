@@ -8,7 +8,7 @@ use ramlet_index::TopK;
 use ramlet_memory::AnonBuf;
 
 use super::bm25::Weights;
-use super::cursor::{Cursor, END, LengthsOf, Lent, Reading, bounds_of};
+use super::cursor::{CachedViews, Cursor, END, LengthsOf, Reading, bounds_of};
 use super::lists::{Eligible, Lists, bound};
 use super::words::Words;
 use crate::error::Result;
@@ -80,7 +80,7 @@ pub fn rank_pruned(
     let scored = places.len();
     places.extend(weights.terms().len()..words.len());
     let rows = eligible.rows_of_segment();
-    let views = Lent::of(column);
+    let views = CachedViews::of(column);
     let cursor = |&place: &usize| {
         let list = (&lists.parts[place][..], &bounds[place][..]);
         Cursor::new((column, &views), list, weight(place).unwrap_or(0.0), rows)

@@ -21,7 +21,7 @@ pub struct Lookup {
     pub index: IndexScratch,
     /// For parts of words' lists, from the first search on that reads some; see [`Lookup::take_lists`].
     lists: Option<AnonBuf>,
-    /// Lends what single requests need beyond this: bitmaps of filters.
+    /// Pays for what single requests need beyond this: bitmaps of filters.
     pub rare: Consumer,
     /// Payloads handed out since the last [`Lookup::settle`], and what is held for them.
     handed: u64,

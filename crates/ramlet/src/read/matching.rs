@@ -194,7 +194,7 @@ pub struct Candidates {
     pub held: Option<Reservation>,
 }
 
-/// `from` lends the bitmaps' bytes.
+/// `from` pays for the bitmaps' bytes.
 pub fn candidates(
     schema: &Schema,
     view: &SegmentView,

@@ -8,7 +8,7 @@ use ramlet_format::records::{BlockAt, RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{FormatError, block};
 use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, RecordCache, Storage, Symbols, block_of};
-use ramlet_memory::{AnonBuf, Consumer, LoanView, Reservation};
+use ramlet_memory::{AnonBuf, Consumer, ReclaimableView, Reservation};
 
 use super::kept::KeptRecords;
 use super::names::seed;
@@ -50,8 +50,8 @@ pub fn graph_width(search_threads: usize) -> usize {
 }
 
 impl Shelf {
-    /// A reservation of metadata that things work without: it leaves half to what segments can't be read without. Loans
-    /// are taken back for it.
+    /// A reservation of metadata that things work without: it leaves half to what segments can't be read without. Caches
+    /// give way for it.
     pub fn spare(&self, bytes: u64) -> Option<Reservation> {
         (bytes <= self.spare_bytes()).then(|| self.metadata.patient().reserve(bytes).ok())?
     }
@@ -88,7 +88,7 @@ impl Shelf {
         let least =
             (self.metadata_bytes() / FILES_SHARE).max(self.metadata_bytes() / CROWDED_SHARE + of_files);
         match self.metadata.available() >= least {
-            // Some of it may be lent: it comes back when the segments need it.
+            // Caches may hold some of it: they give way when the segments need it.
             true => Ok(()),
             false => Ok(self.metadata.reserve(least).map(drop)?),
         }
@@ -148,50 +148,50 @@ impl Opened {
     }
 }
 
-/// From now on [`Lendable::fill`] may be asked of the file.
-pub(super) fn lend(file: &mut BlockFile, shelf: &Shelf, rank: PinRank) {
+/// From now on [`Cacheable::fill`] may be called for the file.
+pub(super) fn make_cacheable(file: &mut BlockFile, shelf: &Shelf, rank: PinRank) {
     // Without addresses it is read from disk.
-    if let Ok(Some(loan)) = file.lend(&shelf.pins.consumer) {
-        shelf.pins.register(rank, loan);
+    if let Ok(Some(reclaimable)) = file.make_cacheable(&shelf.pins.consumer) {
+        shelf.pins.register(rank, reclaimable);
     }
 }
 
 /// A file that is kept in RAM as far as nobody else needs the memory.
-pub trait Lendable {
+pub trait Cacheable {
     fn block_file(&self) -> &BlockFile;
     /// First page and pages of the block that has a page.
     fn block_at(&self, page: u64) -> (u64, u32);
 
     /// From now on what is in RAM goes as what ranks so does.
     fn rank(&self, pins: &Pins, rank: PinRank) {
-        if let Some(loan) = self.block_file().loan() {
-            pins.rank(&loan, rank);
+        if let Some(reclaimable) = self.block_file().reclaimable() {
+            pins.rank(&reclaimable, rank);
         }
     }
 
     /// Bytes that aren't in RAM and could be.
     fn missing(&self) -> u64 {
         let file = self.block_file();
-        file.lendable_bytes().saturating_sub(file.lent().len() as u64)
+        file.cacheable_bytes().saturating_sub(file.cached().len() as u64)
     }
 
     /// Reads the next piece; the bytes that came.
     fn fill(&self, io: &mut IoContext) -> Result<u64> {
-        Ok(self.block_file().fill_lent(io, &|page| self.block_at(page))?)
+        Ok(self.block_file().fill_cached(io, &|page| self.block_at(page))?)
     }
 
-    /// Bytes that it takes of RAM when it is lent as a whole.
+    /// Bytes that it takes of RAM when it is cached as a whole.
     fn whole_bytes(&self) -> u64 {
-        self.block_file().lendable_bytes()
+        self.block_file().cacheable_bytes()
     }
 
     /// Bytes of RAM.
-    fn lent_bytes(&self) -> u64 {
-        self.block_file().lent().memory_bytes()
+    fn cached_bytes(&self) -> u64 {
+        self.block_file().cached().memory_bytes()
     }
 }
 
-impl Lendable for RecordsFile {
+impl Cacheable for RecordsFile {
     fn block_file(&self) -> &BlockFile {
         &self.file
     }
@@ -298,7 +298,7 @@ impl RowsFile {
     }
 }
 
-/// Rows of positions, which a filtered search goes through: lent as a whole.
+/// Rows of positions, which a filtered search goes through: cached as a whole.
 #[derive(Clone)]
 pub struct Positions {
     pub rows: ramlet_index::RowsFile,
@@ -306,7 +306,7 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Not lent, if they are to stay on disk.
+    /// Not cached, if they are to stay on disk.
     pub fn open(
         shelf: &Shelf,
         segment: u64,
@@ -316,14 +316,14 @@ impl Positions {
     ) -> Result<Positions> {
         let RowsFile { mut file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
         if !stays {
-            lend(&mut file, shelf, PinRank::Payloads);
+            make_cacheable(&mut file, shelf, PinRank::Payloads);
         }
         let rows = ramlet_index::RowsFile::new(Arc::new(file), meta.clone()).map_err(index_error)?;
         Ok(Positions { rows, meta })
     }
 }
 
-impl Lendable for Positions {
+impl Cacheable for Positions {
     fn block_file(&self) -> &BlockFile {
         self.rows.file()
     }
@@ -374,10 +374,10 @@ const SAMPLE_BLOCKS: u32 = 16;
 const KEPT_AT_ONCE: usize = RUN_PAGES as usize * PAGE;
 
 impl RecordsFile {
-    /// From now on [`Lendable::fill`] may be asked. As long as it isn't lent as a whole, what was read lately is kept record by
+    /// From now on [`Cacheable::fill`] may be called. As long as it isn't cached as a whole, what was read lately is kept record by
     /// record.
-    pub fn lend(&mut self, shelf: &Shelf, rank: PinRank) {
-        lend(&mut self.file, shelf, rank);
+    pub fn make_cacheable(&mut self, shelf: &Shelf, rank: PinRank) {
+        make_cacheable(&mut self.file, shelf, rank);
         if !self.file.is_in_memory() {
             self.kept = Some(KeptRecords::new(&shelf.pins.records, self.file.key()));
         }
@@ -406,16 +406,16 @@ impl RecordsFile {
     }
 
     /// What of the file is in RAM, for as long as it is held.
-    pub fn lent(&self) -> LoanView {
-        self.file.lent()
+    pub fn cached(&self) -> ReclaimableView {
+        self.file.cached()
     }
 
     /// A record, if it is in RAM.
-    pub fn borrow_lent<'a>(&self, row: u32, lent: &'a LoanView) -> Result<Option<&'a [u8]>> {
+    pub fn borrow_cached<'a>(&self, row: u32, cached: &'a ReclaimableView) -> Result<Option<&'a [u8]>> {
         let Some(at) = self.index.locate(row) else {
             return Ok(None);
         };
-        let Some(block) = block_of(lent, at.page, at.pages as usize * PAGE) else {
+        let Some(block) = block_of(cached, at.page, at.pages as usize * PAGE) else {
             return Ok(None);
         };
         let block = RecordsBlock::parse(block).map_err(|e| bad(&self.name, e))?;
@@ -426,8 +426,8 @@ impl RecordsFile {
     /// One record; one read unless cached.
     pub fn borrow<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
         let at = self.locate(row)?;
-        let is_lent = || block_of(&self.lent(), at.page, at.pages as usize * PAGE).is_some();
-        let Some(kept) = self.kept.as_ref().filter(|_| !is_lent()) else {
+        let is_cached = || block_of(&self.cached(), at.page, at.pages as usize * PAGE).is_some();
+        let Some(kept) = self.kept.as_ref().filter(|_| !is_cached()) else {
             let block = self.file.read(io, at.page, at.pages, buf)?;
             return self.record_of(block, row, &at);
         };
@@ -450,14 +450,14 @@ impl RecordsFile {
         buf: &mut AnonBuf,
         each: &mut EachRecord<'_>,
     ) -> Result<()> {
-        let lent = self.lent();
+        let cached = self.cached();
         // What is in RAM begins with the first row.
-        let (held, mut rest) = rows.split_at(self.held_of(rows, &lent));
+        let (held, mut rest) = rows.split_at(self.held_of(rows, &cached));
         for &row in held {
-            let record = self.borrow_lent(row, &lent)?;
+            let record = self.borrow_cached(row, &cached)?;
             each(io, row, record.ok_or_else(|| self.no_row(row))?)?;
         }
-        drop(lent);
+        drop(cached);
         let (mut found, mut blocks) = (Vec::with_capacity(rest.len()), Vec::new());
         while !rest.is_empty() {
             let kept = self.find_some(rest, buf, (&mut found, &mut blocks))?;
@@ -468,14 +468,14 @@ impl RecordsFile {
         Ok(())
     }
 
-    /// How many of some rows, ascending, are in lent memory.
-    fn held_of(&self, rows: &[u32], lent: &LoanView) -> usize {
+    /// How many of some rows, ascending, are cached.
+    fn held_of(&self, rows: &[u32], cached: &ReclaimableView) -> usize {
         let is_held = |row: u32| {
             let at = self.index.locate(row);
-            at.is_some_and(|at| block_of(lent, at.page, at.pages as usize * PAGE).is_some())
+            at.is_some_and(|at| block_of(cached, at.page, at.pages as usize * PAGE).is_some())
         };
         match rows.last() {
-            _ if lent.is_empty() => 0,
+            _ if cached.is_empty() => 0,
             Some(last) if is_held(*last) => rows.len(),
             _ => rows.partition_point(|row| is_held(*row)),
         }

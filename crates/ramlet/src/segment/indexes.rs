@@ -22,7 +22,7 @@ use crate::settings::IndexKind;
 /// Rows looked at to find a node's neighbours, unless the settings say otherwise.
 const CANDIDATES: usize = 100;
 
-/// What an index lacks: bytes of metadata that things work without ([`Shelf::spare_bytes`]). In small budgets a build borrows of them.
+/// What an index lacks: bytes of metadata that things work without ([`Shelf::spare_bytes`]). In small budgets a build takes some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lack {
     pub needed_bytes: u64,
@@ -145,7 +145,7 @@ fn working_memory(
             let needed = ivf::scratch_least(vector.dim, &kinds);
             let room = room_of(job.shelf, job.scratch_bytes.max(needed) as u64);
             let clusters = layout::clusters(vector.dim, rows, &room).map_err(lack)?;
-            // They find it now: what holds it for the moment shows that loans give way.
+            // They find it now: what holds it for the moment shows that caches give way.
             let held = 2 * u64::from(clusters) * ivf::centroid_bytes(vector.dim);
             job.shelf.spare(held).ok_or_else(|| lack(held))?;
             (needed, Some(clusters))
@@ -155,7 +155,7 @@ fn working_memory(
     // As much again is for the files that are written, as of all that a job has.
     let borrowed = match 2 * lacking as u64 {
         0 => None,
-        lent => Some(job.shelf.spare(lent).ok_or_else(|| lack(lent))?),
+        bytes => Some(job.shelf.spare(bytes).ok_or_else(|| lack(bytes))?),
     };
     Ok(Working {
         borrowed,

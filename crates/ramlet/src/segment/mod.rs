@@ -38,7 +38,7 @@ use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::IndexScratch;
 use ramlet_io::{IoContext, RecordCache, Storage};
-use ramlet_memory::{AnonBuf, LoanBuf, Reservation};
+use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation};
 use roaring::RoaringBitmap;
 
 pub use build::{FieldSorters, build, field_rows, note_field_rows};
@@ -71,7 +71,7 @@ use crate::schema::Schema;
 use crate::segment::deletes::DeleteSet;
 use crate::settings::Placement;
 use crate::types::{FieldKind, PointId};
-use files::{Lendable, RowsFile, bad};
+use files::{Cacheable, RowsFile, bad};
 use numbers::{Packed, Packer};
 
 /// A segment, opened.
@@ -100,7 +100,7 @@ struct Body {
     stays: AtomicBool,
 }
 
-/// A payload index, lent as a whole unless its settings say that it stays on disk. The words of a text are in its lists as well.
+/// A payload index, cached as a whole unless its settings say that it stays on disk. The words of a text are in its lists as well.
 fn open_field(
     shelf: &Shelf,
     schema: &Schema,
@@ -112,7 +112,7 @@ fn open_field(
     let mut fields = schema.fields.iter();
     let field = fields.find(|field| Some(field.slot) == file.component.slot());
     if field.is_some_and(|field| field.kind != FieldKind::Text && field.placement != Placement::Cold) {
-        table.lend(shelf, PinRank::Payloads);
+        table.make_cacheable(shelf, PinRank::Payloads);
     }
     Ok(Arc::new(table))
 }
@@ -152,10 +152,10 @@ impl Segment {
         };
         let row_ids = RowsFile::open(shelf, id, one(Component::RowIds)?, io)?;
         let mut ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
-        ids.lend(shelf, PinRank::Payloads);
+        ids.make_cacheable(shelf, PinRank::Payloads);
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let mut payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
-        payload.lend(shelf, PinRank::Payloads);
+        payload.make_cacheable(shelf, PinRank::Payloads);
         payload.code(shelf, io);
         let numbers = pack_numbers(&row_ids, shelf, io);
         let (mut vectors, mut fields, mut texts) = (Vec::new(), Vec::new(), Vec::new());
@@ -464,31 +464,31 @@ impl Segment {
     }
 
     /// Files that are kept in RAM as long as nobody else needs the memory, those that are missed most first.
-    fn lendable(&self) -> impl Iterator<Item = (Whole, &dyn Lendable)> {
-        let texts = self.texts.iter().flat_map(|column| column.lendable());
+    fn cacheable(&self) -> impl Iterator<Item = (Whole, &dyn Cacheable)> {
+        let texts = self.texts.iter().flat_map(|column| column.cacheable());
         let fields = self
             .fields
             .iter()
-            .map(|(_, table)| table.as_ref() as &dyn Lendable);
+            .map(|(_, table)| table.as_ref() as &dyn Cacheable);
         let positions = self
             .columns()
             .filter_map(|column| column.positions())
-            .map(|positions| positions as &dyn Lendable);
-        let tables = fields.chain(positions).chain([&self.body.ids as &dyn Lendable]);
+            .map(|positions| positions as &dyn Cacheable);
+        let tables = fields.chain(positions).chain([&self.body.ids as &dyn Cacheable]);
         texts
             .chain(tables.map(|file| (Whole::Tables, file)))
-            .chain([(Whole::Payloads, &self.body.payload as &dyn Lendable)])
+            .chain([(Whole::Payloads, &self.body.payload as &dyn Cacheable)])
     }
 
     /// What files that could be in RAM as a whole would take of it.
     pub fn whole_files(&self) -> impl Iterator<Item = (Whole, u64)> {
-        self.lendable().map(|(kind, file)| (kind, file.whole_bytes()))
+        self.cacheable().map(|(kind, file)| (kind, file.whole_bytes()))
     }
 
     /// Bytes that such files hold of RAM in their rank, not as what is spare.
     pub fn whole_bytes_held(&self) -> u64 {
-        let held = self.lendable().filter(|(kind, _)| !self.is_spare(*kind));
-        held.map(|(_, file)| file.lent_bytes()).sum()
+        let held = self.cacheable().filter(|(kind, _)| !self.is_spare(*kind));
+        held.map(|(_, file)| file.cached_bytes()).sum()
     }
 
     fn is_spare(&self, kind: Whole) -> bool {
@@ -498,17 +498,17 @@ impl Segment {
     /// Bytes of the files `kept` that aren't in RAM and could be.
     pub fn missing(&self, kept: KeptWhole) -> u64 {
         let wanted = self
-            .lendable()
+            .cacheable()
             .filter(|file| kept.has(file.0, file.1.whole_bytes()));
         wanted.map(|(_, file)| file.missing()).sum()
     }
 
     /// Whether some file of those `kept` could take up to `room` bytes, or one of the others is in RAM that shouldn't be.
     pub fn could_fill(&self, kept: KeptWhole, room: u64) -> bool {
-        self.lendable()
+        self.cacheable()
             .any(|(kind, file)| match kept.has(kind, file.whole_bytes()) {
                 true => could_fill(file, room) || self.is_spare(kind),
-                false => file.lent_bytes() > 0 && !self.is_spare(kind),
+                false => file.cached_bytes() > 0 && !self.is_spare(kind),
             })
     }
 
@@ -548,10 +548,10 @@ impl Segment {
     /// many bytes came.
     pub fn fill(&self, kept: KeptWhole, room: u64, io: &mut IoContext) -> Result<u64> {
         let mut came = 0;
-        for (kind, file) in self.lendable() {
+        for (kind, file) in self.cacheable() {
             if !kept.has(kind, file.whole_bytes()) {
                 if !self.is_spare(kind) {
-                    file.block_file().cut_lent();
+                    file.block_file().drop_cached();
                 }
                 continue;
             }
@@ -635,14 +635,14 @@ impl Segment {
                 "ids".to_string(),
                 "sorted",
                 self.body.ids.heap_bytes() + filter,
-                self.body.ids.lent_bytes(),
+                self.body.ids.cached_bytes(),
                 self.body.ids.disk_bytes() + filter,
             ),
             (
                 "payload".to_string(),
                 "records",
                 self.body.payload.heap_bytes(),
-                self.body.payload.lent_bytes(),
+                self.body.payload.cached_bytes(),
                 self.body.payload.disk_bytes(),
             ),
         ];
@@ -652,8 +652,8 @@ impl Segment {
         };
         for column in &self.texts {
             let name = format!("payload index `{}`", name_of(column.slot));
-            let lent = column.lendable().map(|(_, file)| file.lent_bytes()).sum();
-            out.push((name, "text", column.heap_bytes(), lent, column.disk_bytes()));
+            let cached = column.cacheable().map(|(_, file)| file.cached_bytes()).sum();
+            out.push((name, "text", column.heap_bytes(), cached, column.disk_bytes()));
         }
         for (slot, table) in &self.fields {
             let name = name_of(*slot);
@@ -661,7 +661,7 @@ impl Segment {
                 format!("payload index `{name}`"),
                 "sorted",
                 table.heap_bytes(),
-                table.lent_bytes(),
+                table.cached_bytes(),
                 table.disk_bytes(),
             ));
         }
@@ -697,9 +697,9 @@ impl Segment {
 /// Room from which on records are read ahead: some chunks of them, and the tables that tell where they are.
 const AHEAD_ROOM_MIN: u64 = 16 * RecordCache::CHUNK_BYTES;
 
-fn could_fill(file: &dyn Lendable, room: u64) -> bool {
+fn could_fill(file: &dyn Cacheable, room: u64) -> bool {
     let missing = file.missing();
-    missing > 0 && missing.min(LoanBuf::PIECE_BYTES as u64) <= room
+    missing > 0 && missing.min(ReclaimableBuf::PIECE_BYTES as u64) <= room
 }
 
 /// The slot of the payload index that a file belongs to.

@@ -8,7 +8,7 @@ use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
 use ramlet_io::{BlockFile, IoContext, PAGE};
 use ramlet_memory::{AnonBuf, Reservation};
 
-use super::files::{Lendable, Shelf, bad, lend, open};
+use super::files::{Cacheable, Shelf, bad, make_cacheable, open};
 use super::streams::KeyStream;
 use crate::error::{Error, Result};
 use crate::memory::eviction::PinRank;
@@ -24,7 +24,7 @@ pub struct TableFile {
     heap: Reservation,
 }
 
-impl Lendable for TableFile {
+impl Cacheable for TableFile {
     fn block_file(&self) -> &BlockFile {
         &self.file
     }
@@ -66,9 +66,9 @@ impl TableFile {
         })
     }
 
-    /// From now on [`Lendable::fill`] may be asked.
-    pub fn lend(&mut self, shelf: &Shelf, rank: PinRank) {
-        lend(&mut self.file, shelf, rank);
+    /// From now on [`Cacheable::fill`] may be called.
+    pub fn make_cacheable(&mut self, shelf: &Shelf, rank: PinRank) {
+        make_cacheable(&mut self.file, shelf, rank);
     }
 
     /// All keys, ascending.

@@ -15,7 +15,7 @@
 //! Where codes and fine codes leave some room, but not enough for the rest of these, it goes to the first rows of it once nobody
 //! else has use for it (`spare`): fewer rows are read.
 //!
-//! All this is on loan ([`Pins`](crate::memory::eviction::Pins)): it goes when others need the memory, and comes back later.
+//! All this is cached ([`Pins`](crate::memory::eviction::Pins)): it goes when others need the memory, and comes back later.
 
 use ramlet_format::bitmap;
 use ramlet_format::component::Component;
@@ -25,7 +25,7 @@ use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
 use ramlet_index::{CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, PinnedRows, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, LoanBuf, Reservation, give_back_heap};
+use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
@@ -269,7 +269,7 @@ impl Files {
             Err(IndexError::OverBudget(_)) => return Ok(None),
             Err(error) => return Err(index_error(error)),
         };
-        shelf.pins.register(PinRank::Spare, rows.loan());
+        shelf.pins.register(PinRank::Spare, rows.reclaimable());
         let file = file.clone();
         Ok(Some(Pin {
             component,
@@ -545,7 +545,7 @@ impl Pin {
 
     /// Memory with which it is worth while to begin.
     fn least(&self) -> u64 {
-        self.missing().min(LoanBuf::PIECE_BYTES as u64)
+        self.missing().min(ReclaimableBuf::PIECE_BYTES as u64)
     }
 
     pub fn kind(&self) -> &'static str {
@@ -648,7 +648,7 @@ fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoCo
         }
         let Some(file) = files.file(component) else { break };
         buf.ensure(BUFFER_BYTES)?;
-        // What was lent to a build before is free now, but not yet the kernel's.
+        // What a build had before is free now, but not yet the kernel's.
         give_back_heap();
         let load = match level.may_be_partial() {
             true => PinnedRows::load_some,
@@ -659,7 +659,7 @@ fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoCo
             Err(IndexError::OverBudget(_)) => break,
             Err(error) => return Err(index_error(error)),
         };
-        shelf.pins.register(rank(component), rows.loan());
+        shelf.pins.register(rank(component), rows.reclaimable());
         pins.push(Pin {
             component,
             file: file.clone(),

@@ -69,7 +69,7 @@ pub fn searching_budget(room: u64) -> BudgetTable {
     request.write_buffers = Some(MB / 4);
     request.elastic = Some(MB / 4);
     let mut budget = BudgetTable::plan(request).expect("enough");
-    // What data may borrow of other rows counts too, so the ledger itself is made smaller.
+    // What caches may take of other rows counts too, so the ledger itself is made smaller.
     budget.headroom += budget.pinned_max().saturating_sub(room);
     budget.pinned = budget.pinned.min(room);
     budget

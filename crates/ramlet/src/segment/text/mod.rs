@@ -26,7 +26,7 @@ use ramlet_kernels::Kernels;
 use ramlet_memory::{AnonBuf, Reservation};
 
 use super::Whole;
-use super::files::{Lendable, RecordsFile, RowsFile, Shelf};
+use super::files::{Cacheable, RecordsFile, RowsFile, Shelf};
 use super::table::TableFile;
 use crate::error::{Error, Result};
 use crate::memory::eviction::PinRank;
@@ -149,11 +149,11 @@ impl TextColumn {
             Placement::Pinned => Some(PinRank::Codes),
         };
         if let Some(rank) = rank {
-            terms.lend(shelf, rank);
-            lists.lend(shelf, rank);
+            terms.make_cacheable(shelf, rank);
+            lists.make_cacheable(shelf, rank);
             positions
                 .iter_mut()
-                .for_each(|positions| positions.lend(shelf, rank));
+                .for_each(|positions| positions.make_cacheable(shelf, rank));
         }
         let held = match shelf.spare(2 * u64::from(entry.rows)) {
             None => None,
@@ -283,14 +283,14 @@ impl TextColumn {
     }
 
     /// Files that may be kept in RAM.
-    pub fn lendable(&self) -> impl Iterator<Item = (Whole, &dyn Lendable)> {
+    pub fn cacheable(&self) -> impl Iterator<Item = (Whole, &dyn Cacheable)> {
         let all = [
-            (Whole::Terms, &self.terms as &dyn Lendable),
+            (Whole::Terms, &self.terms as &dyn Cacheable),
             (Whole::Lists, &self.lists),
         ];
         let positions = self.positions.iter();
         all.into_iter()
-            .chain(positions.map(|positions| (Whole::Positions, positions as &dyn Lendable)))
+            .chain(positions.map(|positions| (Whole::Positions, positions as &dyn Cacheable)))
     }
 
     pub fn heap_bytes(&self) -> u64 {

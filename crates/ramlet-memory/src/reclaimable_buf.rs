@@ -1,4 +1,4 @@
-//! Memory on loan: one range of addresses whose tail can be taken back while others read it.
+//! Reclaimable memory: one range of addresses whose tail can be taken back while others read it.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -11,26 +11,26 @@ use crate::{anon_buf, page_up};
 
 /// Bytes at one place in the address space, of which the first so many are in memory.
 ///
-/// Memory comes and goes in pieces of [`LoanBuf::PIECE_BYTES`], each with a reservation of its own; only the last one
+/// Memory comes and goes in pieces of [`ReclaimableBuf::PIECE_BYTES`], each with a reservation of its own; only the last one
 /// of all may be shorter, and costs its whole pages. Whole pieces ask for huge pages (the kernel's table of 4 KiB pages
 /// would not stay in the caches), the last one never gets any: nothing is rounded up. A piece that was cut off goes back
 /// to the kernel when the last view that holds it is gone. Beside its pieces it costs about 100 bytes a piece.
-pub struct LoanBuf {
+pub struct ReclaimableBuf {
     consumer: Consumer,
     range: Arc<Range>,
     /// What views made from now on hold.
-    now: Mutex<LoanView>,
+    now: Mutex<ReclaimableView>,
     /// Every piece that some view may still hold.
     pieces: Mutex<Box<[Weak<Piece>]>>,
     /// Bytes of memory that may be taken and aren't shown yet.
     filling: AtomicU64,
 }
 
-/// The bytes of a [`LoanBuf`] that were in memory when the view was made; they stay there as long as it lives.
+/// The bytes of a [`ReclaimableBuf`] that were in memory when the view was made; they stay there as long as it lives.
 ///
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct LoanView {
+pub struct ReclaimableView {
     held: Arc<Held>,
 }
 
@@ -67,18 +67,18 @@ unsafe impl Send for Held {}
 // SAFETY: the bytes are frozen before a `Held` is made of them.
 unsafe impl Sync for Held {}
 
-impl LoanBuf {
+impl ReclaimableBuf {
     /// Memory is taken and given back in pieces of this: a huge page.
     pub const PIECE_BYTES: usize = 2 << 20;
 
     /// Addresses for `len` bytes, none of them in memory. The error is the kernel's, for want of addresses.
-    pub fn new(consumer: &Consumer, len: usize) -> Result<LoanBuf, OverBudget> {
+    pub fn new(consumer: &Consumer, len: usize) -> Result<ReclaimableBuf, OverBudget> {
         let range = Range::map(len).ok_or_else(|| consumer.refuse(len as u64))?;
         let pieces = len.div_ceil(Self::PIECE_BYTES);
-        Ok(LoanBuf {
+        Ok(ReclaimableBuf {
             consumer: consumer.clone(),
             range: Arc::new(range),
-            now: Mutex::new(LoanView::default()),
+            now: Mutex::new(ReclaimableView::default()),
             pieces: Mutex::new((0..pieces).map(|_| Weak::new()).collect()),
             filling: AtomicU64::new(0),
         })
@@ -94,7 +94,7 @@ impl LoanBuf {
     }
 
     /// What is in memory now. Allocates nothing.
-    pub fn view(&self) -> LoanView {
+    pub fn view(&self) -> ReclaimableView {
         self.now().clone()
     }
 
@@ -144,7 +144,7 @@ impl LoanBuf {
             *slot = Arc::downgrade(piece);
         }
         let len = self.end_of(pieces.len());
-        let after = LoanView::of(&self.range, len, pieces.into());
+        let after = ReclaimableView::of(&self.range, len, pieces.into());
         let mut now = self.now();
         if !Arc::ptr_eq(&now.held, &before.held) {
             // Somebody needs the memory more: what was taken here goes back too.
@@ -171,7 +171,7 @@ impl LoanBuf {
             cut += held[left].held.bytes();
         }
         if cut > 0 {
-            let after = LoanView::of(&self.range, self.end_of(left), held[..left].into());
+            let after = ReclaimableView::of(&self.range, self.end_of(left), held[..left].into());
             let before = std::mem::replace(&mut *now, after);
             drop(now);
             // Possibly the last view: giving back takes a while, and nobody should wait for it.
@@ -184,19 +184,19 @@ impl LoanBuf {
         (pieces * Self::PIECE_BYTES).min(self.len())
     }
 
-    fn now(&self) -> MutexGuard<'_, LoanView> {
+    fn now(&self) -> MutexGuard<'_, ReclaimableView> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl LoanView {
-    fn of(range: &Range, len: usize, pieces: Box<[Arc<Piece>]>) -> LoanView {
+impl ReclaimableView {
+    fn of(range: &Range, len: usize, pieces: Box<[Arc<Piece>]>) -> ReclaimableView {
         let start = if len == 0 {
             NonNull::dangling()
         } else {
             range.start
         };
-        LoanView {
+        ReclaimableView {
             held: Arc::new(Held { start, len, pieces }),
         }
     }
@@ -207,9 +207,9 @@ impl LoanView {
     }
 }
 
-impl Default for LoanView {
-    fn default() -> LoanView {
-        LoanView {
+impl Default for ReclaimableView {
+    fn default() -> ReclaimableView {
+        ReclaimableView {
             held: Arc::new(Held {
                 start: NonNull::dangling(),
                 len: 0,
@@ -219,7 +219,7 @@ impl Default for LoanView {
     }
 }
 
-impl Deref for LoanView {
+impl Deref for ReclaimableView {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -254,7 +254,7 @@ impl Drop for Piece {
 
 impl Range {
     fn map(len: usize) -> Option<Range> {
-        const HUGE: usize = LoanBuf::PIECE_BYTES;
+        const HUGE: usize = ReclaimableBuf::PIECE_BYTES;
         let whole = len - len % HUGE;
         // Untouched addresses cost nothing: enough of them to begin at a huge page.
         let mapped = page_up(len) + if whole > 0 { HUGE } else { 0 };
@@ -285,8 +285,8 @@ impl Range {
 
     /// Offset of a piece and its bytes of memory.
     fn piece(&self, index: usize) -> (usize, usize) {
-        let at = index * LoanBuf::PIECE_BYTES;
-        (at, page_up((self.len - at).min(LoanBuf::PIECE_BYTES)))
+        let at = index * ReclaimableBuf::PIECE_BYTES;
+        (at, page_up((self.len - at).min(ReclaimableBuf::PIECE_BYTES)))
     }
 }
 
@@ -299,14 +299,14 @@ impl Drop for Range {
     }
 }
 
-impl std::fmt::Debug for LoanBuf {
+impl std::fmt::Debug for ReclaimableBuf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LoanBuf({} of {} bytes)", self.view().len(), self.len())
+        write!(f, "ReclaimableBuf({} of {} bytes)", self.view().len(), self.len())
     }
 }
 
-impl std::fmt::Debug for LoanView {
+impl std::fmt::Debug for ReclaimableView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LoanView({} bytes)", self.len())
+        write!(f, "ReclaimableView({} bytes)", self.len())
     }
 }

@@ -1,4 +1,4 @@
-//! Data in RAM on loan: it goes when others need the memory, comes back later, and answers stay right.
+//! Cached data: it goes when others need the memory, comes back later, and answers stay right.
 
 use std::sync::Arc;
 
@@ -97,18 +97,18 @@ impl Filled {
     }
 }
 
-/// Takes all memory: what is free, and then what is lent.
+/// Takes all memory: what is free, and then what caches hold.
 fn take_all(engine: &Engine) -> [Reservation; 2] {
     let ledger = engine.ledger();
-    let filler = ledger.borrower("filler", u64::MAX);
-    let lent = ledger.lent();
+    let filler = ledger.cache("filler", u64::MAX);
+    let reclaimable = ledger.reclaimable_bytes();
     let free = filler.reserve(filler.available()).expect("it is free");
     let user = ledger.consumer("test", u64::MAX);
-    [free, user.reserve(lent).expect("loans come back")]
+    [free, user.reserve(reclaimable).expect("caches give way")]
 }
 
 #[test]
-fn what_is_lent_goes_and_comes_back() {
+fn what_is_cached_goes_and_comes_back() {
     let filled = filled(64 * MB);
     let whole = filled.pinned();
     let kinds: Vec<_> = whole.iter().map(|(kind, _)| *kind).collect();
@@ -158,7 +158,7 @@ fn what_one_segment_misses_most_comes_before_what_another_misses_less() {
     let kinds: Vec<_> = whole.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, ["codes", "fine codes", "rows"]);
 
-    let filler = engine.ledger().borrower("filler", u64::MAX);
+    let filler = engine.ledger().cache("filler", u64::MAX);
     let held = loop {
         drop(take_all(&large.engine));
         let mut held = filler.reserve(filler.available() - 2 * MB).expect("it is free");
@@ -188,8 +188,8 @@ fn jobs_and_writes_take_back_what_they_were_promised() {
     let filled = filled(64 * MB);
     let whole: u64 = filled.pinned().iter().map(|(_, bytes)| bytes).sum();
     let ledger = filled.engine.ledger().clone();
-    // A borrower that leaves nothing free.
-    let filler = ledger.borrower("filler", u64::MAX);
+    // A cache that leaves nothing free.
+    let filler = ledger.cache("filler", u64::MAX);
     let free = filler.available();
     let held = filler.reserve(free).expect("it is free");
     assert_eq!(ledger.used(), ledger.limit());
@@ -226,7 +226,7 @@ fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
         let budget = BudgetTable::plan(BudgetRequest::in_process(64 * MB, 1)).expect("enough for a test");
         let ledger = Ledger::new(budget.ledger_limit());
         let fixed = budget.search_slots + budget.log_buffers + budget.block_cache;
-        let filler = ledger.borrower("filler", u64::MAX);
+        let filler = ledger.cache("filler", u64::MAX);
         let left = fixed + (300 << 10) + step * (32 << 10);
         let _held = filler
             .reserve(ledger.limit() - left)
@@ -268,7 +268,7 @@ fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
 
 /// A write now and then doesn't keep out of RAM what has room there.
 #[test]
-fn what_has_room_is_lent_beside_a_trickle_of_writes() {
+fn what_has_room_is_cached_beside_a_trickle_of_writes() {
     const LOOKS: u64 = 600;
     let filled = filled(64 * MB);
     let storage = filled.engine.storage().clone();
@@ -276,7 +276,7 @@ fn what_has_room_is_lent_beside_a_trickle_of_writes() {
     let budget = BudgetTable::plan(BudgetRequest::in_process(64 * MB, 1)).expect("enough for a test");
     let ledger = Ledger::new(budget.ledger_limit());
     let fixed = budget.search_slots + budget.log_buffers + budget.block_cache;
-    let filler = ledger.borrower("filler", u64::MAX);
+    let filler = ledger.cache("filler", u64::MAX);
     let held = filler.reserve(ledger.limit() - fixed - 2 * MB);
     let options = EngineOptions {
         ledger,
@@ -364,11 +364,11 @@ fn what_is_left_beside_fine_codes_spares_reads() {
     };
     let (ledger, whole) = (filled.engine.ledger().clone(), fine(&filled));
     let (filler, user) = (
-        ledger.borrower("filler", u64::MAX),
+        ledger.cache("filler", u64::MAX),
         ledger.consumer("test", u64::MAX),
     );
     let free = filler.reserve(filler.available()).expect("it is free");
-    let held = user.reserve(1 << 20).expect("loans come back");
+    let held = user.reserve(1 << 20).expect("caches give way");
     filled.collection.wait_idle().expect("nothing fails");
     let (gone, reads) = spare(&filled);
     assert_eq!((gone, fine(&filled)), (0, whole));
@@ -380,7 +380,7 @@ fn what_is_left_beside_fine_codes_spares_reads() {
 
 /// Payload indexes and positions come to RAM where there is room; not those whose settings say that they stay on disk.
 #[test]
-fn what_filters_read_is_lent() {
+fn what_filters_read_is_cached() {
     let directory = Directory::new("filters");
     let storage = PreadStorage::open(&directory.0).expect("a directory");
     let engine = Engine::open(storage, options(64 * MB)).expect("opens");
@@ -506,12 +506,12 @@ impl Documents {
         let scratch = engine.scratch().expect("room");
         let ledger = engine.ledger().clone();
         let user = ledger.consumer("test", u64::MAX).patient();
-        let filler = ledger.borrower("filler", u64::MAX);
-        let whole = ledger.lent();
+        let filler = ledger.cache("filler", u64::MAX);
+        let whole = ledger.reclaimable_bytes();
         let free = filler.reserve(filler.available()).expect("it is free");
-        // Again where the engine's own thread was faster, and lent anew what had come back.
+        // Again where the engine's own thread was faster, and cached anew what had come back.
         let rest = std::iter::repeat_with(|| {
-            drop(user.reserve(whole).expect("loans come back"));
+            drop(user.reserve(whole).expect("caches give way"));
             let left = filler.available().checked_sub(room)?;
             filler.reserve(left).ok()
         });
@@ -580,10 +580,10 @@ fn documents_are_kept_one_by_one() {
     // More than there is room for, and all of the memory wanted by others: the same answers.
     documents.round(0..400);
     let ledger = documents.engine.ledger().clone();
-    let lent = ledger.lent() - documents.held.iter().map(Reservation::bytes).sum::<u64>();
+    let reclaimable = ledger.reclaimable_bytes() - documents.held.iter().map(Reservation::bytes).sum::<u64>();
     // All but what searches need themselves.
     let user = ledger.consumer("test", u64::MAX).patient();
-    let all = user.reserve(lent - (512 << 10)).expect("loans come back");
+    let all = user.reserve(reclaimable - (512 << 10)).expect("caches give way");
     let short = documents.round(0..40);
     assert!(short > warm, "{short} reads, where {warm} did");
     drop(all);

@@ -1,6 +1,6 @@
-use ramlet_memory::{Consumer, Ledger, LoanBuf, LoanView, OverBudget, PAGE};
+use ramlet_memory::{Consumer, Ledger, OverBudget, PAGE, ReclaimableBuf, ReclaimableView};
 
-const PIECE: usize = LoanBuf::PIECE_BYTES;
+const PIECE: usize = ReclaimableBuf::PIECE_BYTES;
 
 fn byte(at: usize) -> u8 {
     (at / 1000 * 31 + at) as u8
@@ -11,7 +11,7 @@ fn fill(at: usize, out: &mut [u8]) -> Result<(), OverBudget> {
     Ok(())
 }
 
-fn is_right(view: &LoanView) -> bool {
+fn is_right(view: &ReclaimableView) -> bool {
     view.iter()
         .zip(0..)
         .step_by(997)
@@ -48,7 +48,7 @@ fn resident(address: *const u8) -> u64 {
 fn it_costs_its_bytes_in_whole_pages() {
     let len = 3 * PIECE + 5 * PAGE + 7;
     let account = account(1 << 30);
-    let buf = LoanBuf::new(&account, len).expect("addresses");
+    let buf = ReclaimableBuf::new(&account, len).expect("addresses");
     assert_eq!((buf.view().len(), account.used()), (0, 0));
     assert_eq!(buf.extend(usize::MAX, &mut fill).expect("room"), len);
     let view = buf.view();
@@ -67,7 +67,7 @@ fn it_costs_its_bytes_in_whole_pages() {
 fn what_is_cut_off_comes_free_with_the_last_view_of_it() {
     let len = 4 * PIECE + 1;
     let account = account(1 << 30);
-    let buf = LoanBuf::new(&account, len).expect("addresses");
+    let buf = ReclaimableBuf::new(&account, len).expect("addresses");
     buf.extend(len, &mut fill).expect("room");
     let whole = account.used();
     let old = buf.view();
@@ -91,7 +91,7 @@ fn what_is_cut_off_comes_free_with_the_last_view_of_it() {
 #[test]
 fn what_a_view_still_holds_is_shown_again_without_filling_it() {
     let account = account(1 << 30);
-    let buf = LoanBuf::new(&account, 3 * PIECE).expect("addresses");
+    let buf = ReclaimableBuf::new(&account, 3 * PIECE).expect("addresses");
     buf.extend(usize::MAX, &mut fill).expect("room");
     let old = buf.view();
     buf.cut(2 * PIECE as u64);
@@ -112,7 +112,7 @@ fn what_a_view_still_holds_is_shown_again_without_filling_it() {
 #[test]
 fn a_refusal_or_a_failure_changes_nothing() {
     let account = account(3 * PIECE);
-    let buf = LoanBuf::new(&account, 4 * PIECE).expect("addresses");
+    let buf = ReclaimableBuf::new(&account, 4 * PIECE).expect("addresses");
     assert!(buf.extend(usize::MAX, &mut fill).is_err(), "four of three pieces");
     assert_eq!((buf.view().len(), account.used()), (0, 0));
     assert_eq!(buf.extend(1, &mut fill).expect("room"), PIECE);
@@ -128,7 +128,7 @@ fn a_refusal_or_a_failure_changes_nothing() {
 #[test]
 fn a_cut_while_more_is_taken_wins() {
     let account = account(1 << 30);
-    let buf = LoanBuf::new(&account, 4 * PIECE).expect("addresses");
+    let buf = ReclaimableBuf::new(&account, 4 * PIECE).expect("addresses");
     buf.extend(2 * PIECE, &mut fill).expect("room");
     let grown = buf.extend(1, &mut |at, out| {
         assert_eq!(buf.cut(1), PIECE as u64);
@@ -141,7 +141,7 @@ fn a_cut_while_more_is_taken_wins() {
 #[test]
 fn nothing_is_nothing() {
     let account = account(0);
-    let buf = LoanBuf::new(&account, 0).expect("no addresses");
+    let buf = ReclaimableBuf::new(&account, 0).expect("no addresses");
     assert!(buf.is_empty() && buf.view().is_empty());
     assert_eq!(
         (buf.extend(1, &mut fill).expect("nothing to do"), buf.cut(1)),
@@ -152,7 +152,7 @@ fn nothing_is_nothing() {
 #[test]
 fn readers_never_see_bytes_that_were_given_back() {
     let account = account(1 << 30);
-    let buf = LoanBuf::new(&account, 3 * PIECE + 100).expect("addresses");
+    let buf = ReclaimableBuf::new(&account, 3 * PIECE + 100).expect("addresses");
     buf.extend(usize::MAX, &mut fill).expect("room");
     std::thread::scope(|scope| {
         for _ in 0..2 {
