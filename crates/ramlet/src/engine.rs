@@ -19,7 +19,7 @@ use crate::jobs::maintenance;
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::memory::capacity;
 use crate::memory::descriptors;
-use crate::memory::eviction::Pins;
+use crate::memory::eviction::Caches;
 use crate::memory::quotas::QuotaConfig;
 use crate::panics::{caught, guarded};
 use crate::query::Scratch;
@@ -134,7 +134,7 @@ struct Consumers {
     buffers: Consumer,
     metadata: Consumer,
     pinned: Consumer,
-    pins: Arc<Pins>,
+    caches: Arc<Caches>,
     updates: Consumer,
     collections: Consumer,
     slots: Consumer,
@@ -217,7 +217,7 @@ impl Engine {
             metadata: ledger.keeper("segment metadata", budget.metadata_max()),
             // The rest is for what segments need to be read at all.
             pinned: ledger.keeper("pinned files", pinned_bytes_max(budget.pinned)),
-            pins: Pins::new(ledger, budget.pinned_max()),
+            caches: Caches::new(ledger, budget.pinned_max()),
             updates: ledger.consumer("queued updates", budget.updates_max()).patient(),
             collections: ledger.keeper("collections", capacity::collections_bytes_max(budget)),
             slots: ledger.keeper("search slots", budget.search_slots).patient(),
@@ -423,7 +423,7 @@ impl Engine {
                 cache: self.cache.clone(),
                 metadata: self.consumers.metadata.clone(),
                 pinned: self.consumers.pinned.clone(),
-                pins: self.consumers.pins.clone(),
+                caches: self.consumers.caches.clone(),
                 graph_width: graph_width(self.options.budget.search_threads),
             },
             shared: self.shared.clone(),
@@ -922,7 +922,7 @@ impl Engine {
 
     /// What is known of records that are kept one by one.
     pub fn records(&self) -> RecordStats {
-        self.consumers.pins.records.stats()
+        self.consumers.caches.records.stats()
     }
 
     /// Collections that take no more writes until a restart, after a failed write to log or manifest, or a fault of the program.

@@ -11,7 +11,7 @@ use crate::settings::{CodeSpec, IndexKind, codes_wanted};
 /// What there is to build and to hold an index with.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Bytes that may be pinned at most.
+    /// Bytes that may be cached at most.
     pub most: u64,
     /// Bytes that a build may hold.
     pub scratch: u64,
@@ -73,7 +73,7 @@ pub fn clusters(dims: usize, rows: u32, room: &Room) -> Result<u32, u64> {
     }
 }
 
-/// The codes of a segment of so many rows, each with its file, where `most` bytes may be pinned.
+/// The codes of a segment of so many rows, each with its file, where `most` bytes may be cached.
 pub fn codes(vector: &VectorField, rows: u32, most: u64) -> Vec<(Component, CodeKind)> {
     let room = room_for_codes(vector.dim as u64, u64::from(rows), most);
     fitted(codes_of(vector), vector, rows, room)
@@ -174,12 +174,12 @@ fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
             kind
         }
     };
-    least.map_or(0, |least| least_pinned(kind(least), vector.dim, rows))
+    least.map_or(0, |least| least_cached(kind(least), vector.dim, rows))
 }
 
-/// Bytes that must be allowed to be pinned for these codes to serve. Product codes do in part too ([`DIGITS_LEAST`]); those of one
+/// Bytes that must be allowed to be cached for these codes to serve. Product codes do in part too ([`DIGITS_LEAST`]); those of one
 /// bit don't, and must all fit beside the centroids.
-fn least_pinned(kind: CodeKind, dims: usize, rows: u32) -> u64 {
+fn least_cached(kind: CodeKind, dims: usize, rows: u32) -> u64 {
     let beside = match kind {
         CodeKind::Product { .. } => 0,
         _ => beside_codes(dims as u64, u64::from(rows)),
@@ -208,7 +208,7 @@ const DIMS_PER_DIGIT_MAX: usize = 8;
 /// What a segment holds in RAM beside codes, centroids and its ids' differences: its files.
 const BESIDE_BYTES: u64 = 128 << 10;
 
-/// Bytes that a segment's codes may take, of `most` that may be pinned.
+/// Bytes that a segment's codes may take, of `most` that may be cached.
 fn room_for_codes(dims: u64, rows: u64, most: u64) -> u64 {
     most.saturating_sub(beside_codes(dims, rows))
 }
@@ -282,7 +282,7 @@ fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64)
         return false;
     };
     let rows_bytes = u64::from(rows) * (vector.row_bytes() as u64 + 4);
-    let rows_fit = vector.settings.may_pin_rows() && bytes(*coarse) + rows_bytes <= room;
+    let rows_fit = vector.settings.may_cache_rows() && bytes(*coarse) + rows_bytes <= room;
     let better_fit = codes.iter().any(|kind| match kind {
         CodeKind::Extended { bits } => {
             *bits > CodeKind::ROUGH_BITS && bytes(CodeKind::OneBit) + bytes(*kind) <= room
@@ -329,12 +329,12 @@ pub fn numbered_digits(vector: &VectorField) -> Option<[u64; 2]> {
     may.then_some([least, vector.dim as u64])
 }
 
-/// Whether a segment gets codes, not a graph that nobody asked for, where `most` bytes may be pinned: the smallest that do better fit.
+/// Whether a segment gets codes, not a graph that nobody asked for, where `most` bytes may be cached: the smallest that do better fit.
 pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
     least_bytes(vector, rows) <= most
 }
 
-/// Bytes that must be allowed to be pinned for product codes with numbers of so many digits.
+/// Bytes that must be allowed to be cached for product codes with numbers of so many digits.
 pub fn room_of_numbered(dims: u64, rows: u64, digits: u64) -> u64 {
     let count = u32::try_from(rows).unwrap_or(u32::MAX);
     let m = u16::try_from(digits).unwrap_or(u16::MAX);
@@ -345,7 +345,7 @@ pub fn room_of_numbered(dims: u64, rows: u64, digits: u64) -> u64 {
 
 /// The files of codes that a build writes beside the rows; none if they must not go to RAM.
 fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
-    match vector.metric.has_codes() && vector.settings.may_pin_codes() {
+    match vector.metric.has_codes() && vector.settings.may_cache_codes() {
         true => kinds_of(vector),
         false => Vec::new(),
     }
@@ -435,13 +435,13 @@ pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
 const BETTER_BY: f64 = 0.3;
 
 /// Whether an index with codes `built` was written in another budget, and would serve much better with those that it would
-/// get where `most` bytes may be pinned: smaller ones that fit, or larger ones that spare reads. What it gets then is what it
+/// get where `most` bytes may be cached: smaller ones that fit, or larger ones that spare reads. What it gets then is what it
 /// would get again, so that it is written anew once.
 pub fn was_built_for_another_budget(vector: &VectorField, rows: u32, built: &[CodeKind], most: u64) -> bool {
     let room = room_for_codes(vector.dim as u64, u64::from(rows), most);
     let wanted = fitted(codes_of(vector), vector, rows, room);
     let wanted = wanted.into_iter().map(|(_, kind)| kind).collect::<Vec<_>>();
-    // What is there may take all that may be pinned.
+    // What is there may take all that may be cached.
     worth(&wanted, vector.dim, rows, room) >= worth(built, vector.dim, rows, most) + BETTER_BY
 }
 

@@ -273,10 +273,10 @@ impl Schema {
 
     /// Whether a vector's rows may be kept in RAM when there is room: unless its settings say `memory: cold` or
     /// `on_disk: true`.
-    pub fn may_pin(&self, slot: u16) -> bool {
+    pub fn may_cache(&self, slot: u16) -> bool {
         self.vectors
             .iter()
-            .any(|v| v.slot == slot && v.settings.may_pin_rows())
+            .any(|v| v.slot == slot && v.settings.may_cache_rows())
     }
 
     /// Whether vectors and payload indexes are the same, and in the same slots.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::backoff::Job;
-use crate::jobs::{self, Moment, Pinning};
+use crate::jobs::{self, CacheFill, Moment};
 use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX};
-use crate::memory::eviction::Pins;
+use crate::memory::eviction::Caches;
 use crate::schema::VectorField;
 use crate::shared::{Due, Shared};
 use crate::write::writer::Writer;
@@ -21,7 +21,7 @@ pub fn run(shared: &Shared) {
     if shared.wait_due(Duration::ZERO) != Due::Closed {
         work(shared);
         lull.look(shared);
-        pin_all(shared, Pace::Calm);
+        fill_all(shared, Pace::Calm);
     }
     loop {
         let due = shared.wait_due(IDLE);
@@ -33,11 +33,11 @@ pub fn run(shared: &Shared) {
                 lull.end();
                 work(shared);
                 // What a job needed it needs no more.
-                with_pins(shared, Pins::forget_asked);
+                with_caches(shared, Caches::forget_asked);
                 // Beside few writes the next one is seconds away.
                 let pace = lull.after_job(shared);
                 if pace != Pace::Busy {
-                    pin_all(shared, pace);
+                    fill_all(shared, pace);
                 }
             }
             Due::Idle => {
@@ -48,9 +48,9 @@ pub fn run(shared: &Shared) {
                 let pace = lull.look(shared);
                 if idle(shared) {
                     // What a job needed it needs no more: caches get it again in the next round.
-                    with_pins(shared, Pins::forget_asked);
+                    with_caches(shared, Caches::forget_asked);
                 } else if pace != Pace::Busy {
-                    pin_all(shared, pace);
+                    fill_all(shared, pace);
                     if pace == Pace::Calm {
                         freeze_for_room(shared);
                     }
@@ -122,8 +122,8 @@ impl Lull {
 /// Bytes of what is set aside that are used, and that aren't.
 fn room(shared: &Shared) -> (u64, u64) {
     let mut room = (0, 0);
-    with_pins(shared, |pins| {
-        let ledger = pins.consumer.ledger();
+    with_caches(shared, |caches| {
+        let ledger = caches.consumer.ledger();
         room = (ledger.held(), ledger.unclaimed());
     });
     room
@@ -236,24 +236,24 @@ fn operations(shared: &Shared) -> u64 {
     cores.iter().map(|core| core.view.load().operation).sum()
 }
 
-fn with_pins(shared: &Shared, act: impl FnOnce(&Pins)) {
+fn with_caches(shared: &Shared, act: impl FnOnce(&Caches)) {
     if let Some(core) = shared.live_collections().first() {
-        act(&core.shelf.pins);
+        act(&core.shelf.caches);
     }
 }
 
 /// Takes into RAM what there is room for, until something else is due.
-fn pin_all(shared: &Shared, pace: Pace) {
-    with_pins(shared, |pins| {
-        pins.note_calm();
-        pins.keep(match pace {
+fn fill_all(shared: &Shared, pace: Pace) {
+    with_caches(shared, |caches| {
+        caches.note_calm();
+        caches.keep(match pace {
             Pace::Calm => 0,
             Pace::Light { soon } => soon,
-            Pace::Busy => pins.consumer.ledger().unclaimed(),
+            Pace::Busy => caches.consumer.ledger().unclaimed(),
         });
     });
     for core in live(shared) {
-        let more = || try_job(&core, Job::Upkeep, |core| jobs::pin(core, Pinning::All));
+        let more = || try_job(&core, Job::Upkeep, |core| jobs::fill_caches(core, CacheFill::All));
         while !shared.is_closed() && !shared.is_due() && more() {}
     }
     // What makes way may still be read by searches: it must not come back before who it made way for has come.
@@ -262,7 +262,7 @@ fn pin_all(shared: &Shared, pace: Pace) {
         return;
     }
     for core in cores {
-        let more = || try_job(&core, Job::Upkeep, jobs::pin_spare);
+        let more = || try_job(&core, Job::Upkeep, jobs::fill_spare);
         while !shared.is_closed() && !shared.is_due() && more() {}
     }
 }
@@ -301,7 +301,7 @@ fn step(shared: &Shared) -> bool {
     }
     cores.iter().any(|core| freeze_if(core, has_long_log))
         || any(Job::Merge, |core| jobs::merge(core, Moment::Busy))
-        || any(Job::Upkeep, |core| jobs::pin(core, Pinning::Needed))
+        || any(Job::Upkeep, |core| jobs::fill_caches(core, CacheFill::Needed))
 }
 
 fn has_long_log(writer: &Writer) -> bool {
@@ -417,8 +417,8 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
 
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
-    core.shelf.pins.forget_asked();
-    core.shelf.pins.keep(0);
+    core.shelf.caches.forget_asked();
+    core.shelf.caches.keep(0);
     let mut in_vain = 0;
     loop {
         let begun = core.shared.wait_jobs();
@@ -446,6 +446,6 @@ fn settle_one(core: &Core) -> Result<bool> {
         || jobs::merge(core, Moment::Idle)?
         || jobs::renew_stems(core)?
         || jobs::recalibrate(core)?
-        || jobs::pin(core, Pinning::All)?
-        || (!jobs::lacks_ram(core) && jobs::pin_spare(core)?))
+        || jobs::fill_caches(core, CacheFill::All)?
+        || (!jobs::lacks_ram(core) && jobs::fill_spare(core)?))
 }

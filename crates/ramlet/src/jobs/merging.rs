@@ -1,6 +1,6 @@
 //! Merges: which segments are worth it, whether the disk has room for what is made of them, and the merge itself.
 
-use super::pinning::{fill, is_warm, kept_whole};
+use super::cache_fill::{fill, is_warm, kept_whole};
 use super::{
     Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, take_segment_id,
     threshold_kb,
@@ -142,7 +142,7 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
 
 /// Whether a segment's codes were made for another budget: in this one they don't fit, or larger ones would.
 fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
-    let most = core.shelf.pins.consumer.cap();
+    let most = core.shelf.caches.consumer.cap();
     threshold_kb(&writer.config) > 0
         && !view.segment.stays_as_it_is()
         && writer.schema.vectors.iter().any(|vector| {

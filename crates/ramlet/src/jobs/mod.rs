@@ -1,16 +1,16 @@
 //! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
 pub mod backoff;
+mod cache_fill;
 pub mod cancellation;
 pub mod maintenance;
 mod merging;
-mod pinning;
 pub mod progress;
 mod recalibrate;
 pub mod vector_names;
 
+pub use cache_fill::{CacheFill, could_spare, fill_caches, fill_spare, lacks_ram, would_gain};
 pub use merging::{Moment, buffer_earns_an_index, candidates, clear_dead, make_room_for_files, merge};
-pub use pinning::{Pinning, could_spare, lacks_ram, pin, pin_spare, would_gain};
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 
-use self::pinning::{fill, is_warm, kept_whole};
+use self::cache_fill::{fill, is_warm, kept_whole};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::jobs::backoff::Job as Kind;
@@ -66,7 +66,7 @@ fn begin_writing(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
         return begin(core, bytes);
     }
     let dims = schema.vectors.iter().map(|vector| vector.dim as u64).max();
-    let wanted = scratch_of_writing(bytes, dims.unwrap_or(0), core.shelf.pins.room());
+    let wanted = scratch_of_writing(bytes, dims.unwrap_or(0), core.shelf.caches.room());
     begin_with(core, wanted)
 }
 

@@ -10,7 +10,7 @@ use crate::mutants;
 
 /// What a search loses with it; the least comes first, and goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PinRank {
+pub enum EvictionRank {
     /// What is of use in part, in room that nobody else has use for: what the codes of many bits leave over of the first rows,
     /// payloads of the first rows where they are long. Nothing makes way for it.
     Spare,
@@ -37,13 +37,13 @@ const ASKED_TOGETHER_SHARE: u64 = 32;
 const ASKED_LEAST: u64 = 128 << 10;
 
 /// Memory of a cache, with its rank and bytes.
-type Entry = (PinRank, u64, Arc<ReclaimableBuf>);
+type Entry = (EvictionRank, u64, Arc<ReclaimableBuf>);
 
 /// All caches of an engine.
-pub struct Pins {
+pub struct Caches {
     /// The caches' account: everything on it is registered here.
     pub consumer: Consumer,
-    list: Mutex<Vec<(PinRank, Weak<ReclaimableBuf>)>>,
+    list: Mutex<Vec<(EvictionRank, Weak<ReclaimableBuf>)>>,
     /// The most that was asked back at once, fading with time: who needed it may need it again soon.
     asked: Arc<AtomicU64>,
     /// Bytes that caches leave alone as long as somebody writes.
@@ -52,38 +52,38 @@ pub struct Pins {
     pub records: Arc<RecordCache>,
 }
 
-impl Pins {
+impl Caches {
     /// Caches of at most `cap` bytes together, which the ledger takes back when it must.
-    pub fn new(ledger: &Arc<Ledger>, cap: u64) -> Arc<Pins> {
+    pub fn new(ledger: &Arc<Ledger>, cap: u64) -> Arc<Caches> {
         let consumer = ledger.cache("pinned data", cap);
         let asked = Arc::new(AtomicU64::new(0));
-        let pins = Arc::new(Pins {
+        let caches = Arc::new(Caches {
             records: RecordCache::new(&consumer, asked.clone()),
             consumer,
             list: Mutex::default(),
             asked,
             kept: AtomicU64::new(0),
         });
-        let owner = Arc::downgrade(&pins);
-        pins.records.ask(Box::new(move |bytes| {
-            if let Some(pins) = owner.upgrade() {
-                pins.spare_to_records(bytes);
+        let owner = Arc::downgrade(&caches);
+        caches.records.ask(Box::new(move |bytes| {
+            if let Some(caches) = owner.upgrade() {
+                caches.spare_to_records(bytes);
             }
         }));
-        let reclaimer: Weak<Pins> = Arc::downgrade(&pins);
+        let reclaimer: Weak<Caches> = Arc::downgrade(&caches);
         ledger.register(reclaimer);
-        pins
+        caches
     }
 
     /// From now on `buf` may be cut.
-    pub fn register(&self, rank: PinRank, buf: Weak<ReclaimableBuf>) {
+    pub fn register(&self, rank: EvictionRank, buf: Weak<ReclaimableBuf>) {
         let mut list = self.list();
         list.retain(|(_, known)| known.strong_count() > 0);
         list.push((rank, buf));
     }
 
     /// From now on a buffer that was registered goes as what ranks so does.
-    pub fn rank(&self, buf: &Weak<ReclaimableBuf>, rank: PinRank) {
+    pub fn rank(&self, buf: &Weak<ReclaimableBuf>, rank: EvictionRank) {
         let mut list = self.list();
         let known = list.iter_mut().find(|(_, known)| known.ptr_eq(buf));
         known.into_iter().for_each(|(ranked, _)| *ranked = rank);
@@ -91,8 +91,8 @@ impl Pins {
 
     /// What is spare goes before records do, if there is enough of it.
     fn spare_to_records(&self, bytes: u64) {
-        if self.below(PinRank::Payloads) >= bytes {
-            self.give_way(PinRank::Payloads, bytes);
+        if self.below(EvictionRank::Payloads) >= bytes {
+            self.give_way(EvictionRank::Payloads, bytes);
         }
     }
 
@@ -102,7 +102,7 @@ impl Pins {
     }
 
     /// The same for what ranks as `rank`, with what makes way for it.
-    pub fn room_for(&self, rank: PinRank) -> u64 {
+    pub fn room_for(&self, rank: EvictionRank) -> u64 {
         self.room_with(self.below(rank))
     }
 
@@ -127,9 +127,9 @@ impl Pins {
     }
 
     /// Bytes that what ranks below `rank` holds: they are there for it, at the price of what is lost with them.
-    pub fn below(&self, rank: PinRank) -> u64 {
+    pub fn below(&self, rank: EvictionRank) -> u64 {
         let known = self.held(&|known| known < rank).into_iter();
-        let records = match rank > PinRank::Payloads {
+        let records = match rank > EvictionRank::Payloads {
             true => self.records.bytes(),
             false => 0,
         };
@@ -137,18 +137,18 @@ impl Pins {
     }
 
     /// Cuts what ranks below `rank` until `bytes` are coming free, or nothing is left of it.
-    pub fn give_way(&self, rank: PinRank, bytes: u64) {
+    pub fn give_way(&self, rank: EvictionRank, bytes: u64) {
         let held = self.by_loss();
         let coming = self.coming(&held);
         self.cut(held, Some(rank), bytes, coming);
     }
 
     /// The same of all that is cached, or ranks below, when `coming` bytes are on their way; how many are then.
-    fn cut(&self, held: Vec<Entry>, below: Option<PinRank>, bytes: u64, mut coming: u64) -> u64 {
+    fn cut(&self, held: Vec<Entry>, below: Option<EvictionRank>, bytes: u64, mut coming: u64) -> u64 {
         let (payloads, rest): (Vec<Entry>, Vec<Entry>) = held
             .into_iter()
-            .partition(|(rank, ..)| *rank <= PinRank::Payloads);
-        let may_go = |rank: PinRank| below.is_none_or(|below| rank < below);
+            .partition(|(rank, ..)| *rank <= EvictionRank::Payloads);
+        let may_go = |rank: EvictionRank| below.is_none_or(|below| rank < below);
         let cut = |entries: Vec<Entry>, coming: &mut u64| {
             for (rank, _, buf) in entries {
                 if !may_go(rank) || *coming >= bytes {
@@ -161,7 +161,7 @@ impl Pins {
             }
         };
         cut(payloads, &mut coming);
-        if below.is_none_or(|below| below > PinRank::Payloads) && coming < bytes {
+        if below.is_none_or(|below| below > EvictionRank::Payloads) && coming < bytes {
             coming += self.records.cut(bytes - coming);
         }
         cut(rest, &mut coming);
@@ -200,7 +200,7 @@ impl Pins {
     }
 
     // Only to look and to add: nothing is reserved, freed or waited for under it.
-    fn list(&self) -> MutexGuard<'_, Vec<(PinRank, Weak<ReclaimableBuf>)>> {
+    fn list(&self) -> MutexGuard<'_, Vec<(EvictionRank, Weak<ReclaimableBuf>)>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -212,52 +212,53 @@ impl Pins {
     }
 
     /// What is there of some ranks.
-    fn held(&self, wanted: &dyn Fn(PinRank) -> bool) -> Vec<Entry> {
+    fn held(&self, wanted: &dyn Fn(EvictionRank) -> bool) -> Vec<Entry> {
         let known: Vec<_> = self
             .list()
             .iter()
             .filter(|(rank, _)| wanted(*rank))
             .filter_map(|(rank, buf)| Some((*rank, buf.upgrade()?)))
             .collect();
-        let with_bytes = |(rank, buf): (PinRank, Arc<ReclaimableBuf>)| (rank, buf.view().memory_bytes(), buf);
+        let with_bytes =
+            |(rank, buf): (EvictionRank, Arc<ReclaimableBuf>)| (rank, buf.view().memory_bytes(), buf);
         known.into_iter().map(with_bytes).collect()
     }
 }
 
 /// Room for what of vectors was given up before, at the price of what is missed less.
 pub struct VectorRoom {
-    pub pins: Arc<Pins>,
+    pub caches: Arc<Caches>,
     /// Whether what others may ask for soon is left to them.
     pub for_writers: bool,
 }
 
 impl VectorRoom {
     /// For what ranks so, with what makes way for it.
-    pub fn for_rank(&self, rank: PinRank) -> u64 {
+    pub fn for_rank(&self, rank: EvictionRank) -> u64 {
         match self.for_writers {
-            true => self.pins.room_for(rank),
-            false => self.pins.consumer.available() + self.pins.below(rank),
+            true => self.caches.room_for(rank),
+            false => self.caches.consumer.available() + self.caches.below(rank),
         }
     }
 
     fn free(&self) -> u64 {
         match self.for_writers {
-            true => self.pins.room(),
-            false => self.pins.consumer.available(),
+            true => self.caches.room(),
+            false => self.caches.consumer.available(),
         }
     }
 
     /// What ranks below makes way until so many bytes are free, as far as it goes; what may be taken then.
-    pub fn make(&self, rank: PinRank, bytes: u64) -> u64 {
+    pub fn make(&self, rank: EvictionRank, bytes: u64) -> u64 {
         let free = self.free();
         if free < bytes {
-            self.pins.give_way(rank, bytes - free);
+            self.caches.give_way(rank, bytes - free);
         }
         self.free().max(bytes)
     }
 }
 
-impl Reclaim for Pins {
+impl Reclaim for Caches {
     fn reclaim(&self, bytes: u64) -> u64 {
         self.note_asked(bytes);
         let held = self.by_loss();
@@ -274,12 +275,12 @@ mod tests {
 
     const PIECE: u64 = ReclaimableBuf::PIECE_BYTES as u64;
 
-    fn pinned(pins: &Pins, rank: PinRank, pieces: u64) -> Arc<ReclaimableBuf> {
+    fn cached(caches: &Caches, rank: EvictionRank, pieces: u64) -> Arc<ReclaimableBuf> {
         let buf =
-            Arc::new(ReclaimableBuf::new(&pins.consumer, (pieces * PIECE) as usize).expect("addresses"));
+            Arc::new(ReclaimableBuf::new(&caches.consumer, (pieces * PIECE) as usize).expect("addresses"));
         let zeros = &mut |_: usize, _: &mut [u8]| Ok::<(), OverBudget>(());
         buf.extend(usize::MAX, zeros).expect("room");
-        pins.register(rank, Arc::downgrade(&buf));
+        caches.register(rank, Arc::downgrade(&buf));
         buf
     }
 
@@ -290,11 +291,14 @@ mod tests {
     #[test]
     fn what_is_missed_least_goes_first() {
         let ledger = Ledger::new(20 * PIECE);
-        let pins = Pins::new(&ledger, 20 * PIECE);
-        let codes = pinned(&pins, PinRank::Codes, 2);
-        let low = pinned(&pins, PinRank::FineLow, 3);
-        let fine = [pinned(&pins, PinRank::Fine, 3), pinned(&pins, PinRank::Fine, 4)];
-        let rows = pinned(&pins, PinRank::Rows, 8);
+        let caches = Caches::new(&ledger, 20 * PIECE);
+        let codes = cached(&caches, EvictionRank::Codes, 2);
+        let low = cached(&caches, EvictionRank::FineLow, 3);
+        let fine = [
+            cached(&caches, EvictionRank::Fine, 3),
+            cached(&caches, EvictionRank::Fine, 4),
+        ];
+        let rows = cached(&caches, EvictionRank::Rows, 8);
         let user = ledger.consumer("user", u64::MAX);
         let all = || [&rows, &fine[1], &fine[0], &low, &codes].map(|buf| pieces(buf));
         for (bytes, left) in [
@@ -315,36 +319,42 @@ mod tests {
     #[test]
     fn what_ranks_below_gives_way() {
         let ledger = Ledger::new(8 * PIECE);
-        let pins = Pins::new(&ledger, 8 * PIECE);
-        let payloads = pinned(&pins, PinRank::Payloads, 3);
-        let words = pinned(&pins, PinRank::Words, 2);
-        let rows = pinned(&pins, PinRank::Rows, 2);
+        let caches = Caches::new(&ledger, 8 * PIECE);
+        let payloads = cached(&caches, EvictionRank::Payloads, 3);
+        let words = cached(&caches, EvictionRank::Words, 2);
+        let rows = cached(&caches, EvictionRank::Rows, 2);
         let all = || [&payloads, &words, &rows].map(|buf| pieces(buf));
         assert_eq!(
-            (pins.below(PinRank::Rows), pins.below(PinRank::Words)),
+            (
+                caches.below(EvictionRank::Rows),
+                caches.below(EvictionRank::Words)
+            ),
             (5 * PIECE, 3 * PIECE)
         );
-        pins.give_way(PinRank::Rows, 3 * PIECE + 1);
+        caches.give_way(EvictionRank::Rows, 3 * PIECE + 1);
         assert_eq!(all(), [0, 1, 2]);
-        pins.give_way(PinRank::Rows, 100 * PIECE);
+        caches.give_way(EvictionRank::Rows, 100 * PIECE);
         assert_eq!(all(), [0, 0, 2]);
     }
 
     #[test]
     fn what_writers_may_want_is_no_cache_while_they_write() {
         let ledger = Ledger::new(12 * PIECE);
-        let pins = Pins::new(&ledger, 12 * PIECE);
+        let caches = Caches::new(&ledger, 12 * PIECE);
         let buffers = ledger.set_aside("buffers", 5 * PIECE).expect("room");
         let written = buffers.reserve(PIECE).expect("room");
         assert_eq!((ledger.unclaimed(), ledger.held()), (4 * PIECE, PIECE));
-        assert_eq!(pins.room(), 11 * PIECE);
-        pins.keep(ledger.unclaimed());
-        assert_eq!(pins.room(), 7 * PIECE);
-        let _payloads = pinned(&pins, PinRank::Payloads, 9);
-        assert_eq!((pins.room(), pins.room_for(PinRank::Fine)), (0, 7 * PIECE));
-        assert_eq!(pins.lacking(PIECE), 3 * PIECE);
-        pins.keep(0);
-        assert_eq!((pins.room(), pins.lacking(PIECE)), (2 * PIECE, 0));
+        assert_eq!(caches.room(), 11 * PIECE);
+        caches.keep(ledger.unclaimed());
+        assert_eq!(caches.room(), 7 * PIECE);
+        let _payloads = cached(&caches, EvictionRank::Payloads, 9);
+        assert_eq!(
+            (caches.room(), caches.room_for(EvictionRank::Fine)),
+            (0, 7 * PIECE)
+        );
+        assert_eq!(caches.lacking(PIECE), 3 * PIECE);
+        caches.keep(0);
+        assert_eq!((caches.room(), caches.lacking(PIECE)), (2 * PIECE, 0));
         drop(written);
         assert_eq!((ledger.unclaimed(), ledger.held()), (5 * PIECE, 0));
     }
@@ -352,17 +362,17 @@ mod tests {
     #[test]
     fn what_is_spare_goes_before_all_else() {
         let ledger = Ledger::new(8 * PIECE);
-        let pins = Pins::new(&ledger, 8 * PIECE);
-        let spare = pinned(&pins, PinRank::Spare, 3);
-        let payloads = pinned(&pins, PinRank::Payloads, 2);
-        let fine = pinned(&pins, PinRank::Fine, 2);
+        let caches = Caches::new(&ledger, 8 * PIECE);
+        let spare = cached(&caches, EvictionRank::Spare, 3);
+        let payloads = cached(&caches, EvictionRank::Payloads, 2);
+        let fine = cached(&caches, EvictionRank::Fine, 2);
         let all = || [&spare, &payloads, &fine].map(|buf| pieces(buf));
-        assert_eq!(pins.room_for(PinRank::Spare), PIECE);
-        assert_eq!(pins.room_for(PinRank::Payloads), 4 * PIECE);
+        assert_eq!(caches.room_for(EvictionRank::Spare), PIECE);
+        assert_eq!(caches.room_for(EvictionRank::Payloads), 4 * PIECE);
         // A piece is free: records take it first.
         let record = [7; 4000];
         let keep = |rows: std::ops::Range<u32>| {
-            rows.for_each(|row| assert!(pins.records.put(1, row, None, &record)))
+            rows.for_each(|row| assert!(caches.records.put(1, row, None, &record)))
         };
         keep(0..400);
         assert_eq!(all(), [3, 2, 2]);
@@ -378,8 +388,8 @@ mod tests {
     #[test]
     fn what_is_on_its_way_back_is_not_cut_twice() {
         let ledger = Ledger::new(4 * PIECE);
-        let pins = Pins::new(&ledger, 4 * PIECE);
-        let fine = pinned(&pins, PinRank::Fine, 4);
+        let caches = Caches::new(&ledger, 4 * PIECE);
+        let fine = cached(&caches, EvictionRank::Fine, 4);
         let reading = fine.view();
         let user = ledger.consumer("user", u64::MAX);
         for _ in 0..3 {
@@ -393,10 +403,10 @@ mod tests {
     #[test]
     fn what_is_being_filled_is_not_on_its_way_back() {
         let ledger = Ledger::new(4 * PIECE);
-        let pins = Pins::new(&ledger, 4 * PIECE);
-        let fine = pinned(&pins, PinRank::Fine, 3);
-        let rows = Arc::new(ReclaimableBuf::new(&pins.consumer, PIECE as usize).expect("addresses"));
-        pins.register(PinRank::Rows, Arc::downgrade(&rows));
+        let caches = Caches::new(&ledger, 4 * PIECE);
+        let fine = cached(&caches, EvictionRank::Fine, 3);
+        let rows = Arc::new(ReclaimableBuf::new(&caches.consumer, PIECE as usize).expect("addresses"));
+        caches.register(EvictionRank::Rows, Arc::downgrade(&rows));
         let user = ledger.consumer("user", u64::MAX);
         let fill = &mut |_: usize, _: &mut [u8]| {
             assert_eq!(rows.filling_bytes(), PIECE);
@@ -411,22 +421,22 @@ mod tests {
     fn records_on_their_way_in_do_not_count_as_on_their_way_back() {
         const ROUNDS: u32 = 3000;
         let ledger = Ledger::new(4 * PIECE);
-        let pins = Pins::new(&ledger, 4 * PIECE);
+        let caches = Caches::new(&ledger, 4 * PIECE);
         let user = ledger.consumer("responses", u64::MAX);
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             for file in 0..3 {
-                let (pins, over) = (&pins, &over);
+                let (caches, over) = (&caches, &over);
                 scope.spawn(move || {
                     let rows = (0..).take_while(|_| !over.load(Ordering::Relaxed));
                     for row in rows {
-                        pins.records.put(file, row, None, &[7; 4000]);
+                        caches.records.put(file, row, None, &[7; 4000]);
                     }
                 });
             }
             let refused = |_: &u32| {
                 let refused = user.reserve(94_208).is_err();
-                pins.forget_asked();
+                caches.forget_asked();
                 // Until they have filled it, or for a while.
                 (0..100_000).find(|_| user.available_now() < 70_000);
                 refused
@@ -440,8 +450,8 @@ mod tests {
     #[test]
     fn who_asked_lately_finds_room_again() {
         let ledger = Ledger::new(8 * PIECE);
-        let pins = Pins::new(&ledger, 8 * PIECE);
-        let _fine = pinned(&pins, PinRank::Fine, 8);
+        let caches = Caches::new(&ledger, 8 * PIECE);
+        let _fine = cached(&caches, EvictionRank::Fine, 8);
         drop(
             ledger
                 .consumer("user", u64::MAX)
@@ -450,8 +460,8 @@ mod tests {
         );
         let mut rooms = Vec::new();
         for _ in 0..80 {
-            rooms.push(pins.room());
-            pins.note_calm();
+            rooms.push(caches.room());
+            caches.note_calm();
         }
         assert!(rooms.is_sorted() && rooms[0] == 0 && rooms[20] < 5 * PIECE);
         assert_eq!(rooms[79], 6 * PIECE);
@@ -461,17 +471,17 @@ mod tests {
                 .reserve(7 * PIECE)
                 .expect("caches give way"),
         );
-        pins.forget_asked();
-        assert_eq!(pins.room(), 7 * PIECE);
+        caches.forget_asked();
+        assert_eq!(caches.room(), 7 * PIECE);
     }
 
     #[test]
     fn what_is_gone_is_forgotten() {
         let ledger = Ledger::new(4 * PIECE);
-        let pins = Pins::new(&ledger, 4 * PIECE);
-        drop(pinned(&pins, PinRank::Fine, 4));
-        let rows = pinned(&pins, PinRank::Rows, 4);
-        assert_eq!(pins.list().len(), 1);
+        let caches = Caches::new(&ledger, 4 * PIECE);
+        drop(cached(&caches, EvictionRank::Fine, 4));
+        let rows = cached(&caches, EvictionRank::Rows, 4);
+        assert_eq!(caches.list().len(), 1);
         assert_eq!((pieces(&rows), ledger.reclaimable_bytes()), (4, 4 * PIECE));
     }
 }

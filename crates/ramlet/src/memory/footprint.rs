@@ -2,7 +2,7 @@
 
 use crate::info::ComponentMemory;
 use crate::read::view::View;
-use crate::segment::Pin;
+use crate::segment::CachedFile;
 
 /// Bytes of everything in a view, summed by component over its segments.
 pub fn of(view: &View) -> Vec<ComponentMemory> {
@@ -37,7 +37,7 @@ pub fn of(view: &View) -> Vec<ComponentMemory> {
                 .find(|v| v.slot == column.slot)
                 .map_or("", |v| v.name.as_str());
             let memory = column.index.memory();
-            let codes: u64 = column.pins().map(Pin::bytes).sum();
+            let codes: u64 = column.cached_files().map(CachedFile::bytes).sum();
             add(
                 format!("vector `{name}`"),
                 column.index.kind(),
@@ -45,8 +45,8 @@ pub fn of(view: &View) -> Vec<ComponentMemory> {
                 memory.pinned_bytes.saturating_sub(codes),
                 segment.vector_disk_bytes(column.slot),
             );
-            for pin in column.pins() {
-                add(format!("vector `{name}`"), pin.kind(), 0, pin.bytes(), 0);
+            for cached in column.cached_files() {
+                add(format!("vector `{name}`"), cached.kind(), 0, cached.bytes(), 0);
             }
         }
         for (name, kind, heap, pinned, disk) in segment.tables(&view.schema) {

@@ -53,14 +53,14 @@ pub fn of(view: &View) -> Vec<SegmentReport> {
 /// The index, with what of it was put into RAM.
 fn described(column: &VectorColumn) -> IndexReport {
     let mut report = column.index.report();
-    for pin in column.pins() {
-        match report.parts.iter_mut().find(|part| part.name == pin.kind()) {
-            Some(part) => part.pinned_bytes += pin.bytes(),
+    for cached in column.cached_files() {
+        match report.parts.iter_mut().find(|part| part.name == cached.kind()) {
+            Some(part) => part.pinned_bytes += cached.bytes(),
             None => report.parts.push(PartUse {
-                name: pin.kind(),
+                name: cached.kind(),
                 heap_bytes: 0,
-                pinned_bytes: pin.bytes(),
-                disk_bytes: pin.bytes_whole(),
+                pinned_bytes: cached.bytes(),
+                disk_bytes: cached.bytes_whole(),
             }),
         }
     }

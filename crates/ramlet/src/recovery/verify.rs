@@ -9,7 +9,7 @@ use ramlet_io::{BlockCache, IoContext, Storage};
 use ramlet_memory::{AnonBuf, Ledger};
 
 use crate::error::{Error, Result};
-use crate::memory::eviction::Pins;
+use crate::memory::eviction::Caches;
 use crate::query::index_error;
 use crate::schema::Schema;
 use crate::segment::{Segment, Shelf, read_deletes};
@@ -27,7 +27,7 @@ pub fn shelf_of(storage: Arc<dyn Storage>) -> Result<Shelf> {
         cache: BlockCache::new(&ledger.consumer("block cache", 0), 0)?,
         metadata: ledger.consumer("segment metadata", u64::MAX),
         pinned: ledger.consumer("pinned files", 0),
-        pins: Pins::new(&ledger, 0),
+        caches: Caches::new(&ledger, 0),
         graph_width: 1,
     })
 }

@@ -80,7 +80,7 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
     }
     let mut entry_extra = serde_json::Value::Null;
     if !unindexed.is_empty() {
-        note_refusals(&mut entry_extra, &unindexed, job.shelf.pins.consumer.cap());
+        note_refusals(&mut entry_extra, &unindexed, job.shelf.caches.consumer.cap());
     }
     let merged = source.segments().iter();
     inherit_lost(&mut entry_extra, merged.map(|view| &view.segment.entry));

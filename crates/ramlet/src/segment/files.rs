@@ -14,7 +14,7 @@ use super::kept::KeptRecords;
 use super::names::seed;
 use crate::error::{Error, Result};
 use crate::limits::{FILES_SHARE, SEGMENT_FILE_BYTES};
-use crate::memory::eviction::{PinRank, Pins};
+use crate::memory::eviction::{Caches, EvictionRank};
 use crate::mutants;
 use crate::query::index_error;
 
@@ -34,7 +34,7 @@ pub struct Shelf {
     /// Whole files kept in RAM because they fit.
     pub pinned: Consumer,
     /// What is kept in RAM as long as nobody else needs the memory.
-    pub pins: Arc<Pins>,
+    pub caches: Arc<Caches>,
     /// Nodes of a graph that a search reads at once: [`graph_width`].
     pub graph_width: usize,
 }
@@ -70,7 +70,7 @@ impl Shelf {
 
     /// Bytes that may be pinned now, of memory that nobody else was promised: what is spare makes way.
     pub fn pinnable_now(&self) -> u64 {
-        let now = self.pinned.available_now() + self.pins.below(PinRank::Payloads);
+        let now = self.pinned.available_now() + self.caches.below(EvictionRank::Payloads);
         now.min(self.pinned.available())
     }
 
@@ -149,10 +149,10 @@ impl Opened {
 }
 
 /// From now on [`Cacheable::fill`] may be called for the file.
-pub(super) fn make_cacheable(file: &mut BlockFile, shelf: &Shelf, rank: PinRank) {
+pub(super) fn make_cacheable(file: &mut BlockFile, shelf: &Shelf, rank: EvictionRank) {
     // Without addresses it is read from disk.
-    if let Ok(Some(reclaimable)) = file.make_cacheable(&shelf.pins.consumer) {
-        shelf.pins.register(rank, reclaimable);
+    if let Ok(Some(reclaimable)) = file.make_cacheable(&shelf.caches.consumer) {
+        shelf.caches.register(rank, reclaimable);
     }
 }
 
@@ -163,9 +163,9 @@ pub trait Cacheable {
     fn block_at(&self, page: u64) -> (u64, u32);
 
     /// From now on what is in RAM goes as what ranks so does.
-    fn rank(&self, pins: &Pins, rank: PinRank) {
+    fn rank(&self, caches: &Caches, rank: EvictionRank) {
         if let Some(reclaimable) = self.block_file().reclaimable() {
-            pins.rank(&reclaimable, rank);
+            caches.rank(&reclaimable, rank);
         }
     }
 
@@ -316,7 +316,7 @@ impl Positions {
     ) -> Result<Positions> {
         let RowsFile { mut file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
         if !stays {
-            make_cacheable(&mut file, shelf, PinRank::Payloads);
+            make_cacheable(&mut file, shelf, EvictionRank::Payloads);
         }
         let rows = ramlet_index::RowsFile::new(Arc::new(file), meta.clone()).map_err(index_error)?;
         Ok(Positions { rows, meta })
@@ -376,10 +376,10 @@ const KEPT_AT_ONCE: usize = RUN_PAGES as usize * PAGE;
 impl RecordsFile {
     /// From now on [`Cacheable::fill`] may be called. As long as it isn't cached as a whole, what was read lately is kept record by
     /// record.
-    pub fn make_cacheable(&mut self, shelf: &Shelf, rank: PinRank) {
+    pub fn make_cacheable(&mut self, shelf: &Shelf, rank: EvictionRank) {
         make_cacheable(&mut self.file, shelf, rank);
         if !self.file.is_in_memory() {
-            self.kept = Some(KeptRecords::new(&shelf.pins.records, self.file.key()));
+            self.kept = Some(KeptRecords::new(&shelf.caches.records, self.file.key()));
         }
     }
 

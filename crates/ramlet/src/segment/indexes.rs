@@ -82,7 +82,7 @@ fn build_as(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<Option<Lack>> {
-    let codes = layout::codes(vector, rows, job.shelf.pins.consumer.cap());
+    let codes = layout::codes(vector, rows, job.shelf.caches.consumer.cap());
     let components = components_of(&kind, vector, &codes);
     let mut held = match working_memory(kind, vector, rows, &codes, job) {
         Ok(held) => held,
@@ -170,7 +170,7 @@ const GRAPH_META_PER_DIM: u64 = 32;
 /// What there is for an index, with so much scratch.
 fn room_of(shelf: &Shelf, scratch: u64) -> Room {
     Room {
-        most: shelf.pins.consumer.cap(),
+        most: shelf.caches.consumer.cap(),
         scratch,
         spare: shelf.spare_bytes(),
         disk_free: shelf.storage.free_bytes().unwrap_or(0),

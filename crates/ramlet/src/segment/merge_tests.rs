@@ -16,7 +16,7 @@ use super::job::Job;
 use super::source::{Merged, Reads, RowSource};
 use super::{Segment, SegmentView};
 use crate::error::Result;
-use crate::memory::eviction::Pins;
+use crate::memory::eviction::Caches;
 use crate::schema::{Schema, Slots};
 use crate::segment::deletes::DeleteSet;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind, PointId};
@@ -70,7 +70,7 @@ impl Bench {
             cache: BlockCache::new(&ledger.consumer("block cache", 0), 0).unwrap(),
             metadata: ledger.consumer("segment metadata", 32 << 20),
             pinned: ledger.consumer("pinned files", 0),
-            pins: Pins::new(&ledger, 0),
+            caches: Caches::new(&ledger, 0),
             graph_width: 1,
         };
         Bench {

@@ -59,12 +59,12 @@ pub use text::{
     Decoded, Directory, Gone, ListPart, Peaks, TextBuilders, TextColumn, bad_list, decoded_length,
     encoded_length,
 };
-pub use vectors::{Pin, RECALL, VectorColumn, check_pinned};
+pub use vectors::{CachedFile, RECALL, VectorColumn, check_pinned};
 pub use whole::{KeptWhole, Whole};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::SEGMENT_FILE_BYTES;
-use crate::memory::eviction::{PinRank, Pins};
+use crate::memory::eviction::{Caches, EvictionRank};
 use crate::mutants;
 use crate::query::index_error;
 use crate::schema::Schema;
@@ -92,7 +92,7 @@ struct Body {
     ids: TableFile,
     id_filter: Option<(Bloom, Reservation)>,
     payload: RecordsFile,
-    /// Whether what is in RAM of the payloads is there because nobody else has use for the room: as [`PinRank::Spare`].
+    /// Whether what is in RAM of the payloads is there because nobody else has use for the room: as [`EvictionRank::Spare`].
     in_part: AtomicBool,
     /// What searches have spent here since it was opened, in rows compared.
     spent: AtomicU64,
@@ -112,7 +112,7 @@ fn open_field(
     let mut fields = schema.fields.iter();
     let field = fields.find(|field| Some(field.slot) == file.component.slot());
     if field.is_some_and(|field| field.kind != FieldKind::Text && field.placement != Placement::Cold) {
-        table.make_cacheable(shelf, PinRank::Payloads);
+        table.make_cacheable(shelf, EvictionRank::Payloads);
     }
     Ok(Arc::new(table))
 }
@@ -140,7 +140,7 @@ impl Segment {
         io: &mut IoContext,
     ) -> Result<Segment> {
         let id = entry.id;
-        reconsider_refusals(&mut entry.extra, shelf.pins.consumer.cap());
+        reconsider_refusals(&mut entry.extra, shelf.caches.consumer.cap());
         let one = |component| {
             entry
                 .files
@@ -152,10 +152,10 @@ impl Segment {
         };
         let row_ids = RowsFile::open(shelf, id, one(Component::RowIds)?, io)?;
         let mut ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
-        ids.make_cacheable(shelf, PinRank::Payloads);
+        ids.make_cacheable(shelf, EvictionRank::Payloads);
         let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
         let mut payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
-        payload.make_cacheable(shelf, PinRank::Payloads);
+        payload.make_cacheable(shelf, EvictionRank::Payloads);
         payload.code(shelf, io);
         let numbers = pack_numbers(&row_ids, shelf, io);
         let (mut vectors, mut fields, mut texts) = (Vec::new(), Vec::new(), Vec::new());
@@ -513,15 +513,15 @@ impl Segment {
     }
 
     /// What is in RAM of payloads ranks as them where they are among those `kept`, else as what is spare.
-    pub fn rank_payloads(&self, kept: KeptWhole, pins: &Pins) {
+    pub fn rank_payloads(&self, kept: KeptWhole, caches: &Caches) {
         let in_part = !kept.has_payloads();
         if self.body.in_part.swap(in_part, Ordering::Relaxed) != in_part {
             let rank = if in_part {
-                PinRank::Spare
+                EvictionRank::Spare
             } else {
-                PinRank::Payloads
+                EvictionRank::Payloads
             };
-            self.body.payload.rank(pins, rank);
+            self.body.payload.rank(caches, rank);
         }
     }
 
@@ -536,8 +536,14 @@ impl Segment {
     }
 
     /// Reads the next of the payloads into such room, short ones one by one; the bytes that came.
-    pub fn spare(&self, kept: KeptWhole, pins: &Pins, io: &mut IoContext, buf: &mut AnonBuf) -> Result<u64> {
-        self.rank_payloads(kept, pins);
+    pub fn spare(
+        &self,
+        kept: KeptWhole,
+        caches: &Caches,
+        io: &mut IoContext,
+        buf: &mut AnonBuf,
+    ) -> Result<u64> {
+        self.rank_payloads(kept, caches);
         match self.body.payload.is_kept_by_record() {
             true => self.body.payload.read_some_ahead(io, buf),
             false => self.body.payload.fill(io),
@@ -766,7 +772,7 @@ fn pack_numbers(row_ids: &RowsFile, shelf: &Shelf, io: &mut IoContext) -> Option
 fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
     // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
     // Not where that would be data which every search needs.
-    if entry.bytes > shelf.pins.consumer.cap() / 24 {
+    if entry.bytes > shelf.caches.consumer.cap() / 24 {
         return Ok(None);
     }
     // Twice, while it is read and parsed.

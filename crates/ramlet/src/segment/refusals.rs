@@ -8,7 +8,7 @@ use super::indexes::Lack;
 
 /// By a vector's slot: what its index needs, and what there was.
 const REFUSED: &str = "refused_indexes";
-/// Bytes that might be pinned at most when that was tried: what tells one budget from another.
+/// Bytes that might be cached at most when that was tried: what tells one budget from another.
 const REFUSED_IN: &str = "refused_in";
 
 /// So much more room, and an index that was refused is tried again.

@@ -11,7 +11,7 @@ use ramlet_memory::{AnonBuf, Reservation};
 use super::files::{Cacheable, Shelf, bad, make_cacheable, open};
 use super::streams::KeyStream;
 use crate::error::{Error, Result};
-use crate::memory::eviction::PinRank;
+use crate::memory::eviction::EvictionRank;
 
 /// Blocks of a table that are read at once where a range has as many.
 const RUN_BLOCKS: u64 = 16;
@@ -67,7 +67,7 @@ impl TableFile {
     }
 
     /// From now on [`Cacheable::fill`] may be called.
-    pub fn make_cacheable(&mut self, shelf: &Shelf, rank: PinRank) {
+    pub fn make_cacheable(&mut self, shelf: &Shelf, rank: EvictionRank) {
         make_cacheable(&mut self.file, shelf, rank);
     }
 

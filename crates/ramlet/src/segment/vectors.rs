@@ -15,7 +15,7 @@
 //! Where codes and fine codes leave some room, but not enough for the rest of these, it goes to the first rows of it once nobody
 //! else has use for it (`spare`): fewer rows are read.
 //!
-//! All this is cached ([`Pins`](crate::memory::eviction::Pins)): it goes when others need the memory, and comes back later.
+//! All this is cached ([`Caches`](crate::memory::eviction::Caches)): it goes when others need the memory, and comes back later.
 
 use ramlet_format::bitmap;
 use ramlet_format::component::Component;
@@ -36,7 +36,7 @@ use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{self, codes_bytes, wants_other_codes, was_built_for_another_budget};
-use crate::memory::eviction::{PinRank, VectorRoom};
+use crate::memory::eviction::{EvictionRank, VectorRoom};
 use crate::query::index_error;
 use crate::read::lookup::Lookup;
 use crate::schema::{Schema, VectorField, VectorKind};
@@ -59,9 +59,9 @@ pub struct VectorColumn {
     pub present: Option<RoaringBitmap>,
     _present_heap: Option<Reservation>,
     /// What is, or may come back to be, in RAM.
-    pins: Vec<Pin>,
+    cached_files: Vec<CachedFile>,
     /// What fine codes leave over, of as many rows as room is left for.
-    spare: Option<Pin>,
+    spare: Option<CachedFile>,
     files: Files,
     /// Codes that were built, in RAM or not.
     kinds: Vec<CodeKind>,
@@ -72,7 +72,7 @@ pub struct VectorColumn {
 
 /// A file that has gone to RAM.
 #[derive(Clone)]
-pub struct Pin {
+pub struct CachedFile {
     component: Component,
     file: RowsFile,
     rows: PinnedRows,
@@ -115,13 +115,13 @@ struct Files {
     parts: Vec<(Component, RowsFile)>,
 }
 
-fn rank(component: Component) -> PinRank {
+fn rank(component: Component) -> EvictionRank {
     match component {
-        Component::Vector { .. } => PinRank::Rows,
-        Component::Rest { .. } => PinRank::Rest,
-        Component::Fine { .. } => PinRank::Fine,
-        Component::FineLow { .. } => PinRank::FineLow,
-        _ => PinRank::Codes,
+        Component::Vector { .. } => EvictionRank::Rows,
+        Component::Rest { .. } => EvictionRank::Rest,
+        Component::Fine { .. } => EvictionRank::Fine,
+        Component::FineLow { .. } => EvictionRank::FineLow,
+        _ => EvictionRank::Codes,
     }
 }
 
@@ -154,9 +154,9 @@ impl Files {
                 continue;
             };
             match rank(component) {
-                PinRank::Rows if !schema.may_pin(slot) => {}
-                PinRank::Codes | PinRank::Fine | PinRank::FineLow | PinRank::Rest
-                    if !field.settings.may_pin_codes() => {}
+                EvictionRank::Rows if !schema.may_cache(slot) => {}
+                EvictionRank::Codes | EvictionRank::Fine | EvictionRank::FineLow | EvictionRank::Rest
+                    if !field.settings.may_cache_codes() => {}
                 _ => files
                     .parts
                     .push((component, open_index_rows(shelf, entry.id, file, io)?)),
@@ -171,10 +171,10 @@ impl Files {
     }
 
     /// Bytes of RAM for a level, but for what is there already.
-    fn bytes(&self, level: Level, pinned: &[Pin]) -> u64 {
+    fn bytes(&self, level: Level, before: &[CachedFile]) -> u64 {
         let missing = level
             .parts()
-            .filter(|component| !pinned.iter().any(|pin| pin.component == *component));
+            .filter(|component| !before.iter().any(|cached| cached.component == *component));
         let bytes = |component| {
             let bytes = |file: &RowsFile| u64::from(file.rows()) * file.stride() as u64;
             // The last page is a whole one.
@@ -206,17 +206,17 @@ impl Files {
             .unwrap_or(levels.len())
     }
 
-    /// The best level that fits, beside what is pinned already.
-    fn choose(&self, room: u64, pinned: &[Pin]) -> Level {
-        self.choose_from(0, room, pinned)
+    /// The best level that fits, beside what is cached already.
+    fn choose(&self, room: u64, before: &[CachedFile]) -> Level {
+        self.choose_from(0, room, before)
     }
 
     /// The same, leaving out the `first` best ones.
-    fn choose_from(&self, first: usize, room: u64, pinned: &[Pin]) -> Level {
+    fn choose_from(&self, first: usize, room: u64, before: &[CachedFile]) -> Level {
         let fits = |level: &Level| {
-            let freed = pinned.iter().filter(|pin| !level.has(pin.component));
-            let freed: u64 = freed.map(Pin::bytes).sum();
-            let (bytes, room) = (self.bytes(*level, pinned), room + freed);
+            let freed = before.iter().filter(|cached| !level.has(cached.component));
+            let freed: u64 = freed.map(CachedFile::bytes).sum();
+            let (bytes, room) = (self.bytes(*level, before), room + freed);
             bytes <= room || level.may_be_partial() && bytes / 4 * 3 <= room
         };
         let level = self
@@ -234,44 +234,44 @@ impl Files {
         }
     }
 
-    /// Takes the best level that there is room for into RAM, beside what is `pinned` already or in its place. Where memory
+    /// Takes the best level that there is room for into RAM, beside what was cached `before` or in its place. Where memory
     /// has run short meanwhile, the next best one: a part of a level may be worse.
-    fn take(&self, pinned: &[Pin], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<Pin>> {
-        let (mut held, mut first) = (pinned.to_vec(), 0);
+    fn take(&self, before: &[CachedFile], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<CachedFile>> {
+        let (mut held, mut first) = (before.to_vec(), 0);
         loop {
-            let free = shelf.pins.consumer.available();
-            let level = self.choose_from(first, free + shelf.pins.below(PinRank::Rows), &held);
+            let free = shelf.caches.consumer.available();
+            let level = self.choose_from(first, free + shelf.caches.below(EvictionRank::Rows), &held);
             let lacking = self.bytes(level, &held).saturating_sub(free);
             if lacking > 0 {
-                shelf.pins.give_way(PinRank::Rows, lacking);
+                shelf.caches.give_way(EvictionRank::Rows, lacking);
             }
             // What the new level has no use for makes room for what it has.
-            for pin in held.iter().filter(|pin| !level.has(pin.component)) {
-                pin.rows.release(u64::MAX);
+            for cached in held.iter().filter(|cached| !level.has(cached.component)) {
+                cached.rows.release(u64::MAX);
             }
-            let pins = load(self, level, &held, shelf, io)?;
-            if pins.len() == level.parts().count() {
-                return Ok(pins);
+            let cached_files = load(self, level, &held, shelf, io)?;
+            if cached_files.len() == level.parts().count() {
+                return Ok(cached_files);
             }
-            (held, first) = (pins, self.place(level) + 1);
+            (held, first) = (cached_files, self.place(level) + 1);
         }
     }
 
     /// What a level leaves over, with nothing in RAM yet.
-    fn spare(&self, level: Level, shelf: &Shelf) -> Result<Option<Pin>> {
+    fn spare(&self, level: Level, shelf: &Shelf) -> Result<Option<CachedFile>> {
         let component = Component::Rest { slot: self.slot };
         let Some(file) = self.file(component).filter(|_| level.leaves_rest()) else {
             return Ok(None);
         };
-        let rows = match PinnedRows::empty(file, &shelf.pins.consumer) {
+        let rows = match PinnedRows::empty(file, &shelf.caches.consumer) {
             Ok(rows) => rows,
             // Without addresses it is done without.
             Err(IndexError::OverBudget(_)) => return Ok(None),
             Err(error) => return Err(index_error(error)),
         };
-        shelf.pins.register(PinRank::Spare, rows.reclaimable());
+        shelf.caches.register(EvictionRank::Spare, rows.reclaimable());
         let file = file.clone();
-        Ok(Some(Pin {
+        Ok(Some(CachedFile {
             component,
             file,
             rows,
@@ -293,9 +293,9 @@ impl VectorColumn {
             Some(known) => known.files.clone(),
             None => Files::open(shelf, entry, schema, slot, io)?,
         };
-        let pinned = known.map_or(&[][..], |known| &known.pins);
-        let pins = files.take(pinned, shelf, io)?;
-        let level = level_of(&pins);
+        let before = known.map_or(&[][..], |known| &known.cached_files);
+        let cached_files = files.take(before, shelf, io)?;
+        let level = level_of(&cached_files);
         let known_spare = known.and_then(|known| known.spare.clone());
         let spare = match known_spare.filter(|_| level.leaves_rest()) {
             None => files.spare(level, shelf)?,
@@ -335,7 +335,7 @@ impl VectorColumn {
             let dims = field.map_or(0, |field| field.dim);
             // Of multivectors it is parts that are numbered.
             let numbered = if is_multi { rows.rows() } else { entry.rows };
-            let (rows, mut codes) = in_ram(rows, pins.iter().chain(&spare), dims, numbered)?;
+            let (rows, mut codes) = in_ram(rows, cached_files.iter().chain(&spare), dims, numbered)?;
             let compact = Component::Compact { slot };
             if entry.file(compact).is_some() {
                 codes.sq8 = Some(rows_of(compact, io)?);
@@ -354,7 +354,7 @@ impl VectorColumn {
                 .map_or(entry.rows, |present| present.len() as u32);
             let mut file = RecordsFile::open(shelf, id, records, io)?;
             let starts = entry.file(Component::PartStarts { slot });
-            let fits = is_multi && schema.may_pin(slot) && records.bytes <= shelf.pinnable_now();
+            let fits = is_multi && schema.may_cache(slot) && records.bytes <= shelf.pinnable_now();
             // Beside an index few of them are read.
             if fits && starts.is_none() {
                 file.pin(&shelf.pinned, io)?;
@@ -384,9 +384,11 @@ impl VectorColumn {
             Box::new(ivf)
         } else {
             let rows = rows_of(Component::Vector { slot }, io)?;
-            let held = pins.iter().find(|pin| rank(pin.component) == PinRank::Rows);
+            let held = cached_files
+                .iter()
+                .find(|cached| rank(cached.component) == EvictionRank::Rows);
             Box::new(Flat::new(match held {
-                Some(pin) => rows.with_rows_in_ram(pin.rows.clone()),
+                Some(cached) => rows.with_rows_in_ram(cached.rows.clone()),
                 None => rows,
             }))
         };
@@ -395,7 +397,7 @@ impl VectorColumn {
             index,
             present,
             _present_heap: heap,
-            pins,
+            cached_files,
             spare,
             files,
             kinds,
@@ -421,8 +423,8 @@ impl VectorColumn {
     }
 
     /// What is, or may come back to be, in RAM.
-    pub fn pins(&self) -> impl Iterator<Item = &Pin> {
-        self.pins.iter().chain(&self.spare)
+    pub fn cached_files(&self) -> impl Iterator<Item = &CachedFile> {
+        self.cached_files.iter().chain(&self.spare)
     }
 
     /// Whether it has clusters, with other codes than `field`'s settings ask for now.
@@ -430,7 +432,7 @@ impl VectorColumn {
         matches!(self.index.kind(), "ivf" | "parts") && wants_other_codes(field, &self.kinds)
     }
 
-    /// Whether its clusters got their codes in another budget than one of which `most` bytes may be pinned, and would serve
+    /// Whether its clusters got their codes in another budget than one of which `most` bytes may be cached, and would serve
     /// much better written anew.
     pub fn was_built_for_another_budget(&self, field: &VectorField, segment_rows: u32, most: u64) -> bool {
         let present = self.present.as_ref().map(|present| present.len() as u32);
@@ -440,41 +442,45 @@ impl VectorColumn {
 
     /// Whether a better level than this one would fit in `room`.
     pub fn could_improve(&self, room: u64) -> bool {
-        let best = self.files.choose(room, &self.pins);
-        self.files.place(best) < self.files.place(level_of(&self.pins))
+        let best = self.files.choose(room, &self.cached_files);
+        self.files.place(best) < self.files.place(level_of(&self.cached_files))
     }
 
     /// Whether a better level would fit in `room`, or all that is missing of this one.
     pub fn would_gain(&self, room: u64) -> bool {
-        let missing = || self.missing().into_iter().map(Pin::missing).sum::<u64>();
+        let missing = || self.missing().into_iter().map(CachedFile::missing).sum::<u64>();
         self.could_improve(room) || (1..=room).contains(&missing())
     }
 
     /// Whether more of it is in RAM than of `other`.
     pub fn is_better_than(&self, other: &VectorColumn) -> bool {
-        let place = |column: &VectorColumn| self.files.place(level_of(&column.pins));
+        let place = |column: &VectorColumn| self.files.place(level_of(&column.cached_files));
         place(self) < place(other)
     }
 
     /// Whether each search reads whole clusters for want of codes.
     pub fn is_bare(&self) -> bool {
-        let is_coarse = |component: &Component| rank(*component) == PinRank::Codes;
-        let has_codes = |pin: &Pin| is_coarse(&pin.component) && pin.bytes() > 0;
+        let is_coarse = |component: &Component| rank(*component) == EvictionRank::Codes;
+        let has_codes = |cached: &CachedFile| is_coarse(&cached.component) && cached.bytes() > 0;
         let mut files = self.files.parts.iter();
-        !self.pins.iter().any(has_codes) && files.any(|(component, _)| is_coarse(component))
+        !self.cached_files.iter().any(has_codes) && files.any(|(component, _)| is_coarse(component))
     }
 
     /// What is missing of it, the most needed first.
-    fn missing(&self) -> Vec<&Pin> {
-        let mut missing: Vec<&Pin> = self.pins.iter().filter(|pin| pin.missing() > 0).collect();
-        missing.sort_by_key(|pin| std::cmp::Reverse(rank(pin.component)));
+    fn missing(&self) -> Vec<&CachedFile> {
+        let mut missing: Vec<&CachedFile> = self
+            .cached_files
+            .iter()
+            .filter(|cached| cached.missing() > 0)
+            .collect();
+        missing.sort_by_key(|cached| std::cmp::Reverse(rank(cached.component)));
         missing
     }
 
     /// Whether some of what was given up would find room again.
     pub fn could_restore(&self, room: &VectorRoom) -> bool {
         let most_needed = self.missing().into_iter().next();
-        most_needed.is_some_and(|pin| room.for_rank(rank(pin.component)) >= pin.least())
+        most_needed.is_some_and(|cached| room.for_rank(rank(cached.component)) >= cached.least())
     }
 
     /// Reads what was given up into RAM again, the most needed first, as far as there is room; the bytes that came back. What is missed
@@ -482,15 +488,15 @@ impl VectorColumn {
     pub fn restore(&self, room: &VectorRoom, io: &mut IoContext) -> Result<u64> {
         let mut restored = 0;
         let mut buf = AnonBuf::new(0);
-        for pin in self.missing() {
-            let rank = rank(pin.component);
-            if room.for_rank(rank) < pin.least() {
+        for cached in self.missing() {
+            let rank = rank(cached.component);
+            if room.for_rank(rank) < cached.least() {
                 break;
             }
-            let left = room.make(rank, pin.least());
+            let left = room.make(rank, cached.least());
             buf.ensure(BUFFER_BYTES)?;
             give_back_heap();
-            let back = pin.rows.restore_some(&pin.file, left, io, &mut buf);
+            let back = cached.rows.restore_some(&cached.file, left, io, &mut buf);
             restored += back.map_err(index_error)?;
         }
         Ok(restored)
@@ -498,7 +504,7 @@ impl VectorColumn {
 
     /// Whether `room` that nobody else has use for would spare reads.
     pub fn could_spare(&self, room: u64) -> bool {
-        let lacks = |spare: &Pin| spare.missing() > 0 && room >= spare.least();
+        let lacks = |spare: &CachedFile| spare.missing() > 0 && room >= spare.least();
         self.spare.as_ref().is_some_and(lacks)
     }
 
@@ -514,20 +520,20 @@ impl VectorColumn {
 }
 
 /// What files in RAM amount to.
-fn level_of(pins: &[Pin]) -> Level {
-    let of = |wanted: &dyn Fn(PinRank) -> bool| {
-        let mut pins = pins.iter().map(|pin| pin.component);
-        pins.find(|component| wanted(rank(*component)))
+fn level_of(cached_files: &[CachedFile]) -> Level {
+    let of = |wanted: &dyn Fn(EvictionRank) -> bool| {
+        let mut cached_files = cached_files.iter().map(|cached| cached.component);
+        cached_files.find(|component| wanted(rank(*component)))
     };
     Level {
-        coarse: of(&|rank| rank == PinRank::Codes),
-        fine: of(&|rank| matches!(rank, PinRank::Fine | PinRank::FineLow)),
-        rest: of(&|rank| rank == PinRank::Rest),
-        rows: of(&|rank| rank == PinRank::Rows),
+        coarse: of(&|rank| rank == EvictionRank::Codes),
+        fine: of(&|rank| matches!(rank, EvictionRank::Fine | EvictionRank::FineLow)),
+        rest: of(&|rank| rank == EvictionRank::Rest),
+        rows: of(&|rank| rank == EvictionRank::Rows),
     }
 }
 
-impl Pin {
+impl CachedFile {
     /// Bytes that are not in RAM now.
     fn missing(&self) -> u64 {
         self.rows.bytes_whole().saturating_sub(self.rows.bytes())
@@ -579,7 +585,7 @@ pub fn check_pinned(shelf: &Shelf, schema: &Schema, points: u64) -> Result<()> {
         .map(per_row)
         .sum::<u64>()
         .saturating_mul(points);
-    let most = shelf.pins.consumer.cap();
+    let most = shelf.caches.consumer.cap();
     match wanted <= most {
         true => Ok(()),
         false => Err(Error::new(
@@ -608,7 +614,7 @@ fn graph_in_ram(
     };
     let edges = field.settings.hnsw.m.map_or(GRAPH_EDGES, |m| 2 * m);
     let edges = edges.clamp(4, graph.degree().max(4));
-    let vectors: &[bool] = match field.settings.may_pin_rows() {
+    let vectors: &[bool] = match field.settings.may_cache_rows() {
         true => &[true, false],
         false => &[false],
     };
@@ -638,12 +644,18 @@ fn graph_in_ram(
 }
 
 /// The files of a level in RAM. Where memory has run short meanwhile, what is needed less stays behind.
-fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<Pin>> {
-    let mut pins = Vec::new();
+fn load(
+    files: &Files,
+    level: Level,
+    known: &[CachedFile],
+    shelf: &Shelf,
+    io: &mut IoContext,
+) -> Result<Vec<CachedFile>> {
+    let mut cached_files = Vec::new();
     let mut buf = AnonBuf::new(0);
     for component in level.parts() {
-        if let Some(pin) = known.iter().find(|pin| pin.component == component) {
-            pins.push(pin.clone());
+        if let Some(cached) = known.iter().find(|cached| cached.component == component) {
+            cached_files.push(cached.clone());
             continue;
         }
         let Some(file) = files.file(component) else { break };
@@ -654,47 +666,49 @@ fn load(files: &Files, level: Level, known: &[Pin], shelf: &Shelf, io: &mut IoCo
             true => PinnedRows::load_some,
             false => PinnedRows::load,
         };
-        let rows = match load(file, &shelf.pins.consumer, io, &mut buf) {
+        let rows = match load(file, &shelf.caches.consumer, io, &mut buf) {
             Ok(rows) => rows,
             Err(IndexError::OverBudget(_)) => break,
             Err(error) => return Err(index_error(error)),
         };
-        shelf.pins.register(rank(component), rows.reclaimable());
-        pins.push(Pin {
+        shelf.caches.register(rank(component), rows.reclaimable());
+        cached_files.push(CachedFile {
             component,
             file: file.clone(),
             rows,
         });
     }
-    Ok(pins)
+    Ok(cached_files)
 }
 
 /// What the index is opened with.
 fn in_ram<'p>(
     rows: RowsFile,
-    pins: impl Iterator<Item = &'p Pin>,
+    cached_files: impl Iterator<Item = &'p CachedFile>,
     dims: usize,
     segment_rows: u32,
 ) -> Result<(RowsFile, CodesInRam)> {
     let (mut rows, mut codes) = (rows, CodesInRam::default());
-    for pin in pins {
-        match rank(pin.component) {
-            PinRank::Rows => rows = rows.with_rows_in_ram(pin.rows.clone()),
-            PinRank::Codes => {
-                codes.coarse = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone()));
-                codes.coarse_file = Some(pin.file.clone());
+    for cached in cached_files {
+        match rank(cached.component) {
+            EvictionRank::Rows => rows = rows.with_rows_in_ram(cached.rows.clone()),
+            EvictionRank::Codes => {
+                codes.coarse = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()));
+                codes.coarse_file = Some(cached.file.clone());
             }
-            PinRank::Rest => codes.rest = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
-            _ => codes.fine = Some((kind_of(pin, dims, segment_rows)?, pin.rows.clone())),
+            EvictionRank::Rest => {
+                codes.rest = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()))
+            }
+            _ => codes.fine = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone())),
         }
     }
     Ok((rows, codes))
 }
 
 /// What the build chose may differ from what it would choose now: the length of the rows tells.
-fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
-    let stride = pin.rows.stride();
-    let kinds: Vec<CodeKind> = match pin.component {
+fn kind_of(cached: &CachedFile, dims: usize, segment_rows: u32) -> Result<CodeKind> {
+    let stride = cached.rows.stride();
+    let kinds: Vec<CodeKind> = match cached.component {
         Component::Codes { .. } => vec![CodeKind::OneBit],
         Component::Product { .. } => {
             let m = u16::try_from(stride / CodeKind::Product { m: 1 }.row_bytes(dims, segment_rows));
@@ -707,7 +721,7 @@ fn kind_of(pin: &Pin, dims: usize, segment_rows: u32) -> Result<CodeKind> {
     kinds.into_iter().find(same).ok_or_else(|| {
         Error::corrupt(format!(
             "{:?}: rows of {stride} bytes for {dims} dimensions",
-            pin.component
+            cached.component
         ))
     })
 }

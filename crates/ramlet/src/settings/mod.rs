@@ -97,12 +97,12 @@ impl VectorSettings {
     }
 
     /// Whether the vectors themselves may be kept in RAM when there is room.
-    pub fn may_pin_rows(&self) -> bool {
+    pub fn may_cache_rows(&self) -> bool {
         self.rows != Some(Placement::Cold)
     }
 
     /// Whether codes may be kept in RAM when there is room.
-    pub fn may_pin_codes(&self) -> bool {
+    pub fn may_cache_codes(&self) -> bool {
         self.codes != Some(Placement::Cold)
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     fn own_settings_go_before_the_collections() {
         let none = settings("{}", None, "{}").unwrap();
         assert_eq!(none, VectorSettings::default());
-        assert!(none.may_pin_rows() && none.may_pin_codes());
+        assert!(none.may_cache_rows() && none.may_cache_codes());
         let shared = r#"{"quantization_config":{"scalar":{"type":"int8","always_ram":true}},"recall":0.9,
             "hnsw_config":{"m":8,"ef_construct":50,"on_disk":true},"index":"hnsw"}"#;
         let all = settings("{}", None, shared).unwrap();
@@ -154,8 +154,8 @@ mod tests {
             (Some(Placement::Cold), Some(Placement::Cold))
         );
         assert_eq!((one.index, one.recall), (IndexKind::Ivf, Some(0.99)));
-        assert!(!one.may_pin_rows() && !one.may_pin_codes());
-        assert!(!settings("{}", Some(true), "{}").unwrap().may_pin_rows());
+        assert!(!one.may_cache_rows() && !one.may_cache_codes());
+        assert!(!settings("{}", Some(true), "{}").unwrap().may_cache_rows());
     }
 
     #[test]

@@ -29,7 +29,7 @@ use super::Whole;
 use super::files::{Cacheable, RecordsFile, RowsFile, Shelf};
 use super::table::TableFile;
 use crate::error::{Error, Result};
-use crate::memory::eviction::PinRank;
+use crate::memory::eviction::EvictionRank;
 use crate::schema::Schema;
 use crate::settings::Placement;
 pub use build::TextBuilders;
@@ -145,8 +145,8 @@ impl TextColumn {
             .map(|field| field.placement);
         let rank = match placement.unwrap_or(Placement::Cached) {
             Placement::Cold => None,
-            Placement::Cached => Some(PinRank::Words),
-            Placement::Pinned => Some(PinRank::Codes),
+            Placement::Cached => Some(EvictionRank::Words),
+            Placement::Pinned => Some(EvictionRank::Codes),
         };
         if let Some(rank) = rank {
             terms.make_cacheable(shelf, rank);

@@ -8,13 +8,13 @@ use ramlet_memory::ReclaimableBuf;
 use super::{begin, replace_segment};
 use crate::core::Core;
 use crate::error::Result;
-use crate::memory::eviction::{PinRank, Pins, VectorRoom};
+use crate::memory::eviction::{Caches, EvictionRank, VectorRoom};
 use crate::read::lookup::Lookup;
 use crate::segment::{KeptWhole, Segment, SegmentView, VectorColumn, Whole};
 
 /// What is taken into RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pinning {
+pub enum CacheFill {
     /// Codes without which searches read whole clusters.
     Needed,
     /// All that there is room for.
@@ -23,7 +23,7 @@ pub enum Pinning {
 
 /// What one look finds to be taken into RAM.
 struct Due {
-    what: Pinning,
+    what: CacheFill,
     /// For vectors, with what makes way for them.
     room: VectorRoom,
     /// For files as a whole, with what makes way for them and the records of them.
@@ -33,26 +33,27 @@ struct Due {
 }
 
 impl Due {
-    fn of(core: &Core, what: Pinning) -> Due {
-        let pins = &core.shelf.pins;
+    fn of(core: &Core, what: CacheFill) -> Due {
+        let caches = &core.shelf.caches;
         Due {
             what,
             room: VectorRoom {
-                pins: pins.clone(),
-                for_writers: what == Pinning::All,
+                caches: caches.clone(),
+                for_writers: what == CacheFill::All,
             },
-            whole: room_for_whole(pins),
+            whole: room_for_whole(caches),
             kept: kept_whole(core, &core.view.load().segments),
         }
     }
 
     fn wants(&self, column: &VectorColumn) -> bool {
-        (self.what == Pinning::All || column.is_bare())
-            && (column.could_restore(&self.room) || column.could_improve(self.room.for_rank(PinRank::Rows)))
+        (self.what == CacheFill::All || column.is_bare())
+            && (column.could_restore(&self.room)
+                || column.could_improve(self.room.for_rank(EvictionRank::Rows)))
     }
 
     fn fills(&self, segment: &Segment) -> bool {
-        self.what == Pinning::All && segment.could_fill(self.kept, self.whole)
+        self.what == CacheFill::All && segment.could_fill(self.kept, self.whole)
     }
 
     fn any(&self, core: &Core) -> bool {
@@ -66,7 +67,7 @@ impl Due {
 }
 
 /// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
-pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
+pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
     if !Due::of(core, what).any(core) {
         return Ok(false);
     }
@@ -83,7 +84,8 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
             if column.restore(&due.room, io)? > 0 {
                 return Ok(true);
             }
-            due.room.make(PinRank::Rows, ReclaimableBuf::PIECE_BYTES as u64);
+            due.room
+                .make(EvictionRank::Rows, ReclaimableBuf::PIECE_BYTES as u64);
             if let Some(better) = view.segment.with_more_of(column, &core.shelf, &schema, io)? {
                 replace_segment(core, Arc::new(better));
                 return Ok(true);
@@ -100,12 +102,12 @@ pub fn pin(core: &Core, what: Pinning) -> Result<bool> {
 
 /// Whether more would go to RAM than went by now.
 pub fn lacks_ram(core: &Core) -> bool {
-    Due::of(core, Pinning::All).any(core)
+    Due::of(core, CacheFill::All).any(core)
 }
 
 /// Whether vectors would be served from RAM that lack room now, if somebody gave up so many bytes.
 pub fn would_gain(core: &Core, bytes: u64) -> bool {
-    let room = Due::of(core, Pinning::All).room.for_rank(PinRank::Rows) + bytes;
+    let room = Due::of(core, CacheFill::All).room.for_rank(EvictionRank::Rows) + bytes;
     let view = core.view.load();
     let mut columns = view.segments.iter().flat_map(|view| view.segment.columns());
     columns.any(|column| column.would_gain(room))
@@ -124,7 +126,7 @@ pub fn could_spare(core: &Core) -> bool {
 }
 
 fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<Spare<'s>> {
-    let room = core.shelf.pins.room();
+    let room = core.shelf.caches.room();
     let all = || segments.iter().map(|view| view.segment.as_ref());
     let mut columns = all().flat_map(Segment::columns);
     if let Some(column) = columns.find(|column| column.could_spare(room)) {
@@ -136,7 +138,7 @@ fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<Spare<'s>> {
 }
 
 /// Takes a piece of what would spare reads into RAM that nobody else has use for; false where there is none, or no room.
-pub fn pin_spare(core: &Core) -> Result<bool> {
+pub fn fill_spare(core: &Core) -> Result<bool> {
     let segments = core.writer().segments.clone();
     let Some(spare) = spare_of(core, &segments) else {
         return Ok(false);
@@ -145,7 +147,7 @@ pub fn pin_spare(core: &Core) -> Result<bool> {
     let Lookup { io, buf, .. } = &mut arena.lookup;
     let came = match spare {
         Spare::Codes(column) => column.spare(io)?,
-        Spare::Payloads(segment, kept) => segment.spare(kept, &core.shelf.pins, io, buf)?,
+        Spare::Payloads(segment, kept) => segment.spare(kept, &core.shelf.caches, io, buf)?,
     };
     Ok(came > 0)
 }
@@ -160,25 +162,25 @@ fn whole_files(segments: &[SegmentView]) -> (Vec<(Whole, u64)>, u64) {
 /// Which of a collection's files are kept in RAM as a whole, with what is there for that.
 pub(super) fn kept_whole(core: &Core, segments: &[SegmentView]) -> KeptWhole {
     let (files, held) = whole_files(segments);
-    KeptWhole::of(files, room_for_whole(&core.shelf.pins) + held)
+    KeptWhole::of(files, room_for_whole(&core.shelf.caches) + held)
 }
 
 /// Room for files as a whole, if records make way for them.
-fn room_for_whole(pins: &Pins) -> u64 {
-    pins.room_with(pins.below(PinRank::Payloads) + pins.records.bytes())
+fn room_for_whole(caches: &Caches) -> u64 {
+    caches.room_with(caches.below(EvictionRank::Payloads) + caches.records.bytes())
 }
 
 /// Reads more of a segment's files into RAM, as far as there is room; how many bytes came. Records that are kept give way to the whole that they are of.
 pub(super) fn fill(core: &Core, segment: &Segment, kept: KeptWhole, io: &mut IoContext) -> Result<u64> {
-    let pins = &core.shelf.pins;
-    segment.rank_payloads(kept, pins);
-    let spare = pins.below(PinRank::Payloads);
-    let lacking = pins.lacking(segment.missing(kept));
+    let caches = &core.shelf.caches;
+    segment.rank_payloads(kept, caches);
+    let spare = caches.below(EvictionRank::Payloads);
+    let lacking = caches.lacking(segment.missing(kept));
     if lacking > 0 {
-        pins.give_way(PinRank::Payloads, lacking);
-        pins.records.cut(lacking.saturating_sub(spare));
+        caches.give_way(EvictionRank::Payloads, lacking);
+        caches.records.cut(lacking.saturating_sub(spare));
     }
-    segment.fill(kept, pins.room(), io)
+    segment.fill(kept, caches.room(), io)
 }
 
 /// Whether at least half of what may be in RAM of some segments is there.
