@@ -68,7 +68,7 @@ fn info_of(core: &Arc<Core>) -> CollectionInfo {
         )
     };
     let error = stopped
-        .or_else(|| core.troubles.first())
+        .or_else(|| core.backoff.first())
         .or_else(|| (!busy).then(|| lacking_index(&view)).flatten());
     let indexed = view.segments.iter().map(|s| s.segment.indexed_vectors()).sum();
     CollectionInfo {
@@ -485,7 +485,7 @@ impl Collection {
 
     /// What is made of some of the segments just now.
     pub fn job_under_way(&self) -> Option<Arc<JobUnderWay>> {
-        self.cores().iter().find_map(|core| core.tracking.job())
+        self.cores().iter().find_map(|core| core.progress.job())
     }
 
     /// Segments that the next job will rewrite, beside those that one is rewriting now, and those that are left: their numbers and live points.
@@ -604,7 +604,7 @@ fn planned_jobs_of(core: &Core) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
         (writer.segments.clone(), candidates, writer.view().buffers)
     };
     let shown = |s: &crate::segment::SegmentView| (s.segment.id(), u64::from(s.live()));
-    let under_way = core.tracking.job();
+    let under_way = core.progress.job();
     let is_taken = |id: u64| {
         let mut sources = under_way.iter().flat_map(|job| &job.sources);
         sources.any(|(source, _)| *source == id)

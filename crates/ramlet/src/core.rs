@@ -9,8 +9,8 @@ use arc_swap::ArcSwap;
 use ramlet_memory::{Consumer, Reservation};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs::backoff::Troubles;
-use crate::jobs::progress::Tracking;
+use crate::jobs::backoff::Backoff;
+use crate::jobs::progress::Progress;
 use crate::limits::QUEUE_OPS_MAX;
 use crate::mutants;
 use crate::panics::{caught, failed};
@@ -97,9 +97,9 @@ pub struct Core {
     /// Dropped because a snapshot took its place: its name leads to another collection.
     pub replaced: AtomicBool,
     /// Jobs that failed, until they succeed.
-    pub troubles: Troubles,
+    pub backoff: Backoff,
     pub monitor: RecallMonitor,
-    pub tracking: Tracking,
+    pub progress: Progress,
     /// Number of the newest change when the maintenance thread was last idle.
     pub seen_idle: AtomicU64,
     /// How many of its idle rounds there was none since.

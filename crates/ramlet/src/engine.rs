@@ -27,7 +27,7 @@ use crate::read::lookup::Lookup;
 use crate::recovery::catalog::{AliasOp, catalog_of, change_alias, directory_id, is_directory_id, number_of};
 use crate::recovery::closed::ClosedCollection;
 use crate::recovery::manifest_store::{CommitError, Generations};
-use crate::recovery::orphans::{Leftover, leftover, unlisted};
+use crate::recovery::orphans::{Orphan, orphan, unlisted};
 use crate::recovery::recover::{self, Parts};
 use crate::schema::Slots;
 use crate::segment::{Shelf, graph_width};
@@ -358,20 +358,20 @@ impl Engine {
         }
         let storage = self.storage.subdir(id)?;
         // What can't be read is nobody's to remove, and no reason to refuse the others.
-        let found = guarded(|| leftover(storage.as_ref())).unwrap_or_else(|e| {
+        let found = guarded(|| orphan(storage.as_ref())).unwrap_or_else(|e| {
             tracing::error!(directory = id, error = %e, "the catalog doesn't list it, and it can't be read");
-            Leftover::Foreign
+            Orphan::Foreign
         });
         match found {
-            Leftover::Unfinished => Ok(self.storage.remove_subdir(id)?),
-            Leftover::Foreign => {
+            Orphan::Unfinished => Ok(self.storage.remove_subdir(id)?),
+            Orphan::Foreign => {
                 tracing::warn!(directory = %storage.location(), "not a collection, left alone");
                 let mut names = self.names();
                 let after = number_of(id).map_or(0, |number| number + 1);
                 names.catalog.next_id = names.catalog.next_id.max(after);
                 Ok(())
             }
-            Leftover::Collection => Err(Error::corrupt(unlisted(storage.as_ref(), catalog))),
+            Orphan::Collection => Err(Error::corrupt(unlisted(storage.as_ref(), catalog))),
         }
     }
 

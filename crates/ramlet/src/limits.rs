@@ -56,11 +56,12 @@ pub const FLUSH_SHARE: u64 = 64;
 pub const MERGE_FANIN: usize = 4;
 /// When nothing else is to do, segments join the largest if they hold at least this share of its rows.
 pub const IDLE_MERGE_SHARE: f64 = 0.1;
-/// Rows compared in the time of writing one anew, with its index (0.2 us from disk, 50 us): once searches have spent as much
-/// on a small segment as a merge would take, it is merged. So neither is ever paid more than twice of what was needed.
-pub const MERGE_RENT: u64 = 256;
+/// The amortised cost of compaction: rows compared in the time of writing one anew, with its index (0.2 us from disk, 50 us).
+/// Once searches have spent as much on a small segment as a merge would take, it is merged. So neither costs more than
+/// twice what was needed.
+pub const MERGE_COST: u64 = 256;
 /// The same where the merged rows get a graph.
-pub const MERGE_RENT_OF_GRAPH: u64 = 8 * MERGE_RENT;
+pub const MERGE_COST_OF_GRAPH: u64 = 8 * MERGE_COST;
 /// Rows from which a segment beside a larger one may get an index of its own before `indexing_threshold` is reached: with fewer
 /// there is little to leave out. Where they aren't in RAM each search reads all of them.
 pub const EARLY_INDEX_ROWS: u64 = 128;

@@ -40,7 +40,7 @@ impl NewFile {
     }
 
     fn named(path: &Path) -> io::Result<NewFile> {
-        let name = beside(path);
+        let name = temporary_name(path);
         let file = File::create(&name)?;
         Ok(NewFile {
             file,
@@ -56,7 +56,7 @@ impl NewFile {
             None => match link(&self.file, &self.path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                     // A link never replaces; a rename does, at once.
-                    let name = beside(&self.path);
+                    let name = temporary_name(&self.path);
                     link(&self.file, &name)?;
                     name
                 }
@@ -92,7 +92,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary_name(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
 }

@@ -26,19 +26,19 @@ const REST_FIRST: u32 = 2;
 const REST_MAX: u32 = 64;
 
 #[derive(Debug)]
-struct Trouble {
+struct Failure {
     error: Error,
     /// Failures in a row.
     times: u32,
     rest: u32,
 }
 
-/// The troubles of one collection, by job.
+/// The failed jobs of one collection.
 #[derive(Default)]
-pub struct Troubles(Mutex<[Option<Trouble>; JOBS]>);
+pub struct Backoff(Mutex<[Option<Failure>; JOBS]>);
 
-impl Troubles {
-    fn all(&self) -> MutexGuard<'_, [Option<Trouble>; JOBS]> {
+impl Backoff {
+    fn all(&self) -> MutexGuard<'_, [Option<Failure>; JOBS]> {
         self.0.lock().expect("never poisoned")
     }
 
@@ -53,7 +53,7 @@ impl Troubles {
                 // So many doublings reach the longest rest.
                 let rest = (REST_FIRST << (times - 1).min(16)).min(REST_MAX);
                 let error = error.clone();
-                *of = Some(Trouble { error, times, rest });
+                *of = Some(Failure { error, times, rest });
             }
         }
     }
@@ -63,7 +63,7 @@ impl Troubles {
         let all = self.all();
         let shown = [Job::Clear, Job::Flush, Job::Merge].iter();
         let mut errors = shown.filter_map(|job| all[*job as usize].as_ref());
-        errors.next().map(|trouble| trouble.error.to_string())
+        errors.next().map(|failure| failure.error.to_string())
     }
 
     /// Whether a job last failed for want of disk or descriptors.
@@ -71,7 +71,7 @@ impl Troubles {
         let all = self.all();
         all[job as usize]
             .as_ref()
-            .is_some_and(|trouble| trouble.error.is_full())
+            .is_some_and(|failure| failure.error.is_full())
     }
 
     /// There is nothing left that it could fail at.
@@ -82,7 +82,7 @@ impl Troubles {
     pub fn is_resting(&self, job: Job) -> bool {
         self.all()[job as usize]
             .as_ref()
-            .is_some_and(|trouble| trouble.rest > 0)
+            .is_some_and(|failure| failure.rest > 0)
     }
 
     /// How often a job has failed in a row, if that is worth a line in the log: a few lines tell of thousands of failures.
@@ -93,8 +93,8 @@ impl Troubles {
 
     /// So many rounds have gone by.
     pub fn pass(&self, rounds: u32) {
-        for trouble in self.all().iter_mut().flatten() {
-            trouble.rest = trouble.rest.saturating_sub(rounds);
+        for failure in self.all().iter_mut().flatten() {
+            failure.rest = failure.rest.saturating_sub(rounds);
         }
     }
 }
@@ -110,45 +110,45 @@ mod tests {
 
     #[test]
     fn rests_get_longer_up_to_a_bound_and_end_with_success() {
-        let troubles = Troubles::default();
+        let backoff = Backoff::default();
         let mut rests = Vec::new();
         for _ in 0..40 {
-            troubles.note(Job::Flush, &full());
+            backoff.note(Job::Flush, &full());
             let mut rounds = 0;
-            while troubles.is_resting(Job::Flush) {
-                troubles.pass(1);
+            while backoff.is_resting(Job::Flush) {
+                backoff.pass(1);
                 rounds += 1;
             }
             rests.push(rounds);
         }
         assert_eq!(rests[..7], [2, 4, 8, 16, 32, 64, 64]);
         assert!(rests[7..].iter().all(|rest| *rest == REST_MAX));
-        assert!(!troubles.is_resting(Job::Merge), "its own troubles only");
-        troubles.note(Job::Flush, &Ok(false));
-        assert!(troubles.first().is_some());
-        troubles.note(Job::Flush, &Ok(true));
-        assert_eq!(troubles.first(), None);
-        troubles.note(Job::Flush, &full());
-        troubles.pass(REST_FIRST);
-        assert!(!troubles.is_resting(Job::Flush), "it begins anew");
+        assert!(!backoff.is_resting(Job::Merge), "its own failures only");
+        backoff.note(Job::Flush, &Ok(false));
+        assert!(backoff.first().is_some());
+        backoff.note(Job::Flush, &Ok(true));
+        assert_eq!(backoff.first(), None);
+        backoff.note(Job::Flush, &full());
+        backoff.pass(REST_FIRST);
+        assert!(!backoff.is_resting(Job::Flush), "it begins anew");
     }
 
     #[test]
     fn many_failures_are_few_lines() {
-        let troubles = Troubles::default();
+        let backoff = Backoff::default();
         let told = (0..1_000).filter(|_| {
-            troubles.note(Job::Merge, &full());
-            troubles.news(Job::Merge).is_some()
+            backoff.note(Job::Merge, &full());
+            backoff.news(Job::Merge).is_some()
         });
         assert_eq!(told.count(), 10);
     }
 
     #[test]
     fn upkeep_is_no_state_of_a_collection() {
-        let troubles = Troubles::default();
-        troubles.note(Job::Upkeep, &full());
-        assert_eq!(troubles.first(), None);
-        troubles.note(Job::Clear, &full());
-        assert_eq!(troubles.first().as_deref(), Some("full"));
+        let backoff = Backoff::default();
+        backoff.note(Job::Upkeep, &full());
+        assert_eq!(backoff.first(), None);
+        backoff.note(Job::Clear, &full());
+        assert_eq!(backoff.first().as_deref(), Some("full"));
     }
 }

@@ -17,7 +17,7 @@ use crate::error::{self, Error, ErrorKind};
 use crate::shared::Shared;
 
 /// A collection's storage, as long as anybody wants what is written. Removing works to the end.
-pub struct Halting {
+pub struct CancellableStorage {
     storage: Arc<dyn Storage>,
     wanted: Wanted,
 }
@@ -29,7 +29,7 @@ struct Wanted {
 }
 
 /// An I/O object of such a storage.
-struct Halted<T> {
+struct Cancellable<T> {
     inner: T,
     wanted: Wanted,
 }
@@ -56,29 +56,29 @@ pub fn check_wanted(core: &Core) -> error::Result<()> {
     }
 }
 
-impl Halting {
-    pub fn new(core: &Core) -> Halting {
+impl CancellableStorage {
+    pub fn new(core: &Core) -> CancellableStorage {
         let wanted = Wanted {
             shared: core.shared.clone(),
             dropped: core.dropped.clone(),
         };
-        Halting {
+        CancellableStorage {
             storage: core.shelf.storage.clone(),
             wanted,
         }
     }
 
-    fn wrap<T>(&self, inner: T) -> Halted<T> {
+    fn wrap<T>(&self, inner: T) -> Cancellable<T> {
         let wanted = self.wanted.clone();
-        Halted { inner, wanted }
+        Cancellable { inner, wanted }
     }
 }
 
-impl Storage for Halting {
+impl Storage for CancellableStorage {
     fn subdir(&self, name: &str) -> Result<Arc<dyn Storage>> {
         let storage = self.storage.subdir(name)?;
         let wanted = self.wanted.clone();
-        Ok(Arc::new(Halting { storage, wanted }))
+        Ok(Arc::new(CancellableStorage { storage, wanted }))
     }
 
     fn remove_subdir(&self, name: &str) -> Result<()> {
@@ -152,7 +152,7 @@ impl Storage for Halting {
     }
 }
 
-impl WriteFile for Halted<Box<dyn WriteFile>> {
+impl WriteFile for Cancellable<Box<dyn WriteFile>> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.wanted.check("write", "a job's file")?;
         self.inner.append(bytes)
@@ -172,7 +172,7 @@ impl WriteFile for Halted<Box<dyn WriteFile>> {
     }
 }
 
-impl BatchReader for Halted<Box<dyn BatchReader>> {
+impl BatchReader for Cancellable<Box<dyn BatchReader>> {
     fn read_batch(&mut self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         self.wanted.check("read", "a job's files")?;
         self.inner.read_batch(reads)

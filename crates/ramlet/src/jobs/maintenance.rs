@@ -26,7 +26,7 @@ pub fn run(shared: &Shared) {
     loop {
         let due = shared.wait_due(IDLE);
         let rounds = if due == Due::Idle { IDLE_ROUNDS } else { 1 };
-        live(shared).iter().for_each(|core| core.troubles.pass(rounds));
+        live(shared).iter().for_each(|core| core.backoff.pass(rounds));
         match due {
             Due::Closed => return,
             Due::Now => {
@@ -191,7 +191,7 @@ fn freeze_awaited(shared: &Shared) {
     for core in live(shared) {
         let is_quiet = core.quiet.load(Ordering::Relaxed) > 0;
         let freeze_awaited = || freeze_if(&core, |writer| is_quiet && awaits_index(writer));
-        if core.troubles.first().is_none() && (freeze_awaited() || freeze_paid(&core)) {
+        if core.backoff.first().is_none() && (freeze_awaited() || freeze_paid(&core)) {
             shared.wake_maintenance();
         }
     }
@@ -204,7 +204,7 @@ fn freeze_for_room(shared: &Shared) {
     let Some((bytes, largest)) = largest_buffer(&cores) else {
         return;
     };
-    if largest.troubles.first().is_none()
+    if largest.backoff.first().is_none()
         && !any_core(&cores, jobs::lacks_ram)
         && any_core(&cores, |core| jobs::would_gain(core, bytes))
         && freeze_if(largest, |_| true)
@@ -344,18 +344,18 @@ fn flush_frozen(core: &Core) -> Result<bool> {
 /// Does a job that has something to do and doesn't rest. What fails is shown in the collection's status and tried again after
 /// its rest.
 fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bool {
-    if core.troubles.is_resting(job) {
+    if core.backoff.is_resting(job) {
         return false;
     }
     let result = core.guarded(|| act(core));
     if job == Job::Upkeep {
-        core.troubles.note(job, &result);
+        core.backoff.note(job, &result);
     }
     let Err(e) = result else {
         return matches!(result, Ok(true));
     };
     let expected = [ErrorKind::WritesStopped, ErrorKind::Closed].contains(&e.kind());
-    if let (Some(times), false) = (core.troubles.news(job), expected || core.is_dropped()) {
+    if let (Some(times), false) = (core.backoff.news(job), expected || core.is_dropped()) {
         tracing::error!(collection = %core.id, error = %e, times, "a background job failed");
     }
     false

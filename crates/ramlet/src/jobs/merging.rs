@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::backoff::Job;
 use crate::jobs::progress::JobKind;
 use crate::limits::{
-    DISK_FREE_MIN, EARLY_INDEX_FRESH_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_FANIN, MERGE_FREE_MIN,
-    MERGE_RENT, MERGE_RENT_OF_GRAPH, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
+    DISK_FREE_MIN, EARLY_INDEX_FRESH_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_COST,
+    MERGE_COST_OF_GRAPH, MERGE_FANIN, MERGE_FREE_MIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
 use crate::memory::descriptors;
 use crate::recovery::manifest_store;
@@ -119,7 +119,7 @@ fn is_refused(core: &Core, view: &SegmentView, slot: u16) -> bool {
 
 /// Whether a segment lacks an index that can't wait: clusters, or a graph once searches have spent on the rows what it costs.
 fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
-    let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_RENT_OF_GRAPH);
+    let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_COST_OF_GRAPH);
     writer.schema.vectors.iter().any(|vector| {
         lacks_index(core, writer, view, vector)
             && (becomes_graph(vector, view.live(), &core.shelf).is_none() || is_paid())
@@ -182,7 +182,7 @@ fn idle_candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentV
         return vec![other];
     }
     let spent: u64 = others.iter().map(|view| view.segment.spent()).sum();
-    if !others.is_empty() && spent >= (rows(largest) + small).saturating_mul(rent_beside(largest)) {
+    if !others.is_empty() && spent >= (rows(largest) + small).saturating_mul(merge_cost_beside(largest)) {
         return segments.to_vec();
     }
     let earner = alone(&|view| earns_an_index(core, writer, std::slice::from_ref(view)));
@@ -224,11 +224,11 @@ fn smallest(views: &[SegmentView], least: usize) -> Vec<SegmentView> {
 }
 
 /// What searches spend on each row before it is written anew for them, with the index that a segment has.
-fn rent_beside(view: &SegmentView) -> u64 {
+fn merge_cost_beside(view: &SegmentView) -> u64 {
     let mut columns = view.segment.columns();
     match columns.any(|column| column.index.kind() == "hnsw") {
-        true => MERGE_RENT_OF_GRAPH,
-        false => MERGE_RENT,
+        true => MERGE_COST_OF_GRAPH,
+        false => MERGE_COST,
     }
 }
 
@@ -246,7 +246,7 @@ fn earns_an_index(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
 
 /// Whether so much, spent on so many rows, is what an index for them takes. Without indexes, as with a threshold of 0, nothing is.
 fn pays_for_an_index(writer: &Writer, rows: u64, spent: u64) -> bool {
-    threshold_kb(&writer.config) > 0 && spent >= rows * MERGE_RENT
+    threshold_kb(&writer.config) > 0 && spent >= rows * MERGE_COST
 }
 
 /// Whether searches have spent as much on the rows of the write buffer as it takes to give them an index, with the small
@@ -262,7 +262,7 @@ pub fn buffer_earns_an_index(writer: &Writer) -> bool {
     let beside = all - rows(largest);
     let pays = || beside >= EARLY_INDEX_FRESH_ROWS && pays_for_an_index(writer, beside, spent);
     let pays_for_all =
-        || threshold_kb(&writer.config) > 0 && spent >= all.saturating_mul(rent_beside(largest));
+        || threshold_kb(&writer.config) > 0 && spent >= all.saturating_mul(merge_cost_beside(largest));
     fresh > 0 && has_index(&writer.segments) && (pays() || pays_for_all())
 }
 
@@ -368,7 +368,7 @@ pub fn clear_dead(core: &Core) -> Result<bool> {
         return Ok(false);
     }
     let result = clear_dead_with(core);
-    core.troubles.note(Job::Clear, &result);
+    core.backoff.note(Job::Clear, &result);
     result
 }
 
@@ -397,10 +397,10 @@ pub fn make_room_for_files(core: &Core) -> Result<()> {
 /// Merges what is worth it; false when nothing is.
 pub fn merge(core: &Core, moment: Moment) -> Result<bool> {
     let result = merge_live(core, moment);
-    core.troubles.note(Job::Merge, &result);
-    if matches!(result, Ok(false)) && core.troubles.is_full(Job::Merge) && has_nothing_to_merge(core) {
+    core.backoff.note(Job::Merge, &result);
+    if matches!(result, Ok(false)) && core.backoff.is_full(Job::Merge) && has_nothing_to_merge(core) {
         // What the disk had no room for was deleted meanwhile.
-        core.troubles.forget(Job::Merge);
+        core.backoff.forget(Job::Merge);
     }
     result
 }
@@ -468,7 +468,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     };
     let rows = Merged(&sources).rows();
     let shown = |view: &SegmentView| (view.segment.id(), u64::from(view.live()));
-    let tracked = core.tracking.begin(id, kind, sources.iter().map(shown).collect());
+    let progress = core.progress.begin(id, kind, sources.iter().map(shown).collect());
     let merged = match rows {
         0 => None,
         _ => {
@@ -480,7 +480,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             Some(build_segment(core, arena, id, &Merged(&sources), wanted)?)
         }
     };
-    drop(tracked);
+    drop(progress);
     if let (true, Some(segment), [source]) = (on_trial, &merged, &sources[..])
         && lacks_what_was_tried(segment, &source.segment)
     {

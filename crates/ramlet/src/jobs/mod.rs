@@ -22,7 +22,7 @@ use self::cache_fill::{fill, is_warm, kept_whole};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::jobs::backoff::Job as Kind;
-use crate::jobs::cancellation::{Halting, ROWS_BETWEEN_LOOKS, check_wanted};
+use crate::jobs::cancellation::{CancellableStorage, ROWS_BETWEEN_LOOKS, check_wanted};
 use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
 use crate::mutants;
 use crate::recovery::manifest_store;
@@ -101,7 +101,7 @@ pub fn flush(core: &Core) -> Result<()> {
     while let Ok(true) = merge(core, Moment::Crowded) {}
     let frozen = core.writer().frozen.as_ref().map(|f| f.buffer.bytes());
     let result = begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
-    core.troubles.note(Kind::Flush, &result.clone().map(|()| true));
+    core.backoff.note(Kind::Flush, &result.clone().map(|()| true));
     if frozen.is_some() {
         core.shared.note_flush(&core.id, &result);
     }
@@ -201,13 +201,13 @@ struct Wanted<'a> {
 fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Job<'a> {
     Job {
         shelf: &core.shelf,
-        storage: Arc::new(Halting::new(core)),
+        storage: Arc::new(CancellableStorage::new(core)),
         schema: wanted.schema,
         indexing_threshold_kb: wanted.threshold_kb,
         graphs: wanted.graphs,
         scratch_bytes: arena.scratch_bytes,
         threads: arena.threads,
-        tracked: core.tracking.job(),
+        progress: core.progress.job(),
         io: &mut arena.lookup.io,
         scratch: &mut arena.lookup.index,
     }

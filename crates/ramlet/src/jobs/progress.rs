@@ -66,20 +66,20 @@ impl JobUnderWay {
 
 /// The place where a collection's job under way is found.
 #[derive(Default)]
-pub struct Tracking(Mutex<Option<Arc<JobUnderWay>>>);
+pub struct Progress(Mutex<Option<Arc<JobUnderWay>>>);
 
 /// A job under way, until it is dropped.
-pub struct Tracked<'a>(&'a Tracking);
+pub struct ProgressGuard<'a>(&'a Progress);
 
-impl Tracking {
-    pub fn begin(&self, segment: u64, kind: JobKind, sources: Vec<(u64, u64)>) -> Tracked<'_> {
+impl Progress {
+    pub fn begin(&self, segment: u64, kind: JobKind, sources: Vec<(u64, u64)>) -> ProgressGuard<'_> {
         self.set(Some(Arc::new(JobUnderWay {
             segment,
             kind,
             sources,
             step: Mutex::default(),
         })));
-        Tracked(self)
+        ProgressGuard(self)
     }
 
     pub fn job(&self) -> Option<Arc<JobUnderWay>> {
@@ -93,7 +93,7 @@ impl Tracking {
     }
 }
 
-impl Drop for Tracked<'_> {
+impl Drop for ProgressGuard<'_> {
     fn drop(&mut self) {
         self.0.set(None);
     }

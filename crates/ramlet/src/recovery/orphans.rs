@@ -10,27 +10,27 @@ use crate::recovery::manifest_store;
 use crate::write::log::{self, Log};
 
 /// What a directory holds that no catalog lists.
-pub enum Leftover {
+pub enum Orphan {
     /// A collection that was being created.
     Unfinished,
     Collection,
     Foreign,
 }
 
-pub fn leftover(storage: &dyn Storage) -> Result<Leftover> {
+pub fn orphan(storage: &dyn Storage) -> Result<Orphan> {
     let Some(manifest) = manifest_store::newest_manifest(storage)? else {
         let ours =
             |name: &String| log::is_log_name(name) || name.ends_with(".tmp") || name.starts_with("tmp-");
         let unfinished = storage.list()?.iter().all(ours) && storage.list_subdirs()?.is_empty();
         return Ok(match unfinished {
-            true => Leftover::Unfinished,
-            false => Leftover::Foreign,
+            true => Orphan::Unfinished,
+            false => Orphan::Foreign,
         });
     };
     let is_empty = manifest.segments.is_empty() && Log::verify(storage, &manifest)? == 0;
     Ok(match is_empty {
-        true => Leftover::Unfinished,
-        false => Leftover::Collection,
+        true => Orphan::Unfinished,
+        false => Orphan::Collection,
     })
 }
 
@@ -50,9 +50,9 @@ pub fn unlisted_collections(storage: &dyn Storage, catalog: &Catalog) -> Result<
         let newer = is_directory_id(&id) && number_of(&id).is_some_and(|number| number >= catalog.next_id);
         if newer && !catalog.lists(&id) {
             let directory = storage.subdir(&id)?;
-            match guarded(|| leftover(directory.as_ref())) {
-                Ok(Leftover::Collection) => found.push(unlisted(directory.as_ref(), catalog)),
-                Ok(Leftover::Unfinished | Leftover::Foreign) => {}
+            match guarded(|| orphan(directory.as_ref())) {
+                Ok(Orphan::Collection) => found.push(unlisted(directory.as_ref(), catalog)),
+                Ok(Orphan::Unfinished | Orphan::Foreign) => {}
                 Err(e) => found.push(format!(
                     "{}: it isn't listed, and can't be read: {e}",
                     directory.location()

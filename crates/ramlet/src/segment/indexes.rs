@@ -216,8 +216,8 @@ fn build_clusters(
     };
     // About a hundredth of the vectors, or less: part of what the scratch doesn't count.
     let seeds = source.centroids(slot);
-    let tracked = job.tracked.clone();
-    let hear = |phase, done, total| note(tracked.as_deref(), vector, phase, done, total);
+    let progress = job.progress.clone();
+    let hear = |phase, done, total| note(progress.as_deref(), vector, phase, done, total);
     let params = IvfParams {
         metric: vector.metric,
         element: vector.element,
@@ -266,8 +266,8 @@ fn build_graph_of(
     let [nodes, positions, meta] = sinks else {
         unreachable!("three files");
     };
-    let tracked = job.tracked.clone();
-    let hear = |phase, done, total| note(tracked.as_deref(), vector, phase, done, total);
+    let progress = job.progress.clone();
+    let hear = |phase, done, total| note(progress.as_deref(), vector, phase, done, total);
     let usual = || degree_for(rows.into(), vector.dim, vector.element);
     let params = GraphParams {
         metric: vector.metric,
@@ -310,8 +310,8 @@ fn build_graph_of(
     Ok(())
 }
 
-fn note(tracked: Option<&JobUnderWay>, vector: &VectorField, phase: Phase, done: u64, total: u64) {
-    if let Some(job) = tracked {
+fn note(progress: Option<&JobUnderWay>, vector: &VectorField, phase: Phase, done: u64, total: u64) {
+    if let Some(job) = progress {
         job.note(&vector.name, phase, done, total);
     }
 }

@@ -20,7 +20,7 @@ pub struct Job<'a> {
     /// Whether graphs that were asked for are built. Else their vectors have no index yet.
     pub graphs: bool,
     /// Hears how far index builds are.
-    pub tracked: Option<Arc<JobUnderWay>>,
+    pub progress: Option<Arc<JobUnderWay>>,
     /// Bytes of scratch memory for sorting and index builds.
     pub scratch_bytes: usize,
     /// Threads of an index build.

@@ -84,7 +84,7 @@ impl Bench {
         let mut io = IoContext::for_storage(self.shelf.storage.as_ref(), 16).unwrap();
         let mut scratch = IndexScratch::new(AnonBuf::new(0));
         let mut job = Job {
-            tracked: None,
+            progress: None,
             shelf: &self.shelf,
             storage: self.shelf.storage.clone(),
             schema: &self.schema,

@@ -46,9 +46,9 @@ impl SnapshotDir {
     pub fn open(storage: Arc<dyn Storage>) -> Result<SnapshotDir> {
         let lock = storage.lock().ok().map(Arc::new);
         if lock.is_some() {
-            remove_left_over(storage.as_ref())?;
+            remove_orphans(storage.as_ref())?;
             for name in storage.list_subdirs()? {
-                remove_left_over(storage.subdir(&name)?.as_ref())?;
+                remove_orphans(storage.subdir(&name)?.as_ref())?;
             }
         }
         Ok(SnapshotDir { storage, _lock: lock })
@@ -218,13 +218,13 @@ fn describe(storage: &dyn Storage, files: &[String], name: &str) -> Result<Snaps
             .and_then(|()| Header::decode(&head).ok()),
         false => None,
     };
-    let beside = format!("{name}{CHECKSUM}");
+    let sidecar = format!("{name}{CHECKSUM}");
     Ok(SnapshotDescription {
         name: name.to_string(),
         created: header.and_then(|h| h.created),
         bytes: file.len(),
-        checksum: has(files, &beside)
-            .then(|| read_checksum(storage, &beside))
+        checksum: has(files, &sidecar)
+            .then(|| read_checksum(storage, &sidecar))
             .flatten(),
     })
 }
@@ -243,10 +243,10 @@ pub fn verify_snapshot(storage: &dyn Storage, name: &str, work: &mut Workspace) 
         return Ok(None);
     }
     let file = SnapshotFile::open(storage, name)?;
-    let beside = format!("{name}{CHECKSUM}");
-    if has(&storage.list()?, &beside) {
-        let wanted = read_checksum(storage, &beside);
-        let wanted = wanted.ok_or_else(|| Error::corrupt(format!("{beside} is no SHA-256")))?;
+    let sidecar = format!("{name}{CHECKSUM}");
+    if has(&storage.list()?, &sidecar) {
+        let wanted = read_checksum(storage, &sidecar);
+        let wanted = wanted.ok_or_else(|| Error::corrupt(format!("{sidecar} is no SHA-256")))?;
         check_sha256(&file, &wanted, work)?;
     }
     SnapshotReader::open(&file)?.verify(work)?;
@@ -259,7 +259,7 @@ pub fn is_sha256(text: &str) -> bool {
 }
 
 /// What was being written, and checksums of files that never came to be.
-fn remove_left_over(storage: &dyn Storage) -> Result<()> {
+fn remove_orphans(storage: &dyn Storage) -> Result<()> {
     let files = storage.list()?;
     for name in &files {
         let orphan = name

@@ -86,14 +86,14 @@ impl Sink {
         } = self.file;
         let (bytes, checksum) = (file.len(), hex(digest));
         drop(file);
-        let beside = format!("{}{CHECKSUM}", self.name);
-        let done = write_whole(storage.as_ref(), &beside, checksum.as_bytes())
+        let sidecar = format!("{}{CHECKSUM}", self.name);
+        let done = write_whole(storage.as_ref(), &sidecar, checksum.as_bytes())
             .and_then(|()| Ok(storage.rename(&tmp, &self.name)?))
             .and_then(|()| Ok(storage.sync_dir()?));
         match done {
             Ok(()) => Ok((bytes, checksum)),
             Err(e) => {
-                for name in [&tmp, &beside, &self.name] {
+                for name in [&tmp, &sidecar, &self.name] {
                     let _ = storage.remove(name);
                 }
                 Err(e)

@@ -2,6 +2,7 @@
 
 mod away;
 mod budgets;
+mod cancellation;
 mod check;
 mod cliffs;
 mod closed;
@@ -16,7 +17,6 @@ mod filter_limits;
 mod filter_payload;
 mod filtered;
 mod graphs;
-mod halting;
 mod indexed;
 mod kinds;
 mod model;
