@@ -56,7 +56,7 @@ fn info_of(core: &Arc<Core>) -> CollectionInfo {
         let writer = core.writer();
         let busy = writer.frozen.is_some()
             || maintenance::awaits_index(&writer)
-            || jobs::buffer_earns_an_index(&writer)
+            || jobs::memtable_earns_an_index(&writer)
             || [Moment::Busy, Moment::Idle]
                 .iter()
                 .any(|moment| !jobs::candidates(core, &writer, *moment).is_empty());
@@ -81,7 +81,7 @@ fn info_of(core: &Arc<Core>) -> CollectionInfo {
         points_count: view.points(),
         indexed_vectors_count: indexed,
         vectors_count: vectors_count(&view),
-        segments_count: (view.segments.len() + view.buffers.iter().filter(|b| b.len > 0).count()) as u64,
+        segments_count: (view.segments.len() + view.memtables.iter().filter(|b| b.len > 0).count()) as u64,
         payload_index_points: view
             .schema
             .fields
@@ -499,7 +499,7 @@ impl Collection {
         (planned, rest)
     }
 
-    /// Makes a segment of the write buffer (tests and benches; the log keeps it safe without).
+    /// Makes a segment of the memtable (tests and benches; the log keeps it safe without).
     pub fn flush(&self) -> Result<()> {
         let cores = self.cores();
         cores.iter().try_for_each(|core| core.guarded(|| flush_all(core)))
@@ -569,7 +569,7 @@ fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, done: Completion) -> Result<(
     core.enqueue(work, bytes, done)
 }
 
-/// Makes a segment of all that is in the buffers.
+/// Makes a segment of all that is in the memtables.
 pub(crate) fn flush_all(core: &Core) -> Result<()> {
     jobs::flush(core)?;
     {
@@ -595,13 +595,13 @@ fn search_in(view: &View, request: &SearchRequest, scratch: &mut Scratch) -> Res
 
 /// Of a collection without keys, or of one shard.
 fn planned_jobs_of(core: &Core) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
-    let (segments, candidates, buffers) = {
+    let (segments, candidates, memtables) = {
         let writer = core.writer();
         let mut candidates = jobs::candidates(core, &writer, Moment::Busy);
         if candidates.is_empty() {
             candidates = jobs::candidates(core, &writer, Moment::Idle);
         }
-        (writer.segments.clone(), candidates, writer.view().buffers)
+        (writer.segments.clone(), candidates, writer.view().memtables)
     };
     let shown = |s: &crate::segment::SegmentView| (s.segment.id(), u64::from(s.live()));
     let under_way = core.progress.job();
@@ -619,9 +619,12 @@ fn planned_jobs_of(core: &Core) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
         .into_iter()
         .filter(|(id, _)| planned.iter().all(|(p, _)| p != id));
     // Counted as segments in `info`, and numbered where no segment's number is.
-    let buffered = buffers.iter().enumerate().filter(|(_, buffer)| buffer.len > 0);
-    let buffered = buffered.map(|(at, buffer)| (u64::MAX - at as u64, u64::from(buffer.live())));
-    (planned.clone(), rest.chain(buffered).collect())
+    let in_memtables = memtables
+        .iter()
+        .enumerate()
+        .filter(|(_, memtable)| memtable.len > 0);
+    let in_memtables = in_memtables.map(|(at, memtable)| (u64::MAX - at as u64, u64::from(memtable.live())));
+    (planned.clone(), rest.chain(in_memtables).collect())
 }
 
 /// Points that have each vector. In segments, deleted rows are taken to have it as often as others.
@@ -633,9 +636,9 @@ fn vectors_count(view: &View) -> Vec<(String, u64)> {
             let column = segment.segment.vector(field.slot);
             total += column.map_or(0, |c| u64::from(c.index.rows())) * u64::from(segment.live()) / rows;
         }
-        for buffer in &view.buffers {
-            let has = |row: &u32| buffer.buffer.row(*row).has_vector(field.slot);
-            total += buffer.live_rows().filter(has).count() as u64;
+        for memtable in &view.memtables {
+            let has = |row: &u32| memtable.memtable.row(*row).has_vector(field.slot);
+            total += memtable.live_rows().filter(has).count() as u64;
         }
         (field.name.clone(), total)
     };
@@ -652,11 +655,16 @@ fn points_with(view: &View, field: &PayloadField) -> u64 {
     let Ok(path) = Path::parse(&field.path) else {
         return total;
     };
-    for buffer in &view.buffers {
-        for row in buffer.live_rows() {
-            emit_keys(field.kind, &path, buffer.buffer.row(row).payload, &mut |key| {
-                total += u64::from(is_presence(key));
-            });
+    for memtable in &view.memtables {
+        for row in memtable.live_rows() {
+            emit_keys(
+                field.kind,
+                &path,
+                memtable.memtable.row(row).payload,
+                &mut |key| {
+                    total += u64::from(is_presence(key));
+                },
+            );
         }
     }
     total

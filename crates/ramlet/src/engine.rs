@@ -54,7 +54,7 @@ pub struct EngineOptions {
     pub ledger: Arc<Ledger>,
     /// New at each start: log files get their salts from it.
     pub seed: u64,
-    /// Length of log files: disk that even an empty collection takes. `None`: half of the write buffers, 8 MiB at most.
+    /// Length of log files: disk that even an empty collection takes. `None`: half of the row `write buffers`, 8 MiB at most.
     pub log_file_bytes: Option<u64>,
 }
 
@@ -131,7 +131,7 @@ pub struct Engine {
 }
 
 struct Consumers {
-    buffers: Consumer,
+    memtables: Consumer,
     metadata: Consumer,
     pinned: Consumer,
     caches: Arc<Caches>,
@@ -213,7 +213,7 @@ impl Engine {
         let ledger = &options.ledger;
         let consumers = Consumers {
             // Whoever fills them can wait for caches to give way: what is acknowledged must get in.
-            buffers: ledger.set_aside("write buffers", budget.write_buffers)?.patient(),
+            memtables: ledger.set_aside("write buffers", budget.write_buffers)?.patient(),
             metadata: ledger.keeper("segment metadata", budget.metadata_max()),
             // The rest is for what segments need to be read at all.
             pinned: ledger.keeper("pinned files", pinned_bytes_max(budget.pinned)),
@@ -329,11 +329,11 @@ impl Engine {
 
     /// A collection that the catalog lists: its directory, and those of its shards.
     fn reopen(&self, entry: &CollectionEntry, lookup: &mut Lookup) -> Result<Arc<Collection>> {
-        let buffers = &self.consumers.buffers;
+        let memtables = &self.consumers.memtables;
         let mut open = |id: &str| {
             // What the logs of many collections hold may be more than fits at once.
             let make_room = || guarded(|| maintenance::flush_largest(&self.shared));
-            while buffers.available() < buffers.cap() / 2 && make_room().unwrap_or(false) {}
+            while memtables.available() < memtables.cap() / 2 && make_room().unwrap_or(false) {}
             guarded(|| recover::open(self.parts(id)?, lookup))
         };
         let core = open(&entry.id)?;
@@ -428,7 +428,7 @@ impl Engine {
             },
             shared: self.shared.clone(),
             updates: self.consumers.updates.clone(),
-            buffers: self.consumers.buffers.clone(),
+            memtables: self.consumers.memtables.clone(),
             held: self.consumers.collections.reserve(COLLECTION_BYTES)?,
         })
     }
@@ -519,7 +519,7 @@ impl Engine {
         self.in_room(|| self.create_in_room(name, config.clone()))
     }
 
-    /// Tries again while the share of write buffers is full of other collections' points: on disk they don't need it.
+    /// Tries again while the share of memtables is full of other collections' points: on disk they don't need it.
     fn in_room<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 0..CREATE_TRIES {
             match make() {

@@ -26,7 +26,7 @@ pub const MULTI_NUMBERS_MAX: usize = 1 << 20;
 pub const VECTORS_MAX: usize = 64;
 /// Payload indexes of one collection.
 pub const FIELD_INDEXES_MAX: usize = 256;
-/// What a collection costs, empty: 12 KB of heap, 5 KB of kernel memory for its directory and log, its write buffers' tables.
+/// What a collection costs, empty: 12 KB of heap, 5 KB of kernel memory for its directory and log, its memtables' arenas.
 pub const COLLECTION_BYTES: u64 = 20 << 10;
 /// Length of a shard key that is a word.
 pub const SHARD_KEY_BYTES_MAX: usize = 1_024;
@@ -44,13 +44,13 @@ pub const SEARCH_QUEUE_MAX: usize = 1_024;
 pub const LOG_FILE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
 /// Log bytes of one collection after which its buffer is flushed even when it isn't full.
 pub const LOG_BYTES_MAX: u64 = 64 << 20;
-/// Chunk of a write buffer's arena.
-pub const BUFFER_CHUNK_BYTES: usize = 64 << 10;
-/// Chunks of one write buffer at most.
-pub const BUFFER_CHUNKS_MAX: usize = 256;
-/// What a row of the write buffer costs beside its bytes: id map entry and row directory.
-pub const BUFFER_ROW_OVERHEAD: u64 = 96;
-/// A write buffer is flushed for an index, while nobody writes, if it holds at least one in so many of the stored rows.
+/// Chunk of a memtable's arena.
+pub const MEMTABLE_CHUNK_BYTES: usize = 64 << 10;
+/// Chunks of one memtable at most.
+pub const MEMTABLE_CHUNKS_MAX: usize = 256;
+/// What a row of the memtable costs beside its bytes: id map entry and row directory.
+pub const MEMTABLE_ROW_OVERHEAD: u64 = 96;
+/// A memtable is flushed for an index, while nobody writes, if it holds at least one in so many of the stored rows.
 pub const FLUSH_SHARE: u64 = 64;
 /// Segments of about the same size that are merged into one.
 pub const MERGE_FANIN: usize = 4;
@@ -65,8 +65,8 @@ pub const MERGE_COST_OF_GRAPH: u64 = 8 * MERGE_COST;
 /// Rows from which a segment beside a larger one may get an index of its own before `indexing_threshold` is reached: with fewer
 /// there is little to leave out. Where they aren't in RAM each search reads all of them.
 pub const EARLY_INDEX_ROWS: u64 = 128;
-/// The same of rows in the write buffer, with the small segments that they are merged with: in RAM so many are compared in 50 us.
-pub const EARLY_INDEX_FRESH_ROWS: u64 = 1_000;
+/// The same of rows in the memtable, with the small segments that they are merged with: in RAM so many are compared in 50 us.
+pub const EARLY_INDEX_MEMTABLE_ROWS: u64 = 1_000;
 /// Share of deleted rows above which a segment is rewritten alone.
 pub const REWRITE_DELETED_SHARE: f64 = 0.2;
 /// Segments below this many rows aren't rewritten for their deletes alone.

@@ -179,7 +179,7 @@ pub struct SearchCost {
 }
 
 impl SearchCost {
-    /// Adds what comparing in one segment or buffer cost. Reads are counted by the thread's I/O, those of ids and payloads too.
+    /// Adds what comparing in one segment or memtable cost. Reads are counted by the thread's I/O, those of ids and payloads too.
     pub(crate) fn add(&mut self, part: &Explained) {
         self.rows_scanned += part.rows_scored;
         self.codes_scanned += part.codes_scanned;
@@ -205,16 +205,16 @@ impl SearchCost {
 pub struct SearchResponse {
     pub hits: Vec<ScoredPoint>,
     pub cost: SearchCost,
-    /// When asked for: one entry for each segment and write buffer.
+    /// When asked for: one entry for each segment and memtable.
     pub explain: Vec<Explained>,
 }
 
-/// How one segment or write buffer was searched.
+/// How one segment or memtable was searched.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Explained {
-    /// Number of the segment; `None`: a write buffer.
+    /// Number of the segment; `None`: a memtable.
     pub segment: Option<u64>,
-    /// Kind of the index: "flat", "ivf", "hnsw", "sparse", "records"; "buffer".
+    /// Kind of the index: "flat", "ivf", "hnsw", "sparse", "records"; "buffer": a memtable.
     pub index: &'static str,
     /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
     /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "lists": the inverted lists of a

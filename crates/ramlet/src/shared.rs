@@ -92,7 +92,7 @@ pub struct Shared {
     /// Jobs that have begun, and those of them that have ended.
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Updates wait for room in the write buffers.
+    /// Updates wait for room in the memtables.
     pub room_wanted: AtomicBool,
     /// Who waited for room was answered that there is nothing to flush.
     pub nothing_to_flush: AtomicBool,
@@ -181,7 +181,7 @@ impl Shared {
         *self.due.lock().expect("never poisoned")
     }
 
-    /// Asks for the largest write buffer to be flushed.
+    /// Asks for the largest memtable to be flushed.
     pub fn want_room(&self) {
         self.room_wanted.store(true, Ordering::Release);
         self.wake_maintenance();

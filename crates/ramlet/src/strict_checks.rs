@@ -392,7 +392,7 @@ fn vector_bytes(view: &View) -> u64 {
     bytes
 }
 
-/// Payloads as they are stored: in segments, and in write buffers, where those that were replaced stay until they are flushed.
+/// Payloads as they are stored: in segments, and in memtables, where those that were replaced stay until they are flushed.
 fn payload_bytes(view: &View) -> u64 {
     let mut bytes = 0;
     for segment in &view.segments {
@@ -403,9 +403,9 @@ fn payload_bytes(view: &View) -> u64 {
             .map(|(.., disk)| disk)
             .sum::<u64>();
     }
-    for buffer in &view.buffers {
-        let stored = |row| (buffer.buffer.row(row).payload.len() as u64).next_multiple_of(PAYLOAD_BLOCK);
-        bytes += (0..buffer.len).map(stored).sum::<u64>();
+    for memtable in &view.memtables {
+        let stored = |row| (memtable.memtable.row(row).payload.len() as u64).next_multiple_of(PAYLOAD_BLOCK);
+        bytes += (0..memtable.len).map(stored).sum::<u64>();
     }
     bytes
 }

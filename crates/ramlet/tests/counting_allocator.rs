@@ -61,7 +61,7 @@ fn request(seed: u64, exact: bool) -> SearchRequest {
     }
 }
 
-/// Points in two segments (one with an approximate index if `indexed`) and in the write buffer, some deleted.
+/// Points in two segments (one with an approximate index if `indexed`) and in the memtable, some deleted.
 fn filled(storage: Arc<dyn Storage>, indexed: bool) -> Arc<Engine> {
     let budget = BudgetTable::plan(BudgetRequest::new(64_000_000, 1)).unwrap();
     let ledger = Ledger::new(budget.ledger_limit());

@@ -27,7 +27,7 @@ pub(super) struct TokenCheck {
     pub tokens: Vec<String>,
     /// Of the index.
     slot: u16,
-    /// Of each token, as write buffers keep them.
+    /// Of each token, as memtables keep them.
     hashes: Vec<u64>,
 }
 

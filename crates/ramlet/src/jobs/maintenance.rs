@@ -138,7 +138,7 @@ const IDLE_ROUNDS: u32 = 2;
 /// Idle rounds without a write, or with few, after which memory that nobody uses goes to caches.
 const CALM_ROUNDS: u32 = 2;
 
-/// Few writes: a round's take at most one in so many of the bytes that are set aside and not used, mostly write buffers.
+/// Few writes: a round's take at most one in so many of the bytes that are set aside and not used, mostly memtables.
 const LIGHT_SHARE: u64 = 16;
 
 /// Of how many rounds' writes caches leave the bytes alone where there are few. Jobs take back more than that at once: that is quicker than
@@ -185,7 +185,7 @@ fn count_quiet(shared: &Shared) {
     }
 }
 
-/// Buffers that hold enough for an index become segments once their collection has had no change for a round: whoever set
+/// Memtables that hold enough for an index become segments once their collection has had no change for a round: whoever set
 /// a threshold waits for `indexed_vectors_count` to rise. Those that searches have paid an index for don't wait.
 fn freeze_awaited(shared: &Shared) {
     for core in live(shared) {
@@ -197,11 +197,11 @@ fn freeze_awaited(shared: &Shared) {
     }
 }
 
-/// The largest write buffer becomes a segment, while nobody writes, where vectors lack no more than its memory to be served better
-/// from RAM. (1,000,000 vectors of 32 f16 in 64 MB had a tenth of the speed that was planned, for half a buffer of rows.)
+/// The largest memtable becomes a segment, while nobody writes, where vectors lack no more than its memory to be served better
+/// from RAM. (1,000,000 vectors of 32 f16 in 64 MB had a tenth of the speed that was planned, for half a memtable of rows.)
 fn freeze_for_room(shared: &Shared) {
     let cores = live(shared);
-    let Some((bytes, largest)) = largest_buffer(&cores) else {
+    let Some((bytes, largest)) = largest_memtable(&cores) else {
         return;
     };
     if largest.backoff.first().is_none()
@@ -213,13 +213,13 @@ fn freeze_for_room(shared: &Shared) {
     }
 }
 
-/// A buffer that searches have paid an index for.
+/// A memtable that searches have paid an index for.
 fn freeze_paid(core: &Core) -> bool {
-    freeze_if(core, jobs::buffer_earns_an_index)
+    freeze_if(core, jobs::memtable_earns_an_index)
 }
 
-/// Whether the rows in the write buffer alone reach the threshold that was set for an index, and are not too few beside the
-/// segments, which are merged with what becomes one. Without a threshold the buffer's own size decides.
+/// Whether the rows in the memtable alone reach the threshold that was set for an index, and are not too few beside the
+/// segments, which are merged with what becomes one. Without a threshold the memtable's own size decides.
 pub fn awaits_index(writer: &Writer) -> bool {
     let Some(threshold @ 1..) = writer.config.indexing_threshold else {
         return false;
@@ -288,7 +288,7 @@ fn step(shared: &Shared) -> bool {
         return true;
     }
     if shared.room_wanted.swap(false, Ordering::AcqRel) {
-        // Where disk or descriptors are lacking, one more frozen buffer would only wait like the others.
+        // Where disk or descriptors are lacking, one more frozen memtable would only wait like the others.
         shared.keep_failures(&cores);
         if !shared.is_full() && freeze_largest(&cores) {
             return true;
@@ -315,7 +315,7 @@ fn give_way(shared: &Shared) -> bool {
     });
     let held = |core: &Arc<Core>| {
         let writer = core.writer();
-        let frozen = writer.frozen.as_ref().map_or(0, |frozen| frozen.buffer.bytes());
+        let frozen = writer.frozen.as_ref().map_or(0, |frozen| frozen.memtable.bytes());
         frozen
             + if writer.active.is_empty() {
                 0
@@ -366,7 +366,7 @@ fn freeze_if(core: &Core, is_due: impl FnOnce(&Writer) -> bool) -> bool {
     due.unwrap_or(false)
 }
 
-/// Whether the write buffer is to be flushed now.
+/// Whether the memtable is to be flushed now.
 fn hand_over(core: &Core) -> bool {
     let mut writer = core.writer();
     if writer.frozen.is_some() || writer.active.is_empty() && writer.log_bytes() <= LOG_BYTES_MAX {
@@ -385,13 +385,13 @@ fn hand_over(core: &Core) -> bool {
 
 /// Someone waits for room: the collection that holds most gives it.
 fn freeze_largest(cores: &[Arc<Core>]) -> bool {
-    largest_buffer(cores).is_some_and(|(_, core)| freeze_if(core, |_| true))
+    largest_memtable(cores).is_some_and(|(_, core)| freeze_if(core, |_| true))
 }
 
-fn largest_buffer(cores: &[Arc<Core>]) -> Option<(u64, &Arc<Core>)> {
+fn largest_memtable(cores: &[Arc<Core>]) -> Option<(u64, &Arc<Core>)> {
     let bytes = |core: &Arc<Core>| {
         let writer = core.writer();
-        // One that has a frozen buffer already can't give another.
+        // One that has a frozen memtable already can't give another.
         (writer.frozen.is_none() && !writer.active.is_empty()).then(|| writer.active.bytes())
     };
     let held = cores.iter().filter_map(|core| Some((bytes(core)?, core)));

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::backoff::Job;
 use crate::jobs::progress::JobKind;
 use crate::limits::{
-    DISK_FREE_MIN, EARLY_INDEX_FRESH_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_COST,
+    DISK_FREE_MIN, EARLY_INDEX_MEMTABLE_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_COST,
     MERGE_COST_OF_GRAPH, MERGE_FANIN, MERGE_FREE_MIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
 use crate::memory::descriptors;
@@ -68,7 +68,7 @@ fn is_dead(view: &SegmentView) -> bool {
 }
 
 /// Whether the merged rows would get a graph that nobody asked for: they have clusters as they are, and building a graph takes
-/// ten times as long, for which whoever writes waits once the write buffers are full. It is built when nothing else is to do.
+/// ten times as long, for which whoever writes waits once the memtables are full. It is built when nothing else is to do.
 fn becomes_graph_unasked(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
     let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
     let mut vectors = writer.schema.vectors.iter();
@@ -249,21 +249,21 @@ fn pays_for_an_index(writer: &Writer, rows: u64, spent: u64) -> bool {
     threshold_kb(&writer.config) > 0 && spent >= rows * MERGE_COST
 }
 
-/// Whether searches have spent as much on the rows of the write buffer as it takes to give them an index, with the small
+/// Whether searches have spent as much on the rows of the memtable as it takes to give them an index, with the small
 /// segments that they are merged with, or to write the largest anew with all of them. Where nothing has an index they are best
 /// compared where they are.
-pub fn buffer_earns_an_index(writer: &Writer) -> bool {
+pub fn memtable_earns_an_index(writer: &Writer) -> bool {
     let rows = |view: &SegmentView| u64::from(view.live());
     let Some(largest) = writer.segments.iter().max_by_key(|view| rows(view)) else {
         return false;
     };
-    let (fresh, spent) = (u64::from(writer.active.live()), writer.active.buffer.spent());
-    let all = fresh + writer.segments.iter().map(rows).sum::<u64>();
+    let (in_memtable, spent) = (u64::from(writer.active.live()), writer.active.memtable.spent());
+    let all = in_memtable + writer.segments.iter().map(rows).sum::<u64>();
     let beside = all - rows(largest);
-    let pays = || beside >= EARLY_INDEX_FRESH_ROWS && pays_for_an_index(writer, beside, spent);
+    let pays = || beside >= EARLY_INDEX_MEMTABLE_ROWS && pays_for_an_index(writer, beside, spent);
     let pays_for_all =
         || threshold_kb(&writer.config) > 0 && spent >= all.saturating_mul(merge_cost_beside(largest));
-    fresh > 0 && has_index(&writer.segments) && (pays() || pays_for_all())
+    in_memtable > 0 && has_index(&writer.segments) && (pays() || pays_for_all())
 }
 
 /// Whether the largest of the segments has an index for its vectors.

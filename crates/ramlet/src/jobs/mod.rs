@@ -10,7 +10,7 @@ mod recalibrate;
 pub mod vector_names;
 
 pub use cache_fill::{CacheFill, could_spare, fill_caches, fill_spare, lacks_ram, would_gain};
-pub use merging::{Moment, buffer_earns_an_index, candidates, clear_dead, make_room_for_files, merge};
+pub use merging::{Moment, candidates, clear_dead, make_room_for_files, memtable_earns_an_index, merge};
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
 
@@ -35,7 +35,7 @@ use crate::segment::{
 use crate::shared::{JobArena, RunningJob};
 use crate::text::TextField;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind};
-use crate::write::memtable::BufferWriter;
+use crate::write::memtable::MemtableWriter;
 use crate::write::writer::Writer;
 
 /// What the manifest keeps of a collection beside its segments.
@@ -95,11 +95,11 @@ fn bytes_of(segments: &[SegmentView]) -> u64 {
     segments.iter().map(|view| view.segment.disk_bytes()).sum()
 }
 
-/// Turns the frozen buffer into a segment; nothing to do when there is none.
+/// Turns the frozen memtable into a segment; nothing to do when there is none.
 pub fn flush(core: &Core) -> Result<()> {
     // What fails here is noted there; the flush finds room all the same, or doesn't.
     while let Ok(true) = merge(core, Moment::Crowded) {}
-    let frozen = core.writer().frozen.as_ref().map(|f| f.buffer.bytes());
+    let frozen = core.writer().frozen.as_ref().map(|f| f.memtable.bytes());
     let result = begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
     core.backoff.note(Kind::Flush, &result.clone().map(|()| true));
     if frozen.is_some() {
@@ -116,7 +116,7 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
         let Some(frozen) = &writer.frozen else {
             return Ok(());
         };
-        let (view, applied_lsn) = (frozen.buffer.view(), frozen.applied_lsn);
+        let (view, applied_lsn) = (frozen.memtable.view(), frozen.applied_lsn);
         (
             view,
             applied_lsn,
@@ -146,8 +146,8 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
     let frozen = writer.frozen.as_ref().expect("only a flush takes it");
     let mut segments = writer.segments.clone();
     if let Some(segment) = segment {
-        let deletes = carried(&frozen.buffer.deletes, &source.deletes, 0);
-        segment.note_spent(frozen.buffer.buffer.spent());
+        let deletes = carried(&frozen.memtable.deletes, &source.deletes, 0);
+        segment.note_spent(frozen.memtable.memtable.spent());
         segments.push(SegmentView { segment, deletes });
     }
     if mutants::is("log-released-early") {
@@ -161,7 +161,7 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
     // Published together with the segment: a view of both would show every point twice.
     writer.frozen = None;
     if writer.spare.is_none() {
-        writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
+        writer.spare = MemtableWriter::new(writer.schema.clone(), &writer.memtables).ok();
     }
     core.publish(&writer);
     writer.release_log(applied_lsn)
@@ -521,7 +521,7 @@ fn replace_field_files(
     commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
     let renewed = match scored(&writer).iter().all(|slot| before.contains(slot)) {
         true => Ok(()),
-        false => renew_buffers(core, &mut writer),
+        false => renew_memtables(core, &mut writer),
     };
     core.publish(&writer);
     drop(writer);
@@ -529,15 +529,15 @@ fn replace_field_files(
     renewed
 }
 
-/// Rows from here on go into a buffer that keeps the tokens of all scored texts; those before it become a segment. Without the
-/// room for it the texts of the present buffer are read instead.
-fn renew_buffers(core: &Core, writer: &mut Writer) -> Result<()> {
-    let Ok(fresh) = BufferWriter::new(writer.schema.clone(), &writer.buffers) else {
+/// Rows from here on go into a memtable that keeps the tokens of all scored texts; those before it become a segment. Without the
+/// room for it the texts of the present memtable are read instead.
+fn renew_memtables(core: &Core, writer: &mut Writer) -> Result<()> {
+    let Ok(fresh) = MemtableWriter::new(writer.schema.clone(), &writer.memtables) else {
         return Ok(());
     };
     if writer.active.is_empty() {
         writer.active = fresh;
-        writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
+        writer.spare = MemtableWriter::new(writer.schema.clone(), &writer.memtables).ok();
         return Ok(());
     }
     writer.spare = Some(fresh);

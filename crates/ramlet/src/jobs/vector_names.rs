@@ -1,7 +1,7 @@
 //! Named vectors that come to a collection and go from it.
 //!
 //! Segments have no file of a vector that none of their points has, so a new one touches no segment. A name that comes back
-//! gets another slot: what the log and the write buffers still hold of the old one is left behind.
+//! gets another slot: what the log and the memtables still hold of the old one is left behind.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::schema::{Schema, Slots, check_config};
 use crate::segment::{Segment, SegmentView};
 use crate::types::{CollectionConfig, DEFAULT_VECTOR, SparseVectorParams, VectorParams};
-use crate::write::memtable::BufferWriter;
+use crate::write::memtable::MemtableWriter;
 use crate::write::writer::Writer;
 
 /// What is added under a name.
@@ -22,7 +22,13 @@ pub enum NewVector {
 
 /// Adds a vector under a name; what is there already, with the same space, is left as it is. `next`: the slot to look for a free one from.
 pub fn add(core: &Core, name: &str, new: &NewVector, next: Option<u16>) -> Result<()> {
-    let rows = core.view.load().buffers.iter().map(|b| b.buffer.bytes()).max();
+    let rows = core
+        .view
+        .load()
+        .memtables
+        .iter()
+        .map(|b| b.memtable.bytes())
+        .max();
     let mut arena = begin(core, rows.unwrap_or(0))?;
     if is_there(&core.writer().config, name, new)? {
         return Ok(());
@@ -31,10 +37,10 @@ pub fn add(core: &Core, name: &str, new: &NewVector, next: Option<u16>) -> Resul
     let Settings { config, slots, .. } = with_vector(&writer, name, new, next)?;
     let schema = Arc::new(Schema::new(&config, &slots)?);
     // Before the commit: what comes after it must not fail for want of room.
-    let fresh = BufferWriter::new(schema, &writer.buffers)?;
+    let fresh = MemtableWriter::new(schema, &writer.memtables)?;
     let (segments, applied_lsn) = (writer.segments.clone(), writer.manifest.applied_lsn);
     commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
-    take_buffer(core, &mut writer, fresh)?;
+    take_memtable(core, &mut writer, fresh)?;
     core.publish(&writer);
     drop(writer);
     core.shared.wake_maintenance();
@@ -114,7 +120,7 @@ fn with_vector(writer: &Writer, name: &str, new: &NewVector, next: Option<u16>) 
     })
 }
 
-/// The writer at a moment when no buffer waits to be flushed: the active one can become one then.
+/// The writer at a moment when no memtable waits to be flushed: the active one can become one then.
 fn writer_without_frozen<'a>(core: &'a Core, arena: &mut RunningJob<'_>) -> Result<MutexGuard<'a, Writer>> {
     loop {
         flush_with(core, arena)?;
@@ -127,10 +133,10 @@ fn writer_without_frozen<'a>(core: &'a Core, arena: &mut RunningJob<'_>) -> Resu
 }
 
 /// Rows from here on go into `fresh`, which knows the new vector; those before it become a segment.
-fn take_buffer(core: &Core, writer: &mut Writer, fresh: BufferWriter) -> Result<()> {
+fn take_memtable(core: &Core, writer: &mut Writer, fresh: MemtableWriter) -> Result<()> {
     if writer.active.is_empty() {
         writer.active = fresh;
-        writer.spare = BufferWriter::new(writer.schema.clone(), &writer.buffers).ok();
+        writer.spare = MemtableWriter::new(writer.schema.clone(), &writer.memtables).ok();
         return Ok(());
     }
     writer.spare = Some(fresh);

@@ -4,7 +4,7 @@ use ramlet_memory::{BudgetRequest, BudgetTable};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::COLLECTION_BYTES;
-use crate::write::memtable::BufferWriter;
+use crate::write::memtable::MemtableWriter;
 
 /// Most that collections may hold, apart from their data: of what holds data for speed a quarter may be collections instead.
 pub fn collections_bytes_max(budget: &BudgetTable) -> u64 {
@@ -31,13 +31,13 @@ pub fn check_another(budget: &BudgetTable, others: usize) -> Result<()> {
     ))
 }
 
-/// Collections that a budget has room for, apart from their data. Half of the write buffers stays free for points.
+/// Collections that a budget has room for, apart from their data. Half of the memory of memtables stays free for points.
 fn fit(budget: &BudgetTable) -> usize {
-    let (by_bytes, by_buffers) = (
+    let (by_bytes, by_memtables) = (
         collections_bytes_max(budget) / COLLECTION_BYTES,
-        budget.write_buffers / 2 / BufferWriter::EMPTY_PAIR_BYTES,
+        budget.write_buffers / 2 / MemtableWriter::EMPTY_PAIR_BYTES,
     );
-    by_bytes.min(by_buffers) as usize
+    by_bytes.min(by_memtables) as usize
 }
 
 fn too_many(budget: &BudgetTable, collections: usize) -> Error {

@@ -2,7 +2,7 @@
 //! one must find RAM for theirs.
 //!
 //! Every file of a segment that is read stays open, as do a collection's log and directory. A collection whose points are in
-//! the write buffers still takes two descriptors and will take a dozen, once they are flushed: these are counted as promised.
+//! the memtables still takes two descriptors and will take a dozen, once they are flushed: these are counted as promised.
 //! (306 collections of six vectors, made under a limit of 1,024, flushed theirs while they were opened, and couldn't be.)
 
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn check(storage: &dyn Storage, collections: &[Arc<Core>], wanted: u64) -> Resul
     Err(Error::new(ErrorKind::NoDescriptors, what))
 }
 
-/// What a collection will open when its write buffer becomes its first segment.
+/// What a collection will open when its memtable becomes its first segment.
 fn promised_to(core: &Core) -> u64 {
     match core.view.load().segments.is_empty() && !core.is_dropped() {
         true => of_segment(&core.writer().config),

@@ -24,8 +24,8 @@ pub fn of(view: &View) -> Vec<ComponentMemory> {
             disk_bytes: disk,
         }),
     };
-    for buffer in &view.buffers {
-        add("write buffer".into(), "buffer", buffer.buffer.bytes(), 0, 0);
+    for memtable in &view.memtables {
+        add("write buffer".into(), "buffer", memtable.memtable.bytes(), 0, 0);
     }
     for view_of in &view.segments {
         let segment = &view_of.segment;

@@ -197,8 +197,8 @@ impl<'a> Scored<'a> {
             false => PointId::Num(0),
         };
         let score = match found.place {
-            Place::Buffer { index, row } => {
-                let row = self.view.buffers[index as usize].buffer.row(row);
+            Place::Memtable { index, row } => {
+                let row = self.view.memtables[index as usize].memtable.row(row);
                 self.value(&self.node, found.key(), &row)
             }
             Place::Segment { index, row } => {

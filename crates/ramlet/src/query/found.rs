@@ -14,11 +14,11 @@ pub struct Found {
 }
 
 impl Found {
-    /// One number for each place, ascending by segment, then buffer, then row.
+    /// One number for each place, ascending by segment, then memtable, then row.
     pub fn key(&self) -> u64 {
         match self.place {
             Place::Segment { index, row } => u64::from(index) << 32 | u64::from(row),
-            Place::Buffer { index, row } => 1 << 63 | u64::from(index) << 32 | u64::from(row),
+            Place::Memtable { index, row } => 1 << 63 | u64::from(index) << 32 | u64::from(row),
         }
     }
 }
@@ -85,8 +85,8 @@ mod tests {
                 row: u32::MAX,
             },
             Place::Segment { index: 1, row: 0 },
-            Place::Buffer { index: 0, row: 0 },
-            Place::Buffer { index: 1, row: 0 },
+            Place::Memtable { index: 0, row: 0 },
+            Place::Memtable { index: 1, row: 0 },
         ];
         assert!(places.windows(2).all(|two| key(two[0]) < key(two[1])));
     }

@@ -37,7 +37,7 @@ use crate::settings::check_recall;
 use crate::types::{NamedVectors, PayloadSelector, PointId, ScoredPoint, VectorSelector};
 use crate::vector::Vector;
 use crate::write::encoding::{check_query, decode_vector, prepare_query};
-use crate::write::memtable::BufferView;
+use crate::write::memtable::MemtableView;
 use found::FoundList;
 pub(crate) use groups::query_groups;
 pub(crate) use run::{query, skipped};
@@ -174,9 +174,9 @@ fn search_all(
             explained.push(found);
         }
     }
-    for (index, buffer) in asked.view.buffers.iter().enumerate() {
+    for (index, memtable) in asked.view.memtables.iter().enumerate() {
         scratch.top.begin_segment((segments + index) as u32);
-        let found = scan_buffer(asked, buffer, scratch);
+        let found = scan_memtable(asked, memtable, scratch);
         cost.add(&found);
         if let Some(explained) = explained.as_deref_mut() {
             explained.push(found);
@@ -276,7 +276,7 @@ fn prepare(
 
 /// Scores every live row of a buffer that has the vector. `indexed_only` doesn't pass over it: it is never larger than its
 /// share of the budget, and stays for as long as nothing more is written.
-fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> Explained {
+fn scan_memtable(asked: &Asked<'_>, view: &MemtableView, scratch: &mut Scratch) -> Explained {
     let mut found = Explained {
         index: "buffer",
         strategy: "all",
@@ -286,7 +286,7 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
     let slot = asked.field.slot;
     let sparse = scratch.query.sparse().is_some();
     for number in view.live_rows() {
-        let row = view.buffer.row(number);
+        let row = view.memtable.row(number);
         let Some(bytes) = row.vector(slot) else { continue };
         let key = scratch.query.key_row(bytes);
         found.rows_scored += 1;
@@ -300,7 +300,7 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scratch: &mut Scratch) -> E
             }
         }
     }
-    view.buffer.note_compared(found.rows_scored);
+    view.memtable.note_compared(found.rows_scored);
     found
 }
 
@@ -310,8 +310,8 @@ fn place_of(view: &View, hit: &Hit) -> Place {
             index: hit.segment,
             row: hit.row,
         },
-        Some(buffer) => Place::Buffer {
-            index: buffer as u32,
+        Some(memtable) => Place::Memtable {
+            index: memtable as u32,
             row: hit.row,
         },
     }
@@ -416,7 +416,7 @@ fn select_payloads<'a>(
     for (place, out) in wanted {
         match place {
             Place::Segment { index, row } => of_segments.push((index, row, out)),
-            Place::Buffer { .. } => *out = selected_payload(view, place, selector, lookup)?,
+            Place::Memtable { .. } => *out = selected_payload(view, place, selector, lookup)?,
         }
     }
     of_segments.sort_unstable_by_key(|(index, row, _)| (*index, *row));

@@ -12,7 +12,7 @@ use crate::read::lookup::Lookup;
 use crate::read::matching;
 use crate::read::view::Place;
 use crate::segment::SegmentView;
-use crate::write::memtable::BufferView;
+use crate::write::memtable::MemtableView;
 
 /// Rows handed to an index at once.
 const ROWS_AT_ONCE: usize = 1024;
@@ -26,9 +26,9 @@ pub fn scan(asked: &Asked<'_>, scorer: &Scorer, scratch: &mut Scratch, top: &mut
         top.begin_segment(index as u32);
         scored += scan_segment(asked, segment, scorer, scratch, top)?;
     }
-    for (index, buffer) in asked.view.buffers.iter().enumerate() {
+    for (index, memtable) in asked.view.memtables.iter().enumerate() {
         top.begin_segment((asked.view.segments.len() + index) as u32);
-        scored += scan_buffer(asked, buffer, scorer, top);
+        scored += scan_memtable(asked, memtable, scorer, top);
     }
     Ok(scored)
 }
@@ -90,11 +90,11 @@ fn scan_segment(
     Ok(scored)
 }
 
-fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scorer: &Scorer, top: &mut TopK) -> u64 {
+fn scan_memtable(asked: &Asked<'_>, view: &MemtableView, scorer: &Scorer, top: &mut TopK) -> u64 {
     let slot = asked.field.slot;
     let mut scored = 0;
     for number in view.live_rows() {
-        let row = view.buffer.row(number);
+        let row = view.memtable.row(number);
         let Some(bytes) = row.vector(slot) else { continue };
         let wanted = asked.excluded.binary_search(&row.id).is_err();
         if wanted && asked.filter.is_none_or(|filter| filter.matches(&row)) {
@@ -102,7 +102,7 @@ fn scan_buffer(asked: &Asked<'_>, view: &BufferView, scorer: &Scorer, top: &mut 
             top.push(scorer.key(bytes), number);
         }
     }
-    view.buffer.note_compared(scored);
+    view.memtable.note_compared(scored);
     scored
 }
 
@@ -117,7 +117,7 @@ pub fn among(
     each_vector(asked, points, scratch, &mut |at, bytes| {
         let (index, row) = match at {
             Place::Segment { index, row } => (index, row),
-            Place::Buffer { index, row } => (asked.view.segments.len() as u32 + index, row),
+            Place::Memtable { index, row } => (asked.view.segments.len() as u32 + index, row),
         };
         top.begin_segment(index);
         top.push(scorer.key(bytes), row);
@@ -156,12 +156,12 @@ pub fn each_vector(
                         .map_err(index_error)?;
                 }
             }
-            Place::Buffer { index, .. } => {
+            Place::Memtable { index, .. } => {
                 for row in rows {
-                    let buffer = &asked.view.buffers[index as usize].buffer;
-                    if let Some(bytes) = buffer.row(row).vector(slot) {
+                    let memtable = &asked.view.memtables[index as usize].memtable;
+                    if let Some(bytes) = memtable.row(row).vector(slot) {
                         seen += 1;
-                        each(Place::Buffer { index, row }, bytes);
+                        each(Place::Memtable { index, row }, bytes);
                     }
                 }
             }

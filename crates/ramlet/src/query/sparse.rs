@@ -95,9 +95,9 @@ fn count_all(
         points += u64::from(column.index.rows());
         column.document_frequencies(dims, lookup, counts)?;
     }
-    for buffer in &view.buffers {
-        for row in buffer.live_rows() {
-            let row = buffer.buffer.row(row);
+    for memtable in &view.memtables {
+        for row in memtable.live_rows() {
+            let row = memtable.memtable.row(row);
             let Some(bytes) = row.vector(field.slot) else {
                 continue;
             };
@@ -139,9 +139,9 @@ fn count_matching(
             }
         }
     }
-    for buffer in &view.buffers {
-        for row in buffer.live_rows() {
-            let row = buffer.buffer.row(row);
+    for memtable in &view.memtables {
+        for row in memtable.live_rows() {
+            let row = memtable.memtable.row(row);
             if let Some(bytes) = row.vector(field.slot).filter(|_| filter.matches(&row)) {
                 count(bytes)?;
             }

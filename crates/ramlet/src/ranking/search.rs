@@ -5,8 +5,8 @@ use ramlet_memory::Reservation;
 use roaring::RoaringBitmap;
 
 use super::bm25::{Bm25Params, Weights, folded_length};
-use super::fresh_lists::FreshHit;
 use super::lists::{Lists, count_lists, rank_lists};
+use super::memtable_postings::MemtableHit;
 use super::payloads::Counted;
 use super::statistics::Statistics;
 use super::terms::Terms;
@@ -21,7 +21,7 @@ use crate::request::{Explained, SearchCost};
 use crate::schema::PayloadField;
 use crate::segment::SegmentView;
 use crate::text::TextField;
-use crate::write::memtable::BufferView;
+use crate::write::memtable::MemtableView;
 
 /// A ranking, the same for all parts of a view.
 pub struct Ranked<'a> {
@@ -35,7 +35,7 @@ pub struct Ranked<'a> {
     pub among: Option<&'a [Place]>,
 }
 
-/// What a buffer has of the words.
+/// What a memtable has of the words.
 struct Met {
     rows: MetRows,
     _held: Reservation,
@@ -43,7 +43,7 @@ struct Met {
 
 enum MetRows {
     /// By row and term.
-    Listed(Vec<FreshHit>),
+    Listed(Vec<MemtableHit>),
     /// Rows that have some, to be counted again.
     Asked(Vec<u32>),
 }
@@ -80,9 +80,9 @@ pub fn rank(
     for segment in &asked.view.segments {
         lists.push(count_segment((&counted, &words), segment, lookup, &mut all)?);
     }
-    let mut met = Vec::with_capacity(asked.view.buffers.len());
-    for buffer in &asked.view.buffers {
-        met.push(count_buffer(&counted, buffer, lookup, &mut all)?);
+    let mut met = Vec::with_capacity(asked.view.memtables.len());
+    for memtable in &asked.view.memtables {
+        met.push(count_memtable(&counted, memtable, lookup, &mut all)?);
     }
     let weights = all.weights(asked.params, asked.terms.times());
     let mut tell = |part: Explained| {
@@ -95,7 +95,7 @@ pub fn rank(
         top.begin_segment(index as u32);
         let only = asked.named(lookup, segment.segment.rows(), &|place| match place {
             Place::Segment { index: at, row } => (at as usize == index).then_some(row),
-            Place::Buffer { .. } => None,
+            Place::Memtable { .. } => None,
         })?;
         tell(match (segment.segment.text(asked.field.slot), lists) {
             (Some(column), Some(lists)) => {
@@ -105,13 +105,20 @@ pub fn rank(
             _ => rank_payloads(asked, &counted, &weights, segment, only, lookup, top)?,
         });
     }
-    for (index, (buffer, met)) in asked.view.buffers.iter().zip(met).enumerate() {
+    for (index, (memtable, met)) in asked.view.memtables.iter().zip(met).enumerate() {
         top.begin_segment((asked.view.segments.len() + index) as u32);
-        let only = asked.named(lookup, buffer.len, &|place| match place {
-            Place::Buffer { index: at, row } => (at as usize == index).then_some(row),
+        let only = asked.named(lookup, memtable.len, &|place| match place {
+            Place::Memtable { index: at, row } => (at as usize == index).then_some(row),
             Place::Segment { .. } => None,
         })?;
-        tell(rank_buffer(asked, &counted, &weights, (buffer, &met), only, top));
+        tell(rank_memtable(
+            asked,
+            &counted,
+            &weights,
+            (memtable, &met),
+            only,
+            top,
+        ));
     }
     Ok(cost)
 }
@@ -155,17 +162,17 @@ fn count_segment(
     Ok(None)
 }
 
-/// Adds a buffer's live texts; says which have some of the words.
-fn count_buffer(
+/// Adds a memtable's live texts; says which have some of the words.
+fn count_memtable(
     counted: &Counted<'_>,
-    buffer: &BufferView,
+    memtable: &MemtableView,
     lookup: &Lookup,
     all: &mut Statistics,
 ) -> Result<Met> {
     let mut held = lookup.rare.reserve(0)?;
     let mut hits = Vec::new();
     if counted.terms.len() <= Words::MOST
-        && let Some(totals) = buffer.hits(counted.slot, counted.terms, (&mut hits, &mut held))?
+        && let Some(totals) = memtable.hits(counted.slot, counted.terms, (&mut hits, &mut held))?
     {
         all.documents += totals.documents;
         all.tokens += totals.tokens;
@@ -178,9 +185,9 @@ fn count_buffer(
     drop(hits);
     let mut counts = vec![0; counted.terms.len()];
     let mut rows = Vec::new();
-    held.grow(u64::from(buffer.live()) * size_of::<u32>() as u64)?;
-    for row in buffer.live_rows() {
-        let tokens = count_row(counted, buffer, row, &mut counts);
+    held.grow(u64::from(memtable.live()) * size_of::<u32>() as u64)?;
+    for row in memtable.live_rows() {
+        let tokens = count_row(counted, memtable, row, &mut counts);
         all.add(tokens, &counts);
         if counts.iter().any(|&count| count > 0) {
             rows.push(row);
@@ -193,8 +200,8 @@ fn count_buffer(
     })
 }
 
-fn count_row(counted: &Counted<'_>, buffer: &BufferView, row: u32, counts: &mut [u32]) -> u32 {
-    let row = buffer.buffer.row(row);
+fn count_row(counted: &Counted<'_>, memtable: &MemtableView, row: u32, counts: &mut [u32]) -> u32 {
+    let row = memtable.memtable.row(row);
     row.count_terms(counted.slot, counted.terms, counts)
         .unwrap_or_else(|| counted.count(row.payload, counts))
 }
@@ -233,19 +240,19 @@ fn rank_payloads(
     Ok(found)
 }
 
-/// Ranks the rows of a buffer that have some of the words.
-fn rank_buffer(
+/// Ranks the rows of a memtable that have some of the words.
+fn rank_memtable(
     asked: &Ranked<'_>,
     counted: &Counted<'_>,
     weights: &Weights,
-    (buffer, met): (&BufferView, &Met),
+    (memtable, met): (&MemtableView, &Met),
     only: Named,
     top: &mut TopK,
 ) -> Explained {
     let mut found = Explained {
         index: "buffer",
         strategy: "lists",
-        rows: u64::from(buffer.live()),
+        rows: u64::from(memtable.live()),
         ..Explained::default()
     };
     let mut counts = vec![0; counted.terms.len()];
@@ -258,7 +265,7 @@ fn rank_buffer(
             found.rows_checked += 1;
             if asked
                 .filter
-                .is_none_or(|filter| filter.matches(&buffer.buffer.row(row)))
+                .is_none_or(|filter| filter.matches(&memtable.memtable.row(row)))
             {
                 top.push(-score, row);
             }
@@ -272,14 +279,14 @@ fn rank_buffer(
                 let row = hits[0].row();
                 let tokens = match noted(hits, &mut counts) {
                     Some(tokens) => tokens,
-                    None => count_row(counted, buffer, row, &mut counts),
+                    None => count_row(counted, memtable, row, &mut counts),
                 };
                 offer(row, tokens, &counts);
             }
         }
         MetRows::Asked(rows) => {
             for row in rows.iter().copied().filter(|row| is_wanted(*row)) {
-                let tokens = count_row(counted, buffer, row, &mut counts);
+                let tokens = count_row(counted, memtable, row, &mut counts);
                 offer(row, tokens, &counts);
             }
         }
@@ -288,7 +295,7 @@ fn rank_buffer(
 }
 
 /// Counts the terms of a row as they are noted, and says its tokens. `None`: the row has to be asked.
-fn noted(hits: &[FreshHit], counts: &mut [u32]) -> Option<u32> {
+fn noted(hits: &[MemtableHit], counts: &mut [u32]) -> Option<u32> {
     counts.fill(0);
     let mut tokens = 0;
     for hit in hits {

@@ -68,7 +68,7 @@ impl Terms {
         &self.times
     }
 
-    /// By term, as write buffers keep them.
+    /// By term, as memtables keep them.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
     }

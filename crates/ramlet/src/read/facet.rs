@@ -61,7 +61,7 @@ fn facet(view: &View, request: &FacetRequest, lookup: &mut Lookup) -> Result<Vec
     let field = view.schema.field(&request.key).ok_or_else(none)?;
     let range = facet_range(field.kind).ok_or_else(none)?;
     let filter = compile(view, request.filter.as_ref())?;
-    let mut sources = Vec::with_capacity(view.segments.len() + view.buffers.len());
+    let mut sources = Vec::with_capacity(view.segments.len() + view.memtables.len());
     for index in 0..view.segments.len() {
         if let Some(table) = view.segments[index].segment.field(field.slot) {
             sources.push(Source::Segment(SegmentKeys::open(
@@ -74,9 +74,9 @@ fn facet(view: &View, request: &FacetRequest, lookup: &mut Lookup) -> Result<Vec
             )?));
         }
     }
-    for index in 0..view.buffers.len() {
-        let keys = buffer_keys(view, index, field, &range, filter.as_ref(), &lookup.rare)?;
-        sources.push(Source::Buffer(keys));
+    for index in 0..view.memtables.len() {
+        let keys = memtable_keys(view, index, field, &range, filter.as_ref(), &lookup.rare)?;
+        sources.push(Source::Memtable(keys));
     }
     let (best, _held) = merge(view, &mut sources, request.limit, lookup)?;
     drop(sources);
@@ -209,8 +209,8 @@ impl<'a> SegmentKeys<'a> {
     }
 }
 
-/// The keys of a write buffer, in order: how many points have each, and one of them.
-struct BufferKeys {
+/// The keys of a memtable, in order: how many points have each, and one of them.
+struct MemtableKeys {
     index: u32,
     next: Option<(Vec<u8>, (u64, u32))>,
     rest: btree_map::IntoIter<Vec<u8>, (u64, u32)>,
@@ -220,21 +220,21 @@ struct BufferKeys {
 /// About what a key of a map takes beside its bytes.
 const KEY_BYTES: u64 = 96;
 
-fn buffer_keys(
+fn memtable_keys(
     view: &View,
     index: usize,
     field: &PayloadField,
     range: &KeyRange,
     filter: Option<&CompiledFilter>,
     from: &Consumer,
-) -> Result<BufferKeys> {
-    let buffer = &view.buffers[index];
+) -> Result<MemtableKeys> {
+    let memtable = &view.memtables[index];
     let path = Path::parse(&field.path)
         .map_err(|e| Error::corrupt(format!("payload index `{}`: {e}", field.path)))?;
     let mut held = Held::new(from)?;
     let (mut keys, mut bytes, mut over) = (BTreeMap::new(), 0, Ok(()));
-    for number in buffer.live_rows() {
-        let row = buffer.buffer.row(number);
+    for number in memtable.live_rows() {
+        let row = memtable.memtable.row(number);
         if filter.is_some_and(|f| !f.matches(&row)) {
             continue;
         }
@@ -255,7 +255,7 @@ fn buffer_keys(
         std::mem::replace(&mut over, Ok(()))?;
     }
     let mut rest = keys.into_iter();
-    Ok(BufferKeys {
+    Ok(MemtableKeys {
         index: index as u32,
         next: rest.next(),
         rest,
@@ -265,21 +265,21 @@ fn buffer_keys(
 
 enum Source<'a> {
     Segment(SegmentKeys<'a>),
-    Buffer(BufferKeys),
+    Memtable(MemtableKeys),
 }
 
 impl Source<'_> {
     fn fill(&mut self, view: &View, lookup: &mut Lookup) -> Result<()> {
         match self {
             Source::Segment(keys) => keys.fill(view, lookup),
-            Source::Buffer(_) => Ok(()),
+            Source::Memtable(_) => Ok(()),
         }
     }
 
     fn peek(&self) -> Option<&[u8]> {
         match self {
             Source::Segment(keys) => keys.peek(),
-            Source::Buffer(keys) => keys.next.as_ref().map(|(key, _)| key.as_slice()),
+            Source::Memtable(keys) => keys.next.as_ref().map(|(key, _)| key.as_slice()),
         }
     }
 
@@ -295,10 +295,10 @@ impl Source<'_> {
                 let (index, row) = (keys.index, run.row);
                 Some((run.count, Place::Segment { index, row }))
             }
-            Source::Buffer(keys) => {
+            Source::Memtable(keys) => {
                 let (_, (count, row)) = std::mem::replace(&mut keys.next, keys.rest.next())?;
                 let index = keys.index;
-                Some((count, Place::Buffer { index, row }))
+                Some((count, Place::Memtable { index, row }))
             }
         }
     }

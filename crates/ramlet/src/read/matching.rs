@@ -409,7 +409,9 @@ pub fn place_matches(
     buf: &mut AnonBuf,
 ) -> Result<bool> {
     match place {
-        Place::Buffer { index, row } => Ok(filter.matches(&view.buffers[index as usize].buffer.row(row))),
+        Place::Memtable { index, row } => {
+            Ok(filter.matches(&view.memtables[index as usize].memtable.row(row)))
+        }
         Place::Segment { index, row } => {
             row_matches(&view.schema, &view.segments[index as usize], row, filter, io, buf)
         }

@@ -37,11 +37,11 @@ pub fn sample(
             })
         });
     }
-    for (index, buffer) in view.buffers.iter().enumerate() {
-        let matching = |row: &u32| filter.is_none_or(|f| f.matches(&buffer.buffer.row(*row)));
-        let rows: RoaringBitmap = buffer.live_rows().filter(matching).collect();
+    for (index, memtable) in view.memtables.iter().enumerate() {
+        let matching = |row: &u32| filter.is_none_or(|f| f.matches(&memtable.memtable.row(*row)));
+        let rows: RoaringBitmap = memtable.live_rows().filter(matching).collect();
         picked.offer(rows.len(), |nth| {
-            nth_row(&rows, nth).map(|row| Place::Buffer {
+            nth_row(&rows, nth).map(|row| Place::Memtable {
                 index: index as u32,
                 row,
             })
@@ -131,7 +131,7 @@ mod tests {
             // In three parts, the first smaller than what is wanted.
             for (from, count) in [(0, 3), (3, 30), (33, 7)] {
                 picked.offer(count, |nth| {
-                    Some(Place::Buffer {
+                    Some(Place::Memtable {
                         index: 0,
                         row: (from + nth) as u32,
                     })
@@ -141,7 +141,7 @@ mod tests {
                 .places
                 .iter()
                 .map(|place| match place {
-                    Place::Buffer { row, .. } | Place::Segment { row, .. } => *row,
+                    Place::Memtable { row, .. } | Place::Segment { row, .. } => *row,
                 })
                 .collect();
             rows.sort_unstable();

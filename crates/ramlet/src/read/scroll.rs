@@ -98,7 +98,9 @@ impl IdRun {
         self.ids.clear();
         self.next = 0;
         match self.source.checked_sub(view.segments.len()) {
-            Some(buffer) => view.buffers[buffer].buffer.ids_from(from, RUN, &mut self.ids),
+            Some(memtable) => view.memtables[memtable]
+                .memtable
+                .ids_from(from, RUN, &mut self.ids),
             None => {
                 let (start, skip) = match from {
                     Bound::Unbounded => (None, None),
@@ -162,7 +164,7 @@ pub(crate) fn places_by_id(
 ) -> Result<Option<PointId>> {
     let filters = segment_filters(view, filter, lookup)?;
     let start = from.map_or(Bound::Unbounded, Bound::Included);
-    let sources = view.segments.len() + view.buffers.len();
+    let sources = view.segments.len() + view.memtables.len();
     let mut runs: Vec<IdRun> = (0..sources)
         .map(|source| IdRun {
             source,
@@ -209,19 +211,19 @@ fn admitted(
     filter: Option<&CompiledFilter>,
     lookup: &mut Lookup,
 ) -> Result<Option<Place>> {
-    let Some(buffer) = source.checked_sub(view.segments.len()) else {
+    let Some(memtable) = source.checked_sub(view.segments.len()) else {
         let admitted = filters[source].admits(view, row, filter, lookup)?;
         return Ok(admitted.then_some(Place::Segment {
             index: source as u32,
             row,
         }));
     };
-    let buffer_view = &view.buffers[buffer];
+    let memtable_view = &view.memtables[memtable];
     // The id map is newer than the view.
-    let seen = buffer_view.seen(row);
-    let admitted = seen.filter(|&row| filter.is_none_or(|f| f.matches(&buffer_view.buffer.row(row))));
-    Ok(admitted.map(|row| Place::Buffer {
-        index: buffer as u32,
+    let seen = memtable_view.seen(row);
+    let admitted = seen.filter(|&row| filter.is_none_or(|f| f.matches(&memtable_view.memtable.row(row))));
+    Ok(admitted.map(|row| Place::Memtable {
+        index: memtable as u32,
         row,
     }))
 }
@@ -370,9 +372,9 @@ pub(crate) fn places_by_value(
         }
     }
     let mut values = Vec::new();
-    for (index, buffer) in view.buffers.iter().enumerate() {
-        for number in buffer.live_rows() {
-            let row = buffer.buffer.row(number);
+    for (index, memtable) in view.memtables.iter().enumerate() {
+        for number in memtable.live_rows() {
+            let row = memtable.memtable.row(number);
             if filter.is_some_and(|f| !f.matches(&row)) {
                 continue;
             }
@@ -381,7 +383,7 @@ pub(crate) fn places_by_value(
             // As in an index, a value counts once however often the point has it.
             values.sort_by(|a, b| compare(*a, *b));
             values.dedup_by(|a, b| compare(*a, *b).is_eq());
-            let place = Place::Buffer {
+            let place = Place::Memtable {
                 index: index as u32,
                 row: number,
             };
@@ -452,10 +454,10 @@ pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Loo
             matching::estimate(&view.schema, segment, &filter, io, buf, rare)?
         };
     }
-    for buffer in &view.buffers {
-        total += buffer
+    for memtable in &view.memtables {
+        total += memtable
             .live_rows()
-            .filter(|&row| filter.matches(&buffer.buffer.row(row)))
+            .filter(|&row| filter.matches(&memtable.memtable.row(row)))
             .count() as u64;
     }
     Ok(total)

@@ -11,44 +11,44 @@ use crate::segment::SegmentView;
 use crate::sharding::ShardKey;
 use crate::types::{NamedVectors, PointId};
 use crate::write::encoding::decode_vector;
-use crate::write::memtable::{BufferRow, BufferView};
+use crate::write::memtable::{MemtableRow, MemtableView};
 
-/// Segments oldest first, then the buffer that is being flushed, then the one that is written to.
+/// Segments oldest first, then the memtable that is being flushed, then the one that is written to.
 #[derive(Clone)]
 pub struct View {
     pub schema: Arc<Schema>,
     pub segments: Vec<SegmentView>,
-    pub buffers: Vec<BufferView>,
+    pub memtables: Vec<MemtableView>,
     /// Operation number of the last change in it.
     pub operation: u64,
-    /// Of a collection with shard keys: whose segments and buffers they are, in order. Else empty.
+    /// Of a collection with shard keys: whose segments and memtables they are, in order. Else empty.
     pub keyed: Vec<KeyedPart>,
 }
 
-/// The segments and buffers of one shard key: those behind the part before.
+/// The segments and memtables of one shard key: those behind the part before.
 #[derive(Clone)]
 pub struct KeyedPart {
     pub key: Arc<ShardKey>,
     pub segments_end: u32,
-    pub buffers_end: u32,
+    pub memtables_end: u32,
 }
 
 /// Where a point's row is within a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Segment { index: u32, row: u32 },
-    Buffer { index: u32, row: u32 },
+    Memtable { index: u32, row: u32 },
 }
 
 impl View {
     pub fn points(&self) -> u64 {
         let segments: u64 = self.segments.iter().map(|s| u64::from(s.live())).sum();
-        segments + self.buffers.iter().map(|b| u64::from(b.live())).sum::<u64>()
+        segments + self.memtables.iter().map(|b| u64::from(b.live())).sum::<u64>()
     }
 
     /// The live row of an id.
     pub fn find(&self, id: PointId, lookup: &mut Lookup) -> Result<Option<Place>> {
-        let all = (0..self.segments.len(), 0..self.buffers.len());
+        let all = (0..self.segments.len(), 0..self.memtables.len());
         self.find_among(id, all, lookup)
     }
 
@@ -58,13 +58,13 @@ impl View {
             return Ok(None);
         };
         let begin = match at.checked_sub(1) {
-            Some(before) => (self.keyed[before].segments_end, self.keyed[before].buffers_end),
+            Some(before) => (self.keyed[before].segments_end, self.keyed[before].memtables_end),
             None => (0, 0),
         };
-        let (segments, buffers) = (self.keyed[at].segments_end, self.keyed[at].buffers_end);
+        let (segments, memtables) = (self.keyed[at].segments_end, self.keyed[at].memtables_end);
         let part = (
             begin.0 as usize..segments as usize,
-            begin.1 as usize..buffers as usize,
+            begin.1 as usize..memtables as usize,
         );
         self.find_among(id, part, lookup)
     }
@@ -73,7 +73,7 @@ impl View {
     pub fn key_of(&self, place: Place) -> Option<Arc<ShardKey>> {
         let at = match place {
             Place::Segment { index, .. } => self.keyed.partition_point(|part| part.segments_end <= index),
-            Place::Buffer { index, .. } => self.keyed.partition_point(|part| part.buffers_end <= index),
+            Place::Memtable { index, .. } => self.keyed.partition_point(|part| part.memtables_end <= index),
         };
         self.keyed.get(at).map(|part| part.key.clone())
     }
@@ -81,13 +81,13 @@ impl View {
     fn find_among(
         &self,
         id: PointId,
-        (segments, buffers): (Range<usize>, Range<usize>),
+        (segments, memtables): (Range<usize>, Range<usize>),
         lookup: &mut Lookup,
     ) -> Result<Option<Place>> {
-        for index in buffers.rev() {
-            let view = &self.buffers[index];
+        for index in memtables.rev() {
+            let view = &self.memtables[index];
             if let Some(row) = view.find(id) {
-                return Ok(Some(Place::Buffer {
+                return Ok(Some(Place::Memtable {
                     index: index as u32,
                     row,
                 }));
@@ -112,8 +112,8 @@ impl View {
     /// Id and version of a row.
     pub fn id_of(&self, place: Place, lookup: &mut Lookup) -> Result<(PointId, u64)> {
         match place {
-            Place::Buffer { index, row } => {
-                let row = self.buffers[index as usize].buffer.row(row);
+            Place::Memtable { index, row } => {
+                let row = self.memtables[index as usize].memtable.row(row);
                 Ok((row.id, row.version))
             }
             Place::Segment { index, row } => {
@@ -126,7 +126,9 @@ impl View {
 
     pub fn payload_of(&self, place: Place, lookup: &mut Lookup) -> Result<Vec<u8>> {
         match place {
-            Place::Buffer { index, row } => Ok(self.buffers[index as usize].buffer.row(row).payload.to_vec()),
+            Place::Memtable { index, row } => {
+                Ok(self.memtables[index as usize].memtable.row(row).payload.to_vec())
+            }
             Place::Segment { index, row } => Ok(self.segments[index as usize]
                 .segment
                 .payload(row, &mut lookup.io, &mut lookup.buf)?
@@ -143,8 +145,8 @@ impl View {
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         match place {
-            Place::Buffer { index, row } => {
-                let bytes = self.buffers[index as usize].buffer.row(row).vector(slot);
+            Place::Memtable { index, row } => {
+                let bytes = self.memtables[index as usize].memtable.row(row).vector(slot);
                 out.extend_from_slice(bytes.unwrap_or_default());
                 Ok(bytes.is_some())
             }
@@ -181,8 +183,8 @@ impl View {
     }
 }
 
-/// A row of the buffer, as filters see it.
-impl PointAccess for BufferRow<'_> {
+/// A row of the memtable, as filters see it.
+impl PointAccess for MemtableRow<'_> {
     fn id(&self) -> PointId {
         self.id
     }
@@ -193,7 +195,7 @@ impl PointAccess for BufferRow<'_> {
         self.has_vector_named(name)
     }
     fn lacks_word(&self, slot: u16, hash: u64) -> bool {
-        BufferRow::lacks_word(self, slot, hash)
+        MemtableRow::lacks_word(self, slot, hash)
     }
 }
 

@@ -403,7 +403,7 @@ fn recall_of(view: &View, request: &SearchRequest, seed: u64, scratch: &mut Scra
 }
 
 /// About how many rows are nearer than `beyond` (any, if `None`) and not in `near`: from rows drawn in all segments. Write
-/// buffers are always compared whole.
+/// memtables are always compared whole.
 fn missed_far(
     view: &View,
     request: &SearchRequest,

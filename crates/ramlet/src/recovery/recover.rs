@@ -20,7 +20,7 @@ use crate::shared::Shared;
 use crate::types::CollectionConfig;
 use crate::write::group_commit::apply_group;
 use crate::write::log::Log;
-use crate::write::memtable::BufferWriter;
+use crate::write::memtable::MemtableWriter;
 use crate::write::writer::Writer;
 
 /// What a collection is opened with.
@@ -29,7 +29,7 @@ pub struct Parts {
     pub shelf: Shelf,
     pub shared: Arc<Shared>,
     pub updates: Consumer,
-    pub buffers: Consumer,
+    pub memtables: Consumer,
     /// For what every collection costs.
     pub held: Reservation,
 }
@@ -139,8 +139,8 @@ fn assemble(
     let has_stopped = Arc::new(AtomicBool::new(false));
     let writer = Writer {
         log: None,
-        active: BufferWriter::new(schema.clone(), &parts.buffers)?,
-        spare: Some(BufferWriter::new(schema.clone(), &parts.buffers)?),
+        active: MemtableWriter::new(schema.clone(), &parts.memtables)?,
+        spare: Some(MemtableWriter::new(schema.clone(), &parts.memtables)?),
         frozen: None,
         segments,
         applied_lsn: manifest.applied_lsn,
@@ -152,7 +152,7 @@ fn assemble(
         operation: settings.operation,
         stopped: None,
         has_stopped: has_stopped.clone(),
-        buffers: parts.buffers,
+        memtables: parts.memtables,
     };
     let view = ArcSwap::from_pointee(writer.view());
     Ok(Core {

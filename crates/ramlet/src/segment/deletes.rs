@@ -1,4 +1,4 @@
-//! Which rows of a segment or buffer are gone: a bitmap whose copies share all that is equal.
+//! Which rows of a segment or memtable are gone: a bitmap whose copies share all that is equal.
 //!
 //! Readers hold a copy that never changes; the writer changes its own and copies only the 4 KiB it touches.
 

@@ -82,7 +82,7 @@ impl Shelf {
     }
 
     /// Refuses new data while the next segments, of so many files each, might find no room for their metadata: what was acknowledged
-    /// could never leave the write buffers then. There must be room for one, and for what it is merged into.
+    /// could never leave the memtables then. There must be room for one, and for what it is merged into.
     pub fn check_room(&self, files: u64) -> Result<()> {
         let of_files = 2 * files * SEGMENT_FILE_BYTES;
         let least =

@@ -1,4 +1,4 @@
-//! Where a new segment's rows come from: a write buffer, or segments that are merged.
+//! Where a new segment's rows come from: a memtable, or segments that are merged.
 //!
 //! Columns are read one after another, so that a job holds one column's buffers at a time.
 
@@ -12,7 +12,7 @@ use super::{SegmentView, VectorColumn};
 use crate::error::{Error, Result};
 use crate::query::index_error;
 use crate::types::PointId;
-use crate::write::memtable::BufferView;
+use crate::write::memtable::MemtableView;
 
 /// What a source reads with.
 pub struct Reads<'a> {
@@ -54,14 +54,14 @@ pub trait RowSource {
     }
 }
 
-impl RowSource for BufferView {
+impl RowSource for MemtableView {
     fn rows(&self) -> u32 {
         self.live()
     }
 
     fn ids(&self, _: &mut IoContext, each: &mut dyn FnMut(PointId, u64) -> Result<()>) -> Result<()> {
         self.live_rows().try_for_each(|row| {
-            let row = self.buffer.row(row);
+            let row = self.memtable.row(row);
             each(row.id, row.version)
         })
     }
@@ -74,7 +74,7 @@ impl RowSource for BufferView {
     ) -> Result<()> {
         self.live_rows()
             .zip(0..)
-            .try_for_each(|(row, new)| match self.buffer.row(row).vector(slot) {
+            .try_for_each(|(row, new)| match self.memtable.row(row).vector(slot) {
                 Some(bytes) => each(new, bytes),
                 None => Ok(()),
             })
@@ -94,14 +94,14 @@ impl RowSource for BufferView {
         let rows = self
             .live_rows()
             .zip(0..)
-            .filter(|(row, _)| self.buffer.row(*row).has_vector(slot));
+            .filter(|(row, _)| self.memtable.row(*row).has_vector(slot));
         let present: RoaringBitmap = rows.map(|(_, new)| new).collect();
         (present.len() < u64::from(self.live())).then_some(present)
     }
 
     fn payloads(&self, _: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.live_rows()
-            .try_for_each(|row| each(self.buffer.row(row).payload))
+            .try_for_each(|row| each(self.memtable.row(row).payload))
     }
 }
 

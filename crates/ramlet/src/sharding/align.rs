@@ -48,7 +48,7 @@ pub fn align(settings: &Core, shard: &Core) -> Result<()> {
         return Ok(());
     }
     if drop_others(shard, &own_slots, &slots)? {
-        // A slot that is given anew must not be that of anything in the log or in the buffers.
+        // A slot that is given anew must not be that of anything in the log or in the memtables.
         flush_all(shard)?;
     }
     add_missing(shard, &config, &slots)?;

@@ -138,23 +138,23 @@ pub fn no_shard(number: u32) -> Error {
     Error::not_found(format!("Not found: Shard {number} not found"))
 }
 
-/// One view of several: their segments, then their buffers.
+/// One view of several: their segments, then their memtables.
 fn union(settings: &View, parts: &[(Arc<ShardKey>, Arc<View>)]) -> View {
     let mut view = View {
         schema: agreed(&settings.schema, parts.iter().map(|(_, part)| &part.schema)),
         segments: Vec::with_capacity(parts.iter().map(|(_, part)| part.segments.len()).sum()),
-        buffers: Vec::with_capacity(parts.iter().map(|(_, part)| part.buffers.len()).sum()),
+        memtables: Vec::with_capacity(parts.iter().map(|(_, part)| part.memtables.len()).sum()),
         operation: settings.operation,
         keyed: Vec::with_capacity(parts.len()),
     };
     for (key, part) in parts {
         view.segments.extend(part.segments.iter().cloned());
-        view.buffers.extend(part.buffers.iter().cloned());
+        view.memtables.extend(part.memtables.iter().cloned());
         view.operation = view.operation.max(part.operation);
         view.keyed.push(KeyedPart {
             key: key.clone(),
             segments_end: view.segments.len() as u32,
-            buffers_end: view.buffers.len() as u32,
+            memtables_end: view.memtables.len() as u32,
         });
     }
     view

@@ -1,7 +1,7 @@
 //! Snapshots: one file with all that a collection (or every collection) is at one moment, and the way back.
 //!
 //! Taking one holds the writer's lock only while a view is taken and the segments' files are opened; what is open is not
-//! disturbed by merges that remove it. Then the file is written while writes go on: the rows of the write buffers as groups
+//! disturbed by merges that remove it. Then the file is written while writes go on: the rows of the memtables as groups
 //! of the log, the deletes as they were, the segments' files as they are. Restoring builds a new directory, verified as it is
 //! written and opened as any other, and only then gives the collection's name to it.
 

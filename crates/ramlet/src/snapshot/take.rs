@@ -20,7 +20,7 @@ use crate::read::view::View;
 use crate::schema::Schema;
 use crate::segment::{SegmentView, deletes_file};
 use crate::write::change::{OP_HEADER_BYTES, encode_put};
-use crate::write::memtable::BufferView;
+use crate::write::memtable::MemtableView;
 use crate::write::writer::{Group, Writer};
 
 /// How long to wait before looking again whether a group that waits for room is in.
@@ -45,7 +45,7 @@ pub fn take(core: &Core, sink: &mut Sink, work: &mut Workspace) -> Result<()> {
         .flat_map(SegmentEntry::all_files)
         .map(|f| f.bytes)
         .sum();
-    let in_ram: u64 = moment.view.buffers.iter().map(|b| b.buffer.bytes()).sum();
+    let in_ram: u64 = moment.view.memtables.iter().map(|b| b.memtable.bytes()).sum();
     check_disk(sink.storage(), on_disk + in_ram)?;
     let manifest = Manifest {
         number: 1,
@@ -66,9 +66,9 @@ pub fn take(core: &Core, sink: &mut Sink, work: &mut Workspace) -> Result<()> {
         return Err(Error::new(ErrorKind::TooLarge, what));
     }
     sink.frame(FrameKind::Collection, &body)?;
-    // First, and then let go: the writer waits for the memory of these buffers.
-    let buffers = std::mem::take(&mut moment.view.buffers);
-    write_buffers(core, &moment.view.schema, buffers, sink, work)?;
+    // First, and then let go: the writer waits for the memory of these memtables.
+    let memtables = std::mem::take(&mut moment.view.memtables);
+    write_memtables(core, &moment.view.schema, memtables, sink, work)?;
     for (at, entry) in manifest.segments.iter().enumerate() {
         for (file, opened) in entry.files.iter().zip(&moment.files[at]) {
             copy(core, file, opened.as_ref(), sink, work)?;
@@ -96,7 +96,7 @@ impl Moment {
             if is_between_groups(&writer) {
                 break;
             }
-            // A group that waits for room in the buffers is in them in part.
+            // A group that waits for room in the memtables is in them in part.
             writer = core.wait_flushed(writer, GROUP_POLL);
         }
         let count: usize = writer.segments.iter().map(|s| s.segment.entry.files.len()).sum();
@@ -147,7 +147,7 @@ impl Moment {
     }
 }
 
-/// Whether the buffers hold every group of the log wholly.
+/// Whether the memtables hold every group of the log wholly.
 fn is_between_groups(writer: &Writer) -> bool {
     writer
         .log
@@ -166,20 +166,20 @@ fn deletes_of(view: &SegmentView, memory: &Consumer) -> Result<(Vec<u8>, Reserva
 /// Bytes of a group in a snapshot, unless one point has more: it is held whole where it is restored, which may be in a smaller budget.
 const SNAPSHOT_GROUP_BYTES: usize = 64 << 10;
 
-/// The live rows of the buffers as groups of the log, each with the number of the operation that wrote it.
-fn write_buffers(
+/// The live rows of the memtables as groups of the log, each with the number of the operation that wrote it.
+fn write_memtables(
     core: &Core,
     schema: &Schema,
-    buffers: Vec<BufferView>,
+    memtables: Vec<MemtableView>,
     sink: &mut Sink,
     work: &Workspace,
 ) -> Result<()> {
     let most = core.shared.group_bytes.min(SNAPSHOT_GROUP_BYTES);
     let mut held = work.memory.reserve(most as u64)?;
     let (mut group, mut change) = (Group::default(), Vec::new());
-    for buffer in buffers {
-        for row in buffer.live_rows() {
-            let row = buffer.buffer.row(row);
+    for memtable in memtables {
+        for row in memtable.live_rows() {
+            let row = memtable.memtable.row(row);
             change.clear();
             let vectors = schema.vectors.iter();
             let vectors = vectors.filter_map(|v| Some((v.slot, row.vector(v.slot)?)));

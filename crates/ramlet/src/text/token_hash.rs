@@ -33,7 +33,7 @@ impl TokenHash {
     }
 }
 
-/// The low bits of an entry of a write buffer count the token; the hash has the others.
+/// The low bits of an entry of a memtable count the token; the hash has the others.
 pub const COUNT_BITS: u32 = 16;
 
 /// A token's hash at the place where an entry has it.

@@ -1,4 +1,4 @@
-//! How vectors are stored: bytes of a log record, of the write buffer and of a segment alike. Little endian.
+//! How vectors are stored: bytes of a log record, of the memtable and of a segment alike. Little endian.
 //!
 //! | kind | bytes |
 //! |---|---|

@@ -10,8 +10,8 @@ use crate::core::{Core, Pending, Waiting, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::maintenance;
 use crate::limits::{
-    BUFFER_CHUNK_BYTES, BUFFER_ROW_OVERHEAD, DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX,
-    LOG_BYTES_MAX,
+    DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES,
+    MEMTABLE_ROW_OVERHEAD,
 };
 use crate::read::lookup::Lookup;
 use crate::request::UpdateResult;
@@ -43,14 +43,14 @@ pub struct Turn<'a> {
     waiting: Vec<Acknowledge>,
     /// Number of the last op that was framed.
     operation: u64,
-    /// Longest change that the write buffers can hold.
+    /// Longest change that the memtables can hold.
     put_bytes_max: usize,
     /// Bytes of changes that may still be taken before the disk is looked at again.
     disk_unchecked: usize,
 }
 
 impl<'a> Turn<'a> {
-    /// Takes all queued updates of the collection through log and buffer. An error: it panicked, and whoever waits was told.
+    /// Takes all queued updates of the collection through log and memtable. An error: it panicked, and whoever waits was told.
     pub fn run(core: &'a Core, lookup: &'a mut Lookup) -> Result<()> {
         core.guarded(|| {
             Turn::take_all(core, lookup);
@@ -64,9 +64,9 @@ impl<'a> Turn<'a> {
             queue.scheduled = false;
             std::mem::take(&mut queue.waiting)
         };
-        let (operation, buffers, writable) = {
+        let (operation, memtables, writable) = {
             let writer = core.writer();
-            (writer.operation, writer.buffers.cap(), writer.check_writable())
+            (writer.operation, writer.memtables.cap(), writer.check_writable())
         };
         let mut turn = Turn {
             core,
@@ -74,7 +74,7 @@ impl<'a> Turn<'a> {
             group: Group::default(),
             waiting: Vec::new(),
             operation,
-            put_bytes_max: put_bytes_max(buffers),
+            put_bytes_max: put_bytes_max(memtables),
             disk_unchecked: 0,
         };
         for pending in batch {
@@ -246,10 +246,10 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Longest change for write buffers of `bytes`: half of them, less what a row's directory, its id and rounding take. The
-/// other half is what empty buffers of all collections may take (`Engine::create_collection` sees to it).
+/// Longest change for memtables of `bytes`: half of them, less what a row's directory, its id and rounding take. The
+/// other half is what empty memtables of all collections may take (`Engine::create_collection` sees to it).
 fn put_bytes_max(bytes: u64) -> usize {
-    let most = (bytes / 2).saturating_sub(2 * BUFFER_CHUNK_BYTES as u64);
+    let most = (bytes / 2).saturating_sub(2 * MEMTABLE_CHUNK_BYTES as u64);
     usize::try_from(most)
         .unwrap_or(usize::MAX)
         .min(GROUP_BYTES_MAX - 1024)
@@ -257,7 +257,7 @@ fn put_bytes_max(bytes: u64) -> usize {
 
 type Guard<'a> = MutexGuard<'a, Writer>;
 
-/// Applies a durable group. Where the buffers have no room the lock is given up until a flush has made some.
+/// Applies a durable group. Where the memtables have no room the lock is given up until a flush has made some.
 pub fn apply_group<'a>(
     core: &'a Core,
     writer: Guard<'a>,
@@ -283,9 +283,9 @@ pub fn apply_group<'a>(
     (slot.expect("put back above"), result)
 }
 
-/// Buffers that are full enough are handed to the maintenance thread.
+/// Memtables that are full enough are handed to the maintenance thread.
 fn freeze_if_full(core: &Core, writer: &mut Writer) -> Result<()> {
-    let full = writer.active.bytes() >= writer.buffers.cap() / 2 || writer.log_bytes() > LOG_BYTES_MAX;
+    let full = writer.active.bytes() >= writer.memtables.cap() / 2 || writer.log_bytes() > LOG_BYTES_MAX;
     if full && writer.frozen.is_none() && !writer.active.is_empty() {
         writer.freeze(core.shared.salt())?;
         core.publish(writer);
@@ -300,7 +300,7 @@ fn wait_until_it_fits<'a>(core: &'a Core, group: &[u8]) -> (Guard<'a>, Result<()
     let mut writer = core.writer();
     let needed = room_for(&writer, group);
     let mut polls = 0;
-    while needed > 0 && writer.buffers.available() < needed {
+    while needed > 0 && writer.memtables.available() < needed {
         core.shared.nothing_to_flush.store(false, Ordering::Release);
         let again;
         (writer, again) = ask_for_room(core, writer);
@@ -347,12 +347,12 @@ fn make_way(core: &Core, other: &str, why: Error) {
     core.shared.note_flush(other, &Ok(()));
 }
 
-/// About what the puts of a group take of the write buffers at most: their bytes, what a row costs beside, and the steps in
-/// which memory is taken. As much as empty buffers leave at least is always enough to begin with.
+/// About what the puts of a group take of the memtables at most: their bytes, what a row costs beside, and the steps in
+/// which memory is taken. As much as empty memtables leave at least is always enough to begin with.
 fn room_for(writer: &Writer, group: &[u8]) -> u64 {
     const STEPS_BYTES: u64 = 64 << 10;
-    let most = writer.buffers.cap() / 2;
-    if writer.buffers.available() >= most {
+    let most = writer.memtables.cap() / 2;
+    if writer.memtables.available() >= most {
         // There is as much in any case: the group needn't be looked through.
         return 0;
     }
@@ -372,11 +372,11 @@ fn room_for(writer: &Writer, group: &[u8]) -> u64 {
     // Tokens of texts, and the lists of them.
     let scored = writer.schema.fields.iter().any(|field| field.scored().is_some());
     let bytes = if scored { 3 * bytes } else { bytes };
-    let needed = bytes + rows * (BUFFER_ROW_OVERHEAD + ROW_BYTES) + STEPS_BYTES;
+    let needed = bytes + rows * (MEMTABLE_ROW_OVERHEAD + ROW_BYTES) + STEPS_BYTES;
     needed.min(most)
 }
 
-/// Header and directory entry of a row in a write buffer, rounded up.
+/// Header and directory entry of a row in a memtable, rounded up.
 const ROW_BYTES: u64 = 80;
 
 /// Asks for a flush and gives up the lock until one has ended, or for a moment. An error: nobody waits any more. Readers see
@@ -399,11 +399,11 @@ fn ask_for_room<'a>(core: &'a Core, mut writer: Guard<'a>) -> (Guard<'a>, Result
     (writer, again)
 }
 
-/// Gives up the rows of the active buffer, if none is frozen yet.
+/// Gives up the rows of the active memtable, if none is frozen yet.
 fn freeze_own(core: &Core, writer: &mut Writer) -> Result<()> {
     if writer.frozen.is_none() && !writer.active.is_empty() {
         match writer.freeze(core.shared.salt()) {
-            // Not even for an empty buffer is there room: another collection's flush gives it.
+            // Not even for an empty memtable is there room: another collection's flush gives it.
             Err(e) if !e.is_over_budget() => return Err(e),
             _ => {}
         }

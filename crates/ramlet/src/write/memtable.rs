@@ -1,6 +1,6 @@
-//! The write buffer: rows in RAM until they become a segment.
+//! The memtable: rows in RAM until they become a segment.
 //!
-//! One writer appends; readers hold a [`BufferView`] (how many rows, which of them deleted) and read without locks: a row never
+//! One writer appends; readers hold a [`MemtableView`] (how many rows, which of them deleted) and read without locks: a row never
 //! moves or changes once it is in. A row's bytes in the arena:
 //!
 //! | field | bytes |
@@ -11,7 +11,7 @@
 //! | payload length | u32 |
 //! | length of the texts' tokens | u32 |
 //! | vectors that are there, each padded to 4; before those without a fixed length, it (u32) | |
-//! | tokens of the scored texts ([`FreshTexts`]) | |
+//! | tokens of the scored texts ([`MemtableTexts`]) | |
 //! | payload | |
 
 use std::collections::BTreeMap;
@@ -21,9 +21,10 @@ use std::sync::{Arc, RwLock};
 
 use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, Span};
 
-use crate::limits::{BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX, BUFFER_ROW_OVERHEAD};
+use crate::limits::{MEMTABLE_CHUNK_BYTES, MEMTABLE_CHUNKS_MAX, MEMTABLE_ROW_OVERHEAD};
 use crate::ranking::{
-    FreshHit, FreshLists, FreshListsWriter, FreshTexts, Kept, Terms, count_in, folded_length, hash_in,
+    Kept, MemtableHit, MemtablePostings, MemtablePostingsWriter, MemtableTexts, Terms, count_in,
+    folded_length, hash_in,
 };
 use crate::schema::Schema;
 use crate::segment::deletes::DeleteSet;
@@ -37,13 +38,13 @@ const ENTRY: usize = 16;
 const ROWS_PER_ROW_READ: u64 = 4;
 /// The id had no row before.
 const NO_ROW: u32 = u32::MAX;
-const ENTRIES_PER_CHUNK: u32 = (BUFFER_CHUNK_BYTES / ENTRY) as u32;
+const ENTRIES_PER_CHUNK: u32 = (MEMTABLE_CHUNK_BYTES / ENTRY) as u32;
 
 /// What readers and the writer share.
-pub struct Buffer {
+pub struct Memtable {
     schema: Arc<Schema>,
-    texts: FreshTexts,
-    lists: FreshLists,
+    texts: MemtableTexts,
+    lists: MemtablePostings,
     rows: AppendRegion,
     directory: AppendRegion,
     /// Newest row of each id that ever was here, deleted or not. An older row of the id is found through the directory, so
@@ -55,9 +56,9 @@ pub struct Buffer {
     spent: AtomicU64,
 }
 
-/// The writer's side of a buffer.
-pub struct BufferWriter {
-    pub buffer: Arc<Buffer>,
+/// The writer's side of a memtable.
+pub struct MemtableWriter {
+    pub memtable: Arc<Memtable>,
     rows: Appender,
     directory: Appender,
     overhead: Reservation,
@@ -65,32 +66,32 @@ pub struct BufferWriter {
     pub deletes: DeleteSet,
     header: Vec<u8>,
     tokens: Vec<u8>,
-    lists: FreshListsWriter,
+    lists: MemtablePostingsWriter,
     /// By scored field: of the rows that are there.
-    texts: Vec<FreshTotals>,
+    texts: Vec<MemtableTotals>,
 }
 
 /// Of a field's texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct FreshTotals {
+pub struct MemtableTotals {
     /// That have a token.
     pub documents: u64,
     /// Folded lengths together.
     pub tokens: u64,
 }
 
-/// A buffer at one moment.
+/// A memtable at one moment.
 #[derive(Clone)]
-pub struct BufferView {
-    pub buffer: Arc<Buffer>,
+pub struct MemtableView {
+    pub memtable: Arc<Memtable>,
     pub len: u32,
     pub deletes: DeleteSet,
-    texts: Arc<[FreshTotals]>,
+    texts: Arc<[MemtableTotals]>,
 }
 
 /// One row, borrowed.
 #[derive(Clone, Copy)]
-pub struct BufferRow<'a> {
+pub struct MemtableRow<'a> {
     pub id: PointId,
     pub version: u64,
     pub payload: &'a [u8],
@@ -99,11 +100,11 @@ pub struct BufferRow<'a> {
     /// Vectors that were dropped: they are there, and aren't told of.
     gone: u64,
     vectors: &'a [u8],
-    texts: &'a FreshTexts,
+    texts: &'a MemtableTexts,
     tokens: &'a [u8],
 }
 
-impl<'a> BufferRow<'a> {
+impl<'a> MemtableRow<'a> {
     /// The encoded row of the vector in a slot.
     pub fn vector(&self, slot: u16) -> Option<&'a [u8]> {
         let index = self.schema.vectors.iter().position(|v| v.slot == slot)?;
@@ -162,22 +163,22 @@ fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(4)
 }
 
-impl BufferWriter {
-    /// What a collection takes at least: an active buffer and a spare one, with the tables of their three arenas.
-    pub const EMPTY_PAIR_BYTES: u64 = 6 * AppendRegion::empty_bytes(BUFFER_CHUNKS_MAX);
+impl MemtableWriter {
+    /// What a collection takes at least: an active memtable and a spare one, with the tables of their three arenas.
+    pub const EMPTY_PAIR_BYTES: u64 = 6 * AppendRegion::empty_bytes(MEMTABLE_CHUNKS_MAX);
 
-    pub fn new(schema: Arc<Schema>, consumer: &Consumer) -> Result<BufferWriter, OverBudget> {
+    pub fn new(schema: Arc<Schema>, consumer: &Consumer) -> Result<MemtableWriter, OverBudget> {
         let chunk = usize::try_from(consumer.cap() / 128).unwrap_or(usize::MAX);
-        let chunk = chunk.clamp(BUFFER_CHUNK_BYTES, 64 * BUFFER_CHUNK_BYTES);
-        let (rows, rows_in) = AppendRegion::create(consumer, chunk, BUFFER_CHUNKS_MAX)?;
+        let chunk = chunk.clamp(MEMTABLE_CHUNK_BYTES, 64 * MEMTABLE_CHUNK_BYTES);
+        let (rows, rows_in) = AppendRegion::create(consumer, chunk, MEMTABLE_CHUNKS_MAX)?;
         let (directory, directory_in) =
-            AppendRegion::create(consumer, BUFFER_CHUNK_BYTES, BUFFER_CHUNKS_MAX)?;
-        let (lists, lists_in) = FreshLists::create(consumer, chunk, BUFFER_CHUNKS_MAX)?;
-        let texts = FreshTexts::of(&schema);
-        Ok(BufferWriter {
-            texts: vec![FreshTotals::default(); texts.len()],
+            AppendRegion::create(consumer, MEMTABLE_CHUNK_BYTES, MEMTABLE_CHUNKS_MAX)?;
+        let (lists, lists_in) = MemtablePostings::create(consumer, chunk, MEMTABLE_CHUNKS_MAX)?;
+        let texts = MemtableTexts::of(&schema);
+        Ok(MemtableWriter {
+            texts: vec![MemtableTotals::default(); texts.len()],
             lists: lists_in,
-            buffer: Arc::new(Buffer {
+            memtable: Arc::new(Memtable {
                 texts,
                 lists,
                 schema,
@@ -197,20 +198,20 @@ impl BufferWriter {
         })
     }
 
-    /// Appends a row; an older one of the same id in this buffer becomes deleted.
+    /// Appends a row; an older one of the same id in this memtable becomes deleted.
     pub fn put(&mut self, id: PointId, version: u64, row: &Row<'_>) -> Result<(), OverBudget> {
-        if u64::from(self.len) * BUFFER_ROW_OVERHEAD >= self.overhead.bytes() {
-            self.overhead.grow(32 * BUFFER_ROW_OVERHEAD)?;
+        if u64::from(self.len) * MEMTABLE_ROW_OVERHEAD >= self.overhead.bytes() {
+            self.overhead.grow(32 * MEMTABLE_ROW_OVERHEAD)?;
         }
         let mut presence = 0u64;
         self.header.clear();
         self.header.resize(HEADER, 0);
         for (slot, bytes) in row.vectors() {
             // A vector that was dropped from the schema since is left behind.
-            let Some(index) = self.buffer.schema.vectors.iter().position(|v| v.slot == slot) else {
+            let Some(index) = self.memtable.schema.vectors.iter().position(|v| v.slot == slot) else {
                 continue;
             };
-            match self.buffer.schema.vectors[index].fixed_bytes() {
+            match self.memtable.schema.vectors[index].fixed_bytes() {
                 Some(fixed) if fixed != bytes.len() => continue,
                 Some(_) => {}
                 None => self.header.extend_from_slice(&(bytes.len() as u32).to_le_bytes()),
@@ -231,40 +232,40 @@ impl BufferWriter {
         entry[..4].copy_from_slice(&span.chunk.to_le_bytes());
         entry[4..8].copy_from_slice(&span.offset.to_le_bytes());
         entry[8..12].copy_from_slice(&span.len.to_le_bytes());
-        let old = self.buffer.newest(id);
+        let old = self.memtable.newest(id);
         entry[12..].copy_from_slice(&old.unwrap_or(NO_ROW).to_le_bytes());
         self.directory.push(&entry, ENTRY)?;
         let row = self.len;
         self.len += 1;
-        self.buffer
+        self.memtable
             .ids
             .write()
             .expect("no insertion panics")
             .insert(id, row);
-        add_texts(&mut self.texts, &self.buffer.texts, &self.tokens, true);
+        add_texts(&mut self.texts, &self.memtable.texts, &self.tokens, true);
         if let Some(old) = old {
             self.end(old);
         }
         Ok(())
     }
 
-    /// The words of the next row, whose tokens are ready, into the lists. One that would have to wait for an empty buffer goes without.
+    /// The words of the next row, whose tokens are ready, into the lists. One that would have to wait for an empty memtable goes without.
     fn list_words(&mut self) -> Result<(), OverBudget> {
-        let (row, buffer) = (self.len, &self.buffer);
+        let (row, memtable) = (self.len, &self.memtable);
         let (lists, mut pushed, mut is_here) = (&mut self.lists, Ok(()), true);
-        buffer.texts.for_each(&self.tokens, &mut |slot, kept| {
+        memtable.texts.for_each(&self.tokens, &mut |slot, kept| {
             is_here &= kept.entries.is_some();
             for entry in kept.entries.unwrap_or_default() {
                 if pushed.is_ok() {
                     let word = (hash_in(entry), count_in(entry));
-                    pushed = lists.push(&buffer.lists, (slot, kept.tokens), word, row);
+                    pushed = lists.push(&memtable.lists, (slot, kept.tokens), word, row);
                 }
             }
         });
         // The row's own tokens may have found no room: then they are in its payload only.
-        let is_bare = !buffer.texts.is_empty() && self.header[44..48] == [0; 4];
+        let is_bare = !memtable.texts.is_empty() && self.header[44..48] == [0; 4];
         if !is_here || is_bare || (pushed.is_err() && row == 0) {
-            buffer.lists.note_partial();
+            memtable.lists.note_partial();
             return Ok(());
         }
         pushed
@@ -274,16 +275,16 @@ impl BufferWriter {
     fn end(&mut self, row: u32) -> bool {
         let was_there = self.deletes.insert(row);
         if was_there && !self.texts.is_empty() {
-            let (buffer, known) = (&self.buffer, self.buffer.row(row));
+            let (memtable, known) = (&self.memtable, self.memtable.row(row));
             let mut counted = Vec::new();
             let tokens = match known.tokens.is_empty() {
                 true => {
-                    buffer.texts.encode(known.payload, &mut counted);
+                    memtable.texts.encode(known.payload, &mut counted);
                     &counted[..]
                 }
                 false => known.tokens,
             };
-            add_texts(&mut self.texts, &buffer.texts, tokens, false);
+            add_texts(&mut self.texts, &memtable.texts, tokens, false);
         }
         was_there
     }
@@ -291,10 +292,10 @@ impl BufferWriter {
     /// The row whose header is ready, with the tokens of its texts.
     fn push_row(&mut self, payload: &[u8]) -> Result<Span, OverBudget> {
         self.tokens.clear();
-        self.buffer.texts.encode(payload, &mut self.tokens);
+        self.memtable.texts.encode(payload, &mut self.tokens);
         self.header[44..48].copy_from_slice(&(self.tokens.len() as u32).to_le_bytes());
         match self.rows.push_parts(&[&self.header, &self.tokens, payload], 8) {
-            // A point fits an empty buffer, but not always with its tokens: they can be had from the payload.
+            // A point fits an empty memtable, but not always with its tokens: they can be had from the payload.
             Err(_) if self.len == 0 && !self.tokens.is_empty() => {
                 self.header[44..48].fill(0);
                 self.rows.push_parts(&[&self.header, payload], 8)
@@ -305,18 +306,18 @@ impl BufferWriter {
 
     /// Returns whether the id was here. Views that were taken before still find it.
     pub fn delete(&mut self, id: PointId) -> bool {
-        self.buffer.newest(id).is_some_and(|row| self.end(row))
+        self.memtable.newest(id).is_some_and(|row| self.end(row))
     }
 
     pub fn contains(&self, id: PointId) -> bool {
-        self.buffer
+        self.memtable
             .newest(id)
             .is_some_and(|row| !self.deletes.contains(row))
     }
 
-    pub fn view(&self) -> BufferView {
-        BufferView {
-            buffer: self.buffer.clone(),
+    pub fn view(&self) -> MemtableView {
+        MemtableView {
+            memtable: self.memtable.clone(),
             len: self.len,
             deletes: self.deletes.clone(),
             texts: self.texts.clone().into(),
@@ -334,11 +335,11 @@ impl BufferWriter {
 
     /// Bytes taken from the budget.
     pub fn bytes(&self) -> u64 {
-        self.buffer.bytes() + self.overhead.bytes()
+        self.memtable.bytes() + self.overhead.bytes()
     }
 }
 
-impl Buffer {
+impl Memtable {
     /// A vector was dropped: rows have it no more, those that come included.
     pub fn forget_vector(&self, slot: u16) {
         if let Some(index) = self.schema.vectors.iter().position(|v| v.slot == slot) {
@@ -366,7 +367,7 @@ impl Buffer {
         std::array::from_fn(|i| u32::from_le_bytes(entry[4 * i..4 * i + 4].try_into().expect("4 bytes")))
     }
 
-    pub fn row(&self, row: u32) -> BufferRow<'_> {
+    pub fn row(&self, row: u32) -> MemtableRow<'_> {
         let [chunk, offset, len, _] = self.entry(row);
         let bytes = self.rows.get(Span { chunk, offset, len });
         let word = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
@@ -375,7 +376,7 @@ impl Buffer {
         let (vectors, payload) = bytes[HEADER..].split_at(bytes.len() - HEADER - payload_len);
         let (vectors, tokens) = vectors.split_at(vectors.len() - tokens_len);
         let (id, _) = PointId::decode(&bytes[8..32]).expect("the writer encoded it");
-        BufferRow {
+        MemtableRow {
             id,
             version: word(0),
             payload,
@@ -398,7 +399,7 @@ impl Buffer {
         self.ids.read().expect("no insertion panics").get(&id).copied()
     }
 
-    /// Up to `limit` ids from `from` on, ascending, with their newest rows: see [`BufferView::seen`].
+    /// Up to `limit` ids from `from` on, ascending, with their newest rows: see [`MemtableView::seen`].
     pub fn ids_from(&self, from: Bound<PointId>, limit: usize, out: &mut Vec<(PointId, u32)>) {
         let ids = self.ids.read().expect("no insertion panics");
         out.extend(
@@ -410,7 +411,7 @@ impl Buffer {
 }
 
 /// Adds a row's texts, as they were encoded, or takes them off.
-fn add_texts(totals: &mut [FreshTotals], texts: &FreshTexts, encoded: &[u8], is_added: bool) {
+fn add_texts(totals: &mut [MemtableTotals], texts: &MemtableTexts, encoded: &[u8], is_added: bool) {
     let mut left = totals.iter_mut();
     texts.for_each(encoded, &mut |_, Kept { tokens, .. }| {
         let Some(total) = left.next() else { return };
@@ -422,35 +423,35 @@ fn add_texts(totals: &mut [FreshTotals], texts: &FreshTexts, encoded: &[u8], is_
                 sum.saturating_sub(by)
             }
         };
-        *total = FreshTotals {
+        *total = MemtableTotals {
             documents: change(total.documents, document),
             tokens: change(total.tokens, length),
         };
     });
 }
 
-impl BufferView {
+impl MemtableView {
     /// Of a scored field's texts, and the terms that its live rows have, by row. `None`: its rows have to be asked one by one. `held` grows
     /// with them.
     pub fn hits(
         &self,
         slot: u16,
         terms: &Terms,
-        (hits, held): (&mut Vec<FreshHit>, &mut Reservation),
-    ) -> Result<Option<FreshTotals>, OverBudget> {
-        let place = self.buffer.texts.place(slot);
+        (hits, held): (&mut Vec<MemtableHit>, &mut Reservation),
+    ) -> Result<Option<MemtableTotals>, OverBudget> {
+        let place = self.memtable.texts.place(slot);
         let Some(totals) = place.and_then(|place| self.texts.get(place)) else {
             return Ok(None);
         };
         let mut over = Ok(());
         for term in terms.hashes().iter().copied().enumerate() {
-            let mut each = |hit: FreshHit| {
+            let mut each = |hit: MemtableHit| {
                 if over.is_err() || self.deletes.contains(hit.row()) {
                     return;
                 }
                 if hits.len() == hits.capacity() {
                     let more = hits.capacity().max(256);
-                    over = held.grow((more * size_of::<FreshHit>()) as u64);
+                    over = held.grow((more * size_of::<MemtableHit>()) as u64);
                     if over.is_err() {
                         return;
                     }
@@ -458,7 +459,7 @@ impl BufferView {
                 }
                 hits.push(hit);
             };
-            if !self.buffer.lists.hits(slot, term, self.len, &mut each) {
+            if !self.memtable.lists.hits(slot, term, self.len, &mut each) {
                 return Ok(None);
             }
         }
@@ -469,14 +470,14 @@ impl BufferView {
 
     /// The live row of an id in this view.
     pub fn find(&self, id: PointId) -> Option<u32> {
-        self.seen(self.buffer.newest(id)?)
+        self.seen(self.memtable.newest(id)?)
     }
 
     /// The live row in this view of the id that `newest` is a row of. Steps over the rows that came after the view.
     pub fn seen(&self, newest: u32) -> Option<u32> {
         let mut row = newest;
         while row != NO_ROW && row >= self.len {
-            row = self.buffer.entry(row)[3];
+            row = self.memtable.entry(row)[3];
         }
         (row != NO_ROW && !self.deletes.contains(row)).then_some(row)
     }

@@ -113,7 +113,7 @@ fn rewrite_ids(
     let (mut missing, mut rest) = (None, ids);
     let mut out = Vec::new();
     while !rest.is_empty() {
-        // The view is dropped before the commit: it keeps buffers alive that a flush is to free.
+        // The view is dropped before the commit: it keeps memtables alive that a flush is to free.
         let view = turn.core.view.load_full();
         let mut taken = 0;
         for &id in rest.iter().take(BATCH) {
@@ -165,12 +165,12 @@ fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>>
     let view = turn.core.view.load_full();
     let filter = CompiledFilter::on(&view.schema.fields, filter).map_err(bad)?;
     let mut sources = Vec::new();
-    for buffer in &view.buffers {
+    for memtable in &view.memtables {
         let matching = || {
-            let rows = buffer.live_rows().map(|row| buffer.buffer.row(row));
+            let rows = memtable.live_rows().map(|row| memtable.memtable.row(row));
             rows.filter(|row| filter.matches(row))
         };
-        // Counted first: there may be as many as the write buffers hold.
+        // Counted first: there may be as many as the memtables hold.
         let count = matching().count();
         let held = turn.core.updates.reserve((count * size_of::<PointId>()) as u64)?;
         let mut ids = Vec::with_capacity(count);

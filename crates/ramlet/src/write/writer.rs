@@ -1,4 +1,4 @@
-//! The writing side of one collection: groups go to the log, then into the buffer, then become visible.
+//! The writing side of one collection: groups go to the log, then into the memtable, then become visible.
 //!
 //! All of it happens under one lock, on one thread at a time: the engine's writer thread for changes, a job at its very end.
 
@@ -19,11 +19,11 @@ use crate::segment::SegmentView;
 use crate::types::{CollectionConfig, PointId};
 use crate::write::change::{self, Change, Row};
 use crate::write::log::{Log, NextFile};
-use crate::write::memtable::BufferWriter;
+use crate::write::memtable::MemtableWriter;
 
-/// A buffer that waits to become a segment. Its rows are all of groups up to `applied_lsn`, and maybe some of the next one.
+/// A memtable that waits to become a segment. Its rows are all of groups up to `applied_lsn`, and maybe some of the next one.
 pub struct Frozen {
-    pub buffer: BufferWriter,
+    pub memtable: MemtableWriter,
     pub applied_lsn: u64,
 }
 
@@ -31,9 +31,9 @@ pub struct Frozen {
 pub struct Writer {
     /// `None` only while the log is being replayed.
     pub log: Option<Log>,
-    pub active: BufferWriter,
-    /// The next active buffer, empty: freezing must not need memory when there is none.
-    pub spare: Option<BufferWriter>,
+    pub active: MemtableWriter,
+    /// The next active memtable, empty: freezing must not need memory when there is none.
+    pub spare: Option<MemtableWriter>,
     pub frozen: Option<Frozen>,
     pub segments: Vec<SegmentView>,
     /// As last committed.
@@ -44,16 +44,16 @@ pub struct Writer {
     pub schema: Arc<Schema>,
     /// Of the last change that was applied.
     pub operation: u64,
-    /// Last group that is wholly in the buffers or segments.
+    /// Last group that is wholly in the memtables or segments.
     pub applied_lsn: u64,
     /// Why no more changes are taken, after a failed write to log or manifest.
     pub stopped: Option<String>,
     /// Whether `stopped` is set, for those who mustn't wait for the writer.
     pub has_stopped: Arc<AtomicBool>,
-    pub buffers: Consumer,
+    pub memtables: Consumer,
 }
 
-/// A put that found no room in the write buffers; what was before it in the group is applied.
+/// A put that found no room in the memtables; what was before it in the group is applied.
 pub struct NoRoom(pub OverBudget);
 
 impl Writer {
@@ -79,11 +79,11 @@ impl Writer {
 
     /// What readers may see now.
     pub fn view(&self) -> View {
-        let frozen = self.frozen.iter().map(|f| f.buffer.view());
+        let frozen = self.frozen.iter().map(|f| f.memtable.view());
         View {
             schema: self.schema.clone(),
             segments: self.segments.clone(),
-            buffers: frozen.chain([self.active.view()]).collect(),
+            memtables: frozen.chain([self.active.view()]).collect(),
             operation: self.operation,
             keyed: Vec::new(),
         }
@@ -177,7 +177,7 @@ impl Writer {
         self.commit_manifest(storage, manifest, None)
     }
 
-    /// Puts one change of a durable group into the buffer.
+    /// Puts one change of a durable group into the memtable.
     pub fn apply(
         &mut self,
         operation: u64,
@@ -209,9 +209,9 @@ impl Writer {
         self.active.put(id, operation, row)
     }
 
-    /// Marks the row of an id in the frozen buffer or the segments as deleted. At most one is live.
+    /// Marks the row of an id in the frozen memtable or the segments as deleted. At most one is live.
     fn forget_older(&mut self, id: PointId, lookup: &mut Lookup) -> Result<()> {
-        if self.frozen.as_mut().is_some_and(|f| f.buffer.delete(id)) {
+        if self.frozen.as_mut().is_some_and(|f| f.memtable.delete(id)) {
             return Ok(());
         }
         for view in self.segments.iter_mut().rev() {
@@ -223,12 +223,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Starts a new buffer; the old one is to be flushed. Needs that none waits already.
+    /// Starts a new memtable; the old one is to be flushed. Needs that none waits already.
     pub fn freeze(&mut self, salt: u64) -> Result<()> {
         assert!(self.frozen.is_none(), "one frozen buffer at a time");
         let fresh = match self.spare.take() {
             Some(spare) => spare,
-            None => BufferWriter::new(self.schema.clone(), &self.buffers)?,
+            None => MemtableWriter::new(self.schema.clone(), &self.memtables)?,
         };
         // Groups from here on go to a new file, so that the old ones can be released as a whole.
         if let Some(log) = &mut self.log {
@@ -239,19 +239,19 @@ impl Writer {
                 _ => {}
             }
         }
-        let buffer = std::mem::replace(&mut self.active, fresh);
+        let memtable = std::mem::replace(&mut self.active, fresh);
         self.frozen = Some(Frozen {
-            buffer,
+            memtable,
             applied_lsn: self.applied_lsn,
         });
         Ok(())
     }
 
-    /// A vector was dropped: what the buffers have of it is told of no more.
+    /// A vector was dropped: what the memtables have of it is told of no more.
     pub fn forget_vector(&self, slot: u16) {
-        let frozen = self.frozen.iter().map(|f| &f.buffer);
-        let buffers = frozen.chain([&self.active]).chain(&self.spare);
-        buffers.for_each(|writer| writer.buffer.forget_vector(slot));
+        let frozen = self.frozen.iter().map(|f| &f.memtable);
+        let memtables = frozen.chain([&self.active]).chain(&self.spare);
+        memtables.for_each(|writer| writer.memtable.forget_vector(slot));
     }
 
     /// Gives up all rows, of a collection that was deleted.
@@ -259,7 +259,7 @@ impl Writer {
         self.frozen = None;
         self.segments.clear();
         let empty = self.spare.take().map_or_else(
-            || BufferWriter::new(self.schema.clone(), &self.buffers).ok(),
+            || MemtableWriter::new(self.schema.clone(), &self.memtables).ok(),
             Some,
         );
         if let Some(empty) = empty {

@@ -38,7 +38,7 @@ fn payload(rng: &mut Rng, id: u64) -> Value {
     })
 }
 
-/// Three segments, a write buffer, and points deleted and replaced in both.
+/// Three segments, a memtable, and points deleted and replaced in both.
 fn made() -> Data {
     let engine = open(Arc::new(RamStorage::new(None)));
     engine

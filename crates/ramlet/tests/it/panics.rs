@@ -294,7 +294,7 @@ fn is_of_the_queue(e: &Error) -> bool {
     e.kind() == ErrorKind::OverBudget && e.to_string().contains("queued updates needs")
 }
 
-/// Two whose flushes fail hold most of the write buffers.
+/// Two whose flushes fail hold most of the memory of memtables.
 #[test]
 fn what_a_stopped_collection_holds_makes_way_for_the_writes_of_others() {
     let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));

@@ -465,7 +465,7 @@ fn long_lists_and_words_are_found() {
     }
 }
 
-/// Of rows that aren't flushed: words more often, and texts longer, than the lists of a write buffer note.
+/// Of rows that aren't flushed: words more often, and texts longer, than the lists of a memtable note.
 #[test]
 fn many_words_and_long_texts_are_ranked_while_they_are_fresh() {
     let mut data = with_one_field();

@@ -29,7 +29,7 @@ fn segment(collection: &Collection, ids: std::ops::Range<u64>, payload_bytes: us
     collection.flush().expect("flushes");
 }
 
-/// One whose write buffers hold the largest of the segments here.
+/// One whose memtables hold the largest of the segments here.
 fn collection(disk: &SimStorage) -> (Arc<Engine>, Arc<Collection>) {
     let engine = Engine::open(Arc::new(disk.clone()), options(600 * MB)).expect("opens");
     engine

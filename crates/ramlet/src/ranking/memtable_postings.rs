@@ -1,4 +1,4 @@
-//! Lists of the words in a write buffer's rows, so that a search looks at the rows that have some, not at all of them.
+//! Lists of the words in a memtable's rows, so that a search looks at the rows that have some, not at all of them.
 //!
 //! One writer appends; readers go through the entries of a word from the newest to the oldest and pass over those of rows that are newer than their view. An
 //! entry (16 bytes): what tells field and word, 48 bits of a hash in the upper bits of a u64, and in the lower ones how often the text has the word (5 bits) and
@@ -12,7 +12,7 @@ use ramlet_io::PAGE;
 use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, Span};
 
 const ENTRY: usize = 16;
-/// Chains, for how many bytes of write buffers one each.
+/// Chains, for how many bytes of memtables one each.
 const BYTES_PER_CHAIN: u64 = 512;
 const CHAINS: std::ops::RangeInclusive<u64> = 1 << 8..=1 << 20;
 
@@ -24,15 +24,15 @@ const COUNT_MOST: u32 = (1 << (NOTE_BITS - LENGTH_BITS)) - 1;
 
 /// A row and a term that it has, in the order of rows, then terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FreshHit(u64);
+pub struct MemtableHit(u64);
 
-impl FreshHit {
+impl MemtableHit {
     /// Terms have a place below this.
     const TERMS: usize = 1 << 16;
 
-    fn new(row: u32, term: usize, note: u16) -> FreshHit {
+    fn new(row: u32, term: usize, note: u16) -> MemtableHit {
         debug_assert!(term < Self::TERMS, "queries of more words aren't looked up");
-        FreshHit(u64::from(row) << 32 | (term as u64) << NOTE_BITS | u64::from(note))
+        MemtableHit(u64::from(row) << 32 | (term as u64) << NOTE_BITS | u64::from(note))
     }
 
     pub fn row(self) -> u32 {
@@ -57,7 +57,7 @@ fn note_of(count: u32, tokens: u32) -> u16 {
 }
 
 /// What readers and the writer share.
-pub struct FreshLists {
+pub struct MemtablePostings {
     entries: AppendRegion,
     entries_per_chunk: u32,
     /// The newest entry of each chain, counted from 1; made with the first row.
@@ -67,28 +67,28 @@ pub struct FreshLists {
 }
 
 /// The writer's side.
-pub struct FreshListsWriter {
+pub struct MemtablePostingsWriter {
     entries: Appender,
     count: u32,
     consumer: Consumer,
 }
 
-impl FreshLists {
+impl MemtablePostings {
     pub fn create(
         consumer: &Consumer,
         chunk_bytes: usize,
         chunks: usize,
-    ) -> Result<(FreshLists, FreshListsWriter), OverBudget> {
+    ) -> Result<(MemtablePostings, MemtablePostingsWriter), OverBudget> {
         // As the region does: entries are found by their number.
         let chunk_bytes = chunk_bytes.next_multiple_of(PAGE);
         let (entries, appender) = AppendRegion::create(consumer, chunk_bytes, chunks)?;
-        let lists = FreshLists {
+        let lists = MemtablePostings {
             entries,
             entries_per_chunk: (chunk_bytes / ENTRY) as u32,
             chains: OnceLock::new(),
             is_partial: AtomicBool::new(false),
         };
-        let writer = FreshListsWriter {
+        let writer = MemtablePostingsWriter {
             entries: appender,
             count: 0,
             consumer: consumer.clone(),
@@ -102,7 +102,7 @@ impl FreshLists {
         slot: u16,
         (term, hash): (usize, u64),
         len: u32,
-        each: &mut dyn FnMut(FreshHit),
+        each: &mut dyn FnMut(MemtableHit),
     ) -> bool {
         if self.is_partial.load(Ordering::Acquire) {
             return false;
@@ -122,7 +122,7 @@ impl FreshLists {
             let number = |at: usize| u32::from_le_bytes(words[at]);
             let (row, known) = (number(2), u64::from(number(1)) << 32 | u64::from(number(0)));
             if known >> NOTE_BITS == key >> NOTE_BITS && row < len {
-                each(FreshHit::new(row, term, known as u16));
+                each(MemtableHit::new(row, term, known as u16));
             }
             next = number(3);
         }
@@ -139,11 +139,11 @@ impl FreshLists {
     }
 }
 
-impl FreshListsWriter {
+impl MemtablePostingsWriter {
     /// A row of so many tokens in a field has a word so often. Where it is refused, some of a row's words may be here: the row isn't seen.
     pub fn push(
         &mut self,
-        lists: &FreshLists,
+        lists: &MemtablePostings,
         (slot, tokens): (u16, u32),
         (hash, count): (u64, u32),
         row: u32,
@@ -193,7 +193,7 @@ mod tests {
     fn rows_are_found_by_field_and_word() {
         let ledger = Ledger::new(64 << 20);
         let consumer = ledger.consumer("rows", 64 << 20);
-        let (lists, mut writer) = FreshLists::create(&consumer, (64 << 10) + 1_000, 256).expect("room");
+        let (lists, mut writer) = MemtablePostings::create(&consumer, (64 << 10) + 1_000, 256).expect("room");
         for row in 0..30_000u32 {
             for word in [row % 3, 100 + row] {
                 let word = (hash_of(&format!("w{word}")), 1 + row % 40);
@@ -206,7 +206,7 @@ mod tests {
             let mut hits = Vec::new();
             assert!(lists.hits(slot, (7, hash_of(word)), len, &mut |hit| hits.push(hit)));
             hits.sort_unstable();
-            let row = |hit: FreshHit| {
+            let row = |hit: MemtableHit| {
                 let row = hit.row();
                 let is_noted = row < 2047 && row % 40 < 30;
                 assert_eq!(hit.term(), 7);

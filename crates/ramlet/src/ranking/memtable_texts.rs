@@ -1,4 +1,4 @@
-//! What a row of a write buffer keeps of its texts, so that a search counts words without reading texts.
+//! What a row of a memtable keeps of its texts, so that a search counts words without reading texts.
 //!
 //! | of each scored field, in the order of the schema | bytes |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | of each, ascending | u64: 48 bits of the token's XXH64, then how often it comes, 65,535 at most |
 //!
 //! Two of a million distinct words share their 48 bits with a chance of 1 in 500, and then only count for each other until the
-//! buffer is flushed.
+//! memtable is flushed.
 
 use std::sync::Arc;
 
@@ -22,28 +22,28 @@ const HEAD: usize = 8;
 const NOT_HERE: u32 = u32::MAX;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 
-/// The scored fields that a buffer keeps tokens of.
+/// The scored fields that a memtable keeps tokens of.
 #[derive(Debug)]
-pub struct FreshTexts {
-    fields: Vec<FreshField>,
+pub struct MemtableTexts {
+    fields: Vec<MemtableField>,
 }
 
 #[derive(Debug)]
-struct FreshField {
+struct MemtableField {
     slot: u16,
     path: Path,
     text: Arc<TextField>,
 }
 
-impl FreshTexts {
-    pub fn of(schema: &Schema) -> FreshTexts {
+impl MemtableTexts {
+    pub fn of(schema: &Schema) -> MemtableTexts {
         let fields = schema.fields.iter().filter_map(|field| {
             let text = field.scored()?.clone();
             let path = Path::parse(&field.path).ok()?;
             let slot = field.slot;
-            Some(FreshField { slot, path, text })
+            Some(MemtableField { slot, path, text })
         });
-        FreshTexts {
+        MemtableTexts {
             fields: fields.collect(),
         }
     }
