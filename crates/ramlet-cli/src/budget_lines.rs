@@ -23,7 +23,7 @@ fn meaning(kind: RowKind) -> &'static str {
     match kind {
         RowKind::Reserve => "left to the kernel and to the program itself",
         RowKind::Arena => "taken at the start",
-        RowKind::Lent => "taken when it is needed, lent to pinned data until then",
+        RowKind::Reclaimable => "taken when it is needed; caches have it until then",
         RowKind::Elastic => "taken and given back as it is needed",
         RowKind::Headroom => "kept free",
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ramlet_index::IndexError;
 use ramlet_io::{IoError, IoErrorKind};
 use ramlet_memory::OverBudget;
 
@@ -121,6 +122,21 @@ impl From<OverBudget> for Error {
                 ),
             ),
             false => Error::new(kind, e.to_string()),
+        }
+    }
+}
+
+impl From<IndexError> for Error {
+    fn from(e: IndexError) -> Error {
+        match e {
+            IndexError::Io(e) => e.into(),
+            IndexError::OverBudget(e) => e.into(),
+            IndexError::Scratch { .. } => Error::new(ErrorKind::OverBudget, e.to_string()),
+            IndexError::Filter(e) => match e.downcast::<Error>() {
+                Ok(e) => *e,
+                Err(e) => Error::corrupt(e.to_string()),
+            },
+            IndexError::Format(_) | IndexError::Mismatch(_) => Error::corrupt(e.to_string()),
         }
     }
 }

@@ -24,11 +24,18 @@ pub fn code_only(source: &str) -> String {
     String::from_utf8(out).expect("whole characters were replaced")
 }
 
-/// The part of `code` before its unit tests.
+/// The part of `code` before its unit tests. Those in a file of their own end nothing.
 pub fn before_tests(code: &str) -> &str {
+    let begins_module = |after: &str| {
+        let after = after.trim_start();
+        after.starts_with("mod ")
+            && after
+                .find("{")
+                .is_some_and(|brace| after.find(";").is_none_or(|end| brace < end))
+    };
     let tests = code
         .match_indices("#[cfg(test)]")
-        .find(|(at, attribute)| code[at + attribute.len()..].trim_start().starts_with("mod "));
+        .find(|(at, attribute)| begins_module(&code[at + attribute.len()..]));
     tests.map_or(code, |(at, _)| &code[..at])
 }
 
@@ -171,7 +178,9 @@ mod tests {
 
     #[test]
     fn tests_are_cut_off() {
-        assert_eq!(before_tests("a\n#[cfg(test)]\nmod tests { b }"), "a\n");
+        assert_eq!(before_tests("a\n#[cfg(test)]\nmod tests { b; }"), "a\n");
+        let other_file = "a\n#[cfg(test)]\nmod tests;\nuse c;\nfn f() {}";
+        assert_eq!(before_tests(other_file), other_file);
         assert_eq!(
             before_tests("a\n#[cfg(test)]\nuse x;\nb"),
             "a\n#[cfg(test)]\nuse x;\nb"

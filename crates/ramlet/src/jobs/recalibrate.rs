@@ -11,7 +11,6 @@ use ramlet_index::{Allowed, Ivf, LOST_BY_QUERIES, MeasuredAgain, Query, TopK, Wa
 use super::{begin, commit};
 use crate::core::Core;
 use crate::error::Result;
-use crate::query::index_error;
 use crate::read::lookup::Lookup;
 use crate::recall::query_sample::{Asked, KEPT, mean_and_error};
 use crate::schema::VectorField;
@@ -90,7 +89,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         let again = column
             .index
             .measure_again(&queries, &mut lookup.index, &mut lookup.io);
-        let Some(again) = again.map_err(index_error)? else {
+        let Some(again) = again? else {
             changed.push(view.segment.clone());
             continue;
         };
@@ -260,7 +259,7 @@ impl Trial<'_> {
             let Lookup { io, index, .. } = &mut *self.lookup;
             let mut all = Allowed::default();
             let done = column.index.search(&query, &want, &mut all, index, io, &mut top);
-            done.map_err(index_error)?;
+            done?;
             let hits = top.sorted().iter().filter(|hit| nearest.contains(&hit.row));
             found.push(hits.count() as f64 / wanted as f64);
         }

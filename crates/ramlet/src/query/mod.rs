@@ -21,7 +21,7 @@ mod text;
 
 use std::borrow::Cow;
 
-use ramlet_index::{CodesWanted, Hit, IndexError, Query, TopK, Want};
+use ramlet_index::{CodesWanted, Hit, Query, TopK, Want};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer};
 
@@ -103,19 +103,6 @@ impl Scratch {
         }
         self.bytes.shrink_to(LOOKUP_BYTES);
         self.query.shrink_to(LOOKUP_BYTES / 4);
-    }
-}
-
-pub(crate) fn index_error(e: IndexError) -> Error {
-    match e {
-        IndexError::Io(e) => e.into(),
-        IndexError::OverBudget(e) => e.into(),
-        IndexError::Scratch { .. } => Error::new(crate::ErrorKind::OverBudget, e.to_string()),
-        IndexError::Filter(e) => match e.downcast::<Error>() {
-            Ok(e) => *e,
-            Err(e) => Error::corrupt(e.to_string()),
-        },
-        IndexError::Format(_) | IndexError::Mismatch(_) => Error::corrupt(e.to_string()),
     }
 }
 

@@ -7,7 +7,6 @@ use super::found::Found;
 use super::scorer::Scorer;
 use super::segment::{Asked, rows_of};
 use crate::error::Result;
-use crate::query::index_error;
 use crate::read::lookup::Lookup;
 use crate::read::matching;
 use crate::read::view::Place;
@@ -76,16 +75,10 @@ fn scan_segment(
             let mut all = rows.iter().filter(|&row| column.has(row)).peekable();
             while all.peek().is_some() {
                 let some: Vec<u32> = all.by_ref().take(ROWS_AT_ONCE).collect();
-                column
-                    .index
-                    .read_rows(&some, index, io, &mut offer)
-                    .map_err(index_error)?;
+                column.index.read_rows(&some, index, io, &mut offer)?;
             }
         }
-        _ => column
-            .index
-            .for_each_row(index, io, &mut offer)
-            .map_err(index_error)?,
+        _ => column.index.for_each_row(index, io, &mut offer)?,
     }
     Ok(scored)
 }
@@ -146,14 +139,11 @@ pub fn each_vector(
                 let Lookup { io, index: read, .. } = &mut scratch.lookup;
                 let rows: Vec<u32> = rows.into_iter().filter(|&row| column.has(row)).collect();
                 for rows in rows.chunks(ROWS_AT_ONCE) {
-                    column
-                        .index
-                        .read_rows(rows, read, io, &mut |row, bytes| {
-                            seen += 1;
-                            each(Place::Segment { index, row }, bytes);
-                            Ok(())
-                        })
-                        .map_err(index_error)?;
+                    column.index.read_rows(rows, read, io, &mut |row, bytes| {
+                        seen += 1;
+                        each(Place::Segment { index, row }, bytes);
+                        Ok(())
+                    })?;
                 }
             }
             Place::Memtable { index, .. } => {

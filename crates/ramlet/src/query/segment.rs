@@ -5,7 +5,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
-use super::{Scratch, index_error};
+use super::Scratch;
 use crate::error::Result;
 use crate::filter::CompiledFilter;
 use crate::read::lookup::Lookup;
@@ -164,8 +164,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
     let want = want_here(asked, segment, &found, scratch.top.k());
     column
         .index
-        .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)
-        .map_err(index_error)?;
+        .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)?;
     note(&mut found, &want, column.index.as_ref(), &index.stats);
     segment.segment.note_spent(spent(&index.stats));
     Ok(found)

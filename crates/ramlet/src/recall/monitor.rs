@@ -30,7 +30,7 @@ use ramlet_memory::{Consumer, Reservation};
 use crate::error::Result;
 use crate::filter::{CompiledFilter, Filter, FilterLimits};
 use crate::query::request::{Prefetch, QueryKind, QueryRequest};
-use crate::query::{self, Scratch, index_error};
+use crate::query::{self, Scratch};
 use crate::read::lookup::Lookup;
 use crate::read::matching;
 use crate::read::view::{Place, View};
@@ -452,20 +452,17 @@ fn nearer_rows(
     };
     let (query, Lookup { io, index, .. }) = scratch.query_and_lookup();
     let mut nearer = Vec::new();
-    column
-        .index
-        .read_rows(rows, index, io, &mut |row, bytes| {
-            let score = field.metric.score(query.key_row(bytes));
-            let is_nearer = beyond.is_none_or(|beyond| match field.metric.larger_is_nearer() {
-                true => score > beyond,
-                false => score < beyond,
-            });
-            if is_nearer && column.has(row) && !segment.deletes.contains(row) {
-                nearer.push(row);
-            }
-            Ok(())
-        })
-        .map_err(index_error)?;
+    column.index.read_rows(rows, index, io, &mut |row, bytes| {
+        let score = field.metric.score(query.key_row(bytes));
+        let is_nearer = beyond.is_none_or(|beyond| match field.metric.larger_is_nearer() {
+            true => score > beyond,
+            false => score < beyond,
+        });
+        if is_nearer && column.has(row) && !segment.deletes.contains(row) {
+            nearer.push(row);
+        }
+        Ok(())
+    })?;
     Ok(nearer)
 }
 

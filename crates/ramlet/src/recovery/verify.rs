@@ -10,7 +10,6 @@ use ramlet_memory::{AnonBuf, Ledger};
 
 use crate::error::{Error, Result};
 use crate::memory::eviction::Caches;
-use crate::query::index_error;
 use crate::schema::Schema;
 use crate::segment::{Segment, Shelf, read_deletes};
 use crate::types::PointId;
@@ -132,7 +131,7 @@ fn rows_decode(segment: &Segment, schema: &Schema, io: &mut IoContext) -> Result
             };
             decoded.map_err(|e| IndexError::Filter(Box::new(Error::corrupt(format!("row {row}: {e}")))))
         });
-        read.map_err(index_error)?;
+        read?;
     }
     Ok(())
 }

@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::limits::{FILES_SHARE, SEGMENT_FILE_BYTES};
 use crate::memory::eviction::{Caches, EvictionRank};
 use crate::mutants;
-use crate::query::index_error;
 
 /// Small segments are merged early only where their files take more than this part.
 const CROWDED_SHARE: u64 = 16;
@@ -318,7 +317,7 @@ impl Positions {
         if !stays {
             make_cacheable(&mut file, shelf, EvictionRank::Payloads);
         }
-        let rows = ramlet_index::RowsFile::new(Arc::new(file), meta.clone()).map_err(index_error)?;
+        let rows = ramlet_index::RowsFile::new(Arc::new(file), meta.clone())?;
         Ok(Positions { rows, meta })
     }
 }
@@ -344,7 +343,7 @@ pub fn open_index_rows(
     io: &mut IoContext,
 ) -> Result<ramlet_index::RowsFile> {
     let RowsFile { file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
-    ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(index_error)
+    ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(Error::from)
 }
 
 /// What is shown a record: it may read elsewhere meanwhile.

@@ -15,7 +15,6 @@ use super::source::{Reads, RowSource, keep};
 use crate::error::{Error, Result};
 use crate::jobs::progress::JobUnderWay;
 use crate::layout::{self, Kind, Room, may_become_graph};
-use crate::query::index_error;
 use crate::schema::VectorField;
 use crate::settings::IndexKind;
 
@@ -248,7 +247,7 @@ fn build_clusters(
     let mut replay = Replay::new(source, slot, rows, job);
     let built = build_ivf(&params, &mut replay, storage.as_ref(), &mut targets);
     replay.error?;
-    let built = built.map_err(index_error)?;
+    let built = built?;
     let (rows, clusters) = (built.rows, built.clusters);
     tracing::info!(segment = id, vector = %vector.name, rows, clusters, "vector index built");
     Ok(())
@@ -304,7 +303,7 @@ fn build_graph_of(
     let mut replay = Replay::new(source, slot, rows, job);
     let built = build_graph(&params, &mut replay, storage.as_ref(), &mut targets);
     replay.error?;
-    let built = built.map_err(index_error)?;
+    let built = built?;
     let (rows, degree) = (built.rows, built.degree);
     tracing::info!(segment = id, vector = %vector.name, rows, degree, "graph built");
     Ok(())

@@ -66,7 +66,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::SEGMENT_FILE_BYTES;
 use crate::memory::eviction::{Caches, EvictionRank};
 use crate::mutants;
-use crate::query::index_error;
 use crate::schema::Schema;
 use crate::segment::deletes::DeleteSet;
 use crate::settings::Placement;
@@ -595,14 +594,11 @@ impl Segment {
             return Ok(false);
         };
         let mut found = false;
-        column
-            .index
-            .read_rows(&[row], scratch, io, &mut |_, bytes| {
-                out.extend_from_slice(bytes);
-                found = true;
-                Ok(())
-            })
-            .map_err(index_error)?;
+        column.index.read_rows(&[row], scratch, io, &mut |_, bytes| {
+            out.extend_from_slice(bytes);
+            found = true;
+            Ok(())
+        })?;
         Ok(found)
     }
 

@@ -10,7 +10,6 @@ use roaring::RoaringBitmap;
 
 use super::files::{EachRecord, RecordsFile};
 use crate::error::Error;
-use crate::query::index_error;
 
 /// Rows whose blocks are read at once.
 const ROWS_AT_ONCE: usize = 64;
@@ -69,7 +68,7 @@ impl RecordsColumn {
             // An infinite one shares no dimension with a sparse query.
             if key < f32::INFINITY && top.would_enter(key, row) {
                 stats.rows_checked += 1;
-                if allowed.admits(row, io).map_err(index_error)? {
+                if allowed.admits(row, io)? {
                     stats.rows_admitted += 1;
                     top.push(key, row);
                 }

@@ -10,7 +10,6 @@ use roaring::RoaringBitmap;
 use super::streams::Renumbered;
 use super::{SegmentView, VectorColumn};
 use crate::error::{Error, Result};
-use crate::query::index_error;
 use crate::types::PointId;
 use crate::write::memtable::MemtableView;
 
@@ -147,7 +146,7 @@ impl RowSource for Merged<'_> {
                     None => Ok(()),
                 });
             result?;
-            read.map_err(index_error)?;
+            read?;
         }
         Ok(())
     }
@@ -242,8 +241,7 @@ fn in_order(
                 fetched.push((row, vectors.len()..vectors.len() + vector.len()));
                 vectors.extend_from_slice(vector);
                 Ok(())
-            })
-            .map_err(index_error)?;
+            })?;
         // Rows of a length of their own: the longest of those seen is what the next ones are expected to take.
         widest = fetched.iter().map(|(_, at)| at.len()).fold(widest, usize::max);
         fetched.sort_unstable_by_key(|(row, _)| *row);

@@ -37,7 +37,6 @@ use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{self, codes_bytes, wants_other_codes, was_built_for_another_budget};
 use crate::memory::eviction::{EvictionRank, VectorRoom};
-use crate::query::index_error;
 use crate::read::lookup::Lookup;
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::settings::Placement;
@@ -267,7 +266,7 @@ impl Files {
             Ok(rows) => rows,
             // Without addresses it is done without.
             Err(IndexError::OverBudget(_)) => return Ok(None),
-            Err(error) => return Err(index_error(error)),
+            Err(error) => return Err(error.into()),
         };
         shelf.caches.register(EvictionRank::Spare, rows.reclaimable());
         let file = file.clone();
@@ -342,8 +341,7 @@ impl VectorColumn {
             }
             let bytes = metadata(centroids)?;
             let ivf = Ivf::new(rows, positions, bytes, codes, recall)
-                .and_then(|ivf| ivf.with_calibration(calibration_of(entry, slot)))
-                .map_err(index_error)?;
+                .and_then(|ivf| ivf.with_calibration(calibration_of(entry, slot)))?;
             Ok(Some(ivf))
         };
         let (mut kinds, mut graph_ram) = (Vec::new(), None);
@@ -374,7 +372,7 @@ impl VectorColumn {
         } else if let Some(meta) = entry.file(Component::GraphMeta { slot }) {
             let nodes = rows_of(Component::Graph { slot }, io)?;
             let positions = positions_of(io)?;
-            let graph = Graph::open(nodes, positions, metadata(meta)?, recall).map_err(index_error)?;
+            let graph = Graph::open(nodes, positions, metadata(meta)?, recall)?;
             let known = known.and_then(|known| known.graph.clone());
             let graph = graph_in_ram(graph.with_width(shelf.graph_width), field, known, shelf, io)?;
             graph_ram = graph.in_ram().cloned();
@@ -419,7 +417,7 @@ impl VectorColumn {
     pub fn document_frequencies(&self, dims: &[u32], lookup: &mut Lookup, counts: &mut [u64]) -> Result<()> {
         let Lookup { io, index, .. } = lookup;
         let counted = self.index.document_frequencies(dims, index, io, counts);
-        counted.map_err(index_error)
+        counted.map_err(Error::from)
     }
 
     /// What is, or may come back to be, in RAM.
@@ -497,7 +495,7 @@ impl VectorColumn {
             buf.ensure(BUFFER_BYTES)?;
             give_back_heap();
             let back = cached.rows.restore_some(&cached.file, left, io, &mut buf);
-            restored += back.map_err(index_error)?;
+            restored += back?;
         }
         Ok(restored)
     }
@@ -515,7 +513,7 @@ impl VectorColumn {
         buf.ensure(BUFFER_BYTES)?;
         give_back_heap();
         let came = spare.rows.restore_some(&spare.file, spare.least(), io, &mut buf);
-        came.map_err(index_error)
+        came.map_err(Error::from)
     }
 }
 
@@ -639,7 +637,7 @@ fn graph_in_ram(
         Ok(ram) => Ok(graph.with_ram(ram)),
         // Others were faster.
         Err(IndexError::OverBudget(_)) => Ok(graph),
-        Err(error) => Err(index_error(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -669,7 +667,7 @@ fn load(
         let rows = match load(file, &shelf.caches.consumer, io, &mut buf) {
             Ok(rows) => rows,
             Err(IndexError::OverBudget(_)) => break,
-            Err(error) => return Err(index_error(error)),
+            Err(error) => return Err(error.into()),
         };
         shelf.caches.register(rank(component), rows.reclaimable());
         cached_files.push(CachedFile {
