@@ -59,7 +59,7 @@ fn bytes_by_hand() {
     assert_eq!(bytes_of(&plan, "vectors"), (Place::Disk, 0, 409_600_000));
     // 8 sqrt(n) clusters of 100 + 12 bytes, a cell of 100 + 8 for sixteen, and the origin; a header, 5 x 2 x 8 deviations, 71 points of 32 bytes;
     // 16 words each for 50 digits: of each its square, 2 x 100 numbers, and an error a digit.
-    let head = 56 + 4 + 320 + 71 * 32;
+    let head = 60 + 4 + 320 + 71 * 32;
     let words = 32 + 4 * (50 + 16 * 50 + 2 * 16 * 100);
     assert_eq!(
         bytes_of(&plan, "centroids").1,
