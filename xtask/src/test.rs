@@ -37,7 +37,9 @@ pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
 /// Passes lines on, and keeps those that tell of a skipped test.
 fn pass_on(from: impl Read, to: &mut impl Write) -> Vec<String> {
     let mut skipped = Vec::new();
-    for line in BufReader::new(from).lines().map_while(Result::ok) {
+    // What isn't text is passed on too: whoever writes it must not find the pipe closed.
+    for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
         let _ = writeln!(to, "{line}");
         if let Some(what) = line.strip_prefix(MARK) {
             skipped.push(what.to_owned());
@@ -70,6 +72,8 @@ mod tests {
             summary(&skipped),
             "2 tests were skipped on this machine\n  uring: no io_uring\n  sqlite: not installed"
         );
+        let odd = pass_on(&b"\xff\nskipped: a: b\n"[..], &mut Vec::new());
+        assert_eq!(odd, ["a: b"]);
         assert_eq!(summary(&[]), "0 tests were skipped on this machine");
     }
 }
