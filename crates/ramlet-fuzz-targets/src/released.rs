@@ -108,6 +108,10 @@ fn found(
 
 fn make(version: &str) {
     let place = released().join(version);
+    assert!(
+        !place.exists(),
+        "{version} is there: what was released is never changed"
+    );
     let storage = sample::ram();
     for file in directory::sample() {
         let directory = place.join(&file.directory);
