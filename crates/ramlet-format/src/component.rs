@@ -52,7 +52,7 @@ pub enum Component {
     Terms { slot: u16 },
     /// Sorted table: a word of a payload index that ranks, and a part of its list.
     TextTerms { slot: u16 },
-    /// Records: the parts of the words' lists.
+    /// Records: the parts of the words' posting lists.
     TextLists { slot: u16 },
     /// Rows: lengths of the texts by row.
     TextLengths { slot: u16 },

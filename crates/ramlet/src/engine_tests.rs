@@ -128,7 +128,7 @@ fn small_segments_are_merged_by_size_while_more_come() {
     for _ in 0..30 {
         add(&collection, at..at + 100);
         at += 100;
-        while merge(Moment::Lull) {
+        while merge(Moment::Light) {
             let newest = collection
                 .segment_reports()
                 .into_iter()

@@ -220,7 +220,7 @@ fn beside_codes(dims: u64, rows: u64) -> u64 {
 
 /// Whether the product codes of a vector are as large as there is room for, since nobody asked for others.
 fn fits_room(vector: &VectorField) -> bool {
-    !asked_of(vector)
+    !kinds_wished(vector)
         .iter()
         .any(|kind| matches!(kind, CodeKind::Product { .. }))
 }
@@ -363,7 +363,7 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
         CodeKind::Residual { .. } => (Component::Rest { slot }, kind),
         CodeKind::Sq8 => (Component::Compact { slot }, kind),
     };
-    let mut codes: Vec<_> = asked_of(vector).into_iter().map(of).collect();
+    let mut codes: Vec<_> = kinds_wished(vector).into_iter().map(of).collect();
     let fine = codes
         .iter()
         .find(|(component, _)| matches!(component, Component::Fine { .. }));
@@ -386,7 +386,7 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
 }
 
 /// The codes that the settings ask for; the engine's choice where they don't.
-fn asked_of(vector: &VectorField) -> Vec<CodeKind> {
+fn kinds_wished(vector: &VectorField) -> Vec<CodeKind> {
     let wanted = codes_wanted(vector.settings.quantization.as_ref(), vector.dim);
     match wanted.first() {
         None => vec![CodeKind::OneBit, CodeKind::extended(vector.dim)],
@@ -427,7 +427,7 @@ pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
         _ if codes.is_empty() => false,
         Some(_) => lacks(&codes) || built.len() != codes.len(),
         // Who asks for nothing needs no rewrite for one more of the smaller codes.
-        None => lacks(&asked_of(vector)),
+        None => lacks(&kinds_wished(vector)),
     }
 }
 
@@ -479,7 +479,7 @@ pub fn codes_bytes(vector: &VectorField) -> u64 {
     let bytes = |kind: CodeKind| kind.bytes_for(MANY, vector.dim, MANY).div_ceil(u64::from(MANY));
     match codes_of(vector).is_empty() {
         true => 0,
-        false => asked_of(vector).into_iter().map(bytes).sum(),
+        false => kinds_wished(vector).into_iter().map(bytes).sum(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a filter asks of the words of one text index, taken apart from the rest: lists of words answer that themselves.
+//! What a filter asks of the words of one text index, taken apart from the rest: posting lists answer that themselves.
 
 use std::sync::Arc;
 

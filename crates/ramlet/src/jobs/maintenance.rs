@@ -16,11 +16,11 @@ use crate::write::writer::Writer;
 
 /// Runs until the engine closes.
 pub fn run(shared: &Shared) {
-    let mut lull = Lull::default();
+    let mut idle_period = IdlePeriod::default();
     // What is there at the start goes to RAM at once: nobody has written yet.
     if shared.wait_due(Duration::ZERO) != Due::Closed {
         work(shared);
-        lull.look(shared);
+        idle_period.look(shared);
         fill_all(shared, Pace::Calm);
     }
     loop {
@@ -30,12 +30,12 @@ pub fn run(shared: &Shared) {
         match due {
             Due::Closed => return,
             Due::Now => {
-                lull.end();
+                idle_period.end();
                 work(shared);
                 // What a job needed it needs no more.
-                with_caches(shared, Caches::forget_asked);
+                with_caches(shared, Caches::forget_demand);
                 // Beside few writes the next one is seconds away.
-                let pace = lull.after_job(shared);
+                let pace = idle_period.after_job(shared);
                 if pace != Pace::Busy {
                     fill_all(shared, pace);
                 }
@@ -45,10 +45,10 @@ pub fn run(shared: &Shared) {
                 work(shared);
                 count_quiet(shared);
                 freeze_awaited(shared);
-                let pace = lull.look(shared);
+                let pace = idle_period.look(shared);
                 if idle(shared) {
                     // What a job needed it needs no more: caches get it again in the next round.
-                    with_caches(shared, Caches::forget_asked);
+                    with_caches(shared, Caches::forget_demand);
                 } else if pace != Pace::Busy {
                     fill_all(shared, pace);
                     if pace == Pace::Calm {
@@ -73,7 +73,7 @@ enum Pace {
 
 /// Idle rounds in which little or nothing was written.
 #[derive(Default)]
-struct Lull {
+struct IdlePeriod {
     operations: u64,
     held: u64,
     /// What a round's writes took lately.
@@ -82,7 +82,7 @@ struct Lull {
     light: u32,
 }
 
-impl Lull {
+impl IdlePeriod {
     /// After one round more.
     fn look(&mut self, shared: &Shared) -> Pace {
         let (held, unclaimed) = room(shared);
@@ -157,7 +157,7 @@ fn idle(shared: &Shared) -> bool {
     for core in live(shared) {
         let moment = match core.quiet.load(Ordering::Relaxed) {
             CALM_ROUNDS.. => Moment::Idle,
-            _ => Moment::Lull,
+            _ => Moment::Light,
         };
         if try_job(&core, Job::Merge, |core| jobs::merge(core, moment)) {
             shared.wake_maintenance();
@@ -417,7 +417,7 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
 
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
-    core.shelf.caches.forget_asked();
+    core.shelf.caches.forget_demand();
     core.shelf.caches.keep(0);
     let mut in_vain = 0;
     loop {

@@ -286,7 +286,7 @@ pub enum Moment {
     /// Something else may be due the next moment.
     Busy,
     /// Nothing is due, but there are changes now and then.
-    Lull,
+    Light,
     /// Nothing changes.
     Idle,
 }
@@ -309,7 +309,7 @@ fn chosen(core: &Core, writer: &Writer, moment: Moment, may: May<'_>) -> Vec<Seg
     match moment {
         Moment::Crowded => possible(crowding_candidates(core, writer), may),
         Moment::Busy => merge_candidates(core, writer, may),
-        Moment::Lull | Moment::Idle => possible(idle_candidates(core, writer, moment), may),
+        Moment::Light | Moment::Idle => possible(idle_candidates(core, writer, moment), may),
     }
 }
 
@@ -447,7 +447,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         };
         // Some segments of a size are merged without; one alone is written anew to get what it lacks, or keeps what it has.
         let graphs = match &sources[..] {
-            _ if matches!(moment, Moment::Lull | Moment::Idle) => true,
+            _ if matches!(moment, Moment::Light | Moment::Idle) => true,
             [one] => needs_index(core, &writer, one) || has_index_beside_graphs(core, &writer, one),
             _ => false,
         };

@@ -12,10 +12,10 @@ use super::{begin, commit};
 use crate::core::Core;
 use crate::error::Result;
 use crate::read::lookup::Lookup;
-use crate::recall::query_sample::{Asked, KEPT, mean_and_error};
+use crate::recall::query_sample::{KEPT, QuerySample, mean_and_error};
 use crate::schema::VectorField;
 use crate::segment::{
-    RECALL, Segment, SegmentView, VectorColumn, calibration_of, note_asked, note_calibration,
+    RECALL, Segment, SegmentView, VectorColumn, calibration_of, note_calibration, note_sampled,
 };
 
 /// How many times the neighbours that held-out rows lose, or what else was thought, may be lost by queries: tried one after another, by
@@ -64,7 +64,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         writer.check_writable()?;
         (writer.segments.clone(), writer.schema.clone())
     };
-    let Some(Asked {
+    let Some(QuerySample {
         slot, mut queries, ..
     }) = core.monitor.take_due()
     else {
@@ -109,7 +109,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         let mut entry = view.segment.entry.clone();
         let (segment, found) = match is_less {
             false if thought <= LOST_BY_QUERIES => {
-                note_asked(&mut entry.extra, slot, thought, thought);
+                note_sampled(&mut entry.extra, slot, thought, thought);
                 (view.segment.with_entry(entry), before)
             }
             // What was true of the segments that this one was made of needn't be true of it: else effort would only grow.
@@ -120,7 +120,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                     true => (lost, found),
                     false => (thought, before),
                 };
-                note_asked(&mut entry.extra, slot, lost, lost);
+                note_sampled(&mut entry.extra, slot, lost, lost);
                 (reopened(&view.segment, entry, trial.lookup)?, found)
             }
             true => {
@@ -139,7 +139,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                     lost,
                     "queries found less than was aimed at: the index was calibrated again on them"
                 );
-                note_asked(&mut entry.extra, slot, lost, merged);
+                note_sampled(&mut entry.extra, slot, lost, merged);
                 (reopened(&segment, entry, trial.lookup)?, found)
             }
         };

@@ -31,10 +31,10 @@ pub enum EvictionRank {
 }
 
 /// What is asked back in small pieces adds up to as much as this, and to this part of the limit: so far does what searches need go up and down.
-const ASKED_TOGETHER_MAX: u64 = 2 << 20;
-const ASKED_TOGETHER_SHARE: u64 = 32;
+const DEMAND_MAX: u64 = 2 << 20;
+const DEMAND_SHARE: u64 = 32;
 /// Less than this is forgotten: half a minute after 2 MiB were asked for, if time is noted every 0.7 seconds.
-const ASKED_LEAST: u64 = 128 << 10;
+const DEMAND_LEAST: u64 = 128 << 10;
 
 /// Memory of a cache, with its rank and bytes.
 type Entry = (EvictionRank, u64, Arc<ReclaimableBuf>);
@@ -45,7 +45,7 @@ pub struct Caches {
     pub consumer: Consumer,
     list: Mutex<Vec<(EvictionRank, Weak<ReclaimableBuf>)>>,
     /// The most that was asked back at once, fading with time: who needed it may need it again soon.
-    asked: Arc<AtomicU64>,
+    demand: Arc<AtomicU64>,
     /// Bytes that caches leave alone as long as somebody writes.
     kept: AtomicU64,
     /// Records that were read lately, of files that aren't cached as a whole. They go after payloads that are, before the rest.
@@ -56,12 +56,12 @@ impl Caches {
     /// Caches of at most `cap` bytes together, which the ledger takes back when it must.
     pub fn new(ledger: &Arc<Ledger>, cap: u64) -> Arc<Caches> {
         let consumer = ledger.cache("pinned data", cap);
-        let asked = Arc::new(AtomicU64::new(0));
+        let demand = Arc::new(AtomicU64::new(0));
         let caches = Arc::new(Caches {
-            records: RecordCache::new(&consumer, asked.clone()),
+            records: RecordCache::new(&consumer, demand.clone()),
             consumer,
             list: Mutex::default(),
-            asked,
+            demand,
             kept: AtomicU64::new(0),
         });
         let owner = Arc::downgrade(&caches);
@@ -117,8 +117,8 @@ impl Caches {
     }
 
     fn left(&self) -> u64 {
-        let [asked, kept] = [&*self.asked, &self.kept].map(|bytes| bytes.load(Ordering::Relaxed));
-        asked.max(kept)
+        let [demand, kept] = [&*self.demand, &self.kept].map(|bytes| bytes.load(Ordering::Relaxed));
+        demand.max(kept)
     }
 
     /// From now on caches leave so many bytes alone, whoever asks or doesn't.
@@ -169,25 +169,33 @@ impl Caches {
     }
 
     /// Somebody asks for more than is free: again and again, where what many need goes up and down.
-    fn note_asked(&self, bytes: u64) {
-        let most = ASKED_TOGETHER_MAX.min(self.consumer.ledger().limit() / ASKED_TOGETHER_SHARE);
+    fn note_demand(&self, bytes: u64) {
+        let most = DEMAND_MAX.min(self.consumer.ledger().limit() / DEMAND_SHARE);
         // Whatever is asked for, a chunk of records goes for it.
         let piece = bytes.max(RecordCache::CHUNK_BYTES);
-        let add = |asked: u64| Some((asked + piece).min(most).max(asked).max(bytes));
-        let _ = self.asked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let add = |demand: u64| Some((demand + piece).min(most).max(demand).max(bytes));
+        let _ = self
+            .demand
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     /// Some time has passed.
     pub fn note_calm(&self) {
-        let fade = |asked: u64| Some(if asked < ASKED_LEAST { 0 } else { asked / 16 * 15 });
+        let fade = |demand: u64| {
+            Some(if demand < DEMAND_LEAST {
+                0
+            } else {
+                demand / 16 * 15
+            })
+        };
         let _ = self
-            .asked
+            .demand
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fade);
     }
 
     /// Nobody will ask again soon.
-    pub fn forget_asked(&self) {
-        self.asked.store(0, Ordering::Relaxed);
+    pub fn forget_demand(&self) {
+        self.demand.store(0, Ordering::Relaxed);
     }
 
     /// What was cut off before and is still being read: it comes back without cutting more.
@@ -260,7 +268,7 @@ impl VectorRoom {
 
 impl Reclaim for Caches {
     fn reclaim(&self, bytes: u64) -> u64 {
-        self.note_asked(bytes);
+        self.note_demand(bytes);
         let held = self.by_loss();
         let coming = self.coming(&held);
         self.cut(held, None, bytes, coming)
@@ -436,7 +444,7 @@ mod tests {
             }
             let refused = |_: &u32| {
                 let refused = user.reserve(94_208).is_err();
-                caches.forget_asked();
+                caches.forget_demand();
                 // Until they have filled it, or for a while.
                 (0..100_000).find(|_| user.available_now() < 70_000);
                 refused
@@ -471,7 +479,7 @@ mod tests {
                 .reserve(7 * PIECE)
                 .expect("caches give way"),
         );
-        caches.forget_asked();
+        caches.forget_demand();
         assert_eq!(caches.room(), 7 * PIECE);
     }
 

@@ -39,7 +39,7 @@ pub struct QueryRequest {
 /// How the words of a query are shown in a hit's text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Highlight {
-    /// Stretches of a field at most, the best ones; 0: its texts whole.
+    /// Fragments of a field at most, the best ones; 0: its texts whole.
     pub fragments: usize,
     /// Of a fragment, at most, without what stands around words; of a word that is longer, its beginning.
     pub fragment_chars: usize,

@@ -1,4 +1,4 @@
-//! One word's list in one segment, gone through in the order of the rows, with what a stretch of it can add at most.
+//! One word's posting list in one segment, gone through in the order of the rows, with what an interval of it can add at most.
 
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, ReclaimableView};

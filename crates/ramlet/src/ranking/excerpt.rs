@@ -1,4 +1,4 @@
-//! A part of a text around a stretch of it, from the beginning of a word to the end of one.
+//! A part of a text around a fragment of it, from the beginning of a word to the end of one.
 
 use std::ops::Range;
 
@@ -9,22 +9,22 @@ const EDGE_CHARS: usize = 64;
 /// Characters beyond a place that tell whether a word ends there.
 const LOOK_CHARS: usize = 16;
 
-/// A stretch with what is around it within `room`, `most` characters at most. Of a stretch that is longer, its beginning.
-pub fn around(text: &str, stretch: Range<usize>, room: Range<usize>, most: usize) -> Range<usize> {
-    let cut = forth(text, stretch.clone(), most);
-    let Some(spare) = most.checked_sub(cut.chars).filter(|_| cut.at == stretch.end) else {
-        return stretch.start..cut.at;
+/// A fragment with what is around it within `room`, `most` characters at most. Of a fragment that is longer, its beginning.
+pub fn around(text: &str, fragment: Range<usize>, room: Range<usize>, most: usize) -> Range<usize> {
+    let cut = forth(text, fragment.clone(), most);
+    let Some(spare) = most.checked_sub(cut.chars).filter(|_| cut.at == fragment.end) else {
+        return fragment.start..cut.at;
     };
     // Half of it before, the rest behind; what there isn't behind, before.
-    let before = back(text, room.start..stretch.start, spare / 2);
-    let behind = forth(text, stretch.end..room.end, spare - before.chars);
+    let before = back(text, room.start..fragment.start, spare / 2);
+    let behind = forth(text, fragment.end..room.end, spare - before.chars);
     let more = back(text, room.start..before.at, spare - before.chars - behind.chars);
     let (mut start, mut end) = (more.at, behind.at);
     if is_in_word(text, start) {
-        start = next_edge(text, start..stretch.start);
+        start = next_edge(text, start..fragment.start);
     }
     if is_in_word(text, end) {
-        end = last_edge(text, stretch.end..end);
+        end = last_edge(text, fragment.end..end);
     }
     let inner = &text[start..end];
     let skipped = inner.len() - inner.trim_start().len();
@@ -123,16 +123,16 @@ fn last_edge(text: &str, piece: Range<usize>) -> usize {
 mod tests {
     use super::*;
 
-    /// `[`and `]` stand around the stretch, `{` and `}` around the room.
+    /// `[`and `]` stand around the fragment, `{` and `}` around the room.
     fn check(marked: &str, most: usize, expected: &str) {
         let place = |mark: char| {
             let before = marked.find(mark)?;
             Some(marked[..before].replace(['[', ']', '{', '}'], "").len())
         };
         let text = marked.replace(['[', ']', '{', '}'], "");
-        let stretch = place('[').expect("a stretch")..place(']').expect("its end");
+        let fragment = place('[').expect("a fragment")..place(']').expect("its end");
         let room = place('{').unwrap_or(0)..place('}').unwrap_or(text.len());
-        let found = &text[around(&text, stretch, room, most)];
+        let found = &text[around(&text, fragment, room, most)];
         assert_eq!(found, expected, "{most} of {marked}");
         assert!(found.chars().count() <= most);
     }

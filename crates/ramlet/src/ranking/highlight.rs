@@ -1,4 +1,4 @@
-//! Where a text has the words of a query: the stretches with most of them, each word between two marks.
+//! Where a text has the words of a query: the fragments with most of them, each word between two marks.
 
 use std::ops::Range;
 
@@ -35,8 +35,8 @@ struct Mark {
     word: (usize, usize),
 }
 
-/// A stretch of a text, with its first and its last mark.
-struct Stretch {
+/// A fragment of a text, with its first and its last mark.
+struct Fragment {
     text: usize,
     marks: Range<usize>,
     distinct: usize,
@@ -112,19 +112,19 @@ impl Marked<'_> {
             return texts.iter().map(whole).collect();
         }
         let mut best = best_of(&texts, how);
-        best.sort_by_key(|stretch| (stretch.text, stretch.marks.start));
+        best.sort_by_key(|fragment| (fragment.text, fragment.marks.start));
         let mut fragments = Vec::with_capacity(best.len());
         let mut from = (0, 0);
-        for (at, stretch) in best.iter().enumerate() {
-            let (text, marks) = &texts[stretch.text];
+        for (at, fragment) in best.iter().enumerate() {
+            let (text, marks) = &texts[fragment.text];
             // Two of them share no words: each goes from the end of the one before to the first mark of the next.
-            let next = best.get(at + 1).filter(|next| next.text == stretch.text);
+            let next = best.get(at + 1).filter(|next| next.text == fragment.text);
             let end = next.map_or(text.len(), |next| marks[next.marks.start].bytes.start);
-            let start = if from.0 == stretch.text { from.1 } else { 0 };
-            let marks = &marks[stretch.marks.clone()];
+            let start = if from.0 == fragment.text { from.1 } else { 0 };
+            let marks = &marks[fragment.marks.clone()];
             let words = marks[0].bytes.start..marks[marks.len() - 1].bytes.end;
             let bytes = around(text, words, start..end, how.fragment_chars);
-            from = (stretch.text, bytes.end);
+            from = (fragment.text, bytes.end);
             fragments.push(between(text, bytes, marks, how));
         }
         fragments
@@ -155,9 +155,9 @@ impl Marked<'_> {
     }
 }
 
-/// The stretches with the most distinct words, then with the most marks, then the first; none shares a mark with another.
-fn best_of(texts: &[(String, Vec<Mark>)], how: &Highlight) -> Vec<Stretch> {
-    let mut all: Vec<Stretch> = Vec::new();
+/// The fragments with the most distinct words, then with the most marks, then the first; none shares a mark with another.
+fn best_of(texts: &[(String, Vec<Mark>)], how: &Highlight) -> Vec<Fragment> {
+    let mut all: Vec<Fragment> = Vec::new();
     for (text, (_, marks)) in texts.iter().enumerate() {
         let mut end = 0;
         for (at, first) in marks.iter().enumerate() {
@@ -169,23 +169,23 @@ fn best_of(texts: &[(String, Vec<Mark>)], how: &Highlight) -> Vec<Stretch> {
             let mut words: Vec<_> = marks[at..end].iter().map(|mark| mark.word).collect();
             words.sort_unstable();
             words.dedup();
-            all.push(Stretch {
+            all.push(Fragment {
                 text,
                 marks: at..end,
                 distinct: words.len(),
             });
         }
     }
-    all.sort_by_key(|stretch| std::cmp::Reverse((stretch.distinct, stretch.marks.len())));
-    let mut chosen: Vec<Stretch> = Vec::new();
-    for stretch in all {
-        let meets = |other: &Stretch| {
-            other.text == stretch.text
-                && other.marks.start < stretch.marks.end
-                && stretch.marks.start < other.marks.end
+    all.sort_by_key(|fragment| std::cmp::Reverse((fragment.distinct, fragment.marks.len())));
+    let mut chosen: Vec<Fragment> = Vec::new();
+    for fragment in all {
+        let meets = |other: &Fragment| {
+            other.text == fragment.text
+                && other.marks.start < fragment.marks.end
+                && fragment.marks.start < other.marks.end
         };
         if chosen.len() < how.fragments && !chosen.iter().any(meets) {
-            chosen.push(stretch);
+            chosen.push(fragment);
         }
     }
     chosen
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_stretches_in_the_order_of_the_text() {
+    fn the_best_fragments_in_the_order_of_the_text() {
         let filler = "lorem ipsum dolor sit amet ".repeat(12);
         let text = format!("red {filler}blue red {filler}blue blue green {filler}");
         let check = |fragments, expected: Value| {

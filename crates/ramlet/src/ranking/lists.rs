@@ -1,4 +1,4 @@
-//! Segments that have lists of words: which of them are read, and how rows are ranked by many of them.
+//! Segments that have posting lists: which of them are read, and how rows are ranked by many of them.
 //!
 //! Few words are gone through side by side (`pruned`). Of many, a search goes through windows of rows; within one it adds up word after word, the rarest
 //! first (MaxScore: Turtle and Flood 1995). Once the hits so far are beyond what the words that are left can give, their lists are read only where a row that
@@ -33,7 +33,7 @@ const COUNTED_ROWS: u64 = 1 << 12;
 /// What a bound is raised by, so that rounding never hides a row.
 const SLACK: f64 = 1.0 + 1e-6;
 
-/// The lists of a query's words in one segment, by term.
+/// The posting lists of a query's words in one segment, by term.
 pub struct Lists {
     pub parts: Vec<Vec<ListPart>>,
     _held: Reservation,
@@ -72,7 +72,7 @@ impl Lists {
     }
 }
 
-/// Adds the texts of a segment, and finds the lists of the words. Rows that were deleted since the segment was written are
+/// Adds the texts of a segment, and finds the posting lists of the words. Rows that were deleted since the segment was written are
 /// counted out where that is little work; else they count until it is written anew.
 pub fn count_lists(
     (counted, words): (&Counted<'_>, &Words<'_>),

@@ -1,7 +1,7 @@
-//! Rows that may be among the best, found in the words' lists side by side, row after row.
+//! Rows that may be among the best, found in the words' posting lists side by side, row after row.
 //!
-//! Words that together can't lift a row among the best bring no row, they only add to those that others bring (MaxScore: Turtle and Flood 1995); and stretches in
-//! which the words that bring rows can't add enough are passed over undecoded (block-max indexes: Ding and Suel 2011). What a stretch can add is worked out
+//! Words that together can't lift a row among the best bring no row, they only add to those that others bring (MaxScore: Turtle and Flood 1995); and intervals in
+//! which the words that bring rows can't add enough are passed over undecoded (block-max indexes: Ding and Suel 2011). What an interval can add is worked out
 //! with the query's own `k` and `b`. A row's parts are added in the order in which everything else adds them, so its score is the same to the bit.
 
 use ramlet_index::TopK;
@@ -157,7 +157,7 @@ impl Pruned<'_, '_> {
             if bringing == 0 {
                 return Ok(());
             }
-            let (may, end) = self.stretch(bringing, rest[bringing], target, state)?;
+            let (may, end) = self.interval(bringing, rest[bringing], target, state)?;
             if may {
                 match bringing {
                     1 => self.one_brings((target, end), &rest, state)?,
@@ -171,8 +171,8 @@ impl Pruned<'_, '_> {
         }
     }
 
-    /// Whether a row of a stretch from `target` on may enter, and where the stretch ends: by parts, then by blocks.
-    fn stretch(
+    /// Whether a row of an interval from `target` on may enter, and where the interval ends: by parts, then by blocks.
+    fn interval(
         &mut self,
         bringing: usize,
         rest: f64,
@@ -274,7 +274,7 @@ impl Pruned<'_, '_> {
         let (mut target, mut known_to) = (0, None);
         'rows: loop {
             if known_to.is_none_or(|end| target > end) {
-                let (may, end) = self.stretch_of_all(target, state)?;
+                let (may, end) = self.interval_of_all(target, state)?;
                 if !may {
                     if end == END {
                         return Ok(());
@@ -303,8 +303,8 @@ impl Pruned<'_, '_> {
         }
     }
 
-    /// As [`Pruned::stretch`], of the words that are required.
-    fn stretch_of_all(&mut self, target: u32, state: &mut State<'_>) -> Result<(bool, u32)> {
+    /// As [`Pruned::interval`], of the words that are required.
+    fn interval_of_all(&mut self, target: u32, state: &mut State<'_>) -> Result<(bool, u32)> {
         for by_blocks in [false, true] {
             let (mut sum, mut end) = (0.0, END);
             for at in 0..self.scored {

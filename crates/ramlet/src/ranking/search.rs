@@ -139,7 +139,7 @@ impl Ranked<'_> {
     }
 }
 
-/// Adds a segment's texts; finds the lists of its words, if it has any.
+/// Adds a segment's texts; finds the posting lists of its words, if it has any.
 fn count_segment(
     (counted, words): (&Counted<'_>, &Words<'_>),
     segment: &SegmentView,

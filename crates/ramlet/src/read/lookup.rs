@@ -19,7 +19,7 @@ pub struct Lookup {
     /// For single blocks of ids, payloads and tables.
     pub buf: AnonBuf,
     pub index: IndexScratch,
-    /// For parts of words' lists, from the first search on that reads some; see [`Lookup::take_lists`].
+    /// For parts of words' posting lists, from the first search on that reads some; see [`Lookup::take_lists`].
     lists: Option<AnonBuf>,
     /// Pays for what single requests need beyond this: bitmaps of filters.
     pub rare: Consumer,

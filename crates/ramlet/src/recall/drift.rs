@@ -7,7 +7,7 @@
 
 use ramlet_memory::Consumer;
 
-use crate::recall::query_sample::{Asked, Kept, mean_and_error, room};
+use crate::recall::query_sample::{Kept, QuerySample, mean_and_error, room};
 
 /// Queries measured before anything is concluded, at most: one in ten seconds makes as many in twenty minutes.
 const KEPT: usize = 128;
@@ -77,13 +77,13 @@ impl Drift {
     }
 
     /// The queries, if too little is found; then measuring begins anew.
-    pub fn take(&mut self) -> Option<Asked> {
+    pub fn take(&mut self) -> Option<QuerySample> {
         if !self.is_off() {
             return None;
         }
         (self.seen, self.next, self.wait) = (0, 0, 2 * self.wait.max(self.room));
         let kept = std::mem::take(&mut self.kept).into_iter();
-        Some(Asked::new(self.slot, kept.map(|(kept, _)| kept)))
+        Some(QuerySample::new(self.slot, kept.map(|(kept, _)| kept)))
     }
 }
 

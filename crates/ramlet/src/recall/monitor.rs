@@ -35,10 +35,10 @@ use crate::read::lookup::Lookup;
 use crate::read::matching;
 use crate::read::view::{Place, View};
 use crate::recall::drift::Drift;
-use crate::recall::query_sample::{Asked, First};
+use crate::recall::query_sample::{FirstQueries, QuerySample};
 use crate::request::{QueryVector, SearchParams, SearchRequest};
 use crate::schema::{VectorField, VectorKind};
-use crate::segment::{RECALL, Segment, was_asked};
+use crate::segment::{RECALL, Segment, was_sampled};
 use crate::types::{PayloadSelector, PointId, ScoredPoint, VectorSelector};
 
 /// The API's `hnsw_ef` of the search that is compared with: 128 is the usual effort.
@@ -84,7 +84,7 @@ pub struct RecallMonitor {
 struct State {
     /// The segment that most of what is known is about.
     about: Option<u64>,
-    first: Vec<First>,
+    first: Vec<FirstQueries>,
     sample: Option<Sample>,
     measured: Vec<Running>,
     drifts: Vec<Drift>,
@@ -186,7 +186,7 @@ impl RecallMonitor {
         if let Some(first) = all.find(|first| first.vector == vector) {
             first.offer(query, from);
         }
-        let gathers = !state.first.iter().all(First::is_full);
+        let gathers = !state.first.iter().all(FirstQueries::is_full);
         self.gathers.store(gathers, Ordering::Relaxed);
     }
 
@@ -220,16 +220,16 @@ impl RecallMonitor {
 
     /// A vector that the first queries are known of, or whose queries find less than they should, and these queries: measured from
     /// now on anew.
-    pub fn take_due(&self) -> Option<Asked> {
+    pub fn take_due(&self) -> Option<QuerySample> {
         let mut state = self.state.lock().expect("never poisoned");
-        let first = state.first.iter_mut().find_map(First::take);
+        let first = state.first.iter_mut().find_map(FirstQueries::take);
         first.or_else(|| state.drifts.iter_mut().find_map(Drift::take))
     }
 
     /// Whether there is one.
     pub fn is_due(&self) -> bool {
         let state = self.state.lock().expect("never poisoned");
-        state.first.iter().any(First::is_due) || state.drifts.iter().any(Drift::is_off)
+        state.first.iter().any(FirstQueries::is_due) || state.drifts.iter().any(Drift::is_off)
     }
 
     /// What queries on a vector find since its index was measured on them.
@@ -309,15 +309,15 @@ fn largest_indexed(view: &View) -> Option<&Segment> {
 }
 
 /// The vectors that have an index there which was never measured on queries.
-fn first_of(view: &View, segment: &Segment) -> Vec<First> {
+fn first_of(view: &View, segment: &Segment) -> Vec<FirstQueries> {
     let fields = view.schema.vectors.iter();
     let unknown = fields.filter(|field| {
         let column = segment.vector(field.slot);
         let indexed = column.is_some_and(|column| column.index.kind() == "ivf");
-        field.kind == VectorKind::Dense && indexed && !was_asked(&segment.entry, field.slot)
+        field.kind == VectorKind::Dense && indexed && !was_sampled(&segment.entry, field.slot)
     });
     unknown
-        .filter_map(|field| First::new(field.slot, &field.name, field.dim))
+        .filter_map(|field| FirstQueries::new(field.slot, &field.name, field.dim))
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! The first queries that an index is asked: it is calibrated on rows of its own, and these may be of another kind.
+//! A sample of the first queries on an index: it is calibrated on rows of its own, and queries may be out of distribution.
 
 use ramlet_memory::{Consumer, Reservation};
 
@@ -45,16 +45,16 @@ pub fn mean_and_error(recalls: impl ExactSizeIterator<Item = f64> + Clone) -> (f
 }
 
 /// Queries to measure an index on.
-pub struct Asked {
+pub struct QuerySample {
     pub slot: u16,
     pub queries: Vec<Vec<f32>>,
     _held: Vec<Reservation>,
 }
 
-impl Asked {
-    pub fn new(slot: u16, kept: impl Iterator<Item = Kept>) -> Asked {
+impl QuerySample {
+    pub fn new(slot: u16, kept: impl Iterator<Item = Kept>) -> QuerySample {
         let (queries, held) = kept.map(|kept| (kept.query, kept.held)).unzip();
-        Asked {
+        QuerySample {
             slot,
             queries,
             _held: held,
@@ -63,7 +63,7 @@ impl Asked {
 }
 
 /// Gathers the first queries on a vector.
-pub struct First {
+pub struct FirstQueries {
     pub slot: u16,
     /// Its name.
     pub vector: String,
@@ -75,10 +75,10 @@ pub struct First {
     taken: bool,
 }
 
-impl First {
+impl FirstQueries {
     /// `None`: its vectors are too long.
-    pub fn new(slot: u16, vector: &str, dims: usize) -> Option<First> {
-        Some(First {
+    pub fn new(slot: u16, vector: &str, dims: usize) -> Option<FirstQueries> {
+        Some(FirstQueries {
             slot,
             vector: vector.to_owned(),
             room: room(dims)?,
@@ -115,11 +115,11 @@ impl First {
     }
 
     /// Them all, once.
-    pub fn take(&mut self) -> Option<Asked> {
+    pub fn take(&mut self) -> Option<QuerySample> {
         let due = self.is_due();
         due.then(|| {
             (self.taken, self.hashes) = (true, Vec::new());
-            Asked::new(self.slot, std::mem::take(&mut self.kept).into_iter())
+            QuerySample::new(self.slot, std::mem::take(&mut self.kept).into_iter())
         })
     }
 }
@@ -141,14 +141,14 @@ mod tests {
     fn the_first_different_queries_are_taken_once() {
         let ledger = Ledger::new(4 << 20);
         let from = ledger.consumer("test", u64::MAX);
-        let mut first = First::new(3, "v", 2).expect("short ones");
+        let mut first = FirstQueries::new(3, "v", 2).expect("short ones");
         (0..2 * KEPT).for_each(|i| first.offer(&[(i / 4) as f32, 1.0], &from));
         assert!(!first.is_due(), "one in four is another");
         (0..2 * KEPT).for_each(|i| first.offer(&[i as f32, 1.0], &from));
-        let asked = first.take().expect("enough");
-        assert_eq!((asked.slot, asked.queries.len()), (3, KEPT));
+        let sample = first.take().expect("enough");
+        assert_eq!((sample.slot, sample.queries.len()), (3, KEPT));
         assert!(ledger.used() > 0);
-        drop(asked);
+        drop(sample);
         (0..KEPT).for_each(|i| first.offer(&[i as f32, 2.0], &from));
         assert!(first.take().is_none() && first.is_full() && ledger.used() == 0);
     }
@@ -158,12 +158,12 @@ mod tests {
         let ledger = Ledger::new(4 << 20);
         let from = ledger.consumer("test", u64::MAX);
         for (differing, enough) in [(1, false), (FEW - 1, false), (FEW, true), (100, true)] {
-            let mut first = First::new(0, "", 2).expect("short ones");
+            let mut first = FirstQueries::new(0, "", 2).expect("short ones");
             (0..TIMES * KEPT - 1).for_each(|i| first.offer(&[(i % differing) as f32, 0.0], &from));
             assert!(!first.is_due(), "{differing}: others may come");
             first.offer(&[0.0, 0.0], &from);
             assert_eq!(first.is_due(), enough, "{differing}");
-            let taken = first.take().map(|asked| asked.queries.len());
+            let taken = first.take().map(|sample| sample.queries.len());
             assert_eq!(taken, enough.then_some(differing));
         }
     }

@@ -1,7 +1,7 @@
 //! What was measured of an index after it was built: kept beside its files, in the manifest's entry of the segment.
 //!
 //! `{"calibration": {"<slot>": [[probes, gap, recall@10, recall@100, gap, recall@10, recall@100, cells], ..]}}`: by gap, and by border,
-//! and how many cells' clusters are ranked. `{"unlike": {"<slot>": key}}`: beyond which near clusters are those of a query that is unlike these.
+//! and how many cells' clusters are ranked. `{"unlike": {"<slot>": key}}`: beyond which a query is out of distribution.
 //! `{"lost": {"<slot>": times}}`: how many times the neighbours that searches should lose by that are lost by the queries that were asked;
 //! of a segment that others were merged into what these say: `{"asked": {"<slot>": times}}`, where that was measured, how many times as many
 //! are lost by these queries as by rows where nothing but the build measured what to visit.
@@ -42,15 +42,15 @@ pub fn note_calibration(extra: &mut Value, slot: u16, measured: &Calibration) {
 }
 
 /// Keeps how many neighbours queries lose: here, and in a segment that this one is merged into.
-pub fn note_asked(extra: &mut Value, slot: u16, lost: f32, merged: f32) {
+pub fn note_sampled(extra: &mut Value, slot: u16, lost: f32, merged: f32) {
     extra[LOST][slot.to_string()] = lost.into();
     extra[ASKED][slot.to_string()] = merged.into();
 }
 
 /// Whether that was measured.
-pub fn was_asked(entry: &SegmentEntry, slot: u16) -> bool {
-    let asked = entry.extra.get(ASKED);
-    asked.is_some_and(|asked| asked.get(slot.to_string()).is_some())
+pub fn was_sampled(entry: &SegmentEntry, slot: u16) -> bool {
+    let known = entry.extra.get(ASKED);
+    known.is_some_and(|known| known.get(slot.to_string()).is_some())
 }
 
 /// What is thought of the queries on a segment that these are merged into: they lose what they lost before.

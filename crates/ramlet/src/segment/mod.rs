@@ -43,7 +43,7 @@ use roaring::RoaringBitmap;
 
 pub use build::{FieldSorters, build, field_rows, note_field_rows};
 use calibration::forget_calibration;
-pub use calibration::{calibration_of, note_asked, note_calibration, was_asked};
+pub use calibration::{calibration_of, note_calibration, note_sampled, was_sampled};
 pub(crate) use files::graph_width;
 pub use files::{EachRecord, RecordsFile, Shelf};
 pub use indexes::Lack;

@@ -634,7 +634,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// A stretch of the file in memory, from the next record on.
+/// A part of the file in memory, from the next record on.
 struct Window<'a> {
     file: &'a dyn LogFile,
     start: u64,

@@ -1,9 +1,9 @@
-//! The ranked texts of a segment's payload index: the words' lists, and how long each row's text is.
+//! The ranked texts of a segment's payload index: the words' posting lists, and how long each row's text is.
 //!
 //! | file | what |
 //! |---|---|
 //! | terms | sorted table: word, `0xFF`, first row u32, rows u16, peaks (up to four of a frequency u16 and a length u16, little endian), then the record's number u32, big endian as all else |
-//! | lists | records: parts of the words' lists (see `part`); record 0: texts u64, sum of their lengths u64, version u64 |
+//! | lists | records: parts of the words' posting lists (see `part`); record 0: texts u64, sum of their lengths u64, version u64 |
 //! | positions | records: of the part of the same number, where its words stand; only where phrases are asked for |
 //! | lengths | rows of 2 bytes: shift in the upper 3 bits, `length >> shift` in the lower 13 |
 //!
@@ -56,7 +56,7 @@ pub fn decoded_length(code: u16) -> u64 {
     u64::from(code & 0x1FFF) << (code >> LENGTH_BITS)
 }
 
-/// A part of a word's list.
+/// A part of a word's posting list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ListPart {
     pub first_row: u32,
@@ -193,7 +193,7 @@ impl TextColumn {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows `each` the parts of a word's list in the order of their rows. One read, unless cached or long.
+    /// Shows `each` the parts of a word's posting list in the order of their rows. One read, unless cached or long.
     pub fn parts(
         &self,
         word: &str,

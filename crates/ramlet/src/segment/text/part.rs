@@ -1,4 +1,4 @@
-//! A part of a word's list as bytes: blocks of 128 rows, packed, and the rest as varints.
+//! A part of a word's posting list as bytes: blocks of 128 rows, packed, and the rest as varints.
 //!
 //! | bytes | what |
 //! |---|---|
