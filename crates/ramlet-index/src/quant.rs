@@ -17,7 +17,7 @@
 //! | Cosine | `(\|P q - c\|^2 + \|r\|^2 - \|q\|^2 - \|x\|^2) / 2 - <r, y>` | `P q - c` |
 //! | Dot | `-<P q, c> - <r, y>` | `P q` |
 //!
-//! The uppermost bit of a digit is the sign of `r_i`, whatever `B`: so the signs stand once, in groups of 32 rows that
+//! The uppermost bit of a level is the sign of `r_i`, whatever `B`: so the signs stand once, in groups of 32 rows that
 //! are scanned by table look-up ([`GroupLayout`]), and the further bits as planes in a file of their own
 //! ([`ExtendedLayout`]) that is looked at for few. `y` is rounded once per cluster, to whole numbers `z` such that the sums
 //! of four of them fit a byte; everything after that is exact in integers, and the scan's sum is a part of the finer
@@ -59,11 +59,11 @@ pub enum CodeKind {
     OneBit,
     /// The further bits of codes of `bits` (2 to 8) in all: `(bits - 1) * d / 8 + 2` bytes a row.
     Extended { bits: u8 },
-    /// Product codes of `m` digits of 4 bits, in groups of 32 rows: `m / 2` bytes a row. In place of `OneBit` where there
+    /// Product codes of `m` sub-quantizers of 4 bits, in groups of 32 rows: `m / 2` bytes a row. In place of `OneBit` where there
     /// is no room for more; every row of a result is then read.
     Product { m: u16 },
-    /// The same with the rows' numbers behind the digits of each group: `m / 2 + 3` bytes a row (4 in a segment of 2^24 rows or more).
-    /// Who knows which row it is drops it without reading it; with so many digits that few rows are in doubt.
+    /// The same with the rows' numbers behind the codes of each group: `m / 2 + 3` bytes a row (4 in a segment of 2^24 rows or more).
+    /// Who knows which row it is drops it without reading it; with so many sub-quantizers that few rows need rescoring.
     ProductWithIds { m: u16 },
     /// What the finest codes leave over, in `bits` (2 to 7): `bits * d / 8 + 6` bytes a row. Of use beside them only: then no
     /// row is read.
@@ -142,8 +142,8 @@ impl CodeKind {
         u64::from(self.file_rows(vectors)) * self.row_bytes(dims, segment_rows) as u64
     }
 
-    /// Digits of product codes, with or without numbers.
-    pub fn digits(self) -> Option<u16> {
+    /// Sub-quantizers of product codes, with or without numbers.
+    pub fn subquantizers(self) -> Option<u16> {
         match self {
             CodeKind::Product { m } | CodeKind::ProductWithIds { m } => Some(m),
             CodeKind::OneBit | CodeKind::Extended { .. } | CodeKind::Residual { .. } | CodeKind::Sq8 => None,

@@ -166,17 +166,17 @@ fn centroids(table: &Kernels, count: usize) {
 fn several(table: &Kernels, count: usize, rounds: usize) {
     const QUERIES: usize = 16;
     let dims = 100;
-    let (digits, codes) = (
+    let (levels, codes) = (
         bytes_as_query(QUERIES * dims),
         bytes(count.div_ceil(INTERLEAVED_CODES) * interleaved_bytes(dims)),
     );
     let (scales, bases) = (vec![0.01; count], vec![1.0; count]);
-    let query = |digits| InterleavedQuery {
-        digits,
+    let query = |levels| InterleavedQuery {
+        levels,
         per_product: -0.02,
         less: 100,
     };
-    let queries: Vec<InterleavedQuery<'_>> = digits.chunks_exact(dims).map(query).collect();
+    let queries: Vec<InterleavedQuery<'_>> = levels.chunks_exact(dims).map(query).collect();
     let interleaved_blocks = InterleavedCodes {
         codes: &codes,
         scales: &scales,
@@ -216,47 +216,47 @@ fn several(table: &Kernels, count: usize, rounds: usize) {
     );
 }
 
-/// Digits of a product code whose words reach: 48 of them.
+/// Sub-quantizers of a product code whose words reach: 48 of them.
 fn chain(table: &Kernels, rounds: usize) {
-    const DIGITS: usize = 48;
+    const SUBQUANTIZERS: usize = 48;
     let cost = |i: usize| (i * 7 % 31) as f32;
     let costs = |at: usize| -> TrellisCosts { std::array::from_fn(|i| cost(at * 3 + i)) };
-    let own: Vec<TrellisCosts> = (0..DIGITS).map(costs).collect();
-    let pairs: Vec<[TrellisCosts; TRELLIS_STATES]> = (0..DIGITS)
+    let own: Vec<TrellisCosts> = (0..SUBQUANTIZERS).map(costs).collect();
+    let pairs: Vec<[TrellisCosts; TRELLIS_STATES]> = (0..SUBQUANTIZERS)
         .map(|at| std::array::from_fn(|i| costs(at * 5 + i)))
         .collect();
     let costs = OwnCosts {
         first: &own,
         second: Some((0.5, &own)),
     };
-    let (mut before, mut digits) = (vec![[0; TRELLIS_STATES]; DIGITS], vec![0; DIGITS]);
+    let (mut before, mut codes) = (vec![[0; TRELLIS_STATES]; SUBQUANTIZERS], vec![0; SUBQUANTIZERS]);
     report(table, "cheapest chain of 48", 100, 1, rounds * 4, &mut || {
-        black_box(table.cheapest_chain(black_box(&costs), &pairs, &mut before, &mut digits));
+        black_box(table.cheapest_chain(black_box(&costs), &pairs, &mut before, &mut codes));
     });
 }
 
 /// A vector's codes, as they are made.
 fn grid(table: &Kernels, dims: usize, rounds: usize) {
     let vector: Vec<f32> = (0..dims).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.01).collect();
-    let (mut digits, mut planes) = (vec![0; dims], vec![0; dims.div_ceil(8) * 5]);
+    let (mut levels, mut planes) = (vec![0; dims], vec![0; dims.div_ceil(8) * 5]);
     for count in [3, 5] {
         report(
             table,
-            &format!("digits of {count} planes"),
+            &format!("levels of {count} planes"),
             dims,
             1,
             rounds * 4,
             &mut || {
-                black_box(table.digits(black_box(&vector), count, &mut digits));
+                black_box(table.levels(black_box(&vector), count, &mut levels));
             },
         );
     }
-    report(table, "5 planes of digits", dims, 1, rounds * 30, &mut || {
-        table.planes(black_box(&digits), 5, &mut planes);
+    report(table, "5 planes of levels", dims, 1, rounds * 30, &mut || {
+        table.planes(black_box(&levels), 5, &mut planes);
         black_box(&planes);
     });
     report(table, "to bytes", dims, 1, rounds * 30, &mut || {
-        black_box(table.to_bytes(black_box(&vector), &mut digits));
+        black_box(table.to_bytes(black_box(&vector), &mut levels));
     });
     report(table, "product in f64", dims, 1, rounds * 30, &mut || {
         black_box(table.dot_f64(black_box(&vector), &vector));
@@ -266,11 +266,11 @@ fn grid(table: &Kernels, dims: usize, rounds: usize) {
 /// What each cluster that is visited costs before its rows are scanned.
 fn enter(table: &Kernels, dims: usize, rounds: usize) {
     let query: Vec<f32> = (0..dims).map(|i| (i % 17) as f32 * 0.1 - 0.8).collect();
-    let (digits, mut out) = (bytes(dims), vec![0.0; dims]);
+    let (levels, mut out) = (bytes(dims), vec![0.0; dims]);
     let mut rounded = vec![0; dims.next_multiple_of(64)];
     let mut lut = vec![0; dims.div_ceil(4) * 16];
     report(table, "difference", dims, 1, rounds * 30, &mut || {
-        black_box(table.difference(black_box(&query), 0.01, &digits, &mut out));
+        black_box(table.difference(black_box(&query), 0.01, &levels, &mut out));
     });
     report(table, "round", dims, 1, rounds * 30, &mut || {
         black_box(table.round(black_box(&query), 60.0, &mut rounded[..dims]));

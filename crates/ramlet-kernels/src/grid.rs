@@ -1,4 +1,4 @@
-//! Vectors in a few bits a dimension, as they are coded: digits, planes of bits, and what they stand for.
+//! Vectors in a few bits a dimension, as they are coded: levels, planes of bits, and what they stand for.
 //!
 //! All are bit-equal in all tables: sums run in eight lanes, whatever the width of a register.
 
@@ -13,29 +13,29 @@ impl Kernels {
         unsafe { (self.grid.to_bytes)(vector, codes) }
     }
 
-    /// Writes the digits, of so many bits (seven at most) beside the sign, whose numbers `u` point most nearly where the vector
-    /// `r` does, and returns `<u, r>`; zeros and 0 if there is no telling. A digit grows with its number, which is half a step
+    /// Writes the levels, of so many bits (seven at most) beside the sign, whose numbers `u` point most nearly where the vector
+    /// `r` does, and returns `<u, r>`; zeros and 0 if there is no telling. A level grows with its number, which is half a step
     /// beyond it: with 3 bits 0..8 are -7.5 to -0.5 where a value is less than 0, else 0.5 to 7.5.
     ///
-    /// The step is the best of those tried, then each digit moves by one where that turns the numbers towards the vector.
-    pub fn digits(&self, vector: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
-        assert_eq!(vector.len(), digits.len(), "digits of another length");
-        assert!(planes <= 7, "{planes} planes of a digit");
+    /// The step is the best of those tried, then each level moves by one where that turns the numbers towards the vector.
+    pub fn levels(&self, vector: &[f32], planes: u32, levels: &mut [u8]) -> f64 {
+        assert_eq!(vector.len(), levels.len(), "levels of another length");
+        assert!(planes <= 7, "{planes} planes of a level");
         // SAFETY: the table proves the features; the rest was just checked.
-        unsafe { (self.grid.digits)(vector, planes, digits) }
+        unsafe { (self.grid.levels)(vector, planes, levels) }
     }
 
-    /// Writes the lowest bits of each digit apart: planes of `ceil(d / 8)` bytes, the most significant first; bit `i % 8` of byte
-    /// `i / 8` is digit `i`'s.
-    pub fn planes(&self, digits: &[u8], planes: u32, out: &mut [u8]) {
+    /// Writes the lowest bits of each level apart: planes of `ceil(d / 8)` bytes, the most significant first; bit `i % 8` of byte
+    /// `i / 8` is level `i`'s.
+    pub fn planes(&self, levels: &[u8], planes: u32, out: &mut [u8]) {
         assert!(planes <= 8, "{planes} planes of a byte");
         assert_eq!(
             out.len(),
-            planes as usize * digits.len().div_ceil(8),
+            planes as usize * levels.len().div_ceil(8),
             "planes of another length"
         );
         // SAFETY: the table proves the features; the length was just checked.
-        unsafe { (self.grid.planes)(digits, planes, out) }
+        unsafe { (self.grid.planes)(levels, planes, out) }
     }
 
     /// Writes a plane whose bits tell which values are 0 or more.
@@ -45,15 +45,15 @@ impl Kernels {
         unsafe { (self.grid.signs)(values, out) }
     }
 
-    /// The numbers that the values' signs and digits of so many bits beside them stand for.
-    pub fn grid_values(&self, values: &[f32], digits: &[u8], planes: u32, out: &mut [f32]) {
+    /// The numbers that the values' signs and levels of so many bits beside them stand for.
+    pub fn grid_values(&self, values: &[f32], levels: &[u8], planes: u32, out: &mut [f32]) {
         assert!(
-            values.len() == digits.len() && values.len() == out.len(),
+            values.len() == levels.len() && values.len() == out.len(),
             "numbers of another length"
         );
-        assert!(planes <= 7, "{planes} planes of a digit");
+        assert!(planes <= 7, "{planes} planes of a level");
         // SAFETY: the table proves the features; the rest was just checked.
-        unsafe { (self.grid.values)(values, digits, planes, out) }
+        unsafe { (self.grid.values)(values, levels, planes, out) }
     }
 
     /// Adds to sums what bytes as of [`Kernels::to_bytes`] stand for: `scale * (code - 128)`.
@@ -86,7 +86,7 @@ macro_rules! grid_kernels {
 
             pub(in crate::arch) const KERNELS: GridKernels = GridKernels {
                 to_bytes,
-                digits,
+                levels,
                 planes,
                 signs,
                 values,
@@ -101,13 +101,13 @@ macro_rules! grid_kernels {
             }
 
             $(#[target_feature(enable = $feature)])?
-            fn digits(vector: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
-                grid::digits(vector, planes, digits, None)
+            fn levels(vector: &[f32], planes: u32, levels: &mut [u8]) -> f64 {
+                grid::levels(vector, planes, levels, None)
             }
 
             $(#[target_feature(enable = $feature)])?
-            fn planes(digits: &[u8], planes: u32, out: &mut [u8]) {
-                grid::planes(digits, planes, out);
+            fn planes(levels: &[u8], planes: u32, out: &mut [u8]) {
+                grid::planes(levels, planes, out);
             }
 
             $(#[target_feature(enable = $feature)])?
@@ -116,8 +116,8 @@ macro_rules! grid_kernels {
             }
 
             $(#[target_feature(enable = $feature)])?
-            fn values(values: &[f32], digits: &[u8], planes: u32, out: &mut [f32]) {
-                grid::values(values, digits, planes, out);
+            fn values(values: &[f32], levels: &[u8], planes: u32, out: &mut [f32]) {
+                grid::values(values, levels, planes, out);
             }
 
             $(#[target_feature(enable = $feature)])?
@@ -204,7 +204,7 @@ impl Fit {
 
 /// `by_hand` goes before [`measure`].
 #[inline(always)]
-pub(crate) fn digits(r: &[f32], planes: u32, digits: &mut [u8], by_hand: Option<Measure>) -> f64 {
+pub(crate) fn levels(r: &[f32], planes: u32, levels: &mut [u8], by_hand: Option<Measure>) -> f64 {
     let most = ((1u32 << planes) - 1) as f32;
     let fits = largest(r) / (most + 1.0);
     let (mut best, mut worse): (Option<(f32, Fit, f64)>, _) = (None, 0);
@@ -230,18 +230,18 @@ pub(crate) fn digits(r: &[f32], planes: u32, digits: &mut [u8], by_hand: Option<
     }
     let Some((per_unit, start, _)) = best else {
         // Nothing, or too little for a float to tell.
-        digits.fill(0);
+        levels.fill(0);
         return 0.0;
     };
-    for (digit, value) in digits.iter_mut().zip(r) {
-        *digit = (level(*value, per_unit, most) + ROUNDER).to_bits() as u8;
+    for (level, value) in levels.iter_mut().zip(r) {
+        *level = (rounded_level(*value, per_unit, most) + ROUNDER).to_bits() as u8;
     }
     let most = most as u8;
-    let along = improve(r, digits, most, start);
-    // Digits grow away from zero; in the code they grow upwards. (All of their bits are flipped, without a branch that nothing
+    let along = improve(r, levels, most, start);
+    // Levels grow away from zero; in the code they grow upwards. (All of their bits are flipped, without a branch that nothing
     // foretells.)
-    for (digit, value) in digits.iter_mut().zip(r) {
-        *digit ^= if *value < 0.0 { most } else { 0 };
+    for (level, value) in levels.iter_mut().zip(r) {
+        *level ^= if *value < 0.0 { most } else { 0 };
     }
     along
 }
@@ -249,7 +249,7 @@ pub(crate) fn digits(r: &[f32], planes: u32, digits: &mut [u8], by_hand: Option<
 /// Steps from zero to the grid value of a number, less the half step. (Converting to an integer and back would take several times
 /// as long, since what isn't a number is asked for.)
 #[inline(always)]
-fn level(value: f32, per_unit: f32, most: f32) -> f32 {
+fn rounded_level(value: f32, per_unit: f32, most: f32) -> f32 {
     let steps = value.abs() * per_unit;
     let most = most + 0.5;
     let steps = if steps < most { steps } else { most };
@@ -281,55 +281,55 @@ fn measure_eight(
     most: f32,
 ) {
     for lane in 0..LANES {
-        let u = counts[lane] * (level(values[lane], per_unit, most) + 0.5);
+        let u = counts[lane] * (rounded_level(values[lane], per_unit, most) + 0.5);
         along[lane] += u * values[lane].abs();
         squares[lane] += u * u;
     }
 }
 
-/// Moves each digit by one if that turns the code towards `r`; `<u, r>` at the end.
+/// Moves each level by one if that turns the code towards `r`; `<u, r>` at the end.
 ///
-/// Whether a digit moves depends on those that moved before it. But few do: eight are judged at once, and again after one of them.
+/// Whether a level moves depends on those that moved before it. But few do: eight are judged at once, and again after one of them.
 #[inline(always)]
-fn improve(r: &[f32], digits: &mut [u8], most: u8, mut fit: Fit) -> f64 {
-    let ((chunks, rest), (digits, last)) = (r.as_chunks::<LANES>(), digits.as_chunks_mut::<LANES>());
-    for (values, digits) in chunks.iter().zip(digits) {
-        improve_eight(values, digits, (most, u8::MAX), &mut fit);
+fn improve(r: &[f32], levels: &mut [u8], most: u8, mut fit: Fit) -> f64 {
+    let ((chunks, rest), (levels, last)) = (r.as_chunks::<LANES>(), levels.as_chunks_mut::<LANES>());
+    for (values, levels) in chunks.iter().zip(levels) {
+        improve_eight(values, levels, (most, u8::MAX), &mut fit);
     }
     if !rest.is_empty() {
-        let (mut values, mut digits) = ([0.0; LANES], [0; LANES]);
+        let (mut values, mut levels) = ([0.0; LANES], [0; LANES]);
         values[..rest.len()].copy_from_slice(rest);
-        digits[..rest.len()].copy_from_slice(last);
-        improve_eight(&values, &mut digits, (most, (1 << rest.len()) - 1), &mut fit);
-        last.copy_from_slice(&digits[..rest.len()]);
+        levels[..rest.len()].copy_from_slice(last);
+        improve_eight(&values, &mut levels, (most, (1 << rest.len()) - 1), &mut fit);
+        last.copy_from_slice(&levels[..rest.len()]);
     }
     fit.along
 }
 
-/// The digits of the lanes of `open` are there.
+/// The levels of the lanes of `open` are there.
 #[inline(always)]
-fn improve_eight(values: &[f32; LANES], digits: &mut [u8; LANES], (most, mut open): (u8, u8), fit: &mut Fit) {
+fn improve_eight(values: &[f32; LANES], levels: &mut [u8; LANES], (most, mut open): (u8, u8), fit: &mut Fit) {
     loop {
-        let moving = open & moving(values, digits, most, *fit);
+        let moving = open & moving(values, levels, most, *fit);
         if moving == 0 {
             return;
         }
         let lane = moving.trailing_zeros() as usize;
-        let (up, moved) = moved(f64::from(values[lane].abs()), f64::from(digits[lane]) + 0.5, *fit);
-        digits[lane] = if up { digits[lane] + 1 } else { digits[lane] - 1 };
+        let (up, moved) = moved(f64::from(values[lane].abs()), f64::from(levels[lane]) + 0.5, *fit);
+        levels[lane] = if up { levels[lane] + 1 } else { levels[lane] - 1 };
         *fit = moved;
         // It and those before it have had their turn.
         open &= ((0xfe_u16) << lane) as u8;
     }
 }
 
-/// Which digits move, if none before them does.
+/// Which levels move, if none before them does.
 #[inline(always)]
-fn moving(values: &[f32; LANES], digits: &[u8; LANES], most: u8, fit: Fit) -> u8 {
+fn moving(values: &[f32; LANES], levels: &[u8; LANES], most: u8, fit: Fit) -> u8 {
     let last = f64::from(most) + 0.5;
     let mut moving = [0u64; LANES];
     for lane in 0..LANES {
-        let u = f64::from(digits[lane]) + 0.5;
+        let u = f64::from(levels[lane]) + 0.5;
         let (up, moved) = moved(f64::from(values[lane].abs()), u, fit);
         let edge = if up { last } else { 0.5 };
         let better = moved.along * moved.along * fit.squares > fit.along * fit.along * moved.squares;
@@ -339,7 +339,7 @@ fn moving(values: &[f32; LANES], digits: &[u8; LANES], most: u8, fit: Fit) -> u8
     moving.iter().fold(0, |all, one| all | one) as u8
 }
 
-/// Whether the digit that `r` asks for at the present scale lies above the one it has, and the fit if it moves there.
+/// Whether the level that `r` asks for at the present scale lies above the one it has, and the fit if it moves there.
 #[inline(always)]
 fn moved(value: f64, u: f64, fit: Fit) -> (bool, Fit) {
     let up = value * fit.squares > u * fit.along;
@@ -361,11 +361,11 @@ fn lowest(bytes: u64) -> u8 {
 }
 
 #[inline(always)]
-pub(crate) fn planes(digits: &[u8], planes: u32, out: &mut [u8]) {
-    let plane_bytes = digits.len().div_ceil(8);
-    for (i, digits) in digits.chunks(8).enumerate() {
+pub(crate) fn planes(levels: &[u8], planes: u32, out: &mut [u8]) {
+    let plane_bytes = levels.len().div_ceil(8);
+    for (i, levels) in levels.chunks(8).enumerate() {
         let mut bytes = [0; 8];
-        bytes[..digits.len()].copy_from_slice(digits);
+        bytes[..levels.len()].copy_from_slice(levels);
         let bytes = u64::from_le_bytes(bytes);
         for plane in 0..planes {
             out[plane as usize * plane_bytes + i] = lowest(bytes >> (planes - 1 - plane));
@@ -387,13 +387,13 @@ pub(crate) fn signs(values: &[f32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-pub(crate) fn values(values: &[f32], digits: &[u8], planes: u32, out: &mut [f32]) {
+pub(crate) fn values(values: &[f32], levels: &[u8], planes: u32, out: &mut [f32]) {
     let half = 1i32 << planes;
     // Of `planes + 1` bits with the sign's on top the middle lies half a step below that.
     let middle = half as f32 - 0.5;
-    for ((value, digit), out) in values.iter().zip(digits).zip(out) {
+    for ((value, level), out) in values.iter().zip(levels).zip(out) {
         let above = if *value >= 0.0 { half } else { 0 };
-        *out = (above + i32::from(*digit)) as f32 - middle;
+        *out = (above + i32::from(*level)) as f32 - middle;
     }
 }
 

@@ -24,7 +24,7 @@ impl Kernels {
         nearest: &mut [Nearest],
     ) {
         check(
-            queries.iter().map(|query| query.digits),
+            queries.iter().map(|query| query.levels),
             range.end,
             interleaved_blocks.codes,
         );
@@ -53,7 +53,7 @@ impl Kernels {
         scales: &[f32],
         out: &mut [u16],
     ) {
-        check(queries.iter().map(|query| query.digits), scales.len(), codes);
+        check(queries.iter().map(|query| query.levels), scales.len(), codes);
         assert_eq!(queries.len(), limits.len(), "one limit for each query");
         assert_eq!(
             out.len(),
@@ -79,7 +79,7 @@ impl Kernels {
         distances: &mut [u32],
         near: &mut [u16],
     ) {
-        check(queries.iter().map(|query| query.digits), squares.len(), codes);
+        check(queries.iter().map(|query| query.levels), squares.len(), codes);
         assert!(
             squares.len().is_multiple_of(INTERLEAVED_CODES),
             "a part of a interleaved_block"
@@ -97,13 +97,13 @@ impl Kernels {
     }
 }
 
-fn check<'q>(mut digits: impl Iterator<Item = &'q [i8]>, count: usize, codes: &[u8]) {
-    let Some(len) = digits.next().map(<[i8]>::len) else {
+fn check<'q>(mut levels: impl Iterator<Item = &'q [i8]>, count: usize, codes: &[u8]) {
+    let Some(len) = levels.next().map(<[i8]>::len) else {
         return;
     };
     assert!((1..=MAX_U8_DIMS).contains(&len) && len.is_multiple_of(INTERLEAVED_QUAD));
     assert!(
-        digits.all(|digits| digits.len() == len),
+        levels.all(|levels| levels.len() == len),
         "queries of different lengths"
     );
     assert!(
@@ -181,7 +181,7 @@ pub(crate) unsafe fn nearest(
     nearest: &mut [Nearest],
 ) {
     for (query, nearest) in queries.iter().zip(nearest) {
-        let bytes = interleaved_bytes(query.digits.len());
+        let bytes = interleaved_bytes(query.levels.len());
         let mut products = [0i32; INTERLEAVED_BLOCKS * INTERLEAVED_CODES];
         let last = range.end.div_ceil(INTERLEAVED_CODES);
         for first in (range.start / INTERLEAVED_CODES..last).step_by(INTERLEAVED_BLOCKS) {
@@ -190,7 +190,7 @@ pub(crate) unsafe fn nearest(
             // SAFETY: whole interleaved blocks, one product for each of their codes.
             unsafe {
                 dot(
-                    query.digits,
+                    query.levels,
                     &interleaved_blocks.codes[first * bytes..end * bytes],
                     products,
                 )
@@ -275,7 +275,7 @@ pub(crate) unsafe fn within(
         .zip(limits)
         .zip(out.chunks_exact_mut(interleaved_blocks))
     {
-        let bytes = interleaved_bytes(query.digits.len());
+        let bytes = interleaved_bytes(query.levels.len());
         let each = codes
             .chunks_exact(bytes)
             .zip(scales.chunks(INTERLEAVED_CODES))
@@ -283,7 +283,7 @@ pub(crate) unsafe fn within(
         for ((codes, scales), out) in each {
             let (mut products, mut padded) = ([0i32; INTERLEAVED_CODES], [0.0f32; INTERLEAVED_CODES]);
             // SAFETY: one interleaved block.
-            unsafe { dot(query.digits, codes, &mut products) };
+            unsafe { dot(query.levels, codes, &mut products) };
             padded[..scales.len()].copy_from_slice(scales);
             let mut near = [0u16; INTERLEAVED_CODES];
             for lane in 0..INTERLEAVED_CODES {
@@ -312,7 +312,7 @@ pub(crate) unsafe fn closer(
     let of_queries = distances.chunks_exact_mut(squares.len());
     let of_queries = of_queries.zip(near.chunks_exact_mut(squares.len() / INTERLEAVED_CODES));
     for (query, (distances, near)) in queries.iter().zip(of_queries) {
-        let codes = codes.chunks_exact(interleaved_bytes(query.digits.len()));
+        let codes = codes.chunks_exact(interleaved_bytes(query.levels.len()));
         let out = distances
             .as_chunks_mut::<INTERLEAVED_CODES>()
             .0
@@ -322,7 +322,7 @@ pub(crate) unsafe fn closer(
         for ((codes, squares), (distances, near)) in interleaved_blocks.zip(out) {
             let mut products = [0i32; INTERLEAVED_CODES];
             // SAFETY: one interleaved block.
-            unsafe { dot(query.digits, codes, &mut products) };
+            unsafe { dot(query.levels, codes, &mut products) };
             *near = 0;
             for lane in 0..INTERLEAVED_CODES {
                 let twice = (products[lane] as u32).wrapping_mul(2);

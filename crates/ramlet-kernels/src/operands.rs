@@ -65,7 +65,7 @@ pub struct Nearness {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterleavedQuery<'q> {
     /// Whole columns, zeros behind the last dimension.
-    pub digits: &'q [i8],
+    pub levels: &'q [i8],
     pub per_product: f32,
     pub less: i32,
 }
@@ -97,7 +97,7 @@ pub struct InterleavedLimit {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterleavedBall<'q> {
     /// Whole columns, zeros behind the last dimension.
-    pub digits: &'q [i8],
+    pub levels: &'q [i8],
     /// The squared distance of a code is `its square + offset - 2 * product`, modulo 2^32.
     pub offset: u32,
     /// Those below this are wanted.
@@ -228,13 +228,13 @@ impl FastScanned {
 /// Bytes of a group's factors: 32 of `a`, then 32 of `f`, half-precision numbers, little endian.
 pub const FACTOR_BYTES: usize = GROUP * 4;
 
-/// Values of a digit.
+/// Values of a code.
 pub const TRELLIS_STATES: usize = 16;
 
 /// What each value costs; or, with the value before in front, each pair of values.
 pub type TrellisCosts = [f32; TRELLIS_STATES];
 
-/// What each value of each digit costs by itself: `first + factor * second`, or `first` alone.
+/// What each value of each sub-quantizer costs by itself: `first + factor * second`, or `first` alone.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnCosts<'c> {
     pub first: &'c [TrellisCosts],

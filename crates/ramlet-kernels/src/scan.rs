@@ -6,18 +6,18 @@ use crate::table::Kernels;
 /// Most columns of a group: the sums stay far below `u32`, and one block of `u16` sums is bounded.
 pub const MAX_COLUMNS: usize = 16_384;
 
-/// Most bit planes of a code: its digits and a query's bytes multiply pairwise within `i16`.
+/// Most bit planes of a code: its codes and a query's bytes multiply pairwise within `i16`.
 pub const MAX_PLANES: u32 = 7;
 
 /// Columns that may be summed in `u16`: `256 * 255 < 65,536`.
 pub(crate) const COLUMNS_U16: usize = 256;
 
 impl Kernels {
-    /// Sums of table entries that 4-bit digits choose, for groups of [`GROUP`] vectors (FastScan: André, Kermarrec and
+    /// Sums of table entries that 4-bit codes choose, for groups of [`GROUP`] vectors (FastScan: André, Kermarrec and
     /// Le Scouarnec, "Cache locality is not enough", VLDB 2015):
-    /// `out[g * 32 + v] = sum over c in 0..columns of lut[c * 16 + digit(g, c, v)]`.
+    /// `out[g * 32 + v] = sum over c in 0..columns of lut[c * 16 + code(g, c, v)]`.
     ///
-    /// Byte `j` of a group's column `c` has the digit of vector `j` in its low half and that of vector `16 + j` in its
+    /// Byte `j` of a group's column `c` has the code of vector `j` in its low half and that of vector `16 + j` in its
     /// high half. A group begins every `stride` bytes with its `columns * 16` bytes; nothing behind those is read. `out`
     /// has 32 entries for each group, `lut` has 16 for each column.
     ///

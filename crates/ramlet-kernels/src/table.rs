@@ -28,11 +28,11 @@ pub(crate) type CodesKernel = unsafe fn(query: &[i8], rows: &[u8], stride: usize
 #[derive(Clone, Copy)]
 pub(crate) struct EntryKernels {
     /// The slices have the same length.
-    pub(crate) difference: unsafe fn(query: &[f32], step: f32, digits: &[u8], out: &mut [f32]) -> Extent,
+    pub(crate) difference: unsafe fn(query: &[f32], step: f32, levels: &[u8], out: &mut [f32]) -> Extent,
     /// The slices have the same length.
     pub(crate) round: unsafe fn(values: &[f32], per_unit: f32, out: &mut [i8]) -> (i32, i32),
-    /// There are four digits for each column of the table.
-    pub(crate) tabulate: unsafe fn(digits: &[i8], table: &mut [u8]),
+    /// There are four levels for each column of the table.
+    pub(crate) tabulate: unsafe fn(levels: &[i8], table: &mut [u8]),
 }
 
 /// Safety: the processor has the table's features.
@@ -106,7 +106,7 @@ type ChainKernel = unsafe fn(
     own: &OwnCosts<'_>,
     pairs: &[[TrellisCosts; TRELLIS_STATES]],
     before: &mut [[u32; TRELLIS_STATES]],
-    digits: &mut [u8],
+    codes: &mut [u8],
 ) -> f32;
 
 /// Safety: the processor has the table's features.
@@ -130,7 +130,7 @@ pub(crate) struct GridKernels {
     /// The slices have the same length.
     pub(crate) to_bytes: unsafe fn(&[f32], &mut [u8]) -> f32,
     /// The slices have the same length; at most seven planes.
-    pub(crate) digits: unsafe fn(&[f32], u32, &mut [u8]) -> f64,
+    pub(crate) levels: unsafe fn(&[f32], u32, &mut [u8]) -> f64,
     /// `out` has the planes' bytes.
     pub(crate) planes: unsafe fn(&[u8], u32, &mut [u8]),
     /// `out` has a bit for each value.

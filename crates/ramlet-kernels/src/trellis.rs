@@ -1,4 +1,4 @@
-//! The cheapest chain of digits, where what a digit costs depends on the one before it.
+//! The cheapest chain of codes, where what a code costs depends on the one before it.
 //!
 //! Viterbi, "Error bounds for convolutional codes and an asymptotically optimum decoding algorithm" (1967).
 
@@ -6,32 +6,32 @@ use crate::operands::{OwnCosts, TRELLIS_STATES, TrellisCosts};
 use crate::table::Kernels;
 
 impl Kernels {
-    /// Writes the digits `d` for which `sum_j own[j][d_j] + pairs[j][d_(j-1)][d_j]` is least, and returns that sum; before the first
-    /// digit stands a 0. Of equal chains it takes the lower digits, from the last on. `before` is overwritten.
+    /// Writes the codes `d` for which `sum_j own[j][d_j] + pairs[j][d_(j-1)][d_j]` is least, and returns that sum; before the first
+    /// code stands a 0. Of equal chains it takes the lower codes, from the last on. `before` is overwritten.
     ///
-    /// Bit-equal in all tables. About 300 additions and comparisons a digit.
+    /// Bit-equal in all tables. About 300 additions and comparisons a code.
     pub fn cheapest_chain(
         &self,
         own: &OwnCosts<'_>,
         pairs: &[[TrellisCosts; TRELLIS_STATES]],
         before: &mut [[u32; TRELLIS_STATES]],
-        digits: &mut [u8],
+        codes: &mut [u8],
     ) -> f32 {
-        let digit_count = digits.len();
-        let second = own.second.map_or(digit_count, |(_, second)| second.len());
+        let code_count = codes.len();
+        let second = own.second.map_or(code_count, |(_, second)| second.len());
         assert!(
-            own.first.len() == digit_count
-                && second == digit_count
-                && pairs.len() == digit_count
-                && before.len() == digit_count,
-            "costs of another number of digits"
+            own.first.len() == code_count
+                && second == code_count
+                && pairs.len() == code_count
+                && before.len() == code_count,
+            "costs of another number of codes"
         );
         // SAFETY: the table proves the features; the lengths were just compared.
-        unsafe { (self.trellis.chain)(own, pairs, before, digits) }
+        unsafe { (self.trellis.chain)(own, pairs, before, codes) }
     }
 
-    /// For digit `j`, `scale` times the sums over dimensions `edges[j]..edges[j + 1]` of values times its words, which `words[0]`
-    /// has for each dimension, and over the next digit's dimensions with `words[1]`. `out` has one less than there are edges.
+    /// For code `j`, `scale` times the sums over dimensions `edges[j]..edges[j + 1]` of values times its words, which `words[0]`
+    /// has for each dimension, and over the next code's dimensions with `words[1]`. `out` has one less than there are edges.
     ///
     /// Bit-equal in all tables.
     pub fn chain_entries(
@@ -66,9 +66,9 @@ macro_rules! trellis_kernels {
                 own: &OwnCosts<'_>,
                 pairs: &[[TrellisCosts; TRELLIS_STATES]],
                 before: &mut [[u32; TRELLIS_STATES]],
-                digits: &mut [u8],
+                codes: &mut [u8],
             ) -> f32 {
-                trellis::chain(own, pairs, before, digits)
+                trellis::chain(own, pairs, before, codes)
             }
 
             $(#[target_feature(enable = $feature)])?
@@ -90,7 +90,7 @@ pub(crate) fn chain(
     own: &OwnCosts<'_>,
     pairs: &[[TrellisCosts; TRELLIS_STATES]],
     before: &mut [[u32; TRELLIS_STATES]],
-    digits: &mut [u8],
+    codes: &mut [u8],
 ) -> f32 {
     let mut sums = [f32::INFINITY; TRELLIS_STATES];
     sums[0] = 0.0;
@@ -107,26 +107,26 @@ pub(crate) fn chain(
             }
         }
     }
-    trace(&sums, before, digits)
+    trace(&sums, before, codes)
 }
 
-/// Writes the digits that led to the least of the sums, and returns it.
+/// Writes the codes that led to the least of the sums, and returns it.
 #[inline(always)]
-pub(crate) fn trace(sums: &TrellisCosts, before: &[[u32; TRELLIS_STATES]], digits: &mut [u8]) -> f32 {
-    let (mut digit, mut least) = (0, sums[0]);
+pub(crate) fn trace(sums: &TrellisCosts, before: &[[u32; TRELLIS_STATES]], codes: &mut [u8]) -> f32 {
+    let (mut code, mut least) = (0, sums[0]);
     for (state, sum) in (0u32..).zip(*sums) {
         if sum < least {
-            (digit, least) = (state, sum);
+            (code, least) = (state, sum);
         }
     }
-    for (place, before) in digits.iter_mut().zip(before).rev() {
-        *place = digit as u8;
-        digit = before[digit as usize % TRELLIS_STATES];
+    for (place, before) in codes.iter_mut().zip(before).rev() {
+        *place = code as u8;
+        code = before[code as usize % TRELLIS_STATES];
     }
     least
 }
 
-/// One digit more: the least sums that end in each of its values, and the values before.
+/// One code more: the least sums that end in each of its values, and the values before.
 #[inline(always)]
 fn step(
     sums: &mut TrellisCosts,
@@ -176,9 +176,9 @@ pub(crate) fn entries(
     scale: f32,
     out: &mut [TrellisCosts],
 ) {
-    for (digit, out) in out.iter_mut().enumerate() {
-        let own = edges[digit]..edges[digit + 1];
-        let next = own.end..edges.get(digit + 2).copied().unwrap_or(own.end);
+    for (code, out) in out.iter_mut().enumerate() {
+        let own = edges[code]..edges[code + 1];
+        let next = own.end..edges.get(code + 2).copied().unwrap_or(own.end);
         // By value: the compiler keeps them in registers.
         let mut sums = [0.0; TRELLIS_STATES];
         for (dims, words) in [(own, words[0]), (next, words[1])] {

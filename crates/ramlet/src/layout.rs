@@ -1,4 +1,4 @@
-//! The one decision about a vector's rows in a segment: which index, which codes with how many digits, and which of them may be in RAM. Pure:
+//! The one decision about a vector's rows in a segment: which index, which codes with how many sub-quantizers, and which of them may be in RAM. Pure:
 //! the planner, the build of a segment and its opening ask here, and nobody else decides.
 
 use ramlet_format::component::Component;
@@ -159,8 +159,8 @@ pub fn levels<T: Copy>(there: Parts<T>) -> Vec<Level<T>> {
 /// twice their size and more aren't worth it: a row's error shrinks with the root of its dimensions.
 pub const SIGNS_DIMS: usize = 400;
 
-/// Digits that a product code may have.
-const DIGITS_MAX: usize = 16_384;
+/// Sub-quantizers that a product code may have.
+const SUBQUANTIZERS_MAX: usize = 16_384;
 
 /// Bytes of RAM for the least codes of a vector with which a search reads fewer rows than it would read nodes of a graph.
 fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
@@ -169,7 +169,7 @@ fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
     let least = products.next().or(kinds().next());
     let kind = |kind: CodeKind| {
         if fits_room(vector) {
-            least_digits(kind)
+            least_subquantizers(kind)
         } else {
             kind
         }
@@ -177,7 +177,7 @@ fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
     least.map_or(0, |least| least_cached(kind(least), vector.dim, rows))
 }
 
-/// Bytes that must be allowed to be cached for these codes to serve. Product codes do in part too ([`DIGITS_LEAST`]); those of one
+/// Bytes that must be allowed to be cached for these codes to serve. Product codes do in part too ([`SUBQUANTIZERS_LEAST`]); those of one
 /// bit don't, and must all fit beside the centroids.
 fn least_cached(kind: CodeKind, dims: usize, rows: u32) -> u64 {
     let beside = match kind {
@@ -187,23 +187,23 @@ fn least_cached(kind: CodeKind, dims: usize, rows: u32) -> u64 {
     kind.bytes_for(rows, dims, rows) + beside
 }
 
-/// Product codes with the fewest digits that are worth it; other codes as they are.
-fn least_digits(kind: CodeKind) -> CodeKind {
+/// Product codes with the fewest sub-quantizers that are worth it; other codes as they are.
+fn least_subquantizers(kind: CodeKind) -> CodeKind {
     match kind {
         CodeKind::Product { m } => CodeKind::Product {
-            m: (f64::from(m) * DIGITS_LEAST).ceil() as u16,
+            m: (f64::from(m) * SUBQUANTIZERS_LEAST).ceil() as u16,
         },
         kind => kind,
     }
 }
 
-/// Share of a product code's digits down to which it does better than a graph, of the memory that codes may have at most: not all
-/// of it is there. Of a million vectors of 100 dimensions, which have 50 digits, recalls of .90 and .95 take 60 and 100 reads of compact rows
+/// Share of a product code's sub-quantizers down to which it does better than a graph, of the memory that codes may have at most: not all
+/// of it is there. Of a million vectors of 100 dimensions, which have 50 sub-quantizers, recalls of .90 and .95 take 60 and 100 reads of compact rows
 /// with 34 of them in RAM (24 MB), 350 and 650 with 17 (16 MB); a graph takes 52 and 87, of two pages each, which a disk does half as many of.
-const DIGITS_LEAST: f64 = 0.65;
+const SUBQUANTIZERS_LEAST: f64 = 0.65;
 
-/// Digits of a product code at least, by dimensions: with fewer it tells so little that nothing is gained.
-const DIMS_PER_DIGIT_MAX: usize = 8;
+/// Sub-quantizers of a product code at least, by dimensions: with fewer it tells so little that nothing is gained.
+const DIMS_PER_SUBQUANTIZER_MAX: usize = 8;
 
 /// What a segment holds in RAM beside codes, centroids and its ids' differences: its files.
 const BESIDE_BYTES: u64 = 128 << 10;
@@ -225,17 +225,17 @@ fn fits_room(vector: &VectorField) -> bool {
         .any(|kind| matches!(kind, CodeKind::Product { .. }))
 }
 
-/// The codes, product codes with as many digits as there is room for.
+/// The codes, product codes with as many sub-quantizers as there is room for.
 fn fitted(
     codes: Vec<(Component, CodeKind)>,
     vector: &VectorField,
     rows: u32,
     room: u64,
 ) -> Vec<(Component, CodeKind)> {
-    let digit = CodeKind::Product { m: 1 }
+    let subquantizer = CodeKind::Product { m: 1 }
         .bytes_for(rows, vector.dim, rows)
         .max(1);
-    let least = vector.dim.div_ceil(DIMS_PER_DIGIT_MAX) as u64;
+    let least = vector.dim.div_ceil(DIMS_PER_SUBQUANTIZER_MAX) as u64;
     let numbered = match vector.settings.quantization {
         None if vector.metric.keys_are_products() => numbered_in(vector.dim as u64, rows.into(), room),
         _ => None,
@@ -245,7 +245,7 @@ fn fitted(
         // Signs with these take as much room, and more rows are read beside them.
         (CodeKind::Extended { .. }, Some(_)) if matches!(component, Component::FineLow { .. }) => None,
         (CodeKind::Product { m }, None) if fits_room(vector) => {
-            let m = (room / digit).max(least).min(u64::from(m)) as u16;
+            let m = (room / subquantizer).max(least).min(u64::from(m)) as u16;
             Some((component, CodeKind::Product { m }))
         }
         (kind, _) => Some((component, kind)),
@@ -303,27 +303,27 @@ fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64)
     !rows_fit && !better_fit && !rest_fits && is_worth_it
 }
 
-/// Digits a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.
+/// Sub-quantizers a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.
 const NUMBERED_LEAST: f64 = 0.6;
 
 /// What caches can't have of the room, one part in so many: their memory comes in pieces, and others hold some of it.
 const ROOM_LEFT: u64 = 16;
 
-/// Digits of product codes with numbers, where there is room for such that are worth it and none for fine codes.
+/// Sub-quantizers of product codes with numbers, where there is room for such that are worth it and none for fine codes.
 fn numbered_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
     let (count, width) = (u32::try_from(rows).unwrap_or(u32::MAX), dims as usize);
     let bytes = |kind: CodeKind| kind.bytes_for(count, width, count);
     let fine = bytes(CodeKind::OneBit) + bytes(CodeKind::extended(width));
-    let digit = bytes(CodeKind::Product { m: 1 });
-    let numbers = bytes(CodeKind::ProductWithIds { m: 1 }) - digit;
+    let subquantizer = bytes(CodeKind::Product { m: 1 });
+    let numbers = bytes(CodeKind::ProductWithIds { m: 1 }) - subquantizer;
     let left = room - room / ROOM_LEFT;
-    let digits = (left.saturating_sub(numbers) / digit.max(1)).min(dims);
-    let is_worth_it = digits as f64 >= (NUMBERED_LEAST * dims as f64).ceil();
-    (is_worth_it && fine > room && width < SIGNS_DIMS).then_some(digits as u16)
+    let subquantizers = (left.saturating_sub(numbers) / subquantizer.max(1)).min(dims);
+    let is_worth_it = subquantizers as f64 >= (NUMBERED_LEAST * dims as f64).ceil();
+    (is_worth_it && fine > room && width < SIGNS_DIMS).then_some(subquantizers as u16)
 }
 
-/// Digits of product codes with numbers, the fewest and the most, where a vector may have such.
-pub fn numbered_digits(vector: &VectorField) -> Option<[u64; 2]> {
+/// Sub-quantizers of product codes with numbers, the fewest and the most, where a vector may have such.
+pub fn numbered_subquantizers(vector: &VectorField) -> Option<[u64; 2]> {
     let may = vector.metric.keys_are_products() && vector.dim < SIGNS_DIMS;
     let least = (NUMBERED_LEAST * vector.dim as f64).ceil() as u64;
     may.then_some([least, vector.dim as u64])
@@ -334,10 +334,10 @@ pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
     least_bytes(vector, rows) <= most
 }
 
-/// Bytes that must be allowed to be cached for product codes with numbers of so many digits.
-pub fn room_of_numbered(dims: u64, rows: u64, digits: u64) -> u64 {
+/// Bytes that must be allowed to be cached for product codes with numbers of so many sub-quantizers.
+pub fn room_of_numbered(dims: u64, rows: u64, subquantizers: u64) -> u64 {
     let count = u32::try_from(rows).unwrap_or(u32::MAX);
-    let m = u16::try_from(digits).unwrap_or(u16::MAX);
+    let m = u16::try_from(subquantizers).unwrap_or(u16::MAX);
     let bytes = CodeKind::ProductWithIds { m }.bytes_for(count, dims as usize, count);
     let with_what_is_left = (bytes * ROOM_LEFT).div_ceil(ROOM_LEFT - 1);
     with_what_is_left + beside_codes(dims, rows)
@@ -398,9 +398,9 @@ fn kinds_wished(vector: &VectorField) -> Vec<CodeKind> {
                 bits: halves.div_ceil(2).min(8),
             },
         ],
-        // Two digits of 4 bits to a byte, and no more digits than dimensions.
+        // Two sub-quantizers of 4 bits to a byte, and no more sub-quantizers than dimensions.
         Some(CodeSpec::Product { bytes }) => vec![CodeKind::Product {
-            m: (2 * bytes).clamp(1, vector.dim.clamp(1, DIGITS_MAX)) as u16,
+            m: (2 * bytes).clamp(1, vector.dim.clamp(1, SUBQUANTIZERS_MAX)) as u16,
         }],
     }
 }
@@ -412,7 +412,7 @@ pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
     let codes = codes_of(vector).into_iter().map(|(_, kind)| kind);
     let codes: Vec<CodeKind> = codes.filter(counts).collect();
     let built: Vec<CodeKind> = built.iter().copied().filter(counts).collect();
-    // Those of product codes that follow the room have as many digits as there was room for.
+    // Those of product codes that follow the room have as many sub-quantizers as there was room for.
     let same = |a: &CodeKind, b: &CodeKind| match (a, b) {
         (CodeKind::Product { .. }, CodeKind::Product { .. }) => fits_room(vector) || a == b,
         _ => a == b,
@@ -452,20 +452,20 @@ const COMPACT_WORTH: f64 = 0.4;
 fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
     let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
     let fits = |bytes: u64, worth: f64| if bytes <= room { worth } else { 0.0 };
-    let digits = |m: u16| f64::from(m) / dims as f64;
+    let subquantizers = |m: u16| f64::from(m) / dims as f64;
     let compact = match codes.contains(&CodeKind::Sq8) {
         true => COMPACT_WORTH,
         false => 0.0,
     };
     let one = |kind: &CodeKind| match *kind {
         CodeKind::OneBit if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0 + compact),
-        // Three bits a dimension, signs included, do as much as a digit with numbers.
+        // Three bits a dimension, signs included, do as much as a sub-quantizer with numbers.
         CodeKind::Extended { .. } => fits(bytes(CodeKind::OneBit) + bytes(*kind), 3.0),
-        CodeKind::ProductWithIds { m } => fits(bytes(*kind), 2.0 + digits(m)),
+        CodeKind::ProductWithIds { m } => fits(bytes(*kind), 2.0 + subquantizers(m)),
         // They serve in part too, and codes of the other clusters are read: the more of these the worse.
         CodeKind::Product { m } => {
             let share = (room as f64 / bytes(*kind).max(1) as f64).min(1.0);
-            (1.0 + digits(m) + compact) * share * share
+            (1.0 + subquantizers(m) + compact) * share * share
         }
         CodeKind::OneBit | CodeKind::Residual { .. } | CodeKind::Sq8 => 0.0,
     };
@@ -527,9 +527,9 @@ mod tests {
     }
 
     #[test]
-    fn product_codes_have_as_many_digits_as_there_is_room_for() {
+    fn product_codes_have_as_many_subquantizers_as_there_is_room_for() {
         const ROWS: u32 = 1_000_000;
-        let digits = |dim, settings, memory: u64, threads| {
+        let subquantizers = |dim, settings, memory: u64, threads| {
             let field = field(dim, settings);
             let budget = BudgetTable::plan(BudgetRequest::in_process(memory, threads)).expect("a budget");
             let most = budget.pinned_max();
@@ -547,19 +547,19 @@ mod tests {
                 _ => None,
             }
         };
-        assert!(digits(100, "null", 32_000_000, 2) >= Some(48));
-        assert!(digits(100, "null", 32_000_000, 4) >= Some(46));
-        assert!(digits(100, "null", 16_000_000, 2) >= Some(16));
+        assert!(subquantizers(100, "null", 32_000_000, 2) >= Some(48));
+        assert!(subquantizers(100, "null", 32_000_000, 4) >= Some(46));
+        assert!(subquantizers(100, "null", 16_000_000, 2) >= Some(16));
         // No fewer than tell something.
-        assert_eq!(digits(384, "null", 32_000_000, 2), Some(48));
-        assert_eq!(digits(768, "null", 1_000_000_000, 2), None);
+        assert_eq!(subquantizers(384, "null", 32_000_000, 2), Some(48));
+        assert_eq!(subquantizers(768, "null", 1_000_000_000, 2), None);
         // What was asked for stays.
         let asked = r#"{"product":{"compression":"x16"}}"#;
-        assert_eq!(digits(100, asked, 16_000_000, 2), Some(50));
+        assert_eq!(subquantizers(100, asked, 16_000_000, 2), Some(50));
     }
 
     #[test]
-    fn product_codes_have_numbers_where_fine_codes_do_not_fit_and_there_is_room_for_digits() {
+    fn product_codes_have_ids_where_fine_codes_do_not_fit_and_there_is_room() {
         const ROWS: u32 = 1_000_000;
         let built = |field: &VectorField, room: u64| -> Vec<CodeKind> {
             let codes = fitted(codes_of(field), field, ROWS, room);
@@ -584,13 +584,13 @@ mod tests {
         assert_eq!(
             of_room(83_999_999),
             numbered(100),
-            "a digit for each dimension at most"
+            "a sub-quantizers for each dimension at most"
         );
         // A sixteenth is left.
         assert_eq!(of_room(50_240_000), numbered(88));
         assert_eq!(of_room(35_200_000), numbered(60));
         let read = [&whole[..], &[CodeKind::Sq8]].concat();
-        assert_eq!(of_room(35_199_000), read, "too few digits to be worth a number");
+        assert_eq!(of_room(35_199_000), read, "too few sub-quantizers to be worth a number");
         for (field, what) in [
             (
                 field(100, r#"{"scalar":{"type":"int8"}}"#),

@@ -165,7 +165,7 @@ impl<'b> Build<'b> {
         let mut codes = Appender::create(self.spill, "tmp-graph-codes", self.buffer_bytes())?;
         let coded_bytes = super::code::code_bytes(params.dims) + super::code::FACTOR_BYTES;
         let (mut vector, mut rotated, mut mixing) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut point, mut digits, mut coded) = (Vec::new(), Vec::new(), vec![0; coded_bytes]);
+        let (mut point, mut levels, mut coded) = (Vec::new(), Vec::new(), vec![0; coded_bytes]);
         stream(
             &self.clustered.rows,
             &mut self.buf,
@@ -177,7 +177,7 @@ impl<'b> Build<'b> {
                 let squares = dot(&vector, &vector);
                 bytes8.encode(&rotated, squares, &mut point);
                 points.push(&point)?;
-                frame.encode((&rotated, squares), &mut digits, &mut coded);
+                frame.encode((&rotated, squares), &mut levels, &mut coded);
                 codes.push(&coded)
             },
         )?;

@@ -22,9 +22,9 @@ use crate::{Element, Metric, decode_row};
 /// Both factors of a code.
 pub(crate) const FACTOR_BYTES: usize = 4;
 
-/// The digit that stands for 0, between two; and the largest.
+/// The level that stands for 0, between two; and the largest.
 const CENTRE: f32 = 7.5;
-const DIGIT_MAX: f32 = 15.0;
+const LEVEL_MAX: f32 = 15.0;
 
 /// Step sizes tried, as shares of the one at which the largest value just fits: it pays to clip a few.
 const STEPS: [f32; 6] = [0.66, 0.74, 0.81, 0.88, 0.95, 1.02];
@@ -85,11 +85,11 @@ impl Frame {
     }
 
     /// Writes code and factors of `r`, of a vector of this squared length.
-    pub(crate) fn encode(&self, (r, squares): (&[f32], f32), digits: &mut Vec<u8>, out: &mut [u8]) {
-        let f = quantise(r, digits);
+    pub(crate) fn encode(&self, (r, squares): (&[f32], f32), levels: &mut Vec<u8>, out: &mut [u8]) {
+        let f = quantise(r, levels);
         let (code, factors) = out.split_at_mut(code_bytes(r.len()));
-        code.copy_from_slice(&digits[..code.len()]);
-        let high = &digits[code.len()..];
+        code.copy_from_slice(&levels[..code.len()]);
+        let high = &levels[code.len()..];
         code.iter_mut()
             .zip(high)
             .for_each(|(byte, high)| *byte |= high << 4);
@@ -114,7 +114,7 @@ impl Frame {
 pub(crate) struct CodedQuery {
     y: Vec<f32>,
     mixing: Vec<f32>,
-    digits: Vec<i8>,
+    levels: Vec<i8>,
     /// Twice the worth of a unit of the integer product, and what is taken off it first.
     step: f32,
     offset: f32,
@@ -124,7 +124,7 @@ impl CodedQuery {
     /// Takes a query's floats (under cosine of unit length).
     pub(crate) fn prepare(&mut self, frame: &Frame, floats: &[f32]) {
         let CodedQuery {
-            y, mixing, digits, ..
+            y, mixing, levels, ..
         } = self;
         if frame.metric == Metric::Dot {
             y.clear();
@@ -136,10 +136,10 @@ impl CodedQuery {
         let largest = y.iter().fold(0.0f32, |most, value| most.max(value.abs()));
         let step = largest / 127.0;
         let per_unit = if step > 0.0 { 1.0 / step } else { 0.0 };
-        digits.clear();
-        digits.extend(y.iter().map(|value| (value * per_unit + WHOLE).to_bits() as i8));
-        digits.resize(code_bytes(y.len()) * 2, 0);
-        let sum: i32 = digits.iter().map(|digit| i32::from(*digit)).sum();
+        levels.clear();
+        levels.extend(y.iter().map(|value| (value * per_unit + WHOLE).to_bits() as i8));
+        levels.resize(code_bytes(y.len()) * 2, 0);
+        let sum: i32 = levels.iter().map(|level| i32::from(*level)).sum();
         self.step = 2.0 * step;
         self.offset = CENTRE * sum as f32;
     }
@@ -158,9 +158,9 @@ impl CodedQuery {
         let products = &mut products[..count];
         kernels.dot_codes(
             CodeWidth::Four,
-            &self.digits,
+            &self.levels,
             codes,
-            self.digits.len() / 2,
+            self.levels.len() / 2,
             products,
         );
         let mut scale = [0.0f32; AT_ONCE];
@@ -186,8 +186,8 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     kernels().dot_f32(a, b)
 }
 
-/// The digits, and `f`.
-fn quantise(r: &[f32], digits: &mut Vec<u8>) -> f32 {
+/// The levels, and `f`.
+fn quantise(r: &[f32], levels: &mut Vec<u8>) -> f32 {
     let largest = r.iter().fold(0.0f32, |most, value| most.max(value.abs()));
     let fits = largest / (CENTRE + 0.5);
     let cosine = |(along, squares): (f32, f32)| along / squares.sqrt();
@@ -196,14 +196,14 @@ fn quantise(r: &[f32], digits: &mut Vec<u8>) -> f32 {
         .into_iter()
         .filter(|per_unit| per_unit.is_finite())
         .max_by(|a, b| cosine(measure(r, *a)).total_cmp(&cosine(measure(r, *b))));
-    digits.clear();
+    levels.clear();
     let Some(per_unit) = best else {
         // Nothing, or too little for a float to tell.
-        digits.resize(r.len(), 7);
+        levels.resize(r.len(), 7);
         return 0.0;
     };
-    digits.extend(r.iter().map(|value| digit(*value, per_unit) as u8));
-    let along = improve(r, digits, measure(r, per_unit));
+    levels.extend(r.iter().map(|value| level(*value, per_unit) as u8));
+    let along = improve(r, levels, measure(r, per_unit));
     (f64::from(dot(r, r)) / along) as f32
 }
 
@@ -213,7 +213,7 @@ fn measure(r: &[f32], per_unit: f32) -> (f32, f32) {
     let (mut along, mut squares) = ([0.0f32; 8], [0.0f32; 8]);
     for chunk in r.chunks(8) {
         for ((value, along), squares) in chunk.iter().zip(&mut along).zip(&mut squares) {
-            let u = digit(*value, per_unit) as f32 - CENTRE;
+            let u = level(*value, per_unit) as f32 - CENTRE;
             *along += u * value;
             *squares += u * u;
         }
@@ -221,28 +221,28 @@ fn measure(r: &[f32], per_unit: f32) -> (f32, f32) {
     (along.iter().sum(), squares.iter().sum())
 }
 
-/// Moves each digit by one if that turns the code towards `r`; `<u, r>` at the end.
-fn improve(r: &[f32], digits: &mut [u8], start: (f32, f32)) -> f64 {
+/// Moves each level by one if that turns the code towards `r`; `<u, r>` at the end.
+fn improve(r: &[f32], levels: &mut [u8], start: (f32, f32)) -> f64 {
     let (mut along, mut squares) = (f64::from(start.0), f64::from(start.1));
-    for (digit, value) in digits.iter_mut().zip(r) {
-        let (u, value) = (f64::from(f32::from(*digit) - CENTRE), f64::from(*value));
-        // The digit that `r` asks for at the present scale lies on one side of the one it has.
+    for (level, value) in levels.iter_mut().zip(r) {
+        let (u, value) = (f64::from(f32::from(*level) - CENTRE), f64::from(*value));
+        // The level that `r` asks for at the present scale lies on one side of the one it has.
         let up = value * squares > u * along;
         let step = if up { 1.0 } else { -1.0 };
-        let fits = if up { *digit < 15 } else { *digit > 0 };
+        let fits = if up { *level < 15 } else { *level > 0 };
         let moved = (along + step * value, squares + 2.0 * step * u + 1.0);
         if fits && moved.0 > 0.0 && moved.0 * moved.0 * squares > along * along * moved.1 {
-            *digit = if up { *digit + 1 } else { *digit - 1 };
+            *level = if up { *level + 1 } else { *level - 1 };
             (along, squares) = moved;
         }
     }
     along
 }
 
-/// The digit nearest to a value; exact ties go up.
+/// The level nearest to a value; exact ties go up.
 #[inline]
-fn digit(value: f32, per_unit: f32) -> i32 {
-    (value * per_unit + CENTRE + 0.5).clamp(0.0, DIGIT_MAX + 0.5) as i32
+fn level(value: f32, per_unit: f32) -> i32 {
+    (value * per_unit + CENTRE + 0.5).clamp(0.0, LEVEL_MAX + 0.5) as i32
 }
 
 #[cfg(test)]
@@ -261,7 +261,7 @@ mod tests {
         let mean = normal(&mut random, dims);
         let unit = (dims as f32).sqrt();
         let frame = Frame::new(metric, mean.clone(), unit);
-        let (mut rotated, mut mixing, mut digits) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rotated, mut mixing, mut levels) = (Vec::new(), Vec::new(), Vec::new());
         let mut coded = vec![0; code_bytes(dims) + FACTOR_BYTES];
         let mut query = CodedQuery::default();
         let q: Vec<f32> = normal(&mut random, dims)
@@ -278,7 +278,7 @@ mod tests {
                 .map(|(x, m)| x + m)
                 .collect();
             frame.rotate(&x, &mut rotated, &mut mixing);
-            frame.encode((&rotated, dot(&x, &x)), &mut digits, &mut coded);
+            frame.encode((&rotated, dot(&x, &x)), &mut levels, &mut coded);
             let (code, factors) = coded.split_at(code_bytes(dims));
             let mut key = [0.0];
             query.estimate(kernels(), code, &factors[..2], &factors[2..], &mut key);

@@ -51,8 +51,8 @@ impl Interleaved {
             for (lane, record) in records.chunks_exact(stride).enumerate() {
                 let (quads, rest) = record[..dims].as_chunks::<INTERLEAVED_QUAD>();
                 let lanes = &mut interleaved_block.as_chunks_mut::<INTERLEAVED_QUAD>().0[lane..];
-                for (digits, to) in quads.iter().zip(lanes.iter_mut().step_by(INTERLEAVED_CODES)) {
-                    *to = *digits;
+                for (levels, to) in quads.iter().zip(lanes.iter_mut().step_by(INTERLEAVED_CODES)) {
+                    *to = *levels;
                 }
                 if let Some(to) = lanes.get_mut(quads.len() * INTERLEAVED_CODES) {
                     to[..rest.len()].copy_from_slice(rest);

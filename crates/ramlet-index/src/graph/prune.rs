@@ -105,7 +105,7 @@ impl Compared {
     /// Records nearer than the limit.
     pub(super) fn ball(&self, limit: u32) -> InterleavedBall<'_> {
         InterleavedBall {
-            digits: &self.query,
+            levels: &self.query,
             offset: self.offset,
             limit,
         }

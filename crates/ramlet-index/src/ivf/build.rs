@@ -69,7 +69,7 @@ pub fn clusters_most(scratch_bytes: u64, dims: usize) -> u64 {
 /// Bytes of scratch below which no index is built, so that the build holds less than twice its scratch: the files that it
 /// writes and reads have the rest of a job's memory.
 pub fn scratch_least(dims: usize, codes: &[CodeKind]) -> usize {
-    let product = codes.iter().any(|kind| kind.digits().is_some());
+    let product = codes.iter().any(|kind| kind.subquantizers().is_some());
     let each = if product {
         LEAST_PER_DIM_PRODUCT
     } else {
@@ -432,7 +432,7 @@ impl<'p> Build<'p> {
         centroids: &Ranked<'_>,
         files: &IvfFiles<'_>,
     ) -> Result<Option<ProductModel>> {
-        let parts = files.codes.iter().find_map(|codes| codes.kind.digits());
+        let parts = files.codes.iter().find_map(|codes| codes.kind.subquantizers());
         let (Some(parts), Some(rotation)) = (parts, rotation) else {
             return Ok(None);
         };

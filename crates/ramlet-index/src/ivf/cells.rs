@@ -114,9 +114,9 @@ impl<'a> Ranked<'a> {
     fn cells(&self) -> Ranked<'a> {
         Ranked {
             heads: self.cell_heads,
-            digits: self.cell_digits,
+            levels: self.cell_levels,
             cell_heads: &[],
-            cell_digits: &[],
+            cell_levels: &[],
             ..*self
         }
     }
@@ -144,7 +144,7 @@ impl<'a> Ranked<'a> {
         let mut nearest = std::mem::take(&mut scratch.cells);
         let cells = self.cells();
         nearest.resize(cells.count(), 0);
-        cells.near(&terms, scratch.digits(), 0, kernels, &mut nearest);
+        cells.near(&terms, scratch.levels(), 0, kernels, &mut nearest);
         let count = count as usize;
         nearest.select_nth_unstable(count);
         let chosen = &mut nearest[..count];
@@ -159,11 +159,11 @@ impl<'a> Ranked<'a> {
         for (at, cell) in chosen.iter().enumerate() {
             if let Some(next) = chosen.get(at + AHEAD) {
                 let next = run(*next);
-                Kernels::prefetch(&self.digits[next.start * self.dims..next.end * self.dims]);
+                Kernels::prefetch(&self.levels[next.start * self.dims..next.end * self.dims]);
             }
             let (from, run) = (out.len(), run(*cell));
             out.resize(from + run.len(), 0);
-            self.near(&terms, scratch.digits(), run.start, kernels, &mut out[from..]);
+            self.near(&terms, scratch.levels(), run.start, kernels, &mut out[from..]);
         }
         scratch.cells = nearest;
     }

@@ -122,7 +122,7 @@ impl Codes {
         let groups = match codes.coarse {
             Some((CodeKind::OneBit, rows)) => rows,
             // See `products`.
-            Some((kind, _)) if kind.digits().is_some() => return Ok(None),
+            Some((kind, _)) if kind.subquantizers().is_some() => return Ok(None),
             Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as 1-bit codes"))),
             None => return Ok(None),
         };

@@ -62,7 +62,7 @@ const FINE_MOST: f32 = 2.0;
 const BLURRED: f64 = 0.012;
 
 /// A row read costs as much as the codes of twenty clusters (1M x 100: 16 us of a disk that does 64,000 reads a second), and
-/// the last neighbours that products lose would cost the most: so nearly all of what may be lost is lost there. (46 digits,
+/// the last neighbours that products lose would cost the most: so nearly all of what may be lost is lost there. (46 sub-quantizers,
 /// effort 64: shares of .25 and 1.05 find .908 with 37.1 reads, .12 and 1.25 find .907 with 34.7, .08 and 1.4 find .905 with 33.1
 /// and half as many codes again.)
 ///
@@ -74,7 +74,7 @@ const BY_PRODUCTS: Losses = Losses {
     real: 0.7087,
 };
 
-/// Where SQ8 rows are read a page has nearly four times as many rows, so that products really lose less: 1M x 100, 48 digits, effort 128 found .971
+/// Where SQ8 rows are read a page has nearly four times as many rows, so that products really lose less: 1M x 100, 48 sub-quantizers, effort 128 found .971
 /// (hard) and .979 (easy) of a target of .95 with the shares above.
 const BY_PRODUCTS_AND_SQ8: Losses = Losses {
     coarse: 1.5,
@@ -83,7 +83,7 @@ const BY_PRODUCTS_AND_SQ8: Losses = Losses {
 };
 
 /// PQ codes with row ids, 3 to 4 bits a dimension; their deviations were measured of one row against the border as it really is.
-/// A read less is worth more than a cluster less, though codes of 47 bytes cost more than signs: 1M x 100, 88 digits, shares of .8 and .9
+/// A read less is worth more than a cluster less, though codes of 47 bytes cost more than signs: 1M x 100, 88 sub-quantizers, shares of .8 and .9
 /// find .9035 with 20,000 codes and 8.25 reads, .5 and 1.5 find .9056 with 26,700 and 6.5, .5 and 2.0 .9018 with 29,700 and 5.8.
 const BY_PRODUCTS_WITH_IDS: Losses = Losses {
     coarse: 0.0,

@@ -121,7 +121,7 @@ struct Scratch {
     mixing: Vec<f32>,
     residual: Residual,
     signs: Vec<u8>,
-    digits: Vec<u8>,
+    levels: Vec<u8>,
     left: Vec<f32>,
     numbers: Vec<f32>,
     /// Where queries lie for which a row's product code matters; nowhere, if that isn't known.
@@ -151,7 +151,7 @@ impl Target<'_> {
             Form::Groups(layout) => layout.put(&mut self.group, self.filled, &loose_row(loose)?),
             Form::Product(_) => ProductModel::put(loose, self.filled, &mut self.group),
             Form::ProductWithIds(_, layout) => {
-                ProductModel::put(&loose[..layout.digits], self.filled, &mut self.group);
+                ProductModel::put(&loose[..layout.subquantizers], self.filled, &mut self.group);
                 layout.put_number(&mut self.group, self.filled, trailing_number(loose)?);
             }
         }
@@ -380,7 +380,7 @@ impl Coder<'_> {
         let Scratch {
             residual,
             signs,
-            digits,
+            levels,
             left,
             numbers,
             towards,
@@ -392,19 +392,19 @@ impl Coder<'_> {
             let (now, later) = rest.split_at_mut(form.loose_bytes(self.decoder.dims));
             match form {
                 Form::Extended(layout) => {
-                    encoder.fine(residual, layout, digits, now);
+                    encoder.fine(residual, layout, levels, now);
                     if self.finest == Some(layout.bits) {
-                        encoder.left_over(residual, layout, digits, now, left);
+                        encoder.left_over(residual, layout, levels, now, left);
                     }
                 }
-                Form::Residual(layout) => encoder.rest(residual, left, layout, (digits, numbers), now),
+                Form::Residual(layout) => encoder.rest(residual, left, layout, (levels, numbers), now),
                 Form::Sq8(layout) => {
                     encoder.sq8(residual, trailing_number(record)?, *layout, numbers, now);
                 }
                 Form::Product(model) => anisotropic.encode(model, residual.values(), towards, now),
                 Form::ProductWithIds(model, layout) => {
-                    let (digits, number) = now.split_at_mut(layout.digits);
-                    anisotropic.encode(model, residual.values(), towards, digits);
+                    let (codes, number) = now.split_at_mut(layout.subquantizers);
+                    anisotropic.encode(model, residual.values(), towards, codes);
                     number.copy_from_slice(&record[record.len() - 4..]);
                 }
                 Form::Groups(_) => {
@@ -438,7 +438,7 @@ impl Coder<'_> {
                 Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
                 Form::Extended(layout) => fine.push((i, *layout, now)),
                 Form::Product(model) => product = Some((i, *model, now)),
-                Form::ProductWithIds(model, layout) => product = Some((i, *model, &now[..layout.digits])),
+                Form::ProductWithIds(model, layout) => product = Some((i, *model, &now[..layout.subquantizers])),
                 Form::Residual(_) | Form::Sq8(_) => {}
             }
             rest = later;

@@ -44,9 +44,9 @@ impl Ivf {
         let mut centroids = Centroids::with_capacity(&mean, ranked.count());
         let mut vector = Vec::with_capacity(dims);
         for cluster in 0..ranked.count() as u32 {
-            let (step, digits) = ranked.parts(cluster);
+            let (step, levels) = ranked.parts(cluster);
             vector.clear();
-            vector.extend(digits.iter().map(|digit| step * (f32::from(*digit) - 128.0)));
+            vector.extend(levels.iter().map(|level| step * (f32::from(*level) - 128.0)));
             turn_back(&mut vector);
             centroids.push_relative(&vector);
         }

@@ -13,7 +13,7 @@
 //! | 20..24 | segment rows u32: entries in the file of positions |
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
-//! | 32..52 | files of codes, 5 times: kind u16 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), what it is of u16 (fine, rest: bits, product: digits) |
+//! | 32..52 | files of codes, 5 times: kind u16 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), what it is of u16 (fine, rest: bits, product: sub-quantizers) |
 //! | 52..56 | key of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
 //! | 56..60 | clusters of a cell u32 = 16; 0 if there are no cells |
 //! | then | per calibration point: probes u32, cells u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by gap, by border) gap f32, recall@10 f32, recall@100 f32; probes and cells ascending |
@@ -93,9 +93,9 @@ pub fn centroid_bytes(dims: usize) -> u64 {
 /// Bytes that an index of so many clusters holds in RAM beside rows and codes, at most: the body as above, and the model of product codes.
 pub fn held_bytes(clusters: u64, (metric, dims): (Metric, usize), codes: &[CodeKind]) -> u64 {
     let clusters = usize::try_from(clusters).unwrap_or(usize::MAX);
-    let digits = codes.iter().find_map(|kind| kind.digits());
-    let model = digits.map_or(0, |digits| {
-        let [plain, overlapping] = ProductModel::bytes_for(&scanned(dims, digits));
+    let subquantizers = codes.iter().find_map(|kind| kind.subquantizers());
+    let model = subquantizers.map_or(0, |subquantizers| {
+        let [plain, overlapping] = ProductModel::bytes_for(&scanned(dims, subquantizers));
         if metric == Metric::Euclid {
             plain
         } else {
@@ -165,8 +165,8 @@ pub(crate) fn encode(
             .for_each(|deviation| put(&mut out, deviation.to_bits()));
     }
     starts.iter().for_each(|start| put(&mut out, *start));
-    let of_clusters = [centroids.mean, centroids.heads, centroids.digits];
-    let of_cells = [centroids.cell_heads, centroids.cell_digits];
+    let of_clusters = [centroids.mean, centroids.heads, centroids.levels];
+    let of_cells = [centroids.cell_heads, centroids.cell_levels];
     of_clusters
         .iter()
         .chain(&of_cells)
@@ -294,16 +294,16 @@ impl Meta {
         let bytes = &self.body[self.centroids.clone()];
         let (mean, bytes) = bytes.split_at(dims * 4);
         let (heads, bytes) = bytes.split_at(clusters * HEAD_BYTES);
-        let (digits, of_cells) = bytes.split_at(clusters * dims);
+        let (levels, of_cells) = bytes.split_at(clusters * dims);
         let cells = of_cells.len() / (HEAD_BYTES + dims);
-        let (cell_heads, cell_digits) = of_cells.split_at(cells * HEAD_BYTES);
+        let (cell_heads, cell_levels) = of_cells.split_at(cells * HEAD_BYTES);
         Ranked {
             dims,
             mean,
             heads,
-            digits,
+            levels,
             cell_heads,
-            cell_digits,
+            cell_levels,
         }
     }
 
@@ -313,10 +313,10 @@ impl Meta {
         let starts = &self.body[self.starts.clone()];
         Kernels::prefetch(&starts[cluster * 4..][..8]);
         let Ranked {
-            dims, heads, digits, ..
+            dims, heads, levels, ..
         } = self.centroids();
         Kernels::prefetch(&heads[cluster * HEAD_BYTES..][..HEAD_BYTES]);
-        Kernels::prefetch(&digits[cluster * dims..][..dims]);
+        Kernels::prefetch(&levels[cluster * dims..][..dims]);
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -326,15 +326,15 @@ impl Meta {
 
 /// What the model of product codes is of.
 fn model_shape(shape: &Shape) -> Option<ProductShape> {
-    let digits = shape.codes.iter().flatten().find_map(|kind| kind.digits());
-    Some(scanned(shape.dims, digits?))
+    let levels = shape.codes.iter().flatten().find_map(|kind| kind.subquantizers());
+    Some(scanned(shape.dims, levels?))
 }
 
-/// Product codes of so many digits.
-fn scanned(dims: usize, digits: u16) -> ProductShape {
+/// Product codes of so many levels.
+fn scanned(dims: usize, levels: u16) -> ProductShape {
     ProductShape {
         dims,
-        parts: digits.into(),
+        parts: levels.into(),
     }
 }
 

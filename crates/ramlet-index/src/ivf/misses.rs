@@ -114,11 +114,11 @@ impl Asked {
         misses: &mut Misses,
     ) {
         let query = &self.queries[neighbour.query as usize];
-        if let Some((form, model, digits)) = coded.product {
+        if let Some((form, model, codes)) = coded.product {
             let tables = &mut misses.tables;
             tables.start();
             let base = tables.enter(model, space.metric, query.rotated(), centroids, cluster);
-            let key = tables.tables.key_rounded(digits);
+            let key = tables.tables.key_rounded(codes);
             let deviation = tables.tables.deviation(key);
             misses.note(form, neighbour, base + key, deviation);
         }

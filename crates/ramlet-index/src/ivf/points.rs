@@ -18,9 +18,9 @@ pub(crate) fn encode_point(vector: &[f32], codes: &mut [u8]) -> f32 {
 #[derive(Debug, Default)]
 pub(crate) struct PointQueries {
     dims: usize,
-    digits: Vec<i8>,
+    levels: Vec<i8>,
     scales: Vec<f32>,
-    /// Sums of the digits.
+    /// Sums of the levels.
     sums: Vec<i32>,
 }
 
@@ -28,18 +28,18 @@ impl PointQueries {
     /// None any more, of so many dimensions.
     pub(crate) fn clear(&mut self, dims: usize) {
         self.dims = dims.next_multiple_of(INTERLEAVED_QUAD);
-        self.digits.clear();
+        self.levels.clear();
         self.scales.clear();
         self.sums.clear();
     }
 
     /// Appends a point of codes plus 128.
     pub(crate) fn push(&mut self, codes: &[u8], scale: f32) {
-        let from = self.digits.len();
-        self.digits.extend(codes.iter().map(|code| (code ^ 0x80) as i8));
-        self.digits.resize(from + self.dims, 0);
+        let from = self.levels.len();
+        self.levels.extend(codes.iter().map(|code| (code ^ 0x80) as i8));
+        self.levels.resize(from + self.dims, 0);
         self.sums
-            .push(self.digits[from..].iter().map(|digit| i32::from(*digit)).sum());
+            .push(self.levels[from..].iter().map(|level| i32::from(*level)).sum());
         self.scales.push(scale);
     }
 
@@ -58,7 +58,7 @@ impl PointQueries {
     /// What makes products of them.
     pub(crate) fn products(&self, i: usize) -> InterleavedQuery<'_> {
         InterleavedQuery {
-            digits: &self.digits[i * self.dims..][..self.dims],
+            levels: &self.levels[i * self.dims..][..self.dims],
             per_product: self.scales[i],
             less: self.sums[i] * 128, // codes are 128 too large each
         }
@@ -66,11 +66,11 @@ impl PointQueries {
 
     /// Squared distance from the origin.
     pub(crate) fn square(&self, i: usize) -> f32 {
-        let digits = &self.digits[i * self.dims..][..self.dims];
+        let levels = &self.levels[i * self.dims..][..self.dims];
         // At most 127^2 each, of 65,536 at most.
-        let squares: i32 = digits
+        let squares: i32 = levels
             .iter()
-            .map(|digit| i32::from(*digit) * i32::from(*digit))
+            .map(|level| i32::from(*level) * i32::from(*level))
             .sum();
         squares as f32 * self.scales[i] * self.scales[i]
     }

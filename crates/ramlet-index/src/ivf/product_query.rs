@@ -32,9 +32,9 @@ impl ProductQuery {
         centroids: &Ranked<'_>,
         cluster: u32,
     ) -> f32 {
-        let (step, digits) = centroids.parts(cluster);
+        let (step, levels) = centroids.parts(cluster);
         if metric == Metric::Euclid {
-            let values = digits.iter().map(|digit| step * (f32::from(*digit) - 128.0));
+            let values = levels.iter().map(|level| step * (f32::from(*level) - 128.0));
             self.compared.clear();
             self.compared.extend(query.iter().zip(values).map(|(q, c)| q - c));
             self.tables.enter(model, ProductKey::Distance, &self.compared);
@@ -44,7 +44,7 @@ impl ProductQuery {
             Some(of_mean) => of_mean,
             None => self.make(model, metric, query, centroids),
         };
-        of_mean - step * product(&self.compared, digits)
+        of_mean - step * product(&self.compared, levels)
     }
 
     fn make(&mut self, model: &ProductModel, metric: Metric, query: &[f32], centroids: &Ranked<'_>) -> f32 {
@@ -58,19 +58,19 @@ impl ProductQuery {
     }
 }
 
-/// `<q, digits - 128>`; eight sums, so that additions don't wait for each other.
-fn product(query: &[f32], digits: &[u8]) -> f32 {
+/// `<q, levels - 128>`; eight sums, so that additions don't wait for each other.
+fn product(query: &[f32], levels: &[u8]) -> f32 {
     const LANES: usize = 8;
-    let ((queries, rest), (digits, last)) = (query.as_chunks::<LANES>(), digits.as_chunks::<LANES>());
+    let ((queries, rest), (levels, last)) = (query.as_chunks::<LANES>(), levels.as_chunks::<LANES>());
     let mut sums = [0.0f32; LANES];
-    for (query, digits) in queries.iter().zip(digits) {
+    for (query, levels) in queries.iter().zip(levels) {
         for lane in 0..LANES {
-            sums[lane] += query[lane] * (f32::from(digits[lane]) - 128.0);
+            sums[lane] += query[lane] * (f32::from(levels[lane]) - 128.0);
         }
     }
     let rest = rest.iter().zip(last);
     sums.iter().sum::<f32>()
         + rest
-            .map(|(q, digit)| q * (f32::from(*digit) - 128.0))
+            .map(|(q, level)| q * (f32::from(*level) - 128.0))
             .sum::<f32>()
 }

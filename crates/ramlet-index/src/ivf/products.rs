@@ -118,7 +118,7 @@ impl Products {
             .codes
             .into_iter()
             .flatten()
-            .find(|kind| kind.digits().is_some());
+            .find(|kind| kind.subquantizers().is_some());
         let wanted = kind.map(|kind| {
             (
                 kind.row_bytes(shape.dims, shape.segment_rows),
@@ -152,7 +152,7 @@ impl Products {
         self.kind
     }
 
-    /// Bytes of a group's digits, which come first.
+    /// Bytes of a group's codes, which come first.
     pub(super) fn scanned_bytes(&self) -> usize {
         self.model.shape().parts * GROUP / 2
     }

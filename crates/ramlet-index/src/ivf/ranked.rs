@@ -7,16 +7,16 @@ use crate::Metric;
 use crate::centroids::{Centroids, handicap};
 use crate::quant::Rotation;
 
-/// Bytes in front of a centroid's digits: its step f32, and its squared length with its handicap f32.
+/// Bytes in front of a centroid's levels: its step f32, and its squared length with its handicap f32.
 pub(super) const HEAD_BYTES: usize = 8;
 
 /// Products that are kept until keys are made of them: the kernels fetch ahead within what they get.
 const PRODUCTS: usize = 512;
 
-/// The centroids of an index. Each is `mean + step * (digits - 128)`, and that is what residuals are taken from.
+/// The centroids of an index. Each is `mean + step * (levels - 128)`, and that is what residuals are taken from.
 ///
 /// `dims * 4` bytes for the mean and `dims + 8` per centroid. The mean is taken off because vectors may lie far from
-/// the origin, all on one side: the digits would then tell nothing.
+/// the origin, all on one side: the levels would then tell nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ranked<'a> {
     pub(crate) dims: usize,
@@ -24,10 +24,10 @@ pub(crate) struct Ranked<'a> {
     pub(crate) mean: &'a [u8],
     /// Per centroid its step, and its squared length with its handicap (see `centroids`), which is for ranking only.
     pub(crate) heads: &'a [u8],
-    pub(crate) digits: &'a [u8],
+    pub(crate) levels: &'a [u8],
     /// The same of cells, if there are such: see `cells`.
     pub(crate) cell_heads: &'a [u8],
-    pub(crate) cell_digits: &'a [u8],
+    pub(crate) cell_levels: &'a [u8],
 }
 
 /// The same, made and owned.
@@ -43,14 +43,14 @@ pub(crate) struct RankedBuf {
 #[derive(Debug, Default)]
 pub(super) struct Rounded {
     pub(super) heads: Vec<u8>,
-    pub(super) digits: Vec<u8>,
+    pub(super) levels: Vec<u8>,
 }
 
 impl Rounded {
     pub(super) fn with_capacity(count: usize, dims: usize) -> Rounded {
         Rounded {
             heads: Vec::with_capacity(count * HEAD_BYTES),
-            digits: Vec::with_capacity(count * dims),
+            levels: Vec::with_capacity(count * dims),
         }
     }
 
@@ -59,9 +59,9 @@ impl Rounded {
         let largest = vector.iter().fold(0.0f32, |most, value| most.max(value.abs()));
         let step = if largest.is_finite() { largest / 127.0 } else { 0.0 };
         let per_unit = if step > 0.0 { 1.0 / step } else { 0.0 };
-        let digits = vector.iter().map(|value| (value * per_unit).round() as i8);
-        let squares: i64 = digits.clone().map(|digit| i64::from(digit).pow(2)).sum();
-        self.digits.extend(digits.map(|digit| digit as u8 ^ 128));
+        let levels = vector.iter().map(|value| (value * per_unit).round() as i8);
+        let squares: i64 = levels.clone().map(|level| i64::from(level).pow(2)).sum();
+        self.levels.extend(levels.map(|level| level as u8 ^ 128));
         self.heads.extend_from_slice(&step.to_le_bytes());
         let base = base(step * step * squares as f32);
         self.heads.extend_from_slice(&base.to_le_bytes());
@@ -115,9 +115,9 @@ impl RankedBuf {
             dims: self.dims,
             mean: &self.mean,
             heads: &self.clusters.heads,
-            digits: &self.clusters.digits,
+            levels: &self.clusters.levels,
             cell_heads: &self.cells.heads,
-            cell_digits: &self.cells.digits,
+            cell_levels: &self.cells.levels,
         }
     }
 }
@@ -126,7 +126,7 @@ impl RankedBuf {
 #[derive(Debug, Default)]
 pub(crate) struct RankQuery {
     /// In whole numbers, and one of them.
-    digits: Vec<i8>,
+    levels: Vec<i8>,
     step: f32,
     total: i32,
     /// A centroid, under Manhattan.
@@ -140,11 +140,11 @@ impl<'a> Ranked<'a> {
         self.heads.len() / HEAD_BYTES
     }
 
-    /// A centroid's step and digits, for [`crate::quant::Entered::enter`].
+    /// A centroid's step and levels, for [`crate::quant::Entered::enter`].
     #[inline]
     pub(crate) fn parts(&self, cluster: u32) -> (f32, &'a [u8]) {
-        let digits = &self.digits[cluster as usize * self.dims..][..self.dims];
-        (float(self.heads, cluster as usize * HEAD_BYTES), digits)
+        let levels = &self.levels[cluster as usize * self.dims..][..self.dims];
+        (float(self.heads, cluster as usize * HEAD_BYTES), levels)
     }
 
     /// Takes the mean off a rotated vector.
@@ -170,9 +170,9 @@ impl<'a> Ranked<'a> {
 
     /// A centroid less the mean, in place of what `out` held.
     pub(crate) fn write(&self, cluster: u32, out: &mut Vec<f32>) {
-        let (step, digits) = self.parts(cluster);
+        let (step, levels) = self.parts(cluster);
         out.clear();
-        out.extend(digits.iter().map(|digit| step * (f32::from(*digit) - 128.0)));
+        out.extend(levels.iter().map(|level| step * (f32::from(*level) - 128.0)));
     }
 
     /// All clusters in `out`, each with how far it is from the rotated and centred query: see [`packed`].
@@ -193,7 +193,7 @@ impl<'a> Ranked<'a> {
         }
         let terms = scratch.terms(metric, query);
         out.resize(self.count(), 0);
-        self.near(&terms, &scratch.digits, 0, kernels, out);
+        self.near(&terms, &scratch.levels, 0, kernels, out);
     }
 
     /// The clusters from `first` on in `out`.
@@ -206,25 +206,25 @@ impl<'a> Ranked<'a> {
         out: &mut [u64],
     ) {
         let mut products = [0i32; PRODUCTS];
-        let parts = self.digits[first * self.dims..]
+        let parts = self.levels[first * self.dims..]
             .chunks(PRODUCTS * self.dims)
             .zip(self.heads.as_chunks::<HEAD_BYTES>().0[first..].chunks(PRODUCTS));
         let parts = parts
             .zip(out.chunks_mut(PRODUCTS))
             .zip((first..).step_by(PRODUCTS));
-        for (((digits, heads), out), first) in parts {
+        for (((levels, heads), out), first) in parts {
             let products = &mut products[..out.len()];
-            let (digits, heads) = (&digits[..out.len() * self.dims], &heads[..out.len()]);
-            kernels.dot_codes(CodeWidth::Eight, query, digits, self.dims, products);
+            let (levels, heads) = (&levels[..out.len() * self.dims], &heads[..out.len()]);
+            kernels.dot_codes(CodeWidth::Eight, query, levels, self.dims, products);
             kernels.nearness(terms, products, heads, first as u32, out);
         }
     }
 
     fn rank_by_sums(&self, query: &[f32], kernels: &Kernels, scratch: &mut RankQuery, out: &mut Vec<u64>) {
         for cluster in 0..self.count() as u32 {
-            let (step, digits) = self.parts(cluster);
+            let (step, levels) = self.parts(cluster);
             scratch.centroid.clear();
-            let values = digits.iter().map(|digit| step * (f32::from(*digit) - 128.0));
+            let values = levels.iter().map(|level| step * (f32::from(*level) - 128.0));
             scratch.centroid.extend(values.flat_map(f32::to_le_bytes));
             out.push(packed(
                 kernels.f32_row(Measure::L1, query, &scratch.centroid),
@@ -255,18 +255,18 @@ impl RankQuery {
     }
 
     /// The last query, in whole numbers.
-    pub(super) fn digits(&self) -> &[i8] {
-        &self.digits
+    pub(super) fn levels(&self) -> &[i8] {
+        &self.levels
     }
 
     fn round(&mut self, query: &[f32]) {
         let largest = query.iter().fold(0.0f32, |most, value| most.max(value.abs()));
         self.step = largest / ENTRY_MOST;
         let per_unit = if self.step > 0.0 { 1.0 / self.step } else { 0.0 };
-        self.digits.clear();
-        self.digits
+        self.levels.clear();
+        self.levels
             .extend(query.iter().map(|value| (value * per_unit).round() as i8));
-        self.total = self.digits.iter().map(|digit| i32::from(*digit)).sum();
+        self.total = self.levels.iter().map(|level| i32::from(*level)).sum();
     }
 }
 

@@ -132,7 +132,7 @@ impl Tree {
         starts.resize(count + 1, 0);
         for i in 0..points.count() {
             let query = points.distances(i);
-            table.dot_interleaved(query.digits, cells.codes, products);
+            table.dot_interleaved(query.levels, cells.codes, products);
             let terms = Nearness {
                 per_length: 1.0,
                 per_product: query.per_product,

@@ -92,19 +92,19 @@ impl Encoder {
         }
     }
 
-    /// Writes a row of extended codes into `out`. `digits` is overwritten.
+    /// Writes a row of extended codes into `out`. `levels` is overwritten.
     pub(crate) fn fine(
         &self,
         residual: &Residual,
         layout: &ExtendedLayout,
-        digits: &mut Vec<u8>,
+        levels: &mut Vec<u8>,
         out: &mut [u8],
     ) {
         let r = &residual.values;
         let planes = layout.planes() as u32;
-        digits.resize(r.len(), 0);
-        let along = kernels().digits(r, planes, digits);
-        kernels().planes(digits, planes, &mut out[..layout.code_bytes()]);
+        levels.resize(r.len(), 0);
+        let along = kernels().levels(r, planes, levels);
+        kernels().planes(levels, planes, &mut out[..layout.code_bytes()]);
         let scale = (r.len() as f64).sqrt() * f64::from(1u32 << planes) / self.unit;
         let nothing = self.unit * HALF_STEP;
         let factor = match along > 0.0 {
@@ -128,40 +128,40 @@ impl Encoder {
         layout.put(of, (self.add(residual), number), numbers, out);
     }
 
-    /// What a row's extended code, just written with these digits, leaves over of it.
+    /// What a row's extended code, just written with these levels, leaves over of it.
     pub(crate) fn left_over(
         &self,
         residual: &Residual,
         layout: &ExtendedLayout,
-        digits: &[u8],
+        levels: &[u8],
         row: &[u8],
         out: &mut Vec<f32>,
     ) {
         let factor = fine_factor(layout, row, self.unit) as f32;
-        out.resize(digits.len(), 0.0);
-        kernels().grid_values(&residual.values, digits, layout.planes() as u32, out);
+        out.resize(levels.len(), 0.0);
+        kernels().grid_values(&residual.values, levels, layout.planes() as u32, out);
         for (out, value) in out.iter_mut().zip(&residual.values) {
             *out = value - factor * *out;
         }
     }
 
-    /// Writes what is left over of a row into `out`. `digits` and `numbers` are overwritten.
+    /// Writes what is left over of a row into `out`. `levels` and `numbers` are overwritten.
     pub(crate) fn rest(
         &self,
         residual: &Residual,
         left: &[f32],
         layout: &ResidualLayout,
-        (digits, numbers): (&mut Vec<u8>, &mut Vec<f32>),
+        (levels, numbers): (&mut Vec<u8>, &mut Vec<f32>),
         out: &mut [u8],
     ) {
         let planes = u32::from(layout.bits) - 1;
-        digits.resize(left.len(), 0);
-        let along = kernels().digits(left, planes, digits);
+        levels.resize(left.len(), 0);
+        let along = kernels().levels(left, planes, levels);
         let (signs, others) = out[..layout.code_bytes()].split_at_mut(layout.dims.div_ceil(8));
         kernels().signs(left, signs);
-        kernels().planes(digits, planes, others);
+        kernels().planes(levels, planes, others);
         numbers.resize(left.len(), 0.0);
-        kernels().grid_values(left, digits, planes, numbers);
+        kernels().grid_values(left, levels, planes, numbers);
         let along_row = dot(&residual.values, numbers);
         let squares = dot(left, left);
         let scale = (left.len() as f64).sqrt() * f64::from(1u32 << planes) / self.unit;

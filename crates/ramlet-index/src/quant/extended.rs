@@ -9,7 +9,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExtendedLayout {
     pub(crate) dims: usize,
-    /// Bits of a whole digit, the sign's included.
+    /// Bits of a whole level, the sign's included.
     pub(crate) bits: u8,
 }
 

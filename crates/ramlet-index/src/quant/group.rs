@@ -86,8 +86,8 @@ impl GroupLayout {
         let shift = if lane < 16 { 0 } else { 4 };
         out.fill(0);
         for column in 0..self.columns {
-            let digit = group[column * 16 + lane % 16] >> shift & 15;
-            out[column / 2] |= digit << (column % 2 * 4);
+            let code = group[column * 16 + lane % 16] >> shift & 15;
+            out[column / 2] |= code << (column % 2 * 4);
         }
     }
 
@@ -95,8 +95,8 @@ impl GroupLayout {
     pub(crate) fn put(&self, group: &mut [u8], lane: usize, row: &SignRow<'_>) {
         let shift = if lane < 16 { 0 } else { 4 };
         for column in 0..self.columns {
-            let digit = row.signs[column / 2] >> (column % 2 * 4) & 15;
-            group[column * 16 + lane % 16] |= digit << shift;
+            let code = row.signs[column / 2] >> (column % 2 * 4) & 15;
+            group[column * 16 + lane % 16] |= code << shift;
         }
         let factors = &mut group[self.columns * 16..];
         factors[lane * 2..][..2].copy_from_slice(&row.add);

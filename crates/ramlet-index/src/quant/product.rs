@@ -2,7 +2,7 @@
 //!
 //! Jégou, Douze, Schmid, "Product quantization for nearest neighbor search", TPAMI 2011. The dimensions are cut into
 //! `m` parts of equal width; each part has its own book of 16 words (k-means of that part of a sample), and a
-//! vector `r`, as a rule the residual to its cluster's centroid, becomes `m` digits: the nearest word `p_j` of each part.
+//! vector `r`, as a rule the residual to its cluster's centroid, becomes `m` codes: the nearest word `p_j` of each part.
 //! A query `y` in the same space is compared with words once, by part; a key is then a sum of `m` table entries
 //! (asymmetric distance computation):
 //!
@@ -16,7 +16,7 @@
 //! `v` the mean square of `e` in a dimension; the factor to that was measured on vectors that the books were not
 //! trained with ([`ProductModel::train`]).
 //!
-//! The digits of 32 vectors stand in groups and tables are rounded to bytes (FastScan, see
+//! The codes of 32 vectors stand in groups and tables are rounded to bytes (FastScan, see
 //! [`ramlet_kernels::Kernels::fast_scan_sums`]): each entry then is off by at most half a step, evenly spread, which the
 //! deviation includes.
 //!
@@ -64,14 +64,14 @@ const HEADER_BYTES: usize = 32;
 /// Most dimensions of a model: those of a kernel for bytes.
 const DIMS_MAX: usize = ramlet_kernels::MAX_U8_DIMS;
 
-/// Words of a part's book: digits have 4 bits.
+/// Words of a part's book: codes have 4 bits.
 const WORDS: usize = 16;
 
 /// What a code consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProductShape {
     pub(crate) dims: usize,
-    /// Parts, and digits of a code; at most `dims`.
+    /// Parts, one to a sub-quantizer, each with a code of 4 bits; at most `dims`.
     pub(crate) parts: usize,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct ProductModel {
     edges: Vec<usize>,
     /// For each part, for each of its dimensions, that dimension of all words.
     books: Vec<f32>,
-    /// In the same order what the words of the digit before say of each dimension, nothing in the first part; or empty. See
+    /// In the same order what the words of the code before say of each dimension, nothing in the first part; or empty. See
     /// [`overlapping`].
     overlap: Vec<f32>,
     /// For each part, the squared lengths of its words.
@@ -182,29 +182,29 @@ impl ProductModel {
         &self.shape
     }
 
-    /// Writes the digits of a vector, one to a byte: `parts` of them. Words don't overlap.
-    pub(crate) fn encode(&self, vector: &[f32], digits: &mut [u8]) {
-        debug_assert!(!self.overlaps(), "digits that depend on each other");
+    /// Writes the codes of a vector, one to a byte: `parts` of them. Words don't overlap.
+    pub(crate) fn encode(&self, vector: &[f32], codes: &mut [u8]) {
+        debug_assert!(!self.overlaps(), "codes that depend on each other");
         assert_eq!(vector.len(), self.shape.dims, "the vector's dimensions");
-        assert_eq!(digits.len(), self.shape.parts, "the code's digits");
-        for (part, digit) in digits.iter_mut().enumerate() {
+        assert_eq!(codes.len(), self.shape.parts, "the code's codes");
+        for (part, code) in codes.iter_mut().enumerate() {
             let (values, book) = (&vector[self.part(part)], self.book(part));
-            *digit = nearest_word::nearest(book, values).0;
+            *code = nearest_word::nearest(book, values).0;
         }
     }
 
-    /// The vector that digits stand for.
-    pub(crate) fn decode(&self, digits: &[u8], vector: &mut [f32]) {
-        for (part, digit) in digits.iter().enumerate() {
-            let word = usize::from(*digit) % WORDS;
+    /// The vector that codes stand for.
+    pub(crate) fn decode(&self, codes: &[u8], vector: &mut [f32]) {
+        for (part, code) in codes.iter().enumerate() {
+            let word = usize::from(*code) % WORDS;
             let columns = self.book(part).chunks_exact(WORDS);
             for (value, column) in vector[self.part(part)].iter_mut().zip(columns) {
                 *value = column[word];
             }
         }
         if self.overlaps() {
-            for (part, digit) in (1..).zip(&digits[..digits.len().saturating_sub(1)]) {
-                let (dims, word) = (self.part(part), usize::from(*digit) % WORDS);
+            for (part, code) in (1..).zip(&codes[..codes.len().saturating_sub(1)]) {
+                let (dims, word) = (self.part(part), usize::from(*code) % WORDS);
                 let columns = self.overlap[dims.start * WORDS..].chunks_exact(WORDS);
                 for (value, column) in vector[dims].iter_mut().zip(columns) {
                     *value += column[word];
@@ -213,11 +213,11 @@ impl ProductModel {
         }
     }
 
-    /// Puts the digits of a vector in its lane (0 to 31) of a group whose `parts * 16` bytes hold 0 there.
-    pub(crate) fn put(digits: &[u8], lane: usize, columns: &mut [u8]) {
+    /// Puts the codes of a vector in its lane (0 to 31) of a group whose `parts * 16` bytes hold 0 there.
+    pub(crate) fn put(codes: &[u8], lane: usize, columns: &mut [u8]) {
         let shift = if lane < 16 { 0 } else { 4 };
-        for (digit, column) in digits.iter().zip(columns.chunks_exact_mut(16)) {
-            column[lane % 16] |= (digit & 15) << shift;
+        for (code, column) in codes.iter().zip(columns.chunks_exact_mut(16)) {
+            column[lane % 16] |= (code & 15) << shift;
         }
     }
 

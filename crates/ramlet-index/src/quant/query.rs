@@ -61,7 +61,7 @@ pub(crate) struct Entered {
     rounded: Vec<i8>,
     /// What rounding left over of `y`, in 254th parts of a step; made for few clusters.
     remainder: Vec<i8>,
-    /// Per column the sums of what its 16 digits select, each shifted to be 0 at least.
+    /// Per column the sums of what its 16 levels select, each shifted to be 0 at least.
     table: Vec<u8>,
     /// A centroid that is zero, under dot product.
     zero: Vec<u8>,
@@ -149,12 +149,12 @@ pub(crate) struct CodeSpace {
 }
 
 impl Entered {
-    /// Makes the query ready for the rows around a rotated centroid: `step` times each of its `digits` less 128.
+    /// Makes the query ready for the rows around a rotated centroid: `step` times each of its `levels` less 128.
     pub(crate) fn enter(
         &mut self,
         space: &CodeSpace,
         query: &CodeQuery,
-        (step, digits): (f32, &[u8]),
+        (step, levels): (f32, &[u8]),
         fine: Option<&ExtendedLayout>,
         epsilon: &Epsilon,
         kernels: &Kernels,
@@ -165,15 +165,15 @@ impl Entered {
         let extent;
         let (mut base, mut parts) = (0.0, 0.0);
         if metric.centres_query() {
-            extent = kernels.difference(&query.rotated, step, digits, &mut self.compared);
+            extent = kernels.difference(&query.rotated, step, levels, &mut self.compared);
         } else {
-            let pairs = query.rotated.iter().zip(digits);
-            let products = pairs.map(|(query, digit)| query * (f32::from(*digit) - 128.0));
+            let pairs = query.rotated.iter().zip(levels);
+            let products = pairs.map(|(query, level)| query * (f32::from(*level) - 128.0));
             let of_centroid = step * products.sum::<f32>();
             base = query.of_mean - of_centroid;
             // Both may be far larger than what they leave: where a few huge vectors pull the mean of all centroids away.
             parts = query.of_mean.abs() + of_centroid.abs();
-            self.zero.resize(digits.len(), 128);
+            self.zero.resize(levels.len(), 128);
             extent = kernels.difference(&query.rotated, 0.0, &self.zero, &mut self.compared);
         }
         let squares = extent.squares;
@@ -290,7 +290,7 @@ impl Entered {
     ) -> (f32, bool) {
         let terms = &self.terms;
         let planes = fine.planes() as u32;
-        // Twice `<u, z>`, with `u` the digits less half of their greatest.
+        // Twice `<u, z>`, with `u` the levels less half of their greatest.
         let twice = |z: &[i8]| {
             let sum = |z: &[i8]| z.iter().map(|z| i64::from(*z)).sum::<i64>();
             let high = i64::from(kernels.planes_dot(z, fine.dims, 1, signs)) << planes;
@@ -352,7 +352,7 @@ impl Entered {
         let bytes = &row[layout.code_bytes()..];
         let factor = from_half([bytes[0], bytes[1]]);
         let whole = 1i64 << layout.planes();
-        // Twice `<u, z>`, with `u` the digits less half of their greatest.
+        // Twice `<u, z>`, with `u` the levels less half of their greatest.
         let along =
             2 * (whole * (i64::from(sum) - terms.shift) + i64::from(low)) - (2 * whole - 1) * terms.total;
         let key = terms.bounds.base + terms.bounds.add * add - terms.fine_along * factor * along as f32;

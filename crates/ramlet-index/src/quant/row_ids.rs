@@ -2,7 +2,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..16 m | digits as they are scanned: byte `j` of column `c` has digit `c` of row `j` in its low half and that of row `16 + j` in its high half |
+//! | 0..16 m | codes as they are scanned: byte `j` of column `c` has that of sub-quantizer `c` of row `j` in its low half and that of row `16 + j` in its high half |
 //! | 96 or 128 | numbers of the rows in the segment, 3 bytes each, or 4 in a segment of 2^24 rows or more |
 //!
 //! What isn't filled at the end of the file is 0.
@@ -12,33 +12,33 @@ use super::group::{GROUP, number_bytes};
 /// Where things lie in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowIdsLayout {
-    pub(crate) digits: usize,
+    pub(crate) subquantizers: usize,
     number_bytes: usize,
 }
 
 impl RowIdsLayout {
-    pub(crate) fn new(digits: u16, segment_rows: u32) -> RowIdsLayout {
+    pub(crate) fn new(subquantizers: u16, segment_rows: u32) -> RowIdsLayout {
         RowIdsLayout {
-            digits: usize::from(digits),
+            subquantizers: usize::from(subquantizers),
             number_bytes: number_bytes(segment_rows),
         }
     }
 
     pub(crate) fn row_bytes(&self) -> usize {
-        self.digits * 16 + GROUP * self.number_bytes
+        self.subquantizers * 16 + GROUP * self.number_bytes
     }
 
     #[inline]
     pub(crate) fn number(&self, group: &[u8], lane: usize) -> u32 {
         let mut bytes = [0; 4];
-        let at = self.digits * 16 + lane * self.number_bytes;
+        let at = self.subquantizers * 16 + lane * self.number_bytes;
         bytes[..self.number_bytes].copy_from_slice(&group[at..][..self.number_bytes]);
         u32::from_le_bytes(bytes)
     }
 
     /// Puts a number in its lane of a group; what doesn't fit isn't a row of the segment.
     pub(crate) fn put_number(&self, group: &mut [u8], lane: usize, number: u32) {
-        let at = self.digits * 16 + lane * self.number_bytes;
+        let at = self.subquantizers * 16 + lane * self.number_bytes;
         group[at..][..self.number_bytes].copy_from_slice(&number.to_le_bytes()[..self.number_bytes]);
     }
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_behind_the_digits_in_three_bytes_or_four() {
+    fn numbers_stand_behind_the_codes_in_three_bytes_or_four() {
         for (segment_rows, most, bytes) in [(1 << 24, u32::MAX, 128), ((1 << 24) - 1, (1 << 24) - 1, 96)] {
             let layout = RowIdsLayout::new(7, segment_rows);
             assert_eq!(layout.row_bytes(), 7 * 16 + bytes);
@@ -57,7 +57,7 @@ mod tests {
             (0..GROUP).for_each(|lane| layout.put_number(&mut group, lane, number(lane)));
             assert!(
                 group[..7 * 16].iter().all(|byte| *byte == 0),
-                "digits are left alone"
+                "codes are left alone"
             );
             for lane in 0..GROUP {
                 assert_eq!(

@@ -2,7 +2,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..d | a digit a dimension: what it stands for is `step (digit - 128)` of the row's rotated residual |
+//! | 0..d | a level a dimension: what it stands for is `step (level - 128)` of the row's rotated residual |
 //! | 4 | `step` f32; not a number: the bytes say nothing of the row |
 //! | 4 | `add` f32: `|r|^2`, under cosine `+ 1 - |x|^2` |
 //! | 4 | number of the row in the segment u32 |
@@ -11,7 +11,7 @@
 //! a page holds the fewer pages are read. Rounding leaves over `e`, each value of it anywhere within half a step of 0, so that
 //!
 //! ```text
-//! <r, y> = step <digits - 128, y>,  off by about step |y| / sqrt(12)
+//! <r, y> = step <levels - 128, y>,  off by about step |y| / sqrt(12)
 //! ```
 //!
 //! (Bennett, "Spectra of quantized signals", 1948.) The step is that of the row's own largest value, times what makes `e` perpendicular to `r`:
@@ -19,7 +19,7 @@
 
 use super::dot;
 
-/// Bytes behind the digits.
+/// Bytes behind the levels.
 const TAIL_BYTES: usize = 12;
 
 /// Squared length from which on a residual isn't coded: values of the row might be clipped.
@@ -34,7 +34,7 @@ pub(crate) struct Sq8Layout {
 /// A row as it was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sq8Row<'a> {
-    pub(crate) digits: &'a [u8],
+    pub(crate) levels: &'a [u8],
     pub(crate) step: f32,
     pub(crate) add: f32,
     pub(crate) number: u32,
@@ -51,10 +51,10 @@ impl Sq8Layout {
 
     /// `row` has [`Sq8Layout::row_bytes`] bytes.
     pub(crate) fn row(self, row: &[u8]) -> Sq8Row<'_> {
-        let (digits, tail) = row.split_at(self.dims);
+        let (levels, tail) = row.split_at(self.dims);
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| tail[at + i]));
         Sq8Row {
-            digits,
+            levels,
             step: f32::from_bits(word(0)),
             add: f32::from_bits(word(4)),
             number: word(8),
@@ -69,10 +69,10 @@ impl Sq8Layout {
         numbers: &mut Vec<f32>,
         out: &mut [u8],
     ) {
-        let (digits, tail) = out.split_at_mut(self.dims);
-        ramlet_kernels::kernels().to_bytes(residual, digits);
+        let (levels, tail) = out.split_at_mut(self.dims);
+        ramlet_kernels::kernels().to_bytes(residual, levels);
         numbers.clear();
-        numbers.extend(digits.iter().map(|digit| f32::from(*digit) - 128.0));
+        numbers.extend(levels.iter().map(|level| f32::from(*level) - 128.0));
         let along = dot(residual, numbers);
         let step = match along > 0.0 && squares < SQUARES_MOST {
             true => (squares / along) as f32,

@@ -51,7 +51,7 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
     let (mut query, mut entered) = (CodeQuery::default(), Entered::default());
     let (groups, fine) = (GroupLayout::new(dims, 100), ExtendedLayout::new(dims, bits));
     let encoder = Encoder::new(metric, 0.5);
-    let (mut residual, mut signs, mut digits) = (Residual::default(), Vec::new(), Vec::new());
+    let (mut residual, mut signs, mut levels) = (Residual::default(), Vec::new(), Vec::new());
     let mut mixing = Vec::new();
     let mean = vec![0; dims * 4];
     let epsilon = Epsilon {
@@ -75,13 +75,13 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         rotation.apply(&mut centroid, &mut mixing);
         let most = centroid.iter().fold(0.0f32, |most, c| most.max(c.abs()));
         let step = most / 127.0;
-        let digits8: Vec<u8> = centroid
+        let levels8: Vec<u8> = centroid
             .iter()
             .map(|c| ((c / step).round() + 128.0) as u8)
             .collect();
-        let centroid: Vec<f32> = digits8
+        let centroid: Vec<f32> = levels8
             .iter()
-            .map(|digit| step * (f32::from(*digit) - 128.0))
+            .map(|level| step * (f32::from(*level) - 128.0))
             .collect();
         let mut rotated = x.clone();
         rotation.apply(&mut rotated, &mut mixing);
@@ -91,11 +91,11 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         let sign_row = encoder.coarse(&residual, 77, &mut signs);
         groups.put(&mut group, lane, &sign_row);
         assert_eq!(groups.number(&group, lane), 77);
-        encoder.fine(&residual, &fine, &mut digits, &mut row);
+        encoder.fine(&residual, &fine, &mut levels, &mut row);
 
         query.prepare(metric, Some(&rotation), &mean, &q, kernels());
         let space = CodeSpace { metric, unit: 0.5 };
-        entered.enter(&space, &query, (step, &digits8), Some(&fine), &epsilon, kernels());
+        entered.enter(&space, &query, (step, &levels8), Some(&fine), &epsilon, kernels());
         entered.fast_scan(
             kernels(),
             (&group, group.len()),

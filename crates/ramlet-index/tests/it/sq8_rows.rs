@@ -78,7 +78,7 @@ fn as_much_is_found_and_fewer_pages_are_read() {
         let disk = Disk::files();
         let mut rows = Rows::of_dims(dims, metric, element, 12_000, &mut random);
         let queries: Vec<Query> = (0..30).map(|_| rows.query(&mut random)).collect();
-        // So few digits tell hardly anything of many dimensions.
+        // So few sub-quantizers tell hardly anything of many dimensions.
         let tiers = if dims > 100 { &TIERS[..2] } else { &TIERS[..] };
         for tier in tiers {
             let name = format!("{dims}-{metric:?}-{element:?}-{tier:?}");

@@ -2,7 +2,7 @@
 
 mod chain;
 mod codes;
-mod digits;
+mod levels;
 mod entry;
 mod fast_scan;
 mod interleaved;
@@ -33,7 +33,7 @@ pub(super) static TABLE: Kernels = Kernels {
     nearness,
     places,
     nearest: nearest::KERNELS,
-    grid: digits::KERNELS,
+    grid: levels::KERNELS,
     trellis: chain::KERNELS,
     to_f16: f32_to_f16,
     from_f16: f16_to_f32,

@@ -55,10 +55,10 @@ fn row_dots(query: &[i8], planes: u32, plane_bytes: usize, rows: &[&[u8]], out: 
     }
 }
 
-/// How the planes of a small row are turned into digits.
+/// How the planes of a small row are turned into levels.
 ///
 /// Eight dimensions are one byte of each plane. Permuted into a quadword, the least significant plane last, they are a
-/// matrix of bits; multiplied with the eight vectors that have one bit each, it yields the eight digits.
+/// matrix of bits; multiplied with the eight vectors that have one bit each, it yields the eight levels.
 #[derive(Clone, Copy)]
 struct Small {
     /// For each quadword of 64 dimensions, where its bytes lie in a row.
@@ -107,8 +107,8 @@ impl Small {
             let query = unsafe { _mm512_loadu_si512(query.as_ptr().cast()) };
             for (sum, [low, high]) in sums.iter_mut().zip(rows) {
                 let matrix = _mm512_maskz_permutex2var_epi8(self.planes, low, bytes, high);
-                let digits = _mm512_gf2p8affine_epi64_epi8::<0>(unit, matrix);
-                *sum = _mm512_dpbusd_epi32(*sum, digits, query);
+                let levels = _mm512_gf2p8affine_epi64_epi8::<0>(unit, matrix);
+                *sum = _mm512_dpbusd_epi32(*sum, levels, query);
             }
             bytes = _mm512_add_epi8(bytes, _mm512_set1_epi8(8));
         }

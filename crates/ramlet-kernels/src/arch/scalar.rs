@@ -165,7 +165,7 @@ pub(super) fn dot_codes4(query: &[i8], rows: &[u8], stride: usize, out: &mut [i3
 }
 
 pub(super) fn dot_code4(low: &[i8], high: &[i8], code: &[u8]) -> i32 {
-    let product = |digit: u8, query: i8| i32::from(digit) * i32::from(query);
+    let product = |level: u8, query: i8| i32::from(level) * i32::from(query);
     let pairs = code.iter().zip(low.iter().zip(high));
     pairs
         .map(|(code, (low, high))| product(code & 15, *low) + product(code >> 4, *high))

@@ -5,7 +5,7 @@ use crate::random::Random;
 const WIDTHS: [CodeWidth; 2] = [CodeWidth::Four, CodeWidth::Eight];
 
 /// Dimension `i` of a code.
-fn digit(width: CodeWidth, code: &[u8], i: usize) -> i64 {
+fn level(width: CodeWidth, code: &[u8], i: usize) -> i64 {
     i64::from(match width {
         CodeWidth::Four if i < code.len() => code[i] & 15,
         CodeWidth::Four => code[i - code.len()] >> 4,
@@ -17,8 +17,8 @@ fn check(width: CodeWidth, query: &[i8], rows: &[u8], code_bytes: usize, stride:
     let expected: Vec<i64> = (0..count)
         .map(|row| {
             let code = &rows[row * stride..][..code_bytes];
-            let digits = (0..query.len()).map(|i| digit(width, code, i));
-            digits.zip(query).map(|(digit, q)| digit * i64::from(*q)).sum()
+            let levels = (0..query.len()).map(|i| level(width, code, i));
+            levels.zip(query).map(|(level, q)| level * i64::from(*q)).sum()
         })
         .collect();
     for table in Kernels::all_available() {

@@ -11,14 +11,14 @@ fn differences_are_rounded_and_tabulated() {
     let mut random = Random::new(32);
     for len in (1..70).chain([100, 128, 771]) {
         let query: Vec<f32> = (0..len).map(|_| float(&mut random)).collect();
-        let digits: Vec<u8> = (0..len).map(|_| random.byte()).collect();
+        let levels: Vec<u8> = (0..len).map(|_| random.byte()).collect();
         let mut first = None;
         for table in Kernels::all_available() {
             let mut out = vec![0.0; len];
-            let extent = table.difference(&query, 0.01, &digits, &mut out);
-            for ((out, query), digit) in out.iter().zip(&query).zip(&digits) {
+            let extent = table.difference(&query, 0.01, &levels, &mut out);
+            for ((out, query), level) in out.iter().zip(&query).zip(&levels) {
                 assert!(
-                    (out - (query - 0.01 * (f32::from(*digit) - 128.0))).abs() < 1e-5,
+                    (out - (query - 0.01 * (f32::from(*level) - 128.0))).abs() < 1e-5,
                     "{table:?}"
                 );
             }
@@ -53,13 +53,13 @@ fn differences_are_rounded_and_tabulated() {
             let mut entries = vec![7; rounded.len() * 4];
             table.tabulate(&rounded, &mut entries);
             for (entry, i) in entries.iter().zip(0..) {
-                let (column, digit) = (&rounded[i / 16 * 4..][..4], i % 16);
-                let sum = |digit: usize| -> i32 {
-                    let set = column.iter().enumerate().filter(|(j, _)| digit >> j & 1 == 1);
+                let (column, level) = (&rounded[i / 16 * 4..][..4], i % 16);
+                let sum = |level: usize| -> i32 {
+                    let set = column.iter().enumerate().filter(|(j, _)| level >> j & 1 == 1);
                     set.map(|(_, z)| i32::from(*z)).sum()
                 };
                 let least = (0..16).map(sum).min().expect("sixteen");
-                assert_eq!(i32::from(*entry), sum(digit) - least, "{table:?} {len}");
+                assert_eq!(i32::from(*entry), sum(level) - least, "{table:?} {len}");
             }
         }
     }

@@ -25,7 +25,7 @@ fn vectors(seed: u64) -> Vec<Vec<f32>> {
     ];
     for len in LENGTHS {
         (0..40).for_each(|_| vectors.push(vector(&mut random, len)));
-        // Whole numbers, so that digits lie on borders.
+        // Whole numbers, so that levels lie on borders.
         vectors.push((0..len).map(|_| (random.next() % 9) as f32 - 4.0).collect());
     }
     vectors
@@ -61,8 +61,8 @@ fn bytes_are_near_and_the_same_in_all_tables() {
     }
 }
 
-/// As simply as it can be said: the cosine that digits of all steps tried reach, before and after each moved once.
-fn plain_digits(r: &[f32], planes: u32) -> Option<(f64, f64)> {
+/// As simply as it can be said: the cosine that levels of all steps tried reach, before and after each moved once.
+fn plain_levels(r: &[f32], planes: u32) -> Option<(f64, f64)> {
     let most = f64::from((1u32 << planes) - 1);
     let largest = r
         .iter()
@@ -95,16 +95,16 @@ fn plain_digits(r: &[f32], planes: u32) -> Option<(f64, f64)> {
 }
 
 #[test]
-fn digits_point_where_the_vector_does() {
+fn levels_point_where_the_vector_does() {
     for r in vectors(92)
         .iter()
         .filter(|r| r.iter().all(|value| value.abs() < 1e30))
     {
         for planes in [0, 1, 3, 5, 7] {
-            let (mut digits, mut values) = (vec![9; r.len()], vec![0.0; r.len()]);
-            let along = Kernels::scalar().digits(r, planes, &mut digits);
-            Kernels::scalar().grid_values(r, &digits, planes, &mut values);
-            let Some((least, length)) = plain_digits(r, planes) else {
+            let (mut levels, mut values) = (vec![9; r.len()], vec![0.0; r.len()]);
+            let along = Kernels::scalar().levels(r, planes, &mut levels);
+            Kernels::scalar().grid_values(r, &levels, planes, &mut values);
+            let Some((least, length)) = plain_levels(r, planes) else {
                 continue;
             };
             let product: f64 = r
@@ -126,27 +126,27 @@ fn digits_point_where_the_vector_does() {
     }
 }
 
-/// One digit after the other, as it is defined.
-fn moved_one_by_one(r: &[f32], digits: &mut [u8], most: u8) -> u32 {
-    let number = |digit: u8| f64::from(digit) + 0.5;
-    let mut along: f64 = digits
+/// One level after the other, as it is defined.
+fn moved_one_by_one(r: &[f32], levels: &mut [u8], most: u8) -> u32 {
+    let number = |level: u8| f64::from(level) + 0.5;
+    let mut along: f64 = levels
         .iter()
         .zip(r)
-        .map(|(digit, value)| number(*digit) * f64::from(value.abs()))
+        .map(|(level, value)| number(*level) * f64::from(value.abs()))
         .sum();
-    let mut squares: f64 = digits.iter().map(|digit| number(*digit).powi(2)).sum();
+    let mut squares: f64 = levels.iter().map(|level| number(*level).powi(2)).sum();
     let mut moves = 0;
-    for (digit, value) in digits.iter_mut().zip(r) {
-        for next in [digit.wrapping_add(1), digit.wrapping_sub(1)] {
-            let step = number(next) - number(*digit);
+    for (level, value) in levels.iter_mut().zip(r) {
+        for next in [level.wrapping_add(1), level.wrapping_sub(1)] {
+            let step = number(next) - number(*level);
             let (far, value) = (step.abs() > 1.0 || next > most, f64::from(value.abs()));
             let (next_along, next_squares) = (
                 along + step * value,
-                squares - number(*digit).powi(2) + number(next).powi(2),
+                squares - number(*level).powi(2) + number(next).powi(2),
             );
             // Beyond what rounding makes of it.
             if !far && next_along / next_squares.sqrt() > along / squares.sqrt() * (1.0 + 1e-5) {
-                (along, squares, *digit) = (next_along, next_squares, next);
+                (along, squares, *level) = (next_along, next_squares, next);
                 moves += 1;
                 break;
             }
@@ -156,38 +156,38 @@ fn moved_one_by_one(r: &[f32], digits: &mut [u8], most: u8) -> u32 {
 }
 
 #[test]
-fn no_digit_is_left_that_should_move() {
+fn no_level_is_left_that_should_move() {
     let mut random = Random::new(93);
     let (mut moves, mut before) = (0, 0);
     for len in LENGTHS {
         for planes in [2, 4] {
             let r = vector(&mut random, len);
             let most = (1u8 << planes) - 1;
-            let mut digits = vec![0; len];
-            Kernels::scalar().digits(&r, planes, &mut digits);
+            let mut levels = vec![0; len];
+            Kernels::scalar().levels(&r, planes, &mut levels);
             // The sizes alone.
-            for (digit, value) in digits.iter_mut().zip(&r) {
-                *digit ^= if *value < 0.0 { most } else { 0 };
+            for (level, value) in levels.iter_mut().zip(&r) {
+                *level ^= if *value < 0.0 { most } else { 0 };
             }
-            moves += moved_one_by_one(&r, &mut digits, most);
+            moves += moved_one_by_one(&r, &mut levels, most);
             before += len;
         }
     }
-    // A later move may make an earlier digit wish to move; hardly ever.
+    // A later move may make an earlier level wish to move; hardly ever.
     assert!(moves * 50 < before as u32, "{moves} of {before}");
 }
 
 #[test]
-fn digits_are_the_same_in_all_tables() {
+fn levels_are_the_same_in_all_tables() {
     for r in vectors(94) {
         for planes in 0..=7 {
             let of = |table: &Kernels| {
-                let mut digits = vec![9; r.len()];
-                let along = table.digits(&r, planes, &mut digits);
+                let mut levels = vec![9; r.len()];
+                let along = table.levels(&r, planes, &mut levels);
                 let mut values = vec![0.0; r.len()];
-                table.grid_values(&r, &digits, planes, &mut values);
+                table.grid_values(&r, &levels, planes, &mut values);
                 let values: Vec<u32> = values.into_iter().map(f32::to_bits).collect();
-                (along.to_bits(), digits, values)
+                (along.to_bits(), levels, values)
             };
             let want = of(Kernels::scalar());
             for table in Kernels::all_available() {
@@ -198,21 +198,21 @@ fn digits_are_the_same_in_all_tables() {
 }
 
 #[test]
-fn planes_have_each_digits_bits() {
+fn planes_have_each_levels_bits() {
     let mut random = Random::new(95);
     for len in LENGTHS {
-        let digits: Vec<u8> = (0..len).map(|_| random.byte()).collect();
+        let levels: Vec<u8> = (0..len).map(|_| random.byte()).collect();
         for planes in [0, 1, 3, 6, 8] {
             let bytes = len.div_ceil(8);
             let mut want = vec![0u8; planes as usize * bytes];
-            for (i, digit) in digits.iter().enumerate() {
+            for (i, level) in levels.iter().enumerate() {
                 for plane in 0..planes as usize {
-                    want[plane * bytes + i / 8] |= (digit >> (planes as usize - 1 - plane) & 1) << (i % 8);
+                    want[plane * bytes + i / 8] |= (level >> (planes as usize - 1 - plane) & 1) << (i % 8);
                 }
             }
             for table in Kernels::all_available() {
                 let mut got = vec![0xff; want.len()];
-                table.planes(&digits, planes, &mut got);
+                table.planes(&levels, planes, &mut got);
                 assert_eq!(got, want, "{table:?}, {planes} planes of {len}");
             }
         }

@@ -7,12 +7,12 @@ fn check(query: &[i8], interleaved_blocks: &[u8], count: usize) {
         .map(|code| {
             let interleaved_block =
                 &interleaved_blocks[code / INTERLEAVED_CODES * interleaved_bytes(query.len())..];
-            let digit =
+            let level =
                 |i: usize| i64::from(interleaved_block[i / 4 * 64 + code % INTERLEAVED_CODES * 4 + i % 4]);
             query
                 .iter()
                 .enumerate()
-                .map(|(i, q)| digit(i) * i64::from(*q))
+                .map(|(i, q)| level(i) * i64::from(*q))
                 .sum()
         })
         .collect();

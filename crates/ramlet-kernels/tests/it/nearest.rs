@@ -9,7 +9,7 @@ use crate::random::Random;
 
 struct Set {
     len: usize,
-    digits: Vec<i8>,
+    levels: Vec<i8>,
     codes: Vec<u8>,
     scales: Vec<f32>,
     bases: Vec<f32>,
@@ -23,13 +23,13 @@ impl Set {
             true => (random.next() >> 32) % 2,
             false => (random.next() >> 32) % most,
         };
-        let digits = (0..queries * len).map(|_| number(255) as u8 as i8).collect();
+        let levels = (0..queries * len).map(|_| number(255) as u8 as i8).collect();
         let bytes = count.div_ceil(INTERLEAVED_CODES) * interleaved_bytes(len);
         let codes = (0..bytes).map(|_| number(255) as u8).collect();
         let mut factors = |share: f32| (0..count).map(|_| number(1000) as f32 * share).collect();
         Set {
             len,
-            digits,
+            levels,
             codes,
             scales: factors(if whole { 1.0 } else { 1e-3 }),
             bases: factors(1.0),
@@ -37,25 +37,25 @@ impl Set {
     }
 
     fn queries(&self) -> Vec<InterleavedQuery<'_>> {
-        let each = self.digits.chunks_exact(self.len).enumerate();
-        let query = |(i, digits)| InterleavedQuery {
-            digits,
+        let each = self.levels.chunks_exact(self.len).enumerate();
+        let query = |(i, levels)| InterleavedQuery {
+            levels,
             per_product: if i % 3 == 0 { -0.5 } else { -2.0 },
             less: i as i32 * 7 - 20,
         };
         each.map(query).collect()
     }
 
-    fn product(&self, digits: &[i8], code: usize) -> i32 {
+    fn product(&self, levels: &[i8], code: usize) -> i32 {
         let interleaved_block = &self.codes[code / INTERLEAVED_CODES * interleaved_bytes(self.len)..];
-        let digit =
+        let level =
             |i: usize| i32::from(interleaved_block[i / 4 * 64 + code % INTERLEAVED_CODES * 4 + i % 4]);
-        let products = digits.iter().enumerate();
-        products.map(|(i, q)| digit(i) * i32::from(*q)).sum()
+        let products = levels.iter().enumerate();
+        products.map(|(i, q)| level(i) * i32::from(*q)).sum()
     }
 
     fn score(&self, query: &InterleavedQuery<'_>, base: f32, code: usize) -> f32 {
-        let product = self.product(query.digits, code);
+        let product = self.product(query.levels, code);
         base + query.per_product * self.scales[code] * (product - query.less) as f32
     }
 }
@@ -181,17 +181,17 @@ fn squared_distances_and_those_below_a_limit_are_told() {
                 .take(interleaved_blocks * INTERLEAVED_CODES)
                 .map(|_| random.next() as u32)
                 .collect();
-            let ball = |(i, digits)| InterleavedBall {
-                digits,
+            let ball = |(i, levels)| InterleavedBall {
+                levels,
                 offset: random.next() as u32,
                 limit: [0, 1 << 30, 1 << 31, 3 << 30, u32::MAX][i % 5],
             };
             let balls: Vec<InterleavedBall<'_>> =
-                set.digits.chunks_exact(set.len).enumerate().map(ball).collect();
+                set.levels.chunks_exact(set.len).enumerate().map(ball).collect();
             let mut want = (Vec::new(), vec![0u16; queries * interleaved_blocks]);
             for (i, query) in balls.iter().enumerate() {
                 for (code, own) in squares.iter().enumerate() {
-                    let twice = 2 * i64::from(set.product(query.digits, code));
+                    let twice = 2 * i64::from(set.product(query.levels, code));
                     let distance = (i64::from(*own) + i64::from(query.offset) - twice) as u32;
                     want.0.push(distance);
                     want.1[i * interleaved_blocks + code / INTERLEAVED_CODES] |=

@@ -4,13 +4,13 @@ use crate::random::Random;
 
 fn check_fast_scan_sums(lut: &[u8], groups: &[u8], stride: usize, count: usize) {
     let columns = lut.len() / 16;
-    let digit = |group: usize, column: usize, v: usize| {
+    let code = |group: usize, column: usize, v: usize| {
         let byte = groups[group * stride + column * 16 + v % 16];
         usize::from(if v < 16 { byte & 15 } else { byte >> 4 })
     };
     let expected: Vec<u32> = (0..count * 32)
         .map(|i| {
-            let entries = (0..columns).map(|c| lut[c * 16 + digit(i / 32, c, i % 32)]);
+            let entries = (0..columns).map(|c| lut[c * 16 + code(i / 32, c, i % 32)]);
             entries.map(u32::from).sum()
         })
         .collect();
@@ -49,7 +49,7 @@ fn sums_do_not_overflow() {
     for columns in [256, 257, 258, 1024, 16_384] {
         let groups: Vec<u8> = (0..columns * 16).map(|_| random.byte()).collect();
         check_fast_scan_sums(&vec![255; columns * 16], &groups, columns * 16, 1);
-        // Only vectors with one digit get something: neighbours don't disturb each other.
+        // Only vectors with one code get something: neighbours don't disturb each other.
         let lut: Vec<u8> = (0..columns * 16)
             .map(|i| if i % 16 == 9 { 255 } else { 0 })
             .collect();
@@ -66,8 +66,8 @@ fn check_planes(query: &[i8], dims: usize, planes: u32, rows: &[&[u8]]) {
         .iter()
         .map(|row| {
             let bit = |p: usize, i: usize| i64::from(row[p * plane_bytes + i / 8] >> (i % 8) & 1);
-            let digit = |i| (0..planes as usize).fold(0, |digit, p| digit * 2 + bit(p, i));
-            (0..dims).map(|i| i64::from(query[i]) * digit(i)).sum()
+            let code = |i| (0..planes as usize).fold(0, |code, p| code * 2 + bit(p, i));
+            (0..dims).map(|i| i64::from(query[i]) * code(i)).sum()
         })
         .collect();
     for table in Kernels::all_available() {

@@ -20,10 +20,10 @@ const RECORD_BYTES: u64 = 6;
 pub enum Codes {
     /// 1 bit, and `bits` in all where there are finer ones.
     Signs { bits: u64 },
-    /// Digits of 4 bits: one for every two dimensions, or as many as there is room for.
-    Product { digits: u64 },
+    /// Sub-quantizers of 4 bits: one for every two dimensions, or as many as there is room for.
+    Product { subquantizers: u64 },
     /// The same with rows' numbers, which are as many as there is room for.
-    Numbered { digits: u64 },
+    Numbered { subquantizers: u64 },
 }
 
 /// Bytes of all points' codes: in RAM, and of the file.

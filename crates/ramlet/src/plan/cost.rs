@@ -73,7 +73,7 @@ pub enum Work {
         planes: u64,
     },
     Product {
-        digits: u64,
+        subquantizers: u64,
     },
     /// Nodes read one after another, some at once.
     Graph,
@@ -171,9 +171,9 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
                 + scanned * (cpu.ns_per_code * wide + COST.sieve * slower)
                 + counts.rows_refined * fine
         }
-        Work::Product { digits } => {
-            // A digit is a column of the scan, as the signs of four dimensions are.
-            let columns = digits as f64 / CODE_COLUMNS;
+        Work::Product { subquantizers } => {
+            // A sub-quantizer is a column of the scan, as the signs of four dimensions are.
+            let columns = subquantizers as f64 / CODE_COLUMNS;
             counts.clusters_probed * COST.probe_product * slower * wide
                 + scanned * (columns * cpu.ns_per_code + COST.sieve * slower)
         }

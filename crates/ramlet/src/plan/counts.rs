@@ -44,9 +44,9 @@ const OF_PRODUCTS: Missing = Missing {
     by_codes: 0.0235,
     share: 0.24,
 };
-/// That share for product codes with rows' numbers, by their relative error: of 88 digits for 100 dimensions (64 MB of
+/// That share for product codes with rows' numbers, by their relative error: of 88 sub-quantizers for 100 dimensions (64 MB of
 /// records/2026-11-22-epyc-2core/million-hard.json), and for fewer and more that of the other codes which err as much. The same for
-/// all of them, more digits would only make a scan dearer, and larger codes slower.
+/// all of them, more sub-quantizers would only make a scan dearer, and larger codes slower.
 const SHARE_OF_NUMBERED: [(f64, f64); 4] = [(0.001_56, 0.88), (0.0078, 0.6), (0.0125, 0.46), (0.0235, 0.24)];
 const OF_ROWS: Missing = Missing {
     by_codes: 0.0,
@@ -71,7 +71,7 @@ const EASY_READS: f64 = 0.75;
 /// Reads per search at recall 0.95 of 10, by the codes' relative error `2^-bits / sqrt(dims)`.
 ///
 /// Source: records/2026-11-20-epyc-2core/million-hard.json: 6 bits, 3 bits (of which a sixth is spared since);
-/// records/2026-11-23-xeon-2core/million-avx512-2.json: product codes of 88 digits with rows' numbers and of 45, ids not counted (a
+/// records/2026-11-23-xeon-2core/million-avx512-2.json: product codes of 88 sub-quantizers with rows' numbers and of 45, ids not counted (a
 /// prototype read a third less with 50); 1 bit: DESIGN.md, section 6.
 const AMBIGUOUS: [(f64, f64); 6] = [
     (0.001_56, 1.3),
@@ -235,8 +235,8 @@ fn error(codes: Codes, dims: u64) -> f64 {
 fn bits(codes: Codes, dims: u64) -> f64 {
     match codes {
         Codes::Signs { bits } => bits as f64,
-        Codes::Product { digits } | Codes::Numbered { digits } => {
-            PRODUCT_BITS * (2 * digits) as f64 / dims.max(1) as f64
+        Codes::Product { subquantizers } | Codes::Numbered { subquantizers } => {
+            PRODUCT_BITS * (2 * subquantizers) as f64 / dims.max(1) as f64
         }
     }
 }
@@ -342,7 +342,7 @@ mod tests {
         let reads = |codes| ambiguous(&spec, codes);
         near(reads(Codes::Signs { bits: 3 }), 11.3);
         // 64 and 32 MB of records/2026-11-23-xeon-2core/million-avx512-2.json; there 10 of 40 are ids.
-        close(reads(Codes::Numbered { digits: 88 }), 8.7, 0.95);
-        close(reads(Codes::Product { digits: 45 }), 30.3, 0.95);
+        close(reads(Codes::Numbered { subquantizers: 88 }), 8.7, 0.95);
+        close(reads(Codes::Product { subquantizers: 45 }), 30.3, 0.95);
     }
 }

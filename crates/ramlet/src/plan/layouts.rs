@@ -62,7 +62,7 @@ pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> 
 }
 
 /// Amounts of memory at which [`held`] may change, ascending: where another level, other files or more threads begin. Between
-/// two of them codes have more digits, at most.
+/// two of them codes have more sub-quantizers, at most.
 pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
     let cores = machine.cores;
     let mut needs = vec![0];
@@ -118,8 +118,8 @@ struct Built {
 
 #[derive(Clone, Copy)]
 enum Products {
-    Plain { digits: u64 },
-    Numbered { digits: u64 },
+    Plain { subquantizers: u64 },
+    Numbered { subquantizers: u64 },
 }
 
 impl Built {
@@ -148,7 +148,7 @@ impl Built {
         })
     }
 
-    /// All that there may be, product codes with the fewest digits and the most.
+    /// All that there may be, product codes with the fewest sub-quantizers and the most.
     fn all(spec: &Spec) -> Vec<Built> {
         let (vector, rows) = (spec.vector(), spec.segment_rows());
         let graph = spec.index != IndexWish::Ivf && vector.metric.has_codes();
@@ -158,8 +158,8 @@ impl Built {
             codes,
         };
         let mut all = vec![built(graph, Vec::new())];
-        let numbered = layout::numbered_digits(&vector).into_iter().flatten();
-        let rooms = numbered.map(|digits| layout::room_of_numbered(vector.dim as u64, rows.into(), digits));
+        let numbered = layout::numbered_subquantizers(&vector).into_iter().flatten();
+        let rooms = numbered.map(|subquantizers| layout::room_of_numbered(vector.dim as u64, rows.into(), subquantizers));
         let rooms = [0, u64::MAX].into_iter().chain(rooms);
         all.extend(rooms.map(|room| built(false, codes_of(&vector, rows, room))));
         all
@@ -167,8 +167,8 @@ impl Built {
 
     fn products(&self) -> Option<Products> {
         self.codes.iter().find_map(|kind| match *kind {
-            CodeKind::Product { m } => Some(Products::Plain { digits: m.into() }),
-            CodeKind::ProductWithIds { m } => Some(Products::Numbered { digits: m.into() }),
+            CodeKind::Product { m } => Some(Products::Plain { subquantizers: m.into() }),
+            CodeKind::ProductWithIds { m } => Some(Products::Numbered { subquantizers: m.into() }),
             _ => None,
         })
     }
@@ -377,10 +377,10 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
             (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 }))
         }
         Layout::Product | Layout::Numbered => match products {
-            Some(Products::Numbered { digits }) => {
-                (Work::Product { digits }, Some(Codes::Numbered { digits }))
+            Some(Products::Numbered { subquantizers }) => {
+                (Work::Product { subquantizers }, Some(Codes::Numbered { subquantizers }))
             }
-            Some(Products::Plain { digits }) => (Work::Product { digits }, Some(Codes::Product { digits })),
+            Some(Products::Plain { subquantizers }) => (Work::Product { subquantizers }, Some(Codes::Product { subquantizers })),
             None => (Work::Rows, None),
         },
         Layout::FineLow => {
@@ -489,8 +489,8 @@ impl Shape {
     /// Codes that are fitted into the room leave some of it.
     fn fitted_bytes(&self, spec: &Spec) -> u64 {
         match self.work {
-            Work::Product { digits } if self.layout == Layout::Numbered => {
-                layout::room_of_numbered(spec.dims, spec.points, digits)
+            Work::Product { subquantizers } if self.layout == Layout::Numbered => {
+                layout::room_of_numbered(spec.dims, spec.points, subquantizers)
             }
             _ => 0,
         }

@@ -82,7 +82,7 @@ pub enum Layout {
     Product,
     /// Codes of some bits.
     FineLow,
-    /// Product codes that say which rows they are, with more digits.
+    /// Product codes that say which rows they are, with more sub-quantizers.
     Numbered,
     /// Codes of many bits.
     Fine,

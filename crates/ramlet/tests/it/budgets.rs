@@ -17,7 +17,7 @@ const SHAPE: Shape = Shape {
     difficulty: Difficulty::Hard,
     clusters: 15_000,
 };
-/// Room for some digits of product codes, and for no codes that are made where there is room for all.
+/// Room for some sub-quantizers of product codes, and for no codes that are made where there is room for all.
 const LITTLE: u64 = 330_000;
 
 fn load(storage: &Arc<dyn Storage>) -> Vec<f32> {

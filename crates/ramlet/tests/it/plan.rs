@@ -58,7 +58,7 @@ fn bytes_by_hand() {
     // 404 bytes a row, 10 rows a page of 4096.
     assert_eq!(bytes_of(&plan, "vectors"), (Place::Disk, 0, 409_600_000));
     // 8 sqrt(n) clusters of 100 + 12 bytes, a cell of 100 + 8 for sixteen, and the origin; a header, 5 x 2 x 8 deviations, 71 points of 32 bytes;
-    // 16 words each for 50 digits: of each its square, 2 x 100 numbers, and an error a digit.
+    // 16 words each for 50 sub-quantizers: of each its square, 2 x 100 numbers, and an error a sub-quantizer.
     let head = 60 + 4 + 320 + 71 * 32;
     let words = 32 + 4 * (50 + 16 * 50 + 2 * 16 * 100);
     assert_eq!(
@@ -368,16 +368,16 @@ fn the_staircase_climbs_and_its_numbers_are_true() {
     }
 }
 
-/// With steps between which a byte more is not faster, and more digits of product codes not slower.
+/// With steps between which a byte more is not faster, and more sub-quantizers of product codes not slower.
 #[test]
-fn more_digits_are_never_slower() {
+fn more_subquantizers_are_never_slower() {
     for (points, dims) in [(20_000_000, 96), (1_000_000, 100), (5_000_000, 128)] {
         let spec = Spec::new(points, dims);
         let qps = |bytes| {
             let plan = plan(&spec, &Machine::default(), &Memory::of_server(bytes)).expect("a plan");
             (plan.chosen.layout == Layout::Numbered).then_some(plan.chosen.speed.qps)
         };
-        // From what 55 digits of 100 take to what fine codes take.
+        // From what 55 sub-quantizers of 100 take to what fine codes take.
         let bytes = points * dims;
         let numbered: Vec<f64> = (30..100)
             .filter_map(|share| qps(bytes / 100 * share + 20 * MB))

@@ -2,7 +2,7 @@
 //!
 //! Guo et al., "Accelerating large-scale inference with anisotropic vector quantization", ICML 2020. The nearest words make
 //! `|e|^2` least. But the queries for which a row's key matters lie in the row's own direction, and words leave out a part of
-//! it: near rows seem farther than they are, by `<x, e>`. So the digits are chosen to make
+//! it: near rows seem farther than they are, by `<x, e>`. So the codes are chosen to make
 //!
 //! ```text
 //! |e|^2 + ANISOTROPY <x, e>^2 / |x|^2
@@ -10,7 +10,7 @@
 //!
 //! least, one after another until none changes. It costs no byte and nothing at the time of a search.
 //!
-//! 1M x 100, 50 digits, 50 queries: how many of their ten nearest (`.905` of which lie in the 200 clusters visited) are among so
+//! 1M x 100, 50 sub-quantizers, 50 queries: how many of their ten nearest (`.905` of which lie in the 200 clusters visited) are among so
 //! many rows that seem nearest.
 //!
 //! | weight | `\|e\|^2` | near rows seem farther by | 30 | 40 | 60 | 100 |
@@ -28,10 +28,10 @@ use super::chains::{ANISOTROPY, Chains};
 use super::nearest_word::least;
 use super::{ProductModel, WORDS};
 
-/// Rounds over all digits at most; the third changes about one in a hundred.
+/// Rounds over all codes at most; the third changes about one in a hundred.
 const ROUNDS: usize = 3;
 
-/// One thread's memory for coding: 128 bytes a digit, 1.2 KB where words overlap.
+/// One thread's memory for coding: 128 bytes a code, 1.2 KB where words overlap.
 #[derive(Debug, Default)]
 pub(crate) struct AnisotropicEncoder {
     /// For each part and word, what it leaves out, squared.
@@ -51,33 +51,33 @@ impl AnisotropicEncoder {
         }
     }
 
-    /// Writes the digits of a vector, one to a byte, so that what they leave out lies across `towards` rather than along it.
+    /// Writes the codes of a vector, one to a byte, so that what they leave out lies across `towards` rather than along it.
     /// Vectors that have no direction get the nearest words.
     pub(crate) fn encode(
         &mut self,
         model: &ProductModel,
         vector: &[f32],
         towards: &[f32],
-        digits: &mut [u8],
+        codes: &mut [u8],
     ) {
         let length = kernels().dot_f64(towards, towards) as f32;
         let weight = ANISOTROPY / length;
         if let Some(chains) = &mut self.chains {
             let weight = if weight.is_normal() { weight } else { 0.0 };
-            return chains.encode(model, vector, (towards, weight), digits);
+            return chains.encode(model, vector, (towards, weight), codes);
         }
         if !weight.is_normal() {
-            return model.encode(vector, digits);
+            return model.encode(vector, codes);
         }
-        let mut total = self.fill(model, vector, towards, digits);
+        let mut total = self.fill(model, vector, towards, codes);
         for _ in 0..ROUNDS {
             let mut changed = false;
             let parts = self.squares.iter().zip(&self.along);
-            for ((squares, along), digit) in parts.zip(&mut *digits) {
-                let others = total - along[usize::from(*digit)];
+            for ((squares, along), code) in parts.zip(&mut *codes) {
+                let others = total - along[usize::from(*code)];
                 let word = best(squares, along, others, weight);
-                changed |= word != *digit;
-                *digit = word;
+                changed |= word != *code;
+                *code = word;
                 total = others + along[usize::from(word)];
             }
             if !changed {
@@ -87,7 +87,7 @@ impl AnisotropicEncoder {
     }
 
     /// What each word leaves out, and the nearest words; what these leave out along the direction.
-    fn fill(&mut self, model: &ProductModel, vector: &[f32], towards: &[f32], digits: &mut [u8]) -> f32 {
+    fn fill(&mut self, model: &ProductModel, vector: &[f32], towards: &[f32], codes: &mut [u8]) -> f32 {
         let parts = model.shape.parts;
         self.squares.clear();
         self.squares.resize(parts, [0.0; WORDS]);
@@ -105,8 +105,8 @@ impl AnisotropicEncoder {
                     along[word] += off * towards;
                 }
             }
-            digits[part] = least(squares).0;
-            total += along[usize::from(digits[part])];
+            codes[part] = least(squares).0;
+            total += along[usize::from(codes[part])];
         }
         total
     }
@@ -135,9 +135,9 @@ mod tests {
     }
 
     /// `|e|^2`, and how much of it lies along the direction.
-    fn left_out(model: &ProductModel, vector: &[f32], towards: &[f32], digits: &[u8]) -> (f32, f32) {
+    fn left_out(model: &ProductModel, vector: &[f32], towards: &[f32], codes: &[u8]) -> (f32, f32) {
         let mut back = vec![0.0; vector.len()];
-        model.decode(digits, &mut back);
+        model.decode(codes, &mut back);
         let errors = || vector.iter().zip(&back).map(|(x, word)| x - word);
         let along: f32 = errors()
             .zip(towards)
@@ -159,16 +159,16 @@ mod tests {
             let (mut plain, mut anisotropic) = ((0.0, 0.0), (0.0, 0.0));
             for vector in sample.chunks(dims).take(200) {
                 let towards = vectors(&mut random, 1, dims);
-                let mut digits = vec![0; parts];
-                let add = |sum: &mut (f32, f32), digits: &[u8]| {
-                    let (all, along) = left_out(&model, vector, &towards, digits);
+                let mut codes = vec![0; parts];
+                let add = |sum: &mut (f32, f32), codes: &[u8]| {
+                    let (all, along) = left_out(&model, vector, &towards, codes);
                     *sum = (sum.0 + all, sum.1 + along);
                     all + ANISOTROPY * along
                 };
-                model.encode(vector, &mut digits);
-                let before = add(&mut plain, &digits);
-                encoder.encode(&model, vector, &towards, &mut digits);
-                let after = add(&mut anisotropic, &digits);
+                model.encode(vector, &mut codes);
+                let before = add(&mut plain, &codes);
+                encoder.encode(&model, vector, &towards, &mut codes);
+                let after = add(&mut anisotropic, &codes);
                 assert!(after <= before * 1.0001, "{parts}: {after} after {before}");
             }
             assert!(
@@ -189,10 +189,10 @@ mod tests {
         let shape = ProductShape::scanned(8);
         let model = ProductModel::train(shape, &sample, 1, 1).unwrap();
         for towards in [[0.0; 8], [f32::NAN; 8], [f32::MAX; 8]] {
-            let (mut digits, mut nearest) = (vec![0; shape.parts], vec![0; shape.parts]);
+            let (mut codes, mut nearest) = (vec![0; shape.parts], vec![0; shape.parts]);
             model.encode(&sample[..8], &mut nearest);
-            AnisotropicEncoder::default().encode(&model, &sample[..8], &towards, &mut digits);
-            assert_eq!(digits, nearest);
+            AnisotropicEncoder::default().encode(&model, &sample[..8], &towards, &mut codes);
+            assert_eq!(codes, nearest);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Finding the digits of overlapping codes: the cheapest of all chains.
+//! Finding the codes of overlapping codes: the cheapest of all chains.
 
 use ramlet_kernels::{OwnCosts, TRELLIS_STATES, TrellisCosts, kernels};
 
@@ -10,16 +10,16 @@ pub(super) const ANISOTROPY: f32 = 5.0;
 /// Chains looked for with a direction: the first without it, the others with ever better guesses of what is left out along it.
 const GUESSES: usize = 3;
 
-/// One thread's memory for finding chains; 1.2 KB a digit.
+/// One thread's memory for finding chains; 1.2 KB a code.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     /// The squared length of each sum of two words.
     pairs: Vec<[TrellisCosts; TRELLIS_STATES]>,
-    /// For each digit, `-2 <r, w>` and `-<x, w>`.
+    /// For each code, `-2 <r, w>` and `-<x, w>`.
     of_vector: Vec<TrellisCosts>,
     of_direction: Vec<TrellisCosts>,
     before: Vec<[u32; TRELLIS_STATES]>,
-    digits: Vec<u8>,
+    codes: Vec<u8>,
 }
 
 impl Chains {
@@ -30,7 +30,7 @@ impl Chains {
             of_vector: vec![[0.0; TRELLIS_STATES]; parts],
             of_direction: vec![[0.0; TRELLIS_STATES]; parts],
             before: vec![[0; TRELLIS_STATES]; parts],
-            digits: vec![0; parts],
+            codes: vec![0; parts],
         };
         for (part, pairs) in chains.pairs.iter_mut().enumerate() {
             for (own, overlapped) in model.columns(part) {
@@ -44,14 +44,14 @@ impl Chains {
         chains
     }
 
-    /// Writes the digits with which least is left out of the vector, all in all plus `ANISOTROPY` times along the direction; a weight
+    /// Writes the codes with which least is left out of the vector, all in all plus `ANISOTROPY` times along the direction; a weight
     /// of 0 is for vectors without one. `weight` is `ANISOTROPY` by the direction's squared length.
     pub(super) fn encode(
         &mut self,
         model: &ProductModel,
         vector: &[f32],
         (towards, weight): (&[f32], f32),
-        digits: &mut [u8],
+        codes: &mut [u8],
     ) {
         fill(model, vector, -2.0, &mut self.of_vector);
         let alone = OwnCosts {
@@ -59,12 +59,12 @@ impl Chains {
             second: None,
         };
         if weight == 0.0 {
-            kernels().cheapest_chain(&alone, &self.pairs, &mut self.before, digits);
+            kernels().cheapest_chain(&alone, &self.pairs, &mut self.before, codes);
             return;
         }
         fill(model, towards, -1.0, &mut self.of_direction);
         let whole = kernels().dot_f64(vector, towards) as f32;
-        // `(a + b)^2` is the greatest of `2 g (a + b) - g^2`, at `g = a + b`: for a guess `g` costs are sums over digits again.
+        // `(a + b)^2` is the greatest of `2 g (a + b) - g^2`, at `g = a + b`: for a guess `g` costs are sums over codes again.
         let (mut guess, mut least) = (0.0f32, f32::INFINITY);
         for _ in 0..GUESSES {
             let factor = 2.0 * weight * guess;
@@ -72,16 +72,16 @@ impl Chains {
                 second: Some((factor, &self.of_direction)),
                 ..alone
             };
-            let told = kernels().cheapest_chain(&costs, &self.pairs, &mut self.before, &mut self.digits);
-            let said = self.of_direction.iter().zip(&self.digits);
+            let told = kernels().cheapest_chain(&costs, &self.pairs, &mut self.before, &mut self.codes);
+            let said = self.of_direction.iter().zip(&self.codes);
             let said: f32 = said
-                .map(|(entries, digit)| entries[usize::from(*digit) % TRELLIS_STATES])
+                .map(|(entries, code)| entries[usize::from(*code) % TRELLIS_STATES])
                 .sum();
             let along = whole + said;
             let cost = told - factor * said + weight * along * along;
             if cost < least {
                 least = cost;
-                digits.copy_from_slice(&self.digits);
+                codes.copy_from_slice(&self.codes);
             }
             // What is left out falls by about `ANISOTROPY` times the guess.
             guess += (along - guess) / (1.0 + ANISOTROPY);
@@ -89,14 +89,14 @@ impl Chains {
     }
 }
 
-/// For each digit, `scale` times the product of the vector with all that each word says.
+/// For each code, `scale` times the product of the vector with all that each word says.
 fn fill(model: &ProductModel, vector: &[f32], scale: f32, entries: &mut [TrellisCosts]) {
     let words = [&model.books, &model.overlap].map(|list| list.as_chunks::<TRELLIS_STATES>().0);
     kernels().chain_entries(vector, &model.edges, words, scale, entries);
 }
 
 impl ProductModel {
-    /// For each dimension of a part, what the words of its digit and of the digit before say there.
+    /// For each dimension of a part, what the words of its code and of the code before say there.
     fn columns(&self, part: usize) -> impl Iterator<Item = (&TrellisCosts, &TrellisCosts)> {
         let dims = self.part(part);
         let own = &self.books.as_chunks::<TRELLIS_STATES>().0[dims.clone()];

@@ -1,12 +1,12 @@
-//! Overlapping words, which say something of the next part too: a digit says something of its own part, and something of the one behind it.
+//! Overlapping words, which say something of the next part too: a code says something of its own part, and something of the one behind it.
 //!
-//! The vector that digits stand for is, in each part, the sum of a word of the part's own digit and a word of the digit before.
-//! A key is a sum of one table entry a digit as before, so that a scan costs the same; but a part is served by 256 sums of two
-//! words instead of 16 words. The best digits are those of the cheapest of 16^m chains, which are found part by part, since what a
-//! digit costs depends on the one before it only ([`ramlet_kernels::Kernels::cheapest_chain`]). This is trellis-coded quantization
+//! The vector that codes stand for is, in each part, the sum of a word of the part's own code and a word of the code before.
+//! A key is a sum of one table entry a code as before, so that a scan costs the same; but a part is served by 256 sums of two
+//! words instead of 16 words. The best codes are those of the cheapest of 16^m chains, which are found part by part, since what a
+//! code costs depends on the one before it only ([`ramlet_kernels::Kernels::cheapest_chain`]). This is trellis-coded quantization
 //! (Marcellin and Fischer 1990) with words that are learnt.
 //!
-//! 48 digits of 100 normal numbers leave over .096 of the variance, where 16 words a part leave over .127 (anisotropic .109 and
+//! 48 sub-quantizers of 100 normal numbers leave over .096 of the variance, where 16 words a part leave over .127 (anisotropic .109 and
 //! .138). Distances aren't sums of entries any more: for products only.
 
 use ramlet_kernels::TRELLIS_STATES;
@@ -36,48 +36,48 @@ pub(super) fn train(model: &mut ProductModel, sample: &[f32], seed: u64, threads
         let sum: f32 = (0..4).map(|_| random.below(2001) as f32 * 1e-3 - 1.0).sum();
         *word = OVERLAP * deviation * sum;
     }
-    let mut digits = vec![0; count * parts];
+    let mut codes = vec![0; count * parts];
     let share = count.div_ceil(threads.max(1)).max(1);
     for _ in 0..ROUNDS {
         std::thread::scope(|scope| {
             let model = &*model;
-            for (vectors, digits) in sample.chunks(share * dims).zip(digits.chunks_mut(share * parts)) {
+            for (vectors, codes) in sample.chunks(share * dims).zip(codes.chunks_mut(share * parts)) {
                 scope.spawn(move || {
                     let mut encoder = AnisotropicEncoder::new(model);
                     let none = vec![0.0; dims];
-                    for (vector, digits) in vectors.chunks_exact(dims).zip(digits.chunks_exact_mut(parts)) {
-                        encoder.encode(model, vector, &none, digits);
+                    for (vector, codes) in vectors.chunks_exact(dims).zip(codes.chunks_exact_mut(parts)) {
+                        encoder.encode(model, vector, &none, codes);
                     }
                 });
             }
         });
         for part in 0..parts {
-            fit(model, part, sample, &digits);
+            fit(model, part, sample, &codes);
         }
     }
 }
 
 /// Fits the words that serve a part to what they stand for.
-fn fit(model: &mut ProductModel, part: usize, sample: &[f32], digits: &[u8]) {
+fn fit(model: &mut ProductModel, part: usize, sample: &[f32], codes: &[u8]) {
     const K: usize = TRELLIS_STATES;
     let (dims, parts) = (model.shape.dims, model.shape.parts);
-    let of = |digits: &[u8]| {
+    let of = |codes: &[u8]| {
         let before = if part > 0 {
-            usize::from(digits[part - 1]) % K
+            usize::from(codes[part - 1]) % K
         } else {
             0
         };
-        (before, usize::from(digits[part]) % K)
+        (before, usize::from(codes[part]) % K)
     };
     let mut counts = [[0.0f64; K]; K];
-    digits
+    codes
         .chunks_exact(parts)
         .map(of)
         .for_each(|(before, own)| counts[before][own] += 1.0);
     for dim in model.part(part) {
         let (mut by_own, mut by_before) = ([0.0f64; K], [0.0f64; K]);
-        for (vector, digits) in sample.chunks_exact(dims).zip(digits.chunks_exact(parts)) {
-            let ((before, own), value) = (of(digits), f64::from(vector[dim]));
+        for (vector, codes) in sample.chunks_exact(dims).zip(codes.chunks_exact(parts)) {
+            let ((before, own), value) = (of(codes), f64::from(vector[dim]));
             by_own[own] += value;
             by_before[before] += value;
         }
@@ -142,13 +142,13 @@ mod tests {
     /// `|e|^2` and `<x, e>^2 / |x|^2` on average.
     fn left_out(model: &ProductModel, vectors: &[f32], towards: Option<&[f32]>) -> (f32, f32) {
         let (mut encoder, none) = (AnisotropicEncoder::new(model), vec![0.0; vectors.len()]);
-        let (mut digits, mut back) = ([0; PARTS], [0.0; DIMS]);
+        let (mut codes, mut back) = ([0; PARTS], [0.0; DIMS]);
         let (mut all, mut along_all) = (0.0, 0.0);
         for (at, vector) in vectors.chunks_exact(DIMS).enumerate() {
             let of = |list: &'_ [f32]| -> [f32; DIMS] { std::array::from_fn(|dim| list[at * DIMS + dim]) };
             let direction = of(towards.unwrap_or(vectors));
-            encoder.encode(model, vector, &of(towards.unwrap_or(&none)), &mut digits);
-            model.decode(&digits, &mut back);
+            encoder.encode(model, vector, &of(towards.unwrap_or(&none)), &mut codes);
+            model.decode(&codes, &mut back);
             let errors: [f32; DIMS] = std::array::from_fn(|dim| vector[dim] - back[dim]);
             let along: f32 = errors.iter().zip(direction).map(|(e, x)| e * x).sum();
             all += errors.iter().map(|e| e * e).sum::<f32>();
@@ -175,21 +175,21 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_products_with_what_digits_stand_for() {
+    fn keys_are_products_with_what_codes_stand_for() {
         let mut random = Random::new(22);
         let sample = vectors(&mut random, 500);
         let model = model(&sample, 1);
         let (mut tables, mut encoder) = (ProductTables::default(), AnisotropicEncoder::new(&model));
-        let (mut digits, mut back) = ([0; PARTS], [0.0; DIMS]);
+        let (mut codes, mut back) = ([0; PARTS], [0.0; DIMS]);
         for vector in sample.chunks_exact(DIMS).take(50) {
             let query = vectors(&mut random, 1);
             tables.enter(&model, ProductKey::Product, &query);
-            encoder.encode(&model, vector, vector, &mut digits);
-            model.decode(&digits, &mut back);
+            encoder.encode(&model, vector, vector, &mut codes);
+            model.decode(&codes, &mut back);
             let want = -query.iter().zip(&back).map(|(q, x)| q * x).sum::<f32>();
-            let key = tables.key_of_code(&digits);
+            let key = tables.key_of_code(&codes);
             assert!((key - want).abs() < 1e-4, "{key}, {want}");
-            let rounded = tables.key_rounded(&digits);
+            let rounded = tables.key_rounded(&codes);
             assert!(
                 (rounded - want).abs() <= tables.rounding_max() + 1e-4,
                 "{rounded}, {want}"

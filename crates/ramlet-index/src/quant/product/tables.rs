@@ -167,28 +167,28 @@ impl ProductTables {
         self.low + self.step * sum as f32
     }
 
-    /// The key of a vector by its digits, one to a byte, as a scan finds it.
-    pub(crate) fn key_rounded(&self, digits: &[u8]) -> f32 {
-        let parts = self.rounded.as_chunks::<16>().0.iter().zip(digits);
+    /// The key of a vector by its codes, one to a byte, as a scan finds it.
+    pub(crate) fn key_rounded(&self, codes: &[u8]) -> f32 {
+        let parts = self.rounded.as_chunks::<16>().0.iter().zip(codes);
         let sum = parts
-            .map(|(part, digit)| u32::from(part[usize::from(*digit) % 16]))
+            .map(|(part, code)| u32::from(part[usize::from(*code) % 16]))
             .sum();
         self.key_of_sum(sum)
     }
 
-    /// The key of a vector by its digits, one to a byte, without rounding.
+    /// The key of a vector by its codes, one to a byte, without rounding.
     #[inline]
-    pub(crate) fn key_of_code(&self, digits: &[u8]) -> f32 {
-        let table = |part: usize| self.entries[part * WORDS + usize::from(digits[part])];
+    pub(crate) fn key_of_code(&self, codes: &[u8]) -> f32 {
+        let table = |part: usize| self.entries[part * WORDS + usize::from(codes[part])];
         // Four sums, so that additions don't wait for each other.
         let mut sums = [0.0f32; 4];
-        let whole = digits.len() & !3;
+        let whole = codes.len() & !3;
         for part in (0..whole).step_by(4) {
             for (i, sum) in sums.iter_mut().enumerate() {
                 *sum += table(part + i);
             }
         }
-        let rest: f32 = (whole..digits.len()).map(table).sum();
+        let rest: f32 = (whole..codes.len()).map(table).sum();
         self.base + (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
     }
 

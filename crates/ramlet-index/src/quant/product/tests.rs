@@ -28,14 +28,14 @@ fn shapes(dims: usize) -> [ProductShape; 3] {
     [dims.div_ceil(2), dims / 3, dims / 4].map(|parts| ProductShape { dims, parts })
 }
 
-fn digits_of(model: &ProductModel, vectors: &[f32]) -> Vec<u8> {
+fn codes_of(model: &ProductModel, vectors: &[f32]) -> Vec<u8> {
     let shape = *model.shape();
-    let mut digits = vec![0; vectors.len() / shape.dims * shape.parts];
+    let mut codes = vec![0; vectors.len() / shape.dims * shape.parts];
     let vectors = vectors.chunks(shape.dims);
     vectors
-        .zip(digits.chunks_mut(shape.parts))
-        .for_each(|(x, digits)| model.encode(x, digits));
-    digits
+        .zip(codes.chunks_mut(shape.parts))
+        .for_each(|(x, codes)| model.encode(x, codes));
+    codes
 }
 
 #[test]
@@ -46,14 +46,14 @@ fn keys_are_unbiased_and_miss_by_what_is_said() {
     let (fresh, queries) = (vectors(&mut random, 500, dims), vectors(&mut random, 20, dims));
     for shape in shapes(dims) {
         let model = ProductModel::train(shape, &sample, 5, 2).unwrap();
-        let digits = digits_of(&model, &fresh);
+        let codes = codes_of(&model, &fresh);
         for kind in KINDS {
             let mut tables = ProductTables::default();
             let (mut sum, mut squares, mut beyond) = (0.0, 0.0, 0);
             for q in queries.chunks(dims) {
                 tables.enter(&model, kind, q);
-                for (x, digits) in fresh.chunks(dims).zip(digits.chunks(shape.parts)) {
-                    let key = tables.key_of_code(digits);
+                for (x, codes) in fresh.chunks(dims).zip(codes.chunks(shape.parts)) {
+                    let key = tables.key_of_code(codes);
                     let off = (f64::from(key) - kind.exact(q, x)) / f64::from(tables.deviation(key));
                     sum += off;
                     squares += off * off;
@@ -81,10 +81,10 @@ fn scanned_groups_agree_with_tables_within_the_rounding() {
         let sample = vectors(&mut random, 600, dims);
         let model = ProductModel::train(ProductShape::scanned(dims), &sample, 5, 1).unwrap();
         let parts = model.shape().parts;
-        let digits = digits_of(&model, &sample[..GROUP * dims]);
+        let codes = codes_of(&model, &sample[..GROUP * dims]);
         let mut columns = vec![0; parts * 16];
-        for (lane, digits) in digits.chunks(parts).enumerate() {
-            ProductModel::put(digits, lane, &mut columns);
+        for (lane, codes) in codes.chunks(parts).enumerate() {
+            ProductModel::put(codes, lane, &mut columns);
         }
         let mut tables = ProductTables::default();
         for kind in KINDS {
@@ -94,8 +94,8 @@ fn scanned_groups_agree_with_tables_within_the_rounding() {
                 let mut sums = [0; GROUP];
                 table.fast_scan_sums(tables.rounded(), &columns, columns.len(), parts, &mut sums);
                 let (low, step) = tables.affine();
-                for (sum, digits) in sums.into_iter().zip(digits.chunks(parts)) {
-                    let (key, want) = (tables.key_of_sum(sum), tables.key_of_code(digits));
+                for (sum, codes) in sums.into_iter().zip(codes.chunks(parts)) {
+                    let (key, want) = (tables.key_of_sum(sum), tables.key_of_code(codes));
                     assert_eq!(key, low + step * sum as f32);
                     let slack = 1e-4 * want.abs().max(1.0);
                     assert!(
@@ -109,7 +109,7 @@ fn scanned_groups_agree_with_tables_within_the_rounding() {
 }
 
 #[test]
-fn a_digit_is_the_nearest_word() {
+fn a_code_is_the_nearest_word() {
     let mut random = Random::new(3);
     let dims = 10;
     let sample = vectors(&mut random, 1000, dims);
@@ -120,8 +120,8 @@ fn a_digit_is_the_nearest_word() {
             ProductKey::Distance.exact(&back[shape.part(part)], &x[shape.part(part)])
         };
         for x in sample.chunks(dims).take(50) {
-            let digits = digits_of(&model, x);
-            model.decode(&digits, &mut back);
+            let codes = codes_of(&model, x);
+            model.decode(&codes, &mut back);
             for word in 0..WORDS {
                 model.decode(&vec![word as u8; shape.parts], &mut other);
                 for part in 0..shape.parts {
@@ -149,14 +149,14 @@ fn few_and_equal_vectors_make_a_model() {
     for (dims, sample) in [(3, vec![1.0; 3]), (4, vec![-2.0; 400]), (1, vec![0.0; 1])] {
         for shape in [ProductShape::scanned(dims), ProductShape { dims, parts: dims }] {
             let model = ProductModel::train(shape, &sample, 1, 2).unwrap();
-            let digits = digits_of(&model, &sample[..dims]);
+            let codes = codes_of(&model, &sample[..dims]);
             let mut back = vec![0.0; dims];
-            model.decode(&digits, &mut back);
+            model.decode(&codes, &mut back);
             assert_eq!(back, sample[..dims]);
             let mut tables = ProductTables::default();
             for kind in KINDS {
                 tables.enter(&model, kind, &sample[..dims]);
-                let key = tables.key_of_code(&digits);
+                let key = tables.key_of_code(&codes);
                 let want = kind.exact(&sample[..dims], &sample[..dims]);
                 assert!((f64::from(key) - want).abs() < 1e-5 && tables.deviation(key) >= 0.0);
             }
@@ -183,12 +183,12 @@ fn more_bytes_find_more() {
     let (rows, queries) = (vectors(&mut random, 2000, dims), vectors(&mut random, 20, dims));
     let recall = |shape| {
         let model = ProductModel::train(shape, &rows, 5, 1).unwrap();
-        let digits = digits_of(&model, &rows);
+        let codes = codes_of(&model, &rows);
         let mut tables = ProductTables::default();
         let mut found = 0;
         for q in queries.chunks(dims) {
             tables.enter(&model, ProductKey::Distance, q);
-            let key = |i: &usize| f64::from(tables.key_of_code(&digits[i * shape.parts..][..shape.parts]));
+            let key = |i: &usize| f64::from(tables.key_of_code(&codes[i * shape.parts..][..shape.parts]));
             let exact = |i: &usize| ProductKey::Distance.exact(q, &rows[i * dims..][..dims]);
             let nearest = ten_nearest(2000, exact);
             found += ten_nearest(2000, key)
@@ -231,7 +231,7 @@ fn bytes_survive_and_others_are_refused() {
                 // What was accepted can be used.
                 let mut tables = ProductTables::default();
                 tables.enter(&model, ProductKey::Distance, &[0.5; 9]);
-                tables.key_of_code(&digits_of(&model, &[0.5; 9]));
+                tables.key_of_code(&codes_of(&model, &[0.5; 9]));
             }
         }
     }
@@ -244,15 +244,15 @@ fn nothing_that_may_lie_within_a_limit_is_left_out() {
     let sample = vectors(&mut random, 2000, dims);
     let (fresh, queries) = (vectors(&mut random, 300, dims), vectors(&mut random, 10, dims));
     let model = ProductModel::train(ProductShape { dims, parts: 12 }, &sample, 5, 2).unwrap();
-    let digits = digits_of(&model, &fresh);
+    let codes = codes_of(&model, &fresh);
     let mut left_out = 0;
     for kind in KINDS {
         let mut tables = ProductTables::default();
         for q in queries.chunks(dims) {
             tables.enter(&model, kind, q);
-            let keys = digits
+            let keys = codes
                 .chunks(model.shape().parts)
-                .map(|digits| tables.key_of_code(digits));
+                .map(|codes| tables.key_of_code(codes));
             let keys: Vec<f32> = keys.collect();
             let least = keys.iter().copied().fold(f32::INFINITY, f32::min);
             for limit in [least - 2.0, least, least + 0.1, least + 1.0, least + 20.0] {

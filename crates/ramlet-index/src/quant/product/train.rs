@@ -167,14 +167,14 @@ fn set(book: &mut [f32], word: usize, values: impl Iterator<Item = f32>) {
 fn measure(model: &mut ProductModel, vectors: &[f32]) {
     let shape = model.shape;
     let count = vectors.len() / shape.dims;
-    let (mut digits, mut word) = (vec![0; shape.parts], vec![0.0; shape.dims]);
+    let (mut code, mut word) = (vec![0; shape.parts], vec![0.0; shape.dims]);
     let (mut by_part, mut sum, mut squares) = (vec![0.0f64; shape.parts], 0.0, 0.0);
     let mut codes = Vec::with_capacity(count * shape.parts);
     let (mut encoder, none) = (AnisotropicEncoder::new(model), vec![0.0; shape.dims]);
     for vector in vectors.chunks_exact(shape.dims) {
-        encoder.encode(model, vector, &none, &mut digits);
-        model.decode(&digits, &mut word);
-        codes.extend_from_slice(&digits);
+        encoder.encode(model, vector, &none, &mut code);
+        model.decode(&code, &mut word);
+        codes.extend_from_slice(&code);
         let mut error = 0.0;
         for (part, total) in by_part.iter_mut().enumerate() {
             let dims = shape.part(part);

@@ -13,7 +13,7 @@ pub(super) const KERNELS: TrellisKernels = TrellisKernels {
 
 const LANES: usize = 8;
 
-/// All values of a digit.
+/// All values of a code.
 #[derive(Clone, Copy)]
 struct All<T>([T; TRELLIS_STATES / LANES]);
 
@@ -22,7 +22,7 @@ fn chain(
     own: &OwnCosts<'_>,
     pairs: &[[TrellisCosts; TRELLIS_STATES]],
     before: &mut [[u32; TRELLIS_STATES]],
-    digits: &mut [u8],
+    codes: &mut [u8],
 ) -> f32 {
     let mut sums = [f32::INFINITY; TRELLIS_STATES];
     sums[0] = 0.0;
@@ -42,7 +42,7 @@ fn chain(
             }
         }
     }
-    trellis::trace(&sums, before, digits)
+    trellis::trace(&sums, before, codes)
 }
 
 /// As [`trellis::step`].

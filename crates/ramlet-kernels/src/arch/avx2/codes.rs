@@ -117,17 +117,17 @@ impl<const IS_NARROW: bool> Ready<IS_NARROW> {
         ready
     }
 
-    /// The products of a step's entries with 32 digits, summed in lanes of 32 bits.
+    /// The products of a step's entries with 32 levels, summed in lanes of 32 bits.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn step(&self, step: usize, digits: __m256i) -> __m256i {
+    fn step(&self, step: usize, levels: __m256i) -> __m256i {
         let (even, odd) = (self.even[step], self.odd[step]);
         if IS_NARROW {
-            return _mm256_madd_epi16(_mm256_maddubs_epi16(digits, even), _mm256_set1_epi16(1));
+            return _mm256_madd_epi16(_mm256_maddubs_epi16(levels, even), _mm256_set1_epi16(1));
         }
         let low = _mm256_set1_epi16(255);
-        let even = _mm256_madd_epi16(_mm256_and_si256(digits, low), even);
-        let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(digits), odd);
+        let even = _mm256_madd_epi16(_mm256_and_si256(levels, low), even);
+        let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(levels), odd);
         _mm256_add_epi32(even, odd)
     }
 }

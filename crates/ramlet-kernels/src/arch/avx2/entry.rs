@@ -14,28 +14,28 @@ pub(super) const KERNELS: EntryKernels = EntryKernels {
 };
 
 #[target_feature(enable = "avx2,fma")]
-fn difference(query: &[f32], step: f32, digits: &[u8], out: &mut [f32]) -> Extent {
+fn difference(query: &[f32], step: f32, levels: &[u8], out: &mut [f32]) -> Extent {
     let mut sizes = Sizes::none();
-    let ((query, query_tail), (digits, digits_tail)) = (query.as_chunks::<8>(), digits.as_chunks::<8>());
+    let ((query, query_tail), (levels, levels_tail)) = (query.as_chunks::<8>(), levels.as_chunks::<8>());
     let (out, out_tail) = out.as_chunks_mut::<8>();
-    for ((out, query), digits) in out.iter_mut().zip(query).zip(digits) {
+    for ((out, query), levels) in out.iter_mut().zip(query).zip(levels) {
         // SAFETY: 8 numbers.
         let query = unsafe { _mm256_loadu_ps(query.as_ptr()) };
-        let value = less(query, step, u64::from_le_bytes(*digits));
+        let value = less(query, step, u64::from_le_bytes(*levels));
         // SAFETY: 8 numbers.
         unsafe { _mm256_storeu_ps(out.as_mut_ptr(), value) };
         sizes.add(value);
     }
     if !query_tail.is_empty() {
         let mask = first(query_tail.len());
-        let digits = digits_tail
+        let levels = levels_tail
             .iter()
             .rev()
-            .fold(0, |word, digit| word << 8 | u64::from(*digit));
+            .fold(0, |word, level| word << 8 | u64::from(*level));
         // SAFETY: masked-off lanes are neither read nor written; there are as many numbers in `out`.
         unsafe {
             let query = _mm256_maskload_ps(query_tail.as_ptr(), mask);
-            let value = _mm256_and_ps(less(query, step, digits), _mm256_castsi256_ps(mask));
+            let value = _mm256_and_ps(less(query, step, levels), _mm256_castsi256_ps(mask));
             _mm256_maskstore_ps(out_tail.as_mut_ptr(), mask, value);
             sizes.add(value);
         }
@@ -47,13 +47,13 @@ fn difference(query: &[f32], step: f32, digits: &[u8], out: &mut [f32]) -> Exten
     }
 }
 
-/// `query - step * (digits - 128)`.
+/// `query - step * (levels - 128)`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn less(query: __m256, step: f32, digits: u64) -> __m256 {
-    let digits = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(digits as i64));
-    let digits = _mm256_sub_epi32(digits, _mm256_set1_epi32(128));
-    _mm256_fnmadd_ps(_mm256_set1_ps(step), _mm256_cvtepi32_ps(digits), query)
+fn less(query: __m256, step: f32, levels: u64) -> __m256 {
+    let levels = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(levels as i64));
+    let levels = _mm256_sub_epi32(levels, _mm256_set1_epi32(128));
+    _mm256_fnmadd_ps(_mm256_set1_ps(step), _mm256_cvtepi32_ps(levels), query)
 }
 
 /// What an [`Extent`] is made of, lane by lane.
@@ -128,7 +128,7 @@ fn round(values: &[f32], per_unit: f32, out: &mut [i8]) -> (i32, i32) {
     )
 }
 
-/// Where entry `b` of a column's table finds what bit `j` of it takes: the digit's positive part, if it is set, among
+/// Where entry `b` of a column's table finds what bit `j` of it takes: the level's positive part, if it is set, among
 /// the first four bytes, else its negative part, as its size, among the next four.
 const TAKEN: [[u8; COLUMN_BYTES]; 4] = {
     let mut taken = [[0; COLUMN_BYTES]; 4];
@@ -142,14 +142,14 @@ const TAKEN: [[u8; COLUMN_BYTES]; 4] = {
 };
 
 #[target_feature(enable = "avx2")]
-fn tabulate(digits: &[i8], table: &mut [u8]) {
-    let ((digits, digits_tail), (table, table_tail)) = (
-        digits.as_chunks::<16>(),
+fn tabulate(levels: &[i8], table: &mut [u8]) {
+    let ((levels, levels_tail), (table, table_tail)) = (
+        levels.as_chunks::<16>(),
         table.as_chunks_mut::<{ COLUMN_BYTES * 4 }>(),
     );
-    for (digits, out) in digits.iter().zip(table) {
+    for (levels, out) in levels.iter().zip(table) {
         // SAFETY: 16 bytes.
-        let [first, second] = parts(unsafe { _mm_loadu_si128(digits.as_ptr().cast()) });
+        let [first, second] = parts(unsafe { _mm_loadu_si128(levels.as_ptr().cast()) });
         // A lane holds two columns: 0 and 1, 2 and 3.
         let parts = _mm256_set_m128i(second, first);
         let (mut even, mut odd) = (_mm256_setzero_si256(), _mm256_setzero_si256());
@@ -167,10 +167,10 @@ fn tabulate(digits: &[i8], table: &mut [u8]) {
             _mm256_storeu_si256(out.add(1), _mm256_permute2x128_si256::<0x31>(even, odd));
         }
     }
-    let columns = digits_tail.as_chunks::<4>().0.iter();
+    let columns = levels_tail.as_chunks::<4>().0.iter();
     for (column, out) in columns.zip(table_tail.as_chunks_mut::<COLUMN_BYTES>().0) {
         let [parts, _] = parts(_mm_cvtsi32_si128(i32::from_le_bytes(
-            column.map(|digit| digit as u8),
+            column.map(|level| level as u8),
         )));
         let mut entries = _mm_setzero_si128();
         for taken in &TAKEN {
@@ -186,10 +186,10 @@ fn tabulate(digits: &[i8], table: &mut [u8]) {
 /// Four bytes of positive parts and four of negative ones for each column: of the first two, and the others.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn parts(digits: __m128i) -> [__m128i; 2] {
+fn parts(levels: __m128i) -> [__m128i; 2] {
     let zero = _mm_setzero_si128();
-    let positive = _mm_max_epi8(digits, zero);
-    let negative = _mm_max_epi8(_mm_sub_epi8(zero, digits), zero);
+    let positive = _mm_max_epi8(levels, zero);
+    let negative = _mm_max_epi8(_mm_sub_epi8(zero, levels), zero);
     [
         _mm_unpacklo_epi32(positive, negative),
         _mm_unpackhi_epi32(positive, negative),

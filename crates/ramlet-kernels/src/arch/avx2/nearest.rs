@@ -86,14 +86,14 @@ fn nearest_of<const Q: usize, const B: usize>(
         scores: [_mm256_set1_ps(nearest.score); 2],
         interleaved_blocks: [_mm256_setzero_si256(); 2],
     });
-    let bytes = interleaved_bytes(queries[0].digits.len());
+    let bytes = interleaved_bytes(queries[0].levels.len());
     let (mut first, last) = (
         range.start / INTERLEAVED_CODES,
         range.end.div_ceil(INTERLEAVED_CODES),
     );
     while first < last {
         let codes = &interleaved_blocks.codes[first * bytes..];
-        let digits = queries.map(|query| query.digits);
+        let levels = queries.map(|query| query.levels);
         let meet = |interleaved_block, sums: &[Halves; Q], least: &mut [Least; Q]| {
             nearer(
                 queries,
@@ -105,14 +105,14 @@ fn nearest_of<const Q: usize, const B: usize>(
         };
         if last - first >= B {
             // SAFETY: so many interleaved blocks of the range are left, and its interleaved blocks lie in the codes.
-            let sums = unsafe { sums::<Q, B>(digits, codes) };
+            let sums = unsafe { sums::<Q, B>(levels, codes) };
             (first..)
                 .zip(&sums)
                 .for_each(|(interleaved_block, sums)| meet(interleaved_block, sums, &mut least));
             first += B;
         } else {
             // SAFETY: as above.
-            let [sums] = unsafe { sums::<Q, 1>(digits, codes) };
+            let [sums] = unsafe { sums::<Q, 1>(levels, codes) };
             meet(first, &sums, &mut least);
             first += 1;
         }
@@ -221,11 +221,11 @@ fn within_of<const Q: usize>(
     out: &mut [u16],
 ) {
     let interleaved_blocks = scales.len().div_ceil(INTERLEAVED_CODES);
-    let digits = queries.map(|query| query.digits);
-    let each = codes.chunks_exact(interleaved_bytes(digits[0].len()));
+    let levels = queries.map(|query| query.levels);
+    let each = codes.chunks_exact(interleaved_bytes(levels[0].len()));
     for (interleaved_block, codes) in each.take(interleaved_blocks).enumerate() {
         // SAFETY: a whole interleaved block.
-        let [sums] = unsafe { sums::<Q, 1>(digits, codes) };
+        let [sums] = unsafe { sums::<Q, 1>(levels, codes) };
         let there = u16::MAX
             >> (INTERLEAVED_CODES
                 - (scales.len() - interleaved_block * INTERLEAVED_CODES).min(INTERLEAVED_CODES));
@@ -276,9 +276,9 @@ fn closer_of<const Q: usize, const B: usize>(
     distances: &mut [u32],
     near: &mut [u16],
 ) {
-    let digits = queries.map(|query| query.digits);
+    let levels = queries.map(|query| query.levels);
     let (bytes, interleaved_blocks) = (
-        interleaved_bytes(digits[0].len()),
+        interleaved_bytes(levels[0].len()),
         squares.len() / INTERLEAVED_CODES,
     );
     let mut meet = |interleaved_block: usize, sums: &[Halves; Q]| {
@@ -311,14 +311,14 @@ fn closer_of<const Q: usize, const B: usize>(
         let codes = &codes[first * bytes..];
         if interleaved_blocks - first >= B {
             // SAFETY: so many interleaved blocks of the squares are left, and theirs lie in the codes.
-            let sums = unsafe { sums::<Q, B>(digits, codes) };
+            let sums = unsafe { sums::<Q, B>(levels, codes) };
             (first..)
                 .zip(&sums)
                 .for_each(|(interleaved_block, sums)| meet(interleaved_block, sums));
             first += B;
         } else {
             // SAFETY: as above.
-            let [sums] = unsafe { sums::<Q, 1>(digits, codes) };
+            let [sums] = unsafe { sums::<Q, 1>(levels, codes) };
             meet(first, &sums);
             first += 1;
         }

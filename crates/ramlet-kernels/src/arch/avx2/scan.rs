@@ -108,9 +108,9 @@ fn load_column(column: &[u8; COLUMN_BYTES]) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn look_up(lut: __m256i, codes: __m256i, low: &mut Half, high: &mut Half) {
-    let digit = _mm256_set1_epi8(15);
-    low.add(_mm256_shuffle_epi8(lut, _mm256_and_si256(codes, digit)));
-    let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), digit);
+    let level = _mm256_set1_epi8(15);
+    low.add(_mm256_shuffle_epi8(lut, _mm256_and_si256(codes, level)));
+    let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), level);
     high.add(_mm256_shuffle_epi8(lut, upper));
 }
 
@@ -169,16 +169,16 @@ fn dot<const P: usize>(query: &[i8], plane_bytes: usize, row: &[u8]) -> i32 {
     // The query's last 32 entries may all be padding.
     let (steps, rest) = query.as_chunks::<32>().0.split_at(whole);
     for (i, query) in steps.iter().enumerate() {
-        let mut digits = _mm256_setzero_si256();
+        let mut levels = _mm256_setzero_si256();
         for p in 0..P {
             // SAFETY: four bytes of a plane.
             let word = unsafe { word(row, p * plane_bytes + i * 4) };
-            digits = _mm256_sub_epi8(_mm256_add_epi8(digits, digits), set_bits(word));
+            levels = _mm256_sub_epi8(_mm256_add_epi8(levels, levels), set_bits(word));
         }
-        sums = _mm256_add_epi32(sums, products(digits, query));
+        sums = _mm256_add_epi32(sums, products(levels, query));
     }
     if let Some(query) = rest.first().filter(|_| left > 0) {
-        let mut digits = _mm256_setzero_si256();
+        let mut levels = _mm256_setzero_si256();
         for p in 0..P {
             let at = p * plane_bytes + whole * 4;
             let word = if at + 4 <= row.len() {
@@ -188,19 +188,19 @@ fn dot<const P: usize>(query: &[i8], plane_bytes: usize, row: &[u8]) -> i32 {
                 let bytes = row[at..].iter().rev();
                 bytes.fold(0, |word, byte| word << 8 | i32::from(*byte))
             };
-            digits = _mm256_sub_epi8(_mm256_add_epi8(digits, digits), set_bits(word));
+            levels = _mm256_sub_epi8(_mm256_add_epi8(levels, levels), set_bits(word));
         }
-        sums = _mm256_add_epi32(sums, products(digits, query));
+        sums = _mm256_add_epi32(sums, products(levels, query));
     }
     sum_u32(sums) as i32
 }
 
-/// Products with digits of up to 7 bits, summed in lanes of 32 bits.
+/// Products with levels of up to 7 bits, summed in lanes of 32 bits.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn products(digits: __m256i, query: &[i8; 32]) -> __m256i {
+fn products(levels: __m256i, query: &[i8; 32]) -> __m256i {
     // Two products of at most 127 * 128: no saturation.
-    let pairs = _mm256_maddubs_epi16(digits, load_32(query));
+    let pairs = _mm256_maddubs_epi16(levels, load_32(query));
     _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
 }
 

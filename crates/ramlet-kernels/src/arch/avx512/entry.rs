@@ -13,21 +13,21 @@ pub(super) const KERNELS: EntryKernels = EntryKernels {
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn difference(query: &[f32], step: f32, digits: &[u8], out: &mut [f32]) -> Extent {
+fn difference(query: &[f32], step: f32, levels: &[u8], out: &mut [f32]) -> Extent {
     let mut squares = _mm512_setzero_ps();
     let (mut largest, mut most) = (squares, squares);
     let step = _mm512_set1_ps(step);
     for i in (0..query.len()).step_by(16) {
         let mask = lanes((query.len() - i).min(16));
         // SAFETY: masked-off lanes are neither read nor written; the slices have the same length.
-        let (query, digits) = unsafe {
+        let (query, levels) = unsafe {
             (
                 _mm512_maskz_loadu_ps(mask, query.as_ptr().add(i)),
-                _mm_maskz_loadu_epi8(mask, digits.as_ptr().add(i).cast()),
+                _mm_maskz_loadu_epi8(mask, levels.as_ptr().add(i).cast()),
             )
         };
-        let digits = _mm512_sub_epi32(_mm512_cvtepu8_epi32(digits), _mm512_set1_epi32(128));
-        let value = _mm512_maskz_mov_ps(mask, _mm512_fnmadd_ps(step, _mm512_cvtepi32_ps(digits), query));
+        let levels = _mm512_sub_epi32(_mm512_cvtepu8_epi32(levels), _mm512_set1_epi32(128));
+        let value = _mm512_maskz_mov_ps(mask, _mm512_fnmadd_ps(step, _mm512_cvtepi32_ps(levels), query));
         // SAFETY: as above.
         unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr().add(i), mask, value) };
         squares = _mm512_fmadd_ps(value, value, squares);
@@ -62,7 +62,7 @@ fn round(values: &[f32], per_unit: f32, out: &mut [i8]) -> (i32, i32) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn tabulate(digits: &[i8], table: &mut [u8]) {
+fn tabulate(levels: &[i8], table: &mut [u8]) {
     // Table entries with bit `j` set, in each of four columns.
     const SET: [u64; 4] = [
         0xaaaa_aaaa_aaaa_aaaa,
@@ -70,7 +70,7 @@ fn tabulate(digits: &[i8], table: &mut [u8]) {
         0xf0f0_f0f0_f0f0_f0f0,
         0xff00_ff00_ff00_ff00,
     ];
-    // The first digit of each lane's column.
+    // The first level of each lane's column.
     let first = _mm512_set_epi64(
         0x0c0c_0c0c_0c0c_0c0c,
         0x0c0c_0c0c_0c0c_0c0c,
@@ -82,16 +82,16 @@ fn tabulate(digits: &[i8], table: &mut [u8]) {
         0,
     );
     let zero = _mm512_setzero_si512();
-    for (digits, out) in digits.chunks(16).zip(table.chunks_mut(64)) {
+    for (levels, out) in levels.chunks(16).zip(table.chunks_mut(64)) {
         // SAFETY: masked-off bytes are not read.
-        let digits = unsafe { _mm_maskz_loadu_epi8(lanes(digits.len()), digits.as_ptr()) };
-        let digits = _mm512_broadcast_i32x4(digits);
-        let positive = _mm512_max_epi8(digits, zero);
-        let negative = _mm512_max_epi8(_mm512_sub_epi8(zero, digits), zero);
+        let levels = unsafe { _mm_maskz_loadu_epi8(lanes(levels.len()), levels.as_ptr()) };
+        let levels = _mm512_broadcast_i32x4(levels);
+        let positive = _mm512_max_epi8(levels, zero);
+        let negative = _mm512_max_epi8(_mm512_sub_epi8(zero, levels), zero);
         let mut entries = zero;
         for (j, set) in SET.iter().enumerate() {
             let index = _mm512_add_epi8(first, _mm512_set1_epi8(j as i8));
-            // A negative digit is taken by the entries without its bit, as its size.
+            // A negative level is taken by the entries without its bit, as its size.
             let without = _mm512_shuffle_epi8(negative, index);
             let taken = _mm512_mask_shuffle_epi8(without, *set, positive, index);
             entries = _mm512_add_epi8(entries, taken);

@@ -171,7 +171,7 @@ fn several<const Q: usize, const B: usize>(
     least: &mut Least<Q>,
 ) -> usize {
     // SAFETY: the range's interleaved blocks lie in the codes, and `B` of them are left of it.
-    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.digits), interleaved_blocks.codes, first) };
+    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.levels), interleaved_blocks.codes, first) };
     for (interleaved_block, sums) in sums.iter().enumerate() {
         let mask = lanes(first + interleaved_block, range);
         let scale = floats(interleaved_blocks.scales, first + interleaved_block, mask);
@@ -244,7 +244,7 @@ fn several_within<const Q: usize, const B: usize>(
     out: &mut [u16],
 ) -> usize {
     // SAFETY: the scales' interleaved blocks lie in the codes, and `B` of them are left.
-    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.digits), codes, first) };
+    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.levels), codes, first) };
     let interleaved_blocks = scales.len().div_ceil(INTERLEAVED_CODES);
     for (interleaved_block, sums) in sums.iter().enumerate() {
         let mask = lanes(first + interleaved_block, &(0..scales.len()));
@@ -316,7 +316,7 @@ fn several_closer<const Q: usize, const B: usize>(
     near: &mut [u16],
 ) -> usize {
     // SAFETY: the squares' interleaved blocks lie in the codes, and `B` of them are left.
-    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.digits), codes, first) };
+    let sums = unsafe { sums::<Q, B>(queries.map(|query| query.levels), codes, first) };
     let interleaved_blocks = squares.len() / INTERLEAVED_CODES;
     for (interleaved_block, sums) in (first..).zip(&sums) {
         let squares = squares[interleaved_block * INTERLEAVED_CODES..]

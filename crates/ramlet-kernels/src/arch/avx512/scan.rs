@@ -9,7 +9,7 @@ use crate::table::{Kernels, PlanesKernel};
 /// Codes stream from memory: so many bytes ahead are asked for, across pages, where the processor doesn't by itself.
 const AHEAD: usize = 1024;
 
-/// Tried on Zen 4 and lost: four columns turned so that a vector's digits lie side by side, looked up in all 64 entries by
+/// Tried on Zen 4 and lost: four columns turned so that a vector's levels lie side by side, looked up in all 64 entries by
 /// VBMI and added by VNNI, which leaves nothing to put in order (768 dimensions: 3.4 ns a vector against 2.7); asking
 /// for a short run's first 2 KB at once and for whole groups ahead (no difference in searches).
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -105,9 +105,9 @@ pub(super) fn block_sums(lut: &[u8], codes: &[u8], ahead: &mut &[u8]) -> __m512i
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn look_up(lut: __m512i, codes: __m512i, low: &mut Half, high: &mut Half) {
-    let digit = _mm512_set1_epi8(15);
-    low.add(_mm512_shuffle_epi8(lut, _mm512_and_si512(codes, digit)));
-    let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), digit);
+    let level = _mm512_set1_epi8(15);
+    low.add(_mm512_shuffle_epi8(lut, _mm512_and_si512(codes, level)));
+    let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), level);
     high.add(_mm512_shuffle_epi8(lut, upper));
 }
 
@@ -227,12 +227,12 @@ fn add_products<const P: usize, const R: usize>(
     // SAFETY: 64 entries.
     let query = unsafe { _mm512_loadu_si512(query.as_ptr().cast()) };
     for (sum, row) in sums.iter_mut().zip(rows) {
-        let mut digits = _mm512_setzero_si512();
+        let mut levels = _mm512_setzero_si512();
         for p in 0..P {
             let weight = _mm512_set1_epi8(1 << (P - 1 - p));
-            digits = _mm512_mask_add_epi8(digits, word(row, p), digits, weight);
+            levels = _mm512_mask_add_epi8(levels, word(row, p), levels, weight);
         }
-        *sum = _mm512_dpbusd_epi32(*sum, digits, query);
+        *sum = _mm512_dpbusd_epi32(*sum, levels, query);
     }
 }
 

@@ -73,19 +73,19 @@ fn row_dot(query: &[i8], planes: u32, plane_bytes: usize, row: &[u8]) -> i32 {
     let steps = query.as_chunks::<16>().0.iter().enumerate();
     // The query's last entries may all be padding.
     for (i, query) in steps.take(plane_bytes.div_ceil(2)) {
-        let mut digits = vdupq_n_u8(0);
+        let mut levels = vdupq_n_u8(0);
         for p in 0..planes as usize {
             let at = p * plane_bytes + i * 2;
             // Behind a plane's end lies another plane's byte, or nothing: there the query is zero.
             let bits = set_bits(row[at], row.get(at + 1).copied().unwrap_or(0));
-            digits = vsubq_u8(vaddq_u8(digits, digits), bits);
+            levels = vsubq_u8(vaddq_u8(levels, levels), bits);
         }
         // SAFETY: 16 entries.
         let query = unsafe { vld1q_s8(query.as_ptr()) };
-        // Digits are at most 127; their products with bytes fit 16 bits.
-        let digits = vreinterpretq_s8_u8(digits);
-        sums = vpadalq_s16(sums, vmull_s8(vget_low_s8(digits), vget_low_s8(query)));
-        sums = vpadalq_s16(sums, vmull_high_s8(digits, query));
+        // Levels are at most 127; their products with bytes fit 16 bits.
+        let levels = vreinterpretq_s8_u8(levels);
+        sums = vpadalq_s16(sums, vmull_s8(vget_low_s8(levels), vget_low_s8(query)));
+        sums = vpadalq_s16(sums, vmull_high_s8(levels, query));
     }
     vaddvq_s32(sums)
 }

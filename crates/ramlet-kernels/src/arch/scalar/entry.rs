@@ -13,9 +13,9 @@ pub(crate) const KERNELS: EntryKernels = EntryKernels {
 const WHOLE: f32 = 12_582_912.0;
 
 #[inline]
-pub(crate) fn difference(query: &[f32], step: f32, digits: &[u8], out: &mut [f32]) -> Extent {
-    for ((out, query), digit) in out.iter_mut().zip(query).zip(digits) {
-        *out = query - step * (f32::from(*digit) - 128.0);
+pub(crate) fn difference(query: &[f32], step: f32, levels: &[u8], out: &mut [f32]) -> Extent {
+    for ((out, query), level) in out.iter_mut().zip(query).zip(levels) {
+        *out = query - step * (f32::from(*level) - 128.0);
     }
     let mut extent = Extent::default();
     let mut squares = [0.0f32; 4];
@@ -49,7 +49,7 @@ pub(crate) fn round(values: &[f32], per_unit: f32, out: &mut [i8]) -> (i32, i32)
 }
 
 #[inline]
-pub(crate) fn tabulate(digits: &[i8], table: &mut [u8]) {
+pub(crate) fn tabulate(levels: &[i8], table: &mut [u8]) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     // Bytes 0..8 of a word stand for table entries; those of entries with bit `j` set.
     const SET: [u64; 3] = [
@@ -57,9 +57,9 @@ pub(crate) fn tabulate(digits: &[i8], table: &mut [u8]) {
         0xffff_0000_ffff_0000,
         0xffff_ffff_0000_0000,
     ];
-    let columns = digits.as_chunks::<4>().0.iter();
+    let columns = levels.as_chunks::<4>().0.iter();
     for (column, out) in columns.zip(table.as_chunks_mut::<16>().0) {
-        // A negative digit is taken by the entries without its bit, as its size.
+        // A negative level is taken by the entries without its bit, as its size.
         let taken = |j: usize| {
             let negative = i64::from(column[j] >> 7) as u64;
             (u64::from(column[j].unsigned_abs()).wrapping_mul(ONES), negative)

@@ -6,13 +6,13 @@ use crate::grid::{self, Fit, LANES, ROUNDER};
 use crate::table::GridKernels;
 
 pub(super) const KERNELS: GridKernels = GridKernels {
-    digits,
+    levels,
     ..super::grid::KERNELS
 };
 
 #[target_feature(enable = "avx2")]
-fn digits(vector: &[f32], planes: u32, digits: &mut [u8]) -> f64 {
-    grid::digits(vector, planes, digits, Some(measure))
+fn levels(vector: &[f32], planes: u32, levels: &mut [u8]) -> f64 {
+    grid::levels(vector, planes, levels, Some(measure))
 }
 
 /// As [`grid::measure`], to the bit.
