@@ -184,7 +184,7 @@ fn truth(dir: &Path, storage: &dyn Storage, dims: usize, queries: &[f32]) {
     graph
         .for_each_row(&mut scratch, &mut io, &mut |number, row| {
             for (query, top) in queries.iter().zip(&mut tops) {
-                top.push(query.key_row(row), number);
+                top.push(query.distance_of_row(row), number);
             }
             Ok(())
         })

@@ -24,7 +24,7 @@ pub struct CalibrationPoint {
 /// What a rule reaches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reached {
-    /// Visited are the clusters whose keys lie at most so far above what the rule holds them against (under dot product in
+    /// Visited are the clusters whose distances lie at most so far above what the rule holds them against (under dot product in
     /// units of the query's length). [`f32::MAX`]: all are, or nothing was measured; [`f32::MIN`]: as many as said.
     pub gap: f32,
     pub recall_10: f32,
@@ -34,9 +34,9 @@ pub struct Reached {
 /// Which clusters a search visits: see `gap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Those within a gap above the key of one of the nearest.
+    /// Those within a gap above the distance of one of the nearest.
     Gap,
-    /// Those within a gap above the middle between that key and where the tenth row of the nearest clusters lies.
+    /// Those within a gap above the middle between that distance and where the tenth row of the nearest clusters lies.
     Border,
 }
 
@@ -69,7 +69,7 @@ impl CalibrationPoint {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     pub points: Vec<CalibrationPoint>,
-    /// Per file of codes by how many deviations its keys may be off before so many neighbours are lost.
+    /// Per file of codes by how many deviations its distances may be off before so many neighbours are lost.
     pub deviations: Vec<DeviationsByDepth>,
     /// A query is unlike those that were measured if its near clusters are farther than this: see `gap`. [`f32::MAX`]: none is.
     pub far: f32,

@@ -59,7 +59,7 @@ pub use scan::scan_bytes;
 pub use scratch::IndexScratch;
 pub use search_stats::SearchStats;
 pub use source::RowSource;
-pub use sparse::{SparseRow, sparse_key};
+pub use sparse::{SparseRow, sparse_distance};
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
 pub use vector_index::{CodesWanted, EFFORT_DEFAULT, Effort, MeasuredAgain, MemoryUse, VectorIndex, Want};

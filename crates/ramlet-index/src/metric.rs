@@ -4,8 +4,8 @@ use ramlet_kernels::Measure;
 
 /// How two vectors are compared.
 ///
-/// A *score* is what the API shows. A *key* is the same order with smaller always nearer, and without the square
-/// root: indexes rank by keys, so that one [`crate::TopK`] serves every metric.
+/// A *score* is what the API shows. A *distance* is the same order with smaller always nearer, and without the square
+/// root: indexes rank by distances, so that one [`crate::TopK`] serves every metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Dot product of the normalised vectors; larger is nearer. A zero vector has score 0 with everything.
@@ -35,18 +35,18 @@ impl Metric {
         matches!(self, Metric::Cosine | Metric::Dot)
     }
 
-    /// The API's score of a key.
-    pub fn score(self, key: f32) -> f32 {
+    /// The API's score of a distance.
+    pub fn score(self, distance: f32) -> f32 {
         match self {
             // Subtracted, not negated: 0 stays +0.
-            Metric::Cosine | Metric::Dot => 0.0 - key,
-            Metric::Euclid => key.sqrt(),
-            Metric::Manhattan => key,
+            Metric::Cosine | Metric::Dot => 0.0 - distance,
+            Metric::Euclid => distance.sqrt(),
+            Metric::Manhattan => distance,
         }
     }
 
-    /// The key that has this score; of a distance below 0, which nothing has, one below all keys.
-    pub fn key_of_score(self, score: f32) -> f32 {
+    /// The distance that has this score; of a distance below 0, which nothing has, one below all distances.
+    pub fn distance_of_score(self, score: f32) -> f32 {
         match self {
             Metric::Cosine | Metric::Dot => 0.0 - score,
             Metric::Euclid => score * score.abs(),
@@ -54,8 +54,8 @@ impl Metric {
         }
     }
 
-    /// The key of what [`Metric::measure`] gave for a pair of vectors.
-    pub(crate) fn key(self, measured: f32) -> f32 {
+    /// The distance of what [`Metric::measure`] gave for a pair of vectors.
+    pub(crate) fn distance(self, measured: f32) -> f32 {
         match self {
             Metric::Cosine | Metric::Dot => 0.0 - measured,
             Metric::Euclid | Metric::Manhattan => measured,

@@ -1,4 +1,4 @@
-//! Codes: a few bits per dimension that tell a row's key to within a known error.
+//! Codes: a few bits per dimension that tell a row's distance to within a known error.
 //!
 //! Extended RaBitQ (Gao and Long, SIGMOD 2024; Gao et al., "Practical and asymptotically optimal quantization of
 //! high-dimensional vectors", 2025). A row `x` of the cluster around `c` is coded by its residual, rotated by the same
@@ -11,7 +11,7 @@
 //! <r, y> = f <u, y>,  off by about |r - f u| |y| / sqrt(d - 1)
 //! ```
 //!
-//! | metric | key | `y` |
+//! | metric | distance | `y` |
 //! |---|---|---|
 //! | Euclid | `\|P q - c\|^2 + \|r\|^2 - 2 <r, y>` | `P q - c` |
 //! | Cosine | `(\|P q - c\|^2 + \|r\|^2 - \|q\|^2 - \|x\|^2) / 2 - <r, y>` | `P q - c` |
@@ -166,8 +166,8 @@ impl Metric {
         self != Metric::Manhattan
     }
 
-    /// Whether keys are products with the query: words of product codes then overlap, and a query's tables serve all clusters.
-    pub fn keys_are_products(self) -> bool {
+    /// Whether distances are products with the query: words of product codes then overlap, and a query's tables serve all clusters.
+    pub fn distances_are_products(self) -> bool {
         matches!(self, Metric::Cosine | Metric::Dot)
     }
 
@@ -177,13 +177,13 @@ impl Metric {
         self != Metric::Dot
     }
 
-    /// Share of `<r, y>` in a key.
+    /// Share of `<r, y>` in a distance.
     fn code_scale(self) -> f32 {
         if self == Metric::Euclid { 2.0 } else { 1.0 }
     }
 
-    /// Below it no key lies, of whatever query and row.
-    fn least_key(self) -> f32 {
+    /// Below it no distance lies, of whatever query and row.
+    fn least_distance(self) -> f32 {
         match self {
             Metric::Euclid | Metric::Manhattan => 0.0,
             Metric::Cosine => -1.0,
@@ -191,15 +191,15 @@ impl Metric {
         }
     }
 
-    /// A key as estimated, but not below what keys can be; what isn't a number stays so. (Of many rows whose estimates are off by more
+    /// A distance as estimated, but not below what distances can be; what isn't a number stays so. (Of many rows whose estimates are off by more
     /// than the nearest are away, some seem to lie beyond the query itself, and ruled out all others.)
     #[inline]
-    pub(crate) fn possible(self, key: f32) -> f32 {
-        let least = self.least_key();
-        if key < least { least } else { key }
+    pub(crate) fn possible(self, distance: f32) -> f32 {
+        let least = self.least_distance();
+        if distance < least { least } else { distance }
     }
 
-    /// Share of the row's own part in a key.
+    /// Share of the row's own part in a distance.
     fn add_scale(self) -> f32 {
         match self {
             Metric::Euclid => 1.0,
@@ -228,7 +228,7 @@ const HALF_STEP: f64 = 1.0 / 16_777_216.0;
 const HALF_UNKNOWN: [u8; 2] = [0, 0x7e];
 
 /// Rounds to half precision; what is too large isn't a number, and estimates from it are then not believed. (Infinite factors made
-/// keys infinite, of which all rows but these were nearer.)
+/// distances infinite, of which all rows but these were nearer.)
 fn to_half(value: f64) -> [u8; 2] {
     if value.is_nan() || value.abs() > HALF_MOST {
         return HALF_UNKNOWN;

@@ -2,7 +2,7 @@
 
 use ramlet_kernels::{Kernels, Measure, kernels};
 
-use crate::sparse::sparse_key;
+use crate::sparse::sparse_distance;
 use crate::vector::{divide, norm, to_u8};
 use crate::{Element, Metric, SparseRow};
 
@@ -20,11 +20,11 @@ use crate::{Element, Metric, SparseRow};
 /// ```
 ///
 /// One of several parts ([`Query::prepare_multi`]) is compared with rows of several parts by the sum of each query part's
-/// nearest part of the row (max-sim; Khattab and Zaharia 2020, section 3.3): keys are summed before [`Metric::score`] takes
+/// nearest part of the row (max-sim; Khattab and Zaharia 2020, section 3.3): distances are summed before [`Metric::score`] takes
 /// their root or turns their sign.
 ///
 /// One of weights by dimension ([`Query::prepare_sparse`]) is compared with [`SparseRow`]s by their dot product, which is
-/// summed in `f64` so that the order of the terms doesn't show. A row with which it shares no dimension is no hit: its key
+/// summed in `f64` so that the order of the terms doesn't show. A row with which it shares no dimension is no hit: its distance
 /// is infinite.
 #[derive(Debug)]
 pub struct Query {
@@ -47,7 +47,7 @@ pub struct Query {
     sparse: bool,
 }
 
-/// Parts of a row compared by one call of the kernels; their keys lie on the stack.
+/// Parts of a row compared by one call of the kernels; their distances lie on the stack.
 const PARTS: usize = 64;
 
 impl Query {
@@ -187,16 +187,16 @@ impl Query {
 
     /// The API's score of a row. Panics unless the row has exactly [`Query::row_bytes`] bytes, or a part of as many.
     pub fn score_row(&self, row: &[u8]) -> f32 {
-        self.metric.score(self.key_row(row))
+        self.metric.score(self.distance_of_row(row))
     }
 
-    /// The key of a row: smaller is nearer.
-    pub fn key_row(&self, row: &[u8]) -> f32 {
+    /// The distance of a row: smaller is nearer.
+    pub fn distance_of_row(&self, row: &[u8]) -> f32 {
         if self.sparse {
-            return sparse_key(SparseRow::parse(row).and_then(|row| row.dot(&self.entries)));
+            return sparse_distance(SparseRow::parse(row).and_then(|row| row.dot(&self.entries)));
         }
         if self.several {
-            return self.key_parts(row);
+            return self.distance_of_parts(row);
         }
         let measure = self.metric.measure();
         let measured = match self.element {
@@ -204,82 +204,82 @@ impl Query {
             Element::F16 => self.kernels.f16_row(measure, &self.floats, row),
             Element::U8 => self.measure_bytes(&self.bytes, self.bytes_norm, row),
         };
-        self.metric.key(measured)
+        self.metric.distance(measured)
     }
 
-    /// The key of a row of several parts; a row without any is farthest. Costs parts x parts x dimensions.
-    fn key_parts(&self, row: &[u8]) -> f32 {
+    /// The distance of a row of several parts; a row without any is farthest. Costs parts x parts x dimensions.
+    fn distance_of_parts(&self, row: &[u8]) -> f32 {
         let (stride, mut sum) = (self.row_bytes().max(1), 0.0f64);
         // Bytes behind the last whole part are none of it.
         let row = &row[..row.len() - row.len() % stride];
-        let mut keys = [0.0f32; PARTS];
+        let mut distances = [0.0f32; PARTS];
         for (part, norm) in self.norms.iter().enumerate() {
             let mut nearest = f32::INFINITY;
             for parts in row.chunks(PARTS * stride) {
-                let keys = &mut keys[..parts.len() / stride];
-                self.keys_of_part(part, *norm, parts, keys);
-                nearest = keys.iter().copied().fold(nearest, f32::min);
+                let distances = &mut distances[..parts.len() / stride];
+                self.distances_of_part(part, *norm, parts, distances);
+                nearest = distances.iter().copied().fold(nearest, f32::min);
             }
             sum += f64::from(nearest);
         }
         sum as f32
     }
 
-    /// The keys of one part of the query with parts of a row.
-    fn keys_of_part(&self, part: usize, norm: f64, parts: &[u8], keys: &mut [f32]) {
+    /// The distances of one part of the query with parts of a row.
+    fn distances_of_part(&self, part: usize, norm: f64, parts: &[u8], distances: &mut [f32]) {
         let (measure, stride) = (self.metric.measure(), self.row_bytes());
         let numbers = part * self.dims..(part + 1) * self.dims;
         match self.element {
             Element::F32 => self
                 .kernels
-                .f32_rows(measure, &self.floats[numbers], parts, stride, keys),
+                .f32_rows(measure, &self.floats[numbers], parts, stride, distances),
             Element::F16 => self
                 .kernels
-                .f16_rows(measure, &self.floats[numbers], parts, stride, keys),
+                .f16_rows(measure, &self.floats[numbers], parts, stride, distances),
             Element::U8 => {
-                for (key, row) in keys.iter_mut().zip(parts.chunks_exact(stride)) {
-                    *key = self.measure_bytes(&self.bytes[numbers.clone()], norm, row);
+                for (distance, row) in distances.iter_mut().zip(parts.chunks_exact(stride)) {
+                    *distance = self.measure_bytes(&self.bytes[numbers.clone()], norm, row);
                 }
             }
         }
-        keys.iter_mut().for_each(|key| *key = self.metric.key(*key));
+        distances.iter_mut().for_each(|distance| *distance = self.metric.distance(*distance));
     }
 
-    /// The keys of `keys.len()` rows that start `stride` bytes apart, bit-equal to [`Query::key_row`].
-    pub fn key_rows(&self, rows: &[u8], stride: usize, keys: &mut [f32]) {
+    /// The distances of `distances.len()` rows that start `stride` bytes apart, bit-equal to [`Query::distance_of_row`].
+    pub fn distances_of_rows(&self, rows: &[u8], stride: usize, distances: &mut [f32]) {
         let measure = self.metric.measure();
         match self.element {
-            Element::F32 => self.kernels.f32_rows(measure, &self.floats, rows, stride, keys),
-            Element::F16 => self.kernels.f16_rows(measure, &self.floats, rows, stride, keys),
+            Element::F32 => self.kernels.f32_rows(measure, &self.floats, rows, stride, distances),
+            Element::F16 => self.kernels.f16_rows(measure, &self.floats, rows, stride, distances),
             Element::U8 => {
-                for (i, key) in keys.iter_mut().enumerate() {
+                for (i, distance) in distances.iter_mut().enumerate() {
                     let row = &rows[i * stride..][..self.bytes.len()];
-                    *key = self.measure_bytes(&self.bytes, self.bytes_norm, row);
+                    *distance = self.measure_bytes(&self.bytes, self.bytes_norm, row);
                 }
             }
         }
-        keys.iter_mut().for_each(|key| *key = self.metric.key(*key));
+        distances.iter_mut().for_each(|distance| *distance = self.metric.distance(*distance));
     }
 
-    /// How near centroids are: `keys.len()` rows of `f32`, whatever the element; smaller is nearer.
+    /// How near centroids are: `distances.len()` rows of `f32`, whatever the element; smaller is nearer.
     ///
     /// Under cosine by squared distance, as rows are assigned: the mean of a wide cluster of unit vectors is short,
     /// and a dot product would push it back.
-    pub(crate) fn key_centroids(&self, centroids: &[u8], keys: &mut [f32]) {
-        self.key_centroids_of(&self.floats, centroids, keys);
+    pub(crate) fn distances_of_centroids(&self, centroids: &[u8], distances: &mut [f32]) {
+        self.distances_of_centroids_of(&self.floats, centroids, distances);
     }
 
     /// The same where centroids and query were rotated alike.
-    pub(crate) fn key_centroids_of(&self, floats: &[f32], centroids: &[u8], keys: &mut [f32]) {
+    pub(crate) fn distances_of_centroids_of(&self, floats: &[f32], centroids: &[u8], distances: &mut [f32]) {
         let measure = if self.metric == Metric::Cosine {
             Measure::L2sq
         } else {
             self.metric.measure()
         };
         self.kernels
-            .f32_rows(measure, floats, centroids, self.dims() * 4, keys);
+            .f32_rows(measure, floats, centroids, self.dims() * 4, distances);
         if measure == Measure::Dot {
-            keys.iter_mut().for_each(|key| *key = self.metric.key(*key));
+            distances.iter_mut().for_each(|distance| *distance = self.metric.distance(*distance));
         }
     }
 

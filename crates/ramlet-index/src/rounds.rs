@@ -117,8 +117,8 @@ impl Rounds {
             return None;
         }
         let last = self.pool.sorted().get(k.max(1) - 1);
-        let border = last.map_or(f32::INFINITY, |hit| hit.key).min(limit);
-        let nearer = self.gone.sorted().partition_point(|hit| hit.key <= border);
+        let border = last.map_or(f32::INFINITY, |hit| hit.distance).min(limit);
+        let nearer = self.gone.sorted().partition_point(|hit| hit.distance <= border);
         let wanted = (k + nearer) as f64;
         // Fewer rows than were measured take as many clusters as those.
         let is_more = wanted > self.aimed.max(DEPTHS[0] as f64) * GONE_WORTH;
@@ -158,7 +158,7 @@ impl Rounds {
         }
     }
 
-    /// Rows with a larger key needn't be offered, unless they may enter the result. Without a filter no others count.
+    /// Rows with a larger distance needn't be offered, unless they may enter the result. Without a filter no others count.
     #[inline]
     pub(crate) fn limit(&self) -> f32 {
         match self.filtered && !self.by_payload || self.unlike.is_some() {
@@ -167,34 +167,34 @@ impl Rounds {
         }
     }
 
-    /// Whether it is to be told of a row with this key that the bitmaps admit.
+    /// Whether it is to be told of a row with this distance that the bitmaps admit.
     #[inline]
-    pub(crate) fn counts(&self, key: f32) -> bool {
+    pub(crate) fn counts(&self, distance: f32) -> bool {
         let minds = self.is_in_rounds() && !self.by_payload;
-        minds && key <= self.pool.threshold() || self.minds_gone
+        minds && distance <= self.pool.threshold() || self.minds_gone
     }
 
     /// A row that the bitmaps admit.
     #[inline]
-    pub(crate) fn met(&mut self, key: f32, row: u32) {
+    pub(crate) fn met(&mut self, distance: f32, row: u32) {
         if self.is_in_rounds() && !self.by_payload || self.minds_gone {
-            self.pool.push(key, row);
+            self.pool.push(distance, row);
         }
     }
 
     /// A row that the bitmaps don't admit.
     #[inline]
-    pub(crate) fn refused(&mut self, key: f32, row: u32) {
+    pub(crate) fn refused(&mut self, distance: f32, row: u32) {
         if self.minds_gone {
-            self.gone.push(key, row);
+            self.gone.push(distance, row);
         }
     }
 
     /// A row that all filters admit.
     #[inline]
-    pub(crate) fn admitted(&mut self, key: f32, row: u32) {
+    pub(crate) fn admitted(&mut self, distance: f32, row: u32) {
         if self.by_payload {
-            self.pool.push(key, row);
+            self.pool.push(distance, row);
         }
     }
 

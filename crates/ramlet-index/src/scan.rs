@@ -12,7 +12,7 @@ use crate::rounds::Rounds;
 use crate::search_stats::SearchStats;
 use crate::{Allowed, Query, RowsFile, TopK};
 
-/// Rows scored by one call of the kernels; their keys lie on the stack.
+/// Rows scored by one call of the kernels; their distances lie on the stack.
 const KEYS: usize = 64;
 
 /// What a position in a file says about the row's number.
@@ -66,15 +66,15 @@ impl Search<'_, '_> {
         let (here, mut rest) = in_ram(view.as_ref(), positions);
         for (position, row) in here {
             self.stats.rows_scored += 1;
-            let key = self.query.key_row(&row[..self.query.row_bytes()]);
-            self.offer(key, position, row)?;
+            let distance = self.query.distance_of_row(&row[..self.query.row_bytes()]);
+            self.offer(distance, position, row)?;
         }
         while !rest.is_empty() {
             let (now, later, bytes) = self.read_some(file, rest, reads, buf)?;
             for (position, row) in file.rows_in_reads(now, reads, bytes) {
                 self.stats.rows_scored += 1;
-                let key = self.query.key_row(&row[..self.query.row_bytes()]);
-                self.offer(key, position, row)?;
+                let distance = self.query.distance_of_row(&row[..self.query.row_bytes()]);
+                self.offer(distance, position, row)?;
             }
             rest = later;
         }
@@ -94,8 +94,8 @@ impl Search<'_, '_> {
         let (here, mut rest) = in_ram(view.as_ref(), positions);
         for (position, row) in here {
             self.stats.rows_scored += 1;
-            let key = self.query.key_row(&row[..self.query.row_bytes()]);
-            self.offer(key, position, row)?;
+            let distance = self.query.distance_of_row(&row[..self.query.row_bytes()]);
+            self.offer(distance, position, row)?;
         }
         let held = view.as_ref().map_or(0, PinnedView::held);
         while !rest.is_empty() {
@@ -110,8 +110,8 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// Shows `each` the keys of the rows at single positions, ascending, and the rows.
-    pub(crate) fn read_keys(
+    /// Shows `each` the distances of the rows at single positions, ascending, and the rows.
+    pub(crate) fn read_distances(
         &mut self,
         file: &RowsFile,
         positions: &[u32],
@@ -124,14 +124,14 @@ impl Search<'_, '_> {
         let (here, mut rest) = in_ram(view.as_ref(), positions);
         for (position, row) in here {
             self.stats.rows_scored += 1;
-            each(position, query.key_row(&row[..query.row_bytes()]), row)?;
+            each(position, query.distance_of_row(&row[..query.row_bytes()]), row)?;
         }
         while !rest.is_empty() {
             let (now, later, bytes) = self.read_some(file, rest, reads, buf)?;
             self.stats.rows_scored += now.len() as u64;
             file.rows_in_reads(now, reads, bytes)
                 .try_for_each(|(position, row)| {
-                    each(position, query.key_row(&row[..query.row_bytes()]), row)
+                    each(position, query.distance_of_row(&row[..query.row_bytes()]), row)
                 })?;
             rest = later;
         }
@@ -179,17 +179,17 @@ impl Search<'_, '_> {
     /// Scores `count` rows that start `stride` bytes apart, the first at position `first`.
     pub(crate) fn score_rows(&mut self, rows: &[u8], stride: usize, first: u32, count: usize) -> Result<()> {
         self.stats.rows_scored += count as u64;
-        let mut keys = [0.0f32; KEYS];
+        let mut distances = [0.0f32; KEYS];
         for start in (0..count).step_by(KEYS) {
-            let keys = &mut keys[..KEYS.min(count - start)];
+            let distances = &mut distances[..KEYS.min(count - start)];
             let rows = &rows[start * stride..];
-            self.query.key_rows(rows, stride, keys);
-            for (i, key) in keys.iter().enumerate() {
+            self.query.distances_of_rows(rows, stride, distances);
+            for (i, distance) in distances.iter().enumerate() {
                 // Almost every row ends here. (A NaN doesn't; `offer` sees to it.)
-                if *key > self.top.threshold().max(self.rounds.limit()) {
+                if *distance > self.top.threshold().max(self.rounds.limit()) {
                     continue;
                 }
-                self.offer(*key, first + (start + i) as u32, &rows[i * stride..][..stride])?;
+                self.offer(*distance, first + (start + i) as u32, &rows[i * stride..][..stride])?;
             }
         }
         Ok(())
@@ -206,25 +206,25 @@ impl Search<'_, '_> {
         Ok(end..wanted.end)
     }
 
-    fn offer(&mut self, key: f32, position: u32, row: &[u8]) -> Result<()> {
+    fn offer(&mut self, distance: f32, position: u32, row: &[u8]) -> Result<()> {
         let row = match self.numbers {
             RowNumber::Position => position,
             RowNumber::Trailing => trailing_number(row)?,
         };
-        if self.rounds.counts(key) {
+        if self.rounds.counts(distance) {
             match self.allowed.admits_by_bitmaps(row) {
-                true => self.rounds.met(key, row),
-                false => self.rounds.refused(key, row),
+                true => self.rounds.met(distance, row),
+                false => self.rounds.refused(distance, row),
             }
         }
-        if !self.top.would_enter(key, row) {
+        if !self.top.would_enter(distance, row) {
             return Ok(());
         }
         self.stats.rows_checked += 1;
         if self.allowed.admits(row, self.io)? {
             self.stats.rows_admitted += 1;
-            self.rounds.admitted(key, row);
-            self.top.push(key, row);
+            self.rounds.admitted(distance, row);
+            self.top.push(distance, row);
         }
         Ok(())
     }

@@ -6,18 +6,18 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
     /// Smaller is nearer; [`crate::Metric::score`] makes it the API's score.
-    pub key: f32,
+    pub distance: f32,
     /// What [`TopK::begin_segment`] said when the row was pushed.
     pub segment: u32,
     pub row: u32,
 }
 
 impl Hit {
-    /// Nearest first; of equal keys, the lower segment, then the lower row.
+    /// Nearest first; of equal distances, the lower segment, then the lower row.
     fn order(&self, other: &Hit) -> Ordering {
         let place = |hit: &Hit| (hit.segment, hit.row);
-        self.key
-            .total_cmp(&other.key)
+        self.distance
+            .total_cmp(&other.distance)
             .then_with(|| place(self).cmp(&place(other)))
     }
 }
@@ -77,7 +77,7 @@ impl TopK {
         self.hits.is_empty()
     }
 
-    /// A key above this can't enter. (At it, a row may: the tie is decided by its place.)
+    /// A distance above this can't enter. (At it, a row may: the tie is decided by its place.)
     #[inline]
     pub fn threshold(&self) -> f32 {
         if self.hits.len() < self.k {
@@ -88,12 +88,12 @@ impl TopK {
         } else {
             self.hits.first()
         };
-        farthest.map_or(f32::NEG_INFINITY, |hit| hit.key)
+        farthest.map_or(f32::NEG_INFINITY, |hit| hit.distance)
     }
 
     /// Whether [`TopK::push`] would keep this row.
     #[inline]
-    pub fn would_enter(&self, key: f32, row: u32) -> bool {
+    pub fn would_enter(&self, distance: f32, row: u32) -> bool {
         if self.hits.len() < self.k {
             return true;
         }
@@ -102,19 +102,19 @@ impl TopK {
         } else {
             self.hits.first()
         };
-        farthest.is_some_and(|farthest| self.hit(key, row).order(farthest).is_lt())
+        farthest.is_some_and(|farthest| self.hit(distance, row).order(farthest).is_lt())
     }
 
     /// Keeps the row if it is among the `k` nearest so far; says whether it is.
-    pub fn push(&mut self, key: f32, row: u32) -> bool {
-        if !self.would_enter(key, row) {
+    pub fn push(&mut self, distance: f32, row: u32) -> bool {
+        if !self.would_enter(distance, row) {
             return false;
         }
         if self.sorted {
             self.hits.reverse(); // descending is a heap
             self.sorted = false;
         }
-        let hit = self.hit(key, row);
+        let hit = self.hit(distance, row);
         if self.hits.len() < self.k {
             self.hits.push(hit);
             self.rise(self.hits.len() - 1);
@@ -134,11 +134,11 @@ impl TopK {
         &self.hits
     }
 
-    /// A key that is not a number (an overflow) is the farthest of all.
-    fn hit(&self, key: f32, row: u32) -> Hit {
-        let key = if key.is_nan() { f32::INFINITY } else { key };
+    /// A distance that is not a number (an overflow) is the farthest of all.
+    fn hit(&self, distance: f32, row: u32) -> Hit {
+        let distance = if distance.is_nan() { f32::INFINITY } else { distance };
         Hit {
-            key,
+            distance,
             segment: self.segment,
             row,
         }

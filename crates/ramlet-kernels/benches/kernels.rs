@@ -140,23 +140,23 @@ fn centroids(table: &Kernels, count: usize) {
         },
     );
     let (terms, heads) = (Nearness::default(), vec![[0x3c; 8]; count]);
-    let mut keys = vec![0; count];
-    report(table, &format!("{count} keys"), 0, count, 4, &mut || {
-        table.nearness(black_box(&terms), &out, &heads, 0, &mut keys);
-        black_box(&keys);
+    let mut distances = vec![0; count];
+    report(table, &format!("{count} distances"), 0, count, 4, &mut || {
+        table.nearness(black_box(&terms), &out, &heads, 0, &mut distances);
+        black_box(&distances);
     });
-    let keys: Vec<u64> = (0..count as u64)
+    let distances: Vec<u64> = (0..count as u64)
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         .collect();
     let mut places = Vec::new();
     report(
         table,
-        &format!("{count} keys, a thirtieth kept"),
+        &format!("{count} distances, a thirtieth kept"),
         0,
         count,
         4,
         &mut || {
-            table.places_at_most(black_box(&keys), u64::MAX / 30, &mut places);
+            table.places_at_most(black_box(&distances), u64::MAX / 30, &mut places);
             black_box(&places);
         },
     );
@@ -359,13 +359,13 @@ fn fast_scan_some(table: &Kernels, dims: usize, rounds: usize) {
         limit: f32::INFINITY,
     };
     let mut out = FastScanned::default();
-    let mut keys = Vec::new();
+    let mut distances = Vec::new();
     for groups in groups.chunks_exact(FAST_SCAN_GROUPS * stride) {
         table.fast_scan(&fast_scan, groups, &[], &mut out);
-        keys.extend(out.iter().map(|kept| kept.key));
+        distances.extend(out.iter().map(|kept| kept.distance));
     }
-    keys.sort_by(f32::total_cmp);
-    fast_scan.limit = keys[keys.len() / 25];
+    distances.sort_by(f32::total_cmp);
+    fast_scan.limit = distances[distances.len() / 25];
     let sets = groups.len() / stride / FAST_SCAN_GROUPS;
     let mut state = 1u32;
     report(

@@ -5,7 +5,7 @@ use crate::scan::MAX_COLUMNS;
 use crate::table::Kernels;
 
 /// What is compared instead of lower bounds, which saves the root of most vectors: one is dropped if
-/// `t = key - within` is above zero and `t^2` above `error^2 * max(f^2 - a, 0)`.
+/// `t = distance - within` is above zero and `t^2` above `error^2 * max(f^2 - a, 0)`.
 #[derive(Clone, Copy)]
 pub(crate) struct Within {
     pub(crate) limit: f32,
@@ -23,7 +23,7 @@ impl FastScan<'_> {
 }
 
 impl Kernels {
-    /// Sums up the codes of whole groups as [`Kernels::fast_scan_sums`] does, and keeps the vectors whose least keys are at
+    /// Sums up the codes of whole groups as [`Kernels::fast_scan_sums`] does, and keeps the vectors whose least distances are at
     /// `limit` or below, or no numbers; near `limit`, rounding decides. Factors stand behind a group's columns.
     /// The bytes of `ahead[i]` are fetched while group `i` is scanned.
     ///

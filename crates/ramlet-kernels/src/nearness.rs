@@ -3,36 +3,36 @@
 use crate::operands::Nearness;
 use crate::table::Kernels;
 
-/// Places that are written at a time: [`Kernels::places_at_most`] wants room for so many more than there are keys.
+/// Places that are written at a time: [`Kernels::places_at_most`] wants room for so many more than there are distances.
 pub const PLACES_MORE: usize = 4;
 
 /// The reference: a place is overwritten by the next one unless it is kept, without a branch that nothing foretells.
 ///
 /// Safety: that of `PlacesKernel`.
-pub(crate) unsafe fn places(keys: &[u64], most: u64, out: *mut u32) -> usize {
+pub(crate) unsafe fn places(distances: &[u64], most: u64, out: *mut u32) -> usize {
     let mut count = 0;
-    for (place, key) in (0u32..).zip(keys) {
-        // SAFETY: no more places than keys.
+    for (place, distance) in (0u32..).zip(distances) {
+        // SAFETY: no more places than distances.
         unsafe { out.add(count).write(place) };
-        count += usize::from(*key <= most);
+        count += usize::from(*distance <= most);
     }
     count
 }
 
 impl Kernels {
-    /// Where keys are that are at most so much, ascending, in place of what `out` held.
-    pub fn places_at_most(&self, keys: &[u64], most: u64, out: &mut Vec<u32>) {
-        assert!(keys.len() <= u32::MAX as usize, "places of 32 bits");
+    /// Where distances are that are at most so much, ascending, in place of what `out` held.
+    pub fn places_at_most(&self, distances: &[u64], most: u64, out: &mut Vec<u32>) {
+        assert!(distances.len() <= u32::MAX as usize, "places of 32 bits");
         out.clear();
-        out.reserve(keys.len() + PLACES_MORE);
+        out.reserve(distances.len() + PLACES_MORE);
         // SAFETY: the table proves the features; there is room, and so many were written.
         unsafe {
-            let count = (self.places)(keys, most, out.as_mut_ptr());
+            let count = (self.places)(distances, most, out.as_mut_ptr());
             out.set_len(count);
         }
     }
 
-    /// The keys of centroids `first..`, each [`packed`] with its centroid. All slices have the same length. Bit-equal in
+    /// The distances of centroids `first..`, each [`packed`] with its centroid. All slices have the same length. Bit-equal in
     /// all tables, but for the bits of what isn't a number.
     pub fn nearness(
         &self,
@@ -63,12 +63,12 @@ pub(crate) fn of_each(terms: &Nearness, products: &[i32], heads: &[[u8; 8]], fir
     }
 }
 
-/// Key and number in one that is ordered by key, then by number. (Sorting these takes a third of the time of sorting
+/// Distance and number in one that is ordered by distance, then by number. (Sorting these takes a third of the time of sorting
 /// pairs.)
 #[inline(always)]
-pub fn packed(key: f32, number: u32) -> u64 {
-    let bits = key.to_bits();
-    // All bits of a negative key, else the first.
+pub fn packed(distance: f32, number: u32) -> u64 {
+    let bits = distance.to_bits();
+    // All bits of a negative distance, else the first.
     let flipped = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
     u64::from(flipped) << 32 | u64::from(number)
 }

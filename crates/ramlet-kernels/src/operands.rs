@@ -52,7 +52,7 @@ pub struct Extent {
     pub column: f32,
 }
 
-/// What turns a product and a centroid's head (`step`, `length`: f32, little endian) into its key:
+/// What turns a product and a centroid's head (`step`, `length`: f32, little endian) into its distance:
 /// `per_length * length + per_product * step * (product - less)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Nearness {
@@ -110,11 +110,11 @@ pub const GROUP: usize = 32;
 /// Bytes of one column of a group, and of one column's lookup table.
 pub const COLUMN_BYTES: usize = 16;
 
-/// What turns a sum and two factors of a vector into its key and the least that this may be:
+/// What turns a sum and two factors of a vector into its distance and the least that this may be:
 ///
 /// ```text
-/// key   = base + add * a - along * f * (2 sum - offset)
-/// lower = key - error * sqrt(max(f^2 - a, 0)) - rounding
+/// distance   = base + add * a - along * f * (2 sum - offset)
+/// lower = distance - error * sqrt(max(f^2 - a, 0)) - rounding
 /// ```
 ///
 /// For one-bit codes of residuals (RaBitQ; Gao and Long, SIGMOD 2024) `a` is `|r|^2` and `f^2 - a` the square of what the
@@ -137,7 +137,7 @@ pub struct FastScan<'a> {
     /// Bytes of a group: its columns, [`FACTOR_BYTES`] of factors, and what isn't looked at.
     pub stride: usize,
     pub bounds: Bounds,
-    /// Vectors whose least key is above it are dropped.
+    /// Vectors whose least distance is above it are dropped.
     pub limit: f32,
 }
 
@@ -154,7 +154,7 @@ pub struct FastScanned {
     pub(crate) places: [u32; ROOM],
     pub(crate) sums: [u32; ROOM],
     pub(crate) adds: [f32; ROOM],
-    pub(crate) keys: [f32; ROOM],
+    pub(crate) distances: [f32; ROOM],
     pub(crate) lowers: [f32; ROOM],
 }
 
@@ -166,7 +166,7 @@ pub struct Kept {
     pub sum: u32,
     /// Its factor `a`, widened.
     pub add: f32,
-    pub key: f32,
+    pub distance: f32,
     pub lower: f32,
 }
 
@@ -177,7 +177,7 @@ impl Default for FastScanned {
             places: [0; ROOM],
             sums: [0; ROOM],
             adds: [0.0; ROOM],
-            keys: [0.0; ROOM],
+            distances: [0.0; ROOM],
             lowers: [0.0; ROOM],
         }
     }
@@ -198,7 +198,7 @@ impl FastScanned {
             place: self.places[i],
             sum: self.sums[i],
             add: self.adds[i],
-            key: self.keys[i],
+            distance: self.distances[i],
             lower: self.lowers[i],
         })
     }
@@ -219,7 +219,7 @@ impl FastScanned {
         self.places[i] = kept.place;
         self.sums[i] = kept.sum;
         self.adds[i] = kept.add;
-        self.keys[i] = kept.key;
+        self.distances[i] = kept.distance;
         self.lowers[i] = kept.lower;
         self.count += 1;
     }

@@ -39,9 +39,9 @@ pub(crate) struct EntryKernels {
 pub(crate) type NearnessKernel =
     unsafe fn(&Nearness, products: &[i32], heads: &[[u8; 8]], first: u32, out: &mut [u64]);
 
-/// Safety: the processor has the table's features, and there is room for `keys.len() + 4` places at `out`. Returns how many were
+/// Safety: the processor has the table's features, and there is room for `distances.len() + 4` places at `out`. Returns how many were
 /// written.
-pub(crate) type PlacesKernel = unsafe fn(keys: &[u64], most: u64, out: *mut u32) -> usize;
+pub(crate) type PlacesKernel = unsafe fn(distances: &[u64], most: u64, out: *mut u32) -> usize;
 
 /// Safety: the processor has the table's features; `interleaved_blocks` covers the range; one `Nearest` for each query.
 type NearestKernel = unsafe fn(

@@ -118,15 +118,15 @@ fn compare(held_out: &mut [HeldOut], batch: &[u8], stride: usize, threads: usize
     std::thread::scope(|scope| {
         for part in held_out.chunks_mut(share) {
             scope.spawn(move || {
-                let mut keys = [0.0f32; 64];
+                let mut distances = [0.0f32; 64];
                 for one in part {
                     for rows in batch.chunks(64 * stride) {
-                        let keys = &mut keys[..rows.len() / stride];
-                        one.query.key_rows(rows, stride, keys);
-                        for (key, row) in keys.iter().zip(rows.chunks_exact(stride)) {
+                        let distances = &mut distances[..rows.len() / stride];
+                        one.query.distances_of_rows(rows, stride, distances);
+                        for (distance, row) in distances.iter().zip(rows.chunks_exact(stride)) {
                             // A row of this file has a number behind it.
-                            if *key <= one.top.threshold() {
-                                one.top.push(*key, number_of(row).unwrap_or(0));
+                            if *distance <= one.top.threshold() {
+                                one.top.push(*distance, number_of(row).unwrap_or(0));
                             }
                         }
                     }
@@ -238,16 +238,16 @@ fn walk_one(
     while reads < READS_MAX && !ended(&depths) {
         let mut offered = None;
         let visited = walk.round(1, io, &mut stats, &mut |node, _, _| {
-            offered = Some((one.query.key_row(node.vector()), node.number()));
+            offered = Some((one.query.distance_of_row(node.vector()), node.number()));
             Ok(())
         })?;
-        let Some((key, row)) = offered.filter(|_| visited > 0) else {
+        let Some((distance, row)) = offered.filter(|_| visited > 0) else {
             break;
         };
         reads += 1;
         for (i, depth) in depths.iter_mut().enumerate() {
             let full = depth.top.len() == depth.top.k();
-            depth.stale = if depth.top.push(key, row) {
+            depth.stale = if depth.top.push(distance, row) {
                 0
             } else {
                 depth.stale + 1

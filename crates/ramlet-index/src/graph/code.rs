@@ -3,9 +3,9 @@
 //! As in `quant`, a vector is coded by `r = P (x - mean) / unit`, rotated and in units of the usual length, and its
 //! code is the grid vector `u` that points most nearly in the direction of `r`; with `f = |r|^2 / <u, r>`,
 //! `<r, y> = f <u, y>` but for a small error. The centre is the same for all, so that a neighbour's code means the
-//! same wherever it is met, and equal codes give bit-equal keys: a walk relies on it.
+//! same wherever it is met, and equal codes give bit-equal distances: a walk relies on it.
 //!
-//! Keys are `|r|^2 - 2 <r, y>` with `y = P (q - mean) / unit`, which orders as the distance does (under cosine of unit
+//! Distances are `|r|^2 - 2 <r, y>` with `y = P (q - mean) / unit`, which orders as the distance does (under cosine of unit
 //! vectors); under dot product `-2 <r, y>` with `y = P q / unit`.
 //!
 //! | bytes | what |
@@ -144,16 +144,16 @@ impl CodedQuery {
         self.offset = CENTRE * sum as f32;
     }
 
-    /// The keys of at most [`AT_ONCE`] codes that lie without gaps, their factors in lists of f16.
+    /// The distances of at most [`AT_ONCE`] codes that lie without gaps, their factors in lists of f16.
     pub(crate) fn estimate(
         &self,
         kernels: &Kernels,
         codes: &[u8],
         adds: &[u8],
         scales: &[u8],
-        keys: &mut [f32],
+        distances: &mut [f32],
     ) {
-        let count = keys.len();
+        let count = distances.len();
         let mut products = [0i32; AT_ONCE];
         let products = &mut products[..count];
         kernels.dot_codes(
@@ -164,10 +164,10 @@ impl CodedQuery {
             products,
         );
         let mut scale = [0.0f32; AT_ONCE];
-        halves(kernels, adds, keys);
+        halves(kernels, adds, distances);
         halves(kernels, scales, &mut scale[..count]);
-        for ((key, product), scale) in keys.iter_mut().zip(products).zip(&scale) {
-            *key -= scale * (self.step * (*product as f32 - self.offset));
+        for ((distance, product), scale) in distances.iter_mut().zip(products).zip(&scale) {
+            *distance -= scale * (self.step * (*product as f32 - self.offset));
         }
     }
 }
@@ -255,7 +255,7 @@ mod tests {
         (0..dims).map(|_| value()).collect()
     }
 
-    /// Mean and deviation of what estimated keys miss by, as shares of the deviation of the keys.
+    /// Mean and deviation of what estimated distances miss by, as shares of the deviation of the distances.
     fn misses(metric: Metric, dims: usize) -> (f64, f64) {
         let mut random = Random::new(5);
         let mean = normal(&mut random, dims);
@@ -270,7 +270,7 @@ mod tests {
             .map(|(q, m)| q + m)
             .collect();
         query.prepare(&frame, &q);
-        let (mut offs, mut keys) = (Vec::new(), Vec::new());
+        let (mut offs, mut distances) = (Vec::new(), Vec::new());
         for _ in 0..2000 {
             let x: Vec<f32> = normal(&mut random, dims)
                 .iter()
@@ -280,17 +280,17 @@ mod tests {
             frame.rotate(&x, &mut rotated, &mut mixing);
             frame.encode((&rotated, dot(&x, &x)), &mut levels, &mut coded);
             let (code, factors) = coded.split_at(code_bytes(dims));
-            let mut key = [0.0];
-            query.estimate(kernels(), code, &factors[..2], &factors[2..], &mut key);
-            // What all keys have in common is left out of them.
+            let mut distance = [0.0];
+            query.estimate(kernels(), code, &factors[..2], &factors[2..], &mut distance);
+            // What all distances have in common is left out of them.
             let square =
                 |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum() };
             let exact = match metric {
                 Metric::Dot => -2.0 * (dot(&q, &x) - dot(&q, &mean)),
                 _ => square(&q, &x) - square(&q, &mean),
             } / (unit * unit);
-            offs.push(f64::from(key[0] - exact));
-            keys.push(f64::from(exact));
+            offs.push(f64::from(distance[0] - exact));
+            distances.push(f64::from(exact));
         }
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let deviation = |values: &[f64]| {
@@ -304,8 +304,8 @@ mod tests {
             .sqrt()
         };
         (
-            mean(&offs) / deviation(&keys),
-            deviation(&offs) / deviation(&keys),
+            mean(&offs) / deviation(&distances),
+            deviation(&offs) / deviation(&distances),
         )
     }
 

@@ -3,20 +3,20 @@
 /// A node that a walk knows of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Known {
-    pub(crate) key: f32,
+    pub(crate) distance: f32,
     pub(crate) id: u32,
     pub(crate) visited: bool,
 }
 
 impl Known {
-    fn is_before(&self, key: f32, id: u32) -> bool {
-        (self.key, self.id) < (key, id)
+    fn is_before(&self, distance: f32, id: u32) -> bool {
+        (self.distance, self.id) < (distance, id)
     }
 }
 
-/// At most `room` known nodes, ascending by key and id; the farthest are forgotten.
+/// At most `room` known nodes, ascending by distance and id; the farthest are forgotten.
 ///
-/// No set of visited nodes is needed beside it: a node's key is the same whenever it is met, so that one still here is
+/// No set of visited nodes is needed beside it: a node's distance is the same whenever it is met, so that one still here is
 /// recognised by its place, and one forgotten is too far ever to come back.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
@@ -34,27 +34,27 @@ impl Pool {
         (self.room, self.first) = (room, 0);
     }
 
-    /// A key above this is too far to be kept.
+    /// A distance above this is too far to be kept.
     #[inline]
     pub(crate) fn threshold(&self) -> f32 {
         match self.known.last() {
-            Some(last) if self.known.len() >= self.room => last.key,
+            Some(last) if self.known.len() >= self.room => last.distance,
             _ => f32::INFINITY,
         }
     }
 
-    /// Keeps a node, unless it is here already or too far. The key is a number.
+    /// Keeps a node, unless it is here already or too far. The distance is a number.
     #[inline]
-    pub(crate) fn offer(&mut self, key: f32, id: u32) {
-        if key > self.threshold() {
+    pub(crate) fn offer(&mut self, distance: f32, id: u32) {
+        if distance > self.threshold() {
             return;
         }
-        let at = self.known.partition_point(|known| known.is_before(key, id));
+        let at = self.known.partition_point(|known| known.is_before(distance, id));
         if at >= self.room
             || self
                 .known
                 .get(at)
-                .is_some_and(|known| (known.key, known.id) == (key, id))
+                .is_some_and(|known| (known.distance, known.id) == (distance, id))
         {
             return;
         }
@@ -62,7 +62,7 @@ impl Pool {
             self.known.pop();
         }
         let visited = false;
-        self.known.insert(at, Known { key, id, visited });
+        self.known.insert(at, Known { distance, id, visited });
         self.first = self.first.min(at);
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn keeps_the_nearest_once_each_and_visits_them_in_order() {
         let mut pool = Pool::default();
         pool.clear(3);
-        for (key, id) in [
+        for (distance, id) in [
             (5.0, 1),
             (3.0, 2),
             (3.0, 2),
@@ -100,7 +100,7 @@ mod tests {
             (5.0, 1),
             (3.0, 5),
         ] {
-            pool.offer(key, id);
+            pool.offer(distance, id);
         }
         assert_eq!(pool.threshold(), 3.0);
         assert_eq!(pool.visit(), Some((0, 4)));

@@ -229,13 +229,13 @@ impl Ram {
         while let Some((_, node)) = pool.visit() {
             self.gather(node, lists);
             let count = lists.ids.len();
-            let mut keys = [0.0f32; AT_ONCE];
-            let keys = &mut keys[..count];
-            query.estimate(kernels, &lists.codes, &lists.adds, &lists.scales, keys);
+            let mut distances = [0.0f32; AT_ONCE];
+            let distances = &mut distances[..count];
+            query.estimate(kernels, &lists.codes, &lists.adds, &lists.scales, distances);
             stats.codes_scored += count as u64;
-            for (key, id) in keys.iter().zip(&lists.ids) {
-                if *key <= pool.threshold() {
-                    pool.offer(*key, *id);
+            for (distance, id) in distances.iter().zip(&lists.ids) {
+                if *distance <= pool.threshold() {
+                    pool.offer(*distance, *id);
                 }
             }
         }

@@ -146,9 +146,9 @@ impl Graph {
             };
             let visited = walk.round(width, io, stats, &mut |node, io, stats| {
                 let (found, row) = (search.found, node.number());
-                let key = search.query.key_row(node.vector());
-                search.offer_with(key, row, io, stats)?;
-                let is_near = keeps_met && met.push(key, row);
+                let distance = search.query.distance_of_row(node.vector());
+                search.offer_with(distance, row, io, stats)?;
+                let is_near = keeps_met && met.push(distance, row);
                 stale = match is_near || search.found > found {
                     true => 0,
                     false => stale + 1,
@@ -290,16 +290,16 @@ struct Offering<'s, 'a> {
 
 impl Offering<'_, '_> {
     fn offer(&mut self, vector: &[u8], row: u32, io: &mut IoContext, stats: &mut SearchStats) -> Result<()> {
-        self.offer_with(self.query.key_row(vector), row, io, stats)
+        self.offer_with(self.query.distance_of_row(vector), row, io, stats)
     }
 
-    fn offer_with(&mut self, key: f32, row: u32, io: &mut IoContext, stats: &mut SearchStats) -> Result<()> {
-        if !self.top.would_enter(key, row) || self.again && self.top.holds(row) {
+    fn offer_with(&mut self, distance: f32, row: u32, io: &mut IoContext, stats: &mut SearchStats) -> Result<()> {
+        if !self.top.would_enter(distance, row) || self.again && self.top.holds(row) {
             return Ok(());
         }
         stats.rows_checked += 1;
         if self.allowed.admits(row, io)? {
-            self.top.push(key, row);
+            self.top.push(distance, row);
             self.found += 1;
         }
         Ok(())

@@ -71,12 +71,12 @@ impl Walk<'_> {
         reads.reserve(WIDTH_MAX);
         for first in (0..meta.entries).step_by(AT_ONCE) {
             let some = first..(first + AT_ONCE).min(meta.entries);
-            let mut keys = [0.0f32; AT_ONCE];
-            let keys = &mut keys[..some.len()];
+            let mut distances = [0.0f32; AT_ONCE];
+            let distances = &mut distances[..some.len()];
             let [codes, adds, scales] = meta.codes(some.clone());
-            query.estimate(self.kernels, codes, adds, scales, keys);
-            for (key, i) in keys.iter().zip(some) {
-                pool.offer(number(*key), meta.entry(i));
+            query.estimate(self.kernels, codes, adds, scales, distances);
+            for (distance, i) in distances.iter().zip(some) {
+                pool.offer(number(*distance), meta.entry(i));
             }
         }
         stats.codes_scored += meta.entries as u64;
@@ -114,15 +114,15 @@ impl Walk<'_> {
             stats.rows_scored += 1;
             each(&node, io, stats)?;
             let count = node.count();
-            let mut keys = [0.0f32; AT_ONCE];
-            let keys = &mut keys[..count];
+            let mut distances = [0.0f32; AT_ONCE];
+            let distances = &mut distances[..count];
             let [codes, adds, scales] = node.codes(count);
-            query.estimate(self.kernels, codes, adds, scales, keys);
+            query.estimate(self.kernels, codes, adds, scales, distances);
             stats.codes_scored += count as u64;
-            for (i, key) in keys.iter().enumerate() {
-                let key = number(*key);
-                if key <= pool.threshold() {
-                    pool.offer(key, self.graph.meta.check_node(node.id(i))?);
+            for (i, distance) in distances.iter().enumerate() {
+                let distance = number(*distance);
+                if distance <= pool.threshold() {
+                    pool.offer(distance, self.graph.meta.check_node(node.id(i))?);
                 }
             }
         }
@@ -185,6 +185,6 @@ fn plan(graph: &Graph, picked: &mut [u32], reads: &mut Vec<(u64, u32)>, stats: &
 }
 
 /// What isn't a number (an overflow) is the farthest of all.
-fn number(key: f32) -> f32 {
-    if key.is_nan() { f32::INFINITY } else { key }
+fn number(distance: f32) -> f32 {
+    if distance.is_nan() { f32::INFINITY } else { distance }
 }

@@ -4,7 +4,7 @@ use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
 
 use super::candidates::Candidates;
 use super::gap::{
-    BORDER_ROWS, BORDER_SHARE, CAP_UNLIKE, CAP_UNLIKE_BLURRED, MANY, base_rank, key_as_of_clusters, most_of,
+    BORDER_ROWS, BORDER_SHARE, CAP_UNLIKE, CAP_UNLIKE_BLURRED, MANY, base_rank, distance_as_of_clusters, most_of,
     unit,
 };
 use super::inverted_file::Ivf;
@@ -148,7 +148,7 @@ impl Ivf {
         let gap = self.meta.calibration.gap(probes as u32, Rule::Border)?;
         let unit = unit(search.query.metric(), lists.codes.query.squares());
         let less = lists.codes.query.less();
-        // Those whose keys are at most the eleventh's.
+        // Those whose distances are at most the eleventh's.
         within_gap(self.base_rank(), 0.0, search.query.kernels(), lists);
         let Lists { clusters, places, .. } = lists;
         let first = bring(clusters, places, self.base_rank());
@@ -164,7 +164,7 @@ impl Ivf {
         })
     }
 
-    /// Puts the further clusters of that round behind those that were visited; how many they are. `border` is the key of the last of
+    /// Puts the further clusters of that round behind those that were visited; how many they are. `border` is the distance of the last of
     /// [`BORDER_ROWS`] rows found; without it as many are visited as ever.
     fn bring_within(
         &self,
@@ -178,7 +178,7 @@ impl Ivf {
         let Some(border) = border.filter(|border| border.is_finite()) else {
             return nearest(clusters, most);
         };
-        let border = key_as_of_clusters(search.query.metric(), border) - lists.codes.query.less();
+        let border = distance_as_of_clusters(search.query.metric(), border) - lists.codes.query.less();
         let limit = begun.base + (border - begun.base) * BORDER_SHARE + begun.gap;
         let (kernels, places) = (search.query.kernels(), &mut lists.places);
         kernels.places_at_most(clusters, packed(limit, u32::MAX), places);
@@ -189,7 +189,7 @@ impl Ivf {
 /// A search that looks for the border.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
-    /// Clusters that are visited first, and the greatest of their keys.
+    /// Clusters that are visited first, and the greatest of their distances.
     first: usize,
     base: f32,
     gap: f32,
@@ -221,7 +221,7 @@ fn bring(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
 /// One in so many clusters says about how near the nearest are.
 const SAMPLED: usize = 8;
 
-/// Where the clusters lie whose keys are at most `gap` above the one that others are held against, which has this rank and is
+/// Where the clusters lie whose distances are at most `gap` above the one that others are held against, which has this rank and is
 /// returned. What a sample has of that rank is no less: what lies within the gap above it is found in one pass over all, and the
 /// rest among that.
 fn within_gap(rank: usize, gap: f32, kernels: &Kernels, lists: &mut Lists) -> f32 {
@@ -246,12 +246,12 @@ fn within_gap(rank: usize, gap: f32, kernels: &Kernels, lists: &mut Lists) -> f3
     let above = |base: u64| packed(unpacked(base).0 + gap, u32::MAX);
     // With a gap below zero too the base itself is among them.
     kernels.places_at_most(clusters, above(no_less).max(no_less), places);
-    let key = |place: &u32| clusters[*place as usize];
+    let distance = |place: &u32| clusters[*place as usize];
     sample.clear();
-    sample.extend(places.iter().map(key));
+    sample.extend(places.iter().map(distance));
     let base = *sample.select_nth_unstable(rank - 1).1;
     let most = above(base);
-    places.retain(|place| key(place) <= most);
+    places.retain(|place| distance(place) <= most);
     unpacked(base).0
 }
 

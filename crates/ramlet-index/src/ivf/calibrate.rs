@@ -9,7 +9,7 @@
 use ramlet_kernels::INTERLEAVED_CODES;
 
 use super::cells;
-use super::gap::{Gaps, key_as_of_clusters};
+use super::gap::{Gaps, distance_as_of_clusters};
 use super::ranked::Ranked;
 use super::rough::{Block, QUERIES, RoughQuery};
 use crate::calibration::{Calibration, DEPTHS};
@@ -46,23 +46,23 @@ impl HeldOut {
         }
     }
 
-    /// The nearest rows but itself, with their keys, ascending.
+    /// The nearest rows but itself, with their distances, ascending.
     pub(super) fn nearest(&mut self, count: usize) -> Vec<(f32, u32)> {
         let row = self.row;
         let others = self.top.sorted().iter().filter(|hit| hit.row != row);
-        others.take(count).map(|hit| (hit.key, hit.row)).collect()
+        others.take(count).map(|hit| (hit.distance, hit.row)).collect()
     }
 
     pub(super) fn row(&self) -> u32 {
         self.row
     }
 
-    /// Adds what was found of it, with every cluster's key, which is by `less` below what it is of.
-    fn add_to(&mut self, gaps: &mut Gaps, keys: &[f32], less: f32) {
+    /// Adds what was found of it, with every cluster's distance, which is by `less` below what it is of.
+    fn add_to(&mut self, gaps: &mut Gaps, distances: &[f32], less: f32) {
         let (row, metric) = (self.row, self.query.metric());
         let neighbours = self.top.sorted().iter().filter(|hit| hit.row != row);
-        let neighbours = neighbours.map(|hit| (hit.segment, key_as_of_clusters(metric, hit.key) - less));
-        gaps.add(&self.query, (keys, less), neighbours);
+        let neighbours = neighbours.map(|hit| (hit.segment, distance_as_of_clusters(metric, hit.distance) - less));
+        gaps.add(&self.query, (distances, less), neighbours);
     }
 
     pub(super) fn floats(&self) -> &[f32] {
@@ -72,14 +72,14 @@ impl HeldOut {
     /// Compares with `numbers.len()` rows without gaps, whose clusters are given.
     pub(super) fn compare(&mut self, rows: &[u8], numbers: &[u32], clusters: &[u32]) {
         let stride = self.query.row_bytes();
-        let mut keys = [0.0f32; AT_ONCE];
+        let mut distances = [0.0f32; AT_ONCE];
         for start in (0..numbers.len()).step_by(AT_ONCE) {
-            let keys = &mut keys[..AT_ONCE.min(numbers.len() - start)];
-            self.query.key_rows(&rows[start * stride..], stride, keys);
-            for (key, i) in keys.iter().zip(start..) {
-                if *key <= self.top.threshold() {
+            let distances = &mut distances[..AT_ONCE.min(numbers.len() - start)];
+            self.query.distances_of_rows(&rows[start * stride..], stride, distances);
+            for (distance, i) in distances.iter().zip(start..) {
+                if *distance <= self.top.threshold() {
                     self.top.begin_segment(clusters[i]);
-                    self.top.push(*key, numbers[i]);
+                    self.top.push(*distance, numbers[i]);
                 }
             }
         }
@@ -111,10 +111,10 @@ impl HeldOut {
             while near != 0 {
                 let i = interleaved_block * INTERLEAVED_CODES + near.trailing_zeros() as usize;
                 near &= near - 1;
-                let key = self.query.key_row(&rows[i * stride..][..stride]);
-                if key <= self.top.threshold() {
+                let distance = self.query.distance_of_row(&rows[i * stride..][..stride]);
+                if distance <= self.top.threshold() {
                     self.top.begin_segment(clusters[i]);
-                    self.top.push(key, numbers[i]);
+                    self.top.push(distance, numbers[i]);
                 }
             }
         }
@@ -133,29 +133,29 @@ pub(super) fn measure(
 ) -> Calibration {
     let clusters = centroids.count();
     let mut gaps = Gaps::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
-    let mut keys = vec![0.0f32; clusters * TOGETHER.min(held_out.len())];
+    let mut distances = vec![0.0f32; clusters * TOGETHER.min(held_out.len())];
     for held_out in held_out.chunks_mut(TOGETHER) {
-        key_all(held_out, centroids, &mut keys);
-        for (held_out, keys) in held_out.iter_mut().zip(keys.chunks_exact(clusters)) {
-            held_out.add_to(&mut gaps, keys, 0.0);
+        distances_of_all(held_out, centroids, &mut distances);
+        for (held_out, distances) in held_out.iter_mut().zip(distances.chunks_exact(clusters)) {
+            held_out.add_to(&mut gaps, distances, 0.0);
         }
     }
     measured(gaps)
 }
 
-/// The same where `key_all` tells every cluster's key, as clusters are ranked, and what these are less by than they should be.
+/// The same where `distances_of_all` tells every cluster's distance, as clusters are ranked, and what these are less by than they should be.
 pub(super) fn measure_by(
     held_out: &mut [HeldOut],
     ranked: &Ranked<'_>,
     metric: Metric,
-    key_all: &mut dyn FnMut(&Query, &mut [f32]) -> f32,
+    distances_of_all: &mut dyn FnMut(&Query, &mut [f32]) -> f32,
 ) -> Calibration {
     let clusters = ranked.count();
-    let mut keys = vec![0.0f32; clusters];
+    let mut distances = vec![0.0f32; clusters];
     let mut gaps = Gaps::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
     for held_out in held_out {
-        let less = key_all(&held_out.query, &mut keys);
-        held_out.add_to(&mut gaps, &keys, less);
+        let less = distances_of_all(&held_out.query, &mut distances);
+        held_out.add_to(&mut gaps, &distances, less);
     }
     measured(gaps)
 }
@@ -169,8 +169,8 @@ fn measured(mut gaps: Gaps) -> Calibration {
     }
 }
 
-/// Every cluster's key, as clusters are ranked, for one query after another.
-fn key_all(held_out: &[HeldOut], centroids: &Centroids, keys: &mut [f32]) {
+/// Every cluster's distance, as clusters are ranked, for one query after another.
+fn distances_of_all(held_out: &[HeldOut], centroids: &Centroids, distances: &mut [f32]) {
     let (clusters, mut floats) = (centroids.count(), Vec::new());
     let vector = &mut vec![0.0; centroids.dims()];
     for first in (0..clusters).step_by(AT_ONCE) {
@@ -182,14 +182,14 @@ fn key_all(held_out: &[HeldOut], centroids: &Centroids, keys: &mut [f32]) {
                 .iter()
                 .for_each(|value| floats.extend_from_slice(&value.to_le_bytes()));
         }
-        for (held_out, keys) in held_out.iter().zip(keys.chunks_exact_mut(clusters)) {
-            let (query, keys) = (&held_out.query, &mut keys[numbers.clone()]);
-            query.key_centroids(&floats, keys);
+        for (held_out, distances) in held_out.iter().zip(distances.chunks_exact_mut(clusters)) {
+            let (query, distances) = (&held_out.query, &mut distances[numbers.clone()]);
+            query.distances_of_centroids(&floats, distances);
             if matches!(query.metric(), Metric::Cosine | Metric::Euclid) {
                 let spreads = (first..).map(|i| handicap(centroids.spread(i)));
-                keys.iter_mut()
+                distances.iter_mut()
                     .zip(spreads)
-                    .for_each(|(key, handicap)| *key += handicap);
+                    .for_each(|(distance, handicap)| *distance += handicap);
             }
         }
     }

@@ -1,14 +1,14 @@
 //! Rows that may be among the nearest, and choosing those that are.
 //!
-//! A row is read where its key may lie on the other side of the border between the last row wanted and the next one:
+//! A row is read where its distance may lie on the other side of the border between the last row wanted and the next one:
 //! within `reach` deviations of it. The nearest come first, and a few at a time: each moves the border to where it really is,
 //! and others need not be read then. Where the rows of a segment lie the denser the farther away they are, a
-//! key that looks near belongs rather to one of the many farther rows whose error made it look so than to one of the few
-//! nearer ones. With `n` of them within a key, `lambda = d ln(n) / d key` and normal errors of deviation `s`, that is by
+//! distance that looks near belongs rather to one of the many farther rows whose error made it look so than to one of the few
+//! nearer ones. With `n` of them within a distance, `lambda = d ln(n) / d distance` and normal errors of deviation `s`, that is by
 //! `lambda s^2` on average.
 //!
 //! 1M x 100 (hard), codes of 3 bits, recall@10 with rows read, of .964 with all read: .946 with 16.7 and .958 with 23.7 when
-//! all were read at once that lay within bounds of the k-th greatest possible key; .9505 with 16.8 and .9567 with 20.2 so (replayed on
+//! all were read at once that lay within bounds of the k-th greatest possible distance; .9505 with 16.8 and .9567 with 20.2 so (replayed on
 //! the candidates of 2,000 searches, most doubtful first instead of nearest first).
 
 use ramlet_memory::AnonBuf;
@@ -33,7 +33,7 @@ const CANDIDATES_MAX: usize = 1 << 16;
 const BATCH: usize = 16;
 /// The same where they are read whatever comes of it, and the most.
 const BATCH_FORCED: usize = 64;
-/// Deviations from the border within which a row is looked at whose key can be had without reading.
+/// Deviations from the border within which a row is looked at whose distance can be had without reading.
 const HELD_REACH: f32 = 2.5;
 /// The same of what hits are held against by their scores: about one in 16,000 errors is larger.
 const THRESHOLD_REACH: f32 = 4.0;
@@ -44,7 +44,7 @@ const BATCHES_MOST: usize = 4;
 /// From so many rows looked at alone on a search may be one whose codes tell nothing.
 const ALONE_LEAST: u64 = 256;
 
-/// What is taken of `lambda s^2`, and at most of `s`. Half did best: a key that is too high costs a neighbour, one that is
+/// What is taken of `lambda s^2`, and at most of `s`. Half did best: a distance that is too high costs a neighbour, one that is
 /// too low a read.
 const CORRECTION: f32 = 0.5;
 const CORRECTION_MOST: f32 = 0.6;
@@ -60,12 +60,12 @@ pub(super) struct Known {
     pub(super) rows: u32,
 }
 
-/// A row whose key lies within `error` of `key`, all but certainly.
+/// A row whose distance lies within `error` of `distance`, all but certainly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
-    pub(super) key: f32,
+    pub(super) distance: f32,
     pub(super) error: f32,
-    /// Of the key; 0 once the row has been read.
+    /// Of the distance; 0 once the row has been read.
     pub(super) deviation: f32,
     /// Within this of the border it is read.
     pub(super) reach: f32,
@@ -77,20 +77,20 @@ pub(super) struct Candidate {
 
 impl Candidate {
     fn lower(&self) -> f32 {
-        self.key - self.error
+        self.distance - self.error
     }
 
     fn upper(&self) -> f32 {
-        self.key + self.error
+        self.distance + self.error
     }
 
     /// The same, but a sum that overflowed says nothing about the row.
     fn sound(self) -> Candidate {
-        if self.key.is_finite() && self.error.is_finite() {
+        if self.distance.is_finite() && self.error.is_finite() {
             return self;
         }
         Candidate {
-            key: f32::MAX,
+            distance: f32::MAX,
             error: f32::INFINITY,
             deviation: f32::INFINITY,
             reach: f32::INFINITY,
@@ -98,13 +98,13 @@ impl Candidate {
         }
     }
 
-    fn known(&mut self, key: f32) {
-        (self.key, self.error, self.deviation, self.reach) = (key, 0.0, 0.0, 0.0);
+    fn known(&mut self, distance: f32) {
+        (self.distance, self.error, self.deviation, self.reach) = (distance, 0.0, 0.0, 0.0);
     }
 }
 
 fn nearest_first(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
-    a.key.total_cmp(&b.key).then(a.number.cmp(&b.number))
+    a.distance.total_cmp(&b.distance).then(a.number.cmp(&b.number))
 }
 
 /// The candidates of a search.
@@ -113,7 +113,7 @@ pub(super) struct Candidates {
     list: Vec<Candidate>,
     /// The first so many have been asked the filter about.
     admitted: usize,
-    /// The smallest of their greatest possible keys: as many rows as are wanted lie within.
+    /// The smallest of their greatest possible distances: as many rows as are wanted lie within.
     uppers: TopK,
     /// Whether a filter must be asked, before which no row may be dropped on another's account.
     filtered: bool,
@@ -122,14 +122,14 @@ pub(super) struct Candidates {
     /// Rows to choose the nearest from.
     pool: usize,
     room: usize,
-    /// The first rows so many that are known without reading: their keys as good as exact, or the rows themselves.
+    /// The first rows so many that are known without reading: their distances as good as exact, or the rows themselves.
     known: Known,
-    /// Whether keys are corrected.
+    /// Whether distances are corrected.
     corrected: bool,
     /// Rows that were read alone.
     alone_read: u64,
     /// Working lists of `settle`.
-    keys: Vec<f32>,
+    distances: Vec<f32>,
     doubtful: Vec<(f32, u32)>,
     positions: Vec<u32>,
 }
@@ -147,8 +147,8 @@ impl Candidates {
         self.list.reserve_exact(self.room + more);
         self.positions.clear();
         self.positions.reserve_exact(self.room + more);
-        self.keys.clear();
-        self.keys.reserve_exact(self.room + more + pool);
+        self.distances.clear();
+        self.distances.reserve_exact(self.room + more + pool);
         self.doubtful.clear();
         self.doubtful.reserve_exact(self.room + more);
     }
@@ -167,18 +167,18 @@ impl Candidates {
         self.uppers.clear(self.pool.max(rows));
     }
 
-    /// The key of the last of so many rows that lie nearest; `None`: there aren't that many.
+    /// The distance of the last of so many rows that lie nearest; `None`: there aren't that many.
     pub(super) fn border(&mut self, rows: usize) -> Option<f32> {
         self.alone = false;
         self.begin_uppers_again();
-        self.keys.clear();
-        self.keys.extend(self.list.iter().map(|candidate| candidate.key));
-        let last = rows.checked_sub(1).filter(|last| *last < self.keys.len())?;
-        let (_, key, _) = self.keys.select_nth_unstable_by(last, f32::total_cmp);
-        Some(*key)
+        self.distances.clear();
+        self.distances.extend(self.list.iter().map(|candidate| candidate.distance));
+        let last = rows.checked_sub(1).filter(|last| *last < self.distances.len())?;
+        let (_, distance, _) = self.distances.select_nth_unstable_by(last, f32::total_cmp);
+        Some(*distance)
     }
 
-    /// A key above this can't be among the nearest.
+    /// A distance above this can't be among the nearest.
     #[inline]
     pub(super) fn limit(&self, top: &TopK) -> f32 {
         let here = self.uppers.threshold();
@@ -246,7 +246,7 @@ impl Candidates {
             search.stats.rows_checked += 1;
             if search.allowed.admits(candidate.number, search.io)? {
                 search.stats.rows_admitted += 1;
-                search.rounds.admitted(candidate.key, candidate.number);
+                search.rounds.admitted(candidate.distance, candidate.number);
                 self.list[self.admitted] = candidate;
                 self.admitted += 1;
                 self.uppers.push(candidate.upper(), candidate.position);
@@ -272,8 +272,8 @@ impl Candidates {
         }
         self.narrow(search, rows, codes, held, reads, buf)?;
         for candidate in &self.list {
-            if search.top.would_enter(candidate.key, candidate.number) {
-                search.top.push(candidate.key, candidate.number);
+            if search.top.would_enter(candidate.distance, candidate.number) {
+                search.top.push(candidate.distance, candidate.number);
             }
         }
         Ok(())
@@ -337,7 +337,7 @@ impl Candidates {
         Ok(())
     }
 
-    /// Greatest possible keys of what is left: some that were read lie beyond what was thought possible, and what rules out others
+    /// Greatest possible distances of what is left: some that were read lie beyond what was thought possible, and what rules out others
     /// must not rule out these, or fewer would be found than there are.
     fn begin_uppers_again(&mut self) {
         self.uppers.clear(self.pool);
@@ -355,7 +355,7 @@ impl Candidates {
             return;
         };
         let in_doubt = |candidate: &&Candidate| {
-            let off = (candidate.key - threshold).abs();
+            let off = (candidate.distance - threshold).abs();
             candidate.deviation > 0.0
                 && (candidate.position < here || off <= THRESHOLD_REACH * candidate.deviation)
         };
@@ -365,7 +365,7 @@ impl Candidates {
         self.positions.sort_unstable();
     }
 
-    /// Takes from the positions to read those of which the keys are known otherwise; the list is in order again.
+    /// Takes from the positions to read those of which the distances are known otherwise; the list is in order again.
     fn look(&mut self, search: &Search<'_, '_>, held: &mut Held<'_>) {
         let Known { held: first, rows } = self.known;
         if first <= rows || self.positions.is_empty() {
@@ -378,34 +378,34 @@ impl Candidates {
             while list[at].position < *position {
                 at += 1;
             }
-            let key = match (rows..first).contains(position) {
-                true => held.key(*position),
+            let distance = match (rows..first).contains(position) {
+                true => held.distance(*position),
                 false => None,
             };
-            match key {
-                Some((key, true)) => list[at].known(key),
-                Some((key, false)) => (blurred, last) = (blurred + 1, (at, key)),
+            match distance {
+                Some((distance, true)) => list[at].known(distance),
+                Some((distance, false)) => (blurred, last) = (blurred + 1, (at, distance)),
                 None => {}
             }
-            !matches!(key, Some((_, true)))
+            !matches!(distance, Some((_, true)))
         });
         // One alone, as a row that is searched for by itself, is the nearest for certain.
         if blurred == 1 {
-            let (at, key) = last;
-            list[at].known(search.query.metric().possible(key));
+            let (at, distance) = last;
+            list[at].known(search.query.metric().possible(distance));
             self.positions.retain(|position| *position != list[at].position);
         }
         self.list.sort_unstable_by(nearest_first);
     }
 
-    /// Moves keys to where they lie on average, given how dense rows are around the `k`-th of the list, which is in order.
+    /// Moves distances to where they lie on average, given how dense rows are around the `k`-th of the list, which is in order.
     fn correct(&mut self, k: usize) {
         let last = (k * CORRECTION_RANKS).min(self.list.len());
         // Once a search: what is left of rows that were looked through before is corrected already.
         if std::mem::replace(&mut self.corrected, true) || k == 0 || last <= k + 1 {
             return;
         }
-        let apart = self.list[last - 1].key - self.list[k - 1].key;
+        let apart = self.list[last - 1].distance - self.list[k - 1].distance;
         let lambda = (last as f32 / k as f32).ln() / apart;
         if !(lambda.is_finite() && lambda > 0.0) {
             return;
@@ -414,24 +414,24 @@ impl Candidates {
             let deviation = candidate.deviation;
             let correction = (CORRECTION * lambda * deviation * deviation).min(CORRECTION_MOST * deviation);
             if correction.is_finite() {
-                candidate.key += correction;
+                candidate.distance += correction;
             }
         }
         self.list.sort_unstable_by(nearest_first);
     }
 
-    /// The positions to read next, ascending: at most a batch of those whose keys may lie on the other side of the border.
+    /// The positions to read next, ascending: at most a batch of those whose distances may lie on the other side of the border.
     fn choose_doubtful(&mut self, top: &mut TopK) {
         self.positions.clear();
         let k = top.k();
         let cheap_end = self.known.held.max(self.known.rows);
-        self.keys.clear();
-        self.keys.extend(self.list.iter().map(|candidate| candidate.key));
-        self.keys.extend(top.sorted().iter().map(|hit| hit.key));
-        if k == 0 || self.keys.len() <= k {
+        self.distances.clear();
+        self.distances.extend(self.list.iter().map(|candidate| candidate.distance));
+        self.distances.extend(top.sorted().iter().map(|hit| hit.distance));
+        if k == 0 || self.distances.len() <= k {
             return;
         }
-        let (nearer, next, _) = self.keys.select_nth_unstable_by(k, f32::total_cmp);
+        let (nearer, next, _) = self.distances.select_nth_unstable_by(k, f32::total_cmp);
         let last = nearer.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let border = last / 2.0 + *next / 2.0;
         self.doubtful.clear();
@@ -442,7 +442,7 @@ impl Candidates {
                 0.0
             };
             let reach = candidate.reach.max(cheap * candidate.deviation);
-            let beyond = (candidate.key - border) / reach;
+            let beyond = (candidate.distance - border) / reach;
             // Of what isn't a number, nothing is known.
             let is_beyond = beyond.abs() > 1.0;
             if candidate.deviation > 0.0 && !is_beyond {
@@ -531,7 +531,7 @@ impl Candidates {
         Ok(())
     }
 
-    /// Reads the rows at `positions`; their keys are then known, and the list is in order again.
+    /// Reads the rows at `positions`; their distances are then known, and the list is in order again.
     fn read(
         &mut self,
         search: &mut Search<'_, '_>,
@@ -547,7 +547,7 @@ impl Candidates {
         let mut at = 0;
         search.stats.rows_read += positions.len() as u64;
         self.alone_read += positions.len() as u64;
-        search.read_keys(rows, positions, reads, buf, |position, key, row| {
+        search.read_distances(rows, positions, reads, buf, |position, distance, row| {
             while list[at].position < position {
                 at += 1;
             }
@@ -555,8 +555,8 @@ impl Candidates {
                 let detail = format!("position {position} has another row than its code says");
                 return Err(IndexError::Mismatch(detail));
             }
-            let key = if key.is_nan() { f32::INFINITY } else { key };
-            list[at].known(key);
+            let distance = if distance.is_nan() { f32::INFINITY } else { distance };
+            list[at].known(distance);
             Ok(())
         })?;
         list.sort_unstable_by(nearest_first);
@@ -574,9 +574,9 @@ fn look_at(
     let (metric, number) = (search.query.metric(), candidate.number);
     let mut same = true;
     search.stats.rows_scored += 1;
-    held.sq8_keys(sq8, row, candidate.position, |position, row, key, deviation| {
+    held.sq8_distances(sq8, row, candidate.position, |position, row, distance, deviation| {
         same = row.number == number;
-        *candidate = Candidate::sq8((metric.possible(key), deviation), position, number).sound();
+        *candidate = Candidate::sq8((metric.possible(distance), deviation), position, number).sound();
     });
     match same {
         true => Ok(()),

@@ -3,7 +3,7 @@
 //!
 //! Clusters are in an order in which neighbours lie near each other (see `order`), so any run of it is a cell: a cell is told by
 //! the number of its first cluster, and takes no list. What is ranked is the mean of its centroids. Their spread around it counts
-//! in part, as the spread of rows does (see `centroids`): a cell's key is by [`WIDTH_SHARE`] of it greater than that of the mean.
+//! in part, as the spread of rows does (see `centroids`): a cell's distance is by [`WIDTH_SHARE`] of it greater than that of the mean.
 //! 1M x 100, 31 of 8,000 clusters visited, the share of these that lie in the nearest fifth and three tenths of the cells
 //! (simulated): .988 and .996 of queries like the data, .971 and .988 of hard ones; with the whole spread or none of it half as
 //! many again are elsewhere.
@@ -74,7 +74,7 @@ pub(super) fn of(ranked: &Ranked<'_>, metric: Metric) -> Rounded {
     all
 }
 
-/// By how much less each cell's key is than the mean of its clusters' keys.
+/// By how much less each cell's distance is than the mean of its clusters' distances.
 pub(super) fn less_than_mean(ranked: &Ranked<'_>, metric: Metric) -> Vec<f32> {
     let (clusters, cells) = (ranked.count(), ranked.cell_heads.len() / HEAD_BYTES);
     let less = |cell: usize| {

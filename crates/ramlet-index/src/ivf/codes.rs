@@ -64,7 +64,7 @@ pub(super) struct Survivor {
     /// What the scan summed up.
     pub(super) sum: u32,
     pub(super) add: f32,
-    pub(super) key: f32,
+    pub(super) distance: f32,
     pub(super) lower: f32,
 }
 

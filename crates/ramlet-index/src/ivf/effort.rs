@@ -33,7 +33,7 @@ impl Losses {
     }
 }
 
-/// Deviations were measured against the exact key of the last row wanted, while a search has only a bound above it to
+/// Deviations were measured against the exact distance of the last row wanted, while a search has only a bound above it to
 /// drop rows by: of what signs may lose, 0.28 to 0.36 was lost (1M x 100).
 const BY_SIGNS: Losses = Losses {
     coarse: 0.35,

@@ -1,17 +1,17 @@
-//! How many clusters a search visits: those whose keys lie at most a gap above that of one of the nearest, or above the border.
+//! How many clusters a search visits: those whose distances lie at most a gap above that of one of the nearest, or above the border.
 //!
-//! A query amid its neighbours finds them in a few clusters, one between many clusters needs hundreds; the keys of the
+//! A query amid its neighbours finds them in a few clusters, one between many clusters needs hundreds; the distances of the
 //! clusters tell which it is. So the build measures for gaps, not for numbers of clusters, how many neighbours are found,
-//! and how many clusters lie within each on average: that number is what is spoken of elsewhere. Keys are held against
+//! and how many clusters lie within each on average: that number is what is spoken of elsewhere. Distances are held against
 //! that of the eleventh nearest of 8,000 because the nearest one says less of what is around, and of rows that serve as
 //! queries too much: they are a part of their centroid.
 //!
 //! 1M x 100, recall .95 and .98 over clusters alone, clusters visited on average: 310 and 631 if all queries visit as many,
-//! 225 and 440 so; within a gap above the nearest one's key 213 and 414, but then the build takes 253 and 495 for it; above
-//! the key of the last neighbour 229 and 470.
+//! 225 and 440 so; within a gap above the nearest one's distance 213 and 414, but then the build takes 253 and 495 for it; above
+//! the distance of the last neighbour 229 and 470.
 //!
 //! Where codes tell at once how near rows are, the eleven nearest clusters are visited first, and further ones are held against
-//! the middle between the eleventh's key and the tenth nearest row of those: the keys tell which clusters are around, the row
+//! the middle between the eleventh's distance and the tenth nearest row of those: the distances tell which clusters are around, the row
 //! how much of what is near lies ahead. Codes to compare for recall .90, .95 and .98 over clusters alone (simulated): 15,700,
 //! 30,800 and 59,200 by the gap, 11,900, 23,600 and 44,900 so.
 
@@ -54,7 +54,7 @@ pub(super) const MANY: f64 = 32.0;
 /// The border is where so many rows of the nearest clusters lie within.
 pub(super) const BORDER_ROWS: usize = 10;
 
-/// How far towards the border from the key of a near cluster. 1M x 100, codes for recall .95 over clusters: 23,200 at .7,
+/// How far towards the border from the distance of a near cluster. 1M x 100, codes for recall .95 over clusters: 23,200 at .7,
 /// 23,600 at .5, 24,900 at .3; the greatest hundredth of searches 62,300, 59,200 and 57,400.
 pub(super) const BORDER_SHARE: f32 = 0.5;
 
@@ -63,7 +63,7 @@ pub(super) fn base_rank(clusters: usize) -> usize {
     ((clusters as f64).sqrt() / 8.0).round().max(1.0) as usize
 }
 
-/// What gaps are measured in: keys of dot products grow with the query.
+/// What gaps are measured in: distances of dot products grow with the query.
 pub(super) fn unit(metric: Metric, squares: f32) -> f32 {
     match metric {
         Metric::Dot => squares.sqrt().max(f32::MIN_POSITIVE),
@@ -71,11 +71,11 @@ pub(super) fn unit(metric: Metric, squares: f32) -> f32 {
     }
 }
 
-/// What a row's key is, compared with those of clusters: under cosine they are squared distances.
-pub(super) fn key_as_of_clusters(metric: Metric, key: f32) -> f32 {
+/// What a row's distance is, compared with those of clusters: under cosine they are squared distances.
+pub(super) fn distance_as_of_clusters(metric: Metric, distance: f32) -> f32 {
     match metric {
-        Metric::Cosine => 2.0 + 2.0 * key,
-        Metric::Dot | Metric::Euclid | Metric::Manhattan => key,
+        Metric::Cosine => 2.0 + 2.0 * distance,
+        Metric::Dot | Metric::Euclid | Metric::Manhattan => distance,
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) struct Gaps {
     ends: Vec<u32>,
     found: Vec<Found>,
     sorted: Vec<f32>,
-    /// By how much less each cell's key is than the mean of its clusters' keys.
+    /// By how much less each cell's distance is than the mean of its clusters' distances.
     less: Vec<f32>,
     cells: Vec<f32>,
     sorted_cells: Vec<f32>,
@@ -168,21 +168,21 @@ impl Gaps {
         }
     }
 
-    /// A query with its clusters' keys, `less` below what they are of, and its neighbours, the nearest first: their clusters, and
-    /// their keys as those of clusters.
+    /// A query with its clusters' distances, `less` below what they are of, and its neighbours, the nearest first: their clusters, and
+    /// their distances as those of clusters.
     pub(super) fn add(
         &mut self,
         query: &Query,
-        (keys, less): (&[f32], f32),
+        (distances, less): (&[f32], f32),
         neighbours: impl Iterator<Item = (u32, f32)> + Clone,
     ) {
         self.sorted.clear();
-        self.sorted.extend_from_slice(keys);
+        self.sorted.extend_from_slice(distances);
         self.sorted.sort_unstable_by(f32::total_cmp);
         self.cells.clear();
         self.cells
-            .extend(keys.chunks(cells::RUN).zip(&self.less).map(|(run, less)| {
-                let mean = run.iter().map(|key| key / run.len() as f32).sum::<f32>();
+            .extend(distances.chunks(cells::RUN).zip(&self.less).map(|(run, less)| {
+                let mean = run.iter().map(|distance| distance / run.len() as f32).sum::<f32>();
                 mean - less
             }));
         self.sorted_cells.clear();
@@ -193,25 +193,25 @@ impl Gaps {
         let unit = unit(query.metric(), floats.iter().map(|value| value * value).sum());
         let base = sorted[self.first - 1];
         self.bases.push((base + less) / unit);
-        let gap = |key: f32| (key - base) / unit;
+        let gap = |distance: f32| (distance - base) / unit;
         self.gaps
             .extend(self.steps.iter().map(|step| gap(sorted[step - 1])));
         let here = neighbours
             .clone()
-            .filter(|(cluster, _)| keys[*cluster as usize] <= base);
+            .filter(|(cluster, _)| distances[*cluster as usize] <= base);
         // Where fewer are here than that, the last neighbour of all is nearer than the border.
-        let border = here.map(|(_, key)| key).nth(BORDER_ROWS - 1);
-        let border = border.or_else(|| neighbours.clone().last().map(|(_, key)| key));
+        let border = here.map(|(_, distance)| distance).nth(BORDER_ROWS - 1);
+        let border = border.or_else(|| neighbours.clone().last().map(|(_, distance)| distance));
         let shift = border.map_or(0.0, |border| gap(border) * BORDER_SHARE);
         let shift = if shift.is_finite() { shift } else { 0.0 };
         self.shifts.push(shift);
         for (cluster, _) in neighbours.take(DEPTHS[DEPTHS.len() - 1]) {
-            let key = keys[cluster as usize];
+            let distance = distances[cluster as usize];
             let cell = self.cells.get(cluster as usize / cells::RUN);
-            let nearer_cells = cell.map_or(0, |key| self.sorted_cells.partition_point(|of| of < key));
+            let nearer_cells = cell.map_or(0, |distance| self.sorted_cells.partition_point(|of| of < distance));
             self.found.push(Found {
-                gap: gap(key),
-                nearer: sorted.partition_point(|of| *of < key) as u32,
+                gap: gap(distance),
+                nearer: sorted.partition_point(|of| *of < distance) as u32,
                 nearer_cells: nearer_cells as u32,
             });
         }
@@ -260,7 +260,7 @@ impl Gaps {
             low -= self.shifts.iter().copied().fold(0.0, f32::max);
             high -= self.shifts.iter().copied().fold(0.0, f32::min);
         }
-        // Of keys near the end of what there are, half: differences of them are numbers too.
+        // Of distances near the end of what there are, half: differences of them are numbers too.
         (low, high) = (low.max(f32::MIN / 2.0), high.min(f32::MAX / 2.0));
         for _ in 0..HALVINGS {
             let middle = low + (high - low) / 2.0;
@@ -371,8 +371,8 @@ mod tests {
     use super::*;
     use crate::{Calibration, Element};
 
-    /// Keys of 1,000 clusters, evenly spread: `per` of them in each unit.
-    fn keys(per: f32) -> Vec<f32> {
+    /// Distances of 1,000 clusters, evenly spread: `per` of them in each unit.
+    fn distances(per: f32) -> Vec<f32> {
         (0..1_000).map(|i| 5.0 + i as f32 / per).collect()
     }
 
@@ -382,9 +382,9 @@ mod tests {
         let mut gaps = Gaps::new(1_000, 2, Vec::new());
         // Of these every second neighbour is in the nearest cluster, the others a hundred clusters on.
         let neighbours = || (0..100).map(|i| (i % 2 * 100, 5.0));
-        gaps.add(&query, (&keys(100.0), 0.0), neighbours());
-        gaps.add(&query, (&keys(300.0), 1.0), neighbours());
-        // The fourth nearest of the second, with what its keys are less by.
+        gaps.add(&query, (&distances(100.0), 0.0), neighbours());
+        gaps.add(&query, (&distances(300.0), 1.0), neighbours());
+        // The fourth nearest of the second, with what its distances are less by.
         let far = gaps.far();
         assert!((far - 6.01).abs() < 1e-3, "{far}");
         let points = gaps.points();

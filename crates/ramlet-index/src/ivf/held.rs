@@ -1,4 +1,4 @@
-//! Keys of rows as codes tell them that leave hardly anything over: signs, extended codes and what those leave over, of rows of which all three are
+//! Distances of rows as codes tell them that leave hardly anything over: signs, extended codes and what those leave over, of rows of which all three are
 //! in RAM; SQ8 rows, of those that were read.
 
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(super) struct HeldCodes {
     pub(super) rest: (ResidualLayout, PinnedView),
 }
 
-/// Finds keys, ascending positions the quickest: the query is made ready once for each cluster.
+/// Finds distances, ascending positions the quickest: the query is made ready once for each cluster.
 pub(super) struct Held<'h> {
     codes: Option<&'h HeldCodes>,
     meta: &'h Meta,
@@ -93,9 +93,9 @@ impl<'h> Held<'h> {
         entered.refine();
     }
 
-    /// Shows `each` consecutive SQ8 rows, of which the first is at `position`, with what it is the position of, the row's key, and by how much
+    /// Shows `each` consecutive SQ8 rows, of which the first is at `position`, with what it is the position of, the row's distance, and by how much
     /// that is off as a rule.
-    pub(super) fn sq8_keys(
+    pub(super) fn sq8_distances(
         &mut self,
         sq8: &Sq8Rows,
         mut rows: &[u8],
@@ -110,16 +110,16 @@ impl<'h> Held<'h> {
             let (now, later) = rows.split_at(count * stride);
             let entered = &self.lists.entered;
             let mut at = position;
-            entered.sq8(self.kernels, sq8.layout, now, |row, key, deviation| {
-                each(at, row, key, deviation);
+            entered.sq8(self.kernels, sq8.layout, now, |row, distance, deviation| {
+                each(at, row, distance, deviation);
                 at += 1;
             });
             (rows, position) = (later, at);
         }
     }
 
-    /// The key of the row at a position, and whether it is as good as exact; `None` if its codes aren't there, or say nothing.
-    pub(super) fn key(&mut self, position: u32) -> Option<(f32, bool)> {
+    /// The distance of the row at a position, and whether it is as good as exact; `None` if its codes aren't there, or say nothing.
+    pub(super) fn distance(&mut self, position: u32) -> Option<(f32, bool)> {
         let HeldCodes { groups, fine, rest } = self.codes?;
         let (fine_row, rest_row) = (fine.1.row(position)?, rest.1.row(position)?);
         let group = groups.1.row(position / GROUP as u32)?;
@@ -129,12 +129,12 @@ impl<'h> Held<'h> {
         signs.resize(fine.0.plane_bytes(), 0);
         groups.0.signs(group, lane, signs);
         let add = groups.0.add(group, lane);
-        let (key, is_told) = entered.whole(
+        let (distance, is_told) = entered.whole(
             self.kernels,
             (signs, add),
             (&fine.0, fine_row),
             (&rest.0, rest_row),
         );
-        key.is_finite().then_some((key, is_told))
+        distance.is_finite().then_some((distance, is_told))
     }
 }

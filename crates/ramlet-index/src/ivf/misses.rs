@@ -1,6 +1,6 @@
 //! How far codes miss true neighbours: measured at build, while the neighbours of held-out rows are coded.
 //!
-//! A neighbour is lost where its least possible key lies above that of the last one wanted. By how many deviations that
+//! A neighbour is lost where its least possible distance lies above that of the last one wanted. By how many deviations that
 //! happens depends on the data: rows are lost less often than normal errors say, since most neighbours lie well within. Of the nearest
 //! alone none does: where codes hardly tell neighbours apart they are off by much more for it than for ten. (Codes of a 64th, 64
 //! dimensions in 60 groups: 78 % of the nearest were found where 96 % of ten were, and 56 % of what a small segment had of ten.)
@@ -41,7 +41,7 @@ const HALVINGS_MOST: f32 = 4.0;
 pub(super) struct Neighbour {
     row: u32,
     query: u32,
-    /// Key of the farthest that counts: of those nearest, by depth. Only the nearest of all has the second.
+    /// Distance of the farthest that counts: of those nearest, by depth. Only the nearest of all has the second.
     limits: [Option<f32>; MISS_DEPTHS.len()],
 }
 
@@ -118,9 +118,9 @@ impl Asked {
             let tables = &mut misses.tables;
             tables.start();
             let base = tables.enter(model, space.metric, query.rotated(), centroids, cluster);
-            let key = tables.tables.key_rounded(codes);
-            let deviation = tables.tables.deviation(key);
-            misses.note(form, neighbour, base + key, deviation);
+            let distance = tables.tables.distance_rounded(codes);
+            let deviation = tables.tables.deviation(distance);
+            misses.note(form, neighbour, base + distance, deviation);
         }
         if let Some(group) = &coded.group {
             let entered = (query, space, centroids.parts(cluster));
@@ -130,11 +130,11 @@ impl Asked {
 }
 
 impl Misses {
-    fn note(&mut self, form: usize, neighbour: &Neighbour, key: f32, error: f32) {
+    fn note(&mut self, form: usize, neighbour: &Neighbour, distance: f32, error: f32) {
         let forms = self.samples.len().max(form + 1);
         self.samples.resize_with(forms, Samples::default);
         for (samples, limit) in self.samples[form].iter_mut().zip(neighbour.limits) {
-            let beyond = limit.map(|limit| (key - limit) / error);
+            let beyond = limit.map(|limit| (distance - limit) / error);
             samples.extend(beyond.filter(|beyond| beyond.is_finite()));
         }
     }
@@ -166,15 +166,15 @@ impl Misses {
         let Some(kept) = self.fast_scanned.get(0) else {
             return;
         };
-        self.note(*form, neighbour, kept.key, kept.key - kept.lower);
+        self.note(*form, neighbour, kept.distance, kept.distance - kept.lower);
         for (form, layout, row) in fine {
             let entered = &mut self.entered;
             entered.enter(space, query, centroid, Some(layout), &one, kernels);
             let planes = &row[..layout.code_bytes()];
             let low = kernels.planes_dot(entered.rounded(), layout.dims, layout.planes() as u32, planes);
-            let (key, error) = entered.fine(layout, kept.sum, kept.add, row, low);
-            // The limit is then the greatest possible key of another, which lies as far above its own.
-            self.note(*form, neighbour, key, 2.0 * error);
+            let (distance, error) = entered.fine(layout, kept.sum, kept.add, row, low);
+            // The limit is then the greatest possible distance of another, which lies as far above its own.
+            self.note(*form, neighbour, distance, 2.0 * error);
         }
     }
 }
@@ -207,7 +207,7 @@ fn deviations(samples: &mut [f32], usual: &Deviations) -> Deviations {
 /// The way from the ten nearest to the nearest is gone on by so much of it: to what is found once in ten searches.
 const BEYOND_NEAREST: f32 = 1.0;
 
-/// How many times what is measured to be lost may be allowed of the nearest alone: its key is what rows are held against in the measure, and
+/// How many times what is measured to be lost may be allowed of the nearest alone: its distance is what rows are held against in the measure, and
 /// something above it in a search. (With 1 .98 to .99 of the nearest were found of a target of .95, with 2 once .84.)
 const ALLOWED_OF_NEAREST: f32 = 1.4;
 

@@ -154,7 +154,7 @@ impl Views<'_> {
             position,
             sum: kept.sum,
             add: kept.add,
-            key: kept.key,
+            distance: kept.distance,
             lower: kept.lower,
         }
     }
@@ -206,7 +206,7 @@ impl Views<'_> {
                         search,
                         candidates,
                         survivor,
-                        (survivor.key, survivor.key - survivor.lower),
+                        (survivor.distance, survivor.distance - survivor.lower),
                         (self.epsilon.coarse, self.reach.coarse),
                     ),
                     Some(row) => {
@@ -246,13 +246,13 @@ impl Views<'_> {
             .planes_dot_many(entered.rounded(), layout.dims, count, planes, products);
         search.stats.fine_scored += rows.len() as u64;
         for ((row, survivor), product) in rows.iter().zip(survivors).zip(&*products) {
-            let (key, error) = entered.fine(layout, survivor.sum, survivor.add, row, *product);
+            let (distance, error) = entered.fine(layout, survivor.sum, survivor.add, row, *product);
             let (epsilon, reach) = (self.epsilon.fine, self.reach.fine);
-            self.offer(search, candidates, survivor, (key, error), (epsilon, reach));
+            self.offer(search, candidates, survivor, (distance, error), (epsilon, reach));
         }
     }
 
-    /// Keeps a row whose key is known so far, if it may still be among the nearest. The error is `epsilon` deviations, and
+    /// Keeps a row whose distance is known so far, if it may still be among the nearest. The error is `epsilon` deviations, and
     /// it is read within `reach` of them.
     #[inline]
     fn offer(
@@ -260,25 +260,25 @@ impl Views<'_> {
         search: &mut Search<'_, '_>,
         candidates: &mut Candidates,
         survivor: &Survivor,
-        (key, error): (f32, f32),
+        (distance, error): (f32, f32),
         (epsilon, reach): (f32, f32),
     ) {
-        let key = search.query.metric().possible(key);
-        let (lower, limit) = (key - error, candidates.limit(search.top));
+        let distance = search.query.metric().possible(distance);
+        let (lower, limit) = (distance - error, candidates.limit(search.top));
         if lower > limit.max(search.rounds.limit()) {
             return;
         }
         let number = self.number(survivor.position);
         if !search.allowed.admits_by_bitmaps(number) {
-            search.rounds.refused(key, number);
+            search.rounds.refused(distance, number);
             return;
         }
-        search.rounds.met(key, number);
+        search.rounds.met(distance, number);
         if lower > limit {
             return;
         }
         candidates.push(Candidate {
-            key,
+            distance,
             error,
             deviation: error / epsilon,
             reach: error / epsilon * reach,

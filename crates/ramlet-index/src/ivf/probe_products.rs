@@ -333,7 +333,7 @@ impl Ivf {
             let (blocks, whole_blocks) = (&mut products.blocks, products.whole_blocks);
             positions.clear();
             // The pool is read whole.
-            let likely = now.iter().filter(|row| is_pool || row.key - row.error <= limit);
+            let likely = now.iter().filter(|row| is_pool || row.distance - row.error <= limit);
             let mut any = false;
             for row in likely {
                 any = true;
@@ -389,7 +389,7 @@ fn known_in(lists: &mut Lists) -> &mut Candidates {
 fn nearest(candidates: &mut [Candidate], count: usize) -> (&mut [Candidate], &mut [Candidate]) {
     if count < candidates.len() {
         let nearest =
-            |a: &Candidate, b: &Candidate| a.key.total_cmp(&b.key).then(a.position.cmp(&b.position));
+            |a: &Candidate, b: &Candidate| a.distance.total_cmp(&b.distance).then(a.position.cmp(&b.position));
         candidates.select_nth_unstable_by(count, nearest);
     }
     candidates.split_at_mut(count.min(candidates.len()))

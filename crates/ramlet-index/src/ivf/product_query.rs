@@ -2,7 +2,7 @@
 
 use super::ranked::Ranked;
 use crate::Metric;
-use crate::quant::product::{ProductKey, ProductModel, ProductTables};
+use crate::quant::product::{TableKind, ProductModel, ProductTables};
 
 /// The tables of a query, and under Euclid of the last cluster that was entered; its memory is used again.
 #[derive(Debug, Default)]
@@ -10,7 +10,7 @@ pub(super) struct ProductQuery {
     pub(super) tables: ProductTables,
     /// The query as tables are made for it.
     compared: Vec<f32>,
-    /// The key of the mean of all centroids, once the tables serve every cluster.
+    /// The distance of the mean of all centroids, once the tables serve every cluster.
     of_mean: Option<f32>,
 }
 
@@ -20,7 +20,7 @@ impl ProductQuery {
         self.of_mean = None;
     }
 
-    /// Makes the tables ready for a cluster; what its rows' keys have in common. `query` is rotated and, but under dot product,
+    /// Makes the tables ready for a cluster; what its rows' distances have in common. `query` is rotated and, but under dot product,
     /// less the centroids' mean.
     ///
     /// Under Euclid tables are made for each cluster, otherwise once for each query.
@@ -37,7 +37,7 @@ impl ProductQuery {
             let values = levels.iter().map(|level| step * (f32::from(*level) - 128.0));
             self.compared.clear();
             self.compared.extend(query.iter().zip(values).map(|(q, c)| q - c));
-            self.tables.enter(model, ProductKey::Distance, &self.compared);
+            self.tables.enter(model, TableKind::Distance, &self.compared);
             return 0.0;
         }
         let of_mean = match self.of_mean {
@@ -53,7 +53,7 @@ impl ProductQuery {
         if metric == Metric::Cosine {
             centroids.uncentre(&mut self.compared);
         }
-        self.tables.enter(model, ProductKey::Product, &self.compared);
+        self.tables.enter(model, TableKind::Product, &self.compared);
         *self.of_mean.insert(centroids.product_with_mean(&self.compared))
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct ProductLists {
     pub(super) query: ProductQuery,
     pub(super) sums: Vec<u32>,
     pub(super) candidates: Vec<Candidate>,
-    /// The smallest of their greatest possible keys.
+    /// The smallest of their greatest possible distances.
     pub(super) uppers: TopK,
     pub(super) room: usize,
     /// Whether rows may be dropped on account of others.
@@ -78,13 +78,13 @@ pub(crate) struct ProductLists {
 /// A row that may be among the nearest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    pub(super) key: f32,
-    /// By how much its key may be off.
+    pub(super) distance: f32,
+    /// By how much its distance may be off.
     pub(super) error: f32,
     pub(super) position: u32,
 }
 
-/// What of a key is the same for all rows of a cluster.
+/// What of a distance is the same for all rows of a cluster.
 #[derive(Clone, Copy)]
 pub(super) struct Cluster {
     pub(super) base: f32,
@@ -283,7 +283,7 @@ impl ProductLists {
         }
     }
 
-    /// Keys above this needn't be known.
+    /// Distances above this needn't be known.
     pub(super) fn limit(&self, search: &Search<'_, '_>) -> f32 {
         if self.numbers.is_some() {
             return self.known.limit(search.top).max(search.rounds.limit());
@@ -325,30 +325,30 @@ impl ProductLists {
         sum: u32,
         (position, group): (u32, &[u8]),
     ) {
-        let key = self.query.tables.key_of_sum(sum);
-        let deviation = self.query.tables.deviation(key);
-        let key = search.query.metric().possible(key + cluster.base);
+        let distance = self.query.tables.distance_of_sum(sum);
+        let deviation = self.query.tables.deviation(distance);
+        let distance = search.query.metric().possible(distance + cluster.base);
         let error = cluster.epsilon * deviation;
-        let (key, error) = match key.is_finite() && error.is_finite() {
-            true => (key, error),
+        let (distance, error) = match distance.is_finite() && error.is_finite() {
+            true => (distance, error),
             // A sum that overflowed says nothing about the row.
             false => (f32::MAX, f32::INFINITY),
         };
-        if key - error > self.limit(search) {
+        if distance - error > self.limit(search) {
             return;
         }
         if let Some(numbers) = self.numbers {
             let number = numbers.number(group, position as usize % GROUP);
             if !search.allowed.admits_by_bitmaps(number) {
-                search.rounds.refused(key, number);
+                search.rounds.refused(distance, number);
                 return;
             }
-            search.rounds.met(key, number);
-            if key - error > self.known.limit(search.top) {
+            search.rounds.met(distance, number);
+            if distance - error > self.known.limit(search.top) {
                 return;
             }
             self.known.push(candidates::Candidate {
-                key,
+                distance,
                 error,
                 deviation,
                 reach: self.reach * deviation,
@@ -358,10 +358,10 @@ impl ProductLists {
             });
             return;
         }
-        self.candidates.push(Candidate { key, error, position });
+        self.candidates.push(Candidate { distance, error, position });
         if self.narrows {
             self.uppers
-                .push(key + error.max(DROPPED_BY * deviation), position);
+                .push(distance + error.max(DROPPED_BY * deviation), position);
         }
     }
 }

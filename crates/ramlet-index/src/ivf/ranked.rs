@@ -10,7 +10,7 @@ use crate::quant::Rotation;
 /// Bytes in front of a centroid's levels: its step f32, and its squared length with its handicap f32.
 pub(super) const HEAD_BYTES: usize = 8;
 
-/// Products that are kept until keys are made of them: the kernels fetch ahead within what they get.
+/// Products that are kept until distances are made of them: the kernels fetch ahead within what they get.
 const PRODUCTS: usize = 512;
 
 /// The centroids of an index. Each is `mean + step * (levels - 128)`, and that is what residuals are taken from.
@@ -163,7 +163,7 @@ impl<'a> Ranked<'a> {
         pairs.for_each(|(value, mean)| *value += f32::from_le_bytes(*mean));
     }
 
-    /// The key that the mean alone has under dot product.
+    /// The distance that the mean alone has under dot product.
     pub(crate) fn product_with_mean(&self, vector: &[f32]) -> f32 {
         -ramlet_kernels::kernels().f32_row(Measure::Dot, vector, self.mean)
     }

@@ -16,7 +16,7 @@ use crate::quant::{CodeSpace, Sq8Row};
 use crate::scan::Search;
 use crate::vector_index::Want;
 
-/// Deviations that a key is off by at most, all but certainly.
+/// Deviations that a distance is off by at most, all but certainly.
 const ERROR: f32 = 3.0;
 
 /// Deviations from the border within which a row is read as it is.
@@ -24,9 +24,9 @@ const REACH: f32 = 1.0;
 
 impl Candidate {
     /// Of a SQ8 row.
-    pub(super) fn sq8((key, deviation): (f32, f32), position: u32, number: u32) -> Candidate {
+    pub(super) fn sq8((distance, deviation): (f32, f32), position: u32, number: u32) -> Candidate {
         Candidate {
-            key,
+            distance,
             error: ERROR * deviation,
             deviation,
             reach: REACH * deviation,
@@ -41,23 +41,23 @@ fn offer(
     search: &mut Search<'_, '_>,
     to: &mut Candidates,
     (position, row): (u32, Sq8Row<'_>),
-    (key, deviation): (f32, f32),
+    (distance, deviation): (f32, f32),
 ) {
-    let key = search.query.metric().possible(key);
+    let distance = search.query.metric().possible(distance);
     let error = ERROR * deviation;
     let limit = to.limit(search.top);
-    if key - error > limit.max(search.rounds.limit()) {
+    if distance - error > limit.max(search.rounds.limit()) {
         return;
     }
     if !search.allowed.admits_by_bitmaps(row.number) {
-        search.rounds.refused(key, row.number);
+        search.rounds.refused(distance, row.number);
         return;
     }
-    search.rounds.met(key, row.number);
-    if key - error > limit {
+    search.rounds.met(distance, row.number);
+    if distance - error > limit {
         return;
     }
-    to.push(Candidate::sq8((key, deviation), position, row.number));
+    to.push(Candidate::sq8((distance, deviation), position, row.number));
 }
 
 impl Ivf {
@@ -155,8 +155,8 @@ impl Ivf {
         let known = &mut products.known;
         let mut compare = |search: &mut Search<'_, '_>, rows: &[u8], first: u32| {
             search.stats.rows_scored += (rows.len() / stride) as u64;
-            held.sq8_keys(sq8, rows, first, |position, row, key, deviation| {
-                offer(search, known, (position, row), (key, deviation));
+            held.sq8_distances(sq8, rows, first, |position, row, distance, deviation| {
+                offer(search, known, (position, row), (distance, deviation));
             });
         };
         while !positions.is_empty() {

@@ -27,7 +27,7 @@ fn nearest_of(query: &mut HeldOut) -> Vec<u32> {
         return Vec::new();
     };
     let limit = last + EQUAL * last.abs();
-    let near = all.iter().take_while(|(key, _)| *key <= limit);
+    let near = all.iter().take_while(|(distance, _)| *distance <= limit);
     let rows: Vec<u32> = near.map(|(_, row)| *row).collect();
     match rows.len() < DEPTHS[1] {
         true => rows,
@@ -89,11 +89,11 @@ impl Ivf {
         compare(&mut rows, &mut numbers, &mut clusters);
         let lists: &mut Lists = scratch.own.of();
         let ranked = &self.meta.centroids();
-        let mut measured = measure_by(&mut held_out, ranked, shape.metric, &mut |query, keys| {
+        let mut measured = measure_by(&mut held_out, ranked, shape.metric, &mut |query, distances| {
             self.rank(query, lists);
             for cluster in &lists.clusters {
-                let (key, number) = ramlet_kernels::unpacked(*cluster);
-                keys[number as usize] = key;
+                let (distance, number) = ramlet_kernels::unpacked(*cluster);
+                distances[number as usize] = distance;
             }
             lists.codes.query.less()
         });

@@ -151,7 +151,7 @@ impl RoughQuery {
 }
 
 impl Block<'_> {
-    /// For each of [`QUERIES`] at most, which of the rows may have a negative product up to the key given with it: a number for each
+    /// For each of [`QUERIES`] at most, which of the rows may have a negative product up to the distance given with it: a number for each
     /// sixteen rows, whose bits they are, one query behind another.
     pub(super) fn within<'q>(&self, queries: impl Iterator<Item = (&'q RoughQuery, f32)>, out: &mut [u16]) {
         let (mut points, mut limits) = (
@@ -160,12 +160,12 @@ impl Block<'_> {
         );
         let places = points.iter_mut().zip(&mut limits).zip(queries);
         let count = places
-            .map(|((point, limit), (query, key))| {
+            .map(|((point, limit), (query, distance))| {
                 *point = query.point.products(0);
                 point.per_product = -point.per_product;
                 *limit = InterleavedLimit {
                     base: -self.slack(query),
-                    most: key,
+                    most: distance,
                 };
             })
             .count();
@@ -186,7 +186,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn no_row_within_the_key_is_ruled_out() {
+    fn no_row_within_the_distance_is_ruled_out() {
         let mut random = Random::new(9);
         for (dims, rows, metric) in [
             (3usize, 1usize, Metric::Dot),
@@ -233,21 +233,21 @@ mod tests {
                     };
                     for at in 0..own.len() {
                         // The border runs through a row: it is told, and those that are farther by more than codes err aren't.
-                        let keys: Vec<f32> = queries.iter().map(|query| -products(query)[at]).collect();
+                        let distances: Vec<f32> = queries.iter().map(|query| -products(query)[at]).collect();
                         let mut near = vec![0xffff; queries.len() * interleaved_blocks];
-                        rough.within(rough_queries.iter().zip(keys.iter().copied()), &mut near);
-                        for ((query, key), near) in queries
+                        rough.within(rough_queries.iter().zip(distances.iter().copied()), &mut near);
+                        for ((query, distance), near) in queries
                             .iter()
-                            .zip(&keys)
+                            .zip(&distances)
                             .zip(near.chunks_exact(interleaved_blocks))
                         {
                             for (i, product) in products(query).into_iter().enumerate() {
                                 let told = near[i / INTERLEAVED_CODES] >> (i % INTERLEAVED_CODES) & 1 == 1;
                                 let lengths = (squares(&own[i]) * squares(query)).sqrt() as f32;
-                                assert!(told || -product > *key, "{product}, {key}");
+                                assert!(told || -product > *distance, "{product}, {distance}");
                                 assert!(
-                                    !told || -product <= key + 0.1 * lengths.max(1.0),
-                                    "{product}, {key}"
+                                    !told || -product <= distance + 0.1 * lengths.max(1.0),
+                                    "{product}, {distance}"
                                 );
                             }
                         }

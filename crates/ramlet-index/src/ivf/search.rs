@@ -113,7 +113,7 @@ impl Ivf {
         self.meta
             .centroids()
             .rank(metric, query, kernels, ranking, sample);
-        /// Behind all keys.
+        /// Behind all distances.
         const VISITED: u64 = u64::MAX;
         clusters.truncate(visited);
         clusters

@@ -33,7 +33,7 @@ pub(super) struct AssignScratch {
     heads: Vec<[u8; 8]>,
     /// Of one point.
     products: Vec<i32>,
-    keys: Vec<u64>,
+    distances: Vec<u64>,
     /// The cells that each point visits; for each cell where its points begin; and the points by cell.
     visited: Vec<u32>,
     starts: Vec<u32>,
@@ -106,7 +106,7 @@ impl Tree {
             points,
             heads,
             products,
-            keys,
+            distances,
             visited,
             starts,
             visitors,
@@ -125,7 +125,7 @@ impl Tree {
             [a, b, c, d, e, f, g, h]
         }));
         products.resize(count.next_multiple_of(INTERLEAVED_CODES), 0);
-        keys.resize(count, 0);
+        distances.resize(count, 0);
         let share = (count / CELLS_SHARE).max(CELLS_MIN).min(count);
         visited.clear();
         starts.clear();
@@ -138,12 +138,12 @@ impl Tree {
                 per_product: query.per_product,
                 less: query.less,
             };
-            table.nearness(&terms, &products[..count], heads, 0, keys);
+            table.nearness(&terms, &products[..count], heads, 0, distances);
             if share < count {
-                keys.select_nth_unstable(share);
+                distances.select_nth_unstable(share);
             }
-            for key in &keys[..share] {
-                let cell = *key as u32;
+            for distance in &distances[..share] {
+                let cell = *distance as u32;
                 visited.push(cell);
                 starts[cell as usize] += 1;
             }

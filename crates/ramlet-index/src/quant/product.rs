@@ -3,7 +3,7 @@
 //! Jégou, Douze, Schmid, "Product quantization for nearest neighbor search", TPAMI 2011. The dimensions are cut into
 //! `m` parts of equal width; each part has its own book of 16 words (k-means of that part of a sample), and a
 //! vector `r`, as a rule the residual to its cluster's centroid, becomes `m` codes: the nearest word `p_j` of each part.
-//! A query `y` in the same space is compared with words once, by part; a key is then a sum of `m` table entries
+//! A query `y` in the same space is compared with words once, by part; a distance is then a sum of `m` table entries
 //! (asymmetric distance computation):
 //!
 //! ```text
@@ -54,7 +54,7 @@ mod tests;
 mod train;
 
 pub(crate) use anisotropic::AnisotropicEncoder;
-pub(crate) use tables::{ProductKey, ProductTables};
+pub(crate) use tables::{TableKind, ProductTables};
 
 use crate::error::{IndexError, Result};
 

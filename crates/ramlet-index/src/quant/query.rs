@@ -1,17 +1,17 @@
-//! A query made ready for codes, and the keys it estimates.
+//! A query made ready for codes, and the distances it estimates.
 
 use ramlet_kernels::{Bounds, CodeWidth, FastScan, FastScanned, Kernels};
 
 use super::{ExtendedLayout, ResidualLayout, Rotation, Sq8Layout, Sq8Row, from_half};
 use crate::Metric;
 
-/// Rounding in what is added up to a key, as a share of its largest part.
+/// Rounding in what is added up to a distance, as a share of its largest part.
 const ROUNDING: f32 = 4e-6;
 
 /// What half precision may be off by, however small the number: rows far nearer to their centroid than the unit.
 const HALF_OFF: f32 = 1.0 / 16_777_216.0;
 
-/// Least share of `|r| |y|` at which a key by all codes is believed: it is off by 3e-5 of it. (Of rows whose lengths differ by orders
+/// Least share of `|r| |y|` at which a distance by all codes is believed: it is off by 3e-5 of it. (Of rows whose lengths differ by orders
 /// of magnitude, the shortest have far less.)
 const TOLD_APART: f32 = 3e-3;
 
@@ -35,7 +35,7 @@ const PADDING: usize = 64;
 pub struct Epsilon {
     /// Of the scan of signs.
     pub coarse: f32,
-    /// Of the last estimate, by finer codes if there are any: a row is read whose key lies within so many deviations of
+    /// Of the last estimate, by finer codes if there are any: a row is read whose distance lies within so many deviations of
     /// the border between the last row wanted and the next one.
     pub fine: f32,
 }
@@ -45,7 +45,7 @@ pub struct Epsilon {
 pub(crate) struct CodeQuery {
     rotated: Vec<f32>,
     mixing: Vec<f32>,
-    /// `|q|^2`, and under dot product what the mean adds to every key.
+    /// `|q|^2`, and under dot product what the mean adds to every distance.
     squares: f32,
     of_mean: f32,
     /// See [`CodeQuery::less`].
@@ -80,12 +80,12 @@ struct Terms {
     /// Of `f <u, z>` and of the length of a residual, in extended codes.
     fine_along: f32,
     fine_error: f32,
-    /// Of the length of a residual: keys at zero that are less than this may lie anywhere.
+    /// Of the length of a residual: distances at zero that are less than this may lie anywhere.
     doubt: f32,
-    /// What a whole number of `z` is of `y`, and of `f <u, z>` in a key.
+    /// What a whole number of `z` is of `y`, and of `f <u, z>` in a distance.
     z_step: f32,
     along: f32,
-    /// Share of `<r, y>` in a key, and of the row's own part.
+    /// Share of `<r, y>` in a distance, and of the row's own part.
     scale: f32,
     own: f32,
     /// `|y|`.
@@ -125,7 +125,7 @@ impl CodeQuery {
         };
     }
 
-    /// By how much the keys by which clusters are ranked are less than what the centroids' own would be.
+    /// By how much the distances by which clusters are ranked are less than what the centroids' own would be.
     pub(crate) fn less(&self) -> f32 {
         self.less
     }
@@ -252,7 +252,7 @@ impl Entered {
         self.terms.remainder = self.remainder.iter().map(|left| i64::from(*left)).sum();
     }
 
-    /// The keys of consecutive rows of a byte a dimension, at most [`SQ8_AT_ONCE`] of them, and by how much each is off as a rule.
+    /// The distances of consecutive rows of a byte a dimension, at most [`SQ8_AT_ONCE`] of them, and by how much each is off as a rule.
     pub(crate) fn sq8(
         &self,
         kernels: &Kernels,
@@ -274,13 +274,13 @@ impl Entered {
             let whole = (i64::from(*whole) - 128 * terms.total) as f64;
             let left = (i64::from(*left) - 128 * terms.remainder) as f64 / f64::from(REMAINDER);
             let product = f64::from(row.step) * f64::from(terms.z_step) * (whole + left);
-            let key = terms.bounds.base + terms.own * row.add - terms.scale * product as f32;
+            let distance = terms.bounds.base + terms.own * row.add - terms.scale * product as f32;
             let deviation = terms.scale * row.step * terms.length * UNIFORM;
-            each(row, key, deviation + terms.bounds.rounding);
+            each(row, distance, deviation + terms.bounds.rounding);
         }
     }
 
-    /// The key of a row by its signs, its extended code and what that leaves over, and whether it is as good as exact.
+    /// The distance of a row by its signs, its extended code and what that leaves over, and whether it is as good as exact.
     pub(crate) fn whole(
         &self,
         kernels: &Kernels,
@@ -307,9 +307,9 @@ impl Entered {
         let share = |factor: f32, bits: u32| f64::from(factor) / f64::from(1u32 << bits);
         let product = share(factor, planes + 1) * code + share(rest_factor, bits) * left as f64;
         let product = f64::from(terms.along) * product * (1.0 + f64::from(longer));
-        let key = terms.bounds.base + terms.bounds.add * (add + more) - product as f32;
+        let distance = terms.bounds.base + terms.bounds.add * (add + more) - product as f32;
         let doubt = terms.doubt * add.abs().sqrt() + terms.bounds.rounding;
-        (key, key.abs() > doubt)
+        (distance, distance.abs() > doubt)
     }
 
     /// What extended codes are compared with.
@@ -317,7 +317,7 @@ impl Entered {
         &self.rounded
     }
 
-    /// The rows of groups of so many bytes whose keys may lie at `limit` or below, and where; `add` of one is `|r|^2` in the
+    /// The rows of groups of so many bytes whose distances may lie at `limit` or below, and where; `add` of one is `|r|^2` in the
     /// index's unit, about. Fetches the bytes of `ahead` meanwhile.
     #[inline]
     pub(crate) fn fast_scan(
@@ -337,7 +337,7 @@ impl Entered {
         kernels.fast_scan(&fast_scan, groups, ahead, out);
     }
 
-    /// The key of a row by its whole code, and how far off it may be. `sum` is the scan's, `low` the product of the
+    /// The distance of a row by its whole code, and how far off it may be. `sum` is the scan's, `low` the product of the
     /// planes with [`Entered::rounded`].
     #[inline]
     pub(crate) fn fine(
@@ -355,8 +355,8 @@ impl Entered {
         // Twice `<u, z>`, with `u` the levels less half of their greatest.
         let along =
             2 * (whole * (i64::from(sum) - terms.shift) + i64::from(low)) - (2 * whole - 1) * terms.total;
-        let key = terms.bounds.base + terms.bounds.add * add - terms.fine_along * factor * along as f32;
+        let distance = terms.bounds.base + terms.bounds.add * add - terms.fine_along * factor * along as f32;
         let length = (add.abs() + HALF_OFF).sqrt();
-        (key, terms.fine_error * length + terms.bounds.rounding)
+        (distance, terms.fine_error * length + terms.bounds.rounding)
     }
 }

@@ -1,7 +1,7 @@
 //! What extended codes leave over of a row, coded once more.
 //!
 //! A row's residual is `r = f u + e`, with `f` and `u` as its extended code has them. `e` is coded the same way: all `b` bits of
-//! its levels in planes. Together they are a code of 12 bits a dimension, which tells a key to within a millionth of its
+//! its levels in planes. Together they are a code of 12 bits a dimension, which tells a distance to within a millionth of its
 //! scale at a third of the bytes that the row takes: who has both in RAM reads nothing.
 //!
 //! | bytes | what |
@@ -12,11 +12,11 @@
 //! | 2 | by what share `r` is longer than what both codes say of its own direction, f16 |
 //!
 //! The last one makes the remainder perpendicular to `r`, as with codes of one stage: a query that equals a row, or nearly,
-//! gets that row's key but for rounding.
+//! gets that row's distance but for rounding.
 
 use super::{ExtendedLayout, from_half};
 
-/// Bits of a level that codes have in all at 100 dimensions. A key's error shrinks with the root of the dimensions.
+/// Bits of a level that codes have in all at 100 dimensions. A distance's error shrinks with the root of the dimensions.
 const BITS: f64 = 12.0;
 const BITS_DIMS: f64 = 100.0;
 /// The kernels take no more planes.

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! (Bennett, "Spectra of quantized signals", 1948.) The step is that of the row's own largest value, times what makes `e` perpendicular to `r`:
-//! a query that equals a row gets that row's key but for rounding. At 100 dimensions a product is off by .0006 of `|r| |y|`.
+//! a query that equals a row gets that row's distance but for rounding. At 100 dimensions a product is off by .0006 of `|r| |y|`.
 
 use super::dot;
 

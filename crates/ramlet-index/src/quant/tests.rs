@@ -104,12 +104,12 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
             &mut fast_scanned,
         );
         let kept = fast_scanned.get(lane).expect("all are kept");
-        let key = match metric {
+        let distance = match metric {
             Metric::Euclid => x.iter().zip(&q).map(|(x, q)| f64::from(x - q).powi(2)).sum(),
             _ => -dot(&x, &q),
         };
-        let (estimate, lower) = (kept.key, kept.lower);
-        out[0].add(f64::from(estimate) - key, f64::from(estimate - lower));
+        let (estimate, lower) = (kept.distance, kept.lower);
+        out[0].add(f64::from(estimate) - distance, f64::from(estimate - lower));
         let low = kernels().planes_dot(
             entered.rounded(),
             dims,
@@ -117,7 +117,7 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
             &row[..fine.code_bytes()],
         );
         let (estimate, error) = entered.fine(&fine, kept.sum, kept.add, &row, low);
-        out[1].add(f64::from(estimate) - key, f64::from(error));
+        out[1].add(f64::from(estimate) - distance, f64::from(error));
 
         let mut row = vec![0; sq8.row_bytes()];
         encoder.sq8(&residual, 78, sq8, &mut numbers, &mut row);
@@ -125,7 +125,7 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         let mut told = 0;
         entered.sq8(kernels(), sq8, &row, |row, estimate, deviation| {
             assert_eq!(row.number, 78);
-            out[2].add(f64::from(estimate) - key, f64::from(2.0 * deviation));
+            out[2].add(f64::from(estimate) - distance, f64::from(2.0 * deviation));
             told += 1;
         });
         assert_eq!(told, 1);

@@ -101,8 +101,8 @@ fn product_codes_with_ids_reach_the_recall_target_and_read_few_rows() {
     }
 }
 
-/// Of the hits of a few searches, how many have their row's own key.
-fn own_keys(
+/// Of the hits of a few searches, how many have their row's own distance.
+fn own_distances(
     rows: &Rows,
     ivf: &Ivf,
     disk: &Disk,
@@ -129,7 +129,7 @@ fn own_keys(
         own += top
             .sorted()
             .iter()
-            .filter(|hit| truth.iter().any(|of| (of.row, of.key) == (hit.row, hit.key)))
+            .filter(|hit| truth.iter().any(|of| (of.row, of.distance) == (hit.row, hit.distance)))
             .count();
     }
     (own, all)
@@ -151,11 +151,11 @@ fn scores_are_the_rows_own_where_that_costs_little_or_codes_are_rough() {
             for (disk, in_memory) in [(Disk::ram(), true), (Disk::files(), false)] {
                 let name = format!("{metric:?} {tier:?}, in memory: {in_memory}");
                 let (ivf, _) = rows.build_with(&disk, &name.replace([' ', ':'], "-"), 2 << 20, 2, tier);
-                let (own, all) = own_keys(&rows, &ivf, &disk, None, &mut random);
+                let (own, all) = own_distances(&rows, &ivf, &disk, None, &mut random);
                 assert_eq!(own == all, in_memory || is_rough, "{name}: {own} of {all}");
-                let (own, all) = own_keys(&rows, &ivf, &disk, Some(true), &mut random);
+                let (own, all) = own_distances(&rows, &ivf, &disk, Some(true), &mut random);
                 assert_eq!(own, all, "{name}: asked for");
-                let (own, all) = own_keys(&rows, &ivf, &disk, Some(false), &mut random);
+                let (own, all) = own_distances(&rows, &ivf, &disk, Some(false), &mut random);
                 assert!(own < all / 4, "{name}: {own} of {all} where none was to be read");
             }
         }
@@ -178,7 +178,7 @@ fn those_that_move_up_have_their_own_scores() {
         let disk = Disk::files();
         let (ivf, _) = rows.build_with(&disk, "moving", 4 << 20, 2, tier);
         for _ in 0..8 {
-            let (own, all) = own_keys(&rows, &ivf, &disk, Some(true), &mut random);
+            let (own, all) = own_distances(&rows, &ivf, &disk, Some(true), &mut random);
             assert_eq!(own, all, "{metric:?} {tier:?}");
         }
     }
@@ -462,7 +462,7 @@ fn odd_sets_are_searched() {
         Rows::clustered(Metric::Dot, Element::U8, 1, &mut random),
         equal(Metric::Cosine, 0.0, 9),
         equal(Metric::Euclid, 1.0, 9000),
-        // Keys overflow.
+        // Distances overflow.
         equal(Metric::Euclid, 2e19, 300),
         equal(Metric::Euclid, 1e-22, 300),
     ];
@@ -732,7 +732,7 @@ fn requests_are_kept(rows: &Rows, ivf: &Ivf, disk: &Disk, random: &mut Random) {
             .expect("a search");
             (top.sorted().to_vec(), scratch.stats)
         };
-        let exact_keys = |hits: &[Hit]| hits.iter().filter(|hit| truth.contains(hit)).count();
+        let exact_distances = |hits: &[Hit]| hits.iter().filter(|hit| truth.contains(hit)).count();
         let none = CodesWanted::default();
         let (hits, stats) = search(CodesWanted { ignore: true, ..none });
         assert_eq!((&hits, stats.codes_scored), (&truth, 0));
@@ -740,18 +740,18 @@ fn requests_are_kept(rows: &Rows, ivf: &Ivf, disk: &Disk, random: &mut Random) {
             rescore: Some(false),
             ..none
         });
-        assert_eq!((exact_keys(&hits), stats.reads), (0, 0));
+        assert_eq!((exact_distances(&hits), stats.reads), (0, 0));
         assert_eq!(hits.len(), 10);
         let (hits, stats) = search(CodesWanted {
             rescore: Some(true),
             ..none
         });
-        assert!(exact_keys(&hits) >= 9 && stats.rows_read >= 10, "{stats:?}");
+        assert!(exact_distances(&hits) >= 9 && stats.rows_read >= 10, "{stats:?}");
         let (hits, stats) = search(CodesWanted {
             oversampling: Some(3.0),
             ..none
         });
-        assert!(exact_keys(&hits) >= 9 && stats.rows_read >= 30, "{stats:?}");
+        assert!(exact_distances(&hits) >= 9 && stats.rows_read >= 30, "{stats:?}");
     }
 }
 
@@ -774,8 +774,8 @@ fn hits_lie_on_the_side_of_a_threshold_on_which_their_rows_do() {
         for _ in 0..40 {
             let query = rows.query(&mut random);
             let all = brute_force(&query, &rows.bytes, 8000, rows.has);
-            let threshold = all[12].key;
-            let key_of = |row: u32| all.iter().find(|hit| hit.row == row).map(|hit| hit.key);
+            let threshold = all[12].distance;
+            let distance_of = |row: u32| all.iter().find(|hit| hit.row == row).map(|hit| hit.distance);
             let mut search = |codes: CodesWanted| {
                 let want = Want {
                     codes,
@@ -785,9 +785,9 @@ fn hits_lie_on_the_side_of_a_threshold_on_which_their_rows_do() {
                 let mut allowed = Allowed::default();
                 let done = ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top);
                 done.expect("a search");
-                let beyond = |key: f32| key > threshold;
+                let beyond = |distance: f32| distance > threshold;
                 let hits = top.sorted().iter();
-                let wrong = hits.filter(|hit| Some(beyond(hit.key)) != key_of(hit.row).map(beyond));
+                let wrong = hits.filter(|hit| Some(beyond(hit.distance)) != distance_of(hit.row).map(beyond));
                 (wrong.count(), scratch.stats.rows_read)
             };
             let none = CodesWanted::default();

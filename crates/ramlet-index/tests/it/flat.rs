@@ -31,12 +31,12 @@ pub fn brute_force(query: &Query, rows: &[u8], k: usize, admits: impl Fn(u32) ->
     let mut hits: Vec<Hit> = scored
         .filter(|(_, row)| admits(*row))
         .map(|(bytes, row)| Hit {
-            key: query.key_row(bytes),
+            distance: query.distance_of_row(bytes),
             segment: 0,
             row,
         })
         .collect();
-    hits.sort_by(|a, b| a.key.total_cmp(&b.key).then(a.row.cmp(&b.row)));
+    hits.sort_by(|a, b| a.distance.total_cmp(&b.distance).then(a.row.cmp(&b.row)));
     hits.truncate(k);
     hits
 }
@@ -292,10 +292,10 @@ fn segments_share_one_result() {
     let got: Vec<(f32, u32)> = top
         .sorted()
         .iter()
-        .map(|hit| (hit.key, hit.segment * 300 + hit.row))
+        .map(|hit| (hit.distance, hit.segment * 300 + hit.row))
         .collect();
     let want = brute_force(&query, &rows, 20, |_| true);
-    assert_eq!(got, want.iter().map(|hit| (hit.key, hit.row)).collect::<Vec<_>>());
+    assert_eq!(got, want.iter().map(|hit| (hit.distance, hit.row)).collect::<Vec<_>>());
 }
 
 #[test]

@@ -728,9 +728,9 @@ fn near_enough(rows: &Rows, graph: &Graph, disk: &Disk, effort: u32, vectors: &[
         graph
             .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
             .expect("a search");
-        let last = brute_force(&query, &rows.bytes, 10, rows.has)[9].key;
-        let near = |key: f32| key <= last + 1e-4 * last.abs();
-        found += top.sorted().iter().filter(|hit| near(hit.key)).count();
+        let last = brute_force(&query, &rows.bytes, 10, rows.has)[9].distance;
+        let near = |distance: f32| distance <= last + 1e-4 * last.abs();
+        found += top.sorted().iter().filter(|hit| near(hit.distance)).count();
     }
     found as f64 / (10 * vectors.len()) as f64
 }

@@ -240,7 +240,7 @@ pub fn nearest_of(parts: &[(u32, &Rows)], query: &Query, k: usize) -> Vec<(u32, 
     let mut all: Vec<(f32, (u32, u32))> = Vec::new();
     for (part, rows) in parts {
         let hits = brute_force(query, &rows.bytes, k, rows.has);
-        all.extend(hits.iter().map(|hit| (hit.key, (*part, hit.row))));
+        all.extend(hits.iter().map(|hit| (hit.distance, (*part, hit.row))));
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     all.into_iter().take(k).map(|(_, row)| row).collect()

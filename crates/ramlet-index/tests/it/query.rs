@@ -74,22 +74,22 @@ fn scores_follow_the_definitions() {
 }
 
 #[test]
-fn keys_order_like_scores() {
+fn distances_order_like_scores() {
     let mut random = Random::new(2);
     for metric in METRICS {
         for element in ELEMENTS {
             let query = Query::new(metric, element, &vector_for(element, &mut random, 20));
-            let (mut rows, mut keys) = (Vec::new(), vec![0.0; 50]);
+            let (mut rows, mut distances) = (Vec::new(), vec![0.0; 50]);
             for _ in 0..50 {
                 encode_row(metric, element, &vector_for(element, &mut random, 20), &mut rows);
             }
-            query.key_rows(&rows, query.row_bytes(), &mut keys);
-            for (row, key) in rows.chunks_exact(query.row_bytes()).zip(&keys) {
-                assert_eq!(key.to_bits(), query.key_row(row).to_bits());
-                assert_eq!(metric.score(*key), query.score_row(row));
+            query.distances_of_rows(&rows, query.row_bytes(), &mut distances);
+            for (row, distance) in rows.chunks_exact(query.row_bytes()).zip(&distances) {
+                assert_eq!(distance.to_bits(), query.distance_of_row(row).to_bits());
+                assert_eq!(metric.score(*distance), query.score_row(row));
             }
-            keys.sort_by(f32::total_cmp);
-            let scores: Vec<f32> = keys.iter().map(|key| metric.score(*key)).collect();
+            distances.sort_by(f32::total_cmp);
+            let scores: Vec<f32> = distances.iter().map(|distance| metric.score(*distance)).collect();
             let ordered = |pair: &[f32]| {
                 if metric.larger_is_nearer() {
                     pair[0] >= pair[1]

@@ -67,18 +67,18 @@ fn nothing_is_read_and_scores_are_as_good_as_exact() {
             )
             .expect("a search");
             assert_eq!((scratch.stats.rows_read, scratch.stats.reads), (0, 0), "{name}");
-            // What tells rows from each other: from the nearest key to the one in the middle.
-            let scale = truth[1000].key - truth[0].key;
+            // What tells rows from each other: from the nearest distance to the one in the middle.
+            let scale = truth[1000].distance - truth[0].distance;
             for hit in top.sorted() {
                 let exact = truth.iter().find(|known| known.row == hit.row).expect("a row");
-                let off = (hit.key - exact.key).abs() / scale;
+                let off = (hit.distance - exact.distance).abs() / scale;
                 // Codes of 3 and 7 bits lose some of their range where values were clipped.
                 let most = if dims > 128 { 5e-3 } else { 2e-3 };
                 assert!(
                     off < most,
                     "{name}: {} for {}, {off} of {scale}",
-                    hit.key,
-                    exact.key
+                    hit.distance,
+                    exact.distance
                 );
                 found += usize::from(truth[..10].contains(exact));
             }
@@ -87,7 +87,7 @@ fn nothing_is_read_and_scores_are_as_good_as_exact() {
         if metric == Metric::Dot {
             continue;
         }
-        // A row finds itself, with its own key.
+        // A row finds itself, with its own distance.
         let mut vector = Vec::new();
         decode_row(element, rows.row(77), &mut vector);
         let query = Query::new(metric, element, &vector);
@@ -102,12 +102,12 @@ fn nothing_is_read_and_scores_are_as_good_as_exact() {
             &mut top,
         )
         .expect("a search");
-        let scale = exact[1000].key - exact[0].key;
-        let own = |hits: &[Hit]| hits.iter().find(|hit| hit.row == 77).map(|hit| hit.key);
-        let (key, exact) = (own(top.sorted()).expect("itself"), own(&exact).expect("itself"));
+        let scale = exact[1000].distance - exact[0].distance;
+        let own = |hits: &[Hit]| hits.iter().find(|hit| hit.row == 77).map(|hit| hit.distance);
+        let (distance, exact) = (own(top.sorted()).expect("itself"), own(&exact).expect("itself"));
         assert!(
-            (key - exact).abs() < 1e-3 * scale,
-            "{name}: {key} for {exact} of {scale}"
+            (distance - exact).abs() < 1e-3 * scale,
+            "{name}: {distance} for {exact} of {scale}"
         );
     }
 }

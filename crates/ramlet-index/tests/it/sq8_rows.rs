@@ -132,10 +132,10 @@ fn scores_are_near_and_exact_where_that_is_asked_for() {
             for _ in 0..10 {
                 let query = rows.query(&mut random);
                 let truth = brute_force(&query, &rows.bytes, 6_000, rows.has);
-                let exact = |hit: &Hit| truth.iter().find(|of| of.row == hit.row).expect("a row").key;
-                let scale = truth[3000].key - truth[0].key;
+                let exact = |hit: &Hit| truth.iter().find(|of| of.row == hit.row).expect("a row").distance;
+                let scale = truth[3000].distance - truth[0].distance;
                 for hit in search(&query, CodesWanted::default()) {
-                    let off = (hit.key - exact(&hit)).abs() / scale;
+                    let off = (hit.distance - exact(&hit)).abs() / scale;
                     assert!(off < 0.01, "{name}: {hit:?} is off by {off}");
                 }
                 let rescored = CodesWanted {
@@ -143,14 +143,14 @@ fn scores_are_near_and_exact_where_that_is_asked_for() {
                     ..CodesWanted::default()
                 };
                 for hit in search(&query, rescored) {
-                    assert_eq!(hit.key, exact(&hit), "{name}");
+                    assert_eq!(hit.distance, exact(&hit), "{name}");
                 }
                 let threshold = CodesWanted {
-                    threshold: Some(truth[4].key),
+                    threshold: Some(truth[4].distance),
                     ..CodesWanted::default()
                 };
                 let within = search(&query, threshold);
-                let within = within.iter().filter(|hit| hit.key <= truth[4].key).count();
+                let within = within.iter().filter(|hit| hit.distance <= truth[4].distance).count();
                 assert!(
                     (4..=5).contains(&within),
                     "{name}: {within} within a threshold of five"

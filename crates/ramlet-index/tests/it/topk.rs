@@ -5,8 +5,8 @@ use crate::random::Random;
 /// The model: sort everything, cut.
 fn nearest(mut hits: Vec<Hit>, k: usize) -> Vec<Hit> {
     hits.sort_by(|a, b| {
-        a.key
-            .total_cmp(&b.key)
+        a.distance
+            .total_cmp(&b.distance)
             .then((a.segment, a.row).cmp(&(b.segment, b.row)))
     });
     hits.truncate(k);
@@ -22,18 +22,18 @@ fn keeps_what_sorting_would_keep() {
         top.clear(k);
         let mut all = Vec::new();
         for row in 0..count {
-            // Few different keys, so that ties are common; segments out of order.
+            // Few different distances, so that ties are common; segments out of order.
             let hit = Hit {
-                key: random.below(8) as f32 - 4.0,
+                distance: random.below(8) as f32 - 4.0,
                 segment: random.below(3),
                 row: row ^ 5,
             };
             top.begin_segment(hit.segment);
-            let entered = top.would_enter(hit.key, hit.row);
-            assert_eq!(top.push(hit.key, hit.row), entered);
+            let entered = top.would_enter(hit.distance, hit.row);
+            assert_eq!(top.push(hit.distance, hit.row), entered);
             all.push(hit);
             assert_eq!(entered, nearest(all.clone(), k).contains(&hit));
-            assert!(!entered || hit.key <= top.threshold() || top.len() < k);
+            assert!(!entered || hit.distance <= top.threshold() || top.len() < k);
             if random.below(10) == 0 {
                 // Looking at the result in between changes nothing.
                 assert_eq!(top.sorted(), nearest(all.clone(), k), "round {round}");
@@ -47,8 +47,8 @@ fn keeps_what_sorting_would_keep() {
 #[test]
 fn what_is_not_a_number_is_farthest() {
     let mut top = TopK::new(2);
-    for (row, key) in [(0, f32::NAN), (1, -f32::NAN), (2, 5.0), (3, 1e38)] {
-        top.push(key, row);
+    for (row, distance) in [(0, f32::NAN), (1, -f32::NAN), (2, 5.0), (3, 1e38)] {
+        top.push(distance, row);
     }
     let rows: Vec<u32> = top.sorted().iter().map(|hit| hit.row).collect();
     assert_eq!(rows, [2, 3]);

@@ -65,10 +65,10 @@ fn found_by_reading(
     .expect("a search");
     assert_eq!(top.len(), K, "{what}: hits");
     let truth = brute_force(&query, &rows.bytes, rows.segment_rows() as usize, rows.has);
-    let last = truth[K - 1].key;
+    let last = truth[K - 1].distance;
     let near: BTreeSet<u32> = truth
         .iter()
-        .filter(|hit| hit.key <= last + 1e-4 * last.abs())
+        .filter(|hit| hit.distance <= last + 1e-4 * last.abs())
         .map(|hit| hit.row)
         .collect();
     let share = top.sorted().iter().filter(|hit| near.contains(&hit.row)).count() as f64 / K as f64;

@@ -67,27 +67,27 @@ const OF_FOUR: [[u8; 4]; 16] = lanes_of();
 
 /// Safety: that of [`crate::table::PlacesKernel`].
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn places(keys: &[u64], most: u64, out: *mut u32) -> usize {
-    let (fours, rest) = keys.as_chunks::<4>();
+pub(super) unsafe fn places(distances: &[u64], most: u64, out: *mut u32) -> usize {
+    let (fours, rest) = distances.as_chunks::<4>();
     // Only signed numbers are compared.
     let sign = _mm256_set1_epi64x(i64::MIN);
     let most_signed = _mm256_set1_epi64x(most as i64 ^ i64::MIN);
     let mut count = 0;
     for (four, first) in fours.iter().zip((0..).step_by(4)) {
-        // SAFETY: four keys.
+        // SAFETY: four distances.
         let four = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
         let above = _mm256_cmpgt_epi64(_mm256_xor_si256(four, sign), most_signed);
         let kept = !_mm256_movemask_pd(_mm256_castsi256_pd(above)) as usize & 15;
         let lanes = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(i32::from_le_bytes(OF_FOUR[kept])));
-        // SAFETY: room for four places behind those of the keys so far.
+        // SAFETY: room for four places behind those of the distances so far.
         unsafe { _mm_storeu_si128(out.add(count).cast(), _mm_add_epi32(_mm_set1_epi32(first), lanes)) };
         count += kept.count_ones() as usize;
     }
-    let first = (keys.len() - rest.len()) as u32;
-    for (place, key) in (first..).zip(rest) {
-        // SAFETY: no more places than keys.
+    let first = (distances.len() - rest.len()) as u32;
+    for (place, distance) in (first..).zip(rest) {
+        // SAFETY: no more places than distances.
         unsafe { out.add(count).write(place) };
-        count += usize::from(*key <= most);
+        count += usize::from(*distance <= most);
     }
     count
 }

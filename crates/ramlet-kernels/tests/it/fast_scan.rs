@@ -10,7 +10,7 @@ fn same(a: f32, b: f32) -> bool {
 }
 
 fn same_vector(a: &Kept, b: &Kept) -> bool {
-    let floats = [(a.add, b.add), (a.key, b.key), (a.lower, b.lower)];
+    let floats = [(a.add, b.add), (a.distance, b.distance), (a.lower, b.lower)];
     (a.place, a.sum) == (b.place, b.sum) && floats.iter().all(|(a, b)| same(*a, *b))
 }
 
@@ -101,11 +101,11 @@ fn vectors_are_kept_as_the_formula_says() {
                 f64::from(factors[at + 32]),
                 f64::from(sums[i]),
             );
-            let key = base + add * a - along * f * (2.0 * sum - offset);
-            let lower = key - error * (f * f - a).max(0.0).sqrt() - rounding;
+            let distance = base + add * a - along * f * (2.0 * sum - offset);
+            let lower = distance - error * (f * f - a).max(0.0).sqrt() - rounding;
             let slack = 1e-6 * (base.abs() + (along * f).abs() * (2.0 * sum + offset.abs()) + 100.0);
             assert!(same(vector.add, factors[at]));
-            assert!((f64::from(vector.key) - key).abs() <= slack, "{bounds:?} {i}");
+            assert!((f64::from(vector.distance) - distance).abs() <= slack, "{bounds:?} {i}");
             assert!(
                 (f64::from(vector.lower) - lower).abs() <= 2.0 * slack + 1e-2,
                 "{bounds:?} {i}"

@@ -1,4 +1,4 @@
-//! Keys of centroids.
+//! Distances of centroids.
 
 use ramlet_kernels::{Kernels, Nearness, packed, unpacked};
 
@@ -45,14 +45,14 @@ fn keys_are_what_the_formula_says_in_all_tables() {
 fn places_are_those_of_keys_up_to_the_most() {
     let mut random = Random::new(72);
     for count in (0..40).chain([1_000]) {
-        let keys: Vec<u64> = (0..count).map(|_| random.next()).collect();
-        let some = keys.get(count / 2).copied().unwrap_or(7);
+        let distances: Vec<u64> = (0..count).map(|_| random.next()).collect();
+        let some = distances.get(count / 2).copied().unwrap_or(7);
         for most in [0, some, some.wrapping_sub(1), u64::MAX / 2, u64::MAX] {
-            let at_most = |place: &u32| keys[*place as usize] <= most;
+            let at_most = |place: &u32| distances[*place as usize] <= most;
             let want: Vec<u32> = (0..count as u32).filter(at_most).collect();
             for table in Kernels::all_available() {
                 let mut out = vec![9; 3];
-                table.places_at_most(&keys, most, &mut out);
+                table.places_at_most(&distances, most, &mut out);
                 assert_eq!(out, want, "{table:?}, {count} up to {most}");
             }
         }
@@ -61,8 +61,8 @@ fn places_are_those_of_keys_up_to_the_most() {
 
 #[test]
 fn packed_keys_are_in_the_order_of_keys_then_numbers() {
-    let keys = [f32::MIN, -2.0, -1e-30, 0.0, 1e-30, 1.5, f32::MAX, f32::INFINITY];
-    for pair in keys.windows(2) {
+    let distances = [f32::MIN, -2.0, -1e-30, 0.0, 1e-30, 1.5, f32::MAX, f32::INFINITY];
+    for pair in distances.windows(2) {
         assert!(packed(pair[0], u32::MAX) < packed(pair[1], 0), "{pair:?}");
         assert!(packed(pair[0], 1) < packed(pair[0], 2), "{pair:?}");
     }
@@ -70,8 +70,8 @@ fn packed_keys_are_in_the_order_of_keys_then_numbers() {
 
 #[test]
 fn what_was_packed_is_unpacked() {
-    for key in [f32::MIN, -2.0, -1e-30, -0.0, 0.0, 1e-30, 1.5, f32::INFINITY] {
-        let (again, number) = unpacked(packed(key, 7));
-        assert_eq!((again.to_bits(), number), (key.to_bits(), 7), "{key}");
+    for distance in [f32::MIN, -2.0, -1e-30, -0.0, 0.0, 1e-30, 1.5, f32::INFINITY] {
+        let (again, number) = unpacked(packed(distance, 7));
+        assert_eq!((again.to_bits(), number), (distance.to_bits(), 7), "{distance}");
     }
 }

@@ -1,7 +1,7 @@
 //! Anisotropic coding: what a code leaves out of a vector is kept away from the direction in which queries lie.
 //!
 //! Guo et al., "Accelerating large-scale inference with anisotropic vector quantization", ICML 2020. The nearest words make
-//! `|e|^2` least. But the queries for which a row's key matters lie in the row's own direction, and words leave out a part of
+//! `|e|^2` least. But the queries for which a row's distance matters lie in the row's own direction, and words leave out a part of
 //! it: near rows seem farther than they are, by `<x, e>`. So the codes are chosen to make
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Overlapping words, which say something of the next part too: a code says something of its own part, and something of the one behind it.
 //!
 //! The vector that codes stand for is, in each part, the sum of a word of the part's own code and a word of the code before.
-//! A key is a sum of one table entry a code as before, so that a scan costs the same; but a part is served by 256 sums of two
+//! A distance is a sum of one table entry a code as before, so that a scan costs the same; but a part is served by 256 sums of two
 //! words instead of 16 words. The best codes are those of the cheapest of 16^m chains, which are found part by part, since what a
 //! code costs depends on the one before it only ([`ramlet_kernels::Kernels::cheapest_chain`]). This is trellis-coded quantization
 //! (Marcellin and Fischer 1990) with words that are learnt.
@@ -119,7 +119,7 @@ fn fit(model: &mut ProductModel, part: usize, sample: &[f32], codes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::super::chains::ANISOTROPY;
-    use super::super::{ProductKey, ProductShape, ProductTables};
+    use super::super::{TableKind, ProductShape, ProductTables};
     use super::*;
 
     const DIMS: usize = 33;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_products_with_what_codes_stand_for() {
+    fn distances_are_products_with_what_codes_stand_for() {
         let mut random = Random::new(22);
         let sample = vectors(&mut random, 500);
         let model = model(&sample, 1);
@@ -183,13 +183,13 @@ mod tests {
         let (mut codes, mut back) = ([0; PARTS], [0.0; DIMS]);
         for vector in sample.chunks_exact(DIMS).take(50) {
             let query = vectors(&mut random, 1);
-            tables.enter(&model, ProductKey::Product, &query);
+            tables.enter(&model, TableKind::Product, &query);
             encoder.encode(&model, vector, vector, &mut codes);
             model.decode(&codes, &mut back);
             let want = -query.iter().zip(&back).map(|(q, x)| q * x).sum::<f32>();
-            let key = tables.key_of_code(&codes);
-            assert!((key - want).abs() < 1e-4, "{key}, {want}");
-            let rounded = tables.key_rounded(&codes);
+            let distance = tables.distance_of_code(&codes);
+            assert!((distance - want).abs() < 1e-4, "{distance}, {want}");
+            let rounded = tables.distance_rounded(&codes);
             assert!(
                 (rounded - want).abs() <= tables.rounding_max() + 1e-4,
                 "{rounded}, {want}"

@@ -4,20 +4,20 @@ use super::{ProductModel, WORDS};
 
 /// What is estimated; smaller is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProductKey {
+pub(crate) enum TableKind {
     /// `|y - r|^2`
     Distance,
     /// `-<y, r>`
     Product,
 }
 
-impl ProductKey {
-    /// The key itself.
+impl TableKind {
+    /// The distance itself.
     pub(super) fn exact(self, y: &[f32], r: &[f32]) -> f64 {
         let pairs = y.iter().zip(r).map(|(y, r)| (f64::from(*y), f64::from(*r)));
         match self {
-            ProductKey::Distance => pairs.map(|(y, r)| (y - r).powi(2)).sum(),
-            ProductKey::Product => -pairs.map(|(y, r)| y * r).sum::<f64>(),
+            TableKind::Distance => pairs.map(|(y, r)| (y - r).powi(2)).sum(),
+            TableKind::Product => -pairs.map(|(y, r)| y * r).sum::<f64>(),
         }
     }
 }
@@ -27,18 +27,18 @@ impl ProductKey {
 /// Entering costs 16 multiplications a dimension, and about as much again to round the tables.
 #[derive(Debug, Default)]
 pub(crate) struct ProductTables {
-    /// For each part, what each word adds to the key.
+    /// For each part, what each word adds to the distance.
     entries: Vec<f32>,
     /// For each part, its least entry.
     leasts: Vec<f32>,
     /// The entries less their part's least, in steps.
     rounded: Vec<u8>,
-    /// What all keys have in common.
+    /// What all distances have in common.
     base: f32,
-    /// The key of a sum 0 of rounded entries.
+    /// The distance of a sum 0 of rounded entries.
     low: f32,
     step: f32,
-    /// A deviation squared is `variance + slope * max(key - least, 0)`.
+    /// A deviation squared is `variance + slope * max(distance - least, 0)`.
     variance: f32,
     slope: f32,
     least: f32,
@@ -47,19 +47,19 @@ pub(crate) struct ProductTables {
 impl ProductTables {
     /// Prepares to compare `y` with codes of `r`: both residuals to the same centroid, or both vectors as they are; for
     /// products only the codes may be residuals.
-    pub(crate) fn enter(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
+    pub(crate) fn enter(&mut self, model: &ProductModel, kind: TableKind, y: &[f32]) {
         assert_eq!(y.len(), model.shape.dims, "the query's dimensions");
-        let possible = kind == ProductKey::Product || !model.overlaps();
+        let possible = kind == TableKind::Product || !model.overlaps();
         assert!(possible, "overlapping words don't tell distances");
         self.fill(model, kind, y);
         self.prepare(model, kind, y);
         self.round();
     }
 
-    fn fill(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
+    fn fill(&mut self, model: &ProductModel, kind: TableKind, y: &[f32]) {
         let (scale, squares) = match kind {
-            ProductKey::Distance => (-2.0, 1.0),
-            ProductKey::Product => (-1.0, 0.0),
+            TableKind::Distance => (-2.0, 1.0),
+            TableKind::Product => (-1.0, 0.0),
         };
         self.entries.resize(model.shape.parts * WORDS, 0.0);
         let parts = self.entries.as_chunks_mut::<WORDS>().0.iter_mut();
@@ -92,20 +92,20 @@ impl ProductTables {
         }
     }
 
-    /// What all keys have in common, and how far they are off.
-    fn prepare(&mut self, model: &ProductModel, kind: ProductKey, y: &[f32]) {
+    /// What all distances have in common, and how far they are off.
+    fn prepare(&mut self, model: &ProductModel, kind: TableKind, y: &[f32]) {
         let spread = &model.spread;
         match kind {
-            ProductKey::Distance => {
+            TableKind::Distance => {
                 let length: f32 = y.iter().map(|value| value * value).sum();
                 self.base = length + spread.error;
                 let factor = spread.distance_factor * spread.distance_factor;
                 self.variance = factor * spread.error_variance;
-                // |y - p|^2 is the key less E|e|^2.
+                // |y - p|^2 is the distance less E|e|^2.
                 self.least = spread.error;
                 self.slope = factor * 4.0 * spread.error / model.shape.dims as f32;
             }
-            ProductKey::Product => {
+            TableKind::Product => {
                 let parts = model.errors.iter().enumerate();
                 let variance: f32 = parts
                     .map(|(part, error)| {
@@ -150,35 +150,35 @@ impl ProductTables {
         &self.rounded
     }
 
-    /// `(low, step)`, with which a sum of rounded entries becomes the key `low + step * sum`.
+    /// `(low, step)`, with which a sum of rounded entries becomes the distance `low + step * sum`.
     pub(crate) fn affine(&self) -> (f32, f32) {
         (self.low, self.step)
     }
 
-    /// The most by which rounding alone moves a key.
+    /// The most by which rounding alone moves a distance.
     #[cfg(test)]
     pub(crate) fn rounding_max(&self) -> f32 {
         (self.rounded.len() / 16) as f32 * self.step / 2.0
     }
 
-    /// The key of a vector whose entries, rounded, sum to `sum`.
+    /// The distance of a vector whose entries, rounded, sum to `sum`.
     #[inline]
-    pub(crate) fn key_of_sum(&self, sum: u32) -> f32 {
+    pub(crate) fn distance_of_sum(&self, sum: u32) -> f32 {
         self.low + self.step * sum as f32
     }
 
-    /// The key of a vector by its codes, one to a byte, as a scan finds it.
-    pub(crate) fn key_rounded(&self, codes: &[u8]) -> f32 {
+    /// The distance of a vector by its codes, one to a byte, as a scan finds it.
+    pub(crate) fn distance_rounded(&self, codes: &[u8]) -> f32 {
         let parts = self.rounded.as_chunks::<16>().0.iter().zip(codes);
         let sum = parts
             .map(|(part, code)| u32::from(part[usize::from(*code) % 16]))
             .sum();
-        self.key_of_sum(sum)
+        self.distance_of_sum(sum)
     }
 
-    /// The key of a vector by its codes, one to a byte, without rounding.
+    /// The distance of a vector by its codes, one to a byte, without rounding.
     #[inline]
-    pub(crate) fn key_of_code(&self, codes: &[u8]) -> f32 {
+    pub(crate) fn distance_of_code(&self, codes: &[u8]) -> f32 {
         let table = |part: usize| self.entries[part * WORDS + usize::from(codes[part])];
         // Four sums, so that additions don't wait for each other.
         let mut sums = [0.0f32; 4];
@@ -192,14 +192,14 @@ impl ProductTables {
         self.base + (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
     }
 
-    /// By how much an estimated key misses: its standard deviation.
+    /// By how much an estimated distance misses: its standard deviation.
     #[inline]
-    pub(crate) fn deviation(&self, key: f32) -> f32 {
-        (self.variance + self.slope * (key - self.least).max(0.0)).sqrt()
+    pub(crate) fn deviation(&self, distance: f32) -> f32 {
+        (self.variance + self.slope * (distance - self.least).max(0.0)).sqrt()
     }
 
-    /// The largest estimated key of a vector that may lie within `limit`: `key - epsilon * deviation(key) = limit`, of which the
-    /// larger solution is taken. (With the deviation at the limit, which is less than that of larger keys, codes of a 64th lost
+    /// The largest estimated distance of a vector that may lie within `limit`: `distance - epsilon * deviation(distance) = limit`, of which the
+    /// larger solution is taken. (With the deviation at the limit, which is less than that of larger distances, codes of a 64th lost
     /// one neighbour in ten.)
     pub(crate) fn most(&self, limit: f32, epsilon: f32) -> f32 {
         let (over, half) = (limit - self.least, epsilon * epsilon * self.slope / 2.0);

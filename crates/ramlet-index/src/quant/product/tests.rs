@@ -1,11 +1,11 @@
-//! What is promised of keys, words and bytes, on generated vectors.
+//! What is promised of distances, words and bytes, on generated vectors.
 
 use ramlet_kernels::{GROUP, Kernels};
 
 use super::*;
 use crate::random::Random;
 
-const KINDS: [ProductKey; 2] = [ProductKey::Distance, ProductKey::Product];
+const KINDS: [TableKind; 2] = [TableKind::Distance, TableKind::Product];
 
 fn normal(random: &mut Random) -> f32 {
     (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87
@@ -39,7 +39,7 @@ fn codes_of(model: &ProductModel, vectors: &[f32]) -> Vec<u8> {
 }
 
 #[test]
-fn keys_are_unbiased_and_miss_by_what_is_said() {
+fn distances_are_unbiased_and_miss_by_what_is_said() {
     let mut random = Random::new(1);
     let dims = 31;
     let sample = vectors(&mut random, 6000, dims);
@@ -53,8 +53,8 @@ fn keys_are_unbiased_and_miss_by_what_is_said() {
             for q in queries.chunks(dims) {
                 tables.enter(&model, kind, q);
                 for (x, codes) in fresh.chunks(dims).zip(codes.chunks(shape.parts)) {
-                    let key = tables.key_of_code(codes);
-                    let off = (f64::from(key) - kind.exact(q, x)) / f64::from(tables.deviation(key));
+                    let distance = tables.distance_of_code(codes);
+                    let off = (f64::from(distance) - kind.exact(q, x)) / f64::from(tables.deviation(distance));
                     sum += off;
                     squares += off * off;
                     beyond += usize::from(off.abs() > 2.0);
@@ -95,12 +95,12 @@ fn scanned_groups_agree_with_tables_within_the_rounding() {
                 table.fast_scan_sums(tables.rounded(), &columns, columns.len(), parts, &mut sums);
                 let (low, step) = tables.affine();
                 for (sum, codes) in sums.into_iter().zip(codes.chunks(parts)) {
-                    let (key, want) = (tables.key_of_sum(sum), tables.key_of_code(codes));
-                    assert_eq!(key, low + step * sum as f32);
+                    let (distance, want) = (tables.distance_of_sum(sum), tables.distance_of_code(codes));
+                    assert_eq!(distance, low + step * sum as f32);
                     let slack = 1e-4 * want.abs().max(1.0);
                     assert!(
-                        (key - want).abs() <= tables.rounding_max() + slack,
-                        "{kind:?} {key} {want}"
+                        (distance - want).abs() <= tables.rounding_max() + slack,
+                        "{kind:?} {distance} {want}"
                     );
                 }
             }
@@ -117,7 +117,7 @@ fn a_code_is_the_nearest_word() {
         let model = ProductModel::train(shape, &sample, 5, 3).unwrap();
         let (mut back, mut other) = (vec![0.0; dims], vec![0.0; dims]);
         let off = |back: &[f32], x: &[f32], part| {
-            ProductKey::Distance.exact(&back[shape.part(part)], &x[shape.part(part)])
+            TableKind::Distance.exact(&back[shape.part(part)], &x[shape.part(part)])
         };
         for x in sample.chunks(dims).take(50) {
             let codes = codes_of(&model, x);
@@ -156,9 +156,9 @@ fn few_and_equal_vectors_make_a_model() {
             let mut tables = ProductTables::default();
             for kind in KINDS {
                 tables.enter(&model, kind, &sample[..dims]);
-                let key = tables.key_of_code(&codes);
+                let distance = tables.distance_of_code(&codes);
                 let want = kind.exact(&sample[..dims], &sample[..dims]);
-                assert!((f64::from(key) - want).abs() < 1e-5 && tables.deviation(key) >= 0.0);
+                assert!((f64::from(distance) - want).abs() < 1e-5 && tables.deviation(distance) >= 0.0);
             }
         }
     }
@@ -187,11 +187,11 @@ fn more_bytes_find_more() {
         let mut tables = ProductTables::default();
         let mut found = 0;
         for q in queries.chunks(dims) {
-            tables.enter(&model, ProductKey::Distance, q);
-            let key = |i: &usize| f64::from(tables.key_of_code(&codes[i * shape.parts..][..shape.parts]));
-            let exact = |i: &usize| ProductKey::Distance.exact(q, &rows[i * dims..][..dims]);
+            tables.enter(&model, TableKind::Distance, q);
+            let distance = |i: &usize| f64::from(tables.distance_of_code(&codes[i * shape.parts..][..shape.parts]));
+            let exact = |i: &usize| TableKind::Distance.exact(q, &rows[i * dims..][..dims]);
             let nearest = ten_nearest(2000, exact);
-            found += ten_nearest(2000, key)
+            found += ten_nearest(2000, distance)
                 .iter()
                 .filter(|i| nearest.contains(i))
                 .count();
@@ -205,8 +205,8 @@ fn more_bytes_find_more() {
     );
 }
 
-fn ten_nearest(count: usize, key: impl Fn(&usize) -> f64) -> Vec<usize> {
-    let mut order: Vec<(f64, usize)> = (0..count).map(|i| (key(&i), i)).collect();
+fn ten_nearest(count: usize, distance: impl Fn(&usize) -> f64) -> Vec<usize> {
+    let mut order: Vec<(f64, usize)> = (0..count).map(|i| (distance(&i), i)).collect();
     order.select_nth_unstable_by(9, |a, b| a.0.total_cmp(&b.0));
     order[..10].iter().map(|(_, i)| *i).collect()
 }
@@ -230,8 +230,8 @@ fn bytes_survive_and_others_are_refused() {
             if let Ok(model) = ProductModel::from_bytes(&broken) {
                 // What was accepted can be used.
                 let mut tables = ProductTables::default();
-                tables.enter(&model, ProductKey::Distance, &[0.5; 9]);
-                tables.key_of_code(&codes_of(&model, &[0.5; 9]));
+                tables.enter(&model, TableKind::Distance, &[0.5; 9]);
+                tables.distance_of_code(&codes_of(&model, &[0.5; 9]));
             }
         }
     }
@@ -250,20 +250,20 @@ fn nothing_that_may_lie_within_a_limit_is_left_out() {
         let mut tables = ProductTables::default();
         for q in queries.chunks(dims) {
             tables.enter(&model, kind, q);
-            let keys = codes
+            let distances = codes
                 .chunks(model.shape().parts)
-                .map(|codes| tables.key_of_code(codes));
-            let keys: Vec<f32> = keys.collect();
-            let least = keys.iter().copied().fold(f32::INFINITY, f32::min);
+                .map(|codes| tables.distance_of_code(codes));
+            let distances: Vec<f32> = distances.collect();
+            let least = distances.iter().copied().fold(f32::INFINITY, f32::min);
             for limit in [least - 2.0, least, least + 0.1, least + 1.0, least + 20.0] {
                 for epsilon in [0.1, 1.0, 3.0] {
                     let most = tables.most(limit, epsilon);
-                    for key in keys.iter().filter(|key| **key > most) {
+                    for distance in distances.iter().filter(|distance| **distance > most) {
                         left_out += 1;
-                        let lower = key - epsilon * tables.deviation(*key);
+                        let lower = distance - epsilon * tables.deviation(*distance);
                         assert!(
                             lower > limit - 1e-3,
-                            "{kind:?}: {key} within {limit} by {epsilon}, most {most}"
+                            "{kind:?}: {distance} within {limit} by {epsilon}, most {most}"
                         );
                     }
                     let lower = most - epsilon * tables.deviation(most);

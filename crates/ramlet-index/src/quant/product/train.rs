@@ -2,7 +2,7 @@
 
 use super::nearest_word::nearest;
 use super::{ProductModel, ProductShape, Spread, WORDS, overlapping};
-use crate::quant::product::{AnisotropicEncoder, ProductKey, ProductTables};
+use crate::quant::product::{AnisotropicEncoder, TableKind, ProductTables};
 use crate::random::Random;
 
 /// Rounds of Lloyd's algorithm: a fixed number, so that the time of a build can be told beforehand. Eight more lower
@@ -194,14 +194,14 @@ fn measure(model: &mut ProductModel, vectors: &[f32]) {
     model.spread.error_variance = (squares / of - (sum / of).powi(2)).max(0.0) as f32;
     let distance = match model.overlaps() {
         true => 1.0,
-        false => factor(model, ProductKey::Distance, vectors, &codes),
+        false => factor(model, TableKind::Distance, vectors, &codes),
     };
-    let product = factor(model, ProductKey::Product, vectors, &codes);
+    let product = factor(model, TableKind::Product, vectors, &codes);
     (model.spread.distance_factor, model.spread.product_factor) = (distance, product);
 }
 
 /// Root of the mean square of what estimates miss by, in units of their deviation; 1 where nothing is missed.
-fn factor(model: &ProductModel, kind: ProductKey, vectors: &[f32], codes: &[u8]) -> f32 {
+fn factor(model: &ProductModel, kind: TableKind, vectors: &[f32], codes: &[u8]) -> f32 {
     let shape = model.shape;
     let vector = |i: usize| &vectors[i * shape.dims..][..shape.dims];
     let count = vectors.len() / shape.dims;
@@ -213,9 +213,9 @@ fn factor(model: &ProductModel, kind: ProductKey, vectors: &[f32], codes: &[u8])
             .map(|step| (i + step) % count)
             .filter(|other| *other != i)
         {
-            let key = tables.key_of_code(&codes[other * shape.parts..][..shape.parts]);
-            let missed = f64::from(key) - kind.exact(vector(i), vector(other));
-            let deviation = f64::from(tables.deviation(key));
+            let distance = tables.distance_of_code(&codes[other * shape.parts..][..shape.parts]);
+            let missed = f64::from(distance) - kind.exact(vector(i), vector(other));
+            let deviation = f64::from(tables.deviation(distance));
             if deviation > 0.0 {
                 sum += (missed / deviation).powi(2);
                 pairs += 1;

@@ -1,7 +1,7 @@
 //! Dropping what is too far, 8 vectors a step.
 //!
 //! Whether one of eight is kept can't be foreseen, and one of four eights has one that is: so nothing branches on it. First the
-//! places of those that are kept are put one behind the other, then the keys are reckoned of these alone.
+//! places of those that are kept are put one behind the other, then the distances are reckoned of these alone.
 
 use std::arch::x86_64::*;
 
@@ -60,16 +60,16 @@ fn reckon(
     let (add, factor) = (_mm_cvtss_f32(wide), _mm_cvtss_f32(_mm_movehdup_ps(wide)));
     let bounds = &fast_scan.bounds;
     let along = 2.0 * sum as i32 as f32 - bounds.offset;
-    let key = bounds.base + bounds.add * add - bounds.along * factor * along;
+    let distance = bounds.base + bounds.add * add - bounds.along * factor * along;
     let left = factor * factor - add;
     let left = if left > 0.0 { left } else { 0.0 };
     out.sums[i] = sum;
     out.adds[i] = add;
-    out.keys[i] = key;
-    out.lowers[i] = key - bounds.error * left.sqrt() - bounds.rounding;
+    out.distances[i] = distance;
+    out.lowers[i] = distance - bounds.error * left.sqrt() - bounds.rounding;
 }
 
-/// What is compared of keys and bounds, in all lanes.
+/// What is compared of distances and bounds, in all lanes.
 struct Terms {
     base: __m256,
     add: __m256,
@@ -115,14 +115,14 @@ impl Terms {
         };
         let sum = _mm256_cvtepi32_ps(sums);
         let along = _mm256_sub_ps(_mm256_add_ps(sum, sum), self.offset);
-        let key = _mm256_sub_ps(
+        let distance = _mm256_sub_ps(
             _mm256_add_ps(self.base, _mm256_mul_ps(self.add, add)),
             _mm256_mul_ps(_mm256_mul_ps(self.along, factor), along),
         );
         let left = _mm256_sub_ps(_mm256_mul_ps(factor, factor), add);
         // The second one, if the first isn't a number.
         let left = _mm256_max_ps(left, _mm256_setzero_ps());
-        let beyond = _mm256_sub_ps(key, self.limit);
+        let beyond = _mm256_sub_ps(distance, self.limit);
         // The square with the sign of what it is of: none below zero is above `most`.
         let size = _mm256_andnot_ps(_mm256_set1_ps(-0.0), beyond);
         let most = _mm256_mul_ps(self.error_squared, left);

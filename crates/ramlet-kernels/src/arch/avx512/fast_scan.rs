@@ -86,7 +86,7 @@ struct Terms {
 #[derive(Clone, Copy)]
 struct Lanes {
     add: __m512,
-    key: __m512,
+    distance: __m512,
     left: __m512,
     kept: __mmask16,
 }
@@ -140,20 +140,20 @@ impl Terms {
             _mm512_mul_ps(_mm512_set1_ps(2.0), _mm512_cvtepi32_ps(sums)),
             self.offset,
         );
-        let key = _mm512_sub_ps(
+        let distance = _mm512_sub_ps(
             _mm512_add_ps(self.base, _mm512_mul_ps(self.add, add)),
             _mm512_mul_ps(_mm512_mul_ps(self.along, factor), along),
         );
         let left = _mm512_sub_ps(_mm512_mul_ps(factor, factor), add);
         // The second one, if the first isn't a number.
         let left = _mm512_max_ps(left, _mm512_setzero_ps());
-        let beyond = _mm512_sub_ps(key, self.limit);
+        let beyond = _mm512_sub_ps(distance, self.limit);
         let above = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(beyond, _mm512_setzero_ps());
         let most = _mm512_mul_ps(self.error_squared, left);
         let dropped = _mm512_mask_cmp_ps_mask::<_CMP_GT_OQ>(above, _mm512_mul_ps(beyond, beyond), most);
         Lanes {
             add,
-            key,
+            distance,
             left,
             kept: !dropped,
         }
@@ -163,7 +163,7 @@ impl Terms {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     fn push(&self, lanes: &Lanes, sums: __m512i, first: usize, out: &mut FastScanned) {
         let error = _mm512_mul_ps(self.error, _mm512_sqrt_ps(lanes.left));
-        let lower = _mm512_sub_ps(_mm512_sub_ps(lanes.key, error), self.rounding);
+        let lower = _mm512_sub_ps(_mm512_sub_ps(lanes.distance, error), self.rounding);
         let each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         let places = _mm512_add_epi32(_mm512_set1_epi32(first as i32), each);
         let (at, kept) = (out.count, lanes.kept);
@@ -183,8 +183,8 @@ impl Terms {
                 _mm512_maskz_compress_ps(kept, lanes.add),
             );
             _mm512_storeu_ps(
-                out.keys.as_mut_ptr().add(at),
-                _mm512_maskz_compress_ps(kept, lanes.key),
+                out.distances.as_mut_ptr().add(at),
+                _mm512_maskz_compress_ps(kept, lanes.distance),
             );
             _mm512_storeu_ps(
                 out.lowers.as_mut_ptr().add(at),

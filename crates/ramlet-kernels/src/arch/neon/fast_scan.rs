@@ -55,14 +55,14 @@ fn keep(
     };
     let sum = vcvtq_f32_s32(vreinterpretq_s32_u32(sum));
     let along = vsubq_f32(vmulq_f32(all(2.0), sum), all(bounds.offset));
-    let key = vsubq_f32(
+    let distance = vsubq_f32(
         vaddq_f32(all(bounds.base), vmulq_f32(all(bounds.add), add)),
         vmulq_f32(vmulq_f32(all(bounds.along), factor), along),
     );
     let left = vsubq_f32(vmulq_f32(factor, factor), add);
     // Zero, if it isn't a number.
     let left = vbslq_f32(vcgtq_f32(left, all(0.0)), left, all(0.0));
-    let beyond = vsubq_f32(key, all(within.limit));
+    let beyond = vsubq_f32(distance, all(within.limit));
     let most = vmulq_f32(all(within.error_squared), left);
     let dropped = vandq_u32(
         vcgtq_f32(beyond, all(0.0)),
@@ -73,10 +73,10 @@ fn keep(
     if kept == 0 {
         return;
     }
-    let (mut keys, mut lefts, mut wide) = ([0.0; 4], [0.0; 4], [0.0; 4]);
+    let (mut distances, mut lefts, mut wide) = ([0.0; 4], [0.0; 4], [0.0; 4]);
     // SAFETY: 4 numbers each.
     unsafe {
-        vst1q_f32(keys.as_mut_ptr(), key);
+        vst1q_f32(distances.as_mut_ptr(), distance);
         vst1q_f32(lefts.as_mut_ptr(), left);
         vst1q_f32(wide.as_mut_ptr(), add);
     }
@@ -85,7 +85,7 @@ fn keep(
         kept &= kept - 1;
         push(
             fast_scan,
-            keys[v],
+            distances[v],
             lefts[v],
             wide[v],
             ((first + v) as u32, sums[v]),

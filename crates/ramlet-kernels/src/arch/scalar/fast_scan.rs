@@ -33,31 +33,31 @@ fn keep(
 ) {
     let bounds = &fast_scan.bounds;
     let along = 2.0 * sum as i32 as f32 - bounds.offset;
-    let key = bounds.base + bounds.add * add - bounds.along * factor * along;
+    let distance = bounds.base + bounds.add * add - bounds.along * factor * along;
     let left = factor * factor - add;
     let left = if left > 0.0 { left } else { 0.0 };
-    let beyond = key - within.limit;
+    let beyond = distance - within.limit;
     if !(beyond > 0.0 && beyond * beyond > within.error_squared * left) {
-        push(fast_scan, key, left, add, (place, sum), out);
+        push(fast_scan, distance, left, add, (place, sum), out);
     }
 }
 
-/// Keeps a vector whose key is known.
+/// Keeps a vector whose distance is known.
 #[inline]
 pub(crate) fn push(
     fast_scan: &FastScan<'_>,
-    key: f32,
+    distance: f32,
     left: f32,
     add: f32,
     (place, sum): (u32, u32),
     out: &mut FastScanned,
 ) {
-    let lower = key - fast_scan.bounds.error * left.sqrt() - fast_scan.bounds.rounding;
+    let lower = distance - fast_scan.bounds.error * left.sqrt() - fast_scan.bounds.rounding;
     out.push(Kept {
         place,
         sum,
         add,
-        key,
+        distance,
         lower,
     });
 }
