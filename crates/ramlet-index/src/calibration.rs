@@ -6,8 +6,8 @@ pub(crate) const DEPTHS: [usize; 2] = [10, 100];
 /// Recall over clusters at which the two rules are compared.
 const COMPARED_AT: [f32; 3] = [0.9, 0.95, 0.98];
 
-/// Of the clusters visited by gap so many may be visited by the border.
-const BORDER_WORTH: f64 = 0.97;
+/// Of the clusters visited by the probe threshold so many may be visited by the k-th distance.
+const KTH_WORTH: f64 = 0.97;
 
 /// Recall reached with so many clusters visited on average, over the held-out rows: by each of two rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,10 +15,10 @@ pub struct CalibrationPoint {
     pub probes: u32,
     /// Cells whose clusters are ranked to visit so many, the nearest ones; [`u32::MAX`]: all clusters are. See `cells`.
     pub cells: u32,
-    /// [`Rule::Gap`].
-    pub by_gap: Reached,
-    /// [`Rule::Border`].
-    pub by_border: Reached,
+    /// [`Rule::ProbeThreshold`].
+    pub by_threshold: Reached,
+    /// [`Rule::KthDistance`].
+    pub by_kth_distance: Reached,
 }
 
 /// What a rule reaches.
@@ -26,18 +26,18 @@ pub struct CalibrationPoint {
 pub struct Reached {
     /// Visited are the clusters whose distances lie at most so far above what the rule holds them against (under dot product in
     /// units of the query's length). [`f32::MAX`]: all are, or nothing was measured; [`f32::MIN`]: as many as said.
-    pub gap: f32,
+    pub threshold: f32,
     pub recall_10: f32,
     pub recall_100: f32,
 }
 
-/// Which clusters a search visits: see `gap`.
+/// Which clusters a search visits: see `probe_threshold`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Those within a gap above the distance of one of the nearest.
-    Gap,
-    /// Those within a gap above the middle between that distance and where the tenth row of the nearest clusters lies.
-    Border,
+    /// Those within a probe threshold above the distance of one of the nearest.
+    ProbeThreshold,
+    /// Those within a probe threshold above the middle between that distance and where the tenth row of the nearest clusters lies.
+    KthDistance,
 }
 
 impl Reached {
@@ -49,7 +49,7 @@ impl Reached {
     /// With no more recall than was measured elsewhere.
     pub(crate) fn at_most(self, other: &Reached) -> Reached {
         Reached {
-            gap: self.gap,
+            threshold: self.threshold,
             recall_10: self.recall_10.min(other.recall_10),
             recall_100: self.recall_100.min(other.recall_100),
         }
@@ -59,8 +59,8 @@ impl Reached {
 impl CalibrationPoint {
     pub fn by(&self, rule: Rule) -> &Reached {
         match rule {
-            Rule::Gap => &self.by_gap,
-            Rule::Border => &self.by_border,
+            Rule::ProbeThreshold => &self.by_threshold,
+            Rule::KthDistance => &self.by_kth_distance,
         }
     }
 }
@@ -71,7 +71,7 @@ pub struct Calibration {
     pub points: Vec<CalibrationPoint>,
     /// Per file of codes by how many deviations its distances may be off before so many neighbours are lost.
     pub deviations: Vec<DeviationsByDepth>,
-    /// A query is unlike those that were measured if its near clusters are farther than this: see `gap`. [`f32::MAX`]: none is.
+    /// A query is unlike those that were measured if its near clusters are farther than this: see `probe_threshold`. [`f32::MAX`]: none is.
     pub far: f32,
     /// How many times the neighbours that a search should lose by all of this are lost by queries.
     pub lost: f32,
@@ -94,17 +94,17 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// Whether searches that go by the border visit fewer clusters, by enough to be worth the two steps that they take: for few
+    /// Whether searches that go by the k-th distance visit fewer clusters, by enough to be worth the two steps that they take: for few
     /// rows, and for many.
-    pub(crate) fn prefers_border(&self, clusters: u32) -> [bool; DEPTHS.len()] {
+    pub(crate) fn prefers_kth_distance(&self, clusters: u32) -> [bool; DEPTHS.len()] {
         DEPTHS.map(|depth| {
             let ratio = |recall: f32| {
-                let [border, gap] = [Rule::Border, Rule::Gap]
+                let [kth_distance, threshold] = [Rule::KthDistance, Rule::ProbeThreshold]
                     .map(|rule| f64::from(self.probes(recall, depth as f64, clusters, rule)));
-                border / gap
+                kth_distance / threshold
             };
             let ratios = COMPARED_AT.map(ratio);
-            ratios.iter().product::<f64>() < BORDER_WORTH.powi(ratios.len() as i32)
+            ratios.iter().product::<f64>() < KTH_WORTH.powi(ratios.len() as i32)
         })
     }
 
@@ -162,14 +162,14 @@ impl Calibration {
         (probes.ceil() as u32).clamp(1, clusters)
     }
 
-    /// The gap within which so many clusters lie on average; `None` if that wasn't measured, or if it is all, or as many as said.
-    pub fn gap(&self, probes: u32, rule: Rule) -> Option<f32> {
+    /// The probe threshold within which so many clusters lie on average; `None` if that wasn't measured, or if it is all, or as many as said.
+    pub fn threshold(&self, probes: u32, rule: Rule) -> Option<f32> {
         let reached = self.points.partition_point(|point| point.probes <= probes);
         let (below, above) = (
             self.points.get(reached.checked_sub(1)?)?,
             self.points.get(reached)?,
         );
-        let (from, to) = (below.by(rule).gap, above.by(rule).gap);
+        let (from, to) = (below.by(rule).threshold, above.by(rule).threshold);
         if from == f32::MAX || from == f32::MIN {
             return None;
         }

@@ -18,7 +18,7 @@ mod cells;
 mod codes;
 mod effort;
 mod encode;
-mod gap;
+mod probe_threshold;
 mod held;
 mod inspect;
 mod kmeans;

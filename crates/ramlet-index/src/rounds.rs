@@ -2,7 +2,7 @@
 //!
 //! The `k` nearest rows that a filter admits are about the `k / share` nearest of all, if the filter has nothing to do with
 //! the query. But often it does: it admits the rows around it (a category that it belongs to) or hardly any of them (the
-//! other side of a border). And how many clusters hold the 5,000 nearest of all, nobody measured. So a filtered search goes
+//! other side of a boundary). And how many clusters hold the 5,000 nearest of all, nobody measured. So a filtered search goes
 //! in rounds, each half as large again as all before, and keeps a pool of the nearest rows admitted so far, larger than what
 //! is wanted; it ends when a round has brought so few of the pool that what further ones would bring is tolerable.
 //!
@@ -12,7 +12,7 @@
 //! 50,000 rows of 24 dimensions, recall@10 aimed at .95, filters of half to a hundredth of the rows (`filtered.rs` of the
 //! engine's tests): from the share in the whole segment alone, times four for safety, .300 to .942; so, .94 to 1.
 //!
-//! So does a search whose query is unlike those that the build has measured (see `gap`), and a search for more rows than it has measured, which knew only that as many rows as are wanted must have been
+//! So does a search whose query is unlike those that the build has measured (see `probe_threshold`), and a search for more rows than it has measured, which knew only that as many rows as are wanted must have been
 //! met: the nearest end where a group of rows ends, and no power of what 100 took tells how far the next group is (`deep.rs` of
 //! the tests).
 //!
@@ -117,8 +117,8 @@ impl Rounds {
             return None;
         }
         let last = self.pool.sorted().get(k.max(1) - 1);
-        let border = last.map_or(f32::INFINITY, |hit| hit.distance).min(limit);
-        let nearer = self.gone.sorted().partition_point(|hit| hit.distance <= border);
+        let kth_distance = last.map_or(f32::INFINITY, |hit| hit.distance).min(limit);
+        let nearer = self.gone.sorted().partition_point(|hit| hit.distance <= kth_distance);
         let wanted = (k + nearer) as f64;
         // Fewer rows than were measured take as many clusters as those.
         let is_more = wanted > self.aimed.max(DEPTHS[0] as f64) * GONE_WORTH;

@@ -12,7 +12,7 @@ use crate::error::{IndexError, Result};
 
 /// Consecutive rows of the source.
 pub(super) struct Batch {
-    /// Without gaps.
+    /// Without holes.
     pub(super) rows: Vec<u8>,
     pub(super) numbers: Vec<u32>,
     /// The rows' clusters, once known.

@@ -3,8 +3,8 @@
 use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
 
 use super::candidates::Candidates;
-use super::gap::{
-    BORDER_ROWS, BORDER_SHARE, CAP_UNLIKE, CAP_UNLIKE_BLURRED, MANY, base_rank, distance_as_of_clusters, most_of,
+use super::probe_threshold::{
+    KTH_ROWS, KTH_SHARE, CAP_UNLIKE, CAP_UNLIKE_BLURRED, MANY, base_rank, distance_as_of_clusters, most_of,
     unit,
 };
 use super::inverted_file::Ivf;
@@ -17,7 +17,7 @@ use crate::vector_index::Want;
 
 impl Ivf {
     /// Puts the ranked clusters that are to be visited next behind the `visited` ones; how many they are, if `probes` are
-    /// on average. Rounds and who tells how many are taken at their word, and so are few clusters by the border: that many were measured.
+    /// on average. Rounds and who tells how many are taken at their word, and so are few clusters by the k-th distance: that many were measured.
     pub(super) fn bring_next(
         &self,
         search: &mut Search<'_, '_>,
@@ -29,20 +29,20 @@ impl Ivf {
             self.rank_rest(search.query, visited, lists);
             return nearest(&mut lists.clusters[visited..], probes);
         }
-        let gap = match rule {
-            Rule::Gap => self.meta.calibration.gap(probes as u32, rule),
-            Rule::Border => None,
+        let threshold = match rule {
+            Rule::ProbeThreshold => self.meta.calibration.threshold(probes as u32, rule),
+            Rule::KthDistance => None,
         };
         let kernels = search.query.kernels();
         let unit = unit(search.query.metric(), lists.codes.query.squares());
-        let within = gap.unwrap_or(0.0) * unit;
-        let base = within_gap(self.base_rank(), within, kernels, lists);
+        let within = threshold.unwrap_or(0.0) * unit;
+        let base = within_threshold(self.base_rank(), within, kernels, lists);
         let base = (base + lists.codes.query.less()) / unit;
         if self.goes_in_rounds(search, want, base, probes) {
             self.rank_rest(search.query, 0, lists);
             return nearest(&mut lists.clusters, probes);
         }
-        if gap.is_none() {
+        if threshold.is_none() {
             return nearest(&mut lists.clusters, probes);
         }
         let Lists { clusters, places, .. } = lists;
@@ -57,7 +57,7 @@ impl Ivf {
     }
 
     /// Puts the clusters that a search of codes visits next behind the `visited` ones; how many they are, `None` if enough rows were
-    /// `found`. `begun` is what one call leaves to the next, `known` where the rows are whose codes tell the border.
+    /// `found`. `begun` is what one call leaves to the next, `known` where the rows are whose codes tell the k-th distance.
     pub(super) fn bring_on(
         &self,
         search: &mut Search<'_, '_>,
@@ -67,19 +67,19 @@ impl Ivf {
         (lists, known): (&mut Lists, fn(&mut Lists) -> &mut Candidates),
     ) -> Option<usize> {
         if let Some(begun) = begun.take() {
-            let border = known(lists).border(BORDER_ROWS);
-            return Some(self.bring_within(search, begun, border, lists));
+            let kth_distance = known(lists).kth_distance(KTH_ROWS);
+            return Some(self.bring_within(search, begun, kth_distance, lists));
         }
         let more = self.more(search, want, visited, found)?;
         let share = search.allowed.share(u64::from(self.meta.shape.segment_rows));
         let rule = self.rule(want, search.allowed, search.top.k() as f64 / share);
         *begun = match (rule, visited) {
-            (Rule::Border, 0) => self.begin(search, want, more, lists),
+            (Rule::KthDistance, 0) => self.begin(search, want, more, lists),
             _ => None,
         };
         match begun {
             Some(begun) => {
-                known(lists).keep(BORDER_ROWS);
+                known(lists).keep(KTH_ROWS);
                 Some(begun.first)
             }
             None => Some(self.bring_next(search, (want, rule), (visited, more), lists)),
@@ -101,7 +101,7 @@ impl Ivf {
 
     /// Which clusters a search visits that is for so many rows.
     pub(super) fn rule(&self, want: &Want, allowed: &Allowed<'_>, wanted: f64) -> Rule {
-        let prefers = self.by_border[usize::from(wanted >= MANY)];
+        let prefers = self.by_kth_distance[usize::from(wanted >= MANY)];
         let tells = self.codes.as_ref().is_some_and(|codes| codes.fine.is_some())
             || self
                 .products
@@ -109,8 +109,8 @@ impl Ivf {
                 .is_some_and(|products| products.numbers.is_some());
         let is_deep = wanted > MEASURED as f64;
         match tells && prefers && !want.codes.ignore && !is_deep && !is_told(want, allowed) {
-            true => Rule::Border,
-            false => Rule::Gap,
+            true => Rule::KthDistance,
+            false => Rule::ProbeThreshold,
         }
     }
 
@@ -136,7 +136,7 @@ impl Ivf {
         want.codes.ignore || !(coarse || plain)
     }
 
-    /// A search that goes by the border: puts the nearest clusters in front, which are visited before it is known. `None` where
+    /// A search that goes by the k-th distance: puts the nearest clusters in front, which are visited before it is known. `None` where
     /// there is no more to visit than these, or nobody knows how much more.
     fn begin(
         &self,
@@ -145,11 +145,11 @@ impl Ivf {
         probes: usize,
         lists: &mut Lists,
     ) -> Option<Begun> {
-        let gap = self.meta.calibration.gap(probes as u32, Rule::Border)?;
+        let threshold = self.meta.calibration.threshold(probes as u32, Rule::KthDistance)?;
         let unit = unit(search.query.metric(), lists.codes.query.squares());
         let less = lists.codes.query.less();
         // Those whose distances are at most the eleventh's.
-        within_gap(self.base_rank(), 0.0, search.query.kernels(), lists);
+        within_threshold(self.base_rank(), 0.0, search.query.kernels(), lists);
         let Lists { clusters, places, .. } = lists;
         let first = bring(clusters, places, self.base_rank());
         let base = unpacked(*clusters[..first].iter().max()?).0;
@@ -159,40 +159,40 @@ impl Ivf {
         Some(Begun {
             first,
             base,
-            gap: gap * unit,
+            threshold: threshold * unit,
             most: most_of(probes).max(first),
         })
     }
 
-    /// Puts the further clusters of that round behind those that were visited; how many they are. `border` is the distance of the last of
-    /// [`BORDER_ROWS`] rows found; without it as many are visited as ever.
+    /// Puts the further clusters of that round behind those that were visited; how many they are. `kth_distance` is the distance of the last of
+    /// [`KTH_ROWS`] rows found; without it as many are visited as ever.
     fn bring_within(
         &self,
         search: &Search<'_, '_>,
         begun: Begun,
-        border: Option<f32>,
+        kth_distance: Option<f32>,
         lists: &mut Lists,
     ) -> usize {
         let clusters = &mut lists.clusters[begun.first..];
         let most = begun.most - begun.first;
-        let Some(border) = border.filter(|border| border.is_finite()) else {
+        let Some(kth_distance) = kth_distance.filter(|kth_distance| kth_distance.is_finite()) else {
             return nearest(clusters, most);
         };
-        let border = distance_as_of_clusters(search.query.metric(), border) - lists.codes.query.less();
-        let limit = begun.base + (border - begun.base) * BORDER_SHARE + begun.gap;
+        let kth_distance = distance_as_of_clusters(search.query.metric(), kth_distance) - lists.codes.query.less();
+        let limit = begun.base + (kth_distance - begun.base) * KTH_SHARE + begun.threshold;
         let (kernels, places) = (search.query.kernels(), &mut lists.places);
         kernels.places_at_most(clusters, packed(limit, u32::MAX), places);
         bring(clusters, places, most)
     }
 }
 
-/// A search that looks for the border.
+/// A search that looks for the k-th distance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     /// Clusters that are visited first, and the greatest of their distances.
     first: usize,
     base: f32,
-    gap: f32,
+    threshold: f32,
     /// Clusters visited in all, at most.
     most: usize,
 }
@@ -221,10 +221,10 @@ fn bring(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
 /// One in so many clusters says about how near the nearest are.
 const SAMPLED: usize = 8;
 
-/// Where the clusters lie whose distances are at most `gap` above the one that others are held against, which has this rank and is
-/// returned. What a sample has of that rank is no less: what lies within the gap above it is found in one pass over all, and the
+/// Where the clusters lie whose distances are at most `threshold` above the one that others are held against, which has this rank and is
+/// returned. What a sample has of that rank is no less: what lies within the probe threshold above it is found in one pass over all, and the
 /// rest among that.
-fn within_gap(rank: usize, gap: f32, kernels: &Kernels, lists: &mut Lists) -> f32 {
+fn within_threshold(rank: usize, threshold: f32, kernels: &Kernels, lists: &mut Lists) -> f32 {
     let Lists {
         clusters,
         places,
@@ -243,8 +243,8 @@ fn within_gap(rank: usize, gap: f32, kernels: &Kernels, lists: &mut Lists) -> f3
         sample.extend_from_slice(clusters);
     }
     let no_less = *sample.select_nth_unstable(rank - 1).1;
-    let above = |base: u64| packed(unpacked(base).0 + gap, u32::MAX);
-    // With a gap below zero too the base itself is among them.
+    let above = |base: u64| packed(unpacked(base).0 + threshold, u32::MAX);
+    // With a probe threshold below zero too the base itself is among them.
     kernels.places_at_most(clusters, above(no_less).max(no_less), places);
     let distance = |place: &u32| clusters[*place as usize];
     sample.clear();

@@ -15,7 +15,7 @@ use super::assign::{Batch, Batches};
 use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
 use super::calibrate::{HeldOut, measure};
 use super::encode::{Coded, CodesWriter, unit_of};
-use super::gap::Gaps;
+use super::probe_threshold::ProbeThresholds;
 use super::meta::{self, Shape};
 use super::misses::Asked;
 use super::points::{POINT_TAIL, Pointer};
@@ -200,7 +200,7 @@ impl<'p> Build<'p> {
         let clusters = wanted.min(most).max(1);
         let sampled = (clusters * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
         // What is measured of them takes another eighth, when the buffers of distribution are gone.
-        let held_out_bytes = HeldOut::bytes(dims).max(Gaps::bytes(clusters));
+        let held_out_bytes = HeldOut::bytes(dims).max(ProbeThresholds::bytes(clusters));
         let held_out = (scratch_bytes / 8 / held_out_bytes)
             .clamp(HELD_OUT_MIN, HELD_OUT_MAX)
             .min(rows);

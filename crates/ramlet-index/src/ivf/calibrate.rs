@@ -9,7 +9,7 @@
 use ramlet_kernels::INTERLEAVED_CODES;
 
 use super::cells;
-use super::gap::{Gaps, distance_as_of_clusters};
+use super::probe_threshold::{ProbeThresholds, distance_as_of_clusters};
 use super::ranked::Ranked;
 use super::rough::{Block, QUERIES, RoughQuery};
 use crate::calibration::{Calibration, DEPTHS};
@@ -58,18 +58,18 @@ impl HeldOut {
     }
 
     /// Adds what was found of it, with every cluster's distance, which is by `less` below what it is of.
-    fn add_to(&mut self, gaps: &mut Gaps, distances: &[f32], less: f32) {
+    fn add_to(&mut self, thresholds: &mut ProbeThresholds, distances: &[f32], less: f32) {
         let (row, metric) = (self.row, self.query.metric());
         let neighbours = self.top.sorted().iter().filter(|hit| hit.row != row);
         let neighbours = neighbours.map(|hit| (hit.segment, distance_as_of_clusters(metric, hit.distance) - less));
-        gaps.add(&self.query, (distances, less), neighbours);
+        thresholds.add(&self.query, (distances, less), neighbours);
     }
 
     pub(super) fn floats(&self) -> &[f32] {
         self.query.floats()
     }
 
-    /// Compares with `numbers.len()` rows without gaps, whose clusters are given.
+    /// Compares with `numbers.len()` rows without holes, whose clusters are given.
     pub(super) fn compare(&mut self, rows: &[u8], numbers: &[u32], clusters: &[u32]) {
         let stride = self.query.row_bytes();
         let mut distances = [0.0f32; AT_ONCE];
@@ -132,15 +132,15 @@ pub(super) fn measure(
     metric: Metric,
 ) -> Calibration {
     let clusters = centroids.count();
-    let mut gaps = Gaps::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
+    let mut thresholds = ProbeThresholds::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
     let mut distances = vec![0.0f32; clusters * TOGETHER.min(held_out.len())];
     for held_out in held_out.chunks_mut(TOGETHER) {
         distances_of_all(held_out, centroids, &mut distances);
         for (held_out, distances) in held_out.iter_mut().zip(distances.chunks_exact(clusters)) {
-            held_out.add_to(&mut gaps, distances, 0.0);
+            held_out.add_to(&mut thresholds, distances, 0.0);
         }
     }
-    measured(gaps)
+    measured(thresholds)
 }
 
 /// The same where `distances_of_all` tells every cluster's distance, as clusters are ranked, and what these are less by than they should be.
@@ -152,18 +152,18 @@ pub(super) fn measure_by(
 ) -> Calibration {
     let clusters = ranked.count();
     let mut distances = vec![0.0f32; clusters];
-    let mut gaps = Gaps::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
+    let mut thresholds = ProbeThresholds::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
     for held_out in held_out {
         let less = distances_of_all(&held_out.query, &mut distances);
-        held_out.add_to(&mut gaps, &distances, less);
+        held_out.add_to(&mut thresholds, &distances, less);
     }
-    measured(gaps)
+    measured(thresholds)
 }
 
-fn measured(mut gaps: Gaps) -> Calibration {
-    let far = gaps.far();
+fn measured(mut thresholds: ProbeThresholds) -> Calibration {
+    let far = thresholds.far();
     Calibration {
-        points: gaps.points(),
+        points: thresholds.points(),
         far,
         ..Calibration::default()
     }

@@ -1,7 +1,7 @@
 //! Rows that may be among the nearest, and choosing those that are.
 //!
-//! A row is read where its distance may lie on the other side of the border between the last row wanted and the next one:
-//! within `reach` deviations of it. The nearest come first, and a few at a time: each moves the border to where it really is,
+//! A row is read where its distance may lie on the other side of the boundary between the last row wanted and the next one:
+//! within `reach` deviations of it. The nearest come first, and a few at a time: each moves the k-th distance to where it really is,
 //! and others need not be read then. Where the rows of a segment lie the denser the farther away they are, a
 //! distance that looks near belongs rather to one of the many farther rows whose error made it look so than to one of the few
 //! nearer ones. With `n` of them within a distance, `lambda = d ln(n) / d distance` and normal errors of deviation `s`, that is by
@@ -28,12 +28,12 @@ const CANDIDATES_PER_WANTED: usize = 4;
 /// But, unless more rows are wanted, at most so many (1.5 MiB).
 const CANDIDATES_MAX: usize = 1 << 16;
 
-/// Rows read at once. The first show where the border is, and later ones need not be read then. (Replayed on
+/// Rows read at once. The first show where the k-th distance is, and later ones need not be read then. (Replayed on
 /// candidates of 2,000 searches, most doubtful first: 8 at once read 2 % fewer, 64 at once 5 % more.)
 const BATCH: usize = 16;
 /// The same where they are read whatever comes of it, and the most.
 const BATCH_FORCED: usize = 64;
-/// Deviations from the border within which a row is looked at whose distance can be had without reading.
+/// Deviations from the k-th distance within which a row is looked at whose distance can be had without reading.
 const HELD_REACH: f32 = 2.5;
 /// The same of what hits are held against by their scores: about one in 16,000 errors is larger.
 const THRESHOLD_REACH: f32 = 4.0;
@@ -67,7 +67,7 @@ pub(super) struct Candidate {
     pub(super) error: f32,
     /// Of the distance; 0 once the row has been read.
     pub(super) deviation: f32,
-    /// Within this of the border it is read.
+    /// Within this of the k-th distance it is read.
     pub(super) reach: f32,
     pub(super) position: u32,
     pub(super) number: u32,
@@ -161,14 +161,14 @@ impl Candidates {
         self.alone_read >= ALONE_LEAST && self.alone_read * ALONE_COST > pages()
     }
 
-    /// Until [`Candidates::border`], the nearest so many are kept here, whatever was found elsewhere. Nothing was pushed yet.
+    /// Until [`Candidates::kth_distance`], the nearest so many are kept here, whatever was found elsewhere. Nothing was pushed yet.
     pub(super) fn keep(&mut self, rows: usize) {
         self.alone = true;
         self.uppers.clear(self.pool.max(rows));
     }
 
     /// The distance of the last of so many rows that lie nearest; `None`: there aren't that many.
-    pub(super) fn border(&mut self, rows: usize) -> Option<f32> {
+    pub(super) fn kth_distance(&mut self, rows: usize) -> Option<f32> {
         self.alone = false;
         self.begin_uppers_again();
         self.distances.clear();
@@ -420,7 +420,7 @@ impl Candidates {
         self.list.sort_unstable_by(nearest_first);
     }
 
-    /// The positions to read next, ascending: at most a batch of those whose distances may lie on the other side of the border.
+    /// The positions to read next, ascending: at most a batch of those whose distances may lie on the other side of the k-th distance.
     fn choose_doubtful(&mut self, top: &mut TopK) {
         self.positions.clear();
         let k = top.k();
@@ -433,7 +433,7 @@ impl Candidates {
         }
         let (nearer, next, _) = self.distances.select_nth_unstable_by(k, f32::total_cmp);
         let last = nearer.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let border = last / 2.0 + *next / 2.0;
+        let kth_distance = last / 2.0 + *next / 2.0;
         self.doubtful.clear();
         for candidate in &self.list {
             let cheap = if candidate.position < cheap_end {
@@ -442,7 +442,7 @@ impl Candidates {
                 0.0
             };
             let reach = candidate.reach.max(cheap * candidate.deviation);
-            let beyond = (candidate.distance - border) / reach;
+            let beyond = (candidate.distance - kth_distance) / reach;
             // Of what isn't a number, nothing is known.
             let is_beyond = beyond.abs() > 1.0;
             if candidate.deviation > 0.0 && !is_beyond {

@@ -8,7 +8,7 @@
 //! (simulated): .988 and .996 of queries like the data, .971 and .988 of hard ones; with the whole spread or none of it half as
 //! many again are elsewhere.
 //!
-//! How many cells it takes is measured with how many clusters (see `gap`): where the order is no good, all are ranked.
+//! How many cells it takes is measured with how many clusters (see `probe_threshold`): where the order is no good, all are ranked.
 //!
 //! Centroids on two levels: Nistér and Stewénius, "Scalable Recognition with a Vocabulary Tree" (2006), section 3. Here the upper one
 //! is made of the lower one's order, and all that it says is which clusters are worth a look.

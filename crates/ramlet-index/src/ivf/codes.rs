@@ -77,7 +77,7 @@ pub(super) struct Views<'c> {
     pub(super) held: Option<HeldCodes>,
     /// What errors are multiples of deviations by.
     pub(super) epsilon: Epsilon,
-    /// Deviations from the border within which a row is read: by signs, by finer codes.
+    /// Deviations from the k-th distance within which a row is read: by signs, by finer codes.
     pub(super) reach: Epsilon,
 }
 

@@ -82,7 +82,7 @@ const BY_PRODUCTS_AND_SQ8: Losses = Losses {
     real: 0.5333,
 };
 
-/// PQ codes with row ids, 3 to 4 bits a dimension; their deviations were measured of one row against the border as it really is.
+/// PQ codes with row ids, 3 to 4 bits a dimension; their deviations were measured of one row against the k-th distance as it really is.
 /// A read less is worth more than a cluster less, though codes of 47 bytes cost more than signs: 1M x 100, 88 sub-quantizers, shares of .8 and .9
 /// find .9035 with 20,000 codes and 8.25 reads, .5 and 1.5 find .9056 with 26,700 and 6.5, .5 and 2.0 .9018 with 29,700 and 5.8.
 const BY_PRODUCTS_WITH_IDS: Losses = Losses {
@@ -92,9 +92,9 @@ const BY_PRODUCTS_WITH_IDS: Losses = Losses {
 };
 
 impl Effort {
-    /// Deviations by which rows are ruled out. With finer codes that is while the border isn't known yet: two rows, this
+    /// Deviations by which rows are ruled out. With finer codes that is while the k-th distance isn't known yet: two rows, this
     /// one and the last of the nearest so far, may each be off by half of what one row is allowed, and a bit more, since
-    /// the border moves outwards as rows are read.
+    /// the k-th distance moves outwards as rows are read.
     pub(super) fn bounds(&self) -> Epsilon {
         Epsilon {
             fine: self.epsilon.fine / 2.0 + BOUND_MORE,

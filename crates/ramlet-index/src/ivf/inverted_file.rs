@@ -36,8 +36,8 @@ pub struct Ivf {
     pub(super) codes: Option<Codes>,
     pub(super) products: Option<Products>,
     pub(super) sq8: Option<Sq8Rows>,
-    /// Whether searches go by the border where they can: see `gap`.
-    pub(super) by_border: [bool; DEPTHS.len()],
+    /// Whether searches go by the k-th distance where they can: see `probe_threshold`.
+    pub(super) by_kth_distance: [bool; DEPTHS.len()],
     pub(super) recall: f32,
 }
 
@@ -75,7 +75,7 @@ impl Ivf {
             products,
             sq8: sq8.transpose()?,
             rotation: shape.metric.has_codes().then(|| Rotation::new(shape.dims)),
-            by_border: meta.calibration.prefers_border(shape.clusters as u32),
+            by_kth_distance: meta.calibration.prefers_kth_distance(shape.clusters as u32),
             meta,
             recall,
         })

@@ -16,7 +16,7 @@
 //! | 32..52 | files of codes, 5 times: kind u16 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), what it is of u16 (fine, rest: bits, product: sub-quantizers) |
 //! | 52..56 | distance of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
 //! | 56..60 | clusters of a cell u32 = 16; 0 if there are no cells |
-//! | then | per calibration point: probes u32, cells u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by gap, by border) gap f32, recall@10 f32, recall@100 f32; probes and cells ascending |
+//! | then | per calibration point: probes u32, cells u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by probe threshold, by k-th distance) probe threshold f32, recall@10 f32, recall@100 f32; probes and cells ascending |
 //! | then | per file of codes: deviations f32 * 8 of the ten nearest, f32 * 8 of the nearest alone, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
@@ -146,8 +146,8 @@ pub(crate) fn encode(
     for point in &calibration.points {
         put(&mut out, point.probes);
         put(&mut out, point.cells);
-        for reached in [&point.by_gap, &point.by_border] {
-            put(&mut out, reached.gap.to_bits());
+        for reached in [&point.by_threshold, &point.by_kth_distance] {
+            put(&mut out, reached.threshold.to_bits());
             put(&mut out, reached.recall_10.to_bits());
             put(&mut out, reached.recall_100.to_bits());
         }
@@ -343,7 +343,7 @@ fn parse_calibration(points: &[u8], deviations: &[u8], far: f32) -> Result<Calib
         let reached = |at: usize| {
             let float = |at: usize| f32::from_bits(u32_at(point, at));
             Reached {
-                gap: float(at),
+                threshold: float(at),
                 recall_10: float(at + 4),
                 recall_100: float(at + 8),
             }
@@ -351,16 +351,16 @@ fn parse_calibration(points: &[u8], deviations: &[u8], far: f32) -> Result<Calib
         CalibrationPoint {
             probes: u32_at(point, 0),
             cells: u32_at(point, 4),
-            by_gap: reached(8),
-            by_border: reached(20),
+            by_threshold: reached(8),
+            by_kth_distance: reached(20),
         }
     };
     let points: Vec<CalibrationPoint> = points.chunks_exact(POINT_BYTES).map(parse).collect();
     let ascend = |pair: &[CalibrationPoint]| {
-        let by = |rule| pair[0].by(rule).gap <= pair[1].by(rule).gap;
-        pair[0].probes < pair[1].probes && pair[0].cells <= pair[1].cells && by(Rule::Gap) && by(Rule::Border)
+        let by = |rule| pair[0].by(rule).threshold <= pair[1].by(rule).threshold;
+        pair[0].probes < pair[1].probes && pair[0].cells <= pair[1].cells && by(Rule::ProbeThreshold) && by(Rule::KthDistance)
     };
-    let is_sane = |point: &CalibrationPoint| point.by_gap.is_sane() && point.by_border.is_sane();
+    let is_sane = |point: &CalibrationPoint| point.by_threshold.is_sane() && point.by_kth_distance.is_sane();
     if !points.windows(2).all(ascend) || !points.iter().all(is_sane) {
         return Err(broken(format!("calibration {points:?}")));
     }

@@ -102,7 +102,7 @@ pub(crate) fn append_point(vector: &[f32], out: &mut Vec<u8>) {
     out.extend_from_slice(&scale.to_le_bytes());
 }
 
-/// Stored points without gaps.
+/// Stored points without holes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Points<'a> {
     pub(crate) bytes: &'a [u8],

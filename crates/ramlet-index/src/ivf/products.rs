@@ -71,7 +71,7 @@ pub(crate) struct ProductLists {
     pub(super) numbers: Option<RowIdsLayout>,
     /// Whether candidates are looked at in SQ8 rows.
     pub(super) has_sq8: bool,
-    /// Deviations from the border within which a row is read.
+    /// Deviations from the k-th distance within which a row is read.
     pub(super) reach: f32,
 }
 

@@ -19,7 +19,7 @@ use crate::vector_index::Want;
 /// Deviations that a distance is off by at most, all but certainly.
 const ERROR: f32 = 3.0;
 
-/// Deviations from the border within which a row is read as it is.
+/// Deviations from the k-th distance within which a row is read as it is.
 const REACH: f32 = 1.0;
 
 impl Candidate {

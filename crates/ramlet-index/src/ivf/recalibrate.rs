@@ -7,7 +7,7 @@ use ramlet_io::IoContext;
 
 use super::build::clusters_wanted;
 use super::calibrate::{HeldOut, measure_by};
-use super::gap::Gaps;
+use super::probe_threshold::ProbeThresholds;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use crate::Query;
@@ -46,7 +46,7 @@ impl Ivf {
     pub fn measure_bytes(queries: usize, dims: usize, rows: u32) -> u64 {
         let clusters = clusters_wanted(rows.into()) as usize;
         let rows_at_once = ROWS_AT_ONCE * (dims * size_of::<f32>() + 8);
-        let each = HeldOut::bytes(dims) + Gaps::bytes(clusters) + dims * size_of::<f32>();
+        let each = HeldOut::bytes(dims) + ProbeThresholds::bytes(clusters) + dims * size_of::<f32>();
         (queries * each + clusters * 2 * size_of::<f32>() + rows_at_once) as u64
     }
 
@@ -102,8 +102,8 @@ impl Ivf {
         for point in &mut measured.points {
             let built = self.meta.calibration.points.iter();
             if let Some(built) = built.into_iter().find(|built| built.probes == point.probes) {
-                point.by_gap = point.by_gap.at_most(&built.by_gap);
-                point.by_border = point.by_border.at_most(&built.by_border);
+                point.by_threshold = point.by_threshold.at_most(&built.by_threshold);
+                point.by_kth_distance = point.by_kth_distance.at_most(&built.by_kth_distance);
                 // What was measured with so many cells is reached with more, too.
                 point.cells = point.cells.max(built.cells);
             }
@@ -122,8 +122,8 @@ impl Ivf {
         } = measured;
         let sane = points.windows(2).all(|pair| pair[0].probes < pair[1].probes)
             && points.iter().all(|point| {
-                let reached = [point.by_gap, point.by_border];
-                reached.iter().all(|of| of.is_sane() && of.gap.is_finite())
+                let reached = [point.by_threshold, point.by_kth_distance];
+                reached.iter().all(|of| of.is_sane() && of.threshold.is_finite())
                     && (1..=self.clusters()).contains(&point.probes)
             });
         if !(sane && far.is_finite() && lost.is_finite() && lost > 0.0) {
@@ -132,7 +132,7 @@ impl Ivf {
         self.meta.calibration.lost = lost;
         if !points.is_empty() {
             (self.meta.calibration.points, self.meta.calibration.far) = (points, far);
-            self.by_border = self.meta.calibration.prefers_border(self.clusters());
+            self.by_kth_distance = self.meta.calibration.prefers_kth_distance(self.clusters());
         }
         Ok(self)
     }

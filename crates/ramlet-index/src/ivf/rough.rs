@@ -60,7 +60,7 @@ impl Rough {
         matches!(decoder.metric, Metric::Cosine | Metric::Dot) && decoder.element != Element::U8
     }
 
-    /// Takes rows without gaps in place of the last ones, by all threads.
+    /// Takes rows without holes in place of the last ones, by all threads.
     pub(super) fn take(&mut self, decoder: &Decoder, rows: &[u8], threads: usize) {
         let row_bytes = decoder.row_bytes();
         let (dims, count) = (decoder.dims, rows.len() / row_bytes);
@@ -232,7 +232,7 @@ mod tests {
                             .collect()
                     };
                     for at in 0..own.len() {
-                        // The border runs through a row: it is told, and those that are farther by more than codes err aren't.
+                        // The k-th distance runs through a row: it is told, and those that are farther by more than codes err aren't.
                         let distances: Vec<f32> = queries.iter().map(|query| -products(query)[at]).collect();
                         let mut near = vec![0xffff; queries.len() * interleaved_blocks];
                         rough.within(rough_queries.iter().zip(distances.iter().copied()), &mut near);

@@ -58,7 +58,7 @@ impl Ivf {
         self.rank_for(search, want, effort.probes, lists);
         let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
-            let more = self.bring_next(search, (want, Rule::Gap), (visited, more), lists);
+            let more = self.bring_next(search, (want, Rule::ProbeThreshold), (visited, more), lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
             if row_bitmap {
                 let clusters = std::mem::take(&mut lists.clusters);

@@ -2,7 +2,7 @@
 //!
 //! A part of the sample is clustered into about `sqrt(k)` cells; the whole of it goes to one bucket per cell on disk;
 //! each cell is then read and clustered on its own, into as many leaves as its share of the sample. A few rounds of
-//! k-means over all leaves smooth the borders of the cells away and even out the sizes.
+//! k-means over all leaves smooth the boundaries of the cells away and even out the sizes.
 
 use ramlet_io::Storage;
 

@@ -36,7 +36,7 @@ pub struct Epsilon {
     /// Of the scan of signs.
     pub coarse: f32,
     /// Of the last estimate, by finer codes if there are any: a row is read whose distance lies within so many deviations of
-    /// the border between the last row wanted and the next one.
+    /// the boundary between the last row wanted and the next one.
     pub fine: f32,
 }
 

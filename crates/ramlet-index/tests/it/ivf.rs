@@ -294,7 +294,7 @@ fn reaches_the_recall_target_and_reads_a_part() {
         assert_eq!(built.calibration, *ivf.calibration());
         assert!(built.clusters > 100, "{built:?}");
         let (default, scored) = recall(&rows, &ivf, disk, &Want::default(), &mut random);
-        // Of 500 neighbours, aimed at .95; queries that lie between clusters lose by the cap, held-out rows hardly (see `gap`).
+        // Of 500 neighbours, aimed at .95; queries that lie between clusters lose by the cap, held-out rows hardly (see `probe_threshold`).
         assert!(default >= 0.91, "{name}: recall {default}");
         assert!(scored < 10_000, "{name}: scored {scored}");
         let (exact, scored) = recall(

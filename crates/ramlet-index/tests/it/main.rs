@@ -1,6 +1,6 @@
 //! Indexes against brute force, on several backends.
 
-mod border;
+mod kth_distance;
 mod build;
 mod cells;
 mod codes;

@@ -7,7 +7,7 @@ use super::spec::{Hardness, Spec};
 use crate::schema::metric;
 
 /// Clusters visited on average, and rows in them, that hold all but a share of the true ten nearest: (missed, probes, rows),
-/// for 1,000,000 x 100, hard, 8,000 balanced clusters, visited within a gap (docs/adr/0018).
+/// for 1,000,000 x 100, hard, 8,000 balanced clusters, visited within a probe threshold (docs/adr/0018).
 ///
 /// Source: records/2026-11-20-epyc-2core/million-hard.json, 135 MB, less what codes lose there; the last two by the share of
 /// neighbours in the nearest clusters, `cargo bench -p ramlet-index --bench build`.
@@ -53,10 +53,10 @@ const OF_ROWS: Missing = Missing {
     share: 1.0,
 };
 const MISSING_LEAST: f64 = 0.05;
-/// Clusters visited where fine codes tell the border, against that (docs/adr/0045; records/2026-11-23-epyc-2core/million-avx2-5.json): .87
+/// Clusters visited where fine codes tell the k-th distance, against that (docs/adr/0045; records/2026-11-23-epyc-2core/million-avx2-5.json): .87
 /// to .97 at recall .90 to .98. And where product codes with numbers do: .83 to .93 of what was compared before. Not measured of easy data.
-const BY_BORDER: f64 = 0.88;
-const BY_BORDER_NUMBERED: f64 = 0.93;
+const BY_KTH_DISTANCE: f64 = 0.88;
+const BY_KTH_DISTANCE_WITH_IDS: f64 = 0.93;
 /// Clusters of the nearest cells, by the share of all clusters that is visited: a quarter for 30 of 8,000, half for 128; from so many on
 /// all are ranked (docs/adr/0047).
 const RANKED: f64 = 4.1;
@@ -172,14 +172,14 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
     };
     // More results reach further out: as if so much less could be missed.
     let further = (f64::from(spec.k) / 10.0).powf(0.25);
-    let by_border = match (spec.hardness, codes) {
-        (Hardness::Hard, Some(Codes::Numbered { .. })) => BY_BORDER_NUMBERED,
-        (Hardness::Hard, Some(_)) if missing.by_codes == 0.0 => BY_BORDER,
+    let by_kth_distance = match (spec.hardness, codes) {
+        (Hardness::Hard, Some(Codes::Numbered { .. })) => BY_KTH_DISTANCE_WITH_IDS,
+        (Hardness::Hard, Some(_)) if missing.by_codes == 0.0 => BY_KTH_DISTANCE,
         (Hardness::Hard | Hardness::Easy, _) => 1.0,
     };
     let clusters = clusters as f64;
     let usual = clusters_wanted(spec.points) as f64;
-    let growth = (rows / COVERAGE_ROWS).powf(GROWTH) * hardness * further * by_border;
+    let growth = (rows / COVERAGE_ROWS).powf(GROWTH) * hardness * further * by_kth_distance;
     let growth = growth * (usual / clusters).powf(LARGER);
     let scanned = (on_line(&COVERAGE.map(rows_of), missed) * growth).min(rows);
     let probed = on_line(&COVERAGE.map(probes_of), missed)

@@ -1,6 +1,6 @@
 //! What was measured of an index after it was built: kept beside its files, in the manifest's entry of the segment.
 //!
-//! `{"calibration": {"<slot>": [[probes, gap, recall@10, recall@100, gap, recall@10, recall@100, cells], ..]}}`: by gap, and by border,
+//! `{"calibration": {"<slot>": [[probes, probe threshold, recall@10, recall@100, probe threshold, recall@10, recall@100, cells], ..]}}`: by probe threshold, and by k-th distance,
 //! and how many cells' clusters are ranked. `{"unlike": {"<slot>": key}}`: beyond which a query is out of distribution.
 //! `{"lost": {"<slot>": times}}`: how many times the neighbours that searches should lose by that are lost by the queries that were asked;
 //! of a segment that others were merged into what these say: `{"asked": {"<slot>": times}}`, where that was measured, how many times as many
@@ -21,16 +21,16 @@ pub fn note_calibration(extra: &mut Value, slot: u16, measured: &Calibration) {
         |CalibrationPoint {
              probes,
              cells,
-             by_gap,
-             by_border,
+             by_threshold,
+             by_kth_distance,
          }| {
-            let (a, b) = (by_gap, by_border);
+            let (a, b) = (by_threshold, by_kth_distance);
             serde_json::json!([
                 probes,
-                a.gap,
+                a.threshold,
                 a.recall_10,
                 a.recall_100,
-                b.gap,
+                b.threshold,
                 b.recall_10,
                 b.recall_100,
                 cells
@@ -82,7 +82,7 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Calibration {
     let number = |what: &str| kept(what).and_then(Value::as_f64).map(|number| number as f32);
     let reached = |value: &Value, at: usize| {
         Some(Reached {
-            gap: value.get(at)?.as_f64()? as f32,
+            threshold: value.get(at)?.as_f64()? as f32,
             recall_10: value.get(at + 1)?.as_f64()? as f32,
             recall_100: value.get(at + 2)?.as_f64()? as f32,
         })
@@ -91,8 +91,8 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Calibration {
         Some(CalibrationPoint {
             probes: u32::try_from(value.get(0)?.as_u64()?).ok()?,
             cells: u32::try_from(value.get(7)?.as_u64()?).ok()?,
-            by_gap: reached(value, 1)?,
-            by_border: reached(value, 4)?,
+            by_threshold: reached(value, 1)?,
+            by_kth_distance: reached(value, 4)?,
         })
     };
     let points = kept(CALIBRATION)

@@ -1,19 +1,19 @@
-//! How many clusters a search visits: those whose distances lie at most a gap above that of one of the nearest, or above the border.
+//! How many clusters a search visits: those whose distances lie at most a probe threshold above that of one of the nearest, or above the k-th distance.
 //!
 //! A query amid its neighbours finds them in a few clusters, one between many clusters needs hundreds; the distances of the
-//! clusters tell which it is. So the build measures for gaps, not for numbers of clusters, how many neighbours are found,
+//! clusters tell which it is. So the build measures for probe thresholds, not for numbers of clusters, how many neighbours are found,
 //! and how many clusters lie within each on average: that number is what is spoken of elsewhere. Distances are held against
 //! that of the eleventh nearest of 8,000 because the nearest one says less of what is around, and of rows that serve as
 //! queries too much: they are a part of their centroid.
 //!
 //! 1M x 100, recall .95 and .98 over clusters alone, clusters visited on average: 310 and 631 if all queries visit as many,
-//! 225 and 440 so; within a gap above the nearest one's distance 213 and 414, but then the build takes 253 and 495 for it; above
+//! 225 and 440 so; within a probe threshold above the nearest one's distance 213 and 414, but then the build takes 253 and 495 for it; above
 //! the distance of the last neighbour 229 and 470.
 //!
 //! Where codes tell at once how near rows are, the eleven nearest clusters are visited first, and further ones are held against
 //! the middle between the eleventh's distance and the tenth nearest row of those: the distances tell which clusters are around, the row
 //! how much of what is near lies ahead. Codes to compare for recall .90, .95 and .98 over clusters alone (simulated): 15,700,
-//! 30,800 and 59,200 by the gap, 11,900, 23,600 and 44,900 so.
+//! 30,800 and 59,200 by the probe threshold, 11,900, 23,600 and 44,900 so.
 
 use super::cells;
 use crate::calibration::{CalibrationPoint, DEPTHS, Reached, Rule, steps};
@@ -33,7 +33,7 @@ pub(super) const CAP_UNLIKE: usize = 16;
 pub(super) const CAP_UNLIKE_BLURRED: usize = 4;
 
 /// A query is unlike those measured if its near clusters are farther than those of so many of them. Questions among answers and texts
-/// among images are such: what they look for lies on the far side of many clusters, all about as far, and no gap that was measured
+/// among images are such: what they look for lies on the far side of many clusters, all about as far, and no probe threshold that was measured
 /// tells of how many. 80,000 passages and 2,000 questions of 384 dimensions, several builds: recall .82 to .84 where .95 was aimed at
 /// before, .91 to .94 since; half of the questions are unlike by this measure, and of the others less is found than was aimed at.
 /// Of queries that are like the rows .05 to .3 % exceed .997 (1M x 100, words, images), and of those that do each compares several times
@@ -45,25 +45,25 @@ pub(super) fn most_of(probes: usize) -> usize {
     probes.saturating_mul(CAP)
 }
 
-/// Halvings of what a gap may lie in.
+/// Halvings of what a probe threshold may lie in.
 const HALVINGS: usize = 40;
 
 /// From so many rows wanted on the rule is what was better for a hundred.
 pub(super) const MANY: f64 = 32.0;
 
-/// The border is where so many rows of the nearest clusters lie within.
-pub(super) const BORDER_ROWS: usize = 10;
+/// The k-th distance is where so many rows of the nearest clusters lie within.
+pub(super) const KTH_ROWS: usize = 10;
 
-/// How far towards the border from the distance of a near cluster. 1M x 100, codes for recall .95 over clusters: 23,200 at .7,
+/// How far towards the k-th distance from the distance of a near cluster. 1M x 100, codes for recall .95 over clusters: 23,200 at .7,
 /// 23,600 at .5, 24,900 at .3; the greatest hundredth of searches 62,300, 59,200 and 57,400.
-pub(super) const BORDER_SHARE: f32 = 0.5;
+pub(super) const KTH_SHARE: f32 = 0.5;
 
-/// Which of the nearest clusters others are held against, from 1; so many are visited before the border is looked for.
+/// Which of the nearest clusters others are held against, from 1; so many are visited before the k-th distance is looked for.
 pub(super) fn base_rank(clusters: usize) -> usize {
     ((clusters as f64).sqrt() / 8.0).round().max(1.0) as usize
 }
 
-/// What gaps are measured in: distances of dot products grow with the query.
+/// What probe thresholds are measured in: distances of dot products grow with the query.
 pub(super) fn unit(metric: Metric, squares: f32) -> f32 {
     match metric {
         Metric::Dot => squares.sqrt().max(f32::MIN_POSITIVE),
@@ -79,10 +79,10 @@ pub(super) fn distance_as_of_clusters(metric: Metric, distance: f32) -> f32 {
     }
 }
 
-/// A neighbour's cluster: the gap that takes it in, how many clusters are nearer, and how many cells are nearer than its own.
+/// A neighbour's cluster: the probe threshold that takes it in, how many clusters are nearer, and how many cells are nearer than its own.
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    gap: f32,
+    threshold: f32,
     nearer: u32,
     nearer_cells: u32,
 }
@@ -92,47 +92,47 @@ struct Found {
 enum Within {
     /// As many of the nearest.
     Nearest(u32),
-    /// Those within a gap, `first` of them and at most so many.
-    Gap {
+    /// Those within a probe threshold, `first` of them and at most so many.
+    ProbeThreshold {
         rule: Rule,
-        gap: f32,
+        threshold: f32,
         first: u32,
         most: u32,
     },
 }
 
 impl Within {
-    /// `shift` is by how much less the query's gaps above the border are.
+    /// `shift` is by how much less the query's thresholds above the k-th distance are.
     pub(super) fn has(&self, of: &Found, shift: f32) -> bool {
         match *self {
             Within::Nearest(count) => of.nearer < count,
-            Within::Gap {
+            Within::ProbeThreshold {
                 rule,
-                gap,
+                threshold,
                 first,
                 most,
             } => {
                 let of_rule = match rule {
-                    Rule::Gap => of.gap,
-                    Rule::Border => of.gap - shift,
+                    Rule::ProbeThreshold => of.threshold,
+                    Rule::KthDistance => of.threshold - shift,
                 };
-                (of_rule <= gap || of.nearer < first) && of.nearer < most
+                (of_rule <= threshold || of.nearer < first) && of.nearer < most
             }
         }
     }
 }
 
-/// What is measured of held-out rows: see [`Gaps::bytes`].
+/// What is measured of held-out rows: see [`ProbeThresholds::bytes`].
 #[derive(Debug)]
-pub(super) struct Gaps {
-    /// Numbers of clusters, and one after another for each query the gaps that take in so many.
+pub(super) struct ProbeThresholds {
+    /// Numbers of clusters, and one after another for each query the probe thresholds that take in so many.
     steps: Vec<usize>,
-    gaps: Vec<f32>,
-    /// For each query by how much less gaps above the border are.
+    thresholds: Vec<f32>,
+    /// For each query by how much less thresholds above the k-th distance are.
     shifts: Vec<f32>,
     /// How far the cluster is that others are held against.
     bases: Vec<f32>,
-    /// Clusters that are visited before the border is known.
+    /// Clusters that are visited before the k-th distance is known.
     first: usize,
     /// For each query where its neighbours end.
     ends: Vec<u32>,
@@ -144,17 +144,17 @@ pub(super) struct Gaps {
     sorted_cells: Vec<f32>,
 }
 
-impl Gaps {
+impl ProbeThresholds {
     /// What it takes for a query: 12 bytes for each neighbour, 4 for each of about `8 ln K` steps; beside that 5 for each cluster.
     pub(super) fn bytes(clusters: usize) -> usize {
         DEPTHS[DEPTHS.len() - 1] * size_of::<Found>() + (steps(clusters).count() + 3) * size_of::<f32>()
     }
 
     /// `less` is empty if there are no cells.
-    pub(super) fn new(clusters: usize, queries: usize, less: Vec<f32>) -> Gaps {
+    pub(super) fn new(clusters: usize, queries: usize, less: Vec<f32>) -> ProbeThresholds {
         let steps: Vec<usize> = steps(clusters).collect();
-        Gaps {
-            gaps: Vec::with_capacity(queries * steps.len()),
+        ProbeThresholds {
+            thresholds: Vec::with_capacity(queries * steps.len()),
             shifts: Vec::with_capacity(queries),
             bases: Vec::with_capacity(queries),
             first: base_rank(clusters),
@@ -193,16 +193,16 @@ impl Gaps {
         let unit = unit(query.metric(), floats.iter().map(|value| value * value).sum());
         let base = sorted[self.first - 1];
         self.bases.push((base + less) / unit);
-        let gap = |distance: f32| (distance - base) / unit;
-        self.gaps
-            .extend(self.steps.iter().map(|step| gap(sorted[step - 1])));
+        let threshold = |distance: f32| (distance - base) / unit;
+        self.thresholds
+            .extend(self.steps.iter().map(|step| threshold(sorted[step - 1])));
         let here = neighbours
             .clone()
             .filter(|(cluster, _)| distances[*cluster as usize] <= base);
-        // Where fewer are here than that, the last neighbour of all is nearer than the border.
-        let border = here.map(|(_, distance)| distance).nth(BORDER_ROWS - 1);
-        let border = border.or_else(|| neighbours.clone().last().map(|(_, distance)| distance));
-        let shift = border.map_or(0.0, |border| gap(border) * BORDER_SHARE);
+        // Where fewer are here than that, the last neighbour of all is nearer than the k-th distance.
+        let kth_distance = here.map(|(_, distance)| distance).nth(KTH_ROWS - 1);
+        let kth_distance = kth_distance.or_else(|| neighbours.clone().last().map(|(_, distance)| distance));
+        let shift = kth_distance.map_or(0.0, |kth_distance| threshold(kth_distance) * KTH_SHARE);
         let shift = if shift.is_finite() { shift } else { 0.0 };
         self.shifts.push(shift);
         for (cluster, _) in neighbours.take(DEPTHS[DEPTHS.len() - 1]) {
@@ -210,7 +210,7 @@ impl Gaps {
             let cell = self.cells.get(cluster as usize / cells::RUN);
             let nearer_cells = cell.map_or(0, |distance| self.sorted_cells.partition_point(|of| of < distance));
             self.found.push(Found {
-                gap: gap(distance),
+                threshold: threshold(distance),
                 nearer: sorted.partition_point(|of| *of < distance) as u32,
                 nearer_cells: nearer_cells as u32,
             });
@@ -228,35 +228,35 @@ impl Gaps {
         })
     }
 
-    /// Clusters within a gap, at most so many, on average over the queries.
-    fn clusters_within(&self, gap: f32, rule: Rule, most: usize) -> f64 {
-        let within = |gaps: &[f32], gap: f32| {
-            let reached = gaps.partition_point(|of| *of <= gap);
+    /// Clusters within a probe threshold, at most so many, on average over the queries.
+    fn clusters_within(&self, threshold: f32, rule: Rule, most: usize) -> f64 {
+        let within = |thresholds: &[f32], threshold: f32| {
+            let reached = thresholds.partition_point(|of| *of <= threshold);
             let Some(last) = reached.checked_sub(1) else {
                 return 1.0;
             };
             let below = self.steps[last] as f64;
-            let (Some(next), Some(above)) = (gaps.get(reached), self.steps.get(reached)) else {
+            let (Some(next), Some(above)) = (thresholds.get(reached), self.steps.get(reached)) else {
                 return below;
             };
-            let share = f64::from((gap - gaps[last]) / (next - gaps[last]));
+            let share = f64::from((threshold - thresholds[last]) / (next - thresholds[last]));
             below + share * (*above as f64 - below - 1.0).max(0.0)
         };
-        let queries = self.gaps.chunks_exact(self.steps.len()).zip(&self.shifts);
+        let queries = self.thresholds.chunks_exact(self.steps.len()).zip(&self.shifts);
         let count = queries.len();
-        let of_query = |(gaps, shift): (&[f32], &f32)| match rule {
-            Rule::Gap => within(gaps, gap),
-            Rule::Border => within(gaps, gap + shift).max(self.first as f64),
+        let of_query = |(thresholds, shift): (&[f32], &f32)| match rule {
+            Rule::ProbeThreshold => within(thresholds, threshold),
+            Rule::KthDistance => within(thresholds, threshold + shift).max(self.first as f64),
         };
         let capped = queries.map(|query| of_query(query).min(most as f64));
         capped.sum::<f64>() / count as f64
     }
 
-    /// The gap within which searches visit so many clusters on average.
+    /// The probe threshold within which searches visit so many clusters on average.
     pub(super) fn of_clusters(&self, clusters: usize, rule: Rule) -> f32 {
-        let finite = || self.gaps.iter().copied().filter(|gap| gap.is_finite());
+        let finite = || self.thresholds.iter().copied().filter(|threshold| threshold.is_finite());
         let (mut low, mut high) = (finite().fold(0.0, f32::min), finite().fold(0.0, f32::max));
-        if rule == Rule::Border {
+        if rule == Rule::KthDistance {
             low -= self.shifts.iter().copied().fold(0.0, f32::max);
             high -= self.shifts.iter().copied().fold(0.0, f32::min);
         }
@@ -302,19 +302,19 @@ impl Gaps {
 
     /// Which clusters are visited where so many are on average.
     fn within(&self, step: usize, rule: Rule) -> Within {
-        if rule == Rule::Border && step < self.first {
+        if rule == Rule::KthDistance && step < self.first {
             return Within::Nearest(step as u32);
         }
-        Within::Gap {
+        Within::ProbeThreshold {
             rule,
-            gap: match self.steps.last() {
+            threshold: match self.steps.last() {
                 Some(all) if *all == step => f32::MAX,
                 _ => self.of_clusters(step, rule),
             },
-            // The nearest cluster is visited by all, and before the border is known some more.
+            // The nearest cluster is visited by all, and before the k-th distance is known some more.
             first: match rule {
-                Rule::Gap => 1,
-                Rule::Border => self.first as u32,
+                Rule::ProbeThreshold => 1,
+                Rule::KthDistance => self.first as u32,
             },
             most: most_of(step) as u32,
         }
@@ -330,9 +330,9 @@ impl Gaps {
             found as f32 / all as f32
         };
         Reached {
-            gap: match within {
+            threshold: match within {
                 Within::Nearest(_) => f32::MIN,
-                Within::Gap { gap, .. } => *gap,
+                Within::ProbeThreshold { threshold, .. } => *threshold,
             },
             recall_10: recall(DEPTHS[0]),
             recall_100: recall(DEPTHS[1]),
@@ -346,21 +346,21 @@ impl Gaps {
         }
         let mut before = 0;
         let point = |step: &usize| {
-            let [by_gap, by_border] = [Rule::Gap, Rule::Border].map(|rule| self.within(*step, rule));
-            before = self.cells_for(*step, &by_gap).max(before);
+            let [by_threshold, by_kth_distance] = [Rule::ProbeThreshold, Rule::KthDistance].map(|rule| self.within(*step, rule));
+            before = self.cells_for(*step, &by_threshold).max(before);
             CalibrationPoint {
                 probes: *step as u32,
                 cells: before,
-                by_gap: self.reached(&by_gap, before),
-                by_border: self.reached(&by_border, before),
+                by_threshold: self.reached(&by_threshold, before),
+                by_kth_distance: self.reached(&by_kth_distance, before),
             }
         };
         let mut points: Vec<CalibrationPoint> = self.steps.iter().map(point).collect();
         // Sums are rounded, and each step has a cap of its own: who reads them wants them ascending.
         for i in 1..points.len() {
             let [before, next] = [points[i - 1], points[i]];
-            points[i].by_gap.gap = next.by_gap.gap.max(before.by_gap.gap);
-            points[i].by_border.gap = next.by_border.gap.max(before.by_border.gap);
+            points[i].by_threshold.threshold = next.by_threshold.threshold.max(before.by_threshold.threshold);
+            points[i].by_kth_distance.threshold = next.by_kth_distance.threshold.max(before.by_kth_distance.threshold);
         }
         points
     }
@@ -377,25 +377,25 @@ mod tests {
     }
 
     #[test]
-    fn gaps_take_in_as_many_clusters_on_average_as_they_say() {
+    fn thresholds_take_in_as_many_clusters_on_average_as_they_say() {
         let query = Query::new(Metric::Euclid, Element::F32, &[1.0, 2.0]);
-        let mut gaps = Gaps::new(1_000, 2, Vec::new());
+        let mut thresholds = ProbeThresholds::new(1_000, 2, Vec::new());
         // Of these every second neighbour is in the nearest cluster, the others a hundred clusters on.
         let neighbours = || (0..100).map(|i| (i % 2 * 100, 5.0));
-        gaps.add(&query, (&distances(100.0), 0.0), neighbours());
-        gaps.add(&query, (&distances(300.0), 1.0), neighbours());
+        thresholds.add(&query, (&distances(100.0), 0.0), neighbours());
+        thresholds.add(&query, (&distances(300.0), 1.0), neighbours());
         // The fourth nearest of the second, with what its distances are less by.
-        let far = gaps.far();
+        let far = thresholds.far();
         assert!((far - 6.01).abs() < 1e-3, "{far}");
-        let points = gaps.points();
+        let points = thresholds.points();
         let calibration = Calibration {
             points: points.clone(),
             ..Calibration::default()
         };
         for probes in [40usize, 100, 200, 400] {
-            let gap = calibration.gap(probes as u32, Rule::Gap).expect("measured");
+            let threshold = calibration.threshold(probes as u32, Rule::ProbeThreshold).expect("measured");
             // The base is the fourth nearest: three lie below it.
-            let within = |per: f32| 4.0 + (gap * per).floor();
+            let within = |per: f32| 4.0 + (threshold * per).floor();
             let mean = (within(100.0) + within(300.0)) / 2.0;
             assert!(
                 (mean - probes as f32).abs() <= 0.03 * probes as f32 + 1.0,
@@ -408,18 +408,18 @@ mod tests {
                 .rfind(|point| point.probes <= probes)
                 .expect("a point")
         };
-        assert_eq!(at(1).by_gap.recall_10, 0.5, "the nearest cluster");
+        assert_eq!(at(1).by_threshold.recall_10, 0.5, "the nearest cluster");
         assert_eq!(
-            at(100).by_gap.recall_100,
+            at(100).by_threshold.recall_100,
             0.75,
             "of the denser query 150 are visited, of the other 50"
         );
-        assert_eq!(at(220).by_gap.recall_100, 1.0);
-        for rule in [Rule::Gap, Rule::Border] {
-            let ascend = |a: &Reached, b: &Reached| a.gap <= b.gap && a.recall_10 <= b.recall_10;
+        assert_eq!(at(220).by_threshold.recall_100, 1.0);
+        for rule in [Rule::ProbeThreshold, Rule::KthDistance] {
+            let ascend = |a: &Reached, b: &Reached| a.threshold <= b.threshold && a.recall_10 <= b.recall_10;
             assert!(points.is_sorted_by(|a, b| ascend(a.by(rule), b.by(rule))));
-            assert_eq!(calibration.gap(1_000, rule), None, "all");
-            assert_eq!(Calibration::default().gap(10, rule), None);
+            assert_eq!(calibration.threshold(1_000, rule), None, "all");
+            assert_eq!(Calibration::default().threshold(10, rule), None);
         }
     }
 }

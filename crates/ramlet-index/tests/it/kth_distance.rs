@@ -1,4 +1,4 @@
-//! Searches that hold clusters against the border, beside the same index without.
+//! Searches that hold clusters against the k-th distance, beside the same index without.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ const WITH_IDS: &[CodeKind] = &[CodeKind::ProductWithIds { m: 20 }];
 const ROWS: usize = 20_000;
 const QUERIES: usize = 100;
 
-/// The same index where nothing was measured by the border: all its searches go by the gap.
+/// The same index where nothing was measured by the k-th distance: all its searches go by the probe threshold.
 fn without(ivf: Ivf) -> Ivf {
     let mut calibration = ivf.calibration().clone();
     for point in &mut calibration.points {
-        point.by_border = Reached {
-            gap: f32::MAX,
+        point.by_kth_distance = Reached {
+            threshold: f32::MAX,
             recall_10: 0.0,
             recall_100: 0.0,
         };
@@ -96,10 +96,10 @@ fn fewer_codes_find_as_much() {
         let mut rows = varied(metric, element, ROWS, &mut random);
         let disk = Disk::ram();
         let (ivf, _) = rows.build_with(&disk, "ivf", 4 << 20, 2, kinds);
-        let by_gap = without(open(&disk, "ivf", kinds).expect("the same"));
+        let by_threshold = without(open(&disk, "ivf", kinds).expect("the same"));
         for k in [1, 10, 100] {
             let (recall, codes) = measured(&rows, &ivf, &disk, k, 5);
-            let (recall_by_gap, codes_by_gap) = measured(&rows, &by_gap, &disk, k, 5);
+            let (recall_by_threshold, codes_by_threshold) = measured(&rows, &by_threshold, &disk, k, 5);
             let name = format!("{metric:?} {element:?} {kinds:?} {k}");
             assert!(recall >= 0.92, "{name}: recall {recall}");
             // For a hundred the tenth row says less, and of products less than of distances.
@@ -109,15 +109,15 @@ fn fewer_codes_find_as_much() {
                 _ => 0.9,
             };
             assert!(
-                codes <= most * codes_by_gap,
-                "{name}: {codes} codes find {recall}, {codes_by_gap} {recall_by_gap}"
+                codes <= most * codes_by_threshold,
+                "{name}: {codes} codes find {recall}, {codes_by_threshold} {recall_by_threshold}"
             );
         }
     }
 }
 
 #[test]
-fn what_other_segments_have_is_no_border() {
+fn what_other_segments_have_is_no_kth_distance() {
     let mut random = Random::new(72);
     let disk = Disk::ram();
     let mut parts: Vec<(Rows, Ivf)> = Vec::new();
